@@ -1,0 +1,467 @@
+//! The data region of a guest: a header, the packet rings of its interfaces, and one buffer pool.
+//!
+//! ```text
+//! 0        header: geometry, wake word, interface descriptors     (one page)
+//! 4096     interface 0: receive ring, transmit ring; interface 1: …
+//! …        buffers: `buffers` × `BUFFER_STRIDE` bytes, page aligned
+//! ```
+//!
+//! "Receive" and "transmit" are the guest's. Sizes follow from the number of ring slots and
+//! interfaces alone ([`Geometry`]): each ring's slots start with one buffer each, and the guest
+//! has as many again of its own for what it holds in queues and batches.
+//!
+//! The host writes the header before the guest starts and keeps the geometry to itself: nothing
+//! the guest writes there later is believed.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::PAGE;
+use crate::ring::{Consumer, Producer, SLOTS_MAX, SLOTS_MIN, Slot, Violation, ring_bytes};
+
+/// Bytes from one buffer to the next: 2 KiB and a cache line, so that the first lines of
+/// neighbouring buffers fall in different sets of the L1 and L2 caches.
+pub const BUFFER_STRIDE: usize = 2048 + 64;
+/// Where received frames start in a buffer: behind the packet's metadata (128 bytes, the guest's
+/// own affair) and 128 bytes of headroom for encapsulation.
+pub const RECEIVE_OFFSET: usize = 256;
+/// Longest frame that fits one buffer from [`RECEIVE_OFFSET`] on, in bytes.
+pub const FRAME_MAX: usize = BUFFER_STRIDE - RECEIVE_OFFSET;
+/// Most interfaces of a guest.
+pub const INTERFACES_MAX: usize = 32;
+/// Longest interface name, in bytes.
+pub const NAME_MAX: usize = 31;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"weir-rgn");
+const VERSION: u32 = 1;
+
+/// What a region's size follows from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    slots: u32,
+    interfaces: u32,
+}
+
+/// Why a geometry or a region is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GeometryError {
+    /// Ring slots are not a power of two from 64 to 2048.
+    Slots(u32),
+    /// More interfaces than [`INTERFACES_MAX`].
+    Interfaces(usize),
+    /// The memory is not a region of this version and geometry.
+    NotARegion,
+}
+
+impl core::fmt::Display for GeometryError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            GeometryError::Slots(n) => write!(
+                f,
+                "{n} ring slots: a ring has a power of two from {SLOTS_MIN} to {SLOTS_MAX} slots"
+            ),
+            GeometryError::Interfaces(n) => {
+                write!(f, "{n} interfaces: a guest has at most {INTERFACES_MAX}")
+            }
+            GeometryError::NotARegion => {
+                f.write_str("the memory file is not a data region of this version")
+            }
+        }
+    }
+}
+
+impl core::error::Error for GeometryError {}
+
+impl Geometry {
+    /// The geometry of a guest with `interfaces` interfaces and `slots` slots in each ring.
+    pub const fn new(slots: u32, interfaces: usize) -> Result<Geometry, GeometryError> {
+        if !slots.is_power_of_two() || slots < SLOTS_MIN || slots > SLOTS_MAX {
+            return Err(GeometryError::Slots(slots));
+        }
+        if interfaces > INTERFACES_MAX {
+            return Err(GeometryError::Interfaces(interfaces));
+        }
+        Ok(Geometry {
+            slots,
+            interfaces: interfaces as u32,
+        })
+    }
+
+    /// Slots of each ring.
+    pub const fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// Number of interfaces.
+    pub const fn interfaces(&self) -> usize {
+        self.interfaces as usize
+    }
+
+    /// Buffers that stand in ring slots at the start: the first ones of the pool.
+    pub const fn ring_buffers(&self) -> u32 {
+        self.interfaces * 2 * self.slots
+    }
+
+    /// Buffers in the pool: those in the slots, and the guest's own, as many as one interface's
+    /// rings hold and never fewer than four batches.
+    pub const fn buffers(&self) -> u32 {
+        let own = if self.slots < 128 {
+            256
+        } else {
+            2 * self.slots
+        };
+        self.ring_buffers() + own
+    }
+
+    /// Where interface `i`'s receive ring starts, in bytes.
+    pub const fn receive_ring(&self, i: usize) -> usize {
+        PAGE + 2 * i * ring_bytes(self.slots)
+    }
+
+    /// Where interface `i`'s transmit ring starts, in bytes.
+    pub const fn transmit_ring(&self, i: usize) -> usize {
+        self.receive_ring(i) + ring_bytes(self.slots)
+    }
+
+    /// Where the pool starts, in bytes; a page's start.
+    pub const fn pool(&self) -> usize {
+        self.receive_ring(self.interfaces()).next_multiple_of(PAGE)
+    }
+
+    /// Size of the region, in bytes; whole pages.
+    pub const fn bytes(&self) -> usize {
+        (self.pool() + self.buffers() as usize * BUFFER_STRIDE).next_multiple_of(PAGE)
+    }
+}
+
+/// What the guest needs to know of one interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Interface {
+    /// Ethernet address.
+    pub mac: [u8; 6],
+    /// Largest IP packet, in bytes.
+    pub mtu: u16,
+    name: [u8; NAME_MAX + 1],
+}
+
+impl Interface {
+    /// An interface; `None` if the name is empty or longer than [`NAME_MAX`].
+    pub fn new(name: &str, mac: [u8; 6], mtu: u16) -> Option<Interface> {
+        let mut bytes = [0; NAME_MAX + 1];
+        if name.is_empty() || name.len() > NAME_MAX || name.bytes().any(|b| b == 0) {
+            return None;
+        }
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        Some(Interface {
+            mac,
+            mtu,
+            name: bytes,
+        })
+    }
+
+    /// The name by which the configuration knows the interface.
+    pub fn name(&self) -> &str {
+        let end = self.name.iter().position(|&b| b == 0).unwrap_or(0);
+        core::str::from_utf8(&self.name[..end]).unwrap_or("")
+    }
+}
+
+#[repr(C)]
+struct Header {
+    magic: AtomicU64,
+    version: AtomicU32,
+    slots: AtomicU32,
+    interfaces: AtomicU32,
+    /// Bumped, then woken as a futex, by the switch when the guest sleeps on a ring. Whoever
+    /// keeps the guest asleep waits on this word and the control region's together.
+    wake: AtomicU32,
+    descriptors: [Interface; INTERFACES_MAX],
+}
+
+const _: () = assert!(size_of::<Header>() <= PAGE);
+const _: () = assert!(size_of::<Interface>() == 40);
+
+/// A mapped data region.
+#[derive(Clone, Copy)]
+pub struct Region {
+    base: NonNull<u8>,
+    geometry: Geometry,
+}
+
+// SAFETY: a Region is a pointer to shared memory that is reached through atomics and raw copies
+// only; the mapping outlives it (see `Region::format` and `Region::open`).
+unsafe impl Send for Region {}
+
+impl Region {
+    /// Writes a fresh region: header, descriptors, and rings whose slots hold one buffer each.
+    ///
+    /// # Safety
+    /// `base` is page aligned and starts `geometry.bytes()` bytes, mapped readable and writable
+    /// for as long as the region or a copy of it is used. No guest runs on it yet.
+    pub unsafe fn format(
+        base: NonNull<u8>,
+        geometry: Geometry,
+        interfaces: &[Interface],
+    ) -> Result<Region, GeometryError> {
+        if interfaces.len() != geometry.interfaces() {
+            return Err(GeometryError::Interfaces(interfaces.len()));
+        }
+        let region = Region { base, geometry };
+        let header = region.header();
+        header.version.store(VERSION, Ordering::Relaxed);
+        header.slots.store(geometry.slots, Ordering::Relaxed);
+        header
+            .interfaces
+            .store(geometry.interfaces, Ordering::Relaxed);
+        for (i, interface) in interfaces.iter().enumerate() {
+            // SAFETY: i < INTERFACES_MAX by the geometry; nobody else has the memory yet.
+            unsafe {
+                let at = &raw const header.descriptors[i];
+                at.cast_mut().write(*interface);
+            }
+        }
+        let mut next = 0;
+        for i in 0..geometry.interfaces() {
+            for ring in [geometry.receive_ring(i), geometry.transmit_ring(i)] {
+                // SAFETY: the ring lies inside the region; nobody else has it open yet.
+                let mut producer = unsafe { Producer::open(base.add(ring), geometry.slots) };
+                for s in 0..geometry.slots {
+                    producer.fill(s, Slot::spent(next));
+                    next += 1;
+                }
+            }
+        }
+        header.magic.store(MAGIC, Ordering::Release);
+        Ok(region)
+    }
+
+    /// Opens a region that the host formatted, believing its header: the guest's way in.
+    ///
+    /// # Safety
+    /// `base` is page aligned and starts `len` bytes, mapped readable and writable for as long as
+    /// the region or a copy of it is used.
+    pub unsafe fn open(base: NonNull<u8>, len: usize) -> Result<Region, GeometryError> {
+        if len < PAGE {
+            return Err(GeometryError::NotARegion);
+        }
+        // SAFETY: at least a page is mapped.
+        let header = unsafe { base.cast::<Header>().as_ref() };
+        if header.magic.load(Ordering::Acquire) != MAGIC
+            || header.version.load(Ordering::Relaxed) != VERSION
+        {
+            return Err(GeometryError::NotARegion);
+        }
+        let geometry = Geometry::new(
+            header.slots.load(Ordering::Relaxed),
+            header.interfaces.load(Ordering::Relaxed) as usize,
+        )?;
+        if geometry.bytes() > len {
+            return Err(GeometryError::NotARegion);
+        }
+        Ok(Region { base, geometry })
+    }
+
+    /// Opens a region by a geometry known beforehand, believing nothing in it: the switch's way
+    /// in, and the way to take up a region again after a restart.
+    ///
+    /// # Safety
+    /// As for [`open`](Self::open), with `geometry.bytes()` bytes mapped.
+    pub unsafe fn adopt(base: NonNull<u8>, geometry: Geometry) -> Region {
+        Region { base, geometry }
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: mapped for the region's life; atomics, and descriptors that the host wrote
+        // before anyone else came.
+        unsafe { self.base.cast::<Header>().as_ref() }
+    }
+
+    /// Sizes and places.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// Interface `i`'s descriptor, as the host wrote it. For the guest; the host has its own.
+    pub fn interface(&self, i: usize) -> Option<Interface> {
+        if i >= self.geometry.interfaces() {
+            return None;
+        }
+        // SAFETY: inside the header; copied out, and any bytes are a valid Interface.
+        Some(unsafe { (&raw const self.header().descriptors[i]).read() })
+    }
+
+    /// The word that wakes the guest when it sleeps on a ring.
+    pub fn wake_word(&self) -> &AtomicU32 {
+        &self.header().wake
+    }
+
+    /// The producing side of interface `i`'s receive ring: the switch's.
+    ///
+    /// # Safety
+    /// `i` is below the number of interfaces and no other such producer is open.
+    pub unsafe fn receive_producer(&self, i: usize) -> Producer {
+        assert!(i < self.geometry.interfaces());
+        // SAFETY: inside the region.
+        unsafe {
+            Producer::open(
+                self.base.add(self.geometry.receive_ring(i)),
+                self.geometry.slots,
+            )
+        }
+    }
+
+    /// The consuming side of interface `i`'s receive ring: the guest's.
+    ///
+    /// # Safety
+    /// As for [`receive_producer`](Self::receive_producer).
+    pub unsafe fn receive_consumer(&self, i: usize) -> Consumer {
+        assert!(i < self.geometry.interfaces());
+        // SAFETY: inside the region.
+        unsafe {
+            Consumer::open(
+                self.base.add(self.geometry.receive_ring(i)),
+                self.geometry.slots,
+            )
+        }
+    }
+
+    /// The producing side of interface `i`'s transmit ring: the guest's.
+    ///
+    /// # Safety
+    /// As for [`receive_producer`](Self::receive_producer).
+    pub unsafe fn transmit_producer(&self, i: usize) -> Producer {
+        assert!(i < self.geometry.interfaces());
+        // SAFETY: inside the region.
+        unsafe {
+            Producer::open(
+                self.base.add(self.geometry.transmit_ring(i)),
+                self.geometry.slots,
+            )
+        }
+    }
+
+    /// The consuming side of interface `i`'s transmit ring: the switch's.
+    ///
+    /// # Safety
+    /// As for [`receive_producer`](Self::receive_producer).
+    pub unsafe fn transmit_consumer(&self, i: usize) -> Consumer {
+        assert!(i < self.geometry.interfaces());
+        // SAFETY: inside the region.
+        unsafe {
+            Consumer::open(
+                self.base.add(self.geometry.transmit_ring(i)),
+                self.geometry.slots,
+            )
+        }
+    }
+
+    /// Start of the buffer pool.
+    pub fn pool(&self) -> NonNull<u8> {
+        // SAFETY: inside the region.
+        unsafe { self.base.add(self.geometry.pool()) }
+    }
+
+    /// The bytes that a slot names, checked against the pool: what a reader of a transmit ring
+    /// may copy out.
+    #[inline]
+    pub fn frame(&self, slot: Slot) -> Result<SharedBytes, Violation> {
+        if slot.buffer >= self.geometry.buffers() {
+            return Err(Violation::Buffer);
+        }
+        if slot.offset as usize + slot.len as usize > BUFFER_STRIDE {
+            return Err(Violation::Bounds);
+        }
+        let at = slot.buffer as usize * BUFFER_STRIDE + slot.offset as usize;
+        Ok(SharedBytes {
+            // SAFETY: checked above to lie inside the pool.
+            start: unsafe { self.pool().add(at) },
+            len: slot.len as usize,
+        })
+    }
+
+    /// The room for a received frame of `len` bytes in `buffer`, at [`RECEIVE_OFFSET`].
+    #[inline]
+    pub fn room(&self, buffer: u32, len: usize) -> Result<SharedBytes, Violation> {
+        if len > FRAME_MAX {
+            return Err(Violation::Bounds);
+        }
+        self.frame(Slot {
+            offset: RECEIVE_OFFSET as u16,
+            len: len as u16,
+            ..Slot::spent(buffer)
+        })
+    }
+}
+
+/// Bytes in shared memory that the other side may be writing at the same time. They can only be
+/// copied; what was copied is what counts.
+#[derive(Clone, Copy)]
+pub struct SharedBytes {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+impl SharedBytes {
+    /// Number of bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes from `at` on; none if that is past the end.
+    #[inline]
+    pub fn skip(self, at: usize) -> SharedBytes {
+        let at = at.min(self.len);
+        SharedBytes {
+            // SAFETY: at most one past the end of the same bytes.
+            start: unsafe { self.start.add(at) },
+            len: self.len - at,
+        }
+    }
+
+    /// Copies as many bytes as both have; returns how many.
+    #[inline]
+    pub fn read(&self, into: &mut [u8]) -> usize {
+        let n = self.len.min(into.len());
+        // SAFETY: n bytes are inside both; `into` is exclusively ours, so they do not overlap.
+        unsafe { core::ptr::copy_nonoverlapping(self.start.as_ptr(), into.as_mut_ptr(), n) };
+        n
+    }
+
+    /// Copies as many bytes as both have; returns how many.
+    #[inline]
+    pub fn write(&self, from: &[u8]) -> usize {
+        let n = self.len.min(from.len());
+        // SAFETY: n bytes are inside both; a shared slice of ours lies outside the region.
+        unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), self.start.as_ptr(), n) };
+        n
+    }
+
+    /// Copies as many bytes as both have from `self` to `into`; returns how many.
+    #[inline]
+    pub fn copy_to(&self, into: &SharedBytes) -> usize {
+        let n = self.len.min(into.len);
+        // SAFETY: n bytes are inside both; `copy` allows overlap (a guest's two ports may name
+        // the same buffer).
+        unsafe { core::ptr::copy(self.start.as_ptr(), into.start.as_ptr(), n) };
+        n
+    }
+
+    /// Asks for the first line to be brought into the cache.
+    #[inline]
+    pub fn prefetch(&self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch reads nothing and cannot fault.
+        unsafe {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(self.start.as_ptr().cast());
+        }
+    }
+}

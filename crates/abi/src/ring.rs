@@ -1,0 +1,346 @@
+//! The packet ring: a single-producer, single-consumer ring of slots that swap buffers.
+//!
+//! A slot always holds a buffer. The producer finds in a free slot the index of a spent buffer,
+//! puts a filled one in its place and publishes; the consumer takes the filled buffer out and
+//! leaves a spent one in its place. So a packet crosses the ring without a copy, buffers are
+//! conserved by construction, and no second ring is needed to give them back. (The idea is
+//! netmap's, Rizzo 2012.)
+//!
+//! Cursors run freely and are masked on use. Each side keeps its own cursor privately, publishes
+//! it once a batch, and believes the other's only as far as the ring is long: a peer that claims
+//! more is answered with [`Violation::Cursor`]. Slots are read exactly once, as two 64-bit words.
+
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use crate::CACHE_LINE;
+
+/// Fewest slots of a ring.
+pub const SLOTS_MIN: u32 = 64;
+/// Most slots of a ring.
+pub const SLOTS_MAX: u32 = 2048;
+
+/// What a slot says of its frame besides place and length.
+pub mod flags {
+    /// The frame goes on in the next slot.
+    pub const MORE: u16 = 1 << 0;
+    /// The checksum from `checksum_start` on is to be completed at `checksum_offset`.
+    pub const NEEDS_CHECKSUM: u16 = 1 << 1;
+    /// Whoever wrote the frame vouches for its checksums.
+    pub const CHECKSUM_VALID: u16 = 1 << 2;
+    /// The frame is to be segmented as TCP over IPv4, `segment_size` bytes of payload each.
+    pub const SEGMENT_TCP4: u16 = 1 << 3;
+    /// The frame is to be segmented as TCP over IPv6.
+    pub const SEGMENT_TCP6: u16 = 1 << 4;
+}
+
+/// One slot, by value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slot {
+    /// Index of the buffer in the region's pool.
+    pub buffer: u32,
+    /// Where the frame starts in the buffer, in bytes.
+    pub offset: u16,
+    /// Length of the frame's part in this buffer, in bytes.
+    pub len: u16,
+    /// See [`flags`].
+    pub flags: u16,
+    /// Where checksumming starts, in bytes from the start of the frame.
+    pub checksum_start: u16,
+    /// Where the checksum goes, in bytes from `checksum_start`.
+    pub checksum_offset: u16,
+    /// Payload bytes of one segment.
+    pub segment_size: u16,
+}
+
+impl Slot {
+    /// A slot that holds a spent buffer.
+    pub const fn spent(buffer: u32) -> Slot {
+        Slot {
+            buffer,
+            offset: 0,
+            len: 0,
+            flags: 0,
+            checksum_start: 0,
+            checksum_offset: 0,
+            segment_size: 0,
+        }
+    }
+
+    const fn words(self) -> [u64; 2] {
+        [
+            self.buffer as u64 | (self.offset as u64) << 32 | (self.len as u64) << 48,
+            self.flags as u64
+                | (self.checksum_start as u64) << 16
+                | (self.checksum_offset as u64) << 32
+                | (self.segment_size as u64) << 48,
+        ]
+    }
+
+    const fn from_words([a, b]: [u64; 2]) -> Slot {
+        Slot {
+            buffer: a as u32,
+            offset: (a >> 32) as u16,
+            len: (a >> 48) as u16,
+            flags: b as u16,
+            checksum_start: (b >> 16) as u16,
+            checksum_offset: (b >> 32) as u16,
+            segment_size: (b >> 48) as u16,
+        }
+    }
+}
+
+/// What a peer did that no honest peer does. The reader stays safe; the region's owner counts it
+/// and closes the port if it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// A cursor claims more slots than the ring has.
+    Cursor,
+    /// A slot names a buffer that the pool does not have.
+    Buffer,
+    /// A slot's offset and length reach outside its buffer.
+    Bounds,
+}
+
+impl core::fmt::Display for Violation {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Violation::Cursor => "a ring cursor claims more slots than the ring has",
+            Violation::Buffer => "a slot names a buffer that the pool does not have",
+            Violation::Bounds => "a slot reaches outside its buffer",
+        })
+    }
+}
+
+/// The shared head of a ring. Each side writes one line and reads the other's.
+#[repr(C, align(64))]
+struct Header {
+    producer: Side,
+    consumer: Side,
+}
+
+/// One side's line.
+#[repr(C, align(64))]
+struct Side {
+    /// Slots passed on since the ring began, modulo 2³².
+    cursor: AtomicU32,
+    /// Not 0: this side sleeps and wants to be woken when the other side's cursor moves.
+    sleeps: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Header>() == 2 * CACHE_LINE);
+const _: () = assert!(size_of::<Slot>() == 16);
+
+/// Bytes that a ring of `slots` slots takes.
+pub const fn ring_bytes(slots: u32) -> usize {
+    size_of::<Header>() + slots as usize * size_of::<Slot>()
+}
+
+/// One ring in shared memory.
+#[derive(Clone, Copy)]
+struct Ring {
+    header: NonNull<Header>,
+    slots: NonNull<[AtomicU64; 2]>,
+    mask: u32,
+}
+
+// SAFETY: a Ring only points to atomics in a mapping that outlives it (see `Ring::at`).
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// # Safety
+    /// `base` is 64-byte aligned and starts [`ring_bytes`]`(slots)` bytes that stay mapped,
+    /// readable and writable, while the ring or a copy of it is used. `slots` is a power of two.
+    unsafe fn at(base: NonNull<u8>, slots: u32) -> Ring {
+        debug_assert!(slots.is_power_of_two());
+        Ring {
+            header: base.cast(),
+            // SAFETY: inside the ring's bytes, by the caller's promise.
+            slots: unsafe { base.add(size_of::<Header>()) }.cast(),
+            mask: slots - 1,
+        }
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: mapped and aligned (see `at`); only atomics inside.
+        unsafe { self.header.as_ref() }
+    }
+
+    #[inline]
+    fn slot(&self, cursor: u32) -> &[AtomicU64; 2] {
+        // SAFETY: masked, so inside the ring's slots (see `at`); only atomics inside.
+        unsafe { self.slots.add((cursor & self.mask) as usize).as_ref() }
+    }
+
+    #[inline]
+    fn load(&self, cursor: u32) -> Slot {
+        let slot = self.slot(cursor);
+        Slot::from_words([
+            slot[0].load(Ordering::Relaxed),
+            slot[1].load(Ordering::Relaxed),
+        ])
+    }
+
+    #[inline]
+    fn store(&self, cursor: u32, slot: Slot) {
+        let words = slot.words();
+        let shared = self.slot(cursor);
+        shared[0].store(words[0], Ordering::Relaxed);
+        shared[1].store(words[1], Ordering::Relaxed);
+    }
+}
+
+/// The filling side of a ring.
+pub struct Producer {
+    ring: Ring,
+    cursor: u32,
+    /// The consumer's cursor as last read.
+    seen: u32,
+}
+
+/// The emptying side of a ring.
+pub struct Consumer {
+    ring: Ring,
+    cursor: u32,
+    /// The producer's cursor as last read.
+    seen: u32,
+}
+
+impl Producer {
+    /// Opens the filling side, going on where the shared cursors stand.
+    ///
+    /// # Safety
+    /// As for a ring: `base` is 64-byte aligned and starts [`ring_bytes`]`(slots)` mapped bytes
+    /// that outlive the value; `slots` is a power of two. No other producer is open on this ring.
+    pub unsafe fn open(base: NonNull<u8>, slots: u32) -> Producer {
+        // SAFETY: the caller's promise.
+        let ring = unsafe { Ring::at(base, slots) };
+        let cursor = ring.header().producer.cursor.load(Ordering::Acquire);
+        let seen = ring.header().consumer.cursor.load(Ordering::Acquire);
+        Producer { ring, cursor, seen }
+    }
+
+    /// How many slots may be filled now. Reads the consumer's cursor only when fewer than
+    /// `wanted` are known to be free.
+    #[inline]
+    pub fn free(&mut self, wanted: u32) -> Result<u32, Violation> {
+        let slots = self.ring.mask + 1;
+        let mut used = self.cursor.wrapping_sub(self.seen);
+        if slots.wrapping_sub(used) < wanted || used > slots {
+            self.seen = self.ring.header().consumer.cursor.load(Ordering::Acquire);
+            used = self.cursor.wrapping_sub(self.seen);
+        }
+        if used > slots {
+            return Err(Violation::Cursor);
+        }
+        Ok(slots - used)
+    }
+
+    /// The `i`-th free slot: it holds a spent buffer.
+    #[inline]
+    pub fn peek(&self, i: u32) -> Slot {
+        self.ring.load(self.cursor.wrapping_add(i))
+    }
+
+    /// Fills the `i`-th free slot. Nothing is visible before [`publish`](Self::publish).
+    #[inline]
+    pub fn fill(&mut self, i: u32, slot: Slot) {
+        self.ring.store(self.cursor.wrapping_add(i), slot);
+    }
+
+    /// Hands the first `n` filled slots to the consumer.
+    #[inline]
+    pub fn publish(&mut self, n: u32) {
+        self.cursor = self.cursor.wrapping_add(n);
+        self.ring
+            .header()
+            .producer
+            .cursor
+            .store(self.cursor, Ordering::Release);
+    }
+
+    /// Whether the consumer asked to be woken, as of the last publish. A fence stands between the
+    /// publish and this look, so that one of both sides sees the other.
+    #[inline]
+    pub fn consumer_sleeps(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.ring.header().consumer.sleeps.load(Ordering::Relaxed) != 0
+    }
+
+    /// Says whether this side wants to be woken when slots come free. After setting it, look at
+    /// [`free`](Self::free) once more before sleeping.
+    pub fn set_sleeps(&self, sleeps: bool) {
+        let word = &self.ring.header().producer.sleeps;
+        word.store(sleeps as u32, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+}
+
+impl Consumer {
+    /// Opens the emptying side, going on where the shared cursors stand.
+    ///
+    /// # Safety
+    /// As for [`Producer::open`]; no other consumer is open on this ring.
+    pub unsafe fn open(base: NonNull<u8>, slots: u32) -> Consumer {
+        // SAFETY: the caller's promise.
+        let ring = unsafe { Ring::at(base, slots) };
+        let cursor = ring.header().consumer.cursor.load(Ordering::Acquire);
+        let seen = ring.header().producer.cursor.load(Ordering::Acquire);
+        Consumer { ring, cursor, seen }
+    }
+
+    /// How many slots are filled. Reads the producer's cursor only when fewer than `wanted` are
+    /// known to be filled.
+    #[inline]
+    pub fn filled(&mut self, wanted: u32) -> Result<u32, Violation> {
+        let slots = self.ring.mask + 1;
+        let mut filled = self.seen.wrapping_sub(self.cursor);
+        if filled < wanted || filled > slots {
+            self.seen = self.ring.header().producer.cursor.load(Ordering::Acquire);
+            filled = self.seen.wrapping_sub(self.cursor);
+        }
+        if filled > slots {
+            return Err(Violation::Cursor);
+        }
+        Ok(filled)
+    }
+
+    /// The `i`-th filled slot.
+    #[inline]
+    pub fn peek(&self, i: u32) -> Slot {
+        self.ring.load(self.cursor.wrapping_add(i))
+    }
+
+    /// Leaves spent buffer `buffer` in the `i`-th filled slot.
+    #[inline]
+    pub fn replace(&mut self, i: u32, buffer: u32) {
+        self.ring
+            .store(self.cursor.wrapping_add(i), Slot::spent(buffer));
+    }
+
+    /// Hands the first `n` slots back to the producer.
+    #[inline]
+    pub fn release(&mut self, n: u32) {
+        self.cursor = self.cursor.wrapping_add(n);
+        self.ring
+            .header()
+            .consumer
+            .cursor
+            .store(self.cursor, Ordering::Release);
+    }
+
+    /// Whether the producer asked to be woken, as of the last release.
+    #[inline]
+    pub fn producer_sleeps(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.ring.header().producer.sleeps.load(Ordering::Relaxed) != 0
+    }
+
+    /// Says whether this side wants to be woken when slots are filled. After setting it, look at
+    /// [`filled`](Self::filled) once more before sleeping.
+    pub fn set_sleeps(&self, sleeps: bool) {
+        let word = &self.ring.header().consumer.sleeps;
+        word.store(sleeps as u32, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+}
