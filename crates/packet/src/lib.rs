@@ -1,1 +1,19 @@
+//! What a packet is: a buffer with headroom, metadata and annotations; batches and pools of them;
+//! views of the headers inside; checksums.
 #![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod anno;
+mod batch;
+mod buffer;
+mod pool;
+
+#[cfg(test)]
+mod tests;
+
+pub use batch::{BATCH, Batch, Drain};
+pub use buffer::{HEADROOM, META, Packet, PacketType};
+pub use pool::{BUFFER, DATA_MAX, Pool};

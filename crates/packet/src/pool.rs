@@ -1,0 +1,361 @@
+//! The pool that packets' buffers come from and go back to.
+//!
+//! A pool is used by one thread. It hands out the buffer that came back last, so that a steady
+//! load works in a few cache lines of memory. Buffers come from the heap, in chunks up to a limit,
+//! or from a region shared with the switch, whose number is fixed. A packet dropped outside the
+//! pool's thread, or with no pool at hand, goes onto the pool's remote list, which the pool takes
+//! over as a whole when its own is empty.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::alloc::Layout;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::Batch;
+use crate::buffer::{HEADROOM, META, Meta, Packet};
+
+/// Bytes of a pool buffer: 2 KiB and a cache line, so that the first lines of neighbouring
+/// buffers fall in different sets of the caches.
+pub const BUFFER: usize = 2048 + 64;
+/// Longest packet that fits a pool buffer with the usual headroom.
+pub const DATA_MAX: usize = BUFFER - META - HEADROOM;
+/// Buffers that a heap pool takes at a time.
+const CHUNK: usize = 256;
+
+/// Where buffers of a pool come back to from elsewhere.
+pub(crate) struct Home {
+    /// A stack linked through the buffers' first annotation word: pushed one by one, taken whole.
+    remote: AtomicPtr<Meta>,
+}
+
+/// Gives a buffer back.
+///
+/// # Safety
+/// The caller owned the buffer and does not use it again.
+pub(crate) unsafe fn give_back(buffer: NonNull<Meta>) {
+    // SAFETY: the caller owns the buffer.
+    let meta = unsafe { &mut *buffer.as_ptr() };
+    if meta.home.is_null() {
+        let layout = Layout::from_size_align(meta.capacity as usize, 64);
+        if let Ok(layout) = layout {
+            // SAFETY: `Packet::large` allocated it with this layout.
+            unsafe { alloc::alloc::dealloc(buffer.as_ptr().cast(), layout) };
+        }
+        return;
+    }
+    // SAFETY: a home outlives its buffers (see `Pool::drop`).
+    let remote = unsafe { &(*meta.home).remote };
+    let mut head = remote.load(Ordering::Relaxed);
+    loop {
+        meta.anno[0] = head as u64;
+        match remote.compare_exchange_weak(
+            head,
+            buffer.as_ptr(),
+            Ordering::Release,
+            Ordering::Relaxed,
+        ) {
+            Ok(_) => return,
+            Err(now) => head = now,
+        }
+    }
+}
+
+/// A pool of equal buffers, of [`BUFFER`] bytes each.
+pub struct Pool {
+    free: Vec<NonNull<Meta>>,
+    home: NonNull<Home>,
+    chunks: Vec<NonNull<u8>>,
+    /// Buffers that belong to this pool, out or in.
+    total: usize,
+    /// Most buffers the pool may have.
+    limit: usize,
+    region: Option<NonNull<u8>>,
+    exhausted: u64,
+}
+
+// SAFETY: the pool's buffers are owned by the pool or by packets, which are Send.
+unsafe impl Send for Pool {}
+
+impl Pool {
+    /// A pool on the heap with at most `limit` buffers, taken as they are needed.
+    pub fn heap(limit: usize) -> Pool {
+        Pool {
+            free: Vec::new(),
+            home: NonNull::from(Box::leak(Box::new(Home {
+                remote: AtomicPtr::new(null_mut()),
+            }))),
+            chunks: Vec::new(),
+            total: 0,
+            limit,
+            region: None,
+            exhausted: 0,
+        }
+    }
+
+    /// A pool over `count` buffers of [`BUFFER`] bytes at `base`; the buffers from `first` on are
+    /// free, the ones before stand in rings.
+    ///
+    /// # Safety
+    /// `base` is 64-byte aligned and starts `count * BUFFER` bytes that stay mapped, readable and
+    /// writable for ever, and that nobody else writes but through rings.
+    pub unsafe fn region(base: NonNull<u8>, count: usize, first: usize) -> Pool {
+        let mut pool = Pool::heap(count);
+        pool.free.reserve_exact(count);
+        pool.region = Some(base);
+        pool.total = count;
+        for i in 0..count {
+            // SAFETY: inside the region.
+            let buffer = unsafe { base.add(i * BUFFER) }.cast::<Meta>();
+            if i >= first {
+                pool.free.push(buffer);
+            }
+        }
+        pool.free.reverse();
+        pool
+    }
+
+    /// Buffers that belong to the pool.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Most buffers that the pool may have.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Buffers that are out: in packets, or in rings.
+    pub fn outstanding(&mut self) -> usize {
+        self.collect();
+        self.total - self.free.len()
+    }
+
+    /// How often a packet was wanted and there was no buffer.
+    pub fn exhausted(&self) -> u64 {
+        self.exhausted
+    }
+
+    /// Takes over what came back on the remote list.
+    fn collect(&mut self) {
+        // SAFETY: the home lives until the pool is dropped.
+        let home = unsafe { self.home.as_ref() };
+        let mut next = home.remote.swap(null_mut(), Ordering::Acquire);
+        while let Some(buffer) = NonNull::new(next) {
+            // SAFETY: on the list, so owned by it, and now by us.
+            next = unsafe { (*buffer.as_ptr()).anno[0] } as *mut Meta;
+            self.free.push(buffer);
+        }
+    }
+
+    #[cold]
+    fn refill(&mut self) -> Option<NonNull<Meta>> {
+        self.collect();
+        if self.free.is_empty() && self.region.is_none() {
+            self.grow();
+        }
+        let buffer = self.free.pop();
+        if buffer.is_none() {
+            self.exhausted += 1;
+        }
+        buffer
+    }
+
+    fn grow(&mut self) {
+        let count = CHUNK.min(self.limit - self.total);
+        let Ok(layout) = Layout::from_size_align(count * BUFFER, 4096) else {
+            return;
+        };
+        if count == 0 {
+            return;
+        }
+        // SAFETY: the size is not zero.
+        let Some(chunk) = NonNull::new(unsafe { alloc::alloc::alloc_zeroed(layout) }) else {
+            return;
+        };
+        self.chunks.push(chunk);
+        self.total += count;
+        self.free.reserve(self.total);
+        for i in (0..count).rev() {
+            // SAFETY: inside the chunk.
+            self.free.push(unsafe { chunk.add(i * BUFFER) }.cast());
+        }
+    }
+
+    #[inline]
+    fn buffer(&mut self) -> Option<NonNull<Meta>> {
+        let buffer = match self.free.pop() {
+            Some(buffer) => buffer,
+            None => self.refill()?,
+        };
+        // SAFETY: a free buffer is ours; both fields are plain values.
+        unsafe {
+            (*buffer.as_ptr()).home = self.home.as_ptr().cast_const();
+            (*buffer.as_ptr()).capacity = BUFFER as u32;
+        }
+        Some(buffer)
+    }
+
+    /// An empty packet with the usual headroom. `None` if there is no buffer.
+    #[inline]
+    pub fn empty(&mut self) -> Option<Packet> {
+        let buffer = self.buffer()?;
+        // SAFETY: ours, home and capacity are set, the headroom fits.
+        Some(unsafe { Packet::start(buffer, HEADROOM) })
+    }
+
+    /// A packet of `len` bytes of unspecified content, with at least `headroom` bytes in front:
+    /// from the pool if it fits there, else from the heap. `None` if there is no memory.
+    #[inline]
+    pub fn packet(&mut self, headroom: usize, len: usize) -> Option<Packet> {
+        if headroom <= HEADROOM && len <= DATA_MAX {
+            let mut packet = self.empty()?;
+            let fits = packet.put(len);
+            debug_assert!(fits);
+            return Some(packet);
+        }
+        Packet::large(headroom.max(HEADROOM), len, HEADROOM)
+    }
+
+    /// A packet that holds a copy of `data`.
+    #[inline]
+    pub fn copy(&mut self, data: &[u8]) -> Option<Packet> {
+        let mut packet = self.packet(HEADROOM, data.len())?;
+        packet.data_mut().copy_from_slice(data);
+        Some(packet)
+    }
+
+    /// A copy of `packet`: data, annotations and header places, and the bytes in front back to
+    /// the first header, so that what was stripped can be unstripped.
+    pub fn clone(&mut self, packet: &Packet) -> Option<Packet> {
+        let front = [
+            packet.mac_offset(),
+            packet.network_offset(),
+            packet.transport_offset(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+        .map_or(0, |at| (-at).max(0) as usize);
+        // What was stripped without a header having been marked is kept too, up to the headroom
+        // that every packet starts with.
+        let front = front
+            .max(packet.headroom().saturating_sub(HEADROOM))
+            .min(packet.headroom());
+        let whole = packet.data_from(front);
+        let mut copy = self.packet(HEADROOM, whole.len())?;
+        copy.data_mut().copy_from_slice(whole);
+        copy.pull(front);
+        copy.copy_meta(packet);
+        Some(copy)
+    }
+
+    /// Gives a packet's buffer back: the fast way, for the pool's own thread.
+    #[inline]
+    pub fn kill(&mut self, packet: Packet) {
+        let raw = packet.raw();
+        // SAFETY: the packet owns the buffer.
+        if unsafe { (*raw.as_ptr()).home } == self.home.as_ptr().cast_const() {
+            self.free.push(packet.into_raw());
+        }
+    }
+
+    /// Gives a batch's buffers back and leaves it empty.
+    #[inline]
+    pub fn recycle(&mut self, batch: &mut Batch) {
+        while let Some(packet) = batch.pop() {
+            self.kill(packet);
+        }
+    }
+
+    /// Takes buffer `index` of the region out of a ring, as a packet of `len` bytes whose data
+    /// starts `offset` bytes into the buffer. `None` if there is no such place.
+    ///
+    /// # Safety
+    /// The pool is over a region; the caller took `index` out of a ring slot that it replaces
+    /// before it hands the slot back, so that nobody else has the buffer.
+    #[inline]
+    pub unsafe fn adopt(&mut self, index: u32, offset: usize, len: usize) -> Option<Packet> {
+        let base = self.region?;
+        if index as usize >= self.total || offset < META || offset + len > BUFFER {
+            return None;
+        }
+        // SAFETY: inside the region, and ours by the caller's promise.
+        let buffer = unsafe { base.add(index as usize * BUFFER) }.cast::<Meta>();
+        // SAFETY: as above; `start` sets the rest.
+        let mut packet = unsafe {
+            (*buffer.as_ptr()).home = self.home.as_ptr().cast_const();
+            (*buffer.as_ptr()).capacity = BUFFER as u32;
+            Packet::start(buffer, offset - META)
+        };
+        let fits = packet.put(len);
+        debug_assert!(fits);
+        Some(packet)
+    }
+
+    /// Puts a packet's buffer into a ring: its index, the data's offset in it and length. A packet
+    /// from elsewhere is copied into a buffer of this pool first, and given back as it came if
+    /// that cannot be.
+    #[inline]
+    pub fn surrender(&mut self, packet: Packet) -> Result<(u32, u16, u16), Packet> {
+        let Some(base) = self.region else {
+            return Err(packet);
+        };
+        // SAFETY: the packet owns its buffer.
+        if unsafe { (*packet.raw().as_ptr()).home } != self.home.as_ptr().cast_const() {
+            if packet.len() > DATA_MAX {
+                return Err(packet);
+            }
+            return match self.copy(packet.data()) {
+                Some(copy) => self.surrender(copy),
+                None => Err(packet),
+            };
+        }
+        let (offset, len) = (META + packet.headroom(), packet.len());
+        let at = packet.into_raw().as_ptr() as usize - base.as_ptr() as usize;
+        Ok(((at / BUFFER) as u32, offset as u16, len as u16))
+    }
+
+    /// Takes a spent buffer back from a ring.
+    ///
+    /// # Safety
+    /// As for [`adopt`](Self::adopt).
+    #[inline]
+    pub unsafe fn reclaim(&mut self, index: u32) {
+        if let Some(base) = self.region
+            && (index as usize) < self.total
+        {
+            // SAFETY: inside the region.
+            self.free
+                .push(unsafe { base.add(index as usize * BUFFER) }.cast());
+        }
+    }
+
+    /// Takes a free buffer's index for a ring slot.
+    #[inline]
+    pub fn spare(&mut self) -> Option<u32> {
+        let base = self.region?;
+        let buffer = self.buffer()?;
+        Some(((buffer.as_ptr() as usize - base.as_ptr() as usize) / BUFFER) as u32)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if self.outstanding() != 0 {
+            // Packets live on: so must their buffers and the home they go back to.
+            return;
+        }
+        // SAFETY: `heap` made it from a Box, and no packet points to it any more.
+        drop(unsafe { Box::from_raw(self.home.as_ptr()) });
+        let mut left = self.total;
+        for chunk in self.chunks.drain(..) {
+            let count = CHUNK.min(left);
+            left -= count;
+            if let Ok(layout) = Layout::from_size_align(count * BUFFER, 4096) {
+                // SAFETY: `grow` allocated it so, and no packet points into it any more.
+                unsafe { alloc::alloc::dealloc(chunk.as_ptr(), layout) };
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What packets, batches and pools promise.
+
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use crate::anno::{AGGREGATE, PAINT, VLAN_TCI};
+use crate::{BATCH, Batch, DATA_MAX, HEADROOM, Packet, Pool};
+
+fn numbered(pool: &mut Pool, n: u8) -> Packet {
+    pool.copy(&[n; 60]).expect("the pool has room")
+}
+
+#[test]
+fn a_fresh_packet_is_clean() {
+    let mut pool = Pool::heap(16);
+    let mut packet = numbered(&mut pool, 1);
+    packet.set_paint(7);
+    packet.set_timestamp(9);
+    packet.set_network_header(14, 20);
+    pool.kill(packet);
+    let packet = numbered(&mut pool, 2);
+    assert_eq!(packet.paint(), 0);
+    assert_eq!(packet.timestamp(), 0);
+    assert!(packet.network_header().is_none());
+    assert_eq!(packet.headroom(), HEADROOM);
+}
+
+#[test]
+fn headers_stay_where_they_are_when_the_data_start_moves() {
+    let mut pool = Pool::heap(16);
+    let mut packet = pool.copy(&(0..60).collect::<Vec<u8>>()).unwrap();
+    packet.set_mac_header(0);
+    packet.set_network_header(14, 20);
+    packet.pull(14);
+    assert_eq!(packet.mac_offset(), Some(-14));
+    assert_eq!(packet.mac_header().unwrap()[0], 0);
+    assert_eq!(packet.network_header().unwrap()[0], 14);
+    assert_eq!(packet.transport_header().unwrap()[0], 34);
+    assert_eq!(packet.network_header_len(), 20);
+    assert!(packet.push(HEADROOM + 14 + 8), "data moves to make room");
+    assert_eq!(packet.network_header().unwrap()[0], 14);
+    assert_eq!(packet.network_header().unwrap().len(), 46);
+}
+
+#[test]
+fn a_packet_that_outgrows_its_buffer_moves_to_the_heap() {
+    let mut pool = Pool::heap(16);
+    let mut packet = numbered(&mut pool, 3);
+    packet.set_paint(5);
+    assert!(packet.put(DATA_MAX * 2));
+    assert_eq!(packet.len(), 60 + DATA_MAX * 2);
+    assert_eq!(packet.paint(), 5);
+    assert!(packet.data()[..60].iter().all(|b| *b == 3));
+    assert_eq!(pool.outstanding(), 0, "the pool's buffer came back");
+}
+
+#[test]
+fn a_clone_keeps_what_was_stripped() {
+    let mut pool = Pool::heap(16);
+    let mut packet = pool.copy(&(0..60).collect::<Vec<u8>>()).unwrap();
+    packet.set_anno(AGGREGATE, 77);
+    packet.pull(14);
+    let mut copy = pool.clone(&packet).unwrap();
+    assert_eq!(copy.data(), packet.data());
+    assert_eq!(copy.anno(AGGREGATE), 77);
+    assert!(copy.push(14));
+    assert_eq!(copy.data()[0], 0);
+}
+
+#[test]
+fn annotations_share_their_bytes_as_documented() {
+    let mut pool = Pool::heap(1);
+    let mut packet = numbered(&mut pool, 0);
+    packet.set_anno(AGGREGATE, 0x0102_0304);
+    assert_eq!(packet.anno(VLAN_TCI), 0x0304);
+    packet.set_anno(PAINT, 0x1ff);
+    assert_eq!(packet.paint(), 0xff);
+}
+
+#[test]
+fn a_pool_has_its_limit_and_counts_refusals() {
+    let mut pool = Pool::heap(2);
+    let first = numbered(&mut pool, 1);
+    let _second = numbered(&mut pool, 2);
+    assert!(pool.copy(&[0]).is_none());
+    assert_eq!(pool.exhausted(), 1);
+    drop(first);
+    assert!(pool.copy(&[0]).is_some());
+}
+
+#[test]
+fn packets_outlive_their_pool() {
+    let mut pool = Pool::heap(4);
+    let packet = numbered(&mut pool, 9);
+    drop(pool);
+    assert_eq!(packet.data(), [9; 60]);
+}
+
+#[test]
+fn packets_dropped_on_another_thread_come_home() {
+    let mut pool = Pool::heap(64);
+    let packets: Vec<_> = (0..64).map(|n| numbered(&mut pool, n)).collect();
+    std::thread::spawn(move || drop(packets)).join().unwrap();
+    assert_eq!(pool.outstanding(), 0);
+}
+
+#[test]
+fn a_region_pool_conserves_buffers_across_rings() {
+    let memory = std::vec![0u64; 33 * crate::BUFFER / 8 + 8].leak();
+    let base = memory.as_mut_ptr().cast::<u8>();
+    let base = core::ptr::NonNull::new(base.wrapping_add(base.align_offset(64))).unwrap();
+    // SAFETY: leaked, aligned, 32 buffers long.
+    let mut pool = unsafe { Pool::region(base, 32, 8) };
+    assert_eq!(pool.outstanding(), 8);
+    // SAFETY: buffer 3 stands in no other place.
+    let packet = unsafe { pool.adopt(3, 256, 60) }.unwrap();
+    let (index, offset, len) = pool.surrender(packet).unwrap();
+    assert_eq!((index, offset, len), (3, 256, 60));
+    // SAFETY: the pool has no buffer 32; and the data must lie behind the metadata.
+    unsafe {
+        assert!(pool.adopt(32, 256, 60).is_none());
+        assert!(pool.adopt(3, 64, 60).is_none());
+        assert!(pool.adopt(3, 256, 2000).is_none());
+        pool.reclaim(3);
+    }
+    assert_eq!(pool.outstanding(), 7);
+    let large = Packet::large(0, 100, 0).unwrap();
+    assert!(pool.surrender(large).is_ok(), "copied into the region");
+}
+
+#[test]
+fn batches_keep_their_order() {
+    let mut pool = Pool::heap(256);
+    let mut batch = Batch::new();
+    for n in 0..BATCH as u8 {
+        batch.push(numbered(&mut pool, n)).unwrap();
+    }
+    assert!(batch.push(numbered(&mut pool, 0)).is_err());
+    let mut odd = Vec::new();
+    batch.filter(
+        &mut odd,
+        |_, p| (p.data()[0] % 2 == 1).then_some(()),
+        |odd, p, ()| odd.push(p.data()[0]),
+    );
+    assert_eq!(batch.len(), 32);
+    assert!(batch.iter().zip(0..).all(|(p, n)| p.data()[0] == 2 * n));
+    assert!(odd.iter().zip(0..).all(|(p, n)| *p == 2 * n + 1));
+    let mut front = Batch::new();
+    assert_eq!(front.append(&mut batch, 5), 5);
+    assert_eq!(
+        front.iter().map(|p| p.data()[0]).collect::<Vec<_>>(),
+        [0, 2, 4, 6, 8]
+    );
+    assert_eq!(batch.as_slice()[0].data()[0], 10);
+    assert_eq!(batch.drain().nth(1).unwrap().data()[0], 12);
+    assert!(batch.is_empty(), "the rest was dropped");
+    pool.recycle(&mut front);
+    assert_eq!(pool.outstanding(), 0);
+}
+
+proptest! {
+    /// Any sequence of moves of a packet's ends keeps its length right and its bytes in place.
+    #[test]
+    fn ends_move_like_a_deques(start in proptest::collection::vec(any::<u8>(), 0..200), moves in proptest::collection::vec((0u8..4, 0usize..700), 0..12)) {
+        let mut pool = Pool::heap(4);
+        let mut packet = pool.copy(&start).unwrap();
+        let mut model: std::collections::VecDeque<u8> = start.into();
+        for (kind, n) in moves {
+            match kind {
+                0 => {
+                    prop_assert!(packet.push(n));
+                    packet.data_mut()[..n].fill(0xaa);
+                    for _ in 0..n { model.push_front(0xaa); }
+                }
+                1 => {
+                    let old = packet.len();
+                    prop_assert!(packet.put(n));
+                    packet.data_mut()[old..].fill(0xbb);
+                    for _ in 0..n { model.push_back(0xbb); }
+                }
+                2 => { packet.pull(n); model.drain(..n.min(model.len())); }
+                _ => { packet.take(n); let keep = model.len().saturating_sub(n); model.truncate(keep); }
+            }
+            prop_assert!(model.iter().eq(packet.data()));
+        }
+    }
+}
