@@ -2,7 +2,7 @@
 //!
 //! A guest and the host share two memory files: the *data region* (packet rings and the buffer
 //! pool, [`region`] and [`ring`]), which the switch maps, and the *control region* ([`control`],
-//! [`bytes`]), which whoever runs the guest's control plane maps. The *boot page* ([`boot`]) tells
+//! [`bytes`], [`message`]), which whoever runs the guest's control plane maps. The *boot page* ([`boot`]) tells
 //! a starting guest where everything is. This crate is the only place that touches shared memory
 //! through raw pointers; what it hands out has been masked, bounded and read exactly once.
 //!
@@ -10,6 +10,10 @@
 //! checked when a region is opened, so fields may move between versions.
 #![no_std]
 
+pub mod boot;
+pub mod bytes;
+pub mod control;
+pub mod message;
 pub mod region;
 pub mod ring;
 

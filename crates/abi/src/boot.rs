@@ -1,0 +1,320 @@
+//! The boot area: what a guest is told before its first instruction.
+//!
+//! One page-aligned area that the wall writes and the guest can only read. It starts with [`BootPage`]; the
+//! guest's name and its configuration text follow at offsets that the page names. The wall builds it with
+//! [`write`]; the guest reads it through [`BootArea`]. What the guest must know of its interfaces stands in
+//! the data region's header ([`crate::region`]).
+
+use core::mem::{align_of, offset_of, size_of};
+
+/// First word of the boot page.
+pub const BOOT_MAGIC: u64 = u64::from_le_bytes(*b"WEIRBOOT");
+/// Version of this layout. A guest refuses another one.
+pub const BOOT_VERSION: u32 = 1;
+/// Longest guest name, in bytes.
+pub const NAME_MAX: usize = 255;
+/// Longest configuration text handed over at boot, in bytes.
+pub const CONFIG_MAX: usize = 16 << 20;
+/// [`BootPage::wall`]: the guest runs under KVM; doorbells are addresses.
+pub const WALL_KVM: u32 = 1;
+/// [`BootPage::wall`]: the guest is a process under seccomp; doorbells are descriptors.
+pub const WALL_PROCESS: u32 = 2;
+
+/// A range of the guest's address space: first byte and length in bytes. A length of 0 means "not there".
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Address of the first byte.
+    pub address: u64,
+    /// Length in bytes.
+    pub length: u64,
+}
+
+impl Span {
+    /// Address one past the last byte.
+    pub const fn end(&self) -> u64 {
+        self.address + self.length
+    }
+
+    /// Whether `address` lies in the range.
+    pub const fn contains(&self, address: u64) -> bool {
+        address >= self.address && address - self.address < self.length
+    }
+}
+
+/// A piece of the boot area: offset from its first byte, and length in bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Piece {
+    /// Offset from the start of the boot area.
+    pub offset: u32,
+    /// Length in bytes.
+    pub length: u32,
+}
+
+/// How the guest reaches the outside.
+///
+/// Under KVM each is the address of a doorbell: an 8-byte store there rings it. In a process the first two
+/// are descriptors of eventfds (`u64::MAX`: none), and the others are unused, since waiting and halting are
+/// system calls there.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Doorbells {
+    /// Tells the switch that a ring it sleeps on has changed.
+    pub switch: u64,
+    /// Tells the control plane that the control region has changed.
+    pub control: u64,
+    /// Sleeps until the guest is woken. The value stored is the longest sleep in nanoseconds
+    /// (`u64::MAX`: no limit).
+    pub wait: u64,
+    /// Ends the guest in good order.
+    pub halt: u64,
+}
+
+/// The first bytes of the boot area.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BootPage {
+    /// [`BOOT_MAGIC`].
+    pub magic: u64,
+    /// [`BOOT_VERSION`].
+    pub version: u32,
+    /// [`WALL_KVM`] or [`WALL_PROCESS`].
+    pub wall: u32,
+    /// The guest's number on its host.
+    pub guest_id: u64,
+    /// Seed of the guest's random numbers, fresh for each boot.
+    pub seed: [u64; 4],
+    /// Ticks of the guest's time stamp counter in a millisecond.
+    pub tsc_khz: u64,
+    /// Wall-clock time just before the guest's first instruction, in nanoseconds since 1970.
+    pub wall_clock_ns: u64,
+    /// This area.
+    pub boot: Span,
+    /// The control region ([`crate::control`]).
+    pub control: Span,
+    /// The data region (packet rings and buffers).
+    pub data: Span,
+    /// Memory for the allocator, zeroed.
+    pub heap: Span,
+    /// The stack; the page below it is never mapped.
+    pub stack: Span,
+    /// Ways out.
+    pub doorbells: Doorbells,
+    /// The guest's name, UTF-8.
+    pub name: Piece,
+    /// Its configuration, bytes of no particular encoding.
+    pub config: Piece,
+    /// Address of the word by which the switch wakes the guest; 0 if there is no data region.
+    pub data_wake: u64,
+}
+
+const _: () = {
+    assert!(size_of::<Span>() == 16);
+    assert!(size_of::<Piece>() == 8);
+    assert!(size_of::<Doorbells>() == 32);
+    assert!(align_of::<BootPage>() == 8);
+    assert!(size_of::<BootPage>() == 208);
+    assert!(offset_of!(BootPage, guest_id) == 16);
+    assert!(offset_of!(BootPage, tsc_khz) == 56);
+    assert!(offset_of!(BootPage, boot) == 72);
+    assert!(offset_of!(BootPage, doorbells) == 152);
+    assert!(offset_of!(BootPage, name) == 184);
+    assert!(offset_of!(BootPage, data_wake) == 200);
+};
+
+/// Why a boot area can't be written or read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BootError {
+    /// The name is longer than [`NAME_MAX`].
+    NameTooLong(usize),
+    /// The configuration is longer than [`CONFIG_MAX`].
+    ConfigTooLong(usize),
+    /// The area is shorter than [`area_length`].
+    AreaTooShort,
+    /// The first word is not [`BOOT_MAGIC`].
+    NotABootPage,
+    /// The version is not [`BOOT_VERSION`].
+    Version(u32),
+    /// A piece lies outside the area.
+    Layout,
+}
+
+impl core::fmt::Display for BootError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::NameTooLong(n) => {
+                write!(
+                    f,
+                    "the guest's name has {n} bytes, give it at most {NAME_MAX}"
+                )
+            }
+            Self::ConfigTooLong(n) => {
+                write!(
+                    f,
+                    "the configuration has {n} bytes, at most {CONFIG_MAX} can be booted"
+                )
+            }
+            Self::AreaTooShort => f.write_str("the boot area is too short for what it must hold"),
+            Self::NotABootPage => f.write_str("there is no boot page at this address"),
+            Self::Version(v) => write!(
+                f,
+                "the boot page has version {v} but this image knows {BOOT_VERSION}, build both from one tree"
+            ),
+            Self::Layout => f.write_str("the boot page names a place outside its area"),
+        }
+    }
+}
+
+impl core::error::Error for BootError {}
+
+/// Bytes that a boot area with these contents needs.
+pub const fn area_length(name: usize, config: usize) -> usize {
+    size_of::<BootPage>() + name + config
+}
+
+/// Writes a boot area: `page` with its magic, version and pieces filled in, then what they name.
+pub fn write(area: &mut [u8], page: &BootPage, name: &str, config: &[u8]) -> Result<(), BootError> {
+    if name.len() > NAME_MAX {
+        return Err(BootError::NameTooLong(name.len()));
+    }
+    if config.len() > CONFIG_MAX {
+        return Err(BootError::ConfigTooLong(config.len()));
+    }
+    if area.len() < area_length(name.len(), config.len()) {
+        return Err(BootError::AreaTooShort);
+    }
+    let mut offset = size_of::<BootPage>();
+    let mut put = |bytes: &[u8]| {
+        area[offset..offset + bytes.len()].copy_from_slice(bytes);
+        let piece = Piece {
+            offset: offset as u32,
+            length: bytes.len() as u32,
+        };
+        offset += bytes.len();
+        piece
+    };
+    let page = BootPage {
+        magic: BOOT_MAGIC,
+        version: BOOT_VERSION,
+        name: put(name.as_bytes()),
+        config: put(config),
+        ..*page
+    };
+    // SAFETY: the page consists of integers without padding (its size, asserted above, is the sum of its
+    // fields' sizes), so every byte of it is initialized.
+    let bytes = unsafe {
+        core::slice::from_raw_parts((&raw const page).cast::<u8>(), size_of::<BootPage>())
+    };
+    area[..bytes.len()].copy_from_slice(bytes);
+    Ok(())
+}
+
+/// A boot area as its guest reads it. Checked once in [`BootArea::new`].
+#[derive(Clone, Copy, Debug)]
+pub struct BootArea<'a> {
+    page: &'a BootPage,
+    bytes: &'a [u8],
+}
+
+impl<'a> BootArea<'a> {
+    /// Looks at the boot area at `address`.
+    ///
+    /// # Safety
+    /// `address` is that of a boot area that stays mapped and unchanged for `'a`. The wall promises both to
+    /// its guest: the area is written before the first instruction and read-only from then on.
+    pub unsafe fn new(address: *const u8) -> Result<Self, BootError> {
+        // SAFETY: as promised by the caller.
+        let page = unsafe { &*address.cast::<BootPage>() };
+        if page.magic != BOOT_MAGIC {
+            return Err(BootError::NotABootPage);
+        }
+        if page.version != BOOT_VERSION {
+            return Err(BootError::Version(page.version));
+        }
+        let length = usize::try_from(page.boot.length).map_err(|_| BootError::Layout)?;
+        // SAFETY: the wall maps this many bytes here, as the page says.
+        let bytes = unsafe { core::slice::from_raw_parts(address, length) };
+        let area = Self { page, bytes };
+        for piece in [page.name, page.config] {
+            area.piece(piece).ok_or(BootError::Layout)?;
+        }
+        Ok(area)
+    }
+
+    fn piece(&self, piece: Piece) -> Option<&'a [u8]> {
+        let start = piece.offset as usize;
+        self.bytes
+            .get(start..start.checked_add(piece.length as usize)?)
+    }
+
+    /// The fixed part.
+    pub fn page(&self) -> &'a BootPage {
+        self.page
+    }
+
+    /// The guest's name; empty if it is not UTF-8.
+    pub fn name(&self) -> &'a str {
+        core::str::from_utf8(self.piece(self.page.name).unwrap_or(&[])).unwrap_or("")
+    }
+
+    /// The configuration text.
+    pub fn config(&self) -> &'a [u8] {
+        self.piece(self.page.config).unwrap_or(&[])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+
+    #[repr(align(4096))]
+    struct Aligned([u8; 4096]);
+
+    fn page(length: usize) -> BootPage {
+        BootPage {
+            boot: Span {
+                address: 0,
+                length: length as u64,
+            },
+            ..BootPage::default()
+        }
+    }
+
+    fn open(area: &Aligned) -> Result<BootArea<'_>, BootError> {
+        // SAFETY: the array outlives the view and can't be written to while it is borrowed.
+        unsafe { BootArea::new(area.0.as_ptr()) }
+    }
+
+    #[test]
+    fn a_written_area_reads_back() {
+        let mut area = Aligned([0; 4096]);
+        write(&mut area.0, &page(4096), "fw", b"Idle -> Discard;").unwrap();
+        let read = open(&area).unwrap();
+        assert_eq!(read.name(), "fw");
+        assert_eq!(read.config(), b"Idle -> Discard;");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let error = write(&mut [0; 212], &page(212), "name", b"config").unwrap_err();
+        assert_eq!(error, BootError::AreaTooShort);
+        let long = std::string::String::from("n").repeat(NAME_MAX + 1);
+        let error = write(&mut [0; 4096], &page(4096), &long, b"").unwrap_err();
+        assert_eq!(error, BootError::NameTooLong(NAME_MAX + 1));
+        assert!(std::format!("{error}").contains("at most 255"));
+    }
+
+    #[test]
+    fn a_foreign_page_is_refused() {
+        let mut area = Aligned([0; 4096]);
+        assert_eq!(open(&area).unwrap_err(), BootError::NotABootPage);
+        write(&mut area.0, &page(4096), "x", b"y").unwrap();
+        area.0[offset_of!(BootPage, version)] = 9;
+        assert_eq!(open(&area).unwrap_err(), BootError::Version(9));
+        area.0[offset_of!(BootPage, version)] = BOOT_VERSION as u8;
+        area.0[offset_of!(BootPage, config) + 1] = 0xff;
+        assert_eq!(open(&area).unwrap_err(), BootError::Layout);
+    }
+}

@@ -1,0 +1,329 @@
+//! The control region of a guest: how it fares, its console, and its control channel.
+//!
+//! ```text
+//! 0        words and cursors ([`Words`]), the message that goes with the state   (one page)
+//! 4096     console, guest to host           8 KiB
+//! …        requests, host to guest          8 KiB
+//! …        answers, guest to host           8 KiB
+//! ```
+//!
+//! The layout is the same for every guest, and all zero is a region ready to use. What crosses the channel is
+//! [`crate::message`]'s affair.
+//!
+//! **Waking.** A side that is about to sleep says so in its `sleeps` word, looks at the rings once more, and
+//! sleeps. A side that has published something looks at the other's `sleeps` word and wakes it. To wake a
+//! guest is to bump its wake word and wake it as a futex; the guest hands the value that it saw before its
+//! last look to whoever puts it to sleep ([`Sleep`]), so a wake in between is not lost. To wake the host is to
+//! ring the control doorbell.
+
+use core::mem::{offset_of, size_of};
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use crate::PAGE;
+use crate::bytes::{ByteRing, Cursors};
+
+/// Bytes of the console ring.
+pub const CONSOLE_BYTES: usize = 8192;
+/// Bytes of each of the two channel rings.
+pub const CHANNEL_BYTES: usize = 8192;
+/// Longest message that a guest can leave with its state, in bytes.
+pub const MESSAGE_MAX: usize = 1024;
+/// Bytes of the whole region.
+pub const REGION_BYTES: usize = ANSWERS_OFFSET + CHANNEL_BYTES;
+/// [`Region::element`] of a guest that is in no element.
+pub const NO_ELEMENT: u32 = 0;
+
+/// Offset of the heartbeat in the region: the wall's watchdog looks at it.
+pub const HEARTBEAT_OFFSET: usize = offset_of!(Words, heartbeat);
+/// Offset of the word by which the host wakes the guest.
+pub const WAKE_OFFSET: usize = offset_of!(Words, wake);
+
+const MESSAGE_OFFSET: usize = size_of::<Words>();
+const CONSOLE_OFFSET: usize = PAGE;
+const REQUESTS_OFFSET: usize = CONSOLE_OFFSET + CONSOLE_BYTES;
+const ANSWERS_OFFSET: usize = REQUESTS_OFFSET + CHANNEL_BYTES;
+
+/// The shared words, by the line of the side that writes them.
+#[repr(C, align(64))]
+struct Words {
+    // The guest's, written every round.
+    heartbeat: AtomicU64,
+    /// Index of the element being run, plus one.
+    element: AtomicU32,
+    state: AtomicU32,
+    message_length: AtomicU32,
+    slept_control: AtomicU32,
+    slept_data: AtomicU32,
+    apart: AtomicU32,
+    sleep_ns: AtomicU64,
+    guest_rest: [AtomicU64; 3],
+    // The host's, written to wake the guest.
+    wake: AtomicU32,
+    host_rest: [AtomicU32; 15],
+    // Each side's own, written seldom, read by the other after each publish.
+    guest_sleeps: AtomicU32,
+    host_sleeps: AtomicU32,
+    sleeps_rest: [AtomicU32; 14],
+    console: Cursors,
+    requests: Cursors,
+    answers: Cursors,
+}
+
+const _: () = {
+    assert!(offset_of!(Words, wake) == 64);
+    assert!(offset_of!(Words, guest_sleeps) == 128);
+    assert!(offset_of!(Words, console) == 192);
+    assert!(size_of::<Words>() == 576);
+    assert!(MESSAGE_OFFSET + MESSAGE_MAX <= CONSOLE_OFFSET);
+    assert!(REGION_BYTES == 28 * 1024);
+};
+
+/// What a guest says it is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum State {
+    /// Not yet in its main loop.
+    Starting = 0,
+    /// In its main loop.
+    Running = 1,
+    /// Ended in good order.
+    Halted = 2,
+    /// Gave up; the message says why.
+    Failed = 3,
+}
+
+/// How a guest wants to sleep, as it wrote it: its word only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sleep {
+    /// Value of the control region's wake word that the guest saw before its last look.
+    pub control: u32,
+    /// The same of the data region's wake word.
+    pub data: u32,
+    /// Longest sleep, in nanoseconds; `u64::MAX` for no limit.
+    pub nanoseconds: u64,
+}
+
+/// A mapped control region, from either side.
+#[derive(Clone, Copy)]
+pub struct Region<'a> {
+    words: &'a Words,
+    base: NonNull<u8>,
+}
+
+// SAFETY: a region is a pointer to shared memory that is reached through atomics and raw copies only.
+unsafe impl Send for Region<'_> {}
+
+impl<'a> Region<'a> {
+    /// The region at `base`.
+    ///
+    /// # Safety
+    /// `base` is page aligned and starts [`REGION_BYTES`] bytes that stay mapped, readable and writable, for
+    /// `'a`; this program reaches them through regions only.
+    pub unsafe fn new(base: NonNull<u8>) -> Self {
+        // SAFETY: mapped for 'a by the caller's promise; nothing but atomics inside, of which every bit
+        // pattern is valid.
+        Self {
+            words: unsafe { base.cast::<Words>().as_ref() },
+            base,
+        }
+    }
+
+    /// Address of the region's first byte on this side.
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    fn ring(&self, cursors: &'a Cursors, offset: usize, bytes: usize) -> ByteRing<'a> {
+        // SAFETY: inside the region, reached through rings only.
+        unsafe { ByteRing::new(cursors, self.base.add(offset), bytes) }
+    }
+
+    /// Text from the guest.
+    pub fn console(&self) -> ByteRing<'a> {
+        self.ring(&self.words.console, CONSOLE_OFFSET, CONSOLE_BYTES)
+    }
+
+    /// Messages to the guest.
+    pub fn requests(&self) -> ByteRing<'a> {
+        self.ring(&self.words.requests, REQUESTS_OFFSET, CHANNEL_BYTES)
+    }
+
+    /// Messages from the guest.
+    pub fn answers(&self) -> ByteRing<'a> {
+        self.ring(&self.words.answers, ANSWERS_OFFSET, CHANNEL_BYTES)
+    }
+
+    /// Rounds of its main loop that the guest says it has made.
+    pub fn heartbeat(&self) -> u64 {
+        self.words.heartbeat.load(Ordering::Relaxed)
+    }
+
+    /// Counts one more round. The guest's.
+    pub fn beat(&self) {
+        // The guest is the only writer, so no locked instruction is needed.
+        let beats = self.words.heartbeat.load(Ordering::Relaxed);
+        self.words
+            .heartbeat
+            .store(beats.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Index of the element that the guest says it is running, plus one; [`NO_ELEMENT`] for none.
+    pub fn element(&self) -> u32 {
+        self.words.element.load(Ordering::Relaxed)
+    }
+
+    /// Says which element is being run: its index plus one, or [`NO_ELEMENT`]. The guest's.
+    pub fn set_element(&self, element: u32) {
+        self.words.element.store(element, Ordering::Relaxed);
+    }
+
+    /// What the guest says it is doing; `None` if it wrote no state.
+    pub fn state(&self) -> Option<State> {
+        Some(match self.words.state.load(Ordering::Acquire) {
+            0 => State::Starting,
+            1 => State::Running,
+            2 => State::Halted,
+            3 => State::Failed,
+            _ => return None,
+        })
+    }
+
+    /// Says what the guest is doing. A message longer than [`MESSAGE_MAX`] bytes is cut. The guest's.
+    pub fn set_state(&self, state: State, message: &str) {
+        let length = message.len().min(MESSAGE_MAX);
+        // SAFETY: the message's bytes lie inside the region, and `length` keeps to them.
+        unsafe {
+            let to = self.base.add(MESSAGE_OFFSET).as_ptr();
+            ptr::copy_nonoverlapping(message.as_ptr(), to, length);
+        }
+        self.words
+            .message_length
+            .store(length as u32, Ordering::Relaxed);
+        self.words.state.store(state as u32, Ordering::Release);
+    }
+
+    /// Copies the message that goes with the state into `into`; returns the part that was filled.
+    pub fn message<'b>(&self, into: &'b mut [u8; MESSAGE_MAX]) -> &'b [u8] {
+        let length = self.words.message_length.load(Ordering::Acquire) as usize;
+        let length = length.min(MESSAGE_MAX);
+        // SAFETY: as in `set_state`.
+        unsafe {
+            let from = self.base.add(MESSAGE_OFFSET).as_ptr();
+            ptr::copy_nonoverlapping(from, into.as_mut_ptr(), length);
+        }
+        &into[..length]
+    }
+
+    /// The word that wakes the guest.
+    pub fn wake_word(&self) -> &'a AtomicU32 {
+        &self.words.wake
+    }
+
+    /// Bumps the wake word. What remains is to wake the futex.
+    pub fn bump(&self) {
+        self.words.wake.fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether the guest wants to be woken when something was published for it. A fence stands before this
+    /// look, so that one of both sides sees the other.
+    pub fn guest_sleeps(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.words.guest_sleeps.load(Ordering::Relaxed) != 0
+    }
+
+    /// Says whether the guest wants to be woken. Look at the rings once more before sleeping.
+    pub fn set_guest_sleeps(&self, sleeps: bool) {
+        self.words
+            .guest_sleeps
+            .store(sleeps.into(), Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether the host wants its doorbell rung when something was published for it.
+    pub fn host_sleeps(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.words.host_sleeps.load(Ordering::Relaxed) != 0
+    }
+
+    /// Says whether the host wants its doorbell rung. Look at the rings once more before sleeping.
+    pub fn set_host_sleeps(&self, sleeps: bool) {
+        self.words
+            .host_sleeps
+            .store(sleeps.into(), Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// How the guest wants to sleep: what it wrote before it rang the WAIT doorbell.
+    pub fn sleep(&self) -> Sleep {
+        Sleep {
+            control: self.words.slept_control.load(Ordering::Relaxed),
+            data: self.words.slept_data.load(Ordering::Relaxed),
+            nanoseconds: self.words.sleep_ns.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Says how the guest wants to sleep. The guest's.
+    pub fn set_sleep(&self, sleep: Sleep) {
+        self.words
+            .slept_control
+            .store(sleep.control, Ordering::Relaxed);
+        self.words.slept_data.store(sleep.data, Ordering::Relaxed);
+        self.words
+            .sleep_ns
+            .store(sleep.nanoseconds, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::boxed::Box;
+
+    #[repr(align(4096))]
+    struct Memory([u8; REGION_BYTES]);
+
+    fn region(memory: &mut Memory) -> Region<'_> {
+        // SAFETY: aligned, long enough, borrowed for the region's life.
+        unsafe { Region::new(NonNull::from(&mut memory.0).cast()) }
+    }
+
+    #[test]
+    fn zeroed_memory_is_a_region_ready_to_use() {
+        let mut memory = Box::new(Memory([0; REGION_BYTES]));
+        let region = region(&mut memory);
+        assert_eq!(region.state(), Some(State::Starting));
+        assert_eq!(region.element(), NO_ELEMENT);
+        assert_eq!(region.console().consumer().available(), Ok(0));
+        region.console().producer().write_lossy(b"hello").unwrap();
+        region.requests().producer().write_lossy(b"a").unwrap();
+        region.answers().producer().write_lossy(b"bc").unwrap();
+        assert_eq!(region.console().consumer().available(), Ok(5));
+        assert_eq!(region.requests().consumer().available(), Ok(1));
+        assert_eq!(region.answers().consumer().available(), Ok(2));
+    }
+
+    #[test]
+    fn state_and_message_cross() {
+        let mut memory = Box::new(Memory([0; REGION_BYTES]));
+        let region = region(&mut memory);
+        region.set_state(State::Failed, "no memory left");
+        assert_eq!(region.state(), Some(State::Failed));
+        assert_eq!(region.message(&mut [0; MESSAGE_MAX]), b"no memory left");
+        region.beat();
+        assert_eq!(region.heartbeat(), 1);
+    }
+
+    #[test]
+    fn a_scribbled_region_reads_without_harm() {
+        let mut memory = Box::new(Memory([0xff; REGION_BYTES]));
+        let region = region(&mut memory);
+        assert_eq!(region.state(), None);
+        assert_eq!(region.message(&mut [0; MESSAGE_MAX]).len(), MESSAGE_MAX);
+        assert_eq!(region.sleep().nanoseconds, u64::MAX);
+        assert!(region.guest_sleeps());
+        // Both cursors are the same, so the ring looks empty: harmless.
+        assert_eq!(region.console().consumer().available(), Ok(0));
+    }
+}
