@@ -13,8 +13,9 @@
 //! The host writes the header before the guest starts and keeps the geometry to itself: nothing
 //! the guest writes there later is believed.
 
+use core::cell::UnsafeCell;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use crate::PAGE;
 use crate::ring::{Consumer, Producer, SLOTS_MAX, SLOTS_MIN, Slot, Violation, ring_bytes};
@@ -176,7 +177,8 @@ struct Header {
     /// Bumped, then woken as a futex, by the switch when the guest sleeps on a ring. Whoever
     /// keeps the guest asleep waits on this word and the control region's together.
     wake: AtomicU32,
-    descriptors: [Interface; INTERFACES_MAX],
+    /// In a cell, because the guest may write here while the host holds a reference.
+    descriptors: UnsafeCell<[Interface; INTERFACES_MAX]>,
 }
 
 const _: () = assert!(size_of::<Header>() <= PAGE);
@@ -214,12 +216,10 @@ impl Region {
         header
             .interfaces
             .store(geometry.interfaces, Ordering::Relaxed);
+        let descriptors = header.descriptors.get().cast::<Interface>();
         for (i, interface) in interfaces.iter().enumerate() {
             // SAFETY: i < INTERFACES_MAX by the geometry; nobody else has the memory yet.
-            unsafe {
-                let at = &raw const header.descriptors[i];
-                at.cast_mut().write(*interface);
-            }
+            unsafe { descriptors.add(i).write(*interface) };
         }
         let mut next = 0;
         for i in 0..geometry.interfaces() {
@@ -288,7 +288,14 @@ impl Region {
             return None;
         }
         // SAFETY: inside the header; copied out, and any bytes are a valid Interface.
-        Some(unsafe { (&raw const self.header().descriptors[i]).read() })
+        Some(unsafe {
+            self.header()
+                .descriptors
+                .get()
+                .cast::<Interface>()
+                .add(i)
+                .read()
+        })
     }
 
     /// The word that wakes the guest when it sleeps on a ring.
@@ -402,6 +409,13 @@ pub struct SharedBytes {
     len: usize,
 }
 
+/// Ends a read of shared memory. Without it a compiler may serve a later use of the copy from the
+/// shared original (a copy of a copy is worth one), which the other side may have changed since.
+#[inline(always)]
+fn keep_snapshot() {
+    compiler_fence(Ordering::SeqCst);
+}
+
 impl SharedBytes {
     /// Number of bytes.
     #[inline]
@@ -432,6 +446,7 @@ impl SharedBytes {
         let n = self.len.min(into.len());
         // SAFETY: n bytes are inside both; `into` is exclusively ours, so they do not overlap.
         unsafe { core::ptr::copy_nonoverlapping(self.start.as_ptr(), into.as_mut_ptr(), n) };
+        keep_snapshot();
         n
     }
 
@@ -442,6 +457,30 @@ impl SharedBytes {
         // SAFETY: n bytes are inside both; a shared slice of ours lies outside the region.
         unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), self.start.as_ptr(), n) };
         n
+    }
+
+    /// Copies out the `N` bytes from `at` on, or nothing if there are not so many. The length
+    /// being known, this is a few wide loads and no call.
+    #[inline(always)]
+    pub fn read_array<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        if N > self.len || at > self.len - N {
+            return None;
+        }
+        // SAFETY: `at + N` bytes are inside; an array of bytes has no alignment.
+        let bytes = unsafe { self.start.add(at).cast::<[u8; N]>().read() };
+        keep_snapshot();
+        Some(bytes)
+    }
+
+    /// Writes all of `from` at `at`; says whether there was room. As few wide stores.
+    #[inline(always)]
+    pub fn write_array<const N: usize>(&self, at: usize, from: &[u8; N]) -> bool {
+        if N > self.len || at > self.len - N {
+            return false;
+        }
+        // SAFETY: `at + N` bytes are inside; an array of bytes has no alignment.
+        unsafe { self.start.add(at).cast::<[u8; N]>().write(*from) };
+        true
     }
 
     /// Copies as many bytes as both have from `self` to `into`; returns how many.
@@ -462,6 +501,146 @@ impl SharedBytes {
         unsafe {
             use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             _mm_prefetch::<_MM_HINT_T0>(self.start.as_ptr().cast());
+        }
+    }
+
+    /// Asks for the first line to be brought into the cache, to be written.
+    #[inline]
+    pub fn prefetch_write(&self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch reads nothing and cannot fault.
+        unsafe {
+            use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_ET0>(self.start.as_ptr().cast());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::alloc::{Layout, alloc_zeroed, dealloc};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A region in memory of the test's own.
+    struct Memory {
+        region: Region,
+        layout: Layout,
+    }
+
+    impl Memory {
+        fn new(geometry: Geometry) -> Memory {
+            let layout = Layout::from_size_align(geometry.bytes(), PAGE).unwrap();
+            // SAFETY: the size is never 0.
+            let base = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap();
+            let interfaces: std::vec::Vec<Interface> = (0..geometry.interfaces())
+                .map(|i| Interface::new(&std::format!("eth{i}"), [2, 0, 0, 0, 0, i as u8], 1500))
+                .map(Option::unwrap)
+                .collect();
+            // SAFETY: aligned, long enough, and freed only in `drop`.
+            let region = unsafe { Region::format(base, geometry, &interfaces) }.unwrap();
+            Memory { region, layout }
+        }
+    }
+
+    impl Drop for Memory {
+        fn drop(&mut self) {
+            // SAFETY: allocated with this layout in `new`.
+            unsafe { dealloc(self.region.base.as_ptr(), self.layout) };
+        }
+    }
+
+    #[test]
+    fn a_fresh_region_opens_with_its_geometry_and_descriptors() {
+        let geometry = Geometry::new(64, 3).unwrap();
+        let memory = Memory::new(geometry);
+        // SAFETY: the memory outlives the region.
+        let region = unsafe { Region::open(memory.region.base, geometry.bytes()) }.unwrap();
+        assert_eq!(region.geometry(), geometry);
+        let second = region.interface(1).unwrap();
+        assert_eq!(second.name(), "eth1");
+        assert_eq!(second.mac, [2, 0, 0, 0, 0, 1]);
+        assert_eq!(second.mtu, 1500);
+        assert!(region.interface(3).is_none());
+    }
+
+    #[test]
+    fn the_rings_of_a_fresh_region_hold_each_buffer_once() {
+        let geometry = Geometry::new(128, 2).unwrap();
+        let memory = Memory::new(geometry);
+        let mut held = std::vec::Vec::new();
+        for i in 0..2 {
+            // SAFETY: each side is opened once.
+            let (mut rx, mut tx) = unsafe {
+                (
+                    memory.region.receive_producer(i),
+                    memory.region.transmit_producer(i),
+                )
+            };
+            assert_eq!(rx.free(1), Ok(128));
+            assert_eq!(tx.free(1), Ok(128));
+            held.extend((0..128).flat_map(|s| [rx.peek(s).buffer, tx.peek(s).buffer]));
+        }
+        held.sort_unstable();
+        assert!(held.into_iter().eq(0..geometry.ring_buffers()));
+    }
+
+    #[test]
+    fn memory_that_is_no_region_is_refused() {
+        let geometry = Geometry::new(64, 1).unwrap();
+        let memory = Memory::new(geometry);
+        let base = memory.region.base;
+        // SAFETY: the memory outlives the regions.
+        unsafe {
+            assert!(Region::open(base, PAGE - 1).is_err());
+            assert!(Region::open(base, geometry.bytes() - PAGE).is_err());
+            base.cast::<u64>().write(0);
+            assert!(Region::open(base, geometry.bytes()).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_slot_names_bytes_inside_the_pool_or_nothing(
+            buffer in any::<u32>(), near in 0u32..1024, use_near in any::<bool>(),
+            offset in any::<u16>(), len in any::<u16>(),
+        ) {
+            let geometry = Geometry::new(64, 1).unwrap();
+            let memory = Memory::new(geometry);
+            let buffer = if use_near { near } else { buffer };
+            let slot = Slot { offset, len, ..Slot::spent(buffer) };
+            let inside = buffer < geometry.buffers()
+                && usize::from(offset) + usize::from(len) <= BUFFER_STRIDE;
+            match memory.region.frame(slot) {
+                Ok(bytes) => {
+                    prop_assert!(inside);
+                    let start = bytes.start.as_ptr() as usize - memory.region.base.as_ptr() as usize;
+                    prop_assert!(start >= geometry.pool());
+                    prop_assert!(start + bytes.len() <= geometry.bytes());
+                }
+                Err(_) => prop_assert!(!inside),
+            }
+        }
+
+        #[test]
+        fn arrays_are_read_and_written_where_slices_would_be(
+            at in 0usize..80, len in 0u16..80, fill in any::<[u8; 16]>(),
+        ) {
+            let memory = Memory::new(Geometry::new(64, 1).unwrap());
+            let slot = Slot { offset: 100, len, ..Slot::spent(7) };
+            let bytes = memory.region.frame(slot).unwrap();
+            let fits = at + 16 <= usize::from(len);
+            prop_assert_eq!(bytes.write_array(at, &fill), fits);
+            prop_assert_eq!(bytes.read_array::<16>(at), fits.then_some(fill));
+            let mut copy = [0; 16];
+            if fits {
+                bytes.skip(at).read(&mut copy);
+                prop_assert_eq!(copy, fill);
+            }
         }
     }
 }
