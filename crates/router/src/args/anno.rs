@@ -1,0 +1,73 @@
+//! Packet annotations, by offset or name.
+
+use super::{Argument, Context, Invalid, Kind, Parser};
+
+const AREA: u32 = packet::anno::ANNO_BYTES as u32;
+
+/// A place in a packet's annotation area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Annotation {
+    /// First byte, below 48.
+    pub offset: u8,
+    /// Size in bytes; 0 if unknown.
+    pub size: u8,
+}
+
+/// An annotation of `.0` bytes (0: of any size): its offset, 0 to 47, or its
+/// name: `PAINT`, `DST_IP`, `AGGREGATE`.
+#[derive(Clone, Copy, Debug)]
+pub struct AnnoArg(pub u8);
+
+impl Parser<Annotation> for AnnoArg {
+    fn parse(&self, text: &str, context: &Context<'_>) -> Result<Annotation, Invalid> {
+        let value = context
+            .names
+            .int_or_number(Kind::Annotation, text, context.element);
+        let value = value.ok_or(Invalid::PARSE)?;
+        let (size, offset) = (value >> 16, value & 0xFFFF);
+        let wanted = u32::from(self.0);
+        let fits = if wanted > 0 {
+            (size == 0 || size == wanted) && offset + wanted <= AREA
+        } else {
+            offset < AREA && size <= AREA
+        };
+        if !fits {
+            return Err(Invalid::PARSE);
+        }
+        Ok(Annotation {
+            offset: offset as u8,
+            size: if wanted > 0 { self.0 } else { size as u8 },
+        })
+    }
+}
+
+/// An annotation of any size.
+impl Argument for Annotation {
+    fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
+        AnnoArg(0).parse(text, context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_names_and_sizes() {
+        let parse = |size, text| {
+            let parsed = AnnoArg(size).parse(text, &Context::blank()).ok()?;
+            Some((parsed.offset, parsed.size))
+        };
+        assert_eq!(parse(1, "PAINT"), Some((16, 1)));
+        assert_eq!(parse(1, "17"), Some((17, 1)));
+        assert_eq!(parse(4, "PAINT"), None);
+        assert_eq!(parse(1, "DST_IP"), None);
+        assert_eq!(parse(1, "57"), None);
+        assert_eq!(parse(4, "44"), Some((44, 4)));
+        assert_eq!(parse(4, "45"), None);
+        assert_eq!(parse(0, "AGGREGATE"), Some((20, 4)));
+        assert_eq!(parse(0, "47"), Some((47, 0)));
+        assert_eq!(parse(0, "48"), None);
+        assert_eq!(parse(0, "-1"), None);
+    }
+}

@@ -1,0 +1,335 @@
+//! Typed parsing of element arguments.
+//!
+//! An element's `configure` reads like a table of its arguments:
+//!
+//! ```
+//! # use router::args::{Args, Bandwidth, Failed, NameDatabase, NoElements};
+//! struct Shaper { rate: Bandwidth, burst: u32 }
+//! impl Shaper {
+//!     fn configure(&mut self, args: &mut Args) -> Result<(), Failed> {
+//!         args.mandatory_positional("RATE", &mut self.rate)
+//!             .keyword("BURST", &mut self.burst)
+//!             .complete()
+//!     }
+//! }
+//! # let mut names = NameDatabase::new();
+//! # let mut args = Args::from_config("1Mbps, BURST 3", &mut names, &NoElements, "s");
+//! # let mut shaper = Shaper { rate: Bandwidth(0), burst: 0 };
+//! # assert_eq!(shaper.configure(&mut args), Ok(()));
+//! # assert_eq!((shaper.rate, shaper.burst), (Bandwidth(125_000), 3));
+//! ```
+//!
+//! Which argument a parameter takes, what counts as a keyword, and every
+//! message follow Click (Click manual, "Configuration strings"; its
+//! `click/args.hh`). Three layers:
+//!
+//! - [`Args`] and [`Read`] hand argument texts to parameters ([`read`]);
+//! - [`Argument`] parses a text by the type it becomes, a [`Parser`] where one
+//!   type has several notations;
+//! - a [`Context`] tells them what names mean: the [`NameDatabase`]
+//!   (AddressInfo, PortInfo and the built-in tables) and the router's
+//!   [`Elements`].
+//!
+//! [`unparse`] holds the way back, for handlers.
+
+mod anno;
+mod argument;
+mod context;
+mod decimal;
+mod element;
+mod ether;
+mod float;
+mod int;
+mod ip;
+mod ip6;
+mod names;
+mod port;
+pub mod read;
+mod tables;
+mod text;
+mod timestamp;
+mod units;
+pub mod unparse;
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::fmt::Display;
+
+pub use anno::{AnnoArg, Annotation};
+pub use argument::{Argument, Invalid, Parser};
+pub use context::{Context, Elements, Host, NoElements};
+pub use decimal::{DecimalFixedPoint, FixedPoint};
+pub use element::{ElementOf, ElementRef, HandlerCall};
+pub use ether::EtherAddress;
+pub use int::{Bounded, Int, Integer, Saturating};
+pub use ip::{IpPrefixArg, Ipv4Prefix, parse_ipv4_literal};
+pub use ip6::{Ip6PrefixArg, Ipv6Prefix};
+pub use names::{Kind, NameDatabase, Value};
+pub use port::{IpProtocol, NamedInt, Port, TcpPort, UdpPort};
+pub use read::{Flags, Read};
+pub use text::{Any, FilenameArg, KeywordArg, WordArg};
+pub use timestamp::{Timestamp, TimestampArg};
+pub use units::{
+    Bandwidth, BandwidthArg, FractionalSeconds, Microseconds, Milliseconds, Rate, Seconds,
+    SecondsArg,
+};
+
+/// The messages say why: an argument, or what an element made of it, is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Failed;
+
+/// How much a [`Message`] matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Something the user may want to know.
+    Info,
+    /// Suspicious, but the element works. Shown as `warning: TEXT`.
+    Warning,
+    /// The element can't be configured this way.
+    Error,
+}
+
+/// One line to tell the user about an element's arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// How much it matters.
+    pub severity: Severity,
+    /// The line, without severity or place.
+    pub text: String,
+}
+
+/// The arguments of one element, and all that is needed to make sense of them.
+pub struct Args<'n> {
+    /// The argument texts that no [`Read::consume`] took away.
+    conf: Vec<String>,
+    names: &'n mut NameDatabase,
+    elements: &'n dyn Elements,
+    element: String,
+    messages: RefCell<Vec<Message>>,
+}
+
+impl<'n> Args<'n> {
+    /// The arguments `conf` (as `click::config::split_args` gives them) of the
+    /// element whose full name is `element`.
+    pub fn new(
+        conf: Vec<String>,
+        names: &'n mut NameDatabase,
+        elements: &'n dyn Elements,
+        element: &str,
+    ) -> Self {
+        Self {
+            conf,
+            names,
+            elements,
+            element: element.to_string(),
+            messages: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// The comma-separated arguments in `config`.
+    pub fn from_config(
+        config: &str,
+        names: &'n mut NameDatabase,
+        elements: &'n dyn Elements,
+        element: &str,
+    ) -> Self {
+        Self::new(click::config::split_args(config), names, elements, element)
+    }
+
+    /// The space-separated words in `text` as arguments, as some handlers and
+    /// some elements' single arguments have them.
+    pub fn from_words(
+        text: &str,
+        names: &'n mut NameDatabase,
+        elements: &'n dyn Elements,
+        element: &str,
+    ) -> Self {
+        Self::new(click::config::split_space(text), names, elements, element)
+    }
+
+    /// Starts a fresh pass over the arguments that are left.
+    pub fn read<'t>(&mut self) -> Read<'_, 'n, 't> {
+        Read::new(self)
+    }
+
+    /// Starts a pass with an optional positional argument; see [`Read::positional`].
+    pub fn positional<'t, T: Argument + 't>(
+        &mut self,
+        keyword: &str,
+        slot: &'t mut T,
+    ) -> Read<'_, 'n, 't> {
+        self.read().positional(keyword, slot)
+    }
+
+    /// Starts a pass with a mandatory positional argument; see
+    /// [`Read::mandatory_positional`].
+    pub fn mandatory_positional<'t, T: Argument + 't>(
+        &mut self,
+        keyword: &str,
+        slot: &'t mut T,
+    ) -> Read<'_, 'n, 't> {
+        self.read().mandatory_positional(keyword, slot)
+    }
+
+    /// Starts a pass with an optional keyword argument; see [`Read::keyword`].
+    pub fn keyword<'t, T: Argument + 't>(
+        &mut self,
+        keyword: &str,
+        slot: &'t mut T,
+    ) -> Read<'_, 'n, 't> {
+        self.read().keyword(keyword, slot)
+    }
+
+    /// Starts a pass with a mandatory keyword argument; see [`Read::mandatory`].
+    pub fn mandatory<'t, T: Argument + 't>(
+        &mut self,
+        keyword: &str,
+        slot: &'t mut T,
+    ) -> Read<'_, 'n, 't> {
+        self.read().mandatory(keyword, slot)
+    }
+
+    /// Starts a pass with [`Read::positional_with`].
+    pub fn positional_with<'t, T: 't>(
+        &mut self,
+        keyword: &str,
+        parser: impl Parser<T>,
+        slot: &'t mut T,
+    ) -> Read<'_, 'n, 't> {
+        self.read().positional_with(keyword, parser, slot)
+    }
+
+    /// Starts a pass with [`Read::mandatory_positional_with`].
+    pub fn mandatory_positional_with<'t, T: 't>(
+        &mut self,
+        keyword: &str,
+        parser: impl Parser<T>,
+        slot: &'t mut T,
+    ) -> Read<'_, 'n, 't> {
+        self.read().mandatory_positional_with(keyword, parser, slot)
+    }
+
+    /// Starts a pass with [`Read::keyword_with`].
+    pub fn keyword_with<'t, T: 't>(
+        &mut self,
+        keyword: &str,
+        parser: impl Parser<T>,
+        slot: &'t mut T,
+    ) -> Read<'_, 'n, 't> {
+        self.read().keyword_with(keyword, parser, slot)
+    }
+
+    /// Starts a pass with [`Read::mandatory_with`].
+    pub fn mandatory_with<'t, T: 't>(
+        &mut self,
+        keyword: &str,
+        parser: impl Parser<T>,
+        slot: &'t mut T,
+    ) -> Read<'_, 'n, 't> {
+        self.read().mandatory_with(keyword, parser, slot)
+    }
+
+    /// Takes no arguments at all: anything given is an error.
+    pub fn none(&mut self) -> Result<(), Failed> {
+        self.read().complete()
+    }
+
+    /// The argument texts left, for elements with a language of their own
+    /// (Classifier, IPFilter).
+    pub fn raw(&self) -> &[String] {
+        &self.conf
+    }
+
+    /// Takes the argument texts left out of this object.
+    pub fn take_raw(&mut self) -> Vec<String> {
+        core::mem::take(&mut self.conf)
+    }
+
+    /// The element's full name, `a/b/x`.
+    pub fn element(&self) -> &str {
+        &self.element
+    }
+
+    /// What names mean where this element stands.
+    pub fn context(&self) -> Context<'_> {
+        Context {
+            names: self.names,
+            elements: self.elements,
+            element: &self.element,
+        }
+    }
+
+    /// The router's names, for elements that define some.
+    pub fn names(&mut self) -> &mut NameDatabase {
+        self.names
+    }
+
+    /// The router's names and the element's own, which scopes what it defines.
+    pub fn names_and_element(&mut self) -> (&mut NameDatabase, &str) {
+        (self.names, &self.element)
+    }
+
+    /// Adds a message.
+    pub fn message(&self, severity: Severity, text: impl Display) {
+        self.messages.borrow_mut().push(Message {
+            severity,
+            text: text.to_string(),
+        });
+    }
+
+    /// Adds an error. The element's `configure` should end in `Err(Failed)`.
+    pub fn error(&self, text: impl Display) {
+        self.message(Severity::Error, text);
+    }
+
+    /// Adds an error, for `return Err(args.fail("…"))`.
+    pub fn fail(&self, text: impl Display) -> Failed {
+        self.error(text);
+        Failed
+    }
+
+    /// Adds what was wrong with the argument for `keyword`.
+    pub fn invalid(&self, keyword: &str, invalid: &Invalid) {
+        for line in invalid.lines() {
+            self.error(prefixed(keyword, line));
+        }
+    }
+
+    /// Adds a warning.
+    pub fn warning(&self, text: impl Display) {
+        self.message(Severity::Warning, text);
+    }
+
+    /// Everything there is to tell the user so far, in order.
+    pub fn errors(&self) -> Vec<Message> {
+        self.messages.borrow().clone()
+    }
+
+    /// How many of the messages are errors.
+    pub fn error_count(&self) -> usize {
+        let messages = self.messages.borrow();
+        messages
+            .iter()
+            .filter(|m| m.severity == Severity::Error)
+            .count()
+    }
+
+    /// Moves the messages out.
+    pub fn take_errors(&mut self) -> Vec<Message> {
+        core::mem::take(self.messages.get_mut())
+    }
+}
+
+fn prefixed(keyword: &str, line: &str) -> String {
+    if keyword.is_empty() {
+        line.to_string()
+    } else {
+        format!("{keyword}: {line}")
+    }
+}
+
+#[cfg(test)]
+mod tests;
