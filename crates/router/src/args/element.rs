@@ -41,10 +41,15 @@ impl Parser<ElementRef> for ElementOf {
     }
 }
 
-/// A handler to call, and the value to call it with. Whether the handler exists
-/// is known only once all elements are configured.
+/// A handler to call, and the value to call it with.
+///
+/// While elements are being configured, nobody knows yet which handlers there
+/// are: a name without an element then means a handler of the router. Parse
+/// [`text`](Self::text) again when initializing to let it mean the element's own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HandlerCall {
+    /// The call as written.
+    pub text: String,
     /// The element; None for the router's own handlers.
     pub element: Option<ElementRef>,
     /// The handler's name.
@@ -80,6 +85,7 @@ impl Argument for HandlerCall {
             None => (own_element(&name, context), &name[..]),
         };
         Ok(HandlerCall {
+            text: text.into(),
             element,
             handler: handler.into(),
             value: value.into(),

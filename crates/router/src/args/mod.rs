@@ -62,12 +62,12 @@ pub use argument::{Argument, Invalid, Parser};
 pub use context::{Context, Elements, Host, NoElements};
 pub use decimal::{DecimalFixedPoint, FixedPoint};
 pub use element::{ElementOf, ElementRef, HandlerCall};
-pub use ether::EtherAddress;
 pub use int::{Bounded, Int, Integer, Saturating};
 pub use ip::{IpPrefixArg, Ipv4Prefix, parse_ipv4_literal};
 pub use ip6::{Ip6PrefixArg, Ipv6Prefix};
 pub use names::{Kind, NameDatabase, Value};
-pub use port::{IpProtocol, NamedInt, Port, TcpPort, UdpPort};
+pub use packet::wire::{EtherAddress, IpProtocol};
+pub use port::{NamedInt, Port, TcpPort, UdpPort};
 pub use read::{Flags, Read};
 pub use text::{Any, FilenameArg, KeywordArg, WordArg};
 pub use timestamp::{Timestamp, TimestampArg};
@@ -267,9 +267,24 @@ impl<'n> Args<'n> {
         self.names
     }
 
-    /// The router's names and the element's own, which scopes what it defines.
-    pub fn names_and_element(&mut self) -> (&mut NameDatabase, &str) {
-        (self.names, &self.element)
+    /// Defines `name` for the elements beside this one and inside them.
+    pub fn define(&mut self, kind: Kind, name: &str, value: Value) {
+        self.names.define(kind, name, value, &self.element);
+    }
+
+    /// Takes an entry of AddressInfo; see [`NameDatabase::define_addresses`].
+    pub fn define_addresses(&mut self, entry: &str) {
+        let errors = self
+            .names
+            .define_addresses(entry, self.elements, &self.element);
+        errors.iter().for_each(|error| self.error(error));
+    }
+
+    /// Takes an entry of PortInfo; see [`NameDatabase::define_ports`].
+    pub fn define_ports(&mut self, entry: &str) {
+        if let Err(error) = self.names.define_ports(entry, &self.element) {
+            self.error(error);
+        }
     }
 
     /// Adds a message.
@@ -289,6 +304,15 @@ impl<'n> Args<'n> {
     pub fn fail(&self, text: impl Display) -> Failed {
         self.error(text);
         Failed
+    }
+
+    /// Ends a `configure` that went on after errors: fails if there were any.
+    pub fn finish(&self) -> Result<(), Failed> {
+        if self.error_count() > 0 {
+            Err(Failed)
+        } else {
+            Ok(())
+        }
     }
 
     /// Adds what was wrong with the argument for `keyword`.

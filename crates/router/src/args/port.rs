@@ -1,5 +1,7 @@
 //! Numbers with names: ports, protocols, and others of the name database.
 
+use packet::wire::IpProtocol;
+
 use super::{Argument, Context, Int, Integer, Invalid, Kind, Parser, tables};
 
 /// A number of kind `.0`, or its name. The number may be anything that fits.
@@ -56,8 +58,14 @@ named! {
     TcpPort(u16) = Port::TCP;
     /// A UDP port, by number or name.
     UdpPort(u16) = Port::UDP;
-    /// An IP protocol number, or its name: `tcp`, `udp`, `icmp`.
-    IpProtocol(u8) = NamedInt(Kind::IpProtocol);
+}
+
+/// An IP protocol number, or its name: `tcp`, `udp`, `icmp`.
+impl Argument for IpProtocol {
+    fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
+        let number = NamedInt(Kind::IpProtocol).parse(text, context);
+        number.map(IpProtocol)
+    }
 }
 
 #[cfg(test)]

@@ -13,32 +13,34 @@ pub fn boolean(value: bool) -> &'static str {
     if value { "true" } else { "false" }
 }
 
-/// A fixed-point number with `bits` bits (at most 32) of fraction, in the fewest
-/// decimal digits that read back as `value` where the fraction is 28 bits or
-/// less. After Knuth's `print_scaled`.
+/// A fixed-point number with `bits` bits of fraction, in about the fewest
+/// decimal digits that read back as `value`; bits beyond the 28th are dropped.
+/// After Knuth's `print_scaled`, in 32-bit arithmetic as Click has it, so that
+/// the digits are the same.
 pub fn real2(value: u64, bits: u32) -> String {
-    let bits = bits.min(32);
-    let one = 1u64 << bits;
+    let dropped = bits.saturating_sub(28);
+    let (value, bits) = (value.unbounded_shr(dropped), bits - dropped);
+    let one = 1u32 << bits;
     let mut text = (value >> bits).to_string();
-    let mut rest = value & (one - 1);
+    let mut rest = value as u32 & (one - 1);
     if rest == 0 {
         return text;
     }
     text.push('.');
     rest = rest * 10 + 5;
-    let mut slack = 10;
+    let mut slack = 10u32;
     let mut rounder = 5;
     while rounder < one >> 1 {
         rounder *= 10;
     }
     loop {
         if slack > one {
-            rest = (rest + (one >> 1)).saturating_sub(rounder);
+            rest = rest.wrapping_add((one >> 1).wrapping_sub(rounder));
         }
         let digit = (rest >> bits).min(9) as u8;
         text.push(char::from(b'0' + digit));
         rest = (rest & (one - 1)) * 10;
-        slack *= 10;
+        slack = slack.wrapping_mul(10);
         if rest <= slack {
             return text;
         }
