@@ -9,7 +9,9 @@ extern crate std;
 pub mod anno;
 mod batch;
 mod buffer;
+pub mod checksum;
 mod pool;
+pub mod wire;
 
 #[cfg(test)]
 mod tests;

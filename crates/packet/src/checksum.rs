@@ -1,0 +1,280 @@
+//! The Internet checksum (RFC 1071): over bytes, over pseudo headers, and brought up to date
+//! without a second look at the data (RFC 1624).
+//!
+//! A checksum is the complement of the one's-complement sum of a packet's big-endian 16-bit words.
+//! [`Sum`] is such a sum still open to additions, [`Delta`] the difference that a change of some
+//! words makes to it. Checksums themselves are plain `u16`s, as the number in the header field:
+//! `0x1234` stands for the bytes `12 34`.
+//!
+//! The one's-complement sum does not care for byte order (RFC 1071, section 2(B)), so words are
+//! added as the machine loads them and swapped once, at the end. Wide words are as good as narrow
+//! ones, because 2^16, 2^32 and 2^64 are all congruent to 1 modulo 2^16 - 1.
+#![forbid(unsafe_code)]
+
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+/// A one's-complement sum of 16-bit words that more can be added to.
+///
+/// Held in the machine's byte order and 64 bits wide; every addition wraps the carry around, so no
+/// number of additions loses a bit.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sum(u64);
+
+impl Sum {
+    /// The sum of no words.
+    pub const ZERO: Sum = Sum(0);
+
+    /// The sum over `bytes`. An odd last byte counts as the high half of a word (RFC 1071,
+    /// section 1).
+    pub fn of(bytes: &[u8]) -> Sum {
+        let (blocks, rest) = bytes.as_chunks::<BLOCK>();
+        let mut lanes = [0u64; LANES];
+        for block in blocks {
+            add_block(&mut lanes, block);
+        }
+        Sum(sum_lanes(&lanes)).add_short(rest)
+    }
+
+    /// The sum over an array, unrolled: for headers of a known length.
+    #[inline(always)]
+    pub fn of_array<const N: usize>(bytes: &[u8; N]) -> Sum {
+        let mut lanes = [0u64; 2];
+        let (words, rest) = bytes.as_chunks::<4>();
+        for (i, word) in words.iter().enumerate() {
+            // Up to N / 4 values of 32 bits: a 64-bit lane has room for 2^32 of them.
+            lanes[i % 2] += u64::from(u32::from_ne_bytes(*word));
+        }
+        Sum(lanes[0] + lanes[1]).add_short(rest)
+    }
+
+    /// Adds the word that `value` is in a header.
+    #[inline(always)]
+    pub fn add_u16(self, value: u16) -> Sum {
+        self + Sum(u64::from(value.to_be()))
+    }
+
+    /// Adds the two words that `value` is in a header.
+    #[inline(always)]
+    pub fn add_u32(self, value: u32) -> Sum {
+        self + Sum(u64::from(value.to_be()))
+    }
+
+    /// Adds `bytes`, which stand at an even offset.
+    #[inline(always)]
+    pub fn add_bytes(self, bytes: &[u8]) -> Sum {
+        self + Sum::of(bytes)
+    }
+
+    /// The sum of a piece of `length` bytes, which `self` is, with the piece `next` right behind it.
+    ///
+    /// Behind an odd length the next piece's bytes change places within their words.
+    #[inline(always)]
+    pub fn join(self, length: usize, next: Sum) -> Sum {
+        let turn = if length % 2 == 1 { 8 } else { 0 };
+        self + Sum(next.0.rotate_left(turn))
+    }
+
+    /// The sum as one 16-bit word, not complemented. It is 0 only if nothing but zeros was added.
+    #[inline(always)]
+    pub fn fold(self) -> u16 {
+        // Adding a number to itself with its halves exchanged leaves, in the upper half, the sum of
+        // the halves with its carry wrapped around.
+        let wide = (self.0.wrapping_add(self.0.rotate_right(32)) >> 32) as u32;
+        let narrow = (wide.wrapping_add(wide.rotate_right(16)) >> 16) as u16;
+        u16::from_be(narrow)
+    }
+
+    /// The checksum: the complement of the folded sum.
+    #[inline(always)]
+    pub fn checksum(self) -> u16 {
+        !self.fold()
+    }
+
+    /// Whether this sum, taken over data with its checksum field in place, says the data is intact.
+    #[inline(always)]
+    pub fn is_valid(self) -> bool {
+        self.fold() == 0xffff
+    }
+
+    /// Adds fewer than [`BLOCK`] bytes (or more, slowly).
+    #[inline(always)]
+    fn add_short(self, bytes: &[u8]) -> Sum {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let mut sum = self;
+        for word in words {
+            sum = sum + Sum(u64::from_ne_bytes(*word));
+        }
+        let mut rest = rest;
+        if let Some((word, behind)) = rest.split_first_chunk::<4>() {
+            sum = sum + Sum(u64::from(u32::from_ne_bytes(*word)));
+            rest = behind;
+        }
+        if let Some((word, behind)) = rest.split_first_chunk::<2>() {
+            sum = sum + Sum(u64::from(u16::from_ne_bytes(*word)));
+            rest = behind;
+        }
+        if let Some(&last) = rest.first() {
+            sum = sum + Sum(u64::from(u16::from_ne_bytes([last, 0])));
+        }
+        sum
+    }
+}
+
+/// One's-complement addition.
+impl core::ops::Add for Sum {
+    type Output = Sum;
+
+    #[inline(always)]
+    fn add(self, other: Sum) -> Sum {
+        let (sum, carry) = self.0.overflowing_add(other.0);
+        Sum(sum + u64::from(carry))
+    }
+}
+
+/// Bytes added in one turn of the loop, as [`LANES`] words of 32 bits.
+///
+/// Widening 32-bit words into 64-bit lanes needs no carries and compiles to vector instructions on
+/// every x86-64. On a Sapphire Rapids core at 2.1 GHz, built for baseline x86-64, this sums 16 to
+/// 48 bytes a nanosecond from 40 to 9000 bytes: as fast as add-with-carry chains on long data, and
+/// faster on short. Blocks of 64 lose a nanosecond on headers.
+const BLOCK: usize = 32;
+const LANES: usize = BLOCK / 4;
+
+#[inline(always)]
+fn add_block(lanes: &mut [u64; LANES], block: &[u8; BLOCK]) {
+    let (words, _) = block.as_chunks::<4>();
+    for (lane, word) in lanes.iter_mut().zip(words) {
+        // No slice has the 2^32 blocks (128 GiB) that it would take to overflow a lane.
+        *lane = lane.wrapping_add(u64::from(u32::from_ne_bytes(*word)));
+    }
+}
+
+#[inline(always)]
+fn sum_lanes(lanes: &[u64; LANES]) -> u64 {
+    // 2^61 at most a lane for any slice up to 16 EiB; wrapping keeps the sum free of panics.
+    lanes.iter().fold(0, |sum, lane| sum.wrapping_add(*lane))
+}
+
+/// The checksum of `bytes`.
+#[inline(always)]
+pub fn checksum(bytes: &[u8]) -> u16 {
+    Sum::of(bytes).checksum()
+}
+
+/// Copies `source` to the start of `target` and sums it on the way: one pass over memory instead of
+/// two. Copies and sums as much as both have room for; returns the sum of what was copied.
+pub fn copy_and_sum(target: &mut [u8], source: &[u8]) -> Sum {
+    let length = target.len().min(source.len());
+    let (Some(target), Some(source)) = (target.get_mut(..length), source.get(..length)) else {
+        return Sum::ZERO;
+    };
+    let (to, to_rest) = target.as_chunks_mut::<BLOCK>();
+    let (from, from_rest) = source.as_chunks::<BLOCK>();
+    let mut lanes = [0u64; LANES];
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = *from;
+        add_block(&mut lanes, from);
+    }
+    for (to, from) in to_rest.iter_mut().zip(from_rest) {
+        *to = *from;
+    }
+    Sum(sum_lanes(&lanes)).add_short(from_rest)
+}
+
+/// The sum of the IPv4 pseudo header of UDP (RFC 768) and TCP (RFC 9293, section 3.1).
+/// `length` is that of the transport header and its data, in bytes.
+#[inline(always)]
+pub fn pseudo_header_v4(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, length: u16) -> Sum {
+    Sum::of_array(&source.octets())
+        + Sum::of_array(&destination.octets())
+        + Sum::ZERO.add_u32(u32::from(protocol) + u32::from(length))
+}
+
+/// The sum of the IPv6 pseudo header (RFC 8200, section 8.1). `next_header` is the upper layer's
+/// protocol, `length` that of its header and data, in bytes.
+#[inline(always)]
+pub fn pseudo_header_v6(
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    next_header: u8,
+    length: u32,
+) -> Sum {
+    Sum::of_array(&source.octets())
+        + Sum::of_array(&destination.octets())
+        + Sum::ZERO.add_u32(length).add_u32(u32::from(next_header))
+}
+
+/// What replacing some words of a packet does to its checksum (RFC 1624, equation 3).
+///
+/// Worked out once (for a flow, say), it can be applied to any number of packets, and to all the
+/// checksums that cover the words. Deltas add up.
+///
+/// Applying a delta never makes a checksum 0xffff. That equals a fresh computation except over data
+/// that is all zeros, which no IP header, and nothing with a pseudo header, is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delta(u16);
+
+impl Delta {
+    /// The delta of no change.
+    pub const NONE: Delta = Delta(0);
+
+    /// `old` became `new`.
+    #[inline(always)]
+    pub const fn of_u16(old: u16, new: u16) -> Delta {
+        Delta(add_u16(!old, new))
+    }
+
+    /// Two words in a row, `old`, became `new`.
+    #[inline(always)]
+    pub const fn of_u32(old: u32, new: u32) -> Delta {
+        let (sum, carry) = (!old).overflowing_add(new);
+        let sum = sum + carry as u32;
+        Delta(add_u16((sum >> 16) as u16, sum as u16))
+    }
+
+    /// Data summing up to `old` was replaced by data summing up to `new`.
+    #[inline(always)]
+    pub fn of_sums(old: Sum, new: Sum) -> Delta {
+        Delta::of_u16(old.fold(), new.fold())
+    }
+
+    /// The checksum that follows from `checksum`, which held before the change.
+    #[inline(always)]
+    pub const fn apply(self, checksum: u16) -> u16 {
+        // !(!checksum + delta), carry wrapped around, without the complements.
+        let (difference, borrow) = checksum.overflowing_sub(self.0);
+        difference.wrapping_sub(borrow as u16)
+    }
+}
+
+/// Both changes.
+impl core::ops::Add for Delta {
+    type Output = Delta;
+
+    #[inline(always)]
+    fn add(self, other: Delta) -> Delta {
+        Delta(add_u16(self.0, other.0))
+    }
+}
+
+/// The checksum after the word `old` became `new`.
+#[inline(always)]
+pub const fn update_u16(checksum: u16, old: u16, new: u16) -> u16 {
+    Delta::of_u16(old, new).apply(checksum)
+}
+
+/// The checksum after the two words `old` became `new`.
+#[inline(always)]
+pub const fn update_u32(checksum: u16, old: u32, new: u32) -> u16 {
+    Delta::of_u32(old, new).apply(checksum)
+}
+
+/// One's-complement addition of words.
+#[inline(always)]
+const fn add_u16(a: u16, b: u16) -> u16 {
+    let (sum, carry) = a.overflowing_add(b);
+    sum + carry as u16
+}
+
+#[cfg(test)]
+mod tests;
