@@ -1,1 +1,34 @@
+//! The element library: one file an element, in folders by Click's own groups.
+//!
+//! The doc comment on an element's struct is its manual page, with the sections Arguments, Ports,
+//! Handlers, Example and See also; the element reference is generated from it. A new element is
+//! one new file and one line in its group's list.
 #![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(any(test, feature = "host"))]
+extern crate std;
+
+/// Lists a group's elements, a line for each file: `file: Class, Class;`.
+macro_rules! elements {
+    ($($file:ident: $($class:ident),+;)*) => {
+        $(pub mod $file;)*
+
+        /// The group's classes.
+        pub static CLASSES: &[router::ClassEntry] = &[
+            $($(router::ClassEntry::of::<$file::$class>(),)+)*
+        ];
+    };
+}
+pub(crate) use elements;
+
+mod rate;
+pub mod standard;
+#[cfg(test)]
+mod testing;
+
+/// Every class there is.
+pub fn library() -> router::Library {
+    router::Library::new(standard::CLASSES)
+}

@@ -1,5 +1,47 @@
+//! The engine: elements, the graph they stand in, push and pull, tasks, timers, notifiers and
+//! handlers.
+//!
+//! A router is a flat array of elements and edges. An element gets a batch of packets, works on it
+//! in place, and says where it goes; the router, not the element, walks the graph. [`Element`] is
+//! what an element implements, [`Cx`] what it sees of the router around it, [`Router`] what a
+//! program runs, and [`Embedding`] what the program gives it: time, a console, devices.
+//!
+//! The crate is `no_std`: the same engine runs in a guest, on the host and in tests.
 #![no_std]
+#![forbid(unsafe_code)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 pub mod args;
+mod builtin;
+mod call;
+mod context;
+mod element;
+mod embedding;
+mod engine;
+mod graph;
+mod handler;
+mod library;
+mod notifier;
+pub mod ports;
+mod random;
+mod router;
+mod task;
+mod timer;
+
+pub use builtin::VERSION;
+pub use call::Call;
+pub use context::{Cx, DeviceId, ElementId};
+pub use element::{Class, ClassEntry, Element, Verdict, phase};
+pub use embedding::{Device, Embedding, Steady};
+pub use engine::{Runtime, Watch};
+pub use graph::{ElementInfo, Graph};
+pub use handler::{HandlerError, HandlerFlags, HandlerList, HandlerSpec};
+pub use library::Library;
+pub use notifier::{Notice, Search, Signal, SignalId};
+pub use random::Random;
+pub use router::{Refused, Router, Settings, Status};
+pub use task::{Ran, TICKETS, TICKETS_MAX, TaskId};
+pub use timer::TimerId;

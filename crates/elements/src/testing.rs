@@ -1,0 +1,361 @@
+//! A bench to try elements on: a router in simulated time, with what it prints kept.
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::any::Any;
+use core::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use click::{Diagnostics, Options};
+use packet::{Batch, Packet, Pool};
+use router::{
+    Class, ClassEntry, Cx, Element, ElementId, Embedding, HandlerError, Router, Runtime, Settings,
+    Status, Steady,
+};
+
+/// Wall-clock time at which every test starts: 1000000000 s after 1970.
+pub const START: i64 = 1_000_000_000_000_000_000;
+
+struct Simulation {
+    now: Arc<AtomicU64>,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Embedding for Simulation {
+    fn steady(&self) -> Steady {
+        Steady(self.now.load(Ordering::Relaxed))
+    }
+
+    fn wall(&self) -> i64 {
+        START + self.now.load(Ordering::Relaxed) as i64
+    }
+
+    fn chatter(&mut self, line: &str) {
+        self.lines.lock().unwrap().push(line.to_string());
+    }
+
+    fn seed(&mut self) -> u64 {
+        1
+    }
+
+    fn driver(&self) -> &'static str {
+        "test"
+    }
+}
+
+/// Pushes what a test gives it: `Rig::push`.
+#[derive(Default)]
+pub struct Inject;
+
+impl Class for Inject {
+    const NAME: &'static str = "Inject";
+    const PORTS: &'static str = "0/1";
+    const PROCESSING: &'static str = "h";
+}
+
+impl Element for Inject {}
+
+/// Keeps what is pushed into it: `Rig::collected`.
+#[derive(Default)]
+pub struct Collect(Vec<Packet>);
+
+impl Class for Collect {
+    const NAME: &'static str = "Collect";
+    const PORTS: &'static str = "1/0";
+    const PROCESSING: &'static str = "h";
+}
+
+impl Element for Collect {
+    fn push(&mut self, _cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.0.extend(batch.drain());
+        0
+    }
+}
+
+/// Pulls when a test asks: `Rig::pull`.
+#[derive(Default)]
+pub struct Puller;
+
+impl Class for Puller {
+    const NAME: &'static str = "Puller";
+    const PORTS: &'static str = "1/0";
+    const PROCESSING: &'static str = "l";
+}
+
+impl Element for Puller {}
+
+static CLASSES: &[ClassEntry] = &[
+    ClassEntry::of::<Inject>(),
+    ClassEntry::of::<Collect>(),
+    ClassEntry::of::<Puller>(),
+];
+
+/// A router under test.
+pub struct Rig {
+    pub router: Router,
+    now: Arc<AtomicU64>,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Rig {
+    /// A router of `config`, with batches of 64.
+    #[track_caller]
+    pub fn new(config: &str) -> Rig {
+        Rig::with_batch(config, 64)
+    }
+
+    /// A router of `config`, with batches of at most `batch`.
+    #[track_caller]
+    pub fn with_batch(config: &str, batch: usize) -> Rig {
+        match Rig::build(config, batch) {
+            Ok(rig) => rig,
+            Err(errors) => panic!("{errors}"),
+        }
+    }
+
+    /// What is wrong with `config`, as Click would print it.
+    #[track_caller]
+    pub fn errors(config: &str) -> String {
+        match Rig::build(config, 64) {
+            Ok(_) => panic!("the configuration is right"),
+            Err(errors) => errors,
+        }
+    }
+
+    fn build(config: &str, batch: usize) -> Result<Rig, String> {
+        let mut diagnostics = Diagnostics::new();
+        let mut library = crate::library();
+        library.add(CLASSES);
+        let options = Options::new(&library);
+        let flat = click::parse(config.as_bytes(), "config", &options, &mut diagnostics)
+            .ok_or_else(|| diagnostics.to_string())?;
+        let (now, lines) = (Arc::default(), Arc::default());
+        let simulation = Simulation {
+            now: Arc::clone(&now),
+            lines: Arc::clone(&lines),
+        };
+        let runtime = Runtime::new(Box::new(simulation), Pool::heap(1 << 14));
+        let settings = Settings { batch };
+        let router = Router::new(flat, config, &library, runtime, settings, &mut diagnostics)
+            .map_err(|_| diagnostics.to_string())?;
+        lines
+            .lock()
+            .unwrap()
+            .extend(diagnostics.to_string().lines().map(|line| line.to_string()));
+        Ok(Rig { router, now, lines })
+    }
+
+    #[track_caller]
+    fn id(&self, name: &str) -> ElementId {
+        self.router.find(name).expect("the element is there")
+    }
+
+    /// Runs tasks and timers until all is quiet, 10 000 rounds at most, in no time.
+    pub fn run(&mut self) -> Status {
+        let mut status = Status::Busy;
+        for _ in 0..10_000 {
+            status = self.router.run(1);
+            if status != Status::Busy {
+                break;
+            }
+        }
+        status
+    }
+
+    /// Runs one task.
+    pub fn step(&mut self) -> Status {
+        self.router.run(1)
+    }
+
+    /// Lets `nanoseconds` pass, running what is due on the way, in steps of at most a millisecond.
+    pub fn advance(&mut self, nanoseconds: u64) {
+        let end = self.now.load(Ordering::Relaxed) + nanoseconds;
+        loop {
+            let next = match self.run() {
+                Status::Idle(Some(at)) => at.0,
+                _ => u64::MAX,
+            };
+            let now = self.now.load(Ordering::Relaxed);
+            if now >= end {
+                break;
+            }
+            let now = next.max(now + 1).min(now + 1_000_000).min(end);
+            self.now.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Pushes a packet of `data` out of the Inject called `name`.
+    #[track_caller]
+    pub fn push(&mut self, name: &str, data: &[u8]) {
+        self.push_with(name, data, |_| {});
+    }
+
+    /// As `push`, after `prepare` had its hands on the packet.
+    #[track_caller]
+    pub fn push_with(&mut self, name: &str, data: &[u8], prepare: impl FnOnce(&mut Packet)) {
+        let id = self.id(name);
+        self.router.with(id, |_, cx| {
+            let mut packet = cx.pool().copy(data).expect("the pool has room");
+            prepare(&mut packet);
+            cx.emit(0, packet);
+        });
+    }
+
+    /// Pushes several packets as one batch.
+    #[track_caller]
+    pub fn push_all(&mut self, name: &str, packets: &[Vec<u8>]) {
+        let id = self.id(name);
+        self.router.with(id, |_, cx| {
+            for data in packets {
+                let packet = cx.pool().copy(data).expect("the pool has room");
+                cx.emit(0, packet);
+            }
+        });
+    }
+
+    /// Pulls at most `most` packets by the Puller called `name`.
+    #[track_caller]
+    pub fn pull(&mut self, name: &str, most: usize) -> Vec<Packet> {
+        let id = self.id(name);
+        let pulled = self.router.with(id, |_, cx| {
+            let mut batch = cx.batch();
+            cx.pull(0, &mut batch, most);
+            batch.drain().collect()
+        });
+        pulled.unwrap_or_default()
+    }
+
+    /// Takes what the Collect called `name` has.
+    #[track_caller]
+    pub fn collected(&mut self, name: &str) -> Vec<Packet> {
+        let id = self.id(name);
+        let taken = self.router.with(id, |element, _| {
+            let element: &mut dyn Any = element;
+            let collect = element.downcast_mut::<Collect>().expect("a Collect");
+            core::mem::take(&mut collect.0)
+        });
+        taken.unwrap_or_default()
+    }
+
+    /// The data of what the Collect called `name` has, taken.
+    #[track_caller]
+    pub fn data(&mut self, name: &str) -> Vec<Vec<u8>> {
+        let packets = self.collected(name);
+        packets
+            .iter()
+            .map(|packet| packet.data().to_vec())
+            .collect()
+    }
+
+    /// Reads `element.handler`.
+    #[track_caller]
+    pub fn read(&mut self, handler: &str) -> String {
+        self.try_read(handler).expect("the handler can be read")
+    }
+
+    /// Reads `element.handler`, or says why not.
+    pub fn try_read(&mut self, handler: &str) -> Result<String, HandlerError> {
+        let (element, name) = handler.rsplit_once('.').expect("element.handler");
+        let id = (!element.is_empty()).then(|| self.id(element));
+        self.router.read(id, name, "")
+    }
+
+    /// Writes `element.handler`.
+    #[track_caller]
+    pub fn write(&mut self, handler: &str, value: &str) {
+        self.try_write(handler, value)
+            .expect("the handler can be written");
+    }
+
+    /// Writes `element.handler`, or says why not.
+    pub fn try_write(&mut self, handler: &str, value: &str) -> Result<(), HandlerError> {
+        let (element, name) = handler.rsplit_once('.').expect("element.handler");
+        let id = (!element.is_empty()).then(|| self.id(element));
+        self.router.write(id, name, value)
+    }
+
+    /// Takes the lines printed so far, warnings of the start included.
+    pub fn printed(&mut self) -> Vec<String> {
+        core::mem::take(&mut self.lines.lock().unwrap())
+    }
+
+    /// Packets that are out of the pool.
+    pub fn outstanding(&mut self) -> usize {
+        self.router.runtime().pool.outstanding()
+    }
+}
+
+/// A UDP packet over IPv4 of `payload`, checksums right, TTL 64.
+pub fn udp(from: (Ipv4Addr, u16), to: (Ipv4Addr, u16), payload: &[u8]) -> Vec<u8> {
+    let mut udp = Vec::new();
+    udp.extend(from.1.to_be_bytes());
+    udp.extend(to.1.to_be_bytes());
+    udp.extend((8 + payload.len() as u16).to_be_bytes());
+    udp.extend([0, 0]);
+    udp.extend(payload);
+    ip(17, from.0, to.0, &mut udp, 6)
+}
+
+/// A TCP segment over IPv4 with `flags` and `payload`, checksums right, TTL 64.
+pub fn tcp(from: (Ipv4Addr, u16), to: (Ipv4Addr, u16), flags: u8, payload: &[u8]) -> Vec<u8> {
+    let mut tcp = Vec::new();
+    tcp.extend(from.1.to_be_bytes());
+    tcp.extend(to.1.to_be_bytes());
+    tcp.extend([0, 0, 0, 1, 0, 0, 0, 2, 0x50, flags, 0x20, 0, 0, 0, 0, 0]);
+    tcp.extend(payload);
+    ip(6, from.0, to.0, &mut tcp, 16)
+}
+
+/// An ICMP echo request over IPv4, checksums right, TTL 64.
+pub fn ping(from: Ipv4Addr, to: Ipv4Addr, payload: &[u8]) -> Vec<u8> {
+    let mut icmp = std::vec![8, 0, 0, 0, 0, 1, 0, 2];
+    icmp.extend(payload);
+    let sum = checksum(&icmp);
+    icmp[2..4].copy_from_slice(&sum.to_be_bytes());
+    header(1, from, to, &icmp)
+}
+
+/// `packet` behind an Ethernet header.
+pub fn ether(to: [u8; 6], from: [u8; 6], kind: u16, packet: &[u8]) -> Vec<u8> {
+    [&to[..], &from[..], &kind.to_be_bytes(), packet].concat()
+}
+
+fn ip(protocol: u8, from: Ipv4Addr, to: Ipv4Addr, transport: &mut [u8], at: usize) -> Vec<u8> {
+    let mut pseudo = Vec::new();
+    pseudo.extend(from.octets());
+    pseudo.extend(to.octets());
+    pseudo.extend([0, protocol]);
+    pseudo.extend((transport.len() as u16).to_be_bytes());
+    pseudo.extend(&*transport);
+    let sum = checksum(&pseudo);
+    transport[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    header(protocol, from, to, transport)
+}
+
+fn header(protocol: u8, from: Ipv4Addr, to: Ipv4Addr, payload: &[u8]) -> Vec<u8> {
+    let mut packet = std::vec![0x45, 0];
+    packet.extend((20 + payload.len() as u16).to_be_bytes());
+    packet.extend([0, 0, 0, 0, 64, protocol, 0, 0]);
+    packet.extend(from.octets());
+    packet.extend(to.octets());
+    let sum = checksum(&packet);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    packet.extend(payload);
+    packet
+}
+
+/// The Internet checksum (RFC 1071), the plain way.
+pub fn checksum(data: &[u8]) -> u16 {
+    let words = data.chunks(2).map(|pair| match pair {
+        [a, b] => u16::from_be_bytes([*a, *b]) as u32,
+        [a] => (*a as u32) << 8,
+        _ => 0,
+    });
+    let mut sum: u32 = words.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}

@@ -1,0 +1,340 @@
+//! The handlers that every element and every router has.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use crate::args::{Args, Severity};
+use crate::context::{Cx, ElementId};
+use crate::engine::Core;
+use crate::handler::{HandlerError, HandlerFlags, HandlerList, HandlerSpec};
+
+/// What the `version` handler says: the version of the language and library that this follows.
+pub const VERSION: &str = "2.1";
+
+const CALM: HandlerFlags = HandlerFlags::READ.with(HandlerFlags::CALM);
+
+fn global_handlers() -> HandlerList {
+    let mut list = HandlerList::default();
+    for name in [
+        "version",
+        "driver",
+        "config",
+        "flatconfig",
+        "requirements",
+        "handlers",
+        "list",
+        "classes",
+        "active_ports",
+        "active_port_stats",
+    ] {
+        list.read(name);
+    }
+    list.write("stop").button("reset_counts");
+    list
+}
+
+impl Core {
+    /// The handlers of an element, or with `None` of the router.
+    pub fn handlers(&self, element: Option<ElementId>) -> Vec<HandlerSpec> {
+        let Some(id) = element else {
+            return global_handlers().specs;
+        };
+        let mut list = HandlerList::default();
+        list.add("name", CALM)
+            .add("class", CALM)
+            .add("config", CALM);
+        if let Some(Some(element)) = self.elements.get(id.index()) {
+            if element.can_live_reconfigure() {
+                list.write("config");
+            }
+            list.add("ports", CALM).add("handlers", CALM);
+            element.handlers(&mut list);
+        }
+        list.specs
+    }
+
+    pub fn handler(&self, element: Option<ElementId>, name: &str) -> Option<HandlerFlags> {
+        let specs = self.handlers(element);
+        specs.iter().find(|s| s.name == name).map(|s| s.flags)
+    }
+
+    /// Reads a handler.
+    pub fn read_handler(
+        &mut self,
+        element: Option<ElementId>,
+        name: &str,
+        parameter: &str,
+    ) -> Result<String, HandlerError> {
+        let Some(id) = element else {
+            return self.read_global(name);
+        };
+        let base = self.stack_height();
+        let read = self.with(id, |element, cx| element.read(cx, name, parameter));
+        let outermost = base == 0;
+        if outermost {
+            self.run_stack(base);
+        }
+        match read {
+            Some(Err(HandlerError::Unknown)) => {}
+            Some(answer) => return answer,
+            None => return Err(HandlerError::Failed("the element is busy".into())),
+        }
+        match name {
+            "name" => Ok(self.name(id).to_string()),
+            "class" => Ok(self.graph.info(id).class.name.to_string()),
+            "config" => Ok(self.config(id).to_string()),
+            "ports" => Ok(self.ports_text(id)),
+            "handlers" => Ok(handlers_text(&self.handlers(element))),
+            "scheduled" | "tickets" | "home_thread" => self.read_task(id, name),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    /// Writes a handler.
+    pub fn write_handler(
+        &mut self,
+        element: Option<ElementId>,
+        name: &str,
+        value: &str,
+    ) -> Result<(), HandlerError> {
+        let Some(id) = element else {
+            return self.write_global(name, value);
+        };
+        let base = self.stack_height();
+        let outermost = base == 0;
+        let written = self.with(id, |element, cx| element.write(cx, name, value));
+        if outermost {
+            self.run_stack(base);
+        }
+        match written {
+            Some(Err(HandlerError::Unknown)) => {}
+            Some(answer) => return answer,
+            None => return Err(HandlerError::Failed("the element is busy".into())),
+        }
+        match name {
+            "config" => self.reconfigure(id, value),
+            "scheduled" | "tickets" | "home_thread" => self.write_task(id, name, value),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn read_global(&mut self, name: &str) -> Result<String, HandlerError> {
+        let mut text = String::new();
+        let lines = |text: &mut String, items: &mut dyn Iterator<Item = &str>| {
+            for item in items {
+                text.push_str(item);
+                text.push('\n');
+            }
+        };
+        match name {
+            "version" => text.push_str(VERSION),
+            "driver" => text.push_str(self.runtime.embedding.driver()),
+            "config" => text.push_str(&self.graph.source),
+            "flatconfig" => text = self.flat_config(),
+            "requirements" => {
+                let requirements = &self.graph.flat.requirements;
+                lines(
+                    &mut text,
+                    &mut requirements.iter().map(|r| r.value.as_str()),
+                );
+            }
+            "handlers" => text = handlers_text(&self.handlers(None)),
+            "list" => {
+                let _ = writeln!(text, "{}", self.graph.elements.len());
+                let elements = &self.graph.elements;
+                lines(&mut text, &mut elements.iter().map(|e| e.name.as_str()));
+            }
+            "classes" => {
+                let mut classes: Vec<_> =
+                    self.graph.elements.iter().map(|e| e.class.name).collect();
+                classes.sort_unstable();
+                classes.dedup();
+                lines(&mut text, &mut classes.into_iter());
+            }
+            "active_ports" | "active_port_stats" => {
+                text = self.active_ports(name == "active_ports")
+            }
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(text)
+    }
+
+    fn write_global(&mut self, name: &str, value: &str) -> Result<(), HandlerError> {
+        match name {
+            "stop" => {
+                let count = value.trim().parse::<i32>().unwrap_or(1);
+                self.run_count = self.run_count.saturating_sub(count);
+                Ok(())
+            }
+            "reset_counts" => {
+                for edge in self.outputs.iter_mut().chain(&mut self.inputs) {
+                    edge.packets = 0;
+                }
+                for i in 0..self.graph.elements.len() {
+                    let id = ElementId(i as u32);
+                    let _ = self.with(id, |element, cx| element.write(cx, "reset_counts", ""));
+                }
+                Ok(())
+            }
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn flat_config(&self) -> String {
+        let mut flat = self.graph.flat.clone();
+        for (element, config) in flat.elements.iter_mut().zip(&self.configs) {
+            if let Some(config) = config {
+                element.config = config.clone();
+            }
+        }
+        flat.unparse()
+    }
+
+    /// The ports that start a transfer, or what passed through them, one a line.
+    fn active_ports(&self, names: bool) -> String {
+        let mut text = String::new();
+        for (i, info) in self.graph.elements.iter().enumerate() {
+            let id = ElementId(i as u32);
+            let inputs = info.inputs.iter().enumerate().filter(|(_, push)| !**push);
+            for (port, _) in inputs {
+                let packets = self
+                    .input_edge(id, port)
+                    .map_or(0, |e| self.inputs[e as usize].packets);
+                let _ = if names {
+                    writeln!(text, "{}\ti{port}", info.name)
+                } else {
+                    writeln!(text, "{packets}")
+                };
+            }
+            let outputs = info.outputs.iter().enumerate().filter(|(_, push)| **push);
+            for (port, _) in outputs {
+                let packets = self
+                    .output_edge(id, port)
+                    .map_or(0, |e| self.outputs[e as usize].packets);
+                let _ = if names {
+                    writeln!(text, "{}\to{port}", info.name)
+                } else {
+                    writeln!(text, "{packets}")
+                };
+            }
+        }
+        text
+    }
+
+    /// An element's ports as Click's `ports` handler shows them.
+    fn ports_text(&self, id: ElementId) -> String {
+        let info = self.graph.info(id);
+        let mut text = String::new();
+        let side = |text: &mut String, ports: &[bool], word: &str, input: bool| {
+            let plural = if ports.len() == 1 { "" } else { "s" };
+            let _ = writeln!(text, "{} {word}{plural}", ports.len());
+            for (port, push) in ports.iter().enumerate() {
+                let kind = if *push { "push" } else { "pull" };
+                let _ = write!(text, "{kind}\t-\t");
+                let mut others: Vec<(ElementId, usize)> = if input {
+                    self.graph.upstream(id, port).collect()
+                } else {
+                    self.graph.downstream(id, port).collect()
+                };
+                others.sort_unstable();
+                for (i, (other, at)) in others.iter().enumerate() {
+                    let comma = if i > 0 { ", " } else { "" };
+                    let name = self.name(*other);
+                    let _ = if input {
+                        write!(text, "{comma}{name} [{at}]")
+                    } else {
+                        write!(text, "{comma}[{at}] {name}")
+                    };
+                }
+                text.push('\n');
+            }
+        };
+        side(&mut text, &info.inputs, "input", true);
+        side(&mut text, &info.outputs, "output", false);
+        text
+    }
+
+    fn read_task(&self, id: ElementId, name: &str) -> Result<String, HandlerError> {
+        let task = self.tasks.of(id).ok_or(HandlerError::Unknown)?;
+        Ok(match name {
+            "scheduled" => self.tasks.scheduled(task).to_string(),
+            "tickets" => self.tasks.tickets(task).to_string(),
+            _ => "0".to_string(),
+        })
+    }
+
+    fn write_task(&mut self, id: ElementId, name: &str, value: &str) -> Result<(), HandlerError> {
+        let task = self.tasks.of(id).ok_or(HandlerError::Unknown)?;
+        if !self
+            .handlers(Some(id))
+            .iter()
+            .any(|spec| spec.name == name && spec.flags.has(HandlerFlags::WRITE))
+        {
+            return Err(HandlerError::Unknown);
+        }
+        let value = value.trim();
+        match name {
+            "scheduled" => match value {
+                "true" | "1" | "yes" => self.tasks.schedule(task),
+                "false" | "0" | "no" => self.tasks.unschedule(task),
+                _ => return Err("'scheduled' takes a boolean".into()),
+            },
+            "tickets" => {
+                let tickets = value.parse::<u32>().ok().filter(|t| *t >= 1);
+                let tickets = tickets.ok_or("'tickets' takes an integer of 1 or more")?;
+                self.tasks.set_tickets(task, tickets);
+            }
+            _ => {
+                value
+                    .parse::<i32>()
+                    .map_err(|_| "'home_thread' takes an integer")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Configures an element anew while packets flow.
+    fn reconfigure(&mut self, id: ElementId, config: &str) -> Result<(), HandlerError> {
+        let live = self.elements[id.index()].as_ref();
+        if !live.is_some_and(|element| element.can_live_reconfigure()) {
+            return Err(HandlerError::Unknown);
+        }
+        let messages = self.configure(id, config);
+        let errors: Vec<_> = messages
+            .iter()
+            .filter(|m| m.severity == Severity::Error)
+            .map(|m| m.text.as_str())
+            .collect();
+        if !errors.is_empty() {
+            return Err(HandlerError::Failed(errors.join("\n")));
+        }
+        self.configs[id.index()] = Some(config.to_string());
+        Ok(())
+    }
+
+    /// Lets an element take the arguments in `config`; returns what it said. A failure always
+    /// comes with an error.
+    pub fn configure(&mut self, id: ElementId, config: &str) -> Vec<crate::args::Message> {
+        let graph = self.graph.clone();
+        let mut names = core::mem::take(&mut self.names);
+        let mut args = Args::from_config(config, &mut names, &*graph, &graph.info(id).name);
+        let configured = self.with(id, |element, cx: &mut Cx<'_>| {
+            element.configure(cx, &mut args)
+        });
+        if configured != Some(Ok(())) && args.error_count() == 0 {
+            args.error("unspecified error");
+        }
+        let messages = args.take_errors();
+        self.names = names;
+        messages
+    }
+}
+
+fn handlers_text(specs: &[HandlerSpec]) -> String {
+    let mut text = String::new();
+    for spec in specs {
+        let _ = writeln!(text, "{}\t{}", spec.name, spec.flags.letters());
+    }
+    text
+}

@@ -1,0 +1,528 @@
+//! What an element sees of the router around it.
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::any::Any;
+use core::fmt::Display;
+
+use click::Severity;
+use packet::{Batch, Packet, Pool};
+
+use crate::args::{self, Failed, NameDatabase};
+use crate::element::Element;
+use crate::embedding::{Device, Steady};
+use crate::engine::{Core, Watch};
+use crate::graph::Graph;
+use crate::handler::HandlerError;
+use crate::notifier::{Notice, Search, Signal, SignalId};
+use crate::ports::flow;
+use crate::random::Random;
+use crate::task::TaskId;
+use crate::timer::TimerId;
+
+/// An element of a router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ElementId(pub(crate) u32);
+
+impl ElementId {
+    /// Its place among the router's elements.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The element at a place, as arguments refer to it.
+    pub fn new(index: usize) -> ElementId {
+        ElementId(index as u32)
+    }
+}
+
+/// A device that an element opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceId(usize);
+
+/// The router, as the element that works at the moment sees it.
+pub struct Cx<'c> {
+    pub(crate) core: &'c mut Core,
+    pub(crate) id: ElementId,
+}
+
+/// Itself and its place.
+impl Cx<'_> {
+    /// The element's own id.
+    pub fn id(&self) -> ElementId {
+        self.id
+    }
+
+    /// The element's full name.
+    pub fn name(&self) -> &str {
+        self.core.name(self.id)
+    }
+
+    /// The element's name and class as messages show them: `name :: Class`.
+    pub fn declaration(&self) -> String {
+        let info = self.graph().info(self.id);
+        alloc::format!("{} :: {}", info.name, info.class.name)
+    }
+
+    /// The configuration string of an element.
+    pub fn config(&self, id: ElementId) -> &str {
+        self.core.config(id)
+    }
+
+    /// Replaces what the element's `config` handler shows.
+    pub fn set_config(&mut self, config: String) {
+        self.core.configs[self.id.index()] = Some(config);
+    }
+
+    /// Number of inputs.
+    pub fn inputs(&self) -> usize {
+        self.graph().info(self.id).inputs.len()
+    }
+
+    /// Number of outputs.
+    #[inline]
+    pub fn outputs(&self) -> usize {
+        self.graph().info(self.id).outputs.len()
+    }
+
+    /// Whether an input is push.
+    pub fn input_is_push(&self, port: usize) -> bool {
+        self.graph().info(self.id).inputs.get(port) == Some(&true)
+    }
+
+    /// Whether an output is push.
+    pub fn output_is_push(&self, port: usize) -> bool {
+        self.graph().info(self.id).outputs.get(port) == Some(&true)
+    }
+
+    /// The graph the element stands in.
+    pub fn graph(&self) -> &Graph {
+        &self.core.graph
+    }
+
+    /// Most packets of a batch: a task that sends more at a time says [`Ran::More`](crate::Ran).
+    #[inline]
+    pub fn limit(&self) -> usize {
+        self.core.limit
+    }
+}
+
+/// Packets.
+impl Cx<'_> {
+    /// Where packets come from.
+    #[inline]
+    pub fn pool(&mut self) -> &mut Pool {
+        &mut self.core.runtime.pool
+    }
+
+    /// Drops a packet.
+    #[inline]
+    pub fn kill(&mut self, packet: Packet) {
+        self.core.runtime.pool.kill(packet);
+    }
+
+    /// Sends a packet out by output `port`; drops it if there is none.
+    #[inline]
+    pub fn emit(&mut self, port: usize, packet: Packet) {
+        self.core.emit(self.id, port, packet);
+    }
+
+    /// An empty batch, to be given to [`push`](Cx::push) or [`done`](Cx::done).
+    #[inline]
+    pub fn batch(&mut self) -> Box<Batch> {
+        self.core.batch()
+    }
+
+    /// Sends a batch out by output `port`; drops it if there is none.
+    #[inline]
+    pub fn push(&mut self, port: usize, batch: Box<Batch>) {
+        self.core.send(self.id, port, batch);
+    }
+
+    /// Gives a batch back and drops what is in it.
+    #[inline]
+    pub fn done(&mut self, batch: Box<Batch>) {
+        self.core.put_back(batch);
+    }
+
+    /// Fills `batch`, which is empty, with at most `most` packets pulled from input `port`.
+    #[inline]
+    pub fn pull(&mut self, port: usize, batch: &mut Batch, most: usize) {
+        self.core.pull(self.id, port, batch, most);
+    }
+
+    /// Pulls one packet from input `port`.
+    pub fn pull_one(&mut self, port: usize) -> Option<Packet> {
+        let mut batch = self.core.batch();
+        self.core.pull(self.id, port, &mut batch, 1);
+        let packet = batch.pop();
+        self.core.put_back(batch);
+        packet
+    }
+}
+
+/// Time and chance.
+impl Cx<'_> {
+    /// The steady clock.
+    #[inline]
+    pub fn steady(&self) -> Steady {
+        self.core.runtime.embedding.steady()
+    }
+
+    /// Wall-clock time in nanoseconds since 1970.
+    #[inline]
+    pub fn wall(&self) -> i64 {
+        self.core.runtime.embedding.wall()
+    }
+
+    /// Random numbers.
+    #[inline]
+    pub fn random(&mut self) -> &mut Random {
+        &mut self.core.random
+    }
+}
+
+/// Words.
+impl Cx<'_> {
+    /// Prints a line to whoever watches the router.
+    pub fn chatter(&mut self, line: impl Display) {
+        self.core.runtime.embedding.chatter(&line.to_string());
+    }
+
+    /// Says what is wrong, while the element is initialized: `return Err(cx.error("…"))`.
+    pub fn error(&mut self, text: impl Display) -> Failed {
+        self.core.reports.push((Severity::Error, text.to_string()));
+        Failed
+    }
+
+    /// Warns, while the element is initialized.
+    pub fn warning(&mut self, text: impl Display) {
+        self.core
+            .reports
+            .push((Severity::Warning, text.to_string()));
+    }
+}
+
+/// Tasks and timers.
+impl Cx<'_> {
+    /// Makes a task; it is not scheduled yet.
+    pub fn task(&mut self) -> TaskId {
+        self.core.tasks.add(self.id)
+    }
+
+    /// Schedules a task.
+    #[inline]
+    pub fn schedule(&mut self, task: TaskId) {
+        self.core.tasks.schedule(task);
+    }
+
+    /// Takes a task off the schedule.
+    pub fn unschedule(&mut self, task: TaskId) {
+        self.core.tasks.unschedule(task);
+    }
+
+    /// Whether a task is scheduled.
+    pub fn is_scheduled(&self, task: TaskId) -> bool {
+        self.core.tasks.scheduled(task)
+    }
+
+    /// Gives a task its share: tickets from 1 to 32768, 1024 if none were given.
+    pub fn set_tickets(&mut self, task: TaskId, tickets: u32) {
+        self.core.tasks.set_tickets(task, tickets);
+    }
+
+    /// Makes a timer; it is not scheduled yet.
+    pub fn timer(&mut self) -> TimerId {
+        self.core.timers.add(self.id)
+    }
+
+    /// Lets a timer expire at `at`, and not when it was to before.
+    pub fn schedule_at(&mut self, timer: TimerId, at: Steady) {
+        self.core.timers.schedule(timer, at);
+    }
+
+    /// Lets a timer expire `nanoseconds` from now.
+    pub fn schedule_after(&mut self, timer: TimerId, nanoseconds: u64) {
+        let at = self.steady().after(nanoseconds);
+        self.core.timers.schedule(timer, at);
+    }
+
+    /// Takes a timer off the schedule.
+    pub fn unschedule_timer(&mut self, timer: TimerId) {
+        self.core.timers.unschedule(timer);
+    }
+
+    /// When a timer expires; `None` if it is not scheduled.
+    pub fn expires(&self, timer: TimerId) -> Option<Steady> {
+        self.core.timers.expires(timer)
+    }
+}
+
+/// Notifiers.
+impl Cx<'_> {
+    /// Makes a signal. To be called from [`configure`](Element::configure), so that the element's
+    /// [`notifier`](Element::notifier) is there when others are initialized.
+    pub fn signal(&mut self, active: bool) -> SignalId {
+        self.core.signals.add(active)
+    }
+
+    /// Sets a signal, and wakes its listeners if it becomes active.
+    #[inline]
+    pub fn set_signal(&mut self, signal: SignalId, active: bool) {
+        self.core.set_signal(signal, active);
+    }
+
+    /// Whether a signal, or any of those found together, is active.
+    #[inline]
+    pub fn is_active(&self, signal: &Signal) -> bool {
+        self.core.signals.any_active(signal)
+    }
+
+    /// Whether one signal is active.
+    #[inline]
+    pub fn signal_is_active(&self, signal: SignalId) -> bool {
+        self.core.signals.is_active(signal)
+    }
+
+    /// The signals that say whether input `port` has packets to pull. `task` is scheduled when
+    /// one becomes active.
+    pub fn upstream_signal(&mut self, port: usize, task: Option<TaskId>) -> Signal {
+        self.search(Notice::Empty, port, task)
+    }
+
+    /// The signals that say whether output `port` has room downstream. `task` is scheduled when
+    /// one becomes active.
+    pub fn downstream_signal(&mut self, port: usize, task: Option<TaskId>) -> Signal {
+        self.search(Notice::Full, port, task)
+    }
+
+    fn search(&mut self, notice: Notice, port: usize, task: Option<TaskId>) -> Signal {
+        let graph = self.core.graph.clone();
+        let step = |id: ElementId, port: usize| -> Vec<(ElementId, usize)> {
+            match notice {
+                Notice::Empty => graph.upstream(id, port).collect(),
+                Notice::Full => graph.downstream(id, port).collect(),
+            }
+        };
+        let mut signal = Signal::default();
+        let mut seen: Vec<(ElementId, usize)> = Vec::new();
+        let mut ahead = step(self.id, port);
+        // Whether listeners are woken by what is found behind an element that continues.
+        let mut wake = alloc::vec![true; ahead.len()];
+        while let (Some(place), Some(wakes)) = (ahead.pop(), wake.pop()) {
+            if seen.contains(&place) {
+                continue;
+            }
+            seen.push(place);
+            let (id, at) = place;
+            let found = match &self.core.elements[id.index()] {
+                Some(element) => element.notifier(notice, at),
+                None => Search::Pass,
+            };
+            let (part, go_on, wakes_behind) = match found {
+                Search::Pass => (None, true, wakes),
+                Search::Never => (None, false, false),
+                Search::Stop(part) => (Some(part), false, false),
+                Search::Continue(part) => (Some(part), true, false),
+                Search::ContinueWake(part) => (Some(part), true, wakes),
+            };
+            if let Some(part) = part {
+                signal.parts.push(part);
+                if let (Some(task), true) = (task, wakes) {
+                    self.core.signals.listen(part, task);
+                }
+            }
+            if !go_on {
+                continue;
+            }
+            let info = graph.info(id);
+            // Behind the element, by the ports that its packets come from or go to. A push port
+            // on the way up, a pull port on the way down, or no port at all ends the search
+            // without an answer: the element has to poll.
+            let (others, dead): (&[bool], bool) = match notice {
+                Notice::Empty => (&info.inputs, true),
+                Notice::Full => (&info.outputs, false),
+            };
+            let ways = flow(info.class.flow, at, others.len(), notice == Notice::Empty);
+            let mut any = false;
+            for (other, _) in ways.iter().enumerate().filter(|(_, way)| **way) {
+                any = true;
+                if others[other] == dead {
+                    signal.always |= part.is_none();
+                    continue;
+                }
+                for next in step(id, other) {
+                    ahead.push(next);
+                    wake.push(wakes_behind);
+                }
+            }
+            // A dead end that takes everything (Discard) is never full; one that gives nothing
+            // by itself may give something later.
+            signal.always |= !any && part.is_none();
+        }
+        signal
+    }
+}
+
+/// Other elements.
+impl Cx<'_> {
+    /// The element that `name` refers to from here: in its own compound first, then outwards.
+    pub fn find(&self, name: &str) -> Option<ElementId> {
+        let context = args::Context {
+            names: &self.core.names,
+            elements: &*self.core.graph,
+            element: self.name(),
+        };
+        context
+            .find_element(name)
+            .map(|(index, _)| ElementId::new(index))
+    }
+
+    /// What names mean where this element stands.
+    pub fn names(&self) -> args::Context<'_> {
+        args::Context {
+            names: &self.core.names,
+            elements: &*self.core.graph,
+            element: self.name(),
+        }
+    }
+
+    /// The name database itself.
+    pub fn name_database(&mut self) -> &mut NameDatabase {
+        &mut self.core.names
+    }
+
+    /// Whether an element is of class `E`, and not at work itself.
+    pub fn is<E: Element>(&self, id: ElementId) -> bool {
+        let Some(Some(element)) = self.core.elements.get(id.index()) else {
+            return false;
+        };
+        let any: &dyn Any = element.as_ref();
+        any.is::<E>()
+    }
+
+    /// Works with another element of class `E`; `None` if it is of another class, or is the one
+    /// at work.
+    pub fn with<E: Element, R>(
+        &mut self,
+        id: ElementId,
+        work: impl FnOnce(&mut E, &mut Cx<'_>) -> R,
+    ) -> Option<R> {
+        self.core
+            .with(id, |element, cx| {
+                let any: &mut dyn Any = element;
+                any.downcast_mut::<E>().map(|element| work(element, cx))
+            })
+            .flatten()
+    }
+
+    /// Reads a handler of an element, or with `None` of the router.
+    pub fn read_handler(
+        &mut self,
+        element: Option<ElementId>,
+        name: &str,
+        parameter: &str,
+    ) -> Result<String, HandlerError> {
+        self.core.read_handler(element, name, parameter)
+    }
+
+    /// Writes a handler of an element, or with `None` of the router. The element's own handlers
+    /// cannot be reached this way: it is at work.
+    pub fn write_handler(
+        &mut self,
+        element: Option<ElementId>,
+        name: &str,
+        value: &str,
+    ) -> Result<(), HandlerError> {
+        self.core.write_handler(element, name, value)
+    }
+
+    /// Whether an element, or with `None` the router, has a handler, and what it can do.
+    pub fn handler(
+        &self,
+        element: Option<ElementId>,
+        name: &str,
+    ) -> Option<crate::handler::HandlerFlags> {
+        self.core.handler(element, name)
+    }
+}
+
+/// The driver and the world.
+impl Cx<'_> {
+    /// Asks the router to stop.
+    pub fn stop(&mut self) {
+        self.core.run_count = self.core.run_count.saturating_sub(1);
+    }
+
+    /// The router runs while this is above 0.
+    pub fn run_count(&self) -> i32 {
+        self.core.run_count
+    }
+
+    /// Sets the run count.
+    pub fn set_run_count(&mut self, count: i32) {
+        self.core.run_count = count;
+    }
+
+    /// Makes this element the one that decides what happens when the router is asked to stop.
+    /// False if another does already.
+    pub fn manage_driver(&mut self) -> bool {
+        let manager = *self.core.driver_manager.get_or_insert(self.id);
+        manager == self.id
+    }
+
+    /// Opens the device called `name`; `None` if there is none.
+    pub fn device(&mut self, name: &str) -> Option<DeviceId> {
+        self.core.device(name).map(DeviceId)
+    }
+
+    /// A device's face.
+    pub fn device_info(&mut self, device: DeviceId) -> &mut dyn Device {
+        self.core.runtime.devices[device.0].1.as_mut()
+    }
+
+    /// Adds at most `most` frames that a device received to `batch`.
+    #[inline]
+    pub fn receive(&mut self, device: DeviceId, batch: &mut Batch, most: usize) {
+        let runtime = &mut self.core.runtime;
+        runtime.devices[device.0]
+            .1
+            .receive(&mut runtime.pool, batch, most);
+    }
+
+    /// Sends packets from the front of `batch` by a device, as far as there is room.
+    #[inline]
+    pub fn transmit(&mut self, device: DeviceId, batch: &mut Batch) {
+        let runtime = &mut self.core.runtime;
+        runtime.devices[device.0]
+            .1
+            .transmit(&mut runtime.pool, batch);
+    }
+
+    /// Schedules `task` as soon as the device has a frame, and lets the router sleep until then.
+    pub fn await_receive(&mut self, device: DeviceId, task: TaskId) {
+        self.core.armed.push((device.0, true, task));
+    }
+
+    /// Schedules `task` as soon as the device has room to send.
+    pub fn await_room(&mut self, device: DeviceId, task: TaskId) {
+        self.core.armed.push((device.0, false, task));
+    }
+
+    /// Calls [`selected`](Element::selected) whenever `fd` is ready for what is asked; with
+    /// neither, forgets it.
+    pub fn watch(&mut self, fd: i32, read: bool, write: bool) {
+        let element = self.id;
+        let watches = &mut self.core.watches;
+        watches.retain(|w| w.fd != fd || w.element != element);
+        if read || write {
+            watches.push(Watch {
+                fd,
+                element,
+                read,
+                write,
+            });
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What an element is.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::any::Any;
+
+use packet::{Batch, Packet};
+
+use crate::args::{Args, Failed};
+use crate::context::Cx;
+use crate::handler::{HandlerError, HandlerList};
+use crate::notifier::{Notice, Search};
+use crate::task::{Ran, TaskId};
+use crate::timer::TimerId;
+
+/// What becomes of one packet; see [`Element::action`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// On by output 0.
+    Forward,
+    /// To the given output; dropped if the element has no such output.
+    To(usize),
+    /// Dropped.
+    Drop,
+}
+
+/// A packet processor: one box of a configuration.
+///
+/// An element's life: it is made, [configured](Element::configure) from its arguments,
+/// [initialized](Element::initialize) when all elements are configured, then packets are pushed
+/// into it and pulled from it, its tasks and timers run, and its handlers are read and written,
+/// until the router ends.
+///
+/// Most elements say only what happens to one packet ([`action`](Element::action)); the loop over
+/// a batch around it is generated for each element and inlined. Elements never call each other:
+/// what an element sends on goes to the router, which walks the graph. So no element is ever
+/// entered twice, and nothing is shared.
+pub trait Element: Any + Send {
+    /// Takes the arguments. Other elements may not be configured yet.
+    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let _ = cx;
+        args.none()
+    }
+
+    /// Prepares for packets: makes tasks and timers, finds notifiers, opens devices. All elements
+    /// are configured and all connections known. Errors go to [`Cx::error`].
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let _ = cx;
+        Ok(())
+    }
+
+    /// Gives back what dropping the element does not: the router ends, or did not start.
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        let _ = cx;
+    }
+
+    /// Decides on one packet, and changes it as need be.
+    #[inline]
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let _ = (cx, packet);
+        Verdict::Forward
+    }
+
+    /// Takes a batch that was pushed into input `port`. What is left in `batch` afterwards goes
+    /// on by the output whose number is returned; it is dropped if there is no such output.
+    /// Packets for other outputs are given to [`Cx::emit`].
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        let _ = port;
+        filter(self, cx, batch);
+        0
+    }
+
+    /// Fills `batch`, which is empty, with at most `most` packets that leave by pull output
+    /// `port`.
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
+        let _ = port;
+        cx.pull(0, batch, most);
+        filter(self, cx, batch);
+    }
+
+    /// Runs a task that the element made.
+    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+        let _ = (cx, task);
+        Ran::Nothing
+    }
+
+    /// Runs a timer that the element made, and that expired.
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
+        let _ = (cx, timer);
+    }
+
+    /// A file descriptor that the element [watches](Cx::watch) is ready.
+    fn selected(&mut self, cx: &mut Cx<'_>, fd: i32, readable: bool, writable: bool) {
+        let _ = (cx, fd, readable, writable);
+    }
+
+    /// Lists the element's handlers, besides those every element has.
+    fn handlers(&self, list: &mut HandlerList) {
+        let _ = list;
+    }
+
+    /// Reads handler `name`; `parameter` is empty unless the handler takes one.
+    fn read(
+        &mut self,
+        cx: &mut Cx<'_>,
+        name: &str,
+        parameter: &str,
+    ) -> Result<String, HandlerError> {
+        let _ = (cx, name, parameter);
+        Err(HandlerError::Unknown)
+    }
+
+    /// Writes handler `name`.
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let _ = (cx, name, value);
+        Err(HandlerError::Unknown)
+    }
+
+    /// Whether [`configure`](Element::configure) may be called again while packets flow: then the
+    /// `config` handler can be written.
+    fn can_live_reconfigure(&self) -> bool {
+        false
+    }
+
+    /// Takes over the state of `old`, the element of this name and class in the router that this
+    /// one replaces.
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
+        let _ = (cx, old);
+    }
+
+    /// The notifier that stands at `port`: an output's when `notice` is [`Notice::Empty`], an
+    /// input's when it is [`Notice::Full`].
+    fn notifier(&self, notice: Notice, port: usize) -> Search {
+        let _ = (notice, port);
+        Search::Pass
+    }
+
+    /// The router is asked to stop, and this element manages it (see [`Cx::manage_driver`]): it
+    /// goes on if the run count is above 0 afterwards.
+    fn driver_stopped(&mut self, cx: &mut Cx<'_>) {
+        let _ = cx;
+    }
+}
+
+/// One packet's action, over a batch.
+#[inline(always)]
+fn filter<E: Element + ?Sized>(element: &mut E, cx: &mut Cx<'_>, batch: &mut Batch) {
+    batch.filter(
+        &mut (element, cx),
+        |(element, cx), packet| match element.action(cx, packet) {
+            Verdict::Forward => None,
+            verdict => Some(verdict),
+        },
+        |(_, cx), packet, verdict| match verdict {
+            Verdict::To(port) => cx.emit(port, packet),
+            _ => cx.kill(packet),
+        },
+    );
+}
+
+/// What the library knows of an element class, with Click's codes.
+pub trait Class: Element + Default {
+    /// The name that configurations use.
+    const NAME: &'static str;
+    /// Numbers of input and output ports: `1/1`, `1/1-2`, `-/=`.
+    const PORTS: &'static str;
+    /// Push (`h`), pull (`l`) or agnostic (`a`) ports: `a/ah`.
+    const PROCESSING: &'static str = "a/a";
+    /// Which inputs' packets may leave by which outputs: `x/x`, `xy/x`.
+    const FLOW: &'static str = "x/x";
+    /// When among all elements it is configured: lower first.
+    const PHASE: i32 = phase::DEFAULT;
+    /// Other names that it may stand for, where an argument asks for an element of a kind.
+    const IS_A: &'static [&'static str] = &[];
+}
+
+/// When an element is configured and initialized; lower first.
+pub mod phase {
+    /// Elements that define names for others' arguments.
+    pub const INFO: i32 = 0;
+    /// Elements that set privileges or time.
+    pub const PRIVILEGED: i32 = 90;
+    /// Most elements.
+    pub const DEFAULT: i32 = 100;
+    /// Elements that refer to others' state.
+    pub const LAST: i32 = 2000;
+}
+
+/// A class as the library lists it.
+pub struct ClassEntry {
+    /// See [`Class::NAME`].
+    pub name: &'static str,
+    /// See [`Class::PORTS`].
+    pub ports: &'static str,
+    /// See [`Class::PROCESSING`].
+    pub processing: &'static str,
+    /// See [`Class::FLOW`].
+    pub flow: &'static str,
+    /// See [`Class::PHASE`].
+    pub phase: i32,
+    /// See [`Class::IS_A`].
+    pub is_a: &'static [&'static str],
+    /// Why the class cannot be used here; `None` if it can.
+    pub refused: Option<&'static str>,
+    make: fn() -> Box<dyn Element>,
+}
+
+impl ClassEntry {
+    /// The entry of class `C`.
+    pub const fn of<C: Class>() -> ClassEntry {
+        ClassEntry {
+            name: C::NAME,
+            ports: C::PORTS,
+            processing: C::PROCESSING,
+            flow: C::FLOW,
+            phase: C::PHASE,
+            is_a: C::IS_A,
+            refused: None,
+            make: || Box::<C>::default(),
+        }
+    }
+
+    /// An element of the class.
+    pub fn make(&self) -> Box<dyn Element> {
+        (self.make)()
+    }
+}

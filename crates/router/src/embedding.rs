@@ -1,0 +1,72 @@
+//! What the engine needs of the program around it: time, a console, devices.
+
+use alloc::boxed::Box;
+
+use packet::{Batch, Pool};
+
+/// A moment of the steady clock, in nanoseconds since some start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Steady(pub u64);
+
+impl Steady {
+    /// The moment `nanoseconds` later.
+    pub fn after(self, nanoseconds: u64) -> Steady {
+        Steady(self.0.saturating_add(nanoseconds))
+    }
+
+    /// Nanoseconds since `earlier`; 0 if that is later.
+    pub fn since(self, earlier: Steady) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// The program a router lives in: `weir click`, a guest, a test.
+pub trait Embedding: Send {
+    /// The steady clock.
+    fn steady(&self) -> Steady;
+
+    /// Wall-clock time in nanoseconds since 1970.
+    fn wall(&self) -> i64;
+
+    /// Prints a line to whoever watches: Click's `click_chatter`.
+    fn chatter(&mut self, line: &str);
+
+    /// A random number to start from.
+    fn seed(&mut self) -> u64;
+
+    /// What the `driver` handler says.
+    fn driver(&self) -> &'static str;
+
+    /// Opens the network device that configurations call `name`; `None` if there is none.
+    fn device(&mut self, name: &str) -> Option<Box<dyn Device>> {
+        let _ = name;
+        None
+    }
+}
+
+/// A network device that moves whole batches: a guest's pair of rings.
+pub trait Device: Send {
+    /// Ethernet address.
+    fn mac(&self) -> [u8; 6];
+
+    /// Largest IP packet, in bytes.
+    fn mtu(&self) -> usize;
+
+    /// Adds at most `most` received frames to `batch`.
+    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, most: usize);
+
+    /// Sends packets from the front of `batch` as far as there is room; the rest stays in it.
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch);
+
+    /// Frames that can be sent now.
+    fn room(&mut self) -> usize;
+
+    /// Asks to be woken when a frame arrives; returns whether there is none yet.
+    fn arm_receive(&mut self) -> bool;
+
+    /// Asks to be woken when there is room to send; returns whether there is none yet.
+    fn arm_transmit(&mut self) -> bool;
+
+    /// Whether a frame waits to be received.
+    fn has_received(&mut self) -> bool;
+}

@@ -1,0 +1,447 @@
+//! The running state of a router, and the walk of packets through its graph.
+//!
+//! While an element works, it is out of its slot and everything else is reached through the
+//! [`Core`]: so an element can pull from others and call their handlers without any sharing. What
+//! elements emit goes on a stack, and the router takes it off depth first, in port order (with a
+//! batch limit of 1: in the order in which it was emitted, as Click's recursion would).
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use click::Severity;
+use packet::{BATCH, Batch, Packet, Pool};
+
+use crate::args::NameDatabase;
+use crate::context::{Cx, ElementId};
+use crate::element::Element;
+use crate::embedding::{Device, Embedding};
+use crate::graph::Graph;
+use crate::notifier::Signals;
+use crate::random::Random;
+use crate::task::{Ran, TaskId, Tasks};
+use crate::timer::{TimerId, Timers};
+
+/// No edge.
+const NONE: u32 = u32::MAX;
+
+/// Where an output or input leads.
+#[derive(Clone, Copy)]
+pub(crate) struct Edge {
+    pub element: u32,
+    pub port: u32,
+    /// Packets that passed.
+    pub packets: u64,
+}
+
+impl Edge {
+    fn target(&self) -> Option<(ElementId, usize)> {
+        (self.element != NONE).then_some((ElementId(self.element), self.port as usize))
+    }
+}
+
+/// A batch on its way out by an edge.
+struct Parcel {
+    edge: u32,
+    batch: Box<Batch>,
+}
+
+/// What outlives a router when another takes its place.
+pub struct Runtime {
+    /// The program around the router.
+    pub embedding: Box<dyn Embedding>,
+    /// Where packets come from.
+    pub pool: Pool,
+    /// Devices that were opened, by name.
+    pub(crate) devices: Vec<(String, Box<dyn Device>)>,
+}
+
+impl Runtime {
+    /// A runtime in `embedding`, with packets from `pool`.
+    pub fn new(embedding: Box<dyn Embedding>, pool: Pool) -> Runtime {
+        Runtime {
+            embedding,
+            pool,
+            devices: Vec::new(),
+        }
+    }
+}
+
+/// A file descriptor that an element waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// The descriptor.
+    pub fd: i32,
+    /// The element that waits.
+    pub element: ElementId,
+    /// It waits for something to read.
+    pub read: bool,
+    /// It waits for room to write.
+    pub write: bool,
+}
+
+/// Everything of a router but the face it shows outside.
+pub(crate) struct Core {
+    pub elements: Vec<Option<Box<dyn Element>>>,
+    pub graph: Arc<Graph>,
+    /// Configurations that were changed while the router runs.
+    pub configs: Vec<Option<String>>,
+    /// For each element where its outputs start in `outputs`.
+    first_output: Vec<u32>,
+    first_input: Vec<u32>,
+    pub outputs: Vec<Edge>,
+    pub inputs: Vec<Edge>,
+    /// For each output the parcel on the stack that is still open for packets, plus one.
+    open: Vec<u32>,
+    stack: Vec<Parcel>,
+    spare: Vec<Box<Batch>>,
+    pub limit: usize,
+    pub tasks: Tasks,
+    pub timers: Timers,
+    pub signals: Signals,
+    pub armed: Vec<(usize, bool, TaskId)>,
+    pub watches: Vec<Watch>,
+    pub names: NameDatabase,
+    pub random: Random,
+    pub runtime: Runtime,
+    pub run_count: i32,
+    pub driver_manager: Option<ElementId>,
+    /// What elements report while they are initialized.
+    pub reports: Vec<(Severity, String)>,
+    /// The element that works, for crash reports.
+    pub current: u32,
+}
+
+impl Core {
+    pub fn new(
+        elements: Vec<Box<dyn Element>>,
+        graph: Arc<Graph>,
+        runtime: Runtime,
+        limit: usize,
+    ) -> Core {
+        let mut first_output = Vec::with_capacity(elements.len());
+        let mut first_input = Vec::with_capacity(elements.len());
+        let (mut outputs, mut inputs) = (0, 0);
+        for element in &graph.elements {
+            first_output.push(outputs);
+            first_input.push(inputs);
+            outputs += element.outputs.len() as u32;
+            inputs += element.inputs.len() as u32;
+        }
+        let nowhere = Edge {
+            element: NONE,
+            port: 0,
+            packets: 0,
+        };
+        let mut core = Core {
+            configs: alloc::vec![None; elements.len()],
+            elements: elements.into_iter().map(Some).collect(),
+            graph,
+            first_output,
+            first_input,
+            outputs: alloc::vec![nowhere; outputs as usize],
+            inputs: alloc::vec![nowhere; inputs as usize],
+            open: alloc::vec![0; outputs as usize],
+            stack: Vec::with_capacity(16),
+            spare: Vec::new(),
+            limit: limit.clamp(1, BATCH),
+            tasks: Tasks::default(),
+            timers: Timers::default(),
+            signals: Signals::default(),
+            armed: Vec::new(),
+            watches: Vec::new(),
+            names: NameDatabase::new(),
+            random: Random::new(0),
+            runtime,
+            run_count: 1,
+            driver_manager: None,
+            reports: Vec::new(),
+            current: 0,
+        };
+        core.connect();
+        core
+    }
+
+    fn connect(&mut self) {
+        let graph = self.graph.clone();
+        for c in &graph.flat.connections {
+            let (from, to) = (c.from, c.to);
+            if graph.elements[from.0].outputs[from.1] {
+                let edge = &mut self.outputs[self.first_output[from.0] as usize + from.1];
+                (edge.element, edge.port) = (to.0 as u32, to.1 as u32);
+            } else {
+                let edge = &mut self.inputs[self.first_input[to.0] as usize + to.1];
+                (edge.element, edge.port) = (from.0 as u32, from.1 as u32);
+            }
+        }
+    }
+
+    pub fn output_edge(&self, id: ElementId, port: usize) -> Option<u32> {
+        let first = self.first_output[id.index()] as usize;
+        let end = match self.first_output.get(id.index() + 1) {
+            Some(end) => *end as usize,
+            None => self.outputs.len(),
+        };
+        (port < end - first).then_some((first + port) as u32)
+    }
+
+    pub fn input_edge(&self, id: ElementId, port: usize) -> Option<u32> {
+        let first = self.first_input[id.index()] as usize;
+        let end = match self.first_input.get(id.index() + 1) {
+            Some(end) => *end as usize,
+            None => self.inputs.len(),
+        };
+        (port < end - first).then_some((first + port) as u32)
+    }
+
+    /// An empty batch.
+    #[inline]
+    pub fn batch(&mut self) -> Box<Batch> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Takes a batch back; packets left in it are dropped.
+    #[inline]
+    pub fn put_back(&mut self, mut batch: Box<Batch>) {
+        self.runtime.pool.recycle(&mut batch);
+        self.spare.push(batch);
+    }
+
+    /// Adds a packet to what leaves by an output.
+    #[inline]
+    pub fn emit(&mut self, id: ElementId, port: usize, packet: Packet) {
+        let Some(edge) = self.output_edge(id, port) else {
+            self.runtime.pool.kill(packet);
+            return;
+        };
+        let open = self.open[edge as usize] as usize;
+        let mut packet = packet;
+        if open > 0 {
+            let batch = &mut self.stack[open - 1].batch;
+            match batch.push(packet) {
+                Ok(()) => {
+                    if batch.len() >= self.limit {
+                        self.open[edge as usize] = 0;
+                    }
+                    return;
+                }
+                Err(back) => packet = back,
+            }
+        }
+        let mut batch = self.batch();
+        if let Err(packet) = batch.push(packet) {
+            self.runtime.pool.kill(packet);
+        }
+        self.stack.push(Parcel { edge, batch });
+        self.open[edge as usize] = if self.limit > 1 {
+            self.stack.len() as u32
+        } else {
+            0
+        };
+    }
+
+    /// Sends a whole batch out by an output.
+    pub fn send(&mut self, id: ElementId, port: usize, batch: Box<Batch>) {
+        match self.output_edge(id, port) {
+            Some(edge) if !batch.is_empty() => {
+                // What comes after this batch may not overtake it.
+                self.open[edge as usize] = 0;
+                self.stack.push(Parcel { edge, batch });
+            }
+            _ => self.put_back(batch),
+        }
+    }
+
+    /// Puts what was emitted since the stack stood at `base` in the order in which it is to be
+    /// taken off.
+    fn seal(&mut self, base: usize) {
+        let emitted = &mut self.stack[base..];
+        for parcel in emitted.iter() {
+            self.open[parcel.edge as usize] = 0;
+        }
+        if self.limit > 1 {
+            emitted.sort_by_key(|parcel| parcel.edge);
+        }
+        emitted.reverse();
+    }
+
+    /// Works off what is on the stack above `base`, and all that comes of it.
+    pub fn run_stack(&mut self, base: usize) {
+        self.seal(base);
+        while self.stack.len() > base {
+            if let Some(parcel) = self.stack.pop() {
+                self.walk(parcel);
+            }
+        }
+    }
+
+    pub fn stack_height(&self) -> usize {
+        self.stack.len()
+    }
+
+    /// Takes a batch along the graph until it is used up or has to wait for what an element
+    /// emitted beside it.
+    fn walk(&mut self, parcel: Parcel) {
+        let Parcel {
+            mut edge,
+            mut batch,
+        } = parcel;
+        loop {
+            let output = &mut self.outputs[edge as usize];
+            output.packets += batch.len() as u64;
+            let Some((id, port)) = output.target() else {
+                break;
+            };
+            let base = self.stack.len();
+            let Some(mut element) = self.elements[id.index()].take() else {
+                break;
+            };
+            let outer = core::mem::replace(&mut self.current, id.0);
+            let out = element.push(&mut Cx { core: self, id }, port, &mut batch);
+            self.current = outer;
+            self.elements[id.index()] = Some(element);
+            let next = if batch.is_empty() {
+                None
+            } else {
+                self.output_edge(id, out)
+            };
+            if self.stack.len() > base {
+                self.seal(base);
+                if let Some(edge) = next {
+                    // Emitted packets go first, as Click's elements send copies before they
+                    // return the packet itself.
+                    self.stack.insert(base, Parcel { edge, batch });
+                    return;
+                }
+                break;
+            }
+            match next {
+                Some(next) => edge = next,
+                None => break,
+            }
+        }
+        self.put_back(batch);
+    }
+
+    /// Fills `batch` by pulling from what an element's input is connected to.
+    #[inline]
+    pub fn pull(&mut self, id: ElementId, port: usize, batch: &mut Batch, most: usize) {
+        let most = most.min(BATCH);
+        let Some(edge) = self.input_edge(id, port) else {
+            return;
+        };
+        let Some((from, out)) = self.inputs[edge as usize].target() else {
+            return;
+        };
+        let Some(mut element) = self.elements[from.index()].take() else {
+            return;
+        };
+        let outer = core::mem::replace(&mut self.current, from.0);
+        element.pull(
+            &mut Cx {
+                core: self,
+                id: from,
+            },
+            out,
+            batch,
+            most,
+        );
+        self.current = outer;
+        self.elements[from.index()] = Some(element);
+        self.inputs[edge as usize].packets += batch.len() as u64;
+    }
+
+    /// Lets an element work with everything around it. `None` if it is at work already.
+    pub fn with<R>(
+        &mut self,
+        id: ElementId,
+        work: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
+    ) -> Option<R> {
+        let mut element = self.elements.get_mut(id.index())?.take()?;
+        let outer = core::mem::replace(&mut self.current, id.0);
+        let result = work(element.as_mut(), &mut Cx { core: self, id });
+        self.current = outer;
+        self.elements[id.index()] = Some(element);
+        Some(result)
+    }
+
+    /// Runs the next task; `None` if none is scheduled, else whether it did something.
+    pub fn run_task(&mut self) -> Option<bool> {
+        let task = self.tasks.start()?;
+        let id = self.tasks.element(task);
+        let base = self.stack.len();
+        let mut worked = false;
+        loop {
+            let ran = self.with(id, |element, cx| element.run_task(cx, task));
+            self.run_stack(base);
+            match ran {
+                Some(Ran::More) => worked = true,
+                Some(Ran::Worked) => {
+                    worked = true;
+                    break;
+                }
+                _ => break,
+            }
+            if self.run_count <= 0 {
+                break;
+            }
+        }
+        self.tasks.finish(worked);
+        Some(worked)
+    }
+
+    /// Runs a timer that expired.
+    pub fn run_timer(&mut self, timer: TimerId) {
+        let id = self.timers.element(timer);
+        let base = self.stack.len();
+        self.with(id, |element, cx| element.run_timer(cx, timer));
+        self.run_stack(base);
+    }
+
+    pub fn set_signal(&mut self, id: crate::notifier::SignalId, active: bool) {
+        for task in self.signals.set(id, active) {
+            self.tasks.schedule(*task);
+        }
+    }
+
+    /// Schedules the tasks whose device has something for them.
+    pub fn check_devices(&mut self) {
+        let mut i = 0;
+        while let Some(&(device, receive, task)) = self.armed.get(i) {
+            let device = &mut self.runtime.devices[device].1;
+            let ready = if receive {
+                device.has_received()
+            } else {
+                device.room() > 0
+            };
+            if ready {
+                self.armed.swap_remove(i);
+                self.tasks.schedule(task);
+            } else {
+                i += 1;
+            }
+        }
+    }
+
+    pub fn config(&self, id: ElementId) -> &str {
+        match &self.configs[id.index()] {
+            Some(config) => config,
+            None => &self.graph.info(id).config,
+        }
+    }
+
+    pub fn name(&self, id: ElementId) -> &str {
+        &self.graph.info(id).name
+    }
+
+    pub fn device(&mut self, name: &str) -> Option<usize> {
+        let known = |(n, _): &(String, Box<dyn Device>)| n == name;
+        if let Some(at) = self.runtime.devices.iter().position(known) {
+            return Some(at);
+        }
+        let device = self.runtime.embedding.device(name)?;
+        self.runtime.devices.push((name.to_string(), device));
+        Some(self.runtime.devices.len() - 1)
+    }
+}

@@ -1,0 +1,162 @@
+//! Handlers: named values of an element that users read and write while packets flow.
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// What a handler can do and how it is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HandlerFlags(u16);
+
+impl HandlerFlags {
+    /// Can be read.
+    pub const READ: HandlerFlags = HandlerFlags(1);
+    /// Can be written.
+    pub const WRITE: HandlerFlags = HandlerFlags(2);
+    /// Reading takes a parameter.
+    pub const PARAMETER: HandlerFlags = HandlerFlags(4);
+    /// The value is not text, or its white space counts.
+    pub const RAW: HandlerFlags = HandlerFlags(8);
+    /// The value rarely changes.
+    pub const CALM: HandlerFlags = HandlerFlags(16);
+    /// Reading is costly.
+    pub const EXPENSIVE: HandlerFlags = HandlerFlags(32);
+    /// Rarely of interest.
+    pub const UNCOMMON: HandlerFlags = HandlerFlags(64);
+    /// Kept for old users.
+    pub const DEPRECATED: HandlerFlags = HandlerFlags(128);
+    /// Writing needs no value.
+    pub const BUTTON: HandlerFlags = HandlerFlags(256);
+    /// The value is true or false.
+    pub const CHECKBOX: HandlerFlags = HandlerFlags(512);
+
+    /// Both sets of flags.
+    pub const fn with(self, other: HandlerFlags) -> HandlerFlags {
+        HandlerFlags(self.0 | other.0)
+    }
+
+    /// Whether all flags of `other` are set.
+    pub const fn has(self, other: HandlerFlags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// As the `handlers` handler shows them.
+    pub fn letters(self) -> String {
+        const LETTERS: [(HandlerFlags, char); 10] = [
+            (HandlerFlags::READ, 'r'),
+            (HandlerFlags::WRITE, 'w'),
+            (HandlerFlags::PARAMETER, '+'),
+            (HandlerFlags::RAW, '%'),
+            (HandlerFlags::CALM, '.'),
+            (HandlerFlags::EXPENSIVE, '$'),
+            (HandlerFlags::UNCOMMON, 'U'),
+            (HandlerFlags::DEPRECATED, 'D'),
+            (HandlerFlags::BUTTON, 'b'),
+            (HandlerFlags::CHECKBOX, 'c'),
+        ];
+        LETTERS
+            .iter()
+            .filter(|(flag, _)| self.has(*flag))
+            .map(|(_, letter)| *letter)
+            .collect()
+    }
+}
+
+/// One handler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandlerSpec {
+    /// Its name.
+    pub name: Cow<'static, str>,
+    /// What it can do.
+    pub flags: HandlerFlags,
+}
+
+/// The handlers of an element, as it lists them.
+#[derive(Debug, Default)]
+pub struct HandlerList {
+    pub(crate) specs: Vec<HandlerSpec>,
+    pub(crate) task: bool,
+    pub(crate) task_schedule: bool,
+}
+
+impl HandlerList {
+    /// Adds a handler, or flags to the one of that name.
+    pub fn add(&mut self, name: impl Into<Cow<'static, str>>, flags: HandlerFlags) -> &mut Self {
+        let name = name.into();
+        match self.specs.iter_mut().find(|spec| spec.name == name) {
+            Some(spec) => spec.flags = spec.flags.with(flags),
+            None => self.specs.push(HandlerSpec { name, flags }),
+        }
+        self
+    }
+
+    /// A handler that is read.
+    pub fn read(&mut self, name: impl Into<Cow<'static, str>>) -> &mut Self {
+        self.add(name, HandlerFlags::READ)
+    }
+
+    /// A handler that is read with a parameter.
+    pub fn read_with(&mut self, name: impl Into<Cow<'static, str>>) -> &mut Self {
+        self.add(name, HandlerFlags::READ.with(HandlerFlags::PARAMETER))
+    }
+
+    /// A handler that is written.
+    pub fn write(&mut self, name: impl Into<Cow<'static, str>>) -> &mut Self {
+        self.add(name, HandlerFlags::WRITE)
+    }
+
+    /// A handler that is written without a value.
+    pub fn button(&mut self, name: impl Into<Cow<'static, str>>) -> &mut Self {
+        self.add(name, HandlerFlags::WRITE.with(HandlerFlags::BUTTON))
+    }
+
+    /// A handler that is read and written.
+    pub fn read_write(&mut self, name: impl Into<Cow<'static, str>>) -> &mut Self {
+        self.add(name, HandlerFlags::READ.with(HandlerFlags::WRITE))
+    }
+
+    /// A handler that is read and written, and true or false.
+    pub fn checkbox(&mut self, name: impl Into<Cow<'static, str>>) -> &mut Self {
+        self.read_write(name.into())
+            .flag_last(HandlerFlags::CHECKBOX)
+    }
+
+    fn flag_last(&mut self, flags: HandlerFlags) -> &mut Self {
+        if let Some(spec) = self.specs.last_mut() {
+            spec.flags = spec.flags.with(flags);
+        }
+        self
+    }
+
+    /// The handlers of the element's first task: `scheduled`, `tickets`, `home_thread`. The engine
+    /// answers them. With `schedule`, `scheduled` can be written.
+    pub fn task(&mut self, schedule: bool) -> &mut Self {
+        self.task = true;
+        self.task_schedule = schedule;
+        self.add(
+            "scheduled",
+            if schedule {
+                HandlerFlags::READ.with(HandlerFlags::WRITE)
+            } else {
+                HandlerFlags::READ
+            },
+        );
+        self.read_write("tickets");
+        self.read_write("home_thread")
+    }
+}
+
+/// Why a handler could not be read or written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HandlerError {
+    /// The element has no such handler.
+    Unknown,
+    /// The handler said no; the text says why.
+    Failed(String),
+}
+
+impl<T: Into<String>> From<T> for HandlerError {
+    fn from(text: T) -> HandlerError {
+        HandlerError::Failed(text.into())
+    }
+}

@@ -1,0 +1,103 @@
+//! Notifiers: how a queue tells those who pull from it that there is something to pull, and
+//! those who push into it that there is room.
+//!
+//! A *signal* is a bit that an element sets: active or not. An element that pulls looks for the
+//! signals upstream of its input when it is initialized, with its task as listener; while none of
+//! them is active there is no use in pulling, and when one becomes active its listeners are
+//! scheduled. Where the search meets a path without notifier, the answer is a signal that is
+//! always active: the element has to poll.
+
+use alloc::vec::Vec;
+
+use crate::task::TaskId;
+
+/// Which of the two notices a search is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Whether packets can be pulled: looked for upstream of inputs.
+    Empty,
+    /// Whether packets can be pushed: looked for downstream of outputs.
+    Full,
+}
+
+/// A signal that an element owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SignalId(pub(crate) u32);
+
+/// What a search finds at an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Search {
+    /// No notifier here: the search goes on behind the element.
+    Pass,
+    /// There will never be anything from here: the search stops.
+    Never,
+    /// A signal; the search stops here.
+    Stop(SignalId),
+    /// A signal that adds to those behind the element.
+    Continue(SignalId),
+    /// As `Continue`, and listeners are woken by those behind the element too.
+    ContinueWake(SignalId),
+}
+
+/// The signals that a search found together: active if any of them is.
+#[derive(Clone, Debug, Default)]
+pub struct Signal {
+    pub(crate) always: bool,
+    pub(crate) parts: Vec<SignalId>,
+}
+
+impl Signal {
+    /// A signal that is always active.
+    pub fn busy() -> Signal {
+        Signal {
+            always: true,
+            parts: Vec::new(),
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    active: bool,
+    listeners: Vec<TaskId>,
+}
+
+/// Every signal of a router.
+#[derive(Default)]
+pub(crate) struct Signals(Vec<State>);
+
+impl Signals {
+    pub fn add(&mut self, active: bool) -> SignalId {
+        self.0.push(State {
+            active,
+            listeners: Vec::new(),
+        });
+        SignalId(self.0.len() as u32 - 1)
+    }
+
+    #[inline]
+    pub fn is_active(&self, id: SignalId) -> bool {
+        self.0[id.0 as usize].active
+    }
+
+    #[inline]
+    pub fn any_active(&self, signal: &Signal) -> bool {
+        signal.always || signal.parts.iter().any(|id| self.is_active(*id))
+    }
+
+    pub fn listen(&mut self, id: SignalId, task: TaskId) {
+        let listeners = &mut self.0[id.0 as usize].listeners;
+        if !listeners.contains(&task) {
+            listeners.push(task);
+        }
+    }
+
+    /// Sets a signal; returns who is to be woken.
+    #[inline]
+    pub fn set(&mut self, id: SignalId, active: bool) -> &[TaskId] {
+        let state = &mut self.0[id.0 as usize];
+        let woken = active && !state.active;
+        state.active = active;
+        if woken { &state.listeners } else { &[] }
+    }
+}

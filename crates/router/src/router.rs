@@ -1,0 +1,430 @@
+//! A router: a configuration that runs.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use click::{Context, Diagnostics, FlatGraph, Severity};
+use packet::BATCH;
+
+use crate::args;
+use crate::context::{Cx, ElementId};
+use crate::element::{ClassEntry, Element};
+use crate::embedding::{Embedding, Steady};
+use crate::engine::{Core, Runtime, Watch};
+use crate::graph::{ElementInfo, Graph};
+use crate::handler::{HandlerError, HandlerFlags, HandlerSpec};
+use crate::library::Library;
+use crate::ports::{self, Resolved};
+use crate::random::Random;
+
+/// What [`Router::run`] ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// There is more to do now.
+    Busy,
+    /// Nothing to do until the given moment, or until something happens outside.
+    Idle(Option<Steady>),
+    /// The router was asked to stop.
+    Stopped,
+}
+
+/// How a router is to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Most packets of a batch, from 1 to [`BATCH`]. With 1, the order of events is Click's.
+    pub batch: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { batch: BATCH }
+    }
+}
+
+/// A configuration that runs.
+pub struct Router {
+    core: Core,
+}
+
+/// A router that could not be made gives its runtime back; why is in the diagnostics.
+pub struct Refused(pub Runtime);
+
+impl Router {
+    /// Makes the router that `flat` describes of elements from `library`, and initializes it.
+    /// `source` is the text it came from, which the `config` handler shows.
+    pub fn new(
+        flat: FlatGraph,
+        source: &str,
+        library: &Library,
+        runtime: Runtime,
+        settings: Settings,
+        diagnostics: &mut Diagnostics,
+    ) -> Result<Router, Refused> {
+        let mut router = Router::prepare(flat, source, library, runtime, settings, diagnostics)?;
+        if router.start(diagnostics) {
+            return Ok(router);
+        }
+        Err(Refused(router.end()))
+    }
+
+    /// Puts this router in the place of `old`: elements of the same name and class take over
+    /// their predecessors' state. If it cannot be made, `old` goes on.
+    pub fn replace(
+        old: &mut Router,
+        flat: FlatGraph,
+        source: &str,
+        library: &Library,
+        settings: Settings,
+        diagnostics: &mut Diagnostics,
+    ) -> Result<(), ()> {
+        let runtime = core::mem::replace(&mut old.core.runtime, Runtime::nothing());
+        match Router::new(flat, source, library, runtime, settings, diagnostics) {
+            Err(Refused(runtime)) => {
+                old.core.runtime = runtime;
+                Err(())
+            }
+            Ok(mut router) => {
+                router.take_state(old);
+                core::mem::swap(old, &mut router);
+                router.finish();
+                Ok(())
+            }
+        }
+    }
+
+    fn prepare(
+        mut flat: FlatGraph,
+        source: &str,
+        library: &Library,
+        runtime: Runtime,
+        settings: Settings,
+        diagnostics: &mut Diagnostics,
+    ) -> Result<Router, Refused> {
+        let Some(classes) = library.classes(&flat, diagnostics) else {
+            return Err(Refused(runtime));
+        };
+        let Some(resolved) = ports::resolve(&mut flat, &classes, diagnostics) else {
+            diagnostics.error_here("Router could not be initialized!");
+            return Err(Refused(runtime));
+        };
+        let elements = classes.iter().map(|class| class.make()).collect();
+        let graph = Arc::new(graph(flat, &classes, resolved, source.into()));
+        let mut core = Core::new(elements, graph, runtime, settings.batch);
+        core.random = Random::new(core.runtime.embedding.seed());
+        Ok(Router { core })
+    }
+
+    /// Configures and initializes every element; returns whether all went well.
+    fn start(&mut self, diagnostics: &mut Diagnostics) -> bool {
+        let core = &mut self.core;
+        let mut order: Vec<usize> = (0..core.graph.elements.len()).collect();
+        order.sort_by_key(|i| core.graph.elements[*i].class.phase);
+        let mut ok = true;
+        for &i in &order {
+            let id = ElementId(i as u32);
+            let graph = core.graph.clone();
+            let messages = core.configure(id, &graph.info(id).config);
+            let mut report = self::report(diagnostics, "While configuring", &graph, id);
+            for message in messages {
+                let severity = severity(message.severity);
+                ok &= severity != Severity::Error;
+                report.report(severity, &click::Location::unknown(), message.text);
+            }
+        }
+        let mut initialized = Vec::new();
+        for &i in order.iter().take_while(|_| ok) {
+            let id = ElementId(i as u32);
+            let graph = core.graph.clone();
+            let base = core.stack_height();
+            let done = core.with(id, |element, cx| element.initialize(cx));
+            core.run_stack(base);
+            let mut report = self::report(diagnostics, "While initializing", &graph, id);
+            let mut errors = 0;
+            for (severity, text) in core.reports.drain(..) {
+                errors += (severity == Severity::Error) as usize;
+                report.report(severity, &click::Location::unknown(), text);
+            }
+            if done != Some(Ok(())) && errors == 0 {
+                report.error_here("unspecified error");
+                errors = 1;
+            }
+            initialized.push(id);
+            if errors > 0 {
+                ok = false;
+                break;
+            }
+        }
+        if !ok {
+            diagnostics.error_here("Router could not be initialized!");
+        }
+        ok
+    }
+
+    fn take_state(&mut self, old: &mut Router) {
+        let graph = self.core.graph.clone();
+        for (i, info) in graph.elements.iter().enumerate() {
+            let Some(other) = old.core.graph.find(&info.name) else {
+                continue;
+            };
+            if old.core.graph.info(other).class.name != info.class.name {
+                continue;
+            }
+            if let Some(Some(other)) = old.core.elements.get_mut(other.index()) {
+                self.core.with(ElementId(i as u32), |element, cx| {
+                    element.take_state(cx, other.as_mut())
+                });
+            }
+        }
+        // Pulling and polling start over: whoever was asleep looks once more.
+        self.core.run_stack(0);
+    }
+
+    fn finish(&mut self) {
+        for i in (0..self.core.elements.len()).rev() {
+            self.core
+                .with(ElementId(i as u32), |element, cx| element.cleanup(cx));
+        }
+        self.core.run_stack(0);
+    }
+
+    /// Ends the router and gives its runtime back.
+    pub fn end(mut self) -> Runtime {
+        self.finish();
+        core::mem::replace(&mut self.core.runtime, Runtime::nothing())
+    }
+
+    /// Runs timers and at most `tasks` tasks.
+    pub fn run(&mut self, tasks: usize) -> Status {
+        if self.core.run_count <= 0 && !self.managed() {
+            return Status::Stopped;
+        }
+        self.run_timers();
+        self.core.check_devices();
+        for _ in 0..tasks {
+            match self.core.run_task() {
+                Some(true) => {}
+                Some(false) if self.core.tasks.len() > 1 => {}
+                _ => break,
+            }
+            if self.core.run_count <= 0 {
+                break;
+            }
+        }
+        if self.core.run_count <= 0 && !self.managed() {
+            return Status::Stopped;
+        }
+        if self.core.tasks.is_idle() {
+            Status::Idle(self.core.timers.next())
+        } else {
+            Status::Busy
+        }
+    }
+
+    fn run_timers(&mut self) {
+        if self.core.timers.next().is_none() {
+            return;
+        }
+        let now = self.core.runtime.embedding.steady();
+        // A timer that is due again at once waits for the next round.
+        for _ in 0..64 {
+            match self.core.timers.expired(now) {
+                Some(timer) => self.core.run_timer(timer),
+                None => break,
+            }
+        }
+    }
+
+    /// Asks the element that manages the driver; returns whether the router goes on.
+    fn managed(&mut self) -> bool {
+        if let Some(manager) = self.core.driver_manager {
+            let base = self.core.stack_height();
+            self.core
+                .with(manager, |element, cx| element.driver_stopped(cx));
+            self.core.run_stack(base);
+        }
+        self.core.run_count > 0
+    }
+
+    /// Asks every device that a task waits for to wake the router; returns whether all are quiet,
+    /// so that the router may sleep.
+    pub fn arm(&mut self) -> bool {
+        self.core.check_devices();
+        let mut quiet = true;
+        for i in 0..self.core.armed.len() {
+            let (device, receive, _) = self.core.armed[i];
+            let device = &mut self.core.runtime.devices[device].1;
+            quiet &= if receive {
+                device.arm_receive()
+            } else {
+                device.arm_transmit()
+            };
+        }
+        if !quiet {
+            self.core.check_devices();
+        }
+        quiet && self.core.tasks.is_idle()
+    }
+
+    /// File descriptors that elements wait for.
+    pub fn watches(&self) -> &[Watch] {
+        &self.core.watches
+    }
+
+    /// Tells an element that a descriptor it watches is ready.
+    pub fn selected(&mut self, element: ElementId, fd: i32, readable: bool, writable: bool) {
+        let base = self.core.stack_height();
+        self.core.with(element, |element, cx| {
+            element.selected(cx, fd, readable, writable)
+        });
+        self.core.run_stack(base);
+    }
+
+    /// The element called `name`.
+    pub fn find(&self, name: &str) -> Option<ElementId> {
+        self.core.graph.find(name)
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &Graph {
+        &self.core.graph
+    }
+
+    /// The handlers of an element, or with `None` of the router.
+    pub fn handlers(&self, element: Option<ElementId>) -> Vec<HandlerSpec> {
+        self.core.handlers(element)
+    }
+
+    /// What a handler can do; `None` if there is none of the name.
+    pub fn handler(&self, element: Option<ElementId>, name: &str) -> Option<HandlerFlags> {
+        self.core.handler(element, name)
+    }
+
+    /// Reads a handler of an element, or with `None` of the router.
+    pub fn read(
+        &mut self,
+        element: Option<ElementId>,
+        name: &str,
+        parameter: &str,
+    ) -> Result<String, HandlerError> {
+        self.core.read_handler(element, name, parameter)
+    }
+
+    /// Writes a handler of an element, or with `None` of the router.
+    pub fn write(
+        &mut self,
+        element: Option<ElementId>,
+        name: &str,
+        value: &str,
+    ) -> Result<(), HandlerError> {
+        self.core.write_handler(element, name, value)
+    }
+
+    /// Works with one element from outside.
+    pub fn with<R>(
+        &mut self,
+        id: ElementId,
+        work: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
+    ) -> Option<R> {
+        let base = self.core.stack_height();
+        let result = self.core.with(id, work);
+        self.core.run_stack(base);
+        result
+    }
+
+    /// The runtime.
+    pub fn runtime(&mut self) -> &mut Runtime {
+        &mut self.core.runtime
+    }
+
+    /// The router runs while this is above 0.
+    pub fn run_count(&self) -> i32 {
+        self.core.run_count
+    }
+
+    /// Sets the run count: 0 stops the router.
+    pub fn set_run_count(&mut self, count: i32) {
+        self.core.run_count = count;
+    }
+
+    /// Packets that passed each element's outputs and inputs, in the graph's order: what was
+    /// pushed out of it and what it pulled.
+    pub fn packet_counts(&self) -> Vec<u64> {
+        let mut counts = alloc::vec![0; self.core.graph.elements.len()];
+        // A push is counted where it arrives, a pull where it comes from: both are the element
+        // that the packet passed next.
+        for edge in self.core.outputs.iter().chain(&self.core.inputs) {
+            if let Some(count) = counts.get_mut(edge.element as usize) {
+                *count += edge.packets;
+            }
+        }
+        counts
+    }
+}
+
+impl Runtime {
+    /// A runtime for a router that has given its own away.
+    fn nothing() -> Runtime {
+        struct Nowhere;
+        impl Embedding for Nowhere {
+            fn steady(&self) -> Steady {
+                Steady(0)
+            }
+            fn wall(&self) -> i64 {
+                0
+            }
+            fn chatter(&mut self, _line: &str) {}
+            fn seed(&mut self) -> u64 {
+                0
+            }
+            fn driver(&self) -> &'static str {
+                ""
+            }
+        }
+        Runtime::new(Box::new(Nowhere), packet::Pool::heap(0))
+    }
+}
+
+fn graph(
+    flat: FlatGraph,
+    classes: &[&'static ClassEntry],
+    resolved: Resolved,
+    source: String,
+) -> Graph {
+    let ports = resolved.inputs.into_iter().zip(resolved.outputs);
+    let elements = flat
+        .elements
+        .iter()
+        .zip(classes)
+        .zip(ports)
+        .map(|((element, class), (inputs, outputs))| ElementInfo {
+            name: element.name.clone(),
+            class,
+            config: element.config.clone(),
+            location: element.location.clone(),
+            inputs,
+            outputs,
+        })
+        .collect();
+    Graph::new(elements, flat, source)
+}
+
+fn severity(severity: args::Severity) -> Severity {
+    match severity {
+        args::Severity::Error => Severity::Error,
+        args::Severity::Warning => Severity::Warning,
+        args::Severity::Info => Severity::Message,
+    }
+}
+
+fn report<'d>(
+    diagnostics: &'d mut Diagnostics,
+    what: &str,
+    graph: &Graph,
+    id: ElementId,
+) -> click::Within<'d> {
+    let info = graph.info(id);
+    let heading = alloc::format!("{what} ‘{} :: {}’:", info.name, info.class.name);
+    diagnostics.within(Context::heading(heading).at(&info.location))
+}

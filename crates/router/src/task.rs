@@ -1,0 +1,167 @@
+//! Tasks: work that elements do of themselves, shared out by tickets.
+//!
+//! The scheduler is a stride scheduler, as Click's: each task advances a pass by a stride that is
+//! inverse to its tickets, and the task with the lowest pass runs next. Few tasks are scheduled
+//! at a time, so the run queue is a deque that is kept in order.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::context::ElementId;
+
+/// A task of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TaskId(pub(crate) u32);
+
+/// What a task did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ran {
+    /// There was nothing to do.
+    Nothing,
+    /// It did something.
+    Worked,
+    /// It did something, and is to be run once more as soon as what it sent was delivered: its
+    /// burst is not finished.
+    More,
+}
+
+impl Ran {
+    /// [`Ran::Worked`] if `worked`.
+    pub fn worked(worked: bool) -> Ran {
+        if worked { Ran::Worked } else { Ran::Nothing }
+    }
+}
+
+/// Tickets of a task that was given none.
+pub const TICKETS: u32 = 1024;
+/// Most tickets.
+pub const TICKETS_MAX: u32 = 32768;
+const STRIDE_ONE: u32 = 1 << 16;
+
+struct Task {
+    element: ElementId,
+    tickets: u32,
+    pass: u32,
+    scheduled: bool,
+}
+
+/// Every task of a router, and the run queue.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    tasks: Vec<Task>,
+    queue: VecDeque<TaskId>,
+    /// The task that runs: off the queue, even if it schedules itself.
+    running: Option<TaskId>,
+}
+
+fn after(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) > 0
+}
+
+impl Tasks {
+    pub fn add(&mut self, element: ElementId) -> TaskId {
+        self.tasks.push(Task {
+            element,
+            tickets: TICKETS,
+            pass: 0,
+            scheduled: false,
+        });
+        TaskId(self.tasks.len() as u32 - 1)
+    }
+
+    fn task(&self, id: TaskId) -> &Task {
+        &self.tasks[id.0 as usize]
+    }
+
+    fn task_mut(&mut self, id: TaskId) -> &mut Task {
+        &mut self.tasks[id.0 as usize]
+    }
+
+    pub fn element(&self, id: TaskId) -> ElementId {
+        self.task(id).element
+    }
+
+    pub fn of(&self, element: ElementId) -> Option<TaskId> {
+        let at = self.tasks.iter().position(|task| task.element == element)?;
+        Some(TaskId(at as u32))
+    }
+
+    pub fn scheduled(&self, id: TaskId) -> bool {
+        self.task(id).scheduled
+    }
+
+    pub fn tickets(&self, id: TaskId) -> u32 {
+        self.task(id).tickets
+    }
+
+    pub fn set_tickets(&mut self, id: TaskId, tickets: u32) {
+        self.task_mut(id).tickets = tickets.clamp(1, TICKETS_MAX);
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub fn schedule(&mut self, id: TaskId) {
+        if core::mem::replace(&mut self.task_mut(id).scheduled, true) || self.running == Some(id) {
+            return;
+        }
+        if let Some(&front) = self.queue.front() {
+            self.task_mut(id).pass = self.task(front).pass;
+        }
+        self.insert(id);
+    }
+
+    pub fn unschedule(&mut self, id: TaskId) {
+        if core::mem::take(&mut self.task_mut(id).scheduled) && self.running != Some(id) {
+            self.queue.retain(|queued| *queued != id);
+        }
+    }
+
+    /// Puts a task behind all whose pass is not after its own.
+    fn insert(&mut self, id: TaskId) {
+        let pass = self.task(id).pass;
+        let behind = self
+            .queue
+            .iter()
+            .rposition(|&queued| !after(self.task(queued).pass, pass));
+        match behind {
+            Some(at) => self.queue.insert(at + 1, id),
+            None => self.queue.push_front(id),
+        }
+    }
+
+    /// Takes the next task off the queue, to be run until [`finish`](Self::finish). It counts as
+    /// unscheduled unless it is scheduled meanwhile.
+    pub fn start(&mut self) -> Option<TaskId> {
+        let id = self.queue.pop_front()?;
+        self.task_mut(id).scheduled = false;
+        self.running = Some(id);
+        Some(id)
+    }
+
+    /// Charges the task that ran for its turn, and puts it back if it is scheduled. One that had
+    /// nothing to do is not run next, if there is another.
+    pub fn finish(&mut self, worked: bool) {
+        let Some(id) = self.running.take() else {
+            return;
+        };
+        let task = self.task_mut(id);
+        let mut pass = task.pass.wrapping_add(STRIDE_ONE / task.tickets);
+        let scheduled = task.scheduled;
+        if !worked
+            && let Some(&front) = self.queue.front()
+            && after(self.task(front).pass, pass)
+        {
+            pass = self.task(front).pass;
+        }
+        self.task_mut(id).pass = pass;
+        if scheduled {
+            self.insert(id);
+        }
+    }
+}

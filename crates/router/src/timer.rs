@@ -1,0 +1,87 @@
+//! Timers: moments of the steady clock at which elements want to run.
+
+use alloc::collections::BinaryHeap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use crate::context::ElementId;
+use crate::embedding::Steady;
+
+/// A timer of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TimerId(pub(crate) u32);
+
+struct Timer {
+    element: ElementId,
+    expires: Option<Steady>,
+    /// Which entry of the heap is the timer's present one.
+    entry: u64,
+}
+
+/// Every timer of a router. The heap may hold entries that were overtaken; they are passed over.
+#[derive(Default)]
+pub(crate) struct Timers {
+    timers: Vec<Timer>,
+    heap: BinaryHeap<Reverse<(Steady, u64, TimerId)>>,
+    entries: u64,
+}
+
+impl Timers {
+    pub fn add(&mut self, element: ElementId) -> TimerId {
+        self.timers.push(Timer {
+            element,
+            expires: None,
+            entry: 0,
+        });
+        TimerId(self.timers.len() as u32 - 1)
+    }
+
+    pub fn element(&self, id: TimerId) -> ElementId {
+        self.timers[id.0 as usize].element
+    }
+
+    pub fn expires(&self, id: TimerId) -> Option<Steady> {
+        self.timers[id.0 as usize].expires
+    }
+
+    pub fn schedule(&mut self, id: TimerId, at: Steady) {
+        self.entries += 1;
+        let timer = &mut self.timers[id.0 as usize];
+        timer.expires = Some(at);
+        timer.entry = self.entries;
+        // Overtaken entries may not pile up: keep at most a few for each timer.
+        if self.heap.len() > 4 * self.timers.len() + 16 {
+            let timers = &self.timers;
+            self.heap
+                .retain(|Reverse((_, entry, id))| timers[id.0 as usize].entry == *entry);
+        }
+        self.heap.push(Reverse((at, self.entries, id)));
+    }
+
+    pub fn unschedule(&mut self, id: TimerId) {
+        let timer = &mut self.timers[id.0 as usize];
+        timer.expires = None;
+        timer.entry = 0;
+    }
+
+    /// When the next timer expires.
+    pub fn next(&mut self) -> Option<Steady> {
+        while let Some(Reverse((at, entry, id))) = self.heap.peek() {
+            if self.timers[id.0 as usize].entry == *entry {
+                return Some(*at);
+            }
+            self.heap.pop();
+        }
+        None
+    }
+
+    /// Takes the next timer that has expired at `now`.
+    pub fn expired(&mut self, now: Steady) -> Option<TimerId> {
+        if self.next()? > now {
+            return None;
+        }
+        let Reverse((_, _, id)) = self.heap.pop()?;
+        self.unschedule(id);
+        Some(id)
+    }
+}
