@@ -1,0 +1,217 @@
+//! Which packet fields a rule set looks at.
+//!
+//! Tests compare masked four-byte words. A *field* is the smallest run of
+//! bytes within a word that the tests on that word treat as one value: four
+//! bytes for addresses, two for ports, one for the protocol. Every test is a
+//! conjunction of tests of fields.
+
+use super::expression::{Expression, Op};
+use super::headers::{Area, Headers};
+use super::instruction::Layout;
+use alloc::vec::Vec;
+
+/// At most this many fields are kept: those that most tests look at. A test
+/// of another field is left to the rule's own code.
+pub(super) const MAX_FIELDS: usize = 24;
+
+/// A run of one to four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Field {
+    pub area: Area,
+    /// Of the first byte, within the area.
+    pub offset: u16,
+    pub bytes: u32,
+    /// Some test compares fewer than all the bytes, so a packet that ends
+    /// inside the field has to be looked at test by test.
+    pub divisible: bool,
+    /// The program offset of its word, and its last bit's distance from the
+    /// word's last.
+    word: u16,
+    shift: u32,
+}
+
+impl Field {
+    /// The largest value.
+    pub(super) fn max(&self) -> u32 {
+        u32::MAX >> (32 - 8 * self.bytes)
+    }
+
+    /// The area length that it takes to have the whole field.
+    pub(super) fn end(&self) -> usize {
+        usize::from(self.offset) + self.bytes as usize
+    }
+
+    /// The value in an area that has the field, zero-extended.
+    #[inline(always)]
+    pub(super) fn read(&self, area: &[u8]) -> u32 {
+        let bytes = area.get(usize::from(self.offset)..).unwrap_or(&[]);
+        match self.bytes {
+            1 => bytes.first().map_or(0, |&byte| byte.into()),
+            2 => bytes
+                .first_chunk()
+                .map_or(0, |&pair| u16::from_be_bytes(pair).into()),
+            4 => bytes
+                .first_chunk()
+                .map_or(0, |&quad| u32::from_be_bytes(quad)),
+            _ => bytes
+                .first_chunk()
+                .map_or(0, |&[a, b, c]| u32::from_be_bytes([0, a, b, c])),
+        }
+    }
+
+    /// What a packet has of the field.
+    pub(super) fn presence(&self, headers: &Headers<'_>) -> Presence {
+        let length = headers.area(self.area).len();
+        if length >= self.end() {
+            Presence::Whole
+        } else if length > self.offset.into() && self.divisible {
+            Presence::Cut
+        } else {
+            Presence::Missing
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    Whole,
+    Missing,
+    /// The packet ends inside, and that matters.
+    Cut,
+}
+
+/// The fields of a rule set.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fields {
+    fields: Vec<Field>,
+}
+
+/// What the tests on one word compare.
+struct WordUse {
+    word: u16,
+    uses: usize,
+    /// Bytes `i` and `i + 1` belong together; must not.
+    joined: [bool; 3],
+    cut: [bool; 3],
+    used: [bool; 4],
+    masks: Vec<u32>,
+}
+
+impl Fields {
+    pub(super) fn of(expressions: &[Expression], layout: Layout) -> Fields {
+        let mut words: Vec<WordUse> = Vec::new();
+        for op in expressions.iter().flat_map(Expression::ops) {
+            let (word, mask, comparison) = match *op {
+                Op::Test(test) => (test.offset, test.mask, false),
+                Op::Compare(compare) => (compare.offset, compare.mask << compare.shift, true),
+                _ => continue,
+            };
+            if mask == 0 {
+                continue;
+            }
+            let found = words.iter().position(|entry| entry.word == word);
+            let at = found.unwrap_or_else(|| {
+                words.push(WordUse::new(word));
+                words.len() - 1
+            });
+            words[at].note(mask, comparison);
+        }
+        words.sort_by_key(|entry| core::cmp::Reverse(entry.uses));
+        let mut fields = Vec::new();
+        for entry in &words {
+            let new = entry.fields(layout);
+            if fields.len() + new.len() > MAX_FIELDS {
+                break;
+            }
+            fields.extend(new);
+        }
+        Fields { fields }
+    }
+
+    pub(super) fn as_slice(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// The parts of a masked word that fall on fields: field, mask, value.
+    /// The second result tells whether these are all of it.
+    pub(super) fn split(&self, word: u16, mask: u32, value: u32) -> (Vec<(u8, u32, u32)>, bool) {
+        let mut left = mask;
+        let mut parts = Vec::new();
+        for (i, field) in self.fields.iter().enumerate() {
+            let covered = field.max() << field.shift;
+            if field.word == word && mask & covered != 0 {
+                let part = |bits: u32| (bits & covered) >> field.shift;
+                parts.push((i as u8, part(mask), part(value)));
+                left &= !covered;
+            }
+        }
+        (parts, left == 0)
+    }
+}
+
+impl WordUse {
+    fn new(word: u16) -> WordUse {
+        WordUse {
+            word,
+            uses: 0,
+            joined: [false; 3],
+            cut: [false; 3],
+            used: [false; 4],
+            masks: Vec::new(),
+        }
+    }
+
+    fn note(&mut self, mask: u32, comparison: bool) {
+        self.uses += 1;
+        if self.masks.contains(&mask) && !comparison {
+            return;
+        }
+        if self.masks.len() < 64 {
+            self.masks.push(mask);
+        }
+        let bytes = mask.to_be_bytes();
+        for i in 0..4 {
+            self.used[i] |= bytes[i] != 0;
+        }
+        for i in 0..3 {
+            let both = bytes[i] != 0 && bytes[i + 1] != 0;
+            self.joined[i] |= both;
+            // A test of the later byte alone would be many ranges of both.
+            self.cut[i] |= !comparison && bytes[i + 1] != 0 && bytes[i].count_zeros() > 4;
+        }
+    }
+
+    fn fields(&self, layout: Layout) -> Vec<Field> {
+        let (area, base) = layout.locate(self.word);
+        let mut out = Vec::new();
+        let mut first = 0;
+        while first < 4 {
+            if !self.used[first] {
+                first += 1;
+                continue;
+            }
+            let mut last = first;
+            while last < 3 && self.joined[last] && !self.cut[last] {
+                last += 1;
+            }
+            let shift = 8 * (3 - last) as u32;
+            let bytes = (last - first + 1) as u32;
+            let covered = u32::MAX >> (32 - 8 * bytes) << shift;
+            let final_byte = 0xff << shift;
+            let partial = |mask: &u32| mask & covered != 0 && mask & final_byte == 0;
+            // A word that begins before its area has no tests there.
+            if let Ok(offset) = u16::try_from(base + first as i32) {
+                out.push(Field {
+                    area,
+                    offset,
+                    bytes,
+                    divisible: self.masks.len() == 64 || self.masks.iter().any(partial),
+                    word: self.word,
+                    shift,
+                });
+            }
+            first = last + 1;
+        }
+        out
+    }
+}

@@ -1,0 +1,128 @@
+//! IPFilter's rules and IPClassifier's patterns.
+
+use super::diagnostic::{Compiled, Diagnostics};
+use super::expression::Expression;
+use super::instruction::{Layout, Test};
+use super::ip_parser::Parser;
+use super::ip_primitive::Reporter;
+use super::ip_words::{int32, split};
+use super::names::Names;
+use super::program::Program;
+use super::rules::Rules;
+use alloc::format;
+use alloc::vec::Vec;
+
+/// Compiles an IPFilter with `outputs` outputs: each rule is an action
+/// (`allow`, `deny`, `drop` or an output number) and a pattern, unquoted.
+///
+/// # Errors
+/// Every mistake in every rule, in order, in Click's words.
+pub fn ip_filter<R: AsRef<str>>(
+    rules: &[R],
+    outputs: usize,
+    names: &dyn Names,
+) -> Result<Compiled, Diagnostics> {
+    let mut compiler = Compiler::new(rules.len(), names);
+    for (number, rule) in rules.iter().enumerate() {
+        let words = split(rule.as_ref());
+        let Some((action, pattern)) = words.split_first() else {
+            let text = format!("empty pattern {number}");
+            compiler.diagnostics.error(None, text);
+            continue;
+        };
+        let output = compiler.action(number, action, outputs);
+        compiler.rule(number, pattern, output);
+    }
+    compiler.finish()
+}
+
+/// Compiles an IPClassifier: pattern `n`, unquoted, leads to output `n`. A
+/// packet that matches no pattern is dropped.
+///
+/// The warnings say which outputs no packet can reach; Click gives these
+/// only when the router starts, not when a pattern is changed by a handler.
+///
+/// # Errors
+/// Every mistake in every pattern, in order, in Click's words.
+pub fn ip_classifier<P: AsRef<str>>(
+    patterns: &[P],
+    names: &dyn Names,
+) -> Result<Compiled, Diagnostics> {
+    let mut compiler = Compiler::new(patterns.len(), names);
+    for (number, pattern) in patterns.iter().enumerate() {
+        let words = split(pattern.as_ref());
+        compiler.rule(number, &words, Some(number as u32));
+    }
+    let mut compiled = compiler.finish()?;
+    compiled
+        .program
+        .warn_unreached(patterns.len(), &mut compiled.warnings);
+    Ok(compiled)
+}
+
+struct Compiler<'a> {
+    names: &'a dyn Names,
+    rules: Rules,
+    expressions: Vec<Expression>,
+    diagnostics: Diagnostics,
+}
+
+impl<'a> Compiler<'a> {
+    fn new(rules: usize, names: &'a dyn Names) -> Compiler<'a> {
+        Compiler {
+            names,
+            rules: Rules::new(Layout::Ip),
+            expressions: Vec::with_capacity(rules),
+            diagnostics: Diagnostics::default(),
+        }
+    }
+
+    fn action(&mut self, pattern: usize, word: &str, outputs: usize) -> Option<u32> {
+        let error = match (word, int32(word)) {
+            ("allow", _) if outputs == 0 => {
+                "'allow' is meaningless, element has zero outputs".into()
+            }
+            ("allow", _) => return Some(0),
+            ("deny" | "drop", _) => return None,
+            (_, Some(slot)) if usize::try_from(slot).is_ok_and(|slot| slot < outputs) => {
+                return Some(slot as u32);
+            }
+            (_, Some(slot)) => format!("slot '{slot}' out of range"),
+            (_, None) => format!("unknown slot ID '{word}'"),
+        };
+        self.diagnostics.error(Some(pattern), error);
+        None
+    }
+
+    fn rule(&mut self, number: usize, words: &[&str], output: Option<u32>) {
+        let mut expression = Expression::default();
+        if let [] | ["-" | "any" | "all"] = words {
+            expression.push_test(Test::ALWAYS);
+        } else {
+            let report = Reporter {
+                pattern: number,
+                diagnostics: &mut self.diagnostics,
+            };
+            let mut parser = Parser::new(words, self.names, report, &mut expression);
+            let end = parser.expression(0);
+            if let Some(word) = words.get(end) {
+                let text = format!("garbage after expression at '{word}'");
+                self.diagnostics.error(Some(number), text);
+            }
+        }
+        if !self.diagnostics.has_errors() {
+            self.rules.push(&expression, output);
+            self.expressions.push(expression);
+        }
+    }
+
+    fn finish(self) -> Result<Compiled, Diagnostics> {
+        if self.diagnostics.has_errors() {
+            return Err(self.diagnostics);
+        }
+        Ok(Compiled {
+            program: Program::compile(self.rules, &self.expressions),
+            warnings: self.diagnostics,
+        })
+    }
+}
