@@ -24,7 +24,6 @@ macro_rules! elements {
 pub(crate) use elements;
 
 pub mod classification;
-pub mod classification;
 mod rate;
 pub mod standard;
 #[cfg(test)]
