@@ -1,0 +1,55 @@
+# Weir: everything from here. Each target sets up what it needs on a fresh Debian machine.
+
+CARGO ?= cargo
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+# What the demo and the tests drive traffic with.
+PACKAGES := gcc libc6-dev pkg-config iproute2 iputils-ping iperf3 curl nginx-light tcpdump ethtool
+
+.PHONY: run test bench lint fuzz soak conformance setup clean help
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+run: setup ## Show a firewall in a tiny VM on real traffic
+	$(CARGO) build --release --quiet --package weir
+	$(SUDO) $(TARGET)/release/weir demo firewall
+
+test: setup lint ## Run all tests (as root: they make network namespaces and guests)
+	$(CARGO) test --workspace --no-fail-fast
+
+lint: ## Check formatting and lints
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+
+bench: setup ## Measure; results go to bench/results
+	bench/run
+
+conformance: setup ## Run Click's own test suite from the checkout at CLICK_SOURCE
+	$(CARGO) build --release --quiet --package weir
+	tests/clicktest.sh
+
+FUZZ_SECONDS ?= 60
+fuzz: setup ## Run every fuzz target for FUZZ_SECONDS
+	@command -v cargo-fuzz >/dev/null || $(CARGO) install --quiet cargo-fuzz
+	@cd fuzz && for target in $$($(CARGO) +nightly fuzz list); do \
+		echo "fuzz $$target"; \
+		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -verbosity=0 || exit 1; \
+	done
+
+clean: ## Remove what was built
+	$(CARGO) clean
+
+TARGET = $(or $(CARGO_TARGET_DIR),target)
+
+setup:
+	@missing=$$(for p in $(PACKAGES); do \
+		dpkg-query -W -f='$${db:Status-Status}\n' $$p 2>/dev/null | grep -qx installed || echo $$p; done); \
+	if [ -n "$$missing" ]; then \
+		echo "installing $$missing" | tr '\n' ' '; echo; \
+		{ $(SUDO) apt-get update -qq && \
+		  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
+		} >/dev/null || { echo "these Debian packages could not be installed:" $$missing "— install them and run make again" >&2; exit 1; }; \
+	fi
+	@command -v $(CARGO) >/dev/null || { $(SUDO) apt-get install -y -qq rustup >/dev/null 2>&1 && rustup show >/dev/null; } || \
+		{ echo "cargo is missing and Debian has no rustup package here: install rustup, which reads rust-toolchain.toml" >&2; exit 1; }
