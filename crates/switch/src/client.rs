@@ -1,0 +1,161 @@
+//! The client's half of a switch's control socket.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::counters::PortStats;
+use crate::links::HostLink;
+use crate::memory::{CounterFile, MemoryError};
+use crate::protocol::{
+    self, ExchangeError, GuestInterface, PortDescription, PortId, Reply, Request,
+};
+
+/// Why a request to the switch failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// It could not be asked.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
+    /// It said no.
+    #[error("the switch refused: {0}")]
+    Refused(String),
+    /// It answered something else than it was asked.
+    #[error("the switch answered what it was not asked")]
+    Confused,
+    /// Its counters could not be mapped.
+    #[error("cannot read the switch's counters: {0}")]
+    Counters(#[from] MemoryError),
+}
+
+/// A guest to be attached: all its interfaces at once.
+pub struct Guest<'a> {
+    /// The data region's file (see [`crate::memory::SharedRegion::create`]).
+    pub region: BorrowedFd<'a>,
+    /// The eventfd that the guest's VMM rings when the switch sleeps.
+    pub doorbell: BorrowedFd<'a>,
+    /// Slots of each of its rings.
+    pub slots: u32,
+    /// Its interfaces, in the order of the region.
+    pub interfaces: Vec<GuestInterface>,
+}
+
+/// A connection to a switch. When the switch ends, the socket ([`AsFd`]) becomes readable and
+/// every request fails with [`ExchangeError::Ended`].
+pub struct SwitchClient {
+    socket: OwnedFd,
+    counters: CounterFile,
+}
+
+impl SwitchClient {
+    /// Greets the switch at the other end of a control socket.
+    pub fn new(socket: OwnedFd) -> Result<SwitchClient, ClientError> {
+        protocol::send(socket.as_fd(), Request::Hello, &[])?;
+        let (reply, files) = protocol::receive::<Reply>(socket.as_fd())?;
+        match (reply, files.as_slice()) {
+            (Reply::Welcome, [file]) => {
+                let counters = CounterFile::open(file.as_fd())?;
+                Ok(SwitchClient { socket, counters })
+            }
+            (Reply::Refused { why }, _) => Err(ClientError::Refused(why)),
+            _ => Err(ClientError::Confused),
+        }
+    }
+
+    fn ask(&self, request: Request, files: &[BorrowedFd<'_>]) -> Result<Reply, ClientError> {
+        protocol::send(self.socket.as_fd(), request, files)?;
+        let (reply, _) = protocol::receive::<Reply>(self.socket.as_fd())?;
+        match reply {
+            Reply::Refused { why } => Err(ClientError::Refused(why)),
+            reply => Ok(reply),
+        }
+    }
+
+    /// Asks for something that is answered with nothing more than that it is done.
+    fn order(&self, request: Request) -> Result<(), ClientError> {
+        match self.ask(request, &[])? {
+            Reply::Done => Ok(()),
+            _ => Err(ClientError::Confused),
+        }
+    }
+
+    /// Attaches a guest's interfaces, all or none. Returns their ports in the same order.
+    pub fn attach_guest(&self, guest: Guest<'_>) -> Result<Vec<PortId>, ClientError> {
+        let count = guest.interfaces.len();
+        let request = Request::AttachGuest {
+            slots: guest.slots,
+            interfaces: guest.interfaces,
+        };
+        match self.ask(request, &[guest.region, guest.doorbell])? {
+            Reply::Attached { ports } if ports.len() == count => Ok(ports),
+            _ => Err(ClientError::Confused),
+        }
+    }
+
+    /// Attaches a host link to a domain. The switch has the link from now on: ours is closed.
+    pub fn attach_link(&self, link: HostLink, domain: u32) -> Result<PortId, ClientError> {
+        let request = Request::AttachLink {
+            kind: link.kind,
+            name: link.name,
+            domain,
+            mtu: link.mtu,
+        };
+        match self.ask(request, &[link.file.as_fd()])? {
+            Reply::Attached { ports } => match ports.as_slice() {
+                [port] => Ok(*port),
+                _ => Err(ClientError::Confused),
+            },
+            _ => Err(ClientError::Confused),
+        }
+    }
+
+    /// Detaches ports. A TAP device is gone with its port; a host interface is as it was before.
+    pub fn detach(&self, ports: &[PortId]) -> Result<(), ClientError> {
+        self.order(Request::Detach {
+            ports: ports.to_vec(),
+        })
+    }
+
+    /// Forgets what was learned in a domain.
+    pub fn flush(&self, domain: u32) -> Result<(), ClientError> {
+        self.order(Request::Flush { domain })
+    }
+
+    /// All ports.
+    pub fn ports(&self) -> Result<Vec<PortDescription>, ClientError> {
+        let mut all = Vec::new();
+        let mut from = Some(0);
+        while let Some(place) = from {
+            match self.ask(Request::Ports { from: place }, &[])? {
+                Reply::Ports { ports, next } => {
+                    all.extend(ports);
+                    from = next;
+                }
+                _ => return Err(ClientError::Confused),
+            }
+        }
+        Ok(all)
+    }
+
+    /// A port's counters, read from shared memory. Frames that the kernel dropped before a packet
+    /// socket are in it as of the last time the port slept; [`catch_up`](Self::catch_up) first
+    /// for those until now.
+    pub fn stats(&self, port: PortId) -> PortStats {
+        let counters = self.counters.port(port.place.into());
+        counters.map(|counters| counters.read()).unwrap_or_default()
+    }
+
+    /// Has the switch ask the kernel what it dropped before a port's socket.
+    pub fn catch_up(&self, port: PortId) -> Result<(), ClientError> {
+        self.order(Request::CatchUp { port })
+    }
+
+    /// Ends the switch. All its ports are gone with it.
+    pub fn stop(self) -> Result<(), ClientError> {
+        self.order(Request::Stop)
+    }
+}
+
+impl AsFd for SwitchClient {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,119 @@
+//! What the switch's process gives up before it takes its first request: identity, capabilities,
+//! and every system call but those that moving frames needs. Every file and socket that it works
+//! on is opened by whoever is allowed to and handed over.
+
+use std::collections::BTreeMap;
+
+use rustix::io::Errno;
+use rustix::process::{Gid, Resource, Uid};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
+
+/// Why the process could not be confined.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfineError {
+    /// The kernel refused to let something go.
+    #[error("cannot give up {what}: {source}")]
+    GiveUp {
+        /// What was to be given up.
+        what: &'static str,
+        /// Why not.
+        source: Errno,
+    },
+    /// The filter could not be made or set.
+    #[error("cannot filter system calls: {0}")]
+    Filter(String),
+}
+
+/// System calls without a condition on their arguments.
+const ALLOWED: &[i64] = &[
+    // Moving frames.
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_recvmmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_futex,
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_epoll_ctl,
+    libc::SYS_clock_gettime,
+    // Requests and what comes with them.
+    libc::SYS_recvmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_close,
+    libc::SYS_fcntl,
+    libc::SYS_fstat,
+    libc::SYS_getsockname,
+    libc::SYS_getsockopt,
+    // Memory.
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_brk,
+    libc::SYS_madvise,
+    // Seeds of hash tables.
+    libc::SYS_getrandom,
+    // Ending, in order or not.
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_sigaltstack,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_restart_syscall,
+    libc::SYS_getpid,
+    libc::SYS_gettid,
+    libc::SYS_tgkill,
+];
+
+/// Gives up root, if the process has it, for user and group `nobody`, which nothing belongs to.
+pub fn drop_privileges() -> Result<(), ConfineError> {
+    let give_up = |what| move |source| ConfineError::GiveUp { what, source };
+    if let Some(most) = rustix::process::getrlimit(Resource::Nofile).maximum {
+        let limit = rustix::process::Rlimit {
+            current: Some(most),
+            maximum: Some(most),
+        };
+        rustix::process::setrlimit(Resource::Nofile, limit).map_err(give_up("the soft limit"))?;
+    }
+    if rustix::process::geteuid().is_root() {
+        const NOBODY: u32 = 65_534;
+        let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+        rustix::thread::set_thread_groups(&[]).map_err(give_up("groups"))?;
+        rustix::thread::set_thread_res_gid(group, group, group).map_err(give_up("the group"))?;
+        // Giving up the user gives up every capability (capabilities(7)).
+        rustix::thread::set_thread_res_uid(user, user, user).map_err(give_up("the user"))?;
+    }
+    rustix::thread::set_no_new_privs(true).map_err(give_up("new privileges"))
+}
+
+/// Allows this thread the system calls of the switch and no others; any other ends the process.
+pub fn filter_system_calls() -> Result<(), ConfineError> {
+    let failed = |e: &dyn std::fmt::Display| ConfineError::Filter(e.to_string());
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        ALLOWED.iter().map(|&call| (call, Vec::new())).collect();
+    // Memory, but none that can be executed.
+    let not_executable = || {
+        let executable = SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64);
+        let condition = SeccompCondition::new(2, SeccompCmpArgLen::Dword, executable, 0)?;
+        SeccompRule::new(vec![condition])
+    };
+    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+        rules.insert(call, vec![not_executable().map_err(|e| failed(&e))?]);
+    }
+    let arch = std::env::consts::ARCH.try_into().map_err(|e| failed(&e))?;
+    let filter = SeccompFilter::new(
+        rules,
+        SeccompAction::KillProcess,
+        SeccompAction::Allow,
+        arch,
+    );
+    let program: BpfProgram = filter
+        .map_err(|e| failed(&e))?
+        .try_into()
+        .map_err(|e: seccompiler::BackendError| failed(&e))?;
+    seccompiler::apply_filter(&program).map_err(|e| failed(&e))
+}

@@ -1,0 +1,248 @@
+//! What a port counts, in memory shared with whoever reads it.
+//!
+//! The worker is the only writer, so a count is a load and a store without a locked instruction;
+//! readers map the same file read-only ([`crate::memory::CounterFile`]) and cost the worker
+//! nothing. Counts are of frames unless their names say bytes. They begin at 0 when a port is
+//! attached.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+/// Why a frame was dropped. A drop is counted at the port that could not take or give the frame:
+/// the destination for everything about room and size, the source for everything about the frame
+/// itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum Reason {
+    /// The guest's receive ring has no free slot.
+    RingFull,
+    /// The kernel has no buffer or no room in its queue for a frame to send.
+    NoBuffer,
+    /// The frame, or one segment of it, is longer than the port's MTU allows.
+    TooLong,
+    /// The frame is shorter than an Ethernet header.
+    Runt,
+    /// A checksum to be completed or a segmentation that cannot be done: unknown kind, a tunnel's
+    /// inner headers, or numbers that contradict the frame.
+    Offload,
+    /// The guest's ring said what no honest guest says.
+    Violation,
+    /// The source address is a multicast address.
+    MulticastSource,
+    /// The destination is on the side that the frame came from.
+    SameSide,
+    /// No other port in the domain.
+    NoDestination,
+    /// The interface is down.
+    LinkDown,
+    /// The port is closed: its interface is gone, or its guest broke the ring's rules too often.
+    Closed,
+    /// The kernel dropped frames on their way to the switch, because the socket's queue was full.
+    SocketFull,
+}
+
+impl Reason {
+    /// Number of reasons.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// All reasons, in the order of their numbers.
+    pub const ALL: [Reason; 12] = [
+        Reason::RingFull,
+        Reason::NoBuffer,
+        Reason::TooLong,
+        Reason::Runt,
+        Reason::Offload,
+        Reason::Violation,
+        Reason::MulticastSource,
+        Reason::SameSide,
+        Reason::NoDestination,
+        Reason::LinkDown,
+        Reason::Closed,
+        Reason::SocketFull,
+    ];
+
+    /// The reason's name, as users see it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::RingFull => "ring-full",
+            Reason::NoBuffer => "no-buffer",
+            Reason::TooLong => "too-long",
+            Reason::Runt => "runt",
+            Reason::Offload => "offload",
+            Reason::Violation => "violation",
+            Reason::MulticastSource => "multicast-source",
+            Reason::SameSide => "same-side",
+            Reason::NoDestination => "no-destination",
+            Reason::LinkDown => "link-down",
+            Reason::Closed => "closed",
+            Reason::SocketFull => "socket-full",
+        }
+    }
+}
+
+/// Room for reasons to come, so that the layout stays when one is added.
+const REASONS_ROOM: usize = 32;
+
+/// One port's counters, as they lie in shared memory.
+#[repr(C, align(64))]
+pub struct PortCounters {
+    frames_in: AtomicU64,
+    bytes_in: AtomicU64,
+    frames_out: AtomicU64,
+    bytes_out: AtomicU64,
+    by_poll: AtomicU64,
+    by_wakeup: AtomicU64,
+    wakeups: AtomicU64,
+    chains: [AtomicU64; 3],
+    spare: [AtomicU64; 22],
+    drops: [AtomicU64; REASONS_ROOM],
+}
+
+/// Bytes from one port's counters to the next's.
+pub const PORT_COUNTERS_BYTES: usize = 512;
+const _: () = assert!(size_of::<PortCounters>() == PORT_COUNTERS_BYTES);
+const _: () = assert!(Reason::COUNT <= REASONS_ROOM);
+
+/// Adds to a counter that has one writer.
+#[inline]
+fn add(counter: &AtomicU64, n: u64) {
+    let now = counter.load(Ordering::Relaxed);
+    counter.store(now.wrapping_add(n), Ordering::Relaxed);
+}
+
+impl PortCounters {
+    /// Counts `frames` that came in from the port, `bytes` together.
+    #[inline]
+    pub(crate) fn came_in(&self, frames: u64, bytes: u64) {
+        add(&self.frames_in, frames);
+        add(&self.bytes_in, bytes);
+    }
+
+    /// Counts `frames` that left by the port, `bytes` together.
+    #[inline]
+    pub(crate) fn went_out(&self, frames: u64, bytes: u64) {
+        add(&self.frames_out, frames);
+        add(&self.bytes_out, bytes);
+    }
+
+    /// Counts one chain of `frames` slots taken up together, by a wake-up or by a poll.
+    #[inline]
+    pub(crate) fn chain(&self, frames: u64, by_wakeup: bool) {
+        add(
+            if by_wakeup {
+                &self.by_wakeup
+            } else {
+                &self.by_poll
+            },
+            frames,
+        );
+        let class = match frames {
+            0..10 => 0,
+            10..=50 => 1,
+            _ => 2,
+        };
+        add(&self.chains[class], 1);
+    }
+
+    /// Counts a change from sleeping to polling.
+    pub(crate) fn woke(&self) {
+        add(&self.wakeups, 1);
+    }
+
+    /// Counts `frames` dropped for `reason`.
+    #[inline]
+    pub(crate) fn dropped(&self, reason: Reason, frames: u64) {
+        add(&self.drops[reason as usize], frames);
+    }
+
+    /// Sets all counters to 0.
+    pub(crate) fn reset(&self) {
+        let first = [
+            &self.frames_in,
+            &self.bytes_in,
+            &self.frames_out,
+            &self.bytes_out,
+            &self.by_poll,
+            &self.by_wakeup,
+            &self.wakeups,
+        ];
+        for counter in first.into_iter().chain(&self.chains).chain(&self.drops) {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// The counters now. Each is exact; together they are as of about the same moment.
+    pub fn read(&self) -> PortStats {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        PortStats {
+            frames_in: get(&self.frames_in),
+            bytes_in: get(&self.bytes_in),
+            frames_out: get(&self.frames_out),
+            bytes_out: get(&self.bytes_out),
+            by_poll: get(&self.by_poll),
+            by_wakeup: get(&self.by_wakeup),
+            wakeups: get(&self.wakeups),
+            chains_under_10: get(&self.chains[0]),
+            chains_10_to_50: get(&self.chains[1]),
+            chains_over_50: get(&self.chains[2]),
+            drops: Reason::ALL.map(|reason| get(&self.drops[reason as usize])),
+        }
+    }
+}
+
+/// A reading of a port's counters. "In" is into the switch: what the guest or the link sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortStats {
+    /// Frames that the switch took from the port. A frame that is yet to be segmented counts once.
+    pub frames_in: u64,
+    /// Their bytes, from the Ethernet header on.
+    pub bytes_in: u64,
+    /// Frames that the switch gave to the port.
+    pub frames_out: u64,
+    /// Their bytes.
+    pub bytes_out: u64,
+    /// Frames picked up while the port was being polled.
+    pub by_poll: u64,
+    /// Frames picked up first thing after a wake-up.
+    pub by_wakeup: u64,
+    /// Times the port went from sleeping to being polled.
+    pub wakeups: u64,
+    /// Chains of fewer than 10 frames taken up at once.
+    pub chains_under_10: u64,
+    /// Chains of 10 to 50 frames.
+    pub chains_10_to_50: u64,
+    /// Chains of more than 50 frames.
+    pub chains_over_50: u64,
+    drops: [u64; Reason::COUNT],
+}
+
+impl PortStats {
+    /// Frames dropped for `reason`.
+    pub fn dropped(&self, reason: Reason) -> u64 {
+        self.drops[reason as usize]
+    }
+
+    /// The reasons for which frames were dropped, and how many for each; none that never happened.
+    pub fn drops(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
+        Reason::ALL
+            .into_iter()
+            .zip(self.drops)
+            .filter(|&(_, frames)| frames > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_numbered_as_listed_and_named_as_serialized() {
+        for (i, reason) in Reason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, i);
+            let json = serde_json::to_string(&reason).unwrap();
+            assert_eq!(json, format!("{:?}", reason.name()));
+        }
+    }
+}

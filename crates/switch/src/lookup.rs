@@ -1,0 +1,289 @@
+//! Lookup functions: where a frame of a domain goes.
+//!
+//! A domain has one [`Lookup`], asked once for each batch. The default is [`Learning`]: an
+//! Ethernet bridge's table of which address was last seen behind which port. (That the function
+//! can be exchanged is mSwitch's idea; Honda et al. 2015.)
+
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry as Place;
+use serde::{Deserialize, Serialize};
+
+use crate::counters::Reason;
+use crate::port::Frame;
+
+/// An Ethernet address.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Mac(pub [u8; 6]);
+
+impl Mac {
+    /// Whether it is a multicast or the broadcast address.
+    pub fn is_multicast(self) -> bool {
+        self.0[0] & 1 != 0
+    }
+}
+
+impl std::fmt::Display for Mac {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl std::fmt::Debug for Mac {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+/// A port's index: its place among the ports of its worker.
+pub type PortIndex = u16;
+
+/// Seconds on a clock of the worker's.
+pub type Seconds = u32;
+
+/// Where a frame goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// To one port.
+    Port(PortIndex),
+    /// To every other port of the domain.
+    Flood,
+    /// Nowhere.
+    Drop(Reason),
+}
+
+/// A domain's lookup function and its state.
+pub trait Lookup: Send {
+    /// Says for each of `frames`, which came from port `from`, where it goes: `to[i]` for
+    /// `frames[i]`. Both are of the same length, [`crate::port::BATCH`] at most. `now` never goes
+    /// back. Runs for each batch: it must not allocate.
+    fn steer(&mut self, from: PortIndex, frames: &[Frame], to: &mut [Destination], now: Seconds);
+
+    /// A port joins the domain. `mac` is the address that is known to be behind it.
+    fn attach(&mut self, port: PortIndex, mac: Option<Mac>);
+
+    /// A port leaves the domain: nothing goes to it from now on.
+    fn detach(&mut self, port: PortIndex);
+
+    /// Forgets what was learned.
+    fn flush(&mut self);
+
+    /// Number of addresses known.
+    fn entries(&self) -> usize;
+}
+
+/// Limits of a learning table.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Addresses in the whole table.
+    pub table: usize,
+    /// Addresses learned behind one port; others keep being flooded.
+    pub port: usize,
+    /// Seconds after which an address that was not seen again is forgotten (802.1D: 300).
+    pub aging: Seconds,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            table: 65_536,
+            port: 4096,
+            aging: 300,
+        }
+    }
+}
+
+/// An address, in the low 48 bits.
+type Key = u64;
+
+/// The address at `at` of a frame's head.
+#[inline(always)]
+fn key(head: &[u8; crate::port::HEAD], at: usize) -> Key {
+    const ADDRESS: u64 = (1 << 48) - 1;
+    let mut word = [0; 8];
+    word.copy_from_slice(&head[at..at + 8]);
+    u64::from_le_bytes(word) & ADDRESS
+}
+
+/// The group bit of an address: the lowest of its first byte.
+const GROUP: u64 = 1;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    port: PortIndex,
+    /// Given with the port, not learned: never moves, never ages.
+    pinned: bool,
+    seen: Seconds,
+}
+
+/// The learning L2 table.
+///
+/// Addresses with the group bit are never learned, and frames from them dropped. Each port may
+/// take only so much of the table. A full table learns nothing new until something ages out: what
+/// is not known is flooded, so traffic still arrives.
+pub struct Learning {
+    limits: Limits,
+    table: HashMap<Key, Entry>,
+    /// How many learned entries each port has.
+    learned: HashMap<PortIndex, usize>,
+    swept: Seconds,
+}
+
+impl Learning {
+    /// An empty table.
+    pub fn new(limits: Limits) -> Learning {
+        Learning {
+            limits,
+            table: HashMap::new(),
+            learned: HashMap::new(),
+            swept: 0,
+        }
+    }
+
+    /// Notes that `key` was seen behind `port`.
+    fn learn(&mut self, key: Key, port: PortIndex, now: Seconds) {
+        if key == 0 {
+            return;
+        }
+        let full = self.table.len() >= self.limits.table;
+        let mine = self.learned.get(&port).copied().unwrap_or(0);
+        match self.table.entry(key) {
+            Place::Occupied(mut entry) => {
+                let entry = entry.get_mut();
+                if entry.port == port || entry.pinned {
+                    entry.seen = now;
+                    return;
+                }
+                if mine >= self.limits.port {
+                    return;
+                }
+                let old = std::mem::replace(
+                    entry,
+                    Entry {
+                        port,
+                        pinned: false,
+                        seen: now,
+                    },
+                );
+                if let Some(count) = self.learned.get_mut(&old.port) {
+                    *count -= 1;
+                }
+            }
+            Place::Vacant(_) if full || mine >= self.limits.port => {
+                return self.sweep(now, 1);
+            }
+            Place::Vacant(place) => {
+                place.insert(Entry {
+                    port,
+                    pinned: false,
+                    seen: now,
+                });
+            }
+        }
+        if let Some(count) = self.learned.get_mut(&port) {
+            *count += 1;
+        }
+    }
+
+    /// Removes what has aged, if that was last done `every` seconds ago or earlier.
+    fn sweep(&mut self, now: Seconds, every: Seconds) {
+        if now.wrapping_sub(self.swept) < every {
+            return;
+        }
+        self.swept = now;
+        let (aging, learned) = (self.limits.aging, &mut self.learned);
+        self.table.retain(|_, entry| {
+            let stays = entry.is_fresh(now, aging);
+            if !stays && let Some(count) = learned.get_mut(&entry.port) {
+                *count -= 1;
+            }
+            stays
+        });
+    }
+
+    fn find(&self, key: Key, from: PortIndex, now: Seconds) -> Destination {
+        match self.table.get(&key) {
+            Some(entry) if !entry.is_fresh(now, self.limits.aging) => Destination::Flood,
+            Some(entry) if entry.port == from => Destination::Drop(Reason::SameSide),
+            Some(entry) => Destination::Port(entry.port),
+            None => Destination::Flood,
+        }
+    }
+}
+
+impl Entry {
+    fn is_fresh(&self, now: Seconds, aging: Seconds) -> bool {
+        self.pinned || now.wrapping_sub(self.seen) < aging
+    }
+}
+
+impl Lookup for Learning {
+    fn steer(&mut self, from: PortIndex, frames: &[Frame], to: &mut [Destination], now: Seconds) {
+        self.sweep(now, (self.limits.aging / 8).max(1));
+        // Frames come in runs of the same flow: one look at the table serves a run.
+        let mut last_source = None;
+        let mut last_found = None;
+        for (frame, to) in frames.iter().zip(to) {
+            let head = frame.head();
+            let (destination, source) = (key(head, 0), key(head, 6));
+            if source & GROUP != 0 {
+                *to = Destination::Drop(Reason::MulticastSource);
+                continue;
+            }
+            if last_source != Some(source) {
+                self.learn(source, from, now);
+                last_source = Some(source);
+                last_found = None;
+            }
+            *to = match last_found {
+                Some((address, found)) if address == destination => found,
+                _ if destination & GROUP != 0 => Destination::Flood,
+                _ => {
+                    let found = self.find(destination, from, now);
+                    last_found = Some((destination, found));
+                    found
+                }
+            };
+        }
+    }
+
+    fn attach(&mut self, port: PortIndex, mac: Option<Mac>) {
+        self.learned.insert(port, 0);
+        // What steering may come to need, so that it never allocates.
+        let room = (self.learned.len() * (self.limits.port + 1)).min(self.limits.table + 1);
+        self.table.reserve(room.saturating_sub(self.table.len()));
+        if let Some(mac) = mac {
+            let mut head = [0; crate::port::HEAD];
+            head[..6].copy_from_slice(&mac.0);
+            let entry = Entry {
+                port,
+                pinned: true,
+                seen: 0,
+            };
+            let old = self.table.insert(key(&head, 0), entry);
+            if let Some(old) = old.filter(|old| !old.pinned)
+                && let Some(count) = self.learned.get_mut(&old.port)
+            {
+                *count -= 1;
+            }
+        }
+    }
+
+    fn detach(&mut self, port: PortIndex) {
+        self.learned.remove(&port);
+        self.table.retain(|_, entry| entry.port != port);
+    }
+
+    fn flush(&mut self) {
+        self.table.retain(|_, entry| entry.pinned);
+        self.learned.values_mut().for_each(|count| *count = 0);
+    }
+
+    fn entries(&self) -> usize {
+        self.table.len()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,317 @@
+//! Memory files: a guest's data region, and the switch's counters.
+//!
+//! With `sys`, the only place in the switch with unsafe code. What it hands out is safe to
+//! use: rings and pools that check what they read (`abi`), and atomics.
+#![allow(unsafe_code)]
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use abi::region::{Geometry, GeometryError, Interface, Region};
+use abi::ring::{Consumer, Producer};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::counters::{PORT_COUNTERS_BYTES, PortCounters};
+
+/// Why a memory file could not be made or mapped.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryError {
+    /// The kernel refused.
+    #[error("cannot {action} a memory file of {bytes} bytes: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// Size of the file.
+        bytes: usize,
+        /// Why not.
+        source: Errno,
+    },
+    /// The file is shorter than its geometry says.
+    #[error("the memory file has {found} bytes where its geometry needs {needed}")]
+    Short {
+        /// Size found.
+        found: u64,
+        /// Size needed.
+        needed: usize,
+    },
+    /// The file could be made shorter under whoever maps it.
+    #[error("the memory file can still change its size: seal it against shrinking and growing")]
+    Unsealed,
+    /// The geometry and the interfaces do not go together.
+    #[error("{0}")]
+    Geometry(GeometryError),
+}
+
+/// A mapping of a whole memory file, unmapped when dropped.
+struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a Mapping is an address and a length; what lies there is shared with other processes
+// anyway and only reached through atomics and `abi`.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(file: BorrowedFd<'_>, bytes: usize, protection: ProtFlags) -> Result<Self, MemoryError> {
+        // SAFETY: a fresh mapping at an address of the kernel's choosing.
+        let base = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                protection,
+                MapFlags::SHARED,
+                file,
+                0,
+            )
+        };
+        match base {
+            Ok(base) => Ok(Mapping {
+                base: NonNull::new(base.cast()).expect("a mapping is never at address 0"),
+                bytes,
+            }),
+            Err(source) => Err(system("map", bytes, source)),
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new` with this length; nothing handed out outlives it (see
+        // `SharedRegion` and `CounterFile`).
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+fn system(action: &'static str, bytes: usize, source: Errno) -> MemoryError {
+    MemoryError::System {
+        action,
+        bytes,
+        source,
+    }
+}
+
+/// Makes a memory file of `bytes` bytes that can change its size no more.
+fn sealed_file(name: &str, bytes: usize) -> Result<OwnedFd, MemoryError> {
+    let make = || {
+        let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        rustix::fs::ftruncate(&file, bytes as u64)?;
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
+        Ok(file)
+    };
+    make().map_err(|source| system("make", bytes, source))
+}
+
+/// A guest's data region, mapped into this process.
+///
+/// Each side of each interface's rings can be taken once; the sides keep the mapping.
+pub struct SharedRegion {
+    mapping: Mapping,
+    geometry: Geometry,
+    /// Bit `2 i`: the switch's side of interface `i` is taken; bit `2 i + 1`: the guest's.
+    taken: AtomicU64,
+}
+
+impl SharedRegion {
+    /// Makes the data region of a guest that is yet to start, with all its rings empty. Hand the
+    /// file to the guest's VMM and to the switch.
+    pub fn create(
+        geometry: Geometry,
+        interfaces: &[Interface],
+    ) -> Result<(SharedRegion, OwnedFd), MemoryError> {
+        let file = sealed_file("weir-data", geometry.bytes())?;
+        let region = SharedRegion::map(file.as_fd(), geometry)?;
+        // SAFETY: the mapping is of the geometry's size and page aligned; nobody else knows the
+        // file yet. The Region is dropped here.
+        unsafe { Region::format(region.mapping.base, geometry, interfaces) }
+            .map_err(MemoryError::Geometry)?;
+        Ok((region, file))
+    }
+
+    /// Maps a region that someone else made, trusting only its size, and that only because it is
+    /// sealed.
+    pub fn map(file: BorrowedFd<'_>, geometry: Geometry) -> Result<SharedRegion, MemoryError> {
+        let needed = geometry.bytes();
+        let seals = rustix::fs::fcntl_get_seals(file).unwrap_or(SealFlags::empty());
+        if !seals.contains(SealFlags::SHRINK | SealFlags::GROW) {
+            return Err(MemoryError::Unsealed);
+        }
+        let stat = rustix::fs::fstat(file).map_err(|e| system("look at", needed, e))?;
+        let found = u64::try_from(stat.st_size).unwrap_or(0);
+        if found < needed as u64 {
+            return Err(MemoryError::Short { found, needed });
+        }
+        Ok(SharedRegion {
+            mapping: Mapping::new(file, needed, ProtFlags::READ | ProtFlags::WRITE)?,
+            geometry,
+            taken: AtomicU64::new(0),
+        })
+    }
+
+    /// Sizes and places.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// The switch's side of interface `i`: `None` if there is no such interface or it is taken.
+    pub fn switch_side(self: &Arc<Self>, i: usize) -> Option<SwitchSide> {
+        let region = self.take(i, 0)?;
+        // SAFETY: `i` is an interface and `take` gives each side out once.
+        let (receive, transmit) =
+            unsafe { (region.receive_producer(i), region.transmit_consumer(i)) };
+        Some(SwitchSide {
+            receive,
+            transmit,
+            region,
+            _keep: Arc::clone(self),
+        })
+    }
+
+    /// The guest's side of interface `i`, for what plays a guest in this process.
+    pub fn guest_side(self: &Arc<Self>, i: usize) -> Option<GuestSide> {
+        let region = self.take(i, 1)?;
+        // SAFETY: `i` is an interface and `take` gives each side out once.
+        let (receive, transmit) =
+            unsafe { (region.receive_consumer(i), region.transmit_producer(i)) };
+        Some(GuestSide {
+            receive,
+            transmit,
+            region,
+            _keep: Arc::clone(self),
+        })
+    }
+
+    fn take(&self, i: usize, side: usize) -> Option<Region> {
+        if i >= self.geometry.interfaces() {
+            return None;
+        }
+        let bit = 1u64 << (2 * i + side);
+        if self.taken.fetch_or(bit, Ordering::AcqRel) & bit != 0 {
+            return None;
+        }
+        // SAFETY: mapped with the geometry's size, and kept by the side that gets the Region.
+        Some(unsafe { Region::adopt(self.mapping.base, self.geometry) })
+    }
+}
+
+/// The switch's side of one interface.
+pub struct SwitchSide {
+    /// Where frames for the guest go.
+    pub(crate) receive: Producer,
+    /// Where frames of the guest come from.
+    pub(crate) transmit: Consumer,
+    /// The pool. What is read from it lives no longer than this side.
+    pub(crate) region: Region,
+    _keep: Arc<SharedRegion>,
+}
+
+/// The guest's side of one interface. Fields must not be moved out and kept beyond it.
+pub struct GuestSide {
+    /// Where frames for the guest come from.
+    pub receive: Consumer,
+    /// Where the guest's frames go.
+    pub transmit: Producer,
+    /// The pool.
+    pub region: Region,
+    _keep: Arc<SharedRegion>,
+}
+
+/// Counters of a switch's ports in shared memory: one writer, any number of readers.
+pub struct CounterFile {
+    mapping: Mapping,
+}
+
+impl CounterFile {
+    /// Makes counters for `ports` ports, all 0, and the file by which others may read them. Pages
+    /// take memory only once a port in them counts.
+    pub fn create(ports: usize) -> Result<(CounterFile, OwnedFd), MemoryError> {
+        let bytes = ports * PORT_COUNTERS_BYTES;
+        let file = sealed_file("weir-counters", bytes)?;
+        let mapping = Mapping::new(file.as_fd(), bytes, ProtFlags::READ | ProtFlags::WRITE)?;
+        // From here on the file can be mapped for reading only.
+        rustix::fs::fcntl_add_seals(&file, SealFlags::FUTURE_WRITE | SealFlags::SEAL)
+            .map_err(|e| system("seal", bytes, e))?;
+        Ok((CounterFile { mapping }, file))
+    }
+
+    /// Maps another process's counters for reading.
+    pub fn open(file: BorrowedFd<'_>) -> Result<CounterFile, MemoryError> {
+        let seals = rustix::fs::fcntl_get_seals(file).unwrap_or(SealFlags::empty());
+        if !seals.contains(SealFlags::SHRINK) {
+            return Err(MemoryError::Unsealed);
+        }
+        let stat = rustix::fs::fstat(file).map_err(|e| system("look at", 0, e))?;
+        let bytes = usize::try_from(stat.st_size).unwrap_or(0);
+        Ok(CounterFile {
+            mapping: Mapping::new(file, bytes, ProtFlags::READ)?,
+        })
+    }
+
+    /// The counters of the port with index `port`, if the file has them.
+    #[inline]
+    pub fn port(&self, port: usize) -> Option<&PortCounters> {
+        if port >= self.mapping.bytes / PORT_COUNTERS_BYTES {
+            return None;
+        }
+        // SAFETY: inside the mapping and aligned, since the base is page aligned; only atomics,
+        // which a read-only mapping serves for loads. Writing methods are the worker's, whose
+        // mapping is writable.
+        Some(unsafe { self.mapping.base.cast::<PortCounters>().add(port).as_ref() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_side_of_an_interface_is_given_out_once() {
+        let geometry = Geometry::new(64, 1).unwrap();
+        let interface = Interface::new("eth0", [2, 0, 0, 0, 0, 1], 1500).unwrap();
+        let (region, file) = SharedRegion::create(geometry, &[interface]).unwrap();
+        let region = Arc::new(region);
+        assert!(region.switch_side(0).is_some());
+        assert!(region.switch_side(0).is_none());
+        assert!(region.guest_side(0).is_some());
+        assert!(region.guest_side(1).is_none());
+        assert!(SharedRegion::map(file.as_fd(), geometry).is_ok());
+        let larger = Geometry::new(128, 1).unwrap();
+        assert!(matches!(
+            SharedRegion::map(file.as_fd(), larger),
+            Err(MemoryError::Short { .. })
+        ));
+    }
+
+    #[test]
+    fn a_file_that_can_shrink_is_refused() {
+        let geometry = Geometry::new(64, 1).unwrap();
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = rustix::fs::memfd_create("loose", flags).unwrap();
+        rustix::fs::ftruncate(&file, geometry.bytes() as u64).unwrap();
+        let refused = SharedRegion::map(file.as_fd(), geometry);
+        assert!(matches!(refused, Err(MemoryError::Unsealed)));
+    }
+
+    #[test]
+    fn counters_are_read_through_the_file_and_not_written() {
+        let (ours, file) = CounterFile::create(4).unwrap();
+        ours.port(3).unwrap().came_in(2, 120);
+        let theirs = CounterFile::open(file.as_fd()).unwrap();
+        assert_eq!(theirs.port(3).unwrap().read().bytes_in, 120);
+        assert!(theirs.port(4).is_none());
+        assert!(
+            Mapping::new(
+                file.as_fd(),
+                PORT_COUNTERS_BYTES,
+                ProtFlags::READ | ProtFlags::WRITE
+            )
+            .is_err()
+        );
+    }
+}

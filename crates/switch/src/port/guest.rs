@@ -1,0 +1,306 @@
+//! A guest's port: one interface's packet rings in its data region.
+//!
+//! Nothing in the region is believed. Cursors, slots and buffer indices are checked by `abi` at
+//! each read; the first bytes of a frame are copied out before they are looked at, and what was
+//! looked at is what is delivered; a frame's other bytes are copied once and may be anything. What
+//! breaks the rules is a [`Violation`], counted; the port is closed when there are too many.
+//!
+//! Frames that reach a guest are whole: not longer than its MTU, their checksums complete.
+
+use abi::region::{FRAME_MAX, RECEIVE_OFFSET, SharedBytes};
+use abi::ring::{Slot, flags};
+use rustix::thread::futex;
+use std::sync::atomic::Ordering;
+
+use super::offload::{ETHERNET, Segmenter, VLAN, VnetHeader, checksum_of, tags_len};
+use super::{BATCH, Batch, Body, Frame, HEAD, Outcome};
+use crate::counters::{PortCounters, Reason};
+use crate::memory::SwitchSide;
+
+/// Largest MTU that a guest's buffers allow, in bytes: with an Ethernet header and a VLAN tag a
+/// frame fills the room behind the receive offset.
+pub const MTU_MAX: u16 = (FRAME_MAX - ETHERNET - VLAN) as u16;
+
+/// The switch's side of one of a guest's interfaces.
+pub struct GuestLink {
+    side: SwitchSide,
+    mtu: u16,
+    /// Slots of the transmit ring that the current batch has taken up.
+    taken: u32,
+}
+
+/// How one delivery to a guest stands.
+struct Delivery<'a> {
+    counters: &'a PortCounters,
+    free: u32,
+    filled: u32,
+    bytes: u64,
+    violations: u32,
+}
+
+impl GuestLink {
+    /// A port on `side`; `mtu` is at most [`MTU_MAX`].
+    pub fn new(side: SwitchSide, mtu: u16) -> GuestLink {
+        let mut link = GuestLink {
+            side,
+            mtu: mtu.min(MTU_MAX),
+            taken: 0,
+        };
+        link.wake();
+        link
+    }
+
+    pub(super) fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
+        let mut outcome = Outcome::NOTHING;
+        let Ok(filled) = self.side.transmit.filled(BATCH as u32) else {
+            counters.dropped(Reason::Violation, 1);
+            outcome.violations = 1;
+            return outcome;
+        };
+        let n = filled.min(BATCH as u32);
+        let mut found = [const { None }; BATCH];
+        for (i, found) in (0..n).zip(&mut found) {
+            let slot = self.side.transmit.peek(i);
+            match self.check(slot) {
+                Ok(bytes) => {
+                    bytes.prefetch();
+                    *found = Some(bytes);
+                }
+                Err(reason) => {
+                    counters.dropped(reason, 1);
+                    outcome.violations += u32::from(reason == Reason::Violation);
+                }
+            }
+        }
+        for bytes in found[..n as usize].iter().flatten() {
+            let frame = Frame::new(snapshot(bytes), bytes.len(), Body::Guest(*bytes));
+            batch.frames.push(frame);
+        }
+        self.taken = n;
+        outcome
+    }
+
+    /// The frame that a slot of the transmit ring names.
+    #[inline]
+    fn check(&self, slot: Slot) -> Result<SharedBytes, Reason> {
+        let bytes = self
+            .side
+            .region
+            .frame(slot)
+            .map_err(|_| Reason::Violation)?;
+        if bytes.len() < ETHERNET {
+            return Err(Reason::Runt);
+        }
+        // Guests send whole frames: one slot each, with their checksums complete.
+        if slot.flags & !flags::CHECKSUM_VALID != 0 {
+            return Err(Reason::Offload);
+        }
+        Ok(bytes)
+    }
+
+    /// Hands the batch's slots back. Their buffers stay where they are: they are spent.
+    #[inline]
+    pub(super) fn release(&mut self) {
+        if self.taken > 0 {
+            self.side.transmit.release(self.taken);
+            self.taken = 0;
+        }
+    }
+
+    pub(super) fn send(
+        &mut self,
+        batch: &Batch,
+        which: &[u16],
+        counters: &PortCounters,
+    ) -> Outcome {
+        let frames = which.len() as u32;
+        // A staged frame may become any number of segments.
+        let staged = |&i: &u16| matches!(batch.frames[usize::from(i)].body, Body::Staged(_));
+        let wanted = if which.first().is_some_and(staged) {
+            self.side.region.geometry().slots()
+        } else {
+            frames
+        };
+        let Ok(free) = self.side.receive.free(wanted) else {
+            counters.dropped(Reason::Violation, frames.into());
+            return Outcome {
+                violations: 1,
+                ..Outcome::NOTHING
+            };
+        };
+        for i in 0..frames.min(free) {
+            let spent = self.side.receive.peek(i);
+            if let Ok(room) = self.side.region.room(spent.buffer, HEAD) {
+                room.prefetch_write();
+            }
+        }
+        let mut delivery = Delivery {
+            counters,
+            free,
+            filled: 0,
+            bytes: 0,
+            violations: 0,
+        };
+        for &i in which {
+            let frame = &batch.frames[usize::from(i)];
+            match frame.body {
+                Body::Guest(shared) if frame.len() <= self.limit(&frame.head) => {
+                    self.put(&mut delivery, frame.len(), 0, |room| {
+                        room.write_array(0, &frame.head);
+                        if frame.len() > HEAD {
+                            shared.skip(HEAD).copy_to(&room.skip(HEAD));
+                        }
+                    });
+                }
+                Body::Guest(_) => counters.dropped(Reason::TooLong, 1),
+                Body::Staged(cell) => {
+                    let (bytes, vnet) = batch.stage.frame(cell);
+                    self.put_staged(&mut delivery, bytes, vnet);
+                }
+            }
+        }
+        counters.went_out(delivery.filled.into(), delivery.bytes);
+        if delivery.filled > 0 {
+            self.side.receive.publish(delivery.filled);
+            self.wake_guest();
+        }
+        Outcome {
+            violations: delivery.violations,
+            ..Outcome::NOTHING
+        }
+    }
+
+    /// Longest frame that the guest takes, in bytes: VLAN tags come on top of the MTU.
+    #[inline(always)]
+    fn limit(&self, head: &[u8]) -> usize {
+        (usize::from(self.mtu) + ETHERNET + tags_len(head)).min(FRAME_MAX)
+    }
+
+    /// Delivers a frame of a host link, doing what is left to do on it.
+    fn put_staged(&mut self, delivery: &mut Delivery<'_>, frame: &[u8], vnet: VnetHeader) {
+        if vnet.is_segmented() {
+            return self.put_segments(delivery, frame, vnet);
+        }
+        if frame.len() > self.limit(frame) {
+            return delivery.counters.dropped(Reason::TooLong, 1);
+        }
+        if !vnet.needs_checksum() {
+            let valid = u16::from(vnet.is_valid()) * flags::CHECKSUM_VALID;
+            return self.put(delivery, frame.len(), valid, |room| {
+                room.write(frame);
+            });
+        }
+        match checksum_of(frame, vnet) {
+            Ok((at, sum)) => self.put(delivery, frame.len(), flags::CHECKSUM_VALID, |room| {
+                room.write(frame);
+                room.write_array(at, &sum);
+            }),
+            Err(_) => delivery.counters.dropped(Reason::Offload, 1),
+        }
+    }
+
+    fn put_segments(&mut self, delivery: &mut Delivery<'_>, frame: &[u8], vnet: VnetHeader) {
+        let Ok(mut segments) = Segmenter::new(frame, vnet) else {
+            return delivery.counters.dropped(Reason::Offload, 1);
+        };
+        let count = segments.count() as u64;
+        if segments.longest() > self.limit(frame) {
+            return delivery.counters.dropped(Reason::TooLong, count);
+        }
+        let before = delivery.filled;
+        while delivery.filled < delivery.free {
+            let Some((headers, payload)) = segments.next_segment() else {
+                return;
+            };
+            let len = headers.len() + payload.len();
+            self.put(delivery, len, flags::CHECKSUM_VALID, |room| {
+                room.write(headers);
+                room.skip(headers.len()).write(payload);
+            });
+        }
+        let left = count - u64::from(delivery.filled - before).min(count);
+        if left > 0 {
+            delivery.counters.dropped(Reason::RingFull, left);
+        }
+    }
+
+    /// Fills the next free slot with a frame of `len` bytes that `write` puts into its room. The
+    /// room has at least [`HEAD`] bytes.
+    #[inline(always)]
+    fn put(
+        &mut self,
+        delivery: &mut Delivery<'_>,
+        len: usize,
+        flags: u16,
+        write: impl FnOnce(&SharedBytes),
+    ) {
+        if delivery.filled == delivery.free {
+            return delivery.counters.dropped(Reason::RingFull, 1);
+        }
+        let spent = self.side.receive.peek(delivery.filled);
+        let Ok(room) = self.side.region.room(spent.buffer, len.max(HEAD)) else {
+            // The slot goes back as it came, so that the ring moves on.
+            let same = Slot::spent(spent.buffer);
+            self.side.receive.fill(delivery.filled, same);
+            delivery.filled += 1;
+            delivery.violations += 1;
+            return delivery.counters.dropped(Reason::Violation, 1);
+        };
+        write(&room);
+        let slot = Slot {
+            offset: RECEIVE_OFFSET as u16,
+            len: len as u16,
+            flags,
+            ..Slot::spent(spent.buffer)
+        };
+        self.side.receive.fill(delivery.filled, slot);
+        delivery.filled += 1;
+        delivery.bytes += len as u64;
+    }
+
+    fn wake_guest(&self) {
+        if self.side.receive.consumer_sleeps() {
+            let word = self.side.region.wake_word();
+            word.fetch_add(1, Ordering::SeqCst);
+            // One sleeper waits on a guest's word. That nobody could be woken is no error.
+            let _ = futex::wake(word, futex::Flags::empty(), 1);
+        }
+    }
+
+    pub(super) fn sleep(&mut self) -> bool {
+        self.side.transmit.set_sleeps(true);
+        self.side.transmit.filled(1) == Ok(0)
+    }
+
+    pub(super) fn wake(&mut self) {
+        self.side.transmit.set_sleeps(false);
+    }
+}
+
+/// The first [`HEAD`] bytes of a frame, zeros behind the end of a shorter one. Each is read once.
+#[inline(always)]
+fn snapshot(bytes: &SharedBytes) -> [u8; HEAD] {
+    const HALF: usize = HEAD / 2;
+    if let Some(head) = bytes.read_array(0) {
+        return head;
+    }
+    let mut head = [0; HEAD];
+    match bytes.read_array::<HALF>(0) {
+        // Two wide reads that overlap are cheaper than one of a length that varies. Where they
+        // overlap, the second wins.
+        Some(first) => {
+            head[..HALF].copy_from_slice(&first);
+            let at = bytes.len() - HALF;
+            if let (Some(last), Some(room)) = (bytes.read_array::<HALF>(at), head.get_mut(at..)) {
+                room[..HALF].copy_from_slice(&last);
+            }
+        }
+        None => {
+            bytes.read(&mut head);
+        }
+    }
+    head
+}
+
+#[cfg(test)]
+mod tests;

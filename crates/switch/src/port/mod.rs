@@ -1,0 +1,357 @@
+//! Ports: where frames come from and go to.
+//!
+//! A port is a [`Link`] of one kind (a guest's rings, a TAP device, a host interface) with what
+//! all kinds have in common: a place in a domain, an MTU, counters, a pace of polling, and a
+//! number of violations after which it is closed. The worker takes a batch of frames from one port
+//! ([`Link::receive`]), asks the lookup function about them, gives each destination its share
+//! ([`Link::send`]) and then hands the batch back ([`Link::release`]).
+
+pub mod guest;
+pub mod offload;
+pub mod packet;
+pub mod tap;
+
+use std::os::fd::BorrowedFd;
+
+use abi::region::SharedBytes;
+use rustix::io::Errno;
+
+use crate::counters::{PortCounters, Reason};
+use crate::sys::ReceiveMany;
+use offload::{ETHERNET, Segmenter, VLAN, VnetHeader};
+
+/// Most frames taken from a port at a time.
+pub const BATCH: usize = 64;
+/// How much of each frame is taken out of shared memory before anything is decided about it: a
+/// cache line, enough for Ethernet, IP and transport addresses. Shorter frames are followed by
+/// zeros.
+pub const HEAD: usize = 64;
+
+/// One frame of a batch.
+#[repr(align(64))]
+pub struct Frame {
+    /// Its first bytes, no longer shared with anyone: what is looked at is what is delivered.
+    head: [u8; HEAD],
+    len: u32,
+    body: Body,
+}
+
+/// Where the rest of a frame is.
+#[derive(Clone, Copy)]
+pub(crate) enum Body {
+    /// In a guest's buffer, that the guest may be writing. The first [`HEAD`] bytes in there count
+    /// for nothing any more.
+    Guest(SharedBytes),
+    /// In the stage, at this place.
+    Staged(u16),
+}
+
+impl Frame {
+    #[inline(always)]
+    pub(crate) fn new(head: [u8; HEAD], len: usize, body: Body) -> Frame {
+        Frame {
+            head,
+            len: len as u32,
+            body,
+        }
+    }
+
+    /// The first bytes, and zeros behind the end of a shorter frame.
+    #[inline(always)]
+    pub fn head(&self) -> &[u8; HEAD] {
+        &self.head
+    }
+
+    /// Length, in bytes from the Ethernet header on.
+    #[inline(always)]
+    #[expect(clippy::len_without_is_empty, reason = "no frame is without a header")]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+}
+
+/// Room for the frames that host links give out: one cell each, long enough for 64 KB of payload.
+/// One stage serves all ports of a worker, since a batch is dealt with before the next is taken.
+pub struct Stage {
+    bytes: Box<[u8]>,
+    cells: [Cell; BATCH],
+    many: ReceiveMany,
+}
+
+/// What a cell of the stage holds.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    /// Where the frame starts, in bytes from the cell's start.
+    start: u32,
+    len: u32,
+    vnet: VnetHeader,
+}
+
+impl Stage {
+    /// Where a frame with its virtio-net header is put in a cell: behind room for a VLAN tag, and
+    /// so that the frame itself is aligned to a cache line.
+    const FRONT: usize = 64 - VnetHeader::LEN;
+    /// Bytes from one cell to the next: an odd number of cache lines, so that the cells' first
+    /// lines fall in different sets of the caches. Untouched pages take no memory.
+    const STRIDE: usize = 64 * 1033;
+
+    fn new() -> Stage {
+        Stage {
+            bytes: vec![0; BATCH * Self::STRIDE].into(),
+            cells: [Cell::default(); BATCH],
+            many: ReceiveMany::new(BATCH),
+        }
+    }
+
+    /// The frame in cell `i` and what is left to do on it.
+    pub(crate) fn frame(&self, i: u16) -> (&[u8], VnetHeader) {
+        let Cell { start, len, vnet } = self.cells[usize::from(i)];
+        let from = usize::from(i) * Self::STRIDE + start as usize;
+        (&self.bytes[from..from + len as usize], vnet)
+    }
+
+    /// The room of cell `i` for a frame with its virtio-net header.
+    fn room(&mut self, i: usize) -> &mut [u8] {
+        &mut self.bytes[i * Self::STRIDE..][Self::FRONT..Self::STRIDE]
+    }
+
+    /// Fills as many cells as the socket has frames; returns how many.
+    fn receive_many(&mut self, socket: BorrowedFd<'_>) -> Result<usize, Errno> {
+        let (bytes, many) = (&mut self.bytes, &mut self.many);
+        many.receive(socket, bytes, Self::STRIDE, Self::FRONT)
+    }
+
+    /// Takes in what arrived in the room of cell `i`: `len` bytes with the virtio-net header, and
+    /// a VLAN tag that came beside.
+    fn take_in(&mut self, i: usize, len: usize, tag: Option<(u16, u16)>) -> Result<Frame, Reason> {
+        if len < VnetHeader::LEN + ETHERNET {
+            return Err(Reason::Runt);
+        }
+        let cell = &mut self.bytes[i * Self::STRIDE..(i + 1) * Self::STRIDE];
+        let mut start = Self::FRONT + VnetHeader::LEN;
+        let mut len = len - VnetHeader::LEN;
+        let mut vnet = [0; VnetHeader::LEN];
+        vnet.copy_from_slice(&cell[Self::FRONT..start]);
+        let mut vnet = VnetHeader::parse(&vnet);
+        if let Some((protocol, control)) = tag {
+            let addresses = ETHERNET - 2;
+            cell.copy_within(start..start + addresses, start - VLAN);
+            start -= VLAN;
+            len += VLAN;
+            let at = start + addresses;
+            cell[at..at + 2].copy_from_slice(&protocol.to_be_bytes());
+            cell[at + 2..at + 4].copy_from_slice(&control.to_be_bytes());
+            vnet = vnet.with_tag();
+        }
+        let frame = &cell[start..start + len];
+        if vnet.is_segmented() && Segmenter::new(frame, vnet).is_err() {
+            return Err(Reason::Offload);
+        }
+        let mut head = [0; HEAD];
+        let known = len.min(HEAD);
+        head[..known].copy_from_slice(&frame[..known]);
+        self.cells[i] = Cell {
+            start: start as u32,
+            len: len as u32,
+            vnet,
+        };
+        Ok(Frame::new(head, len, Body::Staged(i as u16)))
+    }
+}
+
+/// The frames taken from one port, and the room that they and their delivery need.
+pub struct Batch {
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) stage: Stage,
+    /// Where frames out of guests' memory are put together for a system call.
+    outbox: Box<[u8]>,
+}
+
+impl Batch {
+    /// Bytes from one frame to the next in the outbox.
+    const OUTBOX_STRIDE: usize = abi::region::BUFFER_STRIDE;
+
+    /// An empty batch with all its room.
+    pub(crate) fn new() -> Batch {
+        Batch {
+            frames: Vec::with_capacity(BATCH),
+            stage: Stage::new(),
+            outbox: vec![0; BATCH * Self::OUTBOX_STRIDE].into(),
+        }
+    }
+
+    /// Bytes of the frame numbers in `which` together.
+    fn bytes(&self) -> u64 {
+        self.frames.iter().map(|frame| u64::from(frame.len)).sum()
+    }
+
+    /// What a port took in.
+    pub(crate) fn count(&self, counters: &PortCounters, by_wakeup: bool) {
+        let frames = self.frames.len() as u64;
+        counters.came_in(frames, self.bytes());
+        counters.chain(frames, by_wakeup);
+    }
+
+    /// Copies the frames of `which` that come from guests into the outbox, so that a system call
+    /// can have them.
+    fn fill_outbox(&mut self, which: &[u16]) {
+        let rooms = self.outbox.chunks_exact_mut(Self::OUTBOX_STRIDE);
+        for (room, &i) in rooms.zip(which) {
+            let frame = &self.frames[usize::from(i)];
+            if let Body::Guest(shared) = frame.body {
+                let (head, rest) = room.split_at_mut(HEAD);
+                head.copy_from_slice(&frame.head);
+                shared.skip(HEAD).read(rest);
+            }
+        }
+    }
+
+    /// The bytes of frame `which[place]` and their virtio-net header, after
+    /// [`fill_outbox`](Self::fill_outbox) of the same `which`.
+    fn outgoing(&self, which: &[u16], place: usize) -> (&[u8], [u8; VnetHeader::LEN]) {
+        let frame = &self.frames[usize::from(which[place])];
+        match frame.body {
+            Body::Guest(_) => {
+                let from = place * Self::OUTBOX_STRIDE;
+                (&self.outbox[from..from + frame.len()], VnetHeader::NONE)
+            }
+            Body::Staged(cell) => {
+                let (bytes, vnet) = self.stage.frame(cell);
+                (bytes, vnet.to_bytes())
+            }
+        }
+    }
+
+    /// Whether a host link with this MTU can take the frame: its segments, if it stands for
+    /// several, else the frame itself.
+    fn fits(&self, frame: &Frame, mtu: u16) -> bool {
+        let limit = usize::from(mtu) + ETHERNET + offload::tags_len(&frame.head);
+        if frame.len() <= limit {
+            return true;
+        }
+        let Body::Staged(cell) = frame.body else {
+            return false;
+        };
+        let (bytes, vnet) = self.stage.frame(cell);
+        vnet.is_segmented()
+            && Segmenter::new(bytes, vnet).is_ok_and(|segments| segments.longest() <= limit)
+    }
+}
+
+/// What became of a call on a link, besides what it counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Violations seen.
+    pub violations: u32,
+    /// The link is there no more.
+    pub gone: bool,
+    /// Something was taken from the link, even if none of it became a frame: there may be more.
+    pub busy: bool,
+}
+
+impl Outcome {
+    const NOTHING: Outcome = Outcome {
+        violations: 0,
+        gone: false,
+        busy: false,
+    };
+    const BUSY: Outcome = Outcome {
+        busy: true,
+        ..Outcome::NOTHING
+    };
+    pub(crate) const GONE: Outcome = Outcome {
+        gone: true,
+        ..Outcome::NOTHING
+    };
+}
+
+/// Where a port leads.
+pub enum Link {
+    /// To a guest's rings.
+    Guest(guest::GuestLink),
+    /// To a TAP device.
+    Tap(tap::TapLink),
+    /// To a host interface.
+    Packet(packet::PacketLink),
+}
+
+impl Link {
+    /// Takes up to [`BATCH`] frames into the empty `batch`.
+    #[inline]
+    pub(crate) fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
+        match self {
+            Link::Guest(link) => link.receive(batch, counters),
+            Link::Tap(link) => link.receive(batch, counters),
+            Link::Packet(link) => link.receive(batch, counters),
+        }
+    }
+
+    /// Ends a batch: its frames are wanted no more.
+    #[inline]
+    pub(crate) fn release(&mut self) {
+        if let Link::Guest(link) = self {
+            link.release();
+        }
+    }
+
+    /// Delivers the frames `which` of a batch, as many as fit; counts the others with a reason.
+    #[inline]
+    pub(crate) fn send(
+        &mut self,
+        batch: &mut Batch,
+        which: &[u16],
+        counters: &PortCounters,
+    ) -> Outcome {
+        match self {
+            Link::Guest(link) => link.send(batch, which, counters),
+            Link::Tap(link) => link.send(batch, which, counters),
+            Link::Packet(link) => link.send(batch, which, counters),
+        }
+    }
+
+    /// Asks for a wake-up when frames come. Returns whether it is now safe to sleep: if not,
+    /// frames are there already.
+    pub(crate) fn sleep(&mut self) -> bool {
+        match self {
+            Link::Guest(link) => link.sleep(),
+            // Their descriptors are edge-triggered: after a receive that found nothing, the next
+            // frame is an event.
+            Link::Tap(_) | Link::Packet(_) => true,
+        }
+    }
+
+    /// Takes back what [`sleep`](Self::sleep) asked for.
+    pub(crate) fn wake(&mut self) {
+        if let Link::Guest(link) = self {
+            link.wake();
+        }
+    }
+
+    /// Whether the link's interface went down, so that it may go away without a word.
+    pub(crate) fn is_down(&self) -> bool {
+        matches!(self, Link::Packet(link) if link.is_down())
+    }
+
+    /// Whether the link's interface is there no more.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self, Link::Packet(link) if link.is_gone())
+    }
+
+    /// Brings counters up to date that the kernel keeps.
+    pub(crate) fn catch_up(&mut self, counters: &PortCounters) {
+        if let Link::Packet(link) = self {
+            link.catch_up(counters);
+        }
+    }
+}
+
+/// Why the kernel would not take a frame; `None` if the link is gone.
+fn refusal(error: Errno) -> Option<Reason> {
+    match error {
+        Errno::MSGSIZE => Some(Reason::TooLong),
+        Errno::INVAL => Some(Reason::Offload),
+        Errno::NETDOWN | Errno::IO => Some(Reason::LinkDown),
+        Errno::NXIO | Errno::NODEV | Errno::BADFD | Errno::BADF => None,
+        _ => Some(Reason::NoBuffer),
+    }
+}

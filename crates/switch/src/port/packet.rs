@@ -1,0 +1,152 @@
+//! A host interface's port: an AF_PACKET socket, many frames a system call in both directions.
+
+use std::array;
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags};
+
+use super::{BATCH, Batch, Outcome, refusal};
+use crate::counters::{PortCounters, Reason};
+use crate::sys;
+
+/// A raw socket on a host interface with virtio-net headers (see [`crate::links::HostLink`]).
+pub struct PacketLink {
+    socket: OwnedFd,
+    mtu: u16,
+    /// The interface went down and no frame has come since.
+    down: bool,
+}
+
+impl PacketLink {
+    /// A port on a bound packet socket; `mtu` is the interface's.
+    pub fn new(socket: OwnedFd, mtu: u16) -> PacketLink {
+        PacketLink {
+            socket,
+            mtu,
+            down: false,
+        }
+    }
+
+    /// What tells of frames to receive.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    pub(super) fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
+        let n = match batch.stage.receive_many(self.socket.as_fd()) {
+            Ok(n) => n,
+            Err(Errno::AGAIN) => return Outcome::NOTHING,
+            // A frame that the virtio-net header cannot describe is gone with the error.
+            Err(Errno::INVAL) => {
+                counters.dropped(Reason::Offload, 1);
+                return Outcome::BUSY;
+            }
+            Err(_) => {
+                self.down = true;
+                return Outcome::BUSY;
+            }
+        };
+        self.down = false;
+        for i in 0..n {
+            let received = batch.stage.many.received(i);
+            let frame = match received.truncated {
+                true => Err(Reason::TooLong),
+                false => batch.stage.take_in(i, received.len, received.tag),
+            };
+            match frame {
+                Ok(frame) => batch.frames.push(frame),
+                Err(reason) => counters.dropped(reason, 1),
+            }
+        }
+        Outcome::BUSY
+    }
+
+    pub(super) fn send(
+        &mut self,
+        batch: &mut Batch,
+        which: &[u16],
+        counters: &PortCounters,
+    ) -> Outcome {
+        let mut fitting = [0; BATCH];
+        let mut n = 0;
+        for &i in which.iter().take(BATCH) {
+            if batch.fits(&batch.frames[usize::from(i)], self.mtu) {
+                fitting[n] = i;
+                n += 1;
+            } else {
+                counters.dropped(Reason::TooLong, 1);
+            }
+        }
+        let which = &fitting[..n];
+        batch.fill_outbox(which);
+        let outgoing: [_; BATCH] = array::from_fn(|place| match place < n {
+            true => batch.outgoing(which, place),
+            false => (&[][..], [0; _]),
+        });
+        let parts: [_; BATCH] = array::from_fn(|place| {
+            let (frame, vnet) = &outgoing[place];
+            [IoSlice::new(vnet), IoSlice::new(frame)]
+        });
+        let mut controls: [_; BATCH] = array::from_fn(|_| SendAncillaryBuffer::default());
+        let mut control = controls.iter_mut();
+        let mut messages = parts.each_ref().map(|parts| {
+            let control = control.next().expect("as many as there are parts");
+            MMsgHdr::new(parts, control)
+        });
+        self.send_all(&mut messages[..n], counters, |place| {
+            outgoing[place].0.len() as u64
+        })
+    }
+
+    /// Sends all messages that the kernel takes. It stops at one that it refuses, which is then
+    /// the first of the next call and refused with its error.
+    fn send_all(
+        &mut self,
+        messages: &mut [MMsgHdr<'_>],
+        counters: &PortCounters,
+        len: impl Fn(usize) -> u64,
+    ) -> Outcome {
+        let mut outcome = Outcome::NOTHING;
+        let (mut at, mut frames, mut bytes) = (0, 0, 0);
+        while at < messages.len() {
+            match rustix::net::sendmmsg(&self.socket, &mut messages[at..], SendFlags::DONTWAIT) {
+                Ok(n) => {
+                    frames += n as u64;
+                    bytes += (at..at + n).map(&len).sum::<u64>();
+                    at += n.max(1);
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    // A full queue takes none of the others either.
+                    let all = matches!(error, Errno::AGAIN | Errno::NOBUFS);
+                    let lost = if all { messages.len() - at } else { 1 };
+                    let reason = refusal(error);
+                    counters.dropped(reason.unwrap_or(Reason::Closed), lost as u64);
+                    outcome.gone |= reason.is_none();
+                    at += lost;
+                }
+            }
+        }
+        counters.went_out(frames, bytes);
+        outcome
+    }
+
+    /// The kernel tells of an interface that goes down, but not when a downed one goes away for
+    /// good: see [`is_gone`](Self::is_gone).
+    pub(super) fn is_down(&self) -> bool {
+        self.down
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        !sys::packet_is_bound(self.socket.as_fd())
+    }
+
+    pub(super) fn catch_up(&mut self, counters: &PortCounters) {
+        let lost = sys::packet_drops(self.socket.as_fd());
+        if lost > 0 {
+            counters.dropped(Reason::SocketFull, lost);
+        }
+    }
+}

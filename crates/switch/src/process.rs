@@ -1,0 +1,88 @@
+//! The switch as a process of its own.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
+
+use crate::client::{ClientError, SwitchClient};
+use crate::{serve, sys};
+
+/// Why a switch could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// This process has threads.
+    #[error("the switch must be started before this process starts threads")]
+    Threads,
+    /// The kernel refused.
+    #[error("cannot start the switch's process: {0}")]
+    System(Errno),
+    /// It started and did not answer.
+    #[error("the switch started, but: {0}")]
+    Greeting(#[from] ClientError),
+}
+
+impl From<Errno> for SpawnError {
+    fn from(error: Errno) -> Self {
+        match error {
+            Errno::DEADLK => SpawnError::Threads,
+            error => SpawnError::System(error),
+        }
+    }
+}
+
+/// A running switch, as its parent holds it. Dropping it ends the switch.
+///
+/// The switch ends by itself when this process does. When the switch ends, [`ended`](Self::ended)
+/// becomes readable.
+pub struct Switch {
+    client: SwitchClient,
+    pidfd: OwnedFd,
+    pid: Pid,
+}
+
+impl Switch {
+    /// Starts a switch in a child process that keeps nothing of this one: no descriptor but its
+    /// control socket, no privilege, few system calls. This process must have one thread only.
+    pub fn spawn() -> Result<Switch, SpawnError> {
+        let (ours, theirs) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        let parent = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
+        // `theirs` and `parent` are closed here as soon as the child has them.
+        let pid = sys::fork_process([theirs, parent], |[control, parent]| {
+            serve::serve(control, parent)
+        })?;
+        let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+        let client = SwitchClient::new(ours)?;
+        Ok(Switch { client, pidfd, pid })
+    }
+
+    /// Where to ask it things.
+    pub fn client(&self) -> &SwitchClient {
+        &self.client
+    }
+
+    /// A descriptor that becomes readable when the switch has ended.
+    pub fn ended(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        // It holds nothing that has to be put in order: links go with their descriptors.
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
+        let id = WaitId::PidFd(self.pidfd.as_fd());
+        let _ = rustix::process::waitid(id, WaitIdOptions::EXITED);
+    }
+}

@@ -1,0 +1,349 @@
+//! Hosts as network namespaces, and a guest as a thread on the guest's side of a data region.
+#![allow(dead_code)]
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use abi::region::{Geometry, Interface};
+use abi::ring::Slot;
+use rustix::thread::futex;
+use switch::client::{Guest, SwitchClient};
+use switch::memory::{GuestSide, SharedRegion};
+use switch::protocol::{GuestInterface, PortId};
+
+/// What tells this run's interfaces and namespaces from all others.
+pub fn unique(what: &str) -> String {
+    format!("sw{}{what}", std::process::id())
+}
+
+/// Runs a command that must succeed; returns what it printed.
+pub fn run(command: &str) -> String {
+    let output = output(command);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command}: {text}{errors}");
+    text
+}
+
+/// Runs a command; returns what became of it.
+pub fn output(command: &str) -> Output {
+    let mut words = command.split_whitespace();
+    Command::new(words.next().expect("a command"))
+        .args(words)
+        .output()
+        .unwrap_or_else(|error| panic!("{command}: {error}"))
+}
+
+/// A host: a namespace with one interface, `eth0`.
+pub struct Host {
+    pub name: String,
+    /// Our end of its veth pair.
+    link: Option<String>,
+    servers: Vec<Child>,
+}
+
+impl Host {
+    /// A namespace without interfaces but its loopback.
+    pub fn new(what: &str) -> Host {
+        let name = unique(what);
+        run(&format!("ip netns add {name}"));
+        run(&format!("ip -n {name} link set lo up"));
+        Host {
+            name,
+            link: None,
+            servers: Vec::new(),
+        }
+    }
+
+    /// A namespace joined to this one by a veth pair; returns also the name of our end, which is
+    /// up and has no address.
+    pub fn with_veth(what: &str, network: u8, host: u8) -> (Host, String) {
+        let mut namespace = Host::new(what);
+        let ours = unique(&format!("{what}v"));
+        namespace.link = Some(ours.clone());
+        let name = &namespace.name;
+        let options = format!("type veth peer name eth0 netns {name}");
+        run(&format!("ip link add {ours} {options}"));
+        run(&format!("ip link set {ours} up"));
+        namespace.configure("eth0", network, host);
+        (namespace, ours)
+    }
+
+    /// Takes an interface into the namespace.
+    pub fn take(&self, interface: &str, network: u8, host: u8) {
+        run(&format!("ip link set {interface} netns {}", self.name));
+        self.configure(interface, network, host);
+    }
+
+    fn configure(&self, interface: &str, network: u8, host: u8) {
+        let name = &self.name;
+        let address = format!("10.9.{network}.{host}/24");
+        run(&format!("ip -n {name} addr add {address} dev {interface}"));
+        let address = format!("fd09:{network}::{host}/64 dev {interface} nodad");
+        run(&format!("ip -n {name} -6 addr add {address}"));
+        run(&format!("ip -n {name} link set {interface} up"));
+    }
+
+    /// Runs a command there that must succeed.
+    pub fn run(&self, command: &str) -> String {
+        run(&format!("ip netns exec {} {command}", self.name))
+    }
+
+    /// Runs a command there.
+    pub fn output(&self, command: &str) -> Output {
+        output(&format!("ip netns exec {} {command}", self.name))
+    }
+
+    /// Runs a Python program there that must succeed.
+    pub fn python(&self, program: &str) {
+        let command = ["netns", "exec", &self.name, "python3", "-c", program];
+        let status = Command::new("ip").args(command).status();
+        assert!(status.is_ok_and(|status| status.success()), "{program}");
+    }
+
+    /// Starts a server there that listens on `port`; it ends with the host.
+    pub fn serve(&mut self, command: &str, port: u16) {
+        let mut words = command.split_whitespace();
+        let child = Command::new("ip")
+            .args(["netns", "exec", &self.name])
+            .args(&mut words)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a server");
+        self.servers.push(child);
+        let listening = format!("ss -Hltn sport = :{port}");
+        wait_for(command, || !self.run(&listening).trim().is_empty());
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        for server in &mut self.servers {
+            let _ = server.kill();
+            let _ = server.wait();
+        }
+        // The namespace's end would go with it, but later.
+        if let Some(link) = &self.link {
+            let _ = output(&format!("ip link del {link}"));
+        }
+        let _ = output(&format!("ip netns del {}", self.name));
+    }
+}
+
+/// Waits up to five seconds for something to be so.
+pub fn wait_for(what: &str, mut so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !so() {
+        assert!(started.elapsed() < Duration::from_secs(5), "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Receiver's megabits per second of a TCP test of `bytes` from `from` to `server`.
+pub fn iperf(from: &Host, server: &str, bytes: &str) -> f64 {
+    let report = from.run(&format!(
+        "iperf3 -J -c {server} -n {bytes} --connect-timeout 3000"
+    ));
+    let key = "\"sum_received\":";
+    let sums = &report[report.find(key).expect("a sum")..];
+    let rate = &sums[sums.find("\"bits_per_second\":").expect("a rate") + 18..];
+    let end = rate.find([',', '}', '\n']).expect("an end");
+    rate[..end].trim().parse::<f64>().expect("a number") / 1e6
+}
+
+/// A guest's region and doorbell, from outside.
+pub struct GuestMemory {
+    pub region: Arc<SharedRegion>,
+    file: OwnedFd,
+    pub doorbell: OwnedFd,
+    names: Vec<String>,
+    slots: u32,
+}
+
+impl GuestMemory {
+    pub fn new(name: &str, slots: u32, interfaces: usize) -> GuestMemory {
+        let geometry = Geometry::new(slots, interfaces).expect("a geometry");
+        let names: Vec<String> = (0..interfaces).map(|i| format!("{name}.eth{i}")).collect();
+        let descriptors: Vec<Interface> = (0u8..)
+            .zip(&names)
+            .map(|(i, name)| Interface::new(name, [2, 0, 0, 0, 9, i], 1500).expect("a name"))
+            .collect();
+        let (region, file) = SharedRegion::create(geometry, &descriptors).expect("a region");
+        let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
+        GuestMemory {
+            region: Arc::new(region),
+            file,
+            doorbell: rustix::event::eventfd(0, flags).expect("an eventfd"),
+            names,
+            slots,
+        }
+    }
+
+    /// Attaches interface `i` to domain `domains[i]`.
+    pub fn attach(&self, switch: &SwitchClient, domains: &[u32]) -> Vec<PortId> {
+        let interfaces = self.names.iter().zip(domains);
+        let interfaces = interfaces.map(|(name, &domain)| GuestInterface {
+            name: name.clone(),
+            domain,
+            mtu: 1500,
+            mac: None,
+        });
+        let guest = Guest {
+            region: self.file.as_fd(),
+            doorbell: self.doorbell.as_fd(),
+            slots: self.slots,
+            interfaces: interfaces.collect(),
+        };
+        switch.attach_guest(guest).expect("attached")
+    }
+}
+
+/// What a guest saw.
+#[derive(Default)]
+pub struct Seen {
+    pub frames: AtomicU64,
+    pub too_long: AtomicU64,
+    pub bad_checksums: AtomicU64,
+    pub sleeps: AtomicU64,
+}
+
+/// A guest that passes every frame from one of its two interfaces to the other, by swapping
+/// buffers, and sleeps when there is nothing to do.
+pub struct Wire {
+    stop: Arc<AtomicBool>,
+    pub seen: Arc<Seen>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Wire {
+    pub fn start(memory: &GuestMemory) -> Wire {
+        let side = |i| memory.region.guest_side(i).expect("an interface");
+        let mut sides = [side(0), side(1)];
+        let doorbell = memory.doorbell.try_clone().expect("a copy");
+        let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
+        let (stopped, sees) = (Arc::clone(&stop), Arc::clone(&seen));
+        let thread = std::thread::spawn(move || {
+            let mut idle = 0;
+            while !stopped.load(Ordering::Relaxed) {
+                let [a, b] = &mut sides;
+                let moved = pass(a, b, &doorbell, &sees) + pass(b, a, &doorbell, &sees);
+                idle = if moved == 0 { idle + 1 } else { 0 };
+                if idle > 200 {
+                    sees.sleeps.fetch_add(1, Ordering::Relaxed);
+                    sleep(&mut sides);
+                    idle = 0;
+                }
+            }
+        });
+        Wire {
+            stop,
+            seen,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn pass(from: &mut GuestSide, to: &mut GuestSide, doorbell: &OwnedFd, seen: &Seen) -> u32 {
+    let filled = from.receive.filled(1).expect("an honest switch");
+    let free = to.transmit.free(filled).expect("an honest switch");
+    let n = filled.min(free);
+    for i in 0..n {
+        let slot = from.receive.peek(i);
+        inspect(from, slot, seen);
+        let spent = to.transmit.peek(i);
+        from.receive.replace(i, spent.buffer);
+        let slot = Slot {
+            offset: slot.offset,
+            len: slot.len,
+            ..Slot::spent(slot.buffer)
+        };
+        to.transmit.fill(i, slot);
+    }
+    if n > 0 {
+        from.receive.release(n);
+        to.transmit.publish(n);
+        if to.transmit.consumer_sleeps() {
+            rustix::io::write(doorbell, &1u64.to_ne_bytes()).expect("a doorbell");
+        }
+    }
+    n
+}
+
+/// Checks that a frame is as a guest may expect it.
+fn inspect(side: &GuestSide, slot: Slot, seen: &Seen) {
+    let mut frame = vec![0; usize::from(slot.len)];
+    side.region.frame(slot).expect("a frame").read(&mut frame);
+    seen.frames.fetch_add(1, Ordering::Relaxed);
+    if frame.len() > 1514 {
+        seen.too_long.fetch_add(1, Ordering::Relaxed);
+    }
+    if !transport_checksum_is_right(&frame) {
+        seen.bad_checksums.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether a frame's TCP or UDP checksum is right; true for what is neither.
+fn transport_checksum_is_right(frame: &[u8]) -> bool {
+    let (addresses, protocol, l4, end) = match (frame[12], frame[13]) {
+        (0x08, 0x00) => {
+            let header = usize::from(frame[14] & 15) * 4;
+            let total = usize::from(u16::from_be_bytes([frame[16], frame[17]]));
+            (&frame[26..34], frame[23], 14 + header, 14 + total)
+        }
+        (0x86, 0xdd) => {
+            let payload = usize::from(u16::from_be_bytes([frame[18], frame[19]]));
+            (&frame[22..54], frame[20], 54, 54 + payload)
+        }
+        _ => return true,
+    };
+    if (protocol != 6 && protocol != 17) || end > frame.len() || l4 > end {
+        return true;
+    }
+    let mut bytes = addresses.to_vec();
+    bytes.extend([0, protocol]);
+    bytes.extend(((end - l4) as u16).to_be_bytes());
+    bytes.extend(&frame[l4..end]);
+    let words = bytes
+        .chunks(2)
+        .map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
+    let mut sum: u32 = words.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum == 0xffff
+}
+
+/// Sleeps until the switch wakes the guest, or 50 ms.
+fn sleep(sides: &mut [GuestSide; 2]) {
+    let region = sides[0].region;
+    let word = region.wake_word();
+    let before = word.load(Ordering::SeqCst);
+    for side in sides.iter() {
+        side.receive.set_sleeps(true);
+    }
+    let quiet = sides.iter_mut().all(|side| side.receive.filled(1) == Ok(0));
+    if quiet {
+        let timeout = rustix::thread::Timespec {
+            tv_sec: 0,
+            tv_nsec: 50_000_000,
+        };
+        let _ = futex::wait(word, futex::Flags::empty(), before, Some(&timeout));
+    }
+    for side in sides.iter() {
+        side.receive.set_sleeps(false);
+    }
+}

@@ -1,0 +1,453 @@
+//! The switch between real network stacks: namespaces on veth pairs with the kernel's default
+//! offloads, TAP devices, and guests played by threads. Needs root; run one after the other,
+//! since the switch is forked from a process without threads.
+
+mod common;
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{GuestMemory, Host, Wire, iperf, output, run, unique, wait_for};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use switch::counters::Reason;
+use switch::links::{HostLink, Tap};
+use switch::lookup::Mac;
+use switch::process::Switch;
+
+/// Set for the run of this program that plays a parent to be killed.
+const PARENT: &str = "SWITCH_TEST_PARENT";
+
+const TESTS: &[(&str, fn())] = &[
+    (
+        "interfaces_of_one_domain_reach_each_other",
+        interfaces_of_one_domain,
+    ),
+    ("tcp_crosses_a_guest_in_whole_frames", tcp_crosses_a_guest),
+    (
+        "a_tap_device_joins_a_domain_and_goes_with_its_port",
+        a_tap_device,
+    ),
+    ("a_vlan_tag_survives_the_switch", a_vlan_tag),
+    ("domains_are_apart", domains_are_apart),
+    ("a_hostile_guest_has_its_port_closed", a_hostile_guest),
+    (
+        "an_interface_that_goes_away_closes_its_port",
+        an_interface_goes_away,
+    ),
+    (
+        "a_killed_switch_is_noticed_and_leaves_nothing",
+        a_killed_switch,
+    ),
+    ("a_killed_parent_ends_the_switch", a_killed_parent),
+    (
+        "attaching_and_detaching_leaves_nothing",
+        attaching_and_detaching,
+    ),
+];
+
+fn main() {
+    if let Ok(tap) = std::env::var(PARENT) {
+        return play_parent(&tap);
+    }
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    if let Some(missing) = missing() {
+        println!("skipped: {missing}");
+        return;
+    }
+    for (name, test) in TESTS {
+        if filter
+            .as_ref()
+            .is_some_and(|filter| !name.contains(filter.as_str()))
+        {
+            continue;
+        }
+        let started = Instant::now();
+        test();
+        println!(
+            "test {name} ... ok ({:.1} s)",
+            started.elapsed().as_secs_f32()
+        );
+    }
+}
+
+/// What these tests need and this machine has not.
+fn missing() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("the tests of the switch between namespaces need root".into());
+    }
+    for (tool, argument) in [
+        ("ip", "-V"),
+        ("ss", "-V"),
+        ("ping", "-V"),
+        ("curl", "-V"),
+        ("iperf3", "-v"),
+        ("python3", "-V"),
+    ] {
+        let mut command = Command::new(tool);
+        command.arg(argument).stdout(Stdio::null());
+        if command.stderr(Stdio::null()).status().is_err() {
+            return Some(format!(
+                "the tests of the switch between namespaces need {tool}"
+            ));
+        }
+    }
+    (!fs::exists("/dev/net/tun").unwrap_or(false)).then(|| "/dev/net/tun is missing".into())
+}
+
+/// Ping both ways and protocols, a file by HTTP, and a bounded TCP test; returns its rate.
+fn exchange(from: &Host, to: &mut Host, network: u8, host: u8) -> f64 {
+    let (v4, v6) = (
+        format!("10.9.{network}.{host}"),
+        format!("fd09:{network}::{host}"),
+    );
+    from.run(&format!("ping -q -c 3 -i 0.05 -W 2 {v4}"));
+    from.run(&format!("ping -6 -q -c 3 -i 0.05 -W 2 {v6}"));
+    from.run(&format!("ping -q -c 3 -i 0.05 -s 1472 -M do -W 2 {v4}"));
+    let folder = std::env::temp_dir().join(unique("www"));
+    fs::create_dir_all(&folder).unwrap();
+    let file: Vec<u8> = (0..5_000_000u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
+    fs::write(folder.join("file"), &file).unwrap();
+    to.serve(
+        &format!(
+            "python3 -m http.server --bind :: -d {} 8080",
+            folder.display()
+        ),
+        8080,
+    );
+    for url in [
+        format!("http://{v4}:8080/file"),
+        format!("http://[{v6}]:8080/file"),
+    ] {
+        let got = from.output(&format!("curl -sS -g --max-time 20 {url}"));
+        assert!(
+            got.status.success(),
+            "{url}: {}",
+            String::from_utf8_lossy(&got.stderr)
+        );
+        assert!(got.stdout == file, "{url}: the file arrived changed");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+    to.serve("iperf3 -s", 5201);
+    iperf(from, &v6, "50M");
+    iperf(from, &v4, "300M")
+}
+
+fn interfaces_of_one_domain() {
+    let switch = Switch::spawn().unwrap();
+    let (a, a_link) = Host::with_veth("a", 1, 1);
+    let (mut b, b_link) = Host::with_veth("b", 1, 2);
+    let [pa, pb] = [&a_link, &b_link].map(|link| {
+        switch
+            .client()
+            .attach_link(HostLink::device(link).unwrap(), 0)
+            .unwrap()
+    });
+    let rate = exchange(&a, &mut b, 1, 2);
+    let [sa, sb] = [pa, pb].map(|port| switch.client().stats(port));
+    println!("  interface to interface: {rate:.0} Mb/s");
+    println!("  {sa:?}\n  {sb:?}");
+    assert!(sa.frames_in > 0 && sb.frames_out > 0);
+    assert_eq!(sa.dropped(Reason::Offload) + sb.dropped(Reason::Offload), 0);
+    assert_eq!(sa.frames_in, sa.by_poll + sa.by_wakeup);
+    run(&format!("ip link show {a_link}"));
+    assert!(run(&format!("ip -d link show {a_link}")).contains("promiscuity 1"));
+    drop(switch);
+    wait_for("the interface is as it was", || {
+        run(&format!("ip -d link show {a_link}")).contains("promiscuity 0")
+    });
+}
+
+fn tcp_crosses_a_guest() {
+    let switch = Switch::spawn().unwrap();
+    let (a, a_link) = Host::with_veth("a", 1, 1);
+    let (mut b, b_link) = Host::with_veth("b", 1, 2);
+    let client = switch.client();
+    let pa = client
+        .attach_link(HostLink::device(&a_link).unwrap(), 1)
+        .unwrap();
+    let pb = client
+        .attach_link(HostLink::device(&b_link).unwrap(), 2)
+        .unwrap();
+    let memory = GuestMemory::new("wire", 512, 2);
+    let guest = memory.attach(client, &[1, 2]);
+    let wire = Wire::start(&memory);
+    let rate = exchange(&a, &mut b, 1, 2);
+    println!("  through a guest: {rate:.0} Mb/s");
+    std::thread::sleep(Duration::from_millis(100));
+    for port in [pa, pb, guest[0], guest[1]] {
+        println!("  {:?}", client.stats(port));
+    }
+    let count =
+        |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(count(&wire.seen.frames) > 100_000);
+    assert_eq!(count(&wire.seen.too_long), 0);
+    assert_eq!(count(&wire.seen.bad_checksums), 0);
+    assert!(count(&wire.seen.sleeps) > 0 && client.stats(guest[0]).wakeups > 0);
+}
+
+fn a_tap_device() {
+    let switch = Switch::spawn().unwrap();
+    let tap = unique("t");
+    let mac = Mac([2, 0, 0, 0, 7, 7]);
+    let options = Tap {
+        name: &tap,
+        mac: Some(mac),
+        mtu: 1500,
+        owner: None,
+    };
+    let link = HostLink::tap(&options).unwrap();
+    assert_eq!(link.mac(), mac);
+    let taken = HostLink::tap(&options).unwrap_err().to_string();
+    assert!(taken.contains("exists already"), "{taken}");
+    let port = switch.client().attach_link(link, 0).unwrap();
+    let host = Host::new("a");
+    host.take(&tap, 1, 1);
+    let (mut b, b_link) = Host::with_veth("b", 1, 2);
+    switch
+        .client()
+        .attach_link(HostLink::device(&b_link).unwrap(), 0)
+        .unwrap();
+    let rate = exchange(&host, &mut b, 1, 2);
+    println!("  TAP to interface: {rate:.0} Mb/s");
+    switch.client().detach(&[port]).unwrap();
+    wait_for("the TAP is gone", || {
+        !host.output(&format!("ip link show {tap}")).status.success()
+    });
+}
+
+/// A tagged frame from a raw socket: the kernel keeps the tag beside the frame on its way to the
+/// switch.
+const SEND_TAGGED: &str = "
+import socket
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+link.bind(('eth0', 0))
+link.send(bytes.fromhex('0200000009000200000000018100e00788b5') + bytes(range(80)))
+";
+
+fn a_vlan_tag() {
+    let switch = Switch::spawn().unwrap();
+    let (host, link) = Host::with_veth("a", 1, 1);
+    switch
+        .client()
+        .attach_link(HostLink::device(&link).unwrap(), 0)
+        .unwrap();
+    let memory = GuestMemory::new("g", 64, 1);
+    memory.attach(switch.client(), &[0]);
+    let mut guest = memory.region.guest_side(0).unwrap();
+    host.python(SEND_TAGGED);
+    wait_for("the tagged frame", || {
+        let n = guest.receive.filled(64).unwrap();
+        let found = (0..n).any(|i| {
+            let mut frame = [0; 2048];
+            let len = guest
+                .region
+                .frame(guest.receive.peek(i))
+                .unwrap()
+                .read(&mut frame);
+            frame[..18] == *b"\x02\0\0\0\x09\0\x02\0\0\0\0\x01\x81\0\xe0\x07\x88\xb5"
+                && frame[18..len].iter().copied().eq(0..80)
+        });
+        guest.receive.release(n);
+        found
+    });
+}
+
+fn domains_are_apart() {
+    let switch = Switch::spawn().unwrap();
+    let (a, a_link) = Host::with_veth("a", 1, 1);
+    let (_b, b_link) = Host::with_veth("b", 1, 2);
+    for (domain, link) in [(1, a_link), (2, b_link)] {
+        switch
+            .client()
+            .attach_link(HostLink::device(&link).unwrap(), domain)
+            .unwrap();
+    }
+    assert!(!a.output("ping -q -c 1 -W 1 10.9.1.2").status.success());
+    let ports = switch.client().ports().unwrap();
+    assert_eq!(
+        ports.iter().map(|port| port.domain).collect::<Vec<_>>(),
+        [1, 2]
+    );
+}
+
+fn a_hostile_guest() {
+    let switch = Switch::spawn().unwrap();
+    let client = switch.client();
+    let (hostile, honest) = (
+        GuestMemory::new("bad", 64, 1),
+        GuestMemory::new("good", 64, 1),
+    );
+    let bad = hostile.attach(client, &[0])[0];
+    let good = honest.attach(client, &[0])[0];
+    let mut side = hostile.region.guest_side(0).unwrap();
+    wait_for("the port is closed", || {
+        // Ever more slots than the ring has, with whatever the slots hold.
+        side.transmit.publish(1000);
+        rustix::io::write(&hostile.doorbell, &1u64.to_ne_bytes()).unwrap();
+        client
+            .ports()
+            .unwrap()
+            .iter()
+            .any(|port| port.id == bad && port.closed)
+    });
+    assert!(client.stats(bad).dropped(Reason::Violation) > 0);
+    let ports = client.ports().unwrap();
+    assert!(ports.iter().any(|port| port.id == good && !port.closed));
+    client.detach(&[bad, good]).unwrap();
+}
+
+fn an_interface_goes_away() {
+    let switch = Switch::spawn().unwrap();
+    let (host, link) = Host::with_veth("a", 1, 1);
+    let port = switch
+        .client()
+        .attach_link(HostLink::device(&link).unwrap(), 0)
+        .unwrap();
+    let closed = || {
+        switch
+            .client()
+            .ports()
+            .unwrap()
+            .iter()
+            .any(|p| p.id == port && p.closed)
+    };
+    run(&format!("ip link set {link} down"));
+    run(&format!("ip link set {link} up"));
+    assert!(!closed(), "going down and up is not the end");
+    drop(host);
+    wait_for("the port is closed", closed);
+    let tap = unique("t");
+    let options = Tap {
+        name: &tap,
+        mac: None,
+        mtu: 1500,
+        owner: None,
+    };
+    let link = HostLink::tap(&options).unwrap();
+    let port = switch.client().attach_link(link, 0).unwrap();
+    run(&format!("ip link del {tap}"));
+    wait_for("the TAP's port is closed", || {
+        let ports = switch.client().ports().unwrap();
+        ports.iter().any(|p| p.id == port && p.closed)
+    });
+}
+
+fn a_killed_switch() {
+    let switch = Switch::spawn().unwrap();
+    let tap = unique("t");
+    let options = Tap {
+        name: &tap,
+        mac: None,
+        mtu: 1500,
+        owner: None,
+    };
+    switch
+        .client()
+        .attach_link(HostLink::tap(&options).unwrap(), 0)
+        .unwrap();
+    run(&format!("ip link show {tap}"));
+    run(&format!("kill -9 {}", switch.pid().as_raw_pid()));
+    let mut ended = [PollFd::from_borrowed_fd(switch.ended(), PollFlags::IN)];
+    let second = Timespec {
+        tv_sec: 1,
+        tv_nsec: 0,
+    };
+    assert_eq!(rustix::event::poll(&mut ended, Some(&second)), Ok(1));
+    let mut socket = [PollFd::from_borrowed_fd(
+        switch.client().as_fd(),
+        PollFlags::IN,
+    )];
+    assert_eq!(rustix::event::poll(&mut socket, Some(&second)), Ok(1));
+    let error = switch.client().ports().unwrap_err().to_string();
+    assert_eq!(error, "the switch has ended");
+    wait_for("the TAP is gone", || {
+        !output(&format!("ip link show {tap}")).status.success()
+    });
+}
+
+/// Starts a switch with a TAP, tells its process id, and waits to be killed.
+fn play_parent(tap: &str) {
+    let switch = Switch::spawn().unwrap();
+    let options = Tap {
+        name: tap,
+        mac: None,
+        mtu: 1500,
+        owner: None,
+    };
+    switch
+        .client()
+        .attach_link(HostLink::tap(&options).unwrap(), 0)
+        .unwrap();
+    println!("{}", switch.pid().as_raw_pid());
+    std::thread::sleep(Duration::from_secs(30));
+}
+
+fn a_killed_parent() {
+    use std::io::{BufRead, BufReader};
+    let tap = unique("t");
+    let mut parent = Command::new(std::env::current_exe().unwrap())
+        .env(PARENT, &tap)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(parent.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let switch: i32 = line.trim().parse().expect("the switch's process id");
+    assert!(output(&format!("ip link show {tap}")).status.success());
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    let killed = Instant::now();
+    wait_for("the switch has ended", || {
+        !output(&format!("ip link show {tap}")).status.success() && !is_alive(switch)
+    });
+    assert!(killed.elapsed() < Duration::from_secs(1));
+}
+
+/// Whether a process is there and more than its exit status.
+fn is_alive(process: i32) -> bool {
+    fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+fn attaching_and_detaching() {
+    let switch = Switch::spawn().unwrap();
+    let pid = switch.pid().as_raw_pid();
+    let descriptors = || fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
+    let ours = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let maps = || {
+        fs::read_to_string(format!("/proc/{pid}/maps"))
+            .unwrap()
+            .lines()
+            .count()
+    };
+    let round = || {
+        let name = unique("t");
+        let options = Tap {
+            name: &name,
+            mac: None,
+            mtu: 1500,
+            owner: None,
+        };
+        let tap = switch
+            .client()
+            .attach_link(HostLink::tap(&options).unwrap(), 1)
+            .unwrap();
+        let guest = GuestMemory::new("g", 64, 2);
+        let mut ports = guest.attach(switch.client(), &[1, 2]);
+        ports.push(tap);
+        switch.client().detach(&ports).unwrap();
+    };
+    round();
+    let before = (descriptors(), ours(), maps());
+    for _ in 0..100 {
+        round();
+    }
+    assert_eq!((descriptors(), ours(), maps()), before);
+    assert!(switch.client().ports().unwrap().is_empty());
+    assert!(switch.client().detach(&[]).is_ok());
+}
