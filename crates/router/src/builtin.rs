@@ -30,6 +30,7 @@ fn global_handlers() -> HandlerList {
     ] {
         list.read(name);
     }
+    list.read("element_counts");
     list.write("stop").button("reset_counts");
     list
 }
@@ -152,6 +153,12 @@ impl Core {
                 classes.dedup();
                 lines(&mut text, &mut classes.into_iter());
             }
+            "element_counts" => {
+                let elements = self.graph.elements.iter().zip(self.packet_counts());
+                for (info, packets) in elements {
+                    let _ = writeln!(text, "{}\t{}\t{packets}", info.name, info.class.name);
+                }
+            }
             "active_ports" | "active_port_stats" => {
                 text = self.active_ports(name == "active_ports")
             }
@@ -179,6 +186,18 @@ impl Core {
             }
             _ => Err(HandlerError::Unknown),
         }
+    }
+
+    /// Packets that each element let pass or took in, in the graph's order.
+    pub fn packet_counts(&self) -> Vec<u64> {
+        // A push is counted where it arrives, a pull where it comes from.
+        let mut counts = alloc::vec![0; self.graph.elements.len()];
+        for edge in self.outputs.iter().chain(&self.inputs) {
+            if let Some(count) = counts.get_mut(edge.element as usize) {
+                *count += edge.packets;
+            }
+        }
+        counts
     }
 
     fn flat_config(&self) -> String {

@@ -1,6 +1,7 @@
 //! What the engine needs of the program around it: time, a console, devices.
 
 use alloc::boxed::Box;
+use core::sync::atomic::AtomicU32;
 
 use packet::{Batch, Pool};
 
@@ -36,6 +37,12 @@ pub trait Embedding: Send {
 
     /// What the `driver` handler says.
     fn driver(&self) -> &'static str;
+
+    /// Where the router is to keep the index of the element that works, plus one; 0 is none. A
+    /// crash report is read from there.
+    fn current_element(&self) -> Option<&'static AtomicU32> {
+        None
+    }
 
     /// Opens the network device that configurations call `name`; `None` if there is none.
     fn device(&mut self, name: &str) -> Option<Box<dyn Device>> {

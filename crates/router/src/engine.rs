@@ -9,6 +9,7 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use click::Severity;
 use packet::{BATCH, Batch, Packet, Pool};
@@ -109,8 +110,10 @@ pub(crate) struct Core {
     pub driver_manager: Option<ElementId>,
     /// What elements report while they are initialized.
     pub reports: Vec<(Severity, String)>,
-    /// The element that works, for crash reports.
-    pub current: u32,
+    /// The element that works, plus one.
+    current: u32,
+    /// Where a crash report looks for it.
+    observed: Option<&'static AtomicU32>,
 }
 
 impl Core {
@@ -129,6 +132,7 @@ impl Core {
             outputs += element.outputs.len() as u32;
             inputs += element.inputs.len() as u32;
         }
+        let observed = runtime.embedding.current_element();
         let nowhere = Edge {
             element: NONE,
             port: 0,
@@ -158,6 +162,7 @@ impl Core {
             driver_manager: None,
             reports: Vec::new(),
             current: 0,
+            observed,
         };
         core.connect();
         core
@@ -193,6 +198,15 @@ impl Core {
             None => self.inputs.len(),
         };
         (port < end - first).then_some((first + port) as u32)
+    }
+
+    /// Takes note of the element that works from now on, plus one; returns the one before.
+    #[inline]
+    fn enter(&mut self, current: u32) -> u32 {
+        if let Some(observed) = self.observed {
+            observed.store(current, Ordering::Relaxed);
+        }
+        core::mem::replace(&mut self.current, current)
     }
 
     /// An empty batch.
@@ -297,9 +311,9 @@ impl Core {
             let Some(mut element) = self.elements[id.index()].take() else {
                 break;
             };
-            let outer = core::mem::replace(&mut self.current, id.0);
+            let outer = self.enter(id.0 + 1);
             let out = element.push(&mut Cx { core: self, id }, port, &mut batch);
-            self.current = outer;
+            self.enter(outer);
             self.elements[id.index()] = Some(element);
             let next = if batch.is_empty() {
                 None
@@ -337,7 +351,7 @@ impl Core {
         let Some(mut element) = self.elements[from.index()].take() else {
             return;
         };
-        let outer = core::mem::replace(&mut self.current, from.0);
+        let outer = self.enter(from.0 + 1);
         element.pull(
             &mut Cx {
                 core: self,
@@ -347,7 +361,7 @@ impl Core {
             batch,
             most,
         );
-        self.current = outer;
+        self.enter(outer);
         self.elements[from.index()] = Some(element);
         self.inputs[edge as usize].packets += batch.len() as u64;
     }
@@ -359,9 +373,9 @@ impl Core {
         work: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
     ) -> Option<R> {
         let mut element = self.elements.get_mut(id.index())?.take()?;
-        let outer = core::mem::replace(&mut self.current, id.0);
+        let outer = self.enter(id.0 + 1);
         let result = work(element.as_mut(), &mut Cx { core: self, id });
-        self.current = outer;
+        self.enter(outer);
         self.elements[id.index()] = Some(element);
         Some(result)
     }

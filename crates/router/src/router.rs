@@ -347,20 +347,6 @@ impl Router {
     pub fn set_run_count(&mut self, count: i32) {
         self.core.run_count = count;
     }
-
-    /// Packets that passed each element's outputs and inputs, in the graph's order: what was
-    /// pushed out of it and what it pulled.
-    pub fn packet_counts(&self) -> Vec<u64> {
-        let mut counts = alloc::vec![0; self.core.graph.elements.len()];
-        // A push is counted where it arrives, a pull where it comes from: both are the element
-        // that the packet passed next.
-        for edge in self.core.outputs.iter().chain(&self.core.inputs) {
-            if let Some(count) = counts.get_mut(edge.element as usize) {
-                *count += edge.packets;
-            }
-        }
-        counts
-    }
 }
 
 impl Runtime {
