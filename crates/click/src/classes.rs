@@ -3,6 +3,7 @@
 use crate::Environment;
 use crate::compound::Compound;
 use alloc::collections::BTreeMap;
+use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -26,7 +27,7 @@ pub(crate) enum ClassKind {
 #[derive(Debug)]
 pub(crate) struct Classes {
     kinds: Vec<ClassKind>,
-    compounds: Vec<Compound>,
+    compounds: Vec<Rc<Compound>>,
     /// Names, innermost scope last. The first also remembers which names the
     /// engine knows.
     scopes: Vec<BTreeMap<String, ClassId>>,
@@ -48,7 +49,7 @@ impl Classes {
     }
 
     /// The compound that a class is.
-    pub(crate) fn compound(&self, class: ClassId) -> Option<&Compound> {
+    pub(crate) fn compound(&self, class: ClassId) -> Option<&Rc<Compound>> {
         match *self.kind(class) {
             ClassKind::Compound(index) => Some(&self.compounds[index]),
             _ => None,
@@ -104,7 +105,7 @@ impl Classes {
         let mut kind = None;
         for mut compound in overloads.into_iter().rev() {
             compound.next = next;
-            self.compounds.push(compound);
+            self.compounds.push(Rc::new(compound));
             let this = ClassKind::Compound(self.compounds.len() - 1);
             next = Some(self.add(this.clone()));
             kind = Some(this);

@@ -145,14 +145,22 @@ impl Compound {
     }
 
     /// Gives an anonymous element its final name: the one it has, or with the
-    /// next number that is free.
+    /// next number that is free. The ends of a group follow suit.
     pub(crate) fn settle_name(&mut self, node: usize) {
-        let Some(name) = self.nodes[node].name.strip_prefix(';') else {
+        let provisional = self.nodes[node].name.clone();
+        let Some(name) = provisional.strip_prefix(';') else {
             return;
         };
         let mut name = name.to_string();
         if self.index.contains_key(&name) {
             name = self.free_name(&name);
+        }
+        for (side, end) in SIDES.iter().zip(node + 1..) {
+            let is_end = |inner: &&mut Node| inner.name == format!("{provisional}/{side}");
+            if let Some(inner) = self.nodes.get_mut(end).filter(is_end) {
+                inner.name = format!("{name}/{side}");
+                self.index.entry(inner.name.clone()).or_insert(end);
+            }
         }
         self.index.insert(name.clone(), node);
         self.nodes[node].name = name;

@@ -66,7 +66,7 @@ impl Limits {
         elements: 1 << 17,
         connections: 1 << 19,
         port: 4095,
-        text: 1 << 26,
+        text: 1 << 25,
     };
 }
 

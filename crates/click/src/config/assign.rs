@@ -13,7 +13,7 @@ pub fn assign_arguments(args: &[String], types: &[String]) -> Option<Vec<String>
     let rest = types.last().is_some_and(|last| last == "__REST__");
     let named = &types[..types.len() - usize::from(rest)];
     let positional = named.iter().take_while(|kind| kind.is_empty()).count();
-    if !rest && positional == types.len() {
+    if types.last().is_none_or(String::is_empty) {
         return (args.len() == types.len()).then(|| args.to_vec());
     }
 

@@ -51,8 +51,9 @@ pub enum Style {
     Quoted,
 }
 
-/// What an expansion may still cost, in bytes read and written. Variables that
-/// refer to variables could otherwise grow without bound.
+/// What an expansion may still cost, in bytes read and written (each variable
+/// counts for [`Fuel::REFERENCE`] more). Variables that refer to variables
+/// could otherwise take any amount of memory and time.
 #[derive(Clone, Copy, Debug)]
 pub struct Fuel {
     left: usize,
@@ -60,6 +61,9 @@ pub struct Fuel {
 }
 
 impl Fuel {
+    /// What using a variable costs besides its text.
+    pub const REFERENCE: usize = 64;
+
     /// Fuel for one configuration string: 4 MiB.
     pub const DEFAULT: Fuel = Fuel {
         left: 1 << 22,
@@ -120,7 +124,7 @@ pub fn expand_with(
     depth: u32,
     fuel: &mut Fuel,
 ) -> String {
-    if !fuel.burn(text.len() + 1) || depth > MAX_DEPTH || !text.contains('$') {
+    if !fuel.burn(text.len() + Fuel::REFERENCE) || depth > MAX_DEPTH || !text.contains('$') {
         return text.into();
     }
     Expansion {
@@ -217,11 +221,13 @@ impl<L: Lookup> Expansion<'_, L> {
         };
         self.copy_to(at);
         self.copied = found.end;
-        let quotable = quote(value.as_bytes());
-        match (quoted, self.style) {
-            (true, _) => self.output.push_str(&quotable[1..quotable.len() - 1]),
-            (false, Style::Quoted) => self.output.push_str(&quotable),
-            (false, Style::Bare) => self.output.push_str(&value),
+        if quoted {
+            let value = quote(value.as_bytes());
+            self.output.push_str(&value[1..value.len() - 1]);
+        } else if self.style == Style::Quoted {
+            self.output.push_str(&quote(value.as_bytes()));
+        } else {
+            self.output.push_str(&value);
         }
     }
 }

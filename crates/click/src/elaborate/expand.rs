@@ -62,27 +62,22 @@ impl Elaborator<'_> {
 
         let choice = self.choose(node, class)?;
         self.flat.nodes[node].class = choice.class;
-        let compound = self.classes.compound(choice.class)?;
+        let compound = self.classes.compound(choice.class)?.clone();
         let mut inside = Scope::inside(scope.enclosing(compound.depth));
-        let variables = compound.variables.clone();
         let mut values = choice.values.into_iter();
-        for variable in variables {
+        for variable in &compound.variables {
             let value = match values.next() {
                 Some(value) => value,
-                None => self.substitute_in(&variable.value, &inside, &location),
+                None => self.substitute(&variable.value, &inside, &location),
             };
             inside.set(&variable.name, value);
         }
         let inside = Rc::new(inside);
-        let nodes = self.insert(node, choice.class, &inside);
+        let nodes = self.insert(node, &compound, &inside);
         Some((nodes, inside))
     }
 
-    fn substitute(&mut self, text: &str, scope: &Rc<Scope>, location: &Location) -> String {
-        self.substitute_in(text, scope, location)
-    }
-
-    fn substitute_in(&mut self, text: &str, scope: &Scope, location: &Location) -> String {
+    fn substitute(&mut self, text: &str, scope: &Scope, location: &Location) -> String {
         let text = scope.expand(text, &mut self.fuel);
         if self.fuel.is_exhausted() {
             self.halt(
@@ -156,19 +151,16 @@ impl Elaborator<'_> {
         }
     }
 
-    /// Turns `node` into tunnels and adds the inside of its class; gives the
+    /// Turns `node` into tunnels and adds the inside of a compound; gives the
     /// nodes added.
-    fn insert(&mut self, node: usize, class: ClassId, scope: &Rc<Scope>) -> Vec<usize> {
-        let Some(compound) = self.classes.compound(class).cloned() else {
-            return Vec::new();
-        };
+    fn insert(&mut self, node: usize, compound: &Compound, scope: &Rc<Scope>) -> Vec<usize> {
         let name = self.flat.nodes[node].name.clone();
         self.flat.nodes[node].class = Classes::TUNNEL;
         let mut nodes: Vec<Option<usize>> = Vec::with_capacity(compound.nodes.len());
         let ends = self.add_tunnels(node, &name);
         nodes.extend(ends.map(Some));
         while nodes.len() < compound.nodes.len() && !self.halted {
-            self.insert_node(&compound, node, &name, scope, &mut nodes);
+            self.insert_node(compound, node, &name, scope, &mut nodes);
         }
         let links = self.flat.links.len() + compound.links.len();
         let limit = self.options.limits.connections;
@@ -210,7 +202,12 @@ impl Elaborator<'_> {
             self.error(&place, format_args!("‘{name}’ is an element class"));
         }
         if inner.class == Classes::TUNNEL {
-            let group = self.add_node(name.clone(), Classes::TUNNEL, String::new(), &place);
+            let group = self.add_node(
+                name.clone(),
+                Classes::TUNNEL,
+                String::new(),
+                &inner.location,
+            );
             let ends = self.add_tunnels(group, &name);
             nodes.push(Some(group));
             nodes.extend(ends.map(Some));

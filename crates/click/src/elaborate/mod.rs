@@ -27,7 +27,7 @@ pub(crate) fn elaborate(
         tunnels: Tunnels::default(),
         options,
         diagnostics,
-        fuel: Fuel::new(options.limits.text.saturating_mul(4)),
+        fuel: Fuel::new(options.limits.text.saturating_mul(2)),
         text: 0,
         halted: false,
     };

@@ -7,7 +7,6 @@
 //! connected to all that the other end is connected to.
 
 use super::Elaborator;
-use crate::Location;
 use crate::compound::{INPUT, Link, OUTPUT, Port, SIDES};
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -216,31 +215,22 @@ impl Elaborator<'_> {
 
     /// Nothing is connected to the far end of a tunnel.
     fn complain_about_dead_end(&mut self, end: End, far: End) {
-        let (inner, outer) = if end.side == OUTPUT {
+        let (entrance, exit) = if end.side == OUTPUT {
             (far, end)
         } else {
             (end, far)
         };
-        let place = |end: End| -> (&str, Location) {
-            let node = &self.flat.nodes[end.node];
-            (&node.name, node.location.clone())
+        // The nodes inside a compound element or group come after its own.
+        let inward = entrance.node < exit.node;
+        let whole = &self.flat.nodes[entrance.node.min(exit.node)];
+        let (name, port) = (&whole.name, end.port);
+        let text = match (inward, end.side) {
+            (true, OUTPUT) => format!("‘{name}’ input {port} unused"),
+            (true, _) => format!("‘{name}’ has no input {port}"),
+            (false, OUTPUT) => format!("‘{name}’ has no output {port}"),
+            (false, _) => format!("‘{name}’ output {port} unused"),
         };
-        // A tunnel goes in at `inner` (a side called input) and out at `outer`.
-        let ((in_name, in_place), (out_name, out_place)) = (place(inner), place(outer));
-        let port = end.port;
-        let (place, text) = if out_name.strip_suffix("/input") == Some(in_name) {
-            let text = match end.side {
-                OUTPUT => format!("‘{in_name}’ input {port} unused"),
-                _ => format!("‘{in_name}’ has no input {port}"),
-            };
-            (in_place, text)
-        } else {
-            let text = match end.side {
-                OUTPUT => format!("‘{out_name}’ has no output {port}"),
-                _ => format!("‘{out_name}’ output {port} unused"),
-            };
-            (out_place, text)
-        };
+        let place = whole.location.clone();
         self.error(&place, text);
     }
 }

@@ -118,7 +118,8 @@ impl Parser<'_> {
             (None, None) => {
                 let text = format!("undeclared element ‘{name}’");
                 self.error_at(&element.location, text);
-                element.class = Some(self.make_up_class(&element.name));
+                let class = self.find_class(&element.name);
+                element.class = class.or_else(|| Some(self.make_up_class(&element.name)));
             }
             _ => {}
         }
