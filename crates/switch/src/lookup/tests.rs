@@ -1,1 +1,172 @@
+use std::collections::BTreeMap;
 
+use proptest::prelude::*;
+
+use super::*;
+use crate::port::{Body, HEAD};
+
+/// A frame between two addresses, each of one byte and a multicast bit.
+fn frame(destination: (u8, bool), source: (u8, bool)) -> Frame {
+    let mut head = [0; HEAD];
+    head[0] = 2 | u8::from(destination.1);
+    head[5] = destination.0;
+    head[6] = 2 | u8::from(source.1);
+    head[11] = source.0;
+    Frame::new(head, 60, Body::Staged(0))
+}
+
+fn steer_one(table: &mut Learning, from: PortIndex, frame: Frame, now: Seconds) -> Destination {
+    let mut to = [Destination::Drop(Reason::Closed)];
+    table.steer(from, &[frame], &mut to, now);
+    to[0]
+}
+
+fn table(ports: PortIndex, limits: Limits) -> Learning {
+    let mut table = Learning::new(limits);
+    for port in 0..ports {
+        table.attach(port, None);
+    }
+    table
+}
+
+const TIGHT: Limits = Limits {
+    table: 8,
+    port: 3,
+    aging: 10,
+};
+
+#[test]
+fn an_address_is_flooded_until_it_is_seen_and_again_when_it_has_aged() {
+    let mut table = table(3, Limits::default());
+    let to_b = || frame((2, false), (1, false));
+    assert_eq!(steer_one(&mut table, 0, to_b(), 0), Destination::Flood);
+    let answer = frame((1, false), (2, false));
+    assert_eq!(steer_one(&mut table, 1, answer, 1), Destination::Port(0));
+    assert_eq!(steer_one(&mut table, 0, to_b(), 2), Destination::Port(1));
+    assert_eq!(
+        steer_one(&mut table, 1, to_b(), 3),
+        Destination::Drop(Reason::SameSide)
+    );
+    assert_eq!(steer_one(&mut table, 0, to_b(), 301), Destination::Flood);
+}
+
+#[test]
+fn one_port_cannot_fill_the_table() {
+    let mut table = table(2, TIGHT);
+    for source in 0..100 {
+        steer_one(&mut table, 0, frame((200, false), (source, false)), 0);
+    }
+    assert_eq!(table.entries(), TIGHT.port);
+    steer_one(&mut table, 1, frame((200, false), (150, false)), 0);
+    let found = steer_one(&mut table, 0, frame((150, false), (0, false)), 0);
+    assert_eq!(found, Destination::Port(1));
+}
+
+#[test]
+fn a_pinned_address_stays_where_it_was_put() {
+    let mut table = Learning::new(TIGHT);
+    table.attach(0, None);
+    table.attach(1, Some(Mac([2, 0, 0, 0, 0, 7])));
+    steer_one(&mut table, 0, frame((9, false), (7, false)), 0);
+    table.flush();
+    let found = steer_one(&mut table, 0, frame((7, false), (1, false)), 1000);
+    assert_eq!(found, Destination::Port(1));
+    table.detach(1);
+    let found = steer_one(&mut table, 0, frame((7, false), (1, false)), 1000);
+    assert_eq!(found, Destination::Flood);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Frame {
+        from: PortIndex,
+        source: (u8, bool),
+        destination: (u8, bool),
+    },
+    Wait(Seconds),
+    Flush,
+    Rejoin(PortIndex),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let address = || (0u8..20, proptest::bool::weighted(0.1));
+    prop_oneof![
+        20 => (0..4u16, address(), address()).prop_map(|(from, source, destination)| {
+            Step::Frame { from, source, destination }
+        }),
+        3 => (0..8u32).prop_map(Step::Wait),
+        1 => Just(Step::Flush),
+        1 => (0..4u16).prop_map(Step::Rejoin),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_frame_goes_where_its_destination_was_last_seen(
+        steps in proptest::collection::vec(step(), 1..300),
+    ) {
+        let limits = Limits { aging: 10, ..Limits::default() };
+        let mut table = table(4, limits);
+        let mut seen: BTreeMap<u8, (PortIndex, Seconds)> = BTreeMap::new();
+        let mut now = 0;
+        for step in steps {
+            match step {
+                Step::Wait(seconds) => now += seconds,
+                Step::Flush => {
+                    table.flush();
+                    seen.clear();
+                }
+                Step::Rejoin(port) => {
+                    table.detach(port);
+                    table.attach(port, None);
+                    seen.retain(|_, place| place.0 != port);
+                }
+                Step::Frame { from, source, destination } => {
+                    let to = steer_one(&mut table, from, frame(destination, source), now);
+                    if source.1 {
+                        prop_assert_eq!(to, Destination::Drop(Reason::MulticastSource));
+                        continue;
+                    }
+                    seen.insert(source.0, (from, now));
+                    let expected = match seen.get(&destination.0) {
+                        _ if destination.1 => Destination::Flood,
+                        Some(&(_, at)) if now - at >= limits.aging => Destination::Flood,
+                        Some(&(port, _)) if port == from => Destination::Drop(Reason::SameSide),
+                        Some(&(port, _)) => Destination::Port(port),
+                        None => Destination::Flood,
+                    };
+                    prop_assert_eq!(to, expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn limits_hold_and_the_counts_are_those_of_the_table(
+        steps in proptest::collection::vec(step(), 1..300),
+    ) {
+        let mut table = table(4, TIGHT);
+        let room = table.table.capacity();
+        let mut now = 0;
+        for step in steps {
+            match step {
+                Step::Wait(seconds) => now += seconds,
+                Step::Flush => table.flush(),
+                Step::Rejoin(port) => {
+                    table.detach(port);
+                    table.attach(port, None);
+                }
+                Step::Frame { from, source, destination } => {
+                    steer_one(&mut table, from, frame(destination, source), now);
+                }
+            }
+            prop_assert!(table.entries() <= TIGHT.table);
+            for (&port, &count) in &table.learned {
+                prop_assert!(count <= TIGHT.port);
+                let entries = table.table.values().filter(|entry| entry.port == port);
+                prop_assert_eq!(entries.count(), count);
+            }
+            prop_assert_eq!(table.table.capacity(), room, "steering never allocates");
+        }
+    }
+}

@@ -1,1 +1,340 @@
+//! Guests against a worker: honest ones are served, hostile ones harm themselves alone.
 
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use abi::region::{BUFFER_STRIDE, Geometry, Interface};
+use proptest::prelude::*;
+use rustix::event::EventfdFlags;
+
+use super::*;
+use crate::counters::PortStats;
+use crate::lookup::PortIndex;
+use crate::memory::{CounterFile, GuestSide, SharedRegion};
+use crate::port::Link;
+use crate::worker::{Attach, Worker};
+
+fn eventfd(count: u32) -> OwnedFd {
+    rustix::event::eventfd(count, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap()
+}
+
+/// A worker that comes back after some rounds.
+struct Bench {
+    worker: Worker,
+    counters: CounterFile,
+    _ready: OwnedFd,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let (counters, file) = CounterFile::create(16).unwrap();
+        let worker = Worker::new(counters).unwrap();
+        let ready = eventfd(1);
+        worker.watch(ready.as_fd(), 0).unwrap();
+        Bench {
+            worker,
+            counters: CounterFile::open(file.as_fd()).unwrap(),
+            _ready: ready,
+        }
+    }
+
+    /// Attaches a guest with one interface; returns its side and its port.
+    fn guest(&mut self, slots: u32) -> (GuestSide, PortIndex, OwnedFd) {
+        let geometry = Geometry::new(slots, 1).unwrap();
+        let interface = Interface::new("eth0", [2, 0, 0, 0, 0, 1], 1500).unwrap();
+        let (region, _) = SharedRegion::create(geometry, &[interface]).unwrap();
+        let region = Arc::new(region);
+        let attach = Attach {
+            link: Link::Guest(GuestLink::new(region.switch_side(0).unwrap(), 1500)),
+            name: "guest".into(),
+            domain: 0,
+            mac: None,
+        };
+        let doorbell = eventfd(0);
+        let theirs = doorbell.try_clone().unwrap();
+        let places = self.worker.attach_guest(vec![attach], theirs).unwrap();
+        (region.guest_side(0).unwrap(), places[0], doorbell)
+    }
+
+    /// Lets the worker go round: it sees at once who rang, and comes back after some rounds.
+    fn turn(&mut self) {
+        for _ in 0..3 {
+            assert_eq!(self.worker.run(), Ok(0));
+        }
+    }
+
+    fn stats(&self, place: PortIndex) -> PortStats {
+        self.counters.port(place.into()).unwrap().read()
+    }
+}
+
+/// The byte at place `i` of a hostile guest's buffers: even, so that every address is a unicast
+/// one, and of period 61, so that a frame's two addresses differ.
+fn pattern(i: usize) -> u8 {
+    0x80 | ((i % 61) << 1) as u8
+}
+
+fn fill_pool(side: &GuestSide) {
+    let bytes: Vec<u8> = (0..BUFFER_STRIDE).map(pattern).collect();
+    for buffer in 0..side.region.geometry().buffers() {
+        let slot = Slot {
+            len: BUFFER_STRIDE as u16,
+            ..Slot::spent(buffer)
+        };
+        side.region.frame(slot).unwrap().write(&bytes);
+    }
+}
+
+fn ring(bell: &OwnedFd) {
+    rustix::io::write(bell, &1u64.to_ne_bytes()).unwrap();
+}
+
+/// Sends one frame if there is room, and rings if the switch sleeps.
+fn send(side: &mut GuestSide, bell: &OwnedFd, bytes: &[u8]) -> bool {
+    if side.transmit.free(1) == Ok(0) {
+        return false;
+    }
+    let slot = Slot {
+        len: bytes.len() as u16,
+        ..Slot::spent(side.transmit.peek(0).buffer)
+    };
+    side.region.frame(slot).unwrap().write(bytes);
+    side.transmit.fill(0, slot);
+    side.transmit.publish(1);
+    if side.transmit.consumer_sleeps() {
+        ring(bell);
+    }
+    true
+}
+
+/// All frames that have come.
+fn receive(side: &mut GuestSide) -> Vec<Vec<u8>> {
+    let n = side.receive.filled(u32::MAX).unwrap();
+    let frames = (0..n).map(|i| {
+        let bytes = side.region.frame(side.receive.peek(i)).unwrap();
+        let mut frame = vec![0; bytes.len()];
+        bytes.read(&mut frame);
+        frame
+    });
+    let frames = frames.collect();
+    side.receive.release(n);
+    frames
+}
+
+fn frame(destination: u8, source: u8, payload: &[u8]) -> Vec<u8> {
+    let mut frame = vec![
+        2,
+        0,
+        0,
+        0,
+        0,
+        destination,
+        2,
+        0,
+        0,
+        0,
+        0,
+        source,
+        0x88,
+        0xb5,
+    ];
+    frame.extend(payload);
+    frame
+}
+
+#[test]
+fn what_does_not_fit_is_dropped_at_its_destination_and_counted() {
+    let mut bench = Bench::new();
+    let (mut a, pa, bell) = bench.guest(64);
+    let (mut b, pb, _bell_b) = bench.guest(64);
+    for i in 0..64 {
+        assert!(send(&mut a, &bell, &frame(9, 1, &[i; 50])));
+    }
+    bench.turn();
+    for _ in 0..10 {
+        assert!(send(&mut a, &bell, &frame(9, 1, &[7; 50])));
+    }
+    bench.turn();
+    assert_eq!(receive(&mut b).len(), 64);
+    assert_eq!(bench.stats(pa).frames_in, 74);
+    assert_eq!(bench.stats(pa).bytes_in, 74 * 64);
+    assert_eq!(bench.stats(pb).frames_out, 64);
+    assert_eq!(bench.stats(pb).dropped(Reason::RingFull), 10);
+    assert!(send(&mut a, &bell, &frame(9, 1, &[0; 1501])));
+    assert!(send(&mut a, &bell, &frame(9, 1, &[0; 1500])));
+    assert!(send(&mut a, &bell, &[0; 13]));
+    bench.turn();
+    assert_eq!(receive(&mut b).len(), 1);
+    assert_eq!(bench.stats(pb).dropped(Reason::TooLong), 1);
+    assert_eq!(bench.stats(pa).dropped(Reason::Runt), 1);
+}
+
+#[test]
+fn a_port_whose_guest_goes_on_breaking_rules_is_closed() {
+    let mut bench = Bench::new();
+    let (mut bad, place, bell) = bench.guest(64);
+    for _ in 0..10 {
+        for i in 0..64 {
+            bad.transmit.fill(i, Slot::spent(u32::MAX - i));
+        }
+        bad.transmit.publish(64);
+        ring(&bell);
+        bench.turn();
+    }
+    assert!(bench.worker.port(place).unwrap().closed);
+    let violations = bench.stats(place).dropped(Reason::Violation);
+    assert!((64..128).contains(&violations), "{violations}");
+}
+
+proptest! {
+    #[test]
+    fn every_frame_arrives_whole(payloads in proptest::collection::vec(
+        proptest::collection::vec(any::<u8>(), 0..1500), 1..64,
+    )) {
+        let mut bench = Bench::new();
+        let (mut a, _, bell) = bench.guest(64);
+        let (mut b, _, _bell) = bench.guest(64);
+        for payload in &payloads {
+            prop_assert!(send(&mut a, &bell, &frame(9, 1, payload)));
+        }
+        bench.turn();
+        let expected: Vec<_> = payloads.iter().map(|payload| frame(9, 1, payload)).collect();
+        prop_assert_eq!(receive(&mut b), expected);
+    }
+}
+
+/// What a hostile guest may do to its region, in terms of its own rings.
+#[derive(Clone, Debug)]
+enum Scribble {
+    Fill(u32, Slot),
+    Publish(u32),
+    Replace(u32, u32),
+    Release(u32),
+    Sleep(bool),
+}
+
+fn scribble() -> impl Strategy<Value = Scribble> {
+    let near = || prop_oneof![4 => 0u32..400, 1 => any::<u32>()];
+    let slot = (
+        near(),
+        0u16..2200,
+        0u16..2200,
+        prop_oneof![4 => Just(0), 1 => any::<u16>()],
+    )
+        .prop_map(|(buffer, offset, len, flags)| Slot {
+            offset,
+            len,
+            flags,
+            ..Slot::spent(buffer)
+        });
+    let few = || prop_oneof![8 => 0u32..64, 1 => any::<u32>()];
+    prop_oneof![
+        6 => (0u32..64, slot).prop_map(|(i, slot)| Scribble::Fill(i, slot)),
+        3 => few().prop_map(Scribble::Publish),
+        2 => (0u32..64, near()).prop_map(|(i, buffer)| Scribble::Replace(i, buffer)),
+        2 => few().prop_map(Scribble::Release),
+        1 => any::<bool>().prop_map(Scribble::Sleep),
+    ]
+}
+
+fn apply(side: &mut GuestSide, scribble: &Scribble) {
+    match *scribble {
+        Scribble::Fill(i, slot) => side.transmit.fill(i, slot),
+        Scribble::Publish(n) => side.transmit.publish(n),
+        Scribble::Replace(i, buffer) => side.receive.replace(i, buffer),
+        Scribble::Release(n) => side.receive.release(n),
+        Scribble::Sleep(sleeps) => side.receive.set_sleeps(sleeps),
+    }
+}
+
+/// Whether a frame holds nothing but what stood in one buffer of a hostile guest's pool.
+fn is_from_the_pool(frame: &[u8]) -> bool {
+    let start = (0..61).find(|&i| pattern(i) == frame[0]);
+    start.is_some_and(|start| {
+        frame
+            .iter()
+            .enumerate()
+            .all(|(i, &b)| b == pattern(start + i))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn a_hostile_guest_harms_itself_alone(
+        steps in proptest::collection::vec(proptest::collection::vec(scribble(), 1..30), 1..30),
+    ) {
+        let mut bench = Bench::new();
+        let (mut bad, _, bell) = bench.guest(64);
+        let (mut a, pa, bell_a) = bench.guest(64);
+        let (mut b, pb, bell_b) = bench.guest(64);
+        fill_pool(&bad);
+        send(&mut b, &bell_b, &frame(1, 2, &[]));
+        bench.turn();
+        receive(&mut a);
+        for (i, scribbles) in steps.iter().enumerate() {
+            for scribble in scribbles {
+                apply(&mut bad, scribble);
+            }
+            ring(&bell);
+            let own = frame(2, 1, &[i as u8; 100]);
+            prop_assert!(send(&mut a, &bell_a, &own));
+                bench.turn();
+            let got = receive(&mut b);
+            prop_assert!(got.contains(&own));
+            for frame in got.iter().filter(|frame| **frame != own) {
+                prop_assert!(frame.len() <= 1518);
+                prop_assert!(is_from_the_pool(frame));
+            }
+            receive(&mut a);
+        }
+        let (a, b) = (bench.stats(pa), bench.stats(pb));
+        prop_assert_eq!(a.dropped(Reason::Violation) + b.dropped(Reason::Violation), 0);
+    }
+}
+
+#[test]
+fn a_guest_that_scribbles_all_the_time_is_stopped_and_others_are_served() {
+    let mut bench = Bench::new();
+    let (mut bad, place, bell) = bench.guest(64);
+    let (mut a, _, bell_a) = bench.guest(64);
+    let (mut b, _, bell_b) = bench.guest(64);
+    send(&mut b, &bell_b, &frame(1, 2, &[]));
+    bench.turn();
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let scribbler = std::thread::spawn(move || {
+        let mut state = 0x9e37_79b9_7f4a_7c15u64;
+        while !stopped.load(Ordering::Relaxed) {
+            // Xorshift: any bits do.
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let (low, high) = (state as u32, (state >> 32) as u32);
+            let slot = Slot {
+                offset: high as u16 % 2200,
+                len: (high >> 16) as u16 % 2200,
+                ..Slot::spent(low % 500)
+            };
+            apply(&mut bad, &Scribble::Fill(low % 64, slot));
+            apply(&mut bad, &Scribble::Replace(high % 64, low % 500));
+            apply(&mut bad, &Scribble::Publish(low % 70));
+            apply(&mut bad, &Scribble::Release(high % 70));
+            let _ = rustix::io::write(&bell, &1u64.to_ne_bytes());
+        }
+    });
+    let mut served = 0;
+    for i in 0..2000u32 {
+        let own = frame(2, 1, &i.to_be_bytes());
+        assert!(send(&mut a, &bell_a, &own));
+        bench.turn();
+        served += usize::from(receive(&mut b).contains(&own));
+        receive(&mut a);
+    }
+    stop.store(true, Ordering::Relaxed);
+    scribbler.join().unwrap();
+    assert!(bench.worker.port(place).unwrap().closed);
+    // While it lasted, floods of the hostile guest may have filled a ring.
+    assert!(served > 1900, "{served}");
+}
