@@ -222,8 +222,34 @@ impl ClassEntry {
         }
     }
 
+    /// A class that exists elsewhere but cannot be used here; `reason`, a sentence, says why.
+    pub const fn refused(name: &'static str, reason: &'static str) -> ClassEntry {
+        ClassEntry {
+            name,
+            ports: "-/-",
+            refused: Some(reason),
+            ..ClassEntry::of::<Refused>()
+        }
+    }
+
+    /// The same class under another name.
+    pub const fn named(self, name: &'static str) -> ClassEntry {
+        ClassEntry { name, ..self }
+    }
+
     /// An element of the class.
     pub fn make(&self) -> Box<dyn Element> {
         (self.make)()
     }
 }
+
+/// What stands for an element whose class is refused; no router ever runs one.
+#[derive(Default)]
+struct Refused;
+
+impl Class for Refused {
+    const NAME: &'static str = "Refused";
+    const PORTS: &'static str = "-/-";
+}
+
+impl Element for Refused {}
