@@ -24,12 +24,33 @@ macro_rules! elements {
 pub(crate) use elements;
 
 pub mod classification;
+mod link_type;
+pub mod net;
 mod rate;
 pub mod standard;
 #[cfg(test)]
 mod testing;
 
-/// Every class there is.
+/// The groups of classes that run anywhere.
+static GROUPS: &[&[router::ClassEntry]] = &[standard::CLASSES, net::CLASSES];
+
+fn everywhere() -> router::Library {
+    let mut library = router::Library::new(&[]);
+    for group in GROUPS {
+        library.add(group);
+    }
+    library
+}
+
+/// The classes of a host: `weir click`.
 pub fn library() -> router::Library {
-    router::Library::new(standard::CLASSES)
+    everywhere()
+}
+
+/// The classes of a guest: devices under Click's names are its interfaces, and classes that need
+/// a host are refused with the reason.
+pub fn guest_library() -> router::Library {
+    let mut library = everywhere();
+    library.add(net::GUEST);
+    library
 }

@@ -1,6 +1,7 @@
 //! A bench to try elements on: a router in simulated time, with what it prints kept.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::any::Any;
@@ -11,8 +12,8 @@ use std::sync::{Arc, Mutex};
 use click::{Diagnostics, Options};
 use packet::{Batch, Packet, Pool};
 use router::{
-    Class, ClassEntry, Cx, Element, ElementId, Embedding, HandlerError, Router, Runtime, Settings,
-    Status, Steady,
+    Class, ClassEntry, Cx, Device, Element, ElementId, Embedding, HandlerError, Library, Router,
+    Runtime, Settings, Status, Steady,
 };
 
 /// Wall-clock time at which every test starts: 1000000000 s after 1970.
@@ -21,6 +22,7 @@ pub const START: i64 = 1_000_000_000_000_000_000;
 struct Simulation {
     now: Arc<AtomicU64>,
     lines: Arc<Mutex<Vec<String>>>,
+    cables: Vec<(String, Cable)>,
 }
 
 impl Embedding for Simulation {
@@ -42,6 +44,95 @@ impl Embedding for Simulation {
 
     fn driver(&self) -> &'static str {
         "test"
+    }
+
+    fn device(&mut self, name: &str) -> Option<Box<dyn Device>> {
+        let cable = self.cables.iter().find(|(known, _)| known == name);
+        cable.map(|(_, cable)| Box::new(cable.clone()) as Box<dyn Device>)
+    }
+}
+
+#[derive(Default)]
+struct Ends {
+    mac: [u8; 6],
+    arrived: VecDeque<Vec<u8>>,
+    sent: Vec<Vec<u8>>,
+    room: usize,
+}
+
+/// A device whose far end the test holds.
+#[derive(Clone)]
+pub struct Cable(Arc<Mutex<Ends>>);
+
+impl Cable {
+    /// A device with the Ethernet address `mac`, and no room to send.
+    pub fn new(mac: [u8; 6]) -> Cable {
+        Cable(Arc::new(Mutex::new(Ends {
+            mac,
+            ..Ends::default()
+        })))
+    }
+
+    /// Lets a frame arrive.
+    pub fn arrive(&self, frame: &[u8]) {
+        self.0.lock().unwrap().arrived.push_back(frame.to_vec());
+    }
+
+    /// Makes room for this many frames to be sent.
+    pub fn make_room(&self, frames: usize) {
+        self.0.lock().unwrap().room = frames;
+    }
+
+    /// Takes the frames that were sent.
+    pub fn sent(&self) -> Vec<Vec<u8>> {
+        core::mem::take(&mut self.0.lock().unwrap().sent)
+    }
+}
+
+impl Device for Cable {
+    fn mac(&self) -> [u8; 6] {
+        self.0.lock().unwrap().mac
+    }
+
+    fn mtu(&self) -> usize {
+        1500
+    }
+
+    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, most: usize) {
+        let mut ends = self.0.lock().unwrap();
+        for _ in 0..most.min(batch.room()) {
+            let Some(frame) = ends.arrived.pop_front() else {
+                break;
+            };
+            let packet = pool.copy(&frame).expect("the pool has room");
+            batch.push(packet).expect("the batch has room");
+        }
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) {
+        let mut ends = self.0.lock().unwrap();
+        let mut going = Batch::new();
+        ends.room -= going.append(batch, ends.room);
+        for packet in going.drain() {
+            ends.sent.push(packet.data().to_vec());
+            pool.kill(packet);
+        }
+    }
+
+    fn room(&mut self) -> usize {
+        self.0.lock().unwrap().room
+    }
+
+    fn arm_receive(&mut self) -> bool {
+        !self.has_received()
+    }
+
+    fn arm_transmit(&mut self) -> bool {
+        self.room() == 0
+    }
+
+    fn has_received(&mut self) -> bool {
+        !self.0.lock().unwrap().arrived.is_empty()
     }
 }
 
@@ -109,7 +200,13 @@ impl Rig {
     /// A router of `config`, with batches of at most `batch`.
     #[track_caller]
     pub fn with_batch(config: &str, batch: usize) -> Rig {
-        match Rig::build(config, batch) {
+        Rig::with_cables(config, batch, &[])
+    }
+
+    /// As `with_batch`, with devices.
+    #[track_caller]
+    pub fn with_cables(config: &str, batch: usize, cables: &[(&str, &Cable)]) -> Rig {
+        match Rig::build(config, batch, crate::library(), cables) {
             Ok(rig) => rig,
             Err(errors) => panic!("{errors}"),
         }
@@ -118,15 +215,24 @@ impl Rig {
     /// What is wrong with `config`, as Click would print it.
     #[track_caller]
     pub fn errors(config: &str) -> String {
-        match Rig::build(config, 64) {
+        match Rig::build(config, 64, crate::library(), &[]) {
             Ok(_) => panic!("the configuration is right"),
             Err(errors) => errors,
         }
     }
 
-    fn build(config: &str, batch: usize) -> Result<Rig, String> {
+    /// A router of `config` with a guest's library and devices, or what is wrong with it.
+    pub fn in_guest(config: &str, cables: &[(&str, &Cable)]) -> Result<Rig, String> {
+        Rig::build(config, 64, crate::guest_library(), cables)
+    }
+
+    fn build(
+        config: &str,
+        batch: usize,
+        mut library: Library,
+        cables: &[(&str, &Cable)],
+    ) -> Result<Rig, String> {
         let mut diagnostics = Diagnostics::new();
-        let mut library = crate::library();
         library.add(CLASSES);
         let options = Options::new(&library);
         let flat = click::parse(config.as_bytes(), "config", &options, &mut diagnostics)
@@ -135,6 +241,10 @@ impl Rig {
         let simulation = Simulation {
             now: Arc::clone(&now),
             lines: Arc::clone(&lines),
+            cables: cables
+                .iter()
+                .map(|(name, cable)| (name.to_string(), (*cable).clone()))
+                .collect(),
         };
         let runtime = Runtime::new(Box::new(simulation), Pool::heap(1 << 14));
         let settings = Settings { batch };

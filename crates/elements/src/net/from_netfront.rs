@@ -1,0 +1,155 @@
+use alloc::string::String;
+
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, TaskId};
+
+use super::receiver::Receiver;
+
+/// Receives frames from one of the guest's interfaces.
+///
+/// The interface is a pair of rings that the guest shares with the switch. While frames come, the
+/// element polls; when a number of polls found nothing, the guest may sleep until the switch
+/// wakes it. Each frame's MAC header is marked, and its packet type set by its destination
+/// address.
+///
+/// # Arguments
+/// - `INTERFACE` (string): the interface's name, as the guest was given it.
+/// - `BURST` (integer, 64): most frames each time it is scheduled.
+/// - `TIMESTAMP` (boolean, false): whether frames carry the time at which they were received.
+///
+/// # Ports
+/// No input; one push output.
+///
+/// # Handlers
+/// - `count`, `byte_count` (read): frames and bytes received.
+/// - `mac` (read): the interface's Ethernet address.
+/// - `mtu` (read): its largest IP packet, in bytes.
+/// - `reset_counts` (write): sets the counts to 0.
+/// - `scheduled`, `tickets`, `home_thread`: the task's.
+///
+/// # Example
+/// ```click
+/// FromNetfront(inside) -> EtherMirror -> ToNetfront(inside);
+/// ```
+///
+/// # See also
+/// ToNetfront, FromDevice
+#[derive(Default)]
+pub struct FromNetfront(Receiver);
+
+impl Class for FromNetfront {
+    const NAME: &'static str = "FromNetfront";
+    const PORTS: &'static str = "0/1";
+    const PROCESSING: &'static str = "/h";
+}
+
+impl Element for FromNetfront {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.0.burst = 64;
+        args.mandatory_positional("INTERFACE", &mut self.0.interface)
+            .positional("BURST", &mut self.0.burst)
+            .keyword("TIMESTAMP", &mut self.0.timestamp)
+            .complete()?;
+        if self.0.burst == 0 {
+            return Err(args.fail("BURST must be at least 1"));
+        }
+        Ok(())
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.0.initialize(cx)
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+        self.0.run_task(cx)
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        self.0.handlers(list);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        self.0.read(name)
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
+        self.0.write(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::PacketType;
+
+    use crate::testing::{Cable, Rig, ether};
+
+    const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
+    #[test]
+    fn frames_are_received_and_marked() {
+        let cable = Cable::new(MAC);
+        let config = "f :: FromNetfront(a, TIMESTAMP true) -> c :: Collect;";
+        let mut rig = Rig::with_cables(config, 64, &[("a", &cable)]);
+        for to in [MAC, [0xff; 6], [1, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 9]] {
+            cable.arrive(&ether(to, [2; 6], 0x800, &[7; 46]));
+        }
+        cable.arrive(&[1, 2, 3]);
+        rig.run();
+        let packets = rig.collected("c");
+        let types: std::vec::Vec<_> = packets.iter().map(|p| p.packet_type()).collect();
+        assert_eq!(
+            types,
+            [
+                PacketType::Host,
+                PacketType::Broadcast,
+                PacketType::Multicast,
+                PacketType::OtherHost,
+                PacketType::Host
+            ]
+        );
+        assert_eq!(packets[0].mac_offset(), Some(0));
+        assert_eq!(packets[0].timestamp(), crate::testing::START);
+        assert_eq!((rig.read("f.count"), rig.read("f.byte_count")), ("5".into(), "243".into()));
+        assert_eq!(rig.read("f.mac"), "02-00-00-00-00-01");
+        rig.write("f.reset_counts", "");
+        assert_eq!(rig.read("f.count"), "0");
+    }
+
+    #[test]
+    fn a_burst_larger_than_a_batch_is_received_in_one_scheduling() {
+        let cable = Cable::new(MAC);
+        let config = "f :: FromNetfront(a, 100) -> c :: Collect;";
+        let mut rig = Rig::with_cables(config, 16, &[("a", &cable)]);
+        for _ in 0..150 {
+            cable.arrive(&[0; 60]);
+        }
+        rig.step();
+        assert_eq!(rig.read("f.count"), "100");
+        rig.step();
+        assert_eq!(rig.read("f.count"), "150");
+    }
+
+    #[test]
+    fn the_router_sleeps_until_a_frame_arrives() {
+        let cable = Cable::new(MAC);
+        let config = "f :: FromNetfront(a) -> c :: Collect;";
+        let mut rig = Rig::with_cables(config, 64, &[("a", &cable)]);
+        assert_eq!(rig.run(), router::Status::Idle(None));
+        assert!(rig.router.arm());
+        cable.arrive(&[0; 60]);
+        assert!(!rig.router.arm(), "a frame that came before the sleep keeps it awake");
+        rig.run();
+        assert_eq!(rig.collected("c").len(), 1);
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused() {
+        let errors = Rig::errors("FromNetfront(nowhere) -> Discard;");
+        assert!(
+            errors.contains("nowhere: no such interface; name one that the guest was given"),
+            "{errors}"
+        );
+        let errors = Rig::errors("FromNetfront(a, 0) -> Discard;");
+        assert!(errors.contains("BURST must be at least 1"), "{errors}");
+    }
+}

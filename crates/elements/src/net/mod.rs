@@ -1,0 +1,16 @@
+//! A guest's network devices: the rings it shares with the switch.
+
+use router::ClassEntry;
+
+mod guest;
+mod receiver;
+mod sender;
+
+crate::elements! {
+    from_netfront: FromNetfront;
+    to_netfront: ToNetfront;
+}
+
+/// What a guest's library has in the place of the host's elements: the devices under Click's
+/// names, and a reason for each class that needs a host.
+pub static GUEST: &[ClassEntry] = guest::CLASSES;

@@ -1,0 +1,147 @@
+//! Receiving from a device: what FromNetfront and a guest's FromDevice share.
+
+use alloc::string::{String, ToString};
+
+use packet::{Batch, Packet, PacketType};
+use router::args::{EtherAddress, Failed};
+use router::{Cx, DeviceId, HandlerError, HandlerList, Ran, TaskId};
+
+use crate::link_type::LinkType;
+
+/// Polls that may find nothing before the router may sleep: about as much time as a sleep and
+/// the wake-up from it cost.
+const EMPTY_POLLS: u32 = 256;
+
+/// A task that receives from one device.
+#[derive(Default)]
+pub struct Receiver {
+    /// What the configuration calls the device.
+    pub interface: String,
+    /// Most frames each time the task is scheduled.
+    pub burst: u32,
+    /// Whether frames carry the time at which they were received.
+    pub timestamp: bool,
+    /// Whether only IP packets leave by output 0, and by which link type they are told.
+    pub force_ip: Option<LinkType>,
+    opened: Option<(DeviceId, TaskId)>,
+    mac: [u8; 6],
+    mtu: usize,
+    /// Frames left of the burst under way.
+    left: u32,
+    empty_polls: u32,
+    count: u64,
+    bytes: u64,
+}
+
+impl Receiver {
+    pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let Some(device) = cx.device(&self.interface) else {
+            let interface = &self.interface;
+            return Err(cx.error(format_args!(
+                "{interface}: no such interface; name one that the guest was given"
+            )));
+        };
+        let info = cx.device_info(device);
+        (self.mac, self.mtu) = (info.mac(), info.mtu());
+        let task = cx.task();
+        self.opened = Some((device, task));
+        cx.schedule(task);
+        Ok(())
+    }
+
+    #[inline]
+    pub fn run_task(&mut self, cx: &mut Cx<'_>) -> Ran {
+        let Some((device, task)) = self.opened else {
+            return Ran::Nothing;
+        };
+        if self.left == 0 {
+            self.left = self.burst;
+        }
+        let most = (self.left as usize).min(cx.limit());
+        let mut batch = cx.batch();
+        cx.receive(device, &mut batch, most);
+        let received = batch.len();
+        if received == 0 {
+            cx.done(batch);
+            return self.found_nothing(cx, device, task);
+        }
+        self.empty_polls = 0;
+        let now = if self.timestamp { cx.wall() } else { 0 };
+        self.mark(&mut batch, now);
+        if let Some(link) = self.force_ip {
+            batch.filter(
+                cx,
+                |_, packet| (!link.force_ip(packet)).then_some(()),
+                |cx, packet, ()| cx.emit(1, packet),
+            );
+        }
+        cx.push(0, batch);
+        self.left = self.left.saturating_sub(received as u32);
+        if received == most && self.left > 0 {
+            return Ran::More;
+        }
+        self.left = 0;
+        cx.schedule(task);
+        Ran::Worked
+    }
+
+    fn found_nothing(&mut self, cx: &mut Cx<'_>, device: DeviceId, task: TaskId) -> Ran {
+        self.left = 0;
+        self.empty_polls += 1;
+        if self.empty_polls < EMPTY_POLLS {
+            cx.schedule(task);
+        } else {
+            self.empty_polls = 0;
+            cx.await_receive(device, task);
+        }
+        Ran::Nothing
+    }
+
+    /// Counts frames, and sets what is known of each: MAC header, packet type, time.
+    #[inline]
+    fn mark(&mut self, batch: &mut Batch, now: i64) {
+        self.count += batch.len() as u64;
+        for packet in batch.iter_mut() {
+            self.bytes += packet.len() as u64;
+            packet.set_mac_header(0);
+            packet.set_packet_type(packet_type(packet, &self.mac));
+            if now != 0 {
+                packet.set_timestamp(now);
+            }
+        }
+    }
+
+    pub fn handlers(&self, list: &mut HandlerList) {
+        list.read("count").read("byte_count").button("reset_counts");
+        list.read("mac").read("mtu").task(false);
+    }
+
+    pub fn read(&self, name: &str) -> Result<String, HandlerError> {
+        match name {
+            "count" => Ok(self.count.to_string()),
+            "byte_count" => Ok(self.bytes.to_string()),
+            "mac" => Ok(EtherAddress(self.mac).to_string()),
+            "mtu" => Ok(self.mtu.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    pub fn write(&mut self, name: &str) -> Result<(), HandlerError> {
+        match name {
+            "reset_counts" => (self.count, self.bytes) = (0, 0),
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+/// How a frame came off its link, by its destination address; `mac` is the device's own.
+#[inline]
+fn packet_type(packet: &Packet, mac: &[u8; 6]) -> PacketType {
+    match packet.data().first_chunk::<6>() {
+        Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => PacketType::Broadcast,
+        Some([first, ..]) if first & 1 != 0 => PacketType::Multicast,
+        Some(to) if to != mac => PacketType::OtherHost,
+        _ => PacketType::Host,
+    }
+}

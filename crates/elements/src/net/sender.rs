@@ -1,0 +1,174 @@
+//! Sending by a device: what ToNetfront and a guest's ToDevice share.
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+
+use packet::Batch;
+use router::args::{EtherAddress, Failed};
+use router::{Cx, DeviceId, HandlerError, HandlerList, Ran, Signal, TaskId};
+
+/// Bytes of a frame beyond the MTU: Ethernet header and two VLAN tags.
+const FRAMING: usize = 14 + 8;
+
+/// A device, and on a pull input a task that feeds it.
+#[derive(Default)]
+pub struct Sender {
+    /// What the configuration calls the device.
+    pub interface: String,
+    /// Most frames each time the task is scheduled.
+    pub burst: u32,
+    device: Option<DeviceId>,
+    pull: Option<(TaskId, Signal)>,
+    /// Frames that were pulled and then did not fit.
+    held: Option<Box<Batch>>,
+    /// Frames left of the burst under way.
+    left: u32,
+    mac: [u8; 6],
+    mtu: usize,
+    count: u64,
+    bytes: u64,
+    drops: u64,
+}
+
+impl Sender {
+    pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let Some(device) = cx.device(&self.interface) else {
+            let interface = &self.interface;
+            return Err(cx.error(format_args!(
+                "{interface}: no such interface; name one that the guest was given"
+            )));
+        };
+        let info = cx.device_info(device);
+        (self.mac, self.mtu) = (info.mac(), info.mtu());
+        self.device = Some(device);
+        if !cx.input_is_push(0) {
+            let task = cx.task();
+            cx.schedule(task);
+            self.pull = Some((task, cx.upstream_signal(0, Some(task))));
+        }
+        Ok(())
+    }
+
+    /// Sends what was pushed; what does not fit is dropped and counted.
+    #[inline]
+    pub fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let Some(device) = self.device else {
+            return;
+        };
+        self.transmit(cx, device, batch);
+        if !batch.is_empty() {
+            self.drops += batch.len() as u64;
+            cx.pool().recycle(batch);
+        }
+    }
+
+    /// Pulls as much as there is room for, and sends it.
+    #[inline]
+    pub fn run_task(&mut self, cx: &mut Cx<'_>) -> Ran {
+        let (Some(device), Some((task, _))) = (self.device, &self.pull) else {
+            return Ran::Nothing;
+        };
+        let task = *task;
+        let mut batch = match self.held.take() {
+            Some(batch) => batch,
+            None => cx.batch(),
+        };
+        if self.left == 0 {
+            self.left = self.burst;
+        }
+        let mut most = batch.len();
+        if batch.is_empty() {
+            let room = cx.device_info(device).room();
+            if room == 0 {
+                cx.done(batch);
+                self.left = 0;
+                cx.await_room(device, task);
+                return Ran::Nothing;
+            }
+            most = room.min(self.left as usize).min(cx.limit());
+            cx.pull(0, &mut batch, most);
+        }
+        let pulled = batch.len();
+        self.transmit(cx, device, &mut batch);
+        if !batch.is_empty() {
+            let sent = pulled - batch.len();
+            self.held = Some(batch);
+            self.left = 0;
+            cx.await_room(device, task);
+            return Ran::worked(sent > 0);
+        }
+        cx.done(batch);
+        self.left = self.left.saturating_sub(pulled as u32);
+        if pulled == most && self.left > 0 {
+            return Ran::More;
+        }
+        self.left = 0;
+        if pulled == most || self.may_pull(cx) {
+            cx.schedule(task);
+        }
+        Ran::worked(pulled > 0)
+    }
+
+    /// Whether the notifiers upstream say that there may be something to pull.
+    fn may_pull(&self, cx: &Cx<'_>) -> bool {
+        matches!(&self.pull, Some((_, signal)) if cx.is_active(signal))
+    }
+
+    /// Sends from the front of `batch` as far as there is room, and counts.
+    #[inline]
+    fn transmit(&mut self, cx: &mut Cx<'_>, device: DeviceId, batch: &mut Batch) {
+        let longest = self.mtu + FRAMING;
+        let bytes = |batch: &Batch| batch.iter().map(|packet| packet.len() as u64).sum::<u64>();
+        if batch.iter().any(|packet| packet.len() > longest) {
+            self.drop_long(cx, batch, longest);
+        }
+        let (packets, before) = (batch.len(), bytes(batch));
+        cx.transmit(device, batch);
+        self.count += (packets - batch.len()) as u64;
+        self.bytes += before - bytes(batch);
+    }
+
+    #[cold]
+    fn drop_long(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, longest: usize) {
+        let before = batch.len();
+        batch.filter(
+            cx,
+            |_, packet| (packet.len() > longest).then_some(()),
+            |cx, packet, ()| cx.kill(packet),
+        );
+        self.drops += (before - batch.len()) as u64;
+    }
+
+    pub fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        if let Some(batch) = self.held.take() {
+            cx.done(batch);
+        }
+    }
+
+    pub fn handlers(&self, list: &mut HandlerList) {
+        list.read("count").read("byte_count").read("drops");
+        list.read("mac").read("mtu").button("reset_counts");
+        if self.pull.is_some() {
+            list.task(false);
+        }
+    }
+
+    pub fn read(&self, name: &str) -> Result<String, HandlerError> {
+        match name {
+            "count" => Ok(self.count.to_string()),
+            "byte_count" => Ok(self.bytes.to_string()),
+            "drops" => Ok(self.drops.to_string()),
+            "mac" => Ok(EtherAddress(self.mac).to_string()),
+            "mtu" => Ok(self.mtu.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    pub fn write(&mut self, name: &str) -> Result<(), HandlerError> {
+        match name {
+            "reset_counts" => (self.count, self.bytes, self.drops) = (0, 0, 0),
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}

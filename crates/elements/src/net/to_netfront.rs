@@ -1,0 +1,158 @@
+use alloc::string::String;
+
+use packet::Batch;
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, TaskId};
+
+use super::sender::Sender;
+
+/// Sends frames by one of the guest's interfaces.
+///
+/// On a pull input it pulls what there is room for in the interface's ring, and waits while the
+/// ring is full or upstream is empty. What is pushed into it is sent at once, and dropped where
+/// the ring is full. Frames too long for the interface are dropped.
+///
+/// # Arguments
+/// - `INTERFACE` (string): the interface's name, as the guest was given it.
+/// - `BURST` (integer, 64): most frames pulled each time it is scheduled.
+///
+/// # Ports
+/// One input, agnostic; no output.
+///
+/// # Handlers
+/// - `count`, `byte_count` (read): frames and bytes sent.
+/// - `drops` (read): frames dropped.
+/// - `mac` (read): the interface's Ethernet address.
+/// - `mtu` (read): its largest IP packet, in bytes.
+/// - `reset_counts` (write): sets the counts and `drops` to 0.
+/// - `scheduled`, `tickets`, `home_thread`: the task's; on a pull input.
+///
+/// # Example
+/// ```click
+/// FromNetfront(inside) -> Queue -> ToNetfront(outside);
+/// ```
+///
+/// # See also
+/// FromNetfront, ToDevice
+#[derive(Default)]
+pub struct ToNetfront(Sender);
+
+impl Class for ToNetfront {
+    const NAME: &'static str = "ToNetfront";
+    const PORTS: &'static str = "1/0";
+    const PROCESSING: &'static str = "a";
+}
+
+impl Element for ToNetfront {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.0.burst = 64;
+        args.mandatory_positional("INTERFACE", &mut self.0.interface)
+            .positional("BURST", &mut self.0.burst)
+            .complete()?;
+        if self.0.burst == 0 {
+            return Err(args.fail("BURST must be at least 1"));
+        }
+        Ok(())
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.0.initialize(cx)
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        self.0.cleanup(cx);
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.0.push(cx, batch);
+        0
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+        self.0.run_task(cx)
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        self.0.handlers(list);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        self.0.read(name)
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
+        self.0.write(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use crate::testing::{Cable, Rig};
+
+    const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
+    #[test]
+    fn what_is_pushed_is_sent_at_once_and_dropped_when_full() {
+        let cable = Cable::new(MAC);
+        cable.make_room(2);
+        let config = "i :: Inject -> t :: ToNetfront(a);";
+        let mut rig = Rig::with_cables(config, 64, &[("a", &cable)]);
+        rig.push_all("i", &[vec![1; 60], vec![2; 60], vec![3; 60]]);
+        assert_eq!(cable.sent(), [[1; 60], [2; 60]]);
+        assert_eq!((rig.read("t.count"), rig.read("t.drops")), ("2".into(), "1".into()));
+        assert_eq!(rig.read("t.byte_count"), "120");
+        assert_eq!(rig.outstanding(), 0);
+        rig.write("t.reset_counts", "");
+        assert_eq!((rig.read("t.count"), rig.read("t.drops")), ("0".into(), "0".into()));
+    }
+
+    #[test]
+    fn it_pulls_only_what_there_is_room_for() {
+        let cable = Cable::new(MAC);
+        cable.make_room(3);
+        let config = "i :: Inject -> q :: Queue -> t :: ToNetfront(a);";
+        let mut rig = Rig::with_cables(config, 64, &[("a", &cable)]);
+        let frames: Vec<Vec<u8>> = (0..5).map(|n| vec![n; 60]).collect();
+        rig.push_all("i", &frames);
+        rig.run();
+        assert_eq!(cable.sent().len(), 3);
+        assert_eq!(rig.read("q.length"), "2");
+        assert!(rig.router.arm(), "a full ring lets the router sleep");
+        cable.make_room(9);
+        assert!(!rig.router.arm(), "room wakes it");
+        rig.run();
+        assert_eq!(cable.sent(), [[3; 60], [4; 60]]);
+        assert_eq!(rig.read("t.drops"), "0");
+    }
+
+    #[test]
+    fn it_sleeps_while_upstream_is_empty() {
+        let cable = Cable::new(MAC);
+        cable.make_room(100);
+        let config = "i :: Inject -> Queue -> t :: ToNetfront(a, 1);";
+        let mut rig = Rig::with_cables(config, 64, &[("a", &cable)]);
+        rig.run();
+        assert_eq!(rig.read("t.scheduled"), "false");
+        rig.push_all("i", &[vec![1; 60], vec![2; 60]]);
+        rig.step();
+        assert_eq!(cable.sent().len(), 1);
+        rig.run();
+        assert_eq!(cable.sent().len(), 1);
+        assert_eq!(rig.read("t.scheduled"), "false");
+    }
+
+    #[test]
+    fn frames_too_long_for_the_interface_are_dropped() {
+        let cable = Cable::new(MAC);
+        cable.make_room(9);
+        let config = "i :: Inject -> t :: ToNetfront(a);";
+        let mut rig = Rig::with_cables(config, 64, &[("a", &cable)]);
+        rig.push_all("i", &[vec![0; 1522], vec![0; 1523]]);
+        assert_eq!(cable.sent().len(), 1);
+        assert_eq!(rig.read("t.drops"), "1");
+    }
+}
