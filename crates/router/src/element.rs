@@ -144,9 +144,10 @@ pub trait Element: Any + Send {
     }
 }
 
-/// One packet's action, over a batch.
+/// Applies [`action`](Element::action) to each packet of a batch: what `push` and `pull` do unless
+/// an element says otherwise. For elements that have something to do once a batch besides.
 #[inline(always)]
-fn filter<E: Element + ?Sized>(element: &mut E, cx: &mut Cx<'_>, batch: &mut Batch) {
+pub fn filter<E: Element + ?Sized>(element: &mut E, cx: &mut Cx<'_>, batch: &mut Batch) {
     batch.filter(
         &mut (element, cx),
         |(element, cx), packet| match element.action(cx, packet) {

@@ -34,7 +34,7 @@ mod timer;
 pub use builtin::VERSION;
 pub use call::Call;
 pub use context::{Cx, DeviceId, ElementId};
-pub use element::{Class, ClassEntry, Element, Verdict, phase};
+pub use element::{Class, ClassEntry, Element, Verdict, filter, phase};
 pub use embedding::{Device, Embedding, Steady};
 pub use engine::{Runtime, Watch};
 pub use graph::{ElementInfo, Graph};
