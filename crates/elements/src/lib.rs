@@ -24,15 +24,27 @@ macro_rules! elements {
 pub(crate) use elements;
 
 pub mod classification;
+pub mod ethernet;
+pub mod icmp;
+pub mod ip;
 mod link_type;
 pub mod net;
 mod rate;
 pub mod standard;
+pub mod tcpudp;
 #[cfg(test)]
 mod testing;
+mod values;
 
 /// The groups of classes that run anywhere.
-static GROUPS: &[&[router::ClassEntry]] = &[standard::CLASSES, net::CLASSES];
+static GROUPS: &[&[router::ClassEntry]] = &[
+    standard::CLASSES,
+    net::CLASSES,
+    ethernet::CLASSES,
+    icmp::CLASSES,
+    ip::CLASSES,
+    tcpudp::CLASSES,
+];
 
 fn everywhere() -> router::Library {
     let mut library = router::Library::new(&[]);

@@ -1,0 +1,54 @@
+use packet::Packet;
+use packet::wire::EthernetFrame;
+use router::{Class, Cx, Element, Verdict};
+
+/// Sends frames back where they came from: exchanges Ethernet source and destination.
+///
+/// Packets must start with an Ethernet header; shorter ones pass unchanged.
+///
+/// # Arguments
+/// None.
+///
+/// # Ports
+/// One input, one output, agnostic.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// FromDevice(eth0) -> EtherMirror -> Queue -> ToDevice(eth0);
+/// ```
+///
+/// # See also
+/// EtherEncap, EtherRewrite, IPMirror
+#[derive(Default)]
+pub struct EtherMirror;
+
+impl Class for EtherMirror {
+    const NAME: &'static str = "EtherMirror";
+    const PORTS: &'static str = "1/1";
+}
+
+impl Element for EtherMirror {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        EthernetFrame::new_unchecked(packet.data_mut()).swap_addresses();
+        Verdict::Forward
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use crate::testing::{Rig, ether};
+
+    #[test]
+    fn addresses_change_places() {
+        let mut rig = Rig::new("i :: Inject -> EtherMirror -> c :: Collect;");
+        rig.push_all("i", &[ether([1; 6], [2; 6], 0x0800, &[7]), vec![1; 13]]);
+        let expected = [ether([2; 6], [1; 6], 0x0800, &[7]), vec![1; 13]];
+        assert_eq!(rig.data("c"), expected);
+    }
+}

@@ -1,0 +1,7 @@
+//! Click's ethernet group: Ethernet headers and ARP.
+
+crate::elements! {
+    ether_encap: EtherEncap;
+    ether_mirror: EtherMirror;
+    ether_rewrite: EtherRewrite;
+}

@@ -1,0 +1,5 @@
+//! Click's icmp group: answers, errors and requests of ICMP.
+
+crate::elements! {
+    icmp_ping_responder: ICMPPingResponder;
+}

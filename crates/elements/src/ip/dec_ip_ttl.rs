@@ -1,0 +1,168 @@
+use alloc::string::{String, ToString};
+
+use packet::Packet;
+use packet::wire::Ipv4Packet;
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+
+use crate::values;
+
+/// Takes one hop off the time to live of IP packets, and drops those that have none left.
+///
+/// Packets must have their IP header marked; those that have not are taken for expired. The
+/// checksum is updated (RFC 1624).
+///
+/// # Arguments
+/// - `ACTIVE` (boolean, true): whether to do anything at all.
+/// - `MULTICAST` (boolean, true): whether to do so to packets to multicast addresses.
+///
+/// # Ports
+/// One agnostic input. Output 0 is agnostic. Output 1, optional, is push: packets whose time to
+/// live was 0 or 1, unchanged.
+///
+/// # Handlers
+/// - `drops` (read): packets that had no hop left.
+/// - `active` (read, write): the argument.
+///
+/// # Example
+/// ```click
+/// FromDevice(eth0) -> Strip(14) -> CheckIPHeader -> ttl :: DecIPTTL
+///     -> out :: Queue -> ToDevice(eth1);
+/// ttl[1] -> ICMPError(18.26.4.24, timeexceeded) -> out;
+/// ```
+///
+/// # See also
+/// ICMPError, CheckIPHeader
+pub struct DecIPTTL {
+    active: bool,
+    multicast: bool,
+    drops: u64,
+}
+
+impl Default for DecIPTTL {
+    fn default() -> Self {
+        DecIPTTL {
+            active: true,
+            multicast: true,
+            drops: 0,
+        }
+    }
+}
+
+impl Class for DecIPTTL {
+    const NAME: &'static str = "DecIPTTL";
+    const PORTS: &'static str = "1/1-2";
+    const PROCESSING: &'static str = "a/ah";
+}
+
+impl Element for DecIPTTL {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.keyword("ACTIVE", &mut self.active)
+            .keyword("MULTICAST", &mut self.multicast)
+            .complete()
+    }
+
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if !self.active {
+            return Verdict::Forward;
+        }
+        let header = packet.network_header_mut().unwrap_or_default();
+        let mut ip = Ipv4Packet::new_unchecked(header);
+        if (!self.multicast && ip.destination().is_multicast()) || ip.decrement_ttl() {
+            return Verdict::Forward;
+        }
+        self.drops += 1;
+        Verdict::To(1)
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("drops").checkbox("active");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "drops" => Ok(self.drops.to_string()),
+            "active" => Ok(self.active.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        match name {
+            "active" => self.active = values::boolean(cx, value)?,
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+    use core::net::Ipv4Addr;
+
+    use crate::testing::{Rig, checksum, udp};
+
+    fn packet(ttl: u8, to: [u8; 4]) -> Vec<u8> {
+        let mut packet = udp((Ipv4Addr::new(1, 0, 0, 1), 5), (to.into(), 6), &[]);
+        packet[8] = ttl;
+        packet[10..12].fill(0);
+        let sum = checksum(&packet[..20]);
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        packet
+    }
+
+    fn rig(args: &str) -> Rig {
+        let config = alloc::format!(
+            "i :: Inject -> CheckIPHeader -> d :: DecIPTTL({args}) -> CheckIPHeader -> c :: Collect;
+             d[1] -> dead :: Collect;"
+        );
+        Rig::new(&config)
+    }
+
+    #[test]
+    fn every_ttl_loses_one_and_the_checksum_holds() {
+        let mut rig = rig("");
+        for ttl in 2..=255 {
+            rig.push("i", &packet(ttl, [2, 0, 0, ttl]));
+            assert_eq!(rig.data("c"), [packet(ttl - 1, [2, 0, 0, ttl])]);
+        }
+        assert_eq!(rig.read("d.drops"), "0");
+    }
+
+    #[test]
+    fn expired_packets_leave_by_output_1_unchanged() {
+        let mut rig = rig("");
+        let expired = [packet(0, [2; 4]), packet(1, [2; 4])];
+        rig.push_all("i", &expired);
+        assert_eq!(rig.data("dead"), expired);
+        assert_eq!(rig.read("d.drops"), "2");
+    }
+
+    #[test]
+    fn it_can_be_switched_off() {
+        let mut rig = rig("");
+        rig.write("d.active", "false");
+        rig.push("i", &packet(1, [2; 4]));
+        assert_eq!(rig.data("c"), [packet(1, [2; 4])]);
+        let error = rig.try_write("d.active", "zork").unwrap_err();
+        assert_eq!(error, "expected boolean".into());
+    }
+
+    #[test]
+    fn multicast_can_be_spared() {
+        let mut rig = rig("MULTICAST false");
+        rig.push_all("i", &[packet(1, [224, 0, 0, 1]), packet(9, [2; 4])]);
+        assert_eq!(rig.data("c"), [packet(1, [224, 0, 0, 1]), packet(8, [2; 4])]);
+    }
+
+    #[test]
+    fn packets_without_a_header_count_as_expired() {
+        let mut rig = Rig::new("i :: Inject -> d :: DecIPTTL -> c :: Collect;");
+        rig.push("i", &packet(9, [2; 4]));
+        rig.push_with("i", &[0; 19], |packet| packet.set_network_header(0, 20));
+        assert!(rig.data("c").is_empty());
+        assert_eq!(rig.read("d.drops"), "2");
+    }
+}

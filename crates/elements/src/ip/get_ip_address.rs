@@ -1,0 +1,159 @@
+use alloc::string::String;
+use core::net::Ipv4Addr;
+
+use packet::Packet;
+use packet::anno::{Anno, DST_IP};
+use packet::wire::Ipv4Packet;
+use router::args::{AnnoArg, Annotation, Args, Failed};
+use router::{Class, Cx, Element, Verdict};
+
+/// Where the address is.
+#[derive(Clone, Copy, Default)]
+enum Place {
+    At(usize),
+    Source,
+    #[default]
+    Destination,
+}
+
+/// Copies an IP address out of packets into their destination address annotation.
+///
+/// Packets that do not have the address keep the annotation they have.
+///
+/// # Arguments
+/// - `OFFSET` (integer): where the address is, in bytes from the packet's start: 16 for the
+///   destination of a packet that starts with its IP header.
+/// - `ANNO` (annotation, DST_IP): which annotation to set.
+/// - `IP` (`src` or `dst`): instead of `OFFSET`, that address of the IP header, which must be
+///   marked.
+///
+/// # Ports
+/// One input, one output, agnostic.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> Strip(14) -> GetIPAddress(16) -> Discard;
+/// ```
+///
+/// # See also
+/// ARPQuerier, StaticIPLookup, SetIPAddress, StoreIPAddress
+pub struct GetIPAddress {
+    place: Place,
+    anno: Anno,
+}
+
+impl Default for GetIPAddress {
+    fn default() -> Self {
+        GetIPAddress {
+            place: Place::default(),
+            anno: DST_IP,
+        }
+    }
+}
+
+impl Class for GetIPAddress {
+    const NAME: &'static str = "GetIPAddress";
+    const PORTS: &'static str = "1/1";
+}
+
+impl Element for GetIPAddress {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let (mut offset, mut anno, mut ip) = (-1i32, annotation(DST_IP), String::new());
+        args.positional("OFFSET", &mut offset)
+            .positional_with("ANNO", AnnoArg(4), &mut anno)
+            .keyword("IP", &mut ip)
+            .complete()?;
+        self.anno = anno_of(anno);
+        self.place = match (usize::try_from(offset), ip.as_str()) {
+            (Ok(offset), "") => Place::At(offset),
+            (Ok(_), _) | (_, "") => return Err(args.fail("set one of OFFSET, IP")),
+            (_, "src") => Place::Source,
+            (_, "dst") => Place::Destination,
+            _ => return Err(args.fail("bad IP")),
+        };
+        Ok(())
+    }
+
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if let Some(address) = self.place.address(packet) {
+            packet.set_anno(self.anno, u32::from_ne_bytes(address.octets()));
+        }
+        Verdict::Forward
+    }
+}
+
+impl Place {
+    #[inline(always)]
+    fn address(self, packet: &Packet) -> Option<Ipv4Addr> {
+        if let Place::At(offset) = self {
+            let bytes = packet.data().get(offset..)?.first_chunk()?;
+            return Some(Ipv4Addr::from_octets(*bytes));
+        }
+        let header = packet.network_header().filter(|bytes| bytes.len() >= 20)?;
+        let ip = Ipv4Packet::new_unchecked(header);
+        Some(match self {
+            Place::Source => ip.source(),
+            _ => ip.destination(),
+        })
+    }
+}
+
+/// The four bytes of annotation at `anno`.
+pub(super) fn anno_of(anno: Annotation) -> Anno {
+    Anno {
+        name: "",
+        offset: usize::from(anno.offset),
+        size: 4,
+    }
+}
+
+/// `anno` as an argument would be.
+pub(super) fn annotation(anno: Anno) -> Annotation {
+    Annotation {
+        offset: anno.offset as u8,
+        size: anno.size as u8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::Ipv4Addr;
+
+    use crate::testing::{Rig, udp};
+
+    fn annotations(args: &str) -> [u8; 48] {
+        let config =
+            alloc::format!("i :: Inject -> MarkIPHeader -> GetIPAddress({args}) -> c :: Collect;");
+        let mut rig = Rig::new(&config);
+        let (from, to) = (Ipv4Addr::new(1, 2, 3, 4), Ipv4Addr::new(5, 6, 7, 8));
+        rig.push("i", &udp((from, 1), (to, 2), &[]));
+        *rig.collected("c")[0].annotations()
+    }
+
+    #[test]
+    fn the_address_is_where_the_arguments_say() {
+        assert_eq!(annotations("16")[..4], [5, 6, 7, 8]);
+        assert_eq!(annotations("IP src")[..4], [1, 2, 3, 4]);
+        assert_eq!(annotations("IP dst")[..4], [5, 6, 7, 8]);
+        assert_eq!(annotations("12, 20")[20..24], [1, 2, 3, 4]);
+        assert_eq!(annotations("26"), [0; 48]);
+    }
+
+    #[test]
+    fn one_place_is_needed() {
+        for (args, error) in [
+            ("", "set one of OFFSET, IP"),
+            ("16, IP src", "set one of OFFSET, IP"),
+            ("IP zork", "bad IP"),
+            ("16, 46", "ANNO: parse error"),
+        ] {
+            let config = alloc::format!("Inject -> GetIPAddress({args}) -> Collect;");
+            let errors = Rig::errors(&config);
+            assert!(errors.contains(error), "{errors}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+use packet::Packet;
+use packet::wire::{IpProtocol, Ipv4Packet};
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, Verdict};
+
+/// Turns IP packets round: exchanges source and destination.
+///
+/// Packets must have their IP header marked; others pass unchanged. In TCP and UDP packets, save
+/// later fragments, the ports change places too, and TCP's sequence and acknowledgment numbers.
+/// No checksum is changed: sums do not care about order.
+///
+/// # Arguments
+/// - `DST_ANNO` (boolean, true): whether to set the destination address annotation to the new
+///   destination.
+///
+/// # Ports
+/// One input, one output, agnostic.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// FromDevice(eth0) -> CheckIPHeader(14) -> IPMirror -> EtherMirror
+///     -> Queue -> ToDevice(eth0);
+/// ```
+///
+/// # See also
+/// EtherMirror
+pub struct IPMirror {
+    annotate: bool,
+}
+
+impl Default for IPMirror {
+    fn default() -> Self {
+        IPMirror { annotate: true }
+    }
+}
+
+impl Class for IPMirror {
+    const NAME: &'static str = "IPMirror";
+    const PORTS: &'static str = "1/1";
+}
+
+impl Element for IPMirror {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.positional("DST_ANNO", &mut self.annotate).complete()
+    }
+
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let header = packet.network_header_mut().unwrap_or_default();
+        let mut ip = Ipv4Packet::new_unchecked(header);
+        if ip.header_mut().is_none() {
+            return Verdict::Forward;
+        }
+        let (source, destination) = (ip.source(), ip.destination());
+        ip.set_source(destination);
+        ip.set_destination(source);
+        let protocol = ip.protocol();
+        if matches!(protocol, IpProtocol::TCP | IpProtocol::UDP) && ip.is_first_fragment() {
+            swap(packet, protocol == IpProtocol::TCP);
+        }
+        if self.annotate {
+            packet.set_dst_ip(source);
+        }
+        Verdict::Forward
+    }
+}
+
+/// Exchanges the ports, and with `tcp` the two numbers behind them.
+#[inline(always)]
+fn swap(packet: &mut Packet, tcp: bool) {
+    let transport = packet.transport_header_mut().unwrap_or_default();
+    if let Some(&[a, b, c, d, _, _, _, _]) = transport.first_chunk()
+        && let Some(ports) = transport.first_chunk_mut()
+    {
+        *ports = [c, d, a, b];
+    }
+    if let Some(header) = transport.first_chunk_mut::<12>().filter(|_| tcp) {
+        let (_, numbers) = header.split_at_mut(4);
+        let (sequence, acknowledgment) = numbers.split_at_mut(4);
+        sequence.swap_with_slice(acknowledgment);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::Ipv4Addr;
+
+    use crate::testing::{Rig, ping, tcp, udp};
+
+    const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
+    const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);
+
+    #[test]
+    fn addresses_ports_and_numbers_change_places() {
+        let mut rig = Rig::new("i :: Inject -> CheckIPHeader -> IPMirror -> c :: Collect;");
+        let segment = tcp((A, 5), (B, 6), 0x10, &[1, 2]);
+        let mut turned = tcp((B, 6), (A, 5), 0x10, &[1, 2]);
+        turned[24..32].copy_from_slice(&[0, 0, 0, 2, 0, 0, 0, 1]);
+        rig.push_all("i", &[udp((A, 5), (B, 6), &[1]), segment, ping(A, B, &[])]);
+        let packets = rig.collected("c");
+        assert_eq!(packets[0].data(), udp((B, 6), (A, 5), &[1]));
+        assert_eq!(packets[1].data(), turned);
+        assert_eq!(packets[2].data(), ping(B, A, &[]));
+        assert_eq!(packets[0].dst_ip(), A);
+    }
+
+    #[test]
+    fn later_fragments_keep_what_would_be_ports() {
+        let mut rig = Rig::new("i :: Inject -> CheckIPHeader2 -> IPMirror(false) -> c :: Collect;");
+        let mut fragment = udp((A, 5), (B, 6), &[]);
+        fragment[7] = 1;
+        rig.push("i", &fragment);
+        let packets = rig.collected("c");
+        assert_eq!(packets[0].data()[12..16], B.octets());
+        assert_eq!(packets[0].data()[20..24], [0, 5, 0, 6]);
+        assert_eq!(packets[0].dst_ip(), B);
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_swapped() {
+        let mut rig = Rig::new("i :: Inject -> IPMirror -> c :: Collect;");
+        let packet = udp((A, 5), (B, 6), &[]);
+        rig.push("i", &packet);
+        rig.push_with("i", &packet[..19], |packet| packet.set_network_header(0, 20));
+        assert_eq!(rig.data("c"), [packet.clone(), packet[..19].to_vec()]);
+    }
+}

@@ -1,0 +1,70 @@
+use packet::Packet;
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, Verdict};
+
+/// Marks where the IP header is, without a check.
+///
+/// The header's length is taken from its own length field. Nothing else is looked at; of packets
+/// that end before the header starts, no header is marked. Where packets come from strangers, use
+/// CheckIPHeader.
+///
+/// # Arguments
+/// - `OFFSET` (integer, 0): where the header starts, in bytes from the packet's start.
+///
+/// # Ports
+/// One input, one output, agnostic.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> MarkIPHeader(14) -> IPPrint -> Discard;
+/// ```
+///
+/// # See also
+/// CheckIPHeader, CheckIPHeader2, StripIPHeader
+#[derive(Default)]
+pub struct MarkIPHeader {
+    offset: u32,
+}
+
+impl Class for MarkIPHeader {
+    const NAME: &'static str = "MarkIPHeader";
+    const PORTS: &'static str = "1/1";
+}
+
+impl Element for MarkIPHeader {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.positional("OFFSET", &mut self.offset).complete()
+    }
+
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let offset = self.offset as usize;
+        match packet.data().get(offset) {
+            Some(&first) => {
+                let header_len = usize::from(first & 0x0f) * 4;
+                packet.set_network_header(offset, header_len);
+            }
+            None => packet.clear_network_header(),
+        }
+        Verdict::Forward
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn the_header_is_marked_unchecked() {
+        let mut rig = Rig::new("i :: Inject -> MarkIPHeader(2) -> c :: Collect;");
+        rig.push("i", &[0, 0, 0x9a, 0]);
+        rig.push_with("i", &[0, 0], |packet| packet.set_network_header(0, 2));
+        let packets = rig.collected("c");
+        assert_eq!(packets[0].network_offset(), Some(2));
+        assert_eq!(packets[0].network_header_len(), 40);
+        assert_eq!(packets[1].network_offset(), None);
+    }
+}

@@ -1,0 +1,109 @@
+use alloc::string::{String, ToString};
+
+use packet::Packet;
+use packet::wire::Ipv4Packet;
+use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+
+/// Computes the checksum of IP headers.
+///
+/// The header is where it is marked, or at the packet's start if it is not. Packets too short for
+/// their header are dropped, the first with a message. Elements that change an IP header keep its
+/// checksum right by themselves; this one is for headers written by other means.
+///
+/// # Arguments
+/// None.
+///
+/// # Ports
+/// One input, one output, agnostic.
+///
+/// # Handlers
+/// - `drops` (read): packets dropped.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> Strip(14) -> StoreIPAddress(18.26.4.1, 12) -> SetIPChecksum -> Discard;
+/// ```
+///
+/// # See also
+/// CheckIPHeader, DecIPTTL, SetUDPChecksum, SetTCPChecksum
+#[derive(Default)]
+pub struct SetIPChecksum {
+    drops: u64,
+}
+
+impl Class for SetIPChecksum {
+    const NAME: &'static str = "SetIPChecksum";
+    const PORTS: &'static str = "1/1";
+}
+
+/// Computes the checksum of the IP header that `bytes` start with; false if there is none.
+#[inline(always)]
+fn fill(bytes: &mut [u8]) -> bool {
+    let available = bytes.len();
+    let mut ip = Ipv4Packet::new_unchecked(bytes);
+    let fits = (20..=available).contains(&ip.header_len());
+    if fits {
+        ip.fill_checksum();
+    }
+    fits
+}
+
+impl Element for SetIPChecksum {
+    #[inline]
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let filled = match packet.network_header_mut() {
+            Some(header) => fill(header),
+            None => fill(packet.data_mut()),
+        };
+        if filled {
+            return Verdict::Forward;
+        }
+        self.drops += 1;
+        if self.drops == 1 {
+            cx.chatter("SetIPChecksum: bad input packet");
+        }
+        Verdict::Drop
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("drops");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "drops" => Ok(self.drops.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use core::net::Ipv4Addr;
+
+    use crate::testing::{Rig, udp};
+
+    #[test]
+    fn checksums_come_out_right() {
+        let mut rig = Rig::new("i :: Inject -> s :: SetIPChecksum -> c :: Collect;");
+        let address = Ipv4Addr::new(1, 2, 3, 4);
+        let packet = udp((address, 1), (address, 2), &[]);
+        let mut wrong = packet.clone();
+        wrong[10..12].fill(0xee);
+        rig.push("i", &wrong);
+        rig.push_with("i", &[&[0; 2], &wrong[..]].concat(), |packet| {
+            packet.set_network_header(2, 20)
+        });
+        assert_eq!(rig.data("c"), [packet.clone(), [vec![0; 2], packet].concat()]);
+    }
+
+    #[test]
+    fn headers_that_do_not_fit_are_dropped() {
+        let mut rig = Rig::new("i :: Inject -> s :: SetIPChecksum -> c :: Collect;");
+        rig.push_all("i", &[vec![0x45; 19], vec![0x44; 20], vec![0x46; 23]]);
+        assert!(rig.data("c").is_empty());
+        assert_eq!(rig.read("s.drops"), "3");
+        assert_eq!(rig.printed(), ["SetIPChecksum: bad input packet"]);
+    }
+}

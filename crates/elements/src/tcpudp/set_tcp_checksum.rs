@@ -1,0 +1,129 @@
+use packet::Packet;
+use packet::checksum::pseudo_header_v4;
+use packet::wire::{Ipv4Packet, TcpPacket};
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, Verdict};
+
+/// Computes the checksum of TCP segments.
+///
+/// Packets must have their IP header marked; that they are TCP is not checked. Packets whose
+/// lengths do not fit are dropped with a message.
+///
+/// # Arguments
+/// - `FIXOFF` (boolean, false): whether to mend the TCP header length where it is below 20 bytes,
+///   or past the end of a packet that is no fragment.
+///
+/// # Ports
+/// One input, one output, agnostic.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> CheckIPHeader(14) -> SetTCPChecksum -> Discard;
+/// ```
+///
+/// # See also
+/// CheckTCPHeader, SetIPChecksum, SetUDPChecksum
+#[derive(Default)]
+pub struct SetTCPChecksum {
+    fix_offset: bool,
+}
+
+impl Class for SetTCPChecksum {
+    const NAME: &'static str = "SetTCPChecksum";
+    const PORTS: &'static str = "1/1";
+}
+
+impl SetTCPChecksum {
+    /// Computes the checksum; `None` if the lengths do not fit.
+    #[inline(always)]
+    fn fill(&self, packet: &mut Packet) -> Option<()> {
+        let ip = Ipv4Packet::new_quoted(packet.network_header()?).ok()?;
+        let length = usize::from(ip.total_len()).checked_sub(ip.header_len())?;
+        let (source, destination) = (ip.source(), ip.final_destination());
+        let (protocol, fragment) = (ip.protocol().0, ip.is_fragment());
+        if length < 20 {
+            return None;
+        }
+        let segment = packet.transport_header_mut()?.get_mut(..length)?;
+        let mut tcp = TcpPacket::new_unchecked(segment);
+        if self.fix_offset {
+            let (header_len, flags) = (tcp.header_len(), tcp.flags());
+            if header_len < 20 {
+                tcp.set_header_len_and_flags(20, flags);
+            } else if header_len > length && !fragment {
+                tcp.set_header_len_and_flags(length, flags);
+            }
+        }
+        tcp.fill_checksum(pseudo_header_v4(
+            source,
+            destination,
+            protocol,
+            length as u16,
+        ));
+        Some(())
+    }
+}
+
+impl Element for SetTCPChecksum {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.positional("FIXOFF", &mut self.fix_offset).complete()
+    }
+
+    #[inline]
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if self.fill(packet).is_some() {
+            return Verdict::Forward;
+        }
+        cx.chatter("SetTCPChecksum: bad lengths");
+        Verdict::Drop
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::Ipv4Addr;
+
+    use crate::testing::{Rig, tcp};
+
+    const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
+    const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);
+
+    #[test]
+    fn checksums_come_out_right() {
+        let mut rig = Rig::new("i :: Inject -> CheckIPHeader -> SetTCPChecksum -> c :: Collect;");
+        for length in 0..70 {
+            let right = tcp((A, 5), (B, 6), 0x12, &[7; 70][..length]);
+            let mut wrong = right.clone();
+            wrong[36..38].fill(0x5a);
+            rig.push("i", &wrong);
+            assert_eq!(rig.data("c"), [right]);
+        }
+    }
+
+    #[test]
+    fn wrong_lengths_are_dropped() {
+        let mut rig = Rig::new("i :: Inject -> MarkIPHeader -> SetTCPChecksum -> c :: Collect;");
+        let segment = tcp((A, 5), (B, 6), 0x12, &[7]);
+        rig.push("i", &segment[..40]);
+        let mut short = segment.clone();
+        short[3] = 39;
+        rig.push("i", &short);
+        assert!(rig.data("c").is_empty());
+        assert_eq!(rig.printed(), ["SetTCPChecksum: bad lengths"; 2]);
+    }
+
+    #[test]
+    fn header_lengths_can_be_mended() {
+        let config = "i :: Inject -> MarkIPHeader -> SetTCPChecksum(true) -> c :: Collect;";
+        let mut rig = Rig::new(config);
+        for (given, mended) in [(0x40, 0x50), (0xf0, 0x60), (0x60, 0x60)] {
+            let mut segment = tcp((A, 5), (B, 6), 0x12, &[7; 4]);
+            segment[32] = given;
+            rig.push("i", &segment);
+            assert_eq!(rig.data("c")[0][32..34], [mended, 0x12]);
+        }
+    }
+}

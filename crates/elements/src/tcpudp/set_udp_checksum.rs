@@ -1,0 +1,107 @@
+use packet::Packet;
+use packet::checksum::pseudo_header_v4;
+use packet::wire::{Ipv4Packet, UdpPacket};
+use router::{Class, Cx, Element, Verdict};
+
+/// Computes the checksum of UDP datagrams.
+///
+/// Packets must have their IP header marked; that they are UDP is not checked. Fragments and
+/// packets that end before the datagram does are dropped, the first with a message.
+///
+/// # Arguments
+/// None.
+///
+/// # Ports
+/// One agnostic input. Output 0 is agnostic. Output 1, optional, is push: fragments and short
+/// packets, without a message.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> CheckIPHeader(14) -> SetUDPChecksum -> Discard;
+/// ```
+///
+/// # See also
+/// CheckUDPHeader, SetIPChecksum, SetTCPChecksum
+#[derive(Default)]
+pub struct SetUDPChecksum {
+    warned: bool,
+}
+
+impl Class for SetUDPChecksum {
+    const NAME: &'static str = "SetUDPChecksum";
+    const PORTS: &'static str = "1/1-2";
+    const PROCESSING: &'static str = "a/ah";
+}
+
+/// Computes the checksum; `None` if the datagram is not there whole.
+#[inline(always)]
+fn fill(packet: &mut Packet) -> Option<()> {
+    let ip = Ipv4Packet::new_quoted(packet.network_header()?).ok()?;
+    if ip.is_fragment() {
+        return None;
+    }
+    let (source, destination) = (ip.source(), ip.final_destination());
+    let protocol = ip.protocol().0;
+    let mut udp = UdpPacket::new_checked(packet.transport_header_mut()?).ok()?;
+    let pseudo = pseudo_header_v4(source, destination, protocol, udp.length());
+    udp.fill_checksum(pseudo);
+    Some(())
+}
+
+impl Element for SetUDPChecksum {
+    #[inline]
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if fill(packet).is_some() {
+            return Verdict::Forward;
+        }
+        if !self.warned && cx.outputs() == 1 {
+            self.warned = true;
+            let declaration = cx.declaration();
+            cx.chatter(format_args!("{declaration}: fragment or short packet"));
+        }
+        Verdict::To(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::Ipv4Addr;
+
+    use crate::testing::{Rig, udp};
+
+    const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
+    const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);
+
+    #[test]
+    fn checksums_come_out_right() {
+        let mut rig = Rig::new("i :: Inject -> CheckIPHeader -> SetUDPChecksum -> c :: Collect;");
+        for length in 0..70 {
+            let right = udp((A, 5), (B, 6), &[7; 70][..length]);
+            let mut wrong = right.clone();
+            wrong[26..28].fill(0x5a);
+            rig.push("i", &wrong);
+            assert_eq!(rig.data("c"), [right]);
+        }
+    }
+
+    #[test]
+    fn fragments_and_short_packets_are_dropped_with_one_message() {
+        let config = "i :: Inject -> MarkIPHeader -> s :: SetUDPChecksum -> c :: Collect;";
+        let mut rig = Rig::new(config);
+        let packet = udp((A, 5), (B, 6), &[1]);
+        let mut fragment = packet.clone();
+        fragment[6] = 0x20;
+        rig.push_all("i", &[fragment.clone(), packet[..28].to_vec(), packet[..27].to_vec()]);
+        assert!(rig.data("c").is_empty());
+        assert_eq!(rig.printed(), ["s :: SetUDPChecksum: fragment or short packet"]);
+
+        let config = "i :: Inject -> MarkIPHeader -> s :: SetUDPChecksum -> Discard; s[1] -> c :: Collect;";
+        let mut rig = Rig::new(config);
+        rig.push("i", &fragment);
+        assert_eq!(rig.data("c"), [fragment]);
+        assert!(rig.printed().is_empty());
+    }
+}
