@@ -1,0 +1,168 @@
+//! The guest's end of the control channel: takes requests apart, answers them.
+
+use alloc::vec::Vec;
+
+use abi::bytes::{Consumer, Producer};
+use abi::control::Region;
+use abi::message::{CONTENTS_MAX, Header, Outgoing, PAYLOAD_MAX, kind, receive, status};
+
+use crate::Application;
+
+/// A request whose contents have all arrived.
+#[derive(Debug)]
+pub struct Request {
+    /// See [`kind`].
+    pub kind: u32,
+    /// What is asked for; how it reads is the kind's affair.
+    pub contents: Vec<u8>,
+}
+
+/// What a request comes to.
+#[derive(Debug)]
+pub struct Answer {
+    /// See [`status`].
+    pub status: u32,
+    /// The value asked for, or a sentence that says why not.
+    pub contents: Vec<u8>,
+}
+
+impl Answer {
+    /// Done, with this value.
+    pub fn ok(contents: impl Into<Vec<u8>>) -> Self {
+        Self {
+            status: status::OK,
+            contents: contents.into(),
+        }
+    }
+
+    /// Not done: a status and a sentence.
+    pub fn refused(status: u32, sentence: impl Into<Vec<u8>>) -> Self {
+        Self {
+            status,
+            contents: sentence.into(),
+        }
+    }
+}
+
+/// Takes requests one at a time; the next is taken when the answer to the last is out.
+pub(crate) struct Agent {
+    requests: Consumer<'static>,
+    answers: Producer<'static>,
+    payload: [u8; PAYLOAD_MAX],
+    arriving: Vec<u8>,
+    /// The request that is arriving is too long: its contents are thrown away.
+    too_long: bool,
+    leaving: Option<(Outgoing, Vec<u8>)>,
+    stopping: bool,
+    broken: bool,
+}
+
+impl Agent {
+    pub(crate) fn new(region: Region<'static>) -> Self {
+        Self {
+            requests: region.requests().consumer(),
+            answers: region.answers().producer(),
+            payload: [0; PAYLOAD_MAX],
+            arriving: Vec::new(),
+            too_long: false,
+            leaving: None,
+            stopping: false,
+            broken: false,
+        }
+    }
+
+    /// Whether a request asked for the end, and its answer is out.
+    pub(crate) fn stopped(&self) -> bool {
+        self.stopping && (self.leaving.is_none() || self.broken)
+    }
+
+    /// Whether [`Self::poll`] has something to do.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.broken && self.leaving.is_none() && self.requests.available().is_ok_and(|n| n > 0)
+    }
+
+    /// Moves the channel on by at most one message each way. Says whether the host has something new to read.
+    pub(crate) fn poll(&mut self, application: &mut impl Application) -> bool {
+        if self.broken {
+            return false;
+        }
+        // A channel that the host broke stays shut; packets go on.
+        let result = self.push_answer().and_then(|sent| {
+            if self.leaving.is_none() && self.take_message(application)? {
+                return self.push_answer();
+            }
+            Ok(sent)
+        });
+        result.unwrap_or_else(|_| {
+            self.broken = true;
+            false
+        })
+    }
+
+    fn push_answer(&mut self) -> Result<bool, abi::message::ChannelError> {
+        let Some((outgoing, contents)) = &mut self.leaving else {
+            return Ok(false);
+        };
+        let before = *outgoing;
+        if outgoing.send(&mut self.answers, contents)? {
+            self.leaving = None;
+            return Ok(true);
+        }
+        Ok(*outgoing != before)
+    }
+
+    /// Takes one message; when it ends a request, answers it. Says whether there is an answer now.
+    fn take_message(
+        &mut self,
+        application: &mut impl Application,
+    ) -> Result<bool, abi::message::ChannelError> {
+        let Some(header) = receive(&mut self.requests, &mut self.payload)? else {
+            return Ok(false);
+        };
+        self.collect(header.length as usize);
+        if header.more() {
+            return Ok(false);
+        }
+        let contents = core::mem::take(&mut self.arriving);
+        let answer = if core::mem::take(&mut self.too_long) {
+            Answer::refused(
+                status::TOO_LONG,
+                "the request is longer than the guest's memory or the protocol allows",
+            )
+        } else {
+            self.answer(application, header, contents)
+        };
+        let outgoing = Outgoing::new(header.kind, header.request, answer.status);
+        self.leaving = Some((outgoing, answer.contents));
+        Ok(true)
+    }
+
+    fn collect(&mut self, length: usize) {
+        let too_long = self.arriving.len() + length > CONTENTS_MAX;
+        if self.too_long || too_long || self.arriving.try_reserve(length).is_err() {
+            self.too_long = true;
+            self.arriving = Vec::new();
+            return;
+        }
+        self.arriving.extend_from_slice(&self.payload[..length]);
+    }
+
+    fn answer(
+        &mut self,
+        application: &mut impl Application,
+        header: Header,
+        contents: Vec<u8>,
+    ) -> Answer {
+        match header.kind {
+            kind::PING => Answer::ok(contents),
+            kind::STOP => {
+                self.stopping = true;
+                Answer::ok("")
+            }
+            _ => application.request(Request {
+                kind: header.kind,
+                contents,
+            }),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The guest: a freestanding program behind a wall.
+//!
+//! It runs at ring 3 from its first instruction, on the memory that the wall gave it, and reaches the world
+//! through rings alone. There is no kernel under it: this crate is what it has instead.
+//!
+//! - [`Platform`]: what the guest was told at boot, its console, clock, wake-ups and ways out;
+//! - [`run()`]: the main loop around an [`Application`];
+//! - with the `image` feature, what makes a program of it: entry point, allocator, panic handler, memory
+//!   functions. A binary names its main function with [`entry!`].
+//!
+//! Without that feature the crate is an ordinary `no_std` library.
+#![no_std]
+
+extern crate alloc;
+
+mod agent;
+mod clock;
+mod console;
+pub mod memory;
+mod platform;
+mod run;
+#[cfg(feature = "image")]
+mod start;
+mod system;
+
+pub use agent::{Answer, Request};
+pub use clock::Clock;
+pub use console::Console;
+pub use platform::{Platform, Wakes};
+pub use run::{Application, Round, run};
+
+/// Makes `$main`, a `fn(&'static guest::Platform) -> !`, the image's main function.
+#[macro_export]
+macro_rules! entry {
+    ($main:path) => {
+        /// Called by the entry point with the platform set up.
+        #[unsafe(no_mangle)]
+        extern "Rust" fn weir_main(platform: &'static $crate::Platform) -> ! {
+            let main: fn(&'static $crate::Platform) -> ! = $main;
+            main(platform)
+        }
+    };
+}

@@ -1,0 +1,153 @@
+//! How long a guest takes from `spawn` to "running", and how much memory it takes then. Prints JSON.
+//!
+//! `cargo bench -p vmm --bench boot -- [rounds]`
+
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::NonNull;
+use std::thread::yield_now;
+use std::time::{Duration, Instant};
+
+use abi::control::State;
+use abi::region::{Geometry, Interface, Region};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use vmm::{Control, DataFile, GuestSpec, Isolation, Template};
+
+fn main() {
+    let rounds = std::env::args()
+        .filter_map(|a| a.parse().ok())
+        .next()
+        .unwrap_or(200);
+    let template = Template::new(vmm::IMAGE).expect("the image");
+    let mut walls = Vec::new();
+    for (name, isolation) in [("vm", Isolation::Vm), ("process", Isolation::Process)] {
+        if let Err(error) = template.wall(isolation) {
+            eprintln!("{error}");
+            continue;
+        }
+        let mut samples: Vec<Sample> = (0..rounds).map(|_| boot(&template, isolation)).collect();
+        samples.sort_by_key(|s| s.running);
+        let median = |part: fn(&Sample) -> u64| {
+            let mut values: Vec<u64> = samples.iter().map(part).collect();
+            values.sort_unstable();
+            values[values.len() / 2]
+        };
+        let at = |share: usize| {
+            samples[(samples.len() - 1) * share / 100]
+                .running
+                .as_micros()
+        };
+        walls.push(format!(
+            "    {{\"wall\": \"{name}\", \"rounds\": {rounds}, \"spawn_returns_us\": {}, \"running_us\": {{\"median\": {}, \"p10\": {}, \"p90\": {}, \"p99\": {}}}, \"end_us\": {}, \"private_kib\": {}, \"shared_kib\": {}}}",
+            median(|s| s.spawn.as_micros() as u64),
+            at(50),
+            at(10),
+            at(90),
+            at(99),
+            median(|s| s.end.as_micros() as u64),
+            median(|s| s.private),
+            median(|s| s.shared),
+        ));
+    }
+    println!(
+        "{{\n  \"benchmark\": \"boot\",\n  \"image_bytes\": {},\n  \"walls\": [\n{}\n  ]\n}}",
+        vmm::IMAGE.len(),
+        walls.join(",\n")
+    );
+}
+
+struct Sample {
+    /// Until `spawn` returns.
+    spawn: Duration,
+    /// From before `spawn` until the guest's state is "running".
+    running: Duration,
+    /// From kill until its process is reaped.
+    end: Duration,
+    /// Memory that it shares with nobody, in KiB.
+    private: u64,
+    /// Memory that it shares with others, in KiB.
+    shared: u64,
+}
+
+/// Starts a guest with two interfaces of 64 slots, as the demonstration has.
+fn boot(template: &Template, isolation: Isolation) -> Sample {
+    let geometry = Geometry::new(64, 2).expect("a geometry");
+    let data = memfd_create("bench-data", MemfdFlags::CLOEXEC).expect("a memory file");
+    ftruncate(&data, geometry.bytes() as u64).expect("room");
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping.
+    let base = unsafe {
+        mmap(
+            std::ptr::null_mut(),
+            geometry.bytes(),
+            access,
+            MapFlags::SHARED,
+            &data,
+            0,
+        )
+    }
+    .expect("a mapping");
+    let interfaces = ["inside", "outside"]
+        .map(|name| Interface::new(name, [2, 0, 0, 0, 0, 1], 1500).expect("a name"));
+    let start = NonNull::new(base.cast::<u8>()).expect("not 0");
+    // SAFETY: mapped until the end of this function.
+    let region = unsafe { Region::format(start, geometry, &interfaces) }.expect("a region");
+    let wake_offset = region.wake_word().as_ptr() as usize - base as usize;
+    let bells = [0, 1].map(|_| eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd"));
+    let control = Control::new().expect("a control region");
+
+    let mut spec = GuestSpec::new("bench", 1, &control);
+    spec.isolation = isolation;
+    spec.config = b"FromNetfront(inside) -> ToNetfront(outside);";
+    spec.data = Some(DataFile {
+        file: data.as_fd(),
+        length: geometry.bytes(),
+        wake_offset,
+    });
+    spec.switch_doorbell = Some(bells[0].as_fd());
+    spec.control_doorbell = Some(bells[1].as_fd());
+    let before = Instant::now();
+    let mut guest = template.spawn(&spec).expect("a guest");
+    let spawn = before.elapsed();
+    while control.state() != Some(State::Running) {
+        if before.elapsed() > Duration::from_secs(5) {
+            let exit = guest.try_wait(&control).expect("a wait");
+            panic!(
+                "the guest does not run: {}",
+                exit.map_or("no exit".into(), |e| e.to_string())
+            );
+        }
+        // Not a busy wait: the guest may have to run on this CPU.
+        yield_now();
+    }
+    let running = before.elapsed();
+    std::thread::sleep(Duration::from_millis(2));
+    let (private, shared) = memory(guest.pid());
+    let before = Instant::now();
+    guest.kill();
+    guest.wait(&control, None).expect("an end");
+    let end = before.elapsed();
+    assert!(data.as_raw_fd() >= 0);
+    // SAFETY: nothing refers to the region any more.
+    unsafe { munmap(base, geometry.bytes()) }.expect("unmapped");
+    Sample {
+        spawn,
+        running,
+        end,
+        private,
+        shared,
+    }
+}
+
+fn memory(pid: u32) -> (u64, u64) {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).expect("its memory");
+    let sum = |prefix: &str| {
+        let lines = rollup.lines().filter(|line| line.starts_with(prefix));
+        lines
+            .filter_map(|l| l.split_whitespace().nth(1)?.parse::<u64>().ok())
+            .sum()
+    };
+    (sum("Private_"), sum("Shared_"))
+}

@@ -1,0 +1,101 @@
+//! What can go wrong before a guest runs.
+
+use std::io;
+
+use abi::boot::BootError;
+
+/// One sentence each: what, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No /dev/kvm on this machine.
+    #[error(
+        "there is no /dev/kvm on this machine: enable virtualization in its firmware or load the kvm module, or use the process wall (isolation \"process\")"
+    )]
+    NoKvm,
+    /// /dev/kvm is there but may not be opened.
+    #[error(
+        "/dev/kvm may not be opened: run as root or join the kvm group, or use the process wall (isolation \"process\")"
+    )]
+    KvmPermission,
+    /// /dev/kvm does not do what a guest needs.
+    #[error(
+        "KVM on this machine can't run guests ({0}): use the process wall (isolation \"process\")"
+    )]
+    KvmUnusable(String),
+    /// The image is not one.
+    #[error("the guest image can't be used: {0}")]
+    Image(&'static str),
+    /// Not enough memory for image, stack and the smallest heap.
+    #[error(
+        "memory too small: {given} KiB were given to guest {name}, it needs at least {needed} KiB for its image, stack and configuration"
+    )]
+    MemoryTooSmall {
+        /// The guest.
+        name: String,
+        /// What it was given, in KiB.
+        given: u64,
+        /// The least that would do, in KiB.
+        needed: u64,
+    },
+    /// More memory than the wall lays out.
+    #[error(
+        "memory too large: {given} MiB were given to guest {name}, at most {most} MiB are possible"
+    )]
+    MemoryTooLarge {
+        /// The guest.
+        name: String,
+        /// What it was given, in MiB.
+        given: u64,
+        /// The most that would do, in MiB.
+        most: u64,
+    },
+    /// The data region's size or wake word is impossible.
+    #[error(
+        "the data region of guest {0} is not a whole number of pages with its wake word inside"
+    )]
+    DataRegion(String),
+    /// The boot area can't be written.
+    #[error("guest {name} can't be booted: {source}")]
+    Boot {
+        /// The guest.
+        name: String,
+        /// What doesn't fit.
+        source: BootError,
+    },
+    /// A fork would copy a program with several threads.
+    #[error(
+        "a guest can only be started from a program with one thread, this one has {0}: start guests before other threads, or from a process of their own"
+    )]
+    Threads(usize),
+    /// A system call failed.
+    #[error("{what} failed: {source}")]
+    System {
+        /// What was tried, as a noun.
+        what: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The guest wrote something impossible into its control channel.
+    #[error("the control channel of the guest is broken: {0}")]
+    Channel(#[from] abi::message::ChannelError),
+    /// The guest did not answer.
+    #[error("the guest did not answer within {0} ms")]
+    NoAnswer(u128),
+}
+
+/// The result of this crate's operations.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Names the system call that failed.
+pub(crate) trait Context<T> {
+    fn context(self, what: &'static str) -> Result<T>;
+}
+
+impl<T, E: Into<io::Error>> Context<T> for std::result::Result<T, E> {
+    fn context(self, what: &'static str) -> Result<T> {
+        self.map_err(|e| Error::System {
+            what,
+            source: e.into(),
+        })
+    }
+}

@@ -1,0 +1,220 @@
+//! The guest image: checked, laid out once in a memory file that all guests map, symbols for crash reports.
+
+use std::os::fd::OwnedFd;
+
+use abi::PAGE;
+use object::LittleEndian as LE;
+use object::elf::{self, FileHeader64};
+use object::read::elf::{FileHeader, ProgramHeader, Sym};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::io::pwrite;
+
+use crate::error::{Context, Error, Result};
+
+/// Where every image is linked to.
+pub(crate) const IMAGE_BASE: u64 = 0x40_0000;
+/// Largest image, in bytes of memory.
+const IMAGE_MAX: u64 = 64 << 20;
+
+/// What a guest may do with a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Execute,
+    Read,
+    Write,
+}
+
+/// A part of the image with one kind of access. Whole pages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub(crate) address: u64,
+    pub(crate) length: u64,
+    pub(crate) access: Access,
+}
+
+/// An image, ready to be mapped.
+pub(crate) struct Image {
+    /// The image's memory as a file: offset 0 is [`IMAGE_BASE`].
+    pub(crate) file: OwnedFd,
+    /// Bytes from the base to the end, whole pages.
+    pub(crate) length: u64,
+    pub(crate) entry: u64,
+    pub(crate) segments: Vec<Segment>,
+    symbols: Vec<Symbol>,
+}
+
+struct Symbol {
+    address: u64,
+    size: u64,
+    name: String,
+}
+
+impl Image {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
+        let broken = |_| Error::Image("it is not a complete ELF file");
+        let header = FileHeader64::<LE>::parse(bytes).map_err(broken)?;
+        let little = header.endian().map_err(broken)?;
+        if header.e_machine(little) != elf::EM_X86_64 || header.e_type(little) != elf::ET_EXEC {
+            return Err(Error::Image("it is not a static x86-64 program"));
+        }
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = memfd_create("weir-image", flags).context("a memory file for the image")?;
+        let mut segments: Vec<Segment> = Vec::new();
+        for part in header.program_headers(little, bytes).map_err(broken)? {
+            if part.p_type(little) != elf::PT_LOAD || part.p_memsz(little) == 0 {
+                continue;
+            }
+            let segment = segment(part)?;
+            if segments
+                .last()
+                .is_some_and(|last| last.address + last.length > segment.address)
+            {
+                return Err(Error::Image("its segments overlap"));
+            }
+            let content = part
+                .data(little, bytes)
+                .map_err(|()| Error::Image("a segment lies outside the file"))?;
+            if content.len() as u64 > segment.length {
+                return Err(Error::Image(
+                    "a segment is longer in the file than in memory",
+                ));
+            }
+            let offset = segment.address - IMAGE_BASE;
+            ftruncate(&file, offset + segment.length).context("growing the image's memory file")?;
+            write_all(&file, content, offset)?;
+            segments.push(segment);
+        }
+        let last = segments
+            .last()
+            .ok_or(Error::Image("it has nothing to load"))?;
+        let length = last.address + last.length - IMAGE_BASE;
+        let entry = header.e_entry(little);
+        let starts = |s: &Segment| {
+            s.access == Access::Execute && entry >= s.address && entry - s.address < s.length
+        };
+        if !segments.iter().any(starts) {
+            return Err(Error::Image("its entry point is not in its code"));
+        }
+        seal(&file)?;
+        Ok(Self {
+            file,
+            length,
+            entry,
+            segments,
+            symbols: symbols(header, bytes),
+        })
+    }
+
+    /// The function that an address lies in, and how far behind its start.
+    pub(crate) fn symbol(&self, address: u64) -> Option<String> {
+        let after = self.symbols.partition_point(|s| s.address <= address);
+        let symbol = self.symbols.get(after.checked_sub(1)?)?;
+        let offset = address - symbol.address;
+        (offset < symbol.size.max(1)).then(|| format!("{}+{offset:#x}", symbol.name))
+    }
+
+    /// What the image lets a guest do at an address.
+    pub(crate) fn access(&self, address: u64) -> Option<Access> {
+        self.segments
+            .iter()
+            .find(|s| address >= s.address && address - s.address < s.length)
+            .map(|s| s.access)
+    }
+}
+
+fn segment(part: &elf::ProgramHeader64<LE>) -> Result<Segment> {
+    let address = part.p_vaddr(LE);
+    let size = part.p_memsz(LE);
+    if !address.is_multiple_of(PAGE as u64) {
+        return Err(Error::Image("a segment does not start on a page"));
+    }
+    if address < IMAGE_BASE || size > IMAGE_MAX || address - IMAGE_BASE > IMAGE_MAX - size {
+        return Err(Error::Image("a segment lies outside the image's range"));
+    }
+    let access = match part.p_flags(LE) & (elf::PF_R | elf::PF_W | elf::PF_X) {
+        flags if flags == elf::PF_R | elf::PF_X => Access::Execute,
+        elf::PF_R => Access::Read,
+        flags if flags == elf::PF_R | elf::PF_W => Access::Write,
+        _ => {
+            return Err(Error::Image(
+                "a segment is both writable and executable, or neither readable",
+            ));
+        }
+    };
+    Ok(Segment {
+        address,
+        length: size.next_multiple_of(PAGE as u64),
+        access,
+    })
+}
+
+fn write_all(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) -> Result<()> {
+    while !bytes.is_empty() {
+        let written = pwrite(file, bytes, offset).context("writing the image's memory file")?;
+        bytes = &bytes[written..];
+        offset += written as u64;
+    }
+    Ok(())
+}
+
+/// From here on nobody can change the pages that all guests share.
+fn seal(file: &OwnedFd) -> Result<()> {
+    use rustix::fs::{SealFlags, fcntl_add_seals};
+    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    fcntl_add_seals(file, seals).context("sealing the image's memory file")
+}
+
+/// The functions by address. An image without symbols is an image all the same.
+fn symbols(header: &FileHeader64<LE>, bytes: &[u8]) -> Vec<Symbol> {
+    let Ok(sections) = header.sections(LE, bytes) else {
+        return Vec::new();
+    };
+    let Ok(table) = sections.symbols(LE, bytes, elf::SHT_SYMTAB) else {
+        return Vec::new();
+    };
+    let mut symbols: Vec<Symbol> = table
+        .iter()
+        .filter(|symbol| symbol.st_type() == elf::STT_FUNC || symbol.st_type() == elf::STT_NOTYPE)
+        .filter(|symbol| symbol.st_value(LE) >= IMAGE_BASE)
+        .filter_map(|symbol| {
+            let name = symbol.name(LE, table.strings()).ok()?;
+            let name = String::from_utf8_lossy(name);
+            Some(Symbol {
+                address: symbol.st_value(LE),
+                size: symbol.st_size(LE),
+                name: format!("{:#}", rustc_demangle::demangle(&name)),
+            })
+        })
+        .collect();
+    symbols.sort_by_key(|symbol| symbol.address);
+    symbols
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_image_is_write_xor_execute_and_small() {
+        let image = Image::parse(crate::IMAGE).unwrap();
+        assert!(
+            crate::IMAGE.len() <= 2 << 20,
+            "{} bytes",
+            crate::IMAGE.len()
+        );
+        assert_eq!(image.access(image.entry), Some(Access::Execute));
+        assert_eq!(image.access(IMAGE_BASE + image.length), None);
+        assert!(image.symbol(image.entry).unwrap().starts_with("_start"));
+    }
+
+    #[test]
+    fn damaged_images_are_refused_in_a_sentence() {
+        for length in [0, 10, 64, 200, 5000] {
+            assert!(Image::parse(&crate::IMAGE[..length]).is_err());
+        }
+        let mut image = crate::IMAGE.to_vec();
+        image[16] = 3; // ET_DYN
+        let error = Image::parse(&image).err().unwrap().to_string();
+        assert!(error.contains("not a static x86-64 program"), "{error}");
+    }
+}

@@ -1,0 +1,173 @@
+//! Where things lie in a guest.
+//!
+//! One address serves all: the guest's virtual address of a byte is its physical address in the virtual
+//! machine and the address at which the VMM has it mapped. So the same mappings serve both walls, and one KVM
+//! memory slot covers them (fewer slots, less to create). The range starts where the image is linked to, which
+//! in a position-independent Linux process is empty.
+//!
+//! ```text
+//! image | . | boot area | control region | report | . | stack | . | heap | . | data region | doorbells | private
+//! ```
+//!
+//! A dot is a page that is never mapped. The report and the private part (page tables under KVM; signal stack
+//! and code of the process wall) are not in the guest's page tables. The doorbell page has no memory behind
+//! it.
+
+use abi::PAGE;
+use abi::boot::{BootPage, Span, area_length};
+use abi::control::REGION_BYTES;
+
+use crate::error::{Error, Result};
+use crate::image::{IMAGE_BASE, Image};
+use crate::{GuestSpec, Wall, paging, process};
+
+/// Bytes of a guest's stack.
+const STACK: u64 = 128 << 10;
+/// Least heap that a guest is started with, in bytes.
+const HEAP_MIN: u64 = 64 << 10;
+/// Most memory of a guest, in bytes.
+const MEMORY_MAX: u64 = 64 << 30;
+/// Length of the report area behind the control region.
+pub(crate) const REPORT_BYTES: u64 = PAGE as u64;
+
+/// The doorbells' places in their page.
+pub(crate) mod doorbell {
+    pub(crate) const SWITCH: u64 = 0;
+    pub(crate) const CONTROL: u64 = 8;
+    pub(crate) const WAIT: u64 = 16;
+    pub(crate) const HALT: u64 = 24;
+}
+
+/// A guest's addresses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub(crate) image: Span,
+    pub(crate) boot: Span,
+    pub(crate) control: Span,
+    pub(crate) report: Span,
+    pub(crate) stack: Span,
+    pub(crate) heap: Span,
+    pub(crate) data: Span,
+    pub(crate) doorbells: Span,
+    pub(crate) private: Span,
+    /// Address of the data region's wake word; 0 without one.
+    pub(crate) data_wake: u64,
+}
+
+impl Layout {
+    pub(crate) fn new(image: &Image, spec: &GuestSpec<'_>, wall: Wall) -> Result<Self> {
+        let page = PAGE as u64;
+        let boot = area_length(spec.name.len(), spec.config.len()) as u64;
+        let boot = boot.next_multiple_of(page);
+        let fixed = image.length + boot + STACK;
+        if spec.memory < fixed + HEAP_MIN {
+            return Err(Error::MemoryTooSmall {
+                name: spec.name.to_owned(),
+                given: spec.memory >> 10,
+                needed: (fixed + HEAP_MIN) >> 10,
+            });
+        }
+        if spec.memory > MEMORY_MAX {
+            return Err(Error::MemoryTooLarge {
+                name: spec.name.to_owned(),
+                given: spec.memory >> 20,
+                most: MEMORY_MAX >> 20,
+            });
+        }
+        let data = spec.data.map_or(0, |data| data.length as u64);
+        if let Some(file) = spec.data
+            && (!data.is_multiple_of(page)
+                || data > MEMORY_MAX
+                || file.wake_offset + 4 > file.length)
+        {
+            return Err(Error::DataRegion(spec.name.to_owned()));
+        }
+        let heap = (spec.memory - fixed) / page * page;
+        let mut next = IMAGE_BASE;
+        let mut place = |length: u64, guard: u64| {
+            let span = Span {
+                address: next,
+                length,
+            };
+            next += length + guard;
+            span
+        };
+        let mut layout = Self {
+            image: place(image.length, page),
+            boot: place(boot, 0),
+            control: place(REGION_BYTES as u64, 0),
+            report: place(REPORT_BYTES, page),
+            stack: place(STACK, page),
+            heap: place(heap, page),
+            data: place(data, 0),
+            doorbells: place(page, 0),
+            private: place(0, 0),
+            data_wake: 0,
+        };
+        layout.private.length = match wall {
+            Wall::Vm => paging::bytes(IMAGE_BASE, layout.doorbells.end()),
+            Wall::Process => process::PRIVATE_BYTES,
+        };
+        if let Some(data) = spec.data {
+            layout.data_wake = layout.data.address + data.wake_offset as u64;
+        }
+        Ok(layout)
+    }
+
+    /// First address of the whole range.
+    pub(crate) fn start(&self) -> u64 {
+        self.image.address
+    }
+
+    /// First address behind the whole range.
+    pub(crate) fn end(&self) -> u64 {
+        self.private.end()
+    }
+
+    /// The boot page's part that follows from the layout.
+    pub(crate) fn boot_page(&self) -> BootPage {
+        BootPage {
+            boot: self.boot,
+            control: self.control,
+            data: if self.data.length == 0 {
+                Span::default()
+            } else {
+                self.data
+            },
+            heap: self.heap,
+            stack: self.stack,
+            data_wake: self.data_wake,
+            ..BootPage::default()
+        }
+    }
+
+    /// What an address is, for crash reports. Reads on from "the guest accessed".
+    pub(crate) fn describe(&self, address: u64) -> &'static str {
+        let page = PAGE as u64;
+        let guard = Span {
+            address: self.stack.address - page,
+            length: page,
+        };
+        if address < page {
+            "a null pointer"
+        } else if self.image.contains(address) {
+            "its image"
+        } else if self.boot.contains(address) {
+            "its boot area"
+        } else if self.control.contains(address) {
+            "its control region"
+        } else if guard.contains(address) {
+            "the page below its stack"
+        } else if self.stack.contains(address) {
+            "its stack"
+        } else if self.heap.contains(address) {
+            "its heap"
+        } else if self.data.contains(address) {
+            "its data region"
+        } else if self.doorbells.contains(address) {
+            "its doorbells"
+        } else {
+            "memory that is not there"
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The guest's page tables, written by the VMM and mapped nowhere in the guest.
+//!
+//! Virtual and physical addresses are the same (see [`crate::layout`]), so what the tables add is what may be
+//! done with a page: execute, read, or read and write, never both of the last and the first. Accessed and
+//! dirty bits are set from the start: the processor then has no reason ever to write to a table.
+
+use abi::PAGE;
+use abi::boot::Span;
+
+use crate::image::Access;
+
+const PRESENT: u64 = 1 << 0;
+const WRITABLE: u64 = 1 << 1;
+const USER: u64 = 1 << 2;
+const CACHE_DISABLE: u64 = 1 << 4;
+const ACCESSED: u64 = 1 << 5;
+const DIRTY: u64 = 1 << 6;
+const NO_EXECUTE: u64 = 1 << 63;
+const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+
+/// Entries of a table, at every level.
+const ENTRIES: usize = 512;
+/// Levels, counted from the one that maps pages.
+const LEVELS: u32 = 4;
+
+/// Bytes that one table of a level covers, level 0 mapping pages.
+const fn coverage(level: u32) -> u64 {
+    (PAGE as u64) << (9 * (level + 1))
+}
+
+/// Bytes of tables that mapping `start..end` takes, at most.
+pub(crate) const fn bytes(start: u64, end: u64) -> u64 {
+    let mut tables = 0;
+    let mut level = 0;
+    while level < LEVELS {
+        tables += (end - 1) / coverage(level) - start / coverage(level) + 1;
+        level += 1;
+    }
+    tables * PAGE as u64
+}
+
+/// Tables in the making.
+pub(crate) struct Tables<'a> {
+    memory: &'a mut [[u64; ENTRIES]],
+    /// Physical address of the first table, the root.
+    base: u64,
+    used: usize,
+}
+
+impl<'a> Tables<'a> {
+    /// Tables in zeroed `memory`, which lies at physical address `base`.
+    pub(crate) fn new(memory: &'a mut [[u64; ENTRIES]], base: u64) -> Self {
+        Self {
+            memory,
+            base,
+            used: 1,
+        }
+    }
+
+    /// Maps a span of whole pages onto itself.
+    ///
+    /// # Panics
+    /// If the tables are full: [`bytes`] says how much memory does.
+    pub(crate) fn map(&mut self, span: Span, access: Access) {
+        let flags = match access {
+            Access::Execute => 0,
+            Access::Read => NO_EXECUTE,
+            Access::Write => NO_EXECUTE | WRITABLE,
+        };
+        self.map_with(span, flags);
+    }
+
+    /// Maps the doorbells: no memory is there, so nothing may be cached.
+    pub(crate) fn map_doorbells(&mut self, span: Span) {
+        self.map_with(span, NO_EXECUTE | WRITABLE | CACHE_DISABLE);
+    }
+
+    fn map_with(&mut self, span: Span, flags: u64) {
+        let flags = flags | PRESENT | USER | ACCESSED | DIRTY;
+        let mut address = span.address;
+        while address < span.end() {
+            let table = self.table(address);
+            let first = (address / PAGE as u64) as usize % ENTRIES;
+            let pages = ((span.end() - address) / PAGE as u64) as usize;
+            for entry in &mut self.memory[table][first..ENTRIES.min(first + pages)] {
+                *entry = address | flags;
+                address += PAGE as u64;
+            }
+        }
+    }
+
+    /// Index of the table that maps the page at `address`; made if it isn't there.
+    fn table(&mut self, address: u64) -> usize {
+        let mut table = 0;
+        for level in (0..LEVELS - 1).rev() {
+            let entry = (address / coverage(level)) as usize % ENTRIES;
+            let existing = self.memory[table][entry];
+            table = if existing & PRESENT != 0 {
+                (((existing & ADDRESS) - self.base) / PAGE as u64) as usize
+            } else {
+                let new = self.used;
+                self.used += 1;
+                let at = self.base + (new * PAGE) as u64;
+                self.memory[table][entry] = at | PRESENT | WRITABLE | USER | ACCESSED;
+                new
+            };
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: u64 = 0x1000_0000;
+
+    fn walk(memory: &[[u64; ENTRIES]], address: u64) -> Option<u64> {
+        let mut table = 0;
+        for level in (0..LEVELS - 1).rev() {
+            let entry = memory[table][(address / coverage(level)) as usize % ENTRIES];
+            if entry & PRESENT == 0 {
+                return None;
+            }
+            table = (((entry & ADDRESS) - BASE) / PAGE as u64) as usize;
+        }
+        let entry = memory[table][(address / PAGE as u64) as usize % ENTRIES];
+        (entry & PRESENT != 0).then_some(entry)
+    }
+
+    #[test]
+    fn pages_map_onto_themselves_with_their_access() {
+        let text = Span {
+            address: 0x40_0000,
+            length: 0x3000,
+        };
+        let data = Span {
+            address: 0x40_4000,
+            length: 3 << 30,
+        };
+        let length = bytes(text.address, data.end()) as usize / PAGE;
+        let mut memory = vec![[0; ENTRIES]; length];
+        let mut tables = Tables::new(&mut memory, BASE);
+        tables.map(text, Access::Execute);
+        tables.map(data, Access::Write);
+        assert_eq!(tables.used, length);
+        for address in [text.address, text.end() - PAGE as u64] {
+            let entry = walk(&memory, address).unwrap();
+            assert_eq!(entry & ADDRESS, address);
+            assert_eq!(entry & (WRITABLE | NO_EXECUTE | USER), USER);
+        }
+        assert_eq!(walk(&memory, text.end()), None);
+        for address in [data.address, data.end() - PAGE as u64, 1 << 30] {
+            let entry = walk(&memory, address).unwrap();
+            assert_eq!(entry & ADDRESS, address);
+            assert_eq!(
+                entry & (WRITABLE | NO_EXECUTE | USER),
+                WRITABLE | NO_EXECUTE | USER
+            );
+        }
+        assert_eq!(walk(&memory, data.end()), None);
+    }
+}

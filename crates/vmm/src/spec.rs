@@ -1,0 +1,96 @@
+//! What a guest is to be.
+
+use std::os::fd::BorrowedFd;
+
+use crate::Control;
+
+/// Memory that a guest gets if nothing else is asked for, in bytes. Only what it touches is used.
+pub const DEFAULT_MEMORY: u64 = 4 << 20;
+
+/// Which wall is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// A virtual machine.
+    Vm,
+    /// A process under a system call filter.
+    Process,
+    /// A virtual machine where KVM is to be had, else a process.
+    #[default]
+    Auto,
+}
+
+/// Which wall a guest has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wall {
+    /// A virtual machine.
+    Vm,
+    /// A process under a system call filter.
+    Process,
+}
+
+impl std::fmt::Display for Wall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Vm => "vm",
+            Self::Process => "process",
+        })
+    }
+}
+
+/// The data region: a memory file that guest and switch share.
+#[derive(Clone, Copy, Debug)]
+pub struct DataFile<'a> {
+    /// The file; formatted already.
+    pub file: BorrowedFd<'a>,
+    /// Its length in bytes, whole pages.
+    pub length: usize,
+    /// Offset of the word by which the switch wakes the guest.
+    pub wake_offset: usize,
+}
+
+/// A guest to be started.
+#[derive(Clone, Copy)]
+pub struct GuestSpec<'a> {
+    /// Its name; the process is called so too.
+    pub name: &'a str,
+    /// Its number on this host.
+    pub id: u64,
+    /// Which wall it gets.
+    pub isolation: Isolation,
+    /// Bytes of private memory: image, configuration, stack and heap. Rings and packet buffers come on top.
+    pub memory: u64,
+    /// Its configuration text.
+    pub config: &'a [u8],
+    /// Its packet rings and buffers.
+    pub data: Option<DataFile<'a>>,
+    /// Its control region, made for it and not used before.
+    pub control: &'a Control,
+    /// Eventfd that it rings for the switch.
+    pub switch_doorbell: Option<BorrowedFd<'a>>,
+    /// Eventfd that it rings for the control plane, when that sleeps. Several guests may share one.
+    pub control_doorbell: Option<BorrowedFd<'a>>,
+    /// CPU that it runs on; any, if `None`.
+    pub cpu: Option<usize>,
+    /// Whether it is killed when this process ends. A guest that outlives its parent can be taken over by
+    /// the next one.
+    pub end_with_parent: bool,
+}
+
+impl<'a> GuestSpec<'a> {
+    /// A guest with a name, a number and a control region, and default choices for the rest.
+    pub fn new(name: &'a str, id: u64, control: &'a Control) -> Self {
+        Self {
+            name,
+            id,
+            isolation: Isolation::Auto,
+            memory: DEFAULT_MEMORY,
+            config: b"",
+            data: None,
+            control,
+            switch_doorbell: None,
+            control_doorbell: None,
+            cpu: None,
+            end_with_parent: true,
+        }
+    }
+}

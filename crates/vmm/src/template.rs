@@ -1,0 +1,155 @@
+//! What all guests of a program have in common, made ready once.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::rc::Rc;
+
+use abi::boot;
+use nix::unistd::{ForkResult, fork};
+use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
+use rustix::rand::{GetRandomFlags, getrandom};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::child::{self, Plan};
+use crate::error::{Context, Error, Result};
+use crate::image::Image;
+use crate::jail::Jail;
+use crate::kvm::Kvm;
+use crate::layout::{Layout, doorbell};
+use crate::process::ProcessWall;
+use crate::{Guest, GuestSpec, Isolation, Wall};
+
+/// The image, the walls' prepared parts, and the power to make guests of them.
+pub struct Template {
+    image: Rc<Image>,
+    kvm: Result<Kvm>,
+    process: ProcessWall,
+    jail: Jail,
+}
+
+impl Template {
+    /// Prepares guests of an image: [`crate::IMAGE`], or another one built like it.
+    ///
+    /// Succeeds without KVM; [`Self::wall`] says then what is missing.
+    pub fn new(image: &[u8]) -> Result<Self> {
+        Ok(Self {
+            image: Rc::new(Image::parse(image)?),
+            kvm: Kvm::open(),
+            process: ProcessWall::prepare()?,
+            jail: Jail::prepare()?,
+        })
+    }
+
+    /// Which wall a guest gets that asks for `isolation`.
+    pub fn wall(&self, isolation: Isolation) -> Result<Wall> {
+        match (isolation, &self.kvm) {
+            (Isolation::Process, _) | (Isolation::Auto, Err(_)) => Ok(Wall::Process),
+            (_, Ok(_)) => Ok(Wall::Vm),
+            (Isolation::Vm, Err(error)) => Err(match error {
+                Error::NoKvm => Error::NoKvm,
+                Error::KvmPermission => Error::KvmPermission,
+                other => Error::KvmUnusable(other.to_string()),
+            }),
+        }
+    }
+
+    /// Starts a guest. Returns when its process exists; whether the guest in it runs shows in its state, and
+    /// why not in its exit.
+    ///
+    /// The calling program has one thread: the guest's process is forked from it.
+    pub fn spawn(&self, spec: &GuestSpec<'_>) -> Result<Guest> {
+        let wall = self.wall(spec.isolation)?;
+        let layout = Layout::new(&self.image, spec, wall)?;
+        let boot_area = self.boot_area(spec, &layout, wall)?;
+        check_threads()?;
+        let plan = Plan {
+            spec,
+            layout: &layout,
+            image: &self.image,
+            boot_area: &boot_area,
+            kvm: self.kvm.as_ref().ok().filter(|_| wall == Wall::Vm),
+            process: &self.process,
+            jail: &self.jail,
+            parent: getpid(),
+        };
+        // SAFETY: one thread, so the child finds no lock taken.
+        match unsafe { fork() }.context("starting a process for the guest")? {
+            ForkResult::Child => child::run(&plan),
+            ForkResult::Parent { child } => {
+                let pid = Pid::from_raw(child.as_raw()).expect("a child's number is not 0");
+                let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
+                    Ok(pidfd) => pidfd,
+                    Err(error) => {
+                        abandon(pid);
+                        return Err(error).context("a descriptor for the guest's process");
+                    }
+                };
+                let image = Rc::clone(&self.image);
+                Ok(Guest {
+                    pid,
+                    pidfd,
+                    wall,
+                    image,
+                    layout,
+                    ended: None,
+                })
+            }
+        }
+    }
+
+    fn boot_area(&self, spec: &GuestSpec<'_>, layout: &Layout, wall: Wall) -> Result<Vec<u8>> {
+        let mut page = layout.boot_page();
+        page.guest_id = spec.id;
+        let now = clock_gettime(ClockId::Realtime);
+        page.wall_clock_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        let mut seed = [0; 32];
+        getrandom(&mut seed, GetRandomFlags::empty()).context("a random seed")?;
+        for (word, bytes) in page.seed.iter_mut().zip(seed.chunks_exact(8)) {
+            *word = u64::from_ne_bytes(bytes.try_into().expect("chunks of 8"));
+        }
+        match wall {
+            Wall::Vm => {
+                let place = |offset| layout.doorbells.address + offset;
+                page.wall = boot::WALL_KVM;
+                page.tsc_khz = self.kvm.as_ref().map_or(0, |kvm| kvm.tsc_khz);
+                page.doorbells.switch = place(doorbell::SWITCH);
+                page.doorbells.control = place(doorbell::CONTROL);
+                page.doorbells.wait = place(doorbell::WAIT);
+                page.doorbells.halt = place(doorbell::HALT);
+            }
+            Wall::Process => {
+                page.wall = boot::WALL_PROCESS;
+                page.tsc_khz = match &self.kvm {
+                    Ok(kvm) => kvm.tsc_khz,
+                    Err(_) => self.process.tsc_khz(),
+                };
+                page.doorbells = child::process_doorbells(spec);
+            }
+        }
+        let mut area = vec![0; boot::area_length(spec.name.len(), spec.config.len())];
+        boot::write(&mut area, &page, spec.name, spec.config).map_err(|source| Error::Boot {
+            name: spec.name.to_owned(),
+            source,
+        })?;
+        Ok(area)
+    }
+}
+
+/// Ends a child that nothing can refer to safely but its number, which is its own until it is waited for.
+fn abandon(pid: Pid) {
+    use rustix::process::{Signal, WaitOptions, kill_process, waitpid};
+    let _ = kill_process(pid, Signal::KILL);
+    let _ = waitpid(Some(pid), WaitOptions::empty());
+}
+
+/// The number of threads is that of entries in the task folder: its links but two.
+fn check_threads() -> Result<()> {
+    let threads = fs::metadata("/proc/self/task")
+        .map(|task| task.nlink().saturating_sub(2) as usize)
+        .context("counting this program's threads")?;
+    if threads > 1 {
+        Err(Error::Threads(threads))
+    } else {
+        Ok(())
+    }
+}
