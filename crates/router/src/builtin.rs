@@ -39,7 +39,9 @@ impl Core {
     /// The handlers of an element, or with `None` of the router.
     pub fn handlers(&self, element: Option<ElementId>) -> Vec<HandlerSpec> {
         let Some(id) = element else {
-            return global_handlers().specs;
+            let mut list = global_handlers();
+            self.runtime.embedding.handlers(&mut list);
+            return list.specs;
         };
         let mut list = HandlerList::default();
         list.add("name", CALM)
@@ -68,7 +70,7 @@ impl Core {
         parameter: &str,
     ) -> Result<String, HandlerError> {
         let Some(id) = element else {
-            return self.read_global(name);
+            return self.read_global(name, parameter);
         };
         let base = self.stack_height();
         let read = self.with(id, |element, cx| element.read(cx, name, parameter));
@@ -120,7 +122,7 @@ impl Core {
         }
     }
 
-    fn read_global(&mut self, name: &str) -> Result<String, HandlerError> {
+    fn read_global(&mut self, name: &str, parameter: &str) -> Result<String, HandlerError> {
         let mut text = String::new();
         let lines = |text: &mut String, items: &mut dyn Iterator<Item = &str>| {
             for item in items {
@@ -162,7 +164,7 @@ impl Core {
             "active_ports" | "active_port_stats" => {
                 text = self.active_ports(name == "active_ports")
             }
-            _ => return Err(HandlerError::Unknown),
+            _ => return self.runtime.embedding.read(name, parameter),
         }
         Ok(text)
     }
@@ -184,7 +186,7 @@ impl Core {
                 }
                 Ok(())
             }
-            _ => Err(HandlerError::Unknown),
+            _ => self.runtime.embedding.write(name, value),
         }
     }
 

@@ -1,9 +1,13 @@
 //! What the engine needs of the program around it: time, a console, devices.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use core::sync::atomic::AtomicU32;
 
 use packet::{Batch, Pool};
+
+use crate::args::NameDatabase;
+use crate::handler::{HandlerError, HandlerList};
 
 /// A moment of the steady clock, in nanoseconds since some start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +52,28 @@ pub trait Embedding: Send {
     fn device(&mut self, name: &str) -> Option<Box<dyn Device>> {
         let _ = name;
         None
+    }
+
+    /// The names that a router's arguments may use beside those its elements define.
+    fn names(&mut self) -> NameDatabase {
+        NameDatabase::new()
+    }
+
+    /// Lists the program's own global handlers, besides those every router has.
+    fn handlers(&self, list: &mut HandlerList) {
+        let _ = list;
+    }
+
+    /// Reads one of the program's own global handlers.
+    fn read(&mut self, name: &str, parameter: &str) -> Result<String, HandlerError> {
+        let _ = (name, parameter);
+        Err(HandlerError::Unknown)
+    }
+
+    /// Writes one of the program's own global handlers.
+    fn write(&mut self, name: &str, value: &str) -> Result<(), HandlerError> {
+        let _ = (name, value);
+        Err(HandlerError::Unknown)
     }
 }
 

@@ -120,9 +120,10 @@ impl Core {
     pub fn new(
         elements: Vec<Box<dyn Element>>,
         graph: Arc<Graph>,
-        runtime: Runtime,
+        mut runtime: Runtime,
         limit: usize,
     ) -> Core {
+        let names = runtime.embedding.names();
         let mut first_output = Vec::with_capacity(elements.len());
         let mut first_input = Vec::with_capacity(elements.len());
         let (mut outputs, mut inputs) = (0, 0);
@@ -155,7 +156,7 @@ impl Core {
             signals: Signals::default(),
             armed: Vec::new(),
             watches: Vec::new(),
-            names: NameDatabase::new(),
+            names,
             random: Random::new(0),
             runtime,
             run_count: 1,

@@ -94,6 +94,18 @@ impl Router {
         }
     }
 
+    /// Puts `new`, a router that was made in a runtime of its own, in the place of `old`. Elements
+    /// of the same name and class take over their predecessors' state; `new` keeps its devices and
+    /// gets everything else of `old`'s runtime.
+    pub fn succeed(old: &mut Router, mut new: Router) {
+        let (a, b) = (&mut new.core.runtime, &mut old.core.runtime);
+        core::mem::swap(&mut a.embedding, &mut b.embedding);
+        core::mem::swap(&mut a.pool, &mut b.pool);
+        new.take_state(old);
+        core::mem::swap(old, &mut new);
+        new.finish();
+    }
+
     fn prepare(
         mut flat: FlatGraph,
         source: &str,

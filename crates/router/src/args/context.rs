@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::net::Ipv4Addr;
 
-use super::{Argument, EtherAddress, Invalid, Ipv4Prefix, NameDatabase, Parser};
+use super::{Argument, EtherAddress, Invalid, Ipv4Prefix, Kind, NameDatabase, Parser};
 
 /// Where an argument stands: which names, which elements, seen from which one.
 #[derive(Clone, Copy)]
@@ -106,6 +106,12 @@ pub trait Host: Send + Sync {
 
     /// Ethernet address of a device.
     fn ether(&self, device: &str) -> Option<EtherAddress>;
+
+    /// The number that the machine's files of protocols and services have for a name.
+    fn number(&self, kind: Kind, name: &str) -> Option<u32> {
+        let _ = (kind, name);
+        None
+    }
 
     /// Home directory of a user, or with `None` of the one running the router.
     fn home(&self, user: Option<&str>) -> Option<String>;

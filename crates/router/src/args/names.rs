@@ -173,7 +173,8 @@ impl NameDatabase {
             Some(Value::Int(value)) => Some(value),
             _ => tables::built_in(kind, name).or_else(|| {
                 let key = (kind, name.to_string());
-                self.system.get(&key).copied()
+                let system = self.system.get(&key).copied();
+                system.or_else(|| self.host.as_deref()?.number(kind, name))
             }),
         }
     }

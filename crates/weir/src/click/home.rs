@@ -1,0 +1,184 @@
+//! The home of the routers of `weir click`: the machine's clocks and names, messages on standard
+//! error, and the handlers that the driver adds.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use click::{Diagnostics, FlatElement, Location};
+use router::args::{Context, NameDatabase};
+use router::{
+    Embedding, HandlerError, HandlerFlags, HandlerList, Refused, Router, Runtime, Settings, Steady,
+};
+
+use super::source::{Source, Surroundings};
+use crate::host::{self, Clock, Machine, Warp};
+
+/// Most packet buffers of a router: 8 GiB of memory if all are ever used at once.
+const BUFFERS: usize = 1 << 22;
+
+/// What all routers of the process have in common.
+pub struct Driver {
+    /// Their time.
+    pub clock: Clock,
+    /// What configurations may use.
+    pub surroundings: Surroundings,
+    /// `NAME=VALUE` settings.
+    pub variables: Vec<(String, String)>,
+    /// Control sockets to add to each configuration: a configuration string of ControlSocket each.
+    pub control_sockets: Vec<String>,
+    /// How routers run.
+    pub settings: Settings,
+    /// `hotconfig` can be written.
+    pub allow_reconfigure: bool,
+    /// The router that is to take the running one's place.
+    pub next: Mutex<Option<Router>>,
+}
+
+impl Driver {
+    /// Makes a router of a configuration, initialized but not running. With `hotswap`, it is to
+    /// take another's place, and waits for its control sockets until it does.
+    pub fn router(
+        self: &Arc<Self>,
+        source: &Source,
+        hotswap: bool,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<Router> {
+        let options = click::Options {
+            environment: &self.surroundings,
+            variables: &self.variables,
+            ..click::Options::default()
+        };
+        let mut flat = click::parse(&source.text, &source.name, &options, diagnostics)?;
+        let text = match flat.is_compact() {
+            true => flat.unparse(),
+            false => String::from_utf8_lossy(&source.text).into_owned(),
+        };
+        for (i, config) in self.control_sockets.iter().enumerate() {
+            let mut name = "click_driver@@ControlSocket".to_string();
+            if i > 0 {
+                name += &format!("@{i}");
+            }
+            let retries = match hotswap {
+                true => ", RETRIES 1, RETRY_WARNINGS false",
+                false => "",
+            };
+            flat.elements.push(FlatElement {
+                name,
+                class: "ControlSocket".into(),
+                config: format!("{config}{retries}"),
+                location: Location::new("click", 0),
+            });
+        }
+        let home = Box::new(Home {
+            driver: Arc::clone(self),
+        });
+        let runtime = Runtime::new(home, packet::Pool::heap(BUFFERS));
+        let library = &self.surroundings.library;
+        Router::new(flat, &text, library, runtime, self.settings, diagnostics)
+            .map_err(|Refused(_)| ())
+            .ok()
+    }
+
+    /// Takes the router that is to take the running one's place.
+    pub fn take_next(&self) -> Option<Router> {
+        let next = self.next.lock();
+        next.unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Makes a router that is to take the running one's place.
+    fn hotconfig(self: &Arc<Self>, text: &str) -> Result<(), HandlerError> {
+        let mut diagnostics = Diagnostics::new();
+        let source = Source::expression(text.as_bytes().to_vec())?;
+        let Some(router) = self.router(&source, true, &mut diagnostics) else {
+            return Err(HandlerError::Failed(diagnostics.to_string()));
+        };
+        let next = self.next.lock();
+        let former = next
+            .unwrap_or_else(PoisonError::into_inner)
+            .replace(router);
+        if let Some(former) = former {
+            former.end();
+        }
+        host::chatter_all(&diagnostics);
+        Ok(())
+    }
+
+    fn timewarp(&self) -> String {
+        match self.clock.warp() {
+            Warp::Simulation => "simulation".into(),
+            Warp::NoWait => "nowait".into(),
+            Warp::Linear(speed) => speed.to_string(),
+        }
+    }
+
+    fn set_timewarp(&self, value: &str) -> Result<(), HandlerError> {
+        let warp = match value {
+            "nowait" => Warp::NoWait,
+            _ => match Context::blank().parse::<f64>(value) {
+                Err(_) => return Err("expected double".into()),
+                Ok(speed) if speed > 0.0 => Warp::Linear(speed),
+                Ok(_) => return Err("timefactor must be > 0".into()),
+            },
+        };
+        self.clock.set_warp(warp);
+        Ok(())
+    }
+}
+
+struct Home {
+    driver: Arc<Driver>,
+}
+
+impl Embedding for Home {
+    fn steady(&self) -> Steady {
+        self.driver.clock.steady()
+    }
+
+    fn wall(&self) -> i64 {
+        self.driver.clock.wall()
+    }
+
+    fn chatter(&mut self, line: &str) {
+        host::chatter(line);
+    }
+
+    fn seed(&mut self) -> u64 {
+        host::seed()
+    }
+
+    fn driver(&self) -> &'static str {
+        "userlevel"
+    }
+
+    fn names(&mut self) -> NameDatabase {
+        let mut names = NameDatabase::new();
+        names.set_host(Box::new(Machine::default()));
+        names
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        if self.driver.allow_reconfigure {
+            list.add("hotconfig", HandlerFlags::WRITE.with(HandlerFlags::RAW));
+        }
+        list.read("timewarp");
+        if self.driver.clock.warp() != Warp::Simulation {
+            list.write("timewarp");
+        }
+    }
+
+    fn read(&mut self, name: &str, _parameter: &str) -> Result<String, HandlerError> {
+        match name {
+            "timewarp" => Ok(self.driver.timewarp()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, name: &str, value: &str) -> Result<(), HandlerError> {
+        match name {
+            "hotconfig" if self.driver.allow_reconfigure => self.driver.hotconfig(value),
+            "timewarp" if self.driver.clock.warp() != Warp::Simulation => {
+                self.driver.set_timewarp(value)
+            }
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! `weir click`: Click's user-level driver. Its command line, messages, handlers, control protocol
+//! and exit codes are Click's, so that a link named `click` to `weir` runs existing
+//! configurations and scripts.
+
+mod handlers;
+mod home;
+mod options;
+mod run;
+mod source;
+mod usage;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use click::Diagnostics;
+use router::args::{Context, TcpPort};
+use router::{Router, Settings};
+
+use crate::host::{Clock, chatter, chatter_all};
+use handlers::complain;
+use home::Driver;
+use options::{Argument, BadOption, Name, Options, Value};
+pub use source::{Source, Surroundings, reason};
+
+/// Most packets of a batch unless `--batch` says otherwise. With 1, the order of events is exactly
+/// Click's.
+const BATCH: usize = 1;
+
+/// Where simulated time starts, in seconds.
+const SIMULATION_START: f64 = 1e9;
+
+/// A configuration's place.
+enum Place {
+    File(PathBuf),
+    Expression(Vec<u8>),
+}
+
+/// What the command line asks for.
+struct Command {
+    place: Option<Place>,
+    handlers: Vec<String>,
+    exit_handler: Option<String>,
+    output: Option<PathBuf>,
+    quit: bool,
+    time: bool,
+    warnings: bool,
+    affinity: Option<usize>,
+    simulate: Option<f64>,
+    driver: Driver,
+}
+
+/// What reading the command line led to.
+enum Read {
+    /// Run this.
+    Run(Box<Command>),
+    /// All is done: exit with this code.
+    Exit(u8),
+}
+
+/// Runs with a command line, without the program's name in it; `program` is that name. Returns
+/// the exit code.
+pub fn main(program: &str, arguments: Vec<OsString>) -> u8 {
+    match read(program, arguments) {
+        Ok(Read::Exit(code)) => code,
+        Ok(Read::Run(command)) => execute(*command),
+        Err(lines) => {
+            for line in &lines {
+                chatter(line);
+            }
+            chatter(&usage::short(program));
+            1
+        }
+    }
+}
+
+fn text(value: Value) -> String {
+    value.text().to_string_lossy().into_owned()
+}
+
+fn read(program: &str, arguments: Vec<OsString>) -> Result<Read, Vec<String>> {
+    let quotes = Options::locale_quotes();
+    let mut command = Command::new();
+    for argument in Options::new(arguments, quotes) {
+        let argument = argument.map_err(|BadOption(lines)| prefixed(program, lines))?;
+        match argument {
+            Argument::Plain(text) => command.plain(text)?,
+            Argument::Option {
+                name: Name::Help, ..
+            } => return Ok(print(&usage::long(program))),
+            Argument::Option {
+                name: Name::Version,
+                ..
+            } => return Ok(print(&usage::version())),
+            Argument::Option {
+                name: Name::Port,
+                shown,
+                value,
+                ..
+            } => {
+                let text = text(value);
+                let Some(port) = port(&text) else {
+                    let (open, close) = match quotes {
+                        click::Quotes::Curly => ('‘', '’'),
+                        click::Quotes::Ascii => ('\'', '\''),
+                    };
+                    let line = format!(
+                        "{open}{shown}{close} expects a TCP port number, not {open}{text}{close}"
+                    );
+                    return Err(prefixed(program, vec![line]));
+                };
+                let config = format!("TCP, {port}");
+                command.driver.control_sockets.push(config);
+            }
+            Argument::Option {
+                name,
+                negated,
+                value,
+                ..
+            } => command.option(name, negated, value)?,
+        }
+    }
+    // Click adds its sockets in this order, whatever that of the options is.
+    let order = |config: &String| ["TCP", "UNIX", "SOCKET"].iter().position(|t| config.starts_with(t));
+    command.driver.control_sockets.sort_by_key(order);
+    Ok(Read::Run(Box::new(command)))
+}
+
+fn prefixed(program: &str, lines: Vec<String>) -> Vec<String> {
+    let lines = lines.into_iter();
+    lines.map(|line| format!("{program}: {line}")).collect()
+}
+
+fn print(text: &str) -> Read {
+    match io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => Read::Exit(0),
+        Err(_) => Read::Exit(1),
+    }
+}
+
+/// A TCP port, by number or name, or `PORT+`.
+fn port(text: &str) -> Option<String> {
+    if let Ok(port) = Context::blank().parse::<TcpPort>(text) {
+        return Some(port.0.to_string());
+    }
+    let first: i32 = Context::blank().parse(text.strip_suffix('+')?).ok()?;
+    (1..65536).contains(&first).then(|| format!("{first}+"))
+}
+
+impl Command {
+    fn new() -> Command {
+        Command {
+            place: None,
+            handlers: Vec::new(),
+            exit_handler: None,
+            output: None,
+            quit: false,
+            time: false,
+            warnings: true,
+            affinity: None,
+            simulate: None,
+            driver: Driver {
+                clock: Clock::default(),
+                surroundings: Surroundings::new(),
+                variables: Vec::new(),
+                control_sockets: Vec::new(),
+                settings: Settings { batch: BATCH },
+                allow_reconfigure: false,
+                next: Default::default(),
+            },
+        }
+    }
+
+    fn place(&mut self, place: Place) -> Result<(), Vec<String>> {
+        match self.place.replace(place) {
+            Some(_) => Err(vec!["router configuration specified twice".into()]),
+            None => Ok(()),
+        }
+    }
+
+    /// A setting or a file.
+    fn plain(&mut self, argument: OsString) -> Result<(), Vec<String>> {
+        let bytes = argument.as_bytes();
+        let name = bytes
+            .iter()
+            .take_while(|b| b.is_ascii_alphanumeric() || **b == b'_')
+            .count();
+        if name == 0 || bytes.get(name) != Some(&b'=') {
+            return self.place(Place::File(argument.into()));
+        }
+        let name = String::from_utf8_lossy(&bytes[..name]).into_owned();
+        let value = String::from_utf8_lossy(&bytes[name.len() + 1..]).into_owned();
+        let variables = &mut self.driver.variables;
+        if variables.iter().any(|(other, _)| *other == name) {
+            complain(&format!("parameter ‘{name}’ multiply defined"));
+        } else {
+            variables.push((name, value));
+        }
+        Ok(())
+    }
+
+    fn option(&mut self, name: Name, negated: bool, value: Value) -> Result<(), Vec<String>> {
+        let driver = &mut self.driver;
+        match name {
+            Name::File => self.place(Place::File(value.text().into()))?,
+            Name::Expression => self.place(Place::Expression(value.text().into_vec()))?,
+            Name::Output => {
+                if self.output.replace(value.text().into()).is_some() {
+                    return Err(vec!["output file specified twice".into()]);
+                }
+            }
+            Name::Handler => self.handlers.push(text(value)),
+            Name::ExitHandler => {
+                if self.exit_handler.replace(text(value)).is_some() {
+                    return Err(vec!["--exit-handler specified twice".into()]);
+                }
+            }
+            Name::UnixSocket => {
+                let file = click::config::quote(value.text().as_bytes());
+                driver.control_sockets.push(format!("UNIX, {file}"));
+            }
+            Name::Socket => driver.control_sockets.push(format!("SOCKET, {}", text(value))),
+            Name::AllowReconfigure => driver.allow_reconfigure = !negated,
+            Name::Quit => self.quit = true,
+            Name::Time => self.time = true,
+            Name::Warnings => self.warnings = !negated,
+            Name::NoWarnings => self.warnings = negated,
+            Name::Threads => {
+                if matches!(value, Value::Int(threads, _) if threads > 1) {
+                    chatter(
+                        "warning: a router runs on one thread, whatever number of threads is asked for",
+                    );
+                }
+            }
+            Name::Affinity => {
+                self.affinity = match value {
+                    _ if negated => None,
+                    Value::Int(cpu, _) => usize::try_from(cpu).ok(),
+                    _ => Some(0),
+                };
+            }
+            Name::SimTime => {
+                self.simulate = match value {
+                    Value::Real(start) => Some(start),
+                    _ => Some(SIMULATION_START),
+                };
+            }
+            Name::ClickPath => driver.surroundings.path = text(value),
+            Name::Batch => match value {
+                Value::Int(batch @ 1..=64, _) => driver.settings.batch = batch as usize,
+                _ => return Err(vec!["--batch takes a number from 1 to 64".into()]),
+            },
+            Name::Help | Name::Version | Name::Port => {}
+        }
+        Ok(())
+    }
+}
+
+fn execute(command: Command) -> u8 {
+    let Command {
+        place, mut driver, ..
+    } = command;
+    if let Some(start) = command.simulate {
+        driver.clock = Clock::simulated((start * 1e9) as i64);
+    }
+    let driver = Arc::new(driver);
+    let source = match place {
+        Some(Place::Expression(text)) => Source::expression(text),
+        Some(Place::File(path)) => Source::file(&path),
+        None => Source::file("-".as_ref()),
+    };
+    let source = match source {
+        Ok(source) => source,
+        Err(message) => {
+            complain(&message);
+            return 1;
+        }
+    };
+    let mut diagnostics = Diagnostics::new();
+    let router = driver.router(&source, false, &mut diagnostics);
+    chatter_all(&diagnostics);
+    let Some(mut router) = router else {
+        return 1;
+    };
+    let mut code = 0;
+    if let Some(output) = command.output
+        && let Err(message) = write_flat(&mut router, &output)
+    {
+        complain(&message);
+        code = 1;
+    }
+    if let Some(cpu) = command.affinity
+        && let Err(message) = run::pin(cpu)
+    {
+        chatter(&format!("warning: {message}"));
+    }
+    let spent = run::Spent::start();
+    if !command.quit && !router.graph().elements.is_empty() {
+        if let Err(error) = run::run(&mut router, &driver) {
+            complain(&format!("the router stopped: {}", reason(&error)));
+            code = 1;
+        }
+    } else if !command.quit && command.warnings {
+        chatter(&format!(
+            "warning: {}: configuration has no elements, exiting",
+            source.name
+        ));
+    }
+    if command.time {
+        print(&format!("{}\n", spent.report()));
+    }
+    match handlers::print(&mut router, &command.handlers) {
+        Ok(true) => {}
+        Ok(false) => code = 1,
+        // Nobody reads any more.
+        Err(_) => code = 1,
+    }
+    let mut code = code as u8;
+    if let Some(handler) = command.exit_handler {
+        code = match handlers::exit_code(&mut router, &handler) {
+            // As the system cuts it.
+            Ok(code) => code as u8,
+            Err(message) => {
+                complain(&message);
+                u8::MAX
+            }
+        };
+    }
+    router.end();
+    code
+}
+
+fn write_flat(router: &mut Router, output: &std::path::Path) -> Result<(), String> {
+    let text = router.read(None, "flatconfig", "").unwrap_or_default();
+    let written = match output.as_os_str() == "-" {
+        true => io::stdout().write_all(text.as_bytes()),
+        false => std::fs::write(output, text),
+    };
+    written.map_err(|error| format!("{}: {}", output.display(), reason(&error)))
+}

@@ -1,0 +1,117 @@
+//! Running a router until it stops.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{UsageWho, getrusage};
+use router::{Router, Status, Steady};
+
+use super::home::Driver;
+use crate::host::Events;
+
+/// Tasks between two looks at the clock.
+const TASKS: usize = 128;
+/// Rounds of tasks between two looks at descriptors while there is always something to do.
+const ROUNDS: u32 = 16;
+
+/// Runs `router` until it stops or a signal asks it to. Routers that are to take its place do so.
+pub fn run(router: &mut Router, driver: &Arc<Driver>) -> io::Result<()> {
+    let mut events = Events::new()?;
+    let mut woken = Vec::new();
+    let mut rounds = 0;
+    while !events.ended() {
+        let status = router.run(TASKS);
+        if let Some(next) = driver.take_next() {
+            Router::succeed(router, next);
+            continue;
+        }
+        let wait = match status {
+            Status::Stopped => return Ok(()),
+            Status::Busy => {
+                rounds += 1;
+                if rounds % ROUNDS != 0 {
+                    continue;
+                }
+                if router.watches().is_empty() {
+                    continue;
+                }
+                Some(0)
+            }
+            Status::Idle(next) if router.arm() => until(driver, next),
+            Status::Idle(_) => continue,
+        };
+        events.wait(router.watches(), wait, &mut woken)?;
+        for ready in woken.drain(..) {
+            // One that was ready may have been given up for another's sake meanwhile.
+            let watched = router
+                .watches()
+                .iter()
+                .any(|w| w.fd == ready.fd && w.element == ready.element);
+            if watched {
+                router.selected(ready.element, ready.fd, ready.readable, ready.writable);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Nanoseconds to sleep until `next`; `None` for ever.
+fn until(driver: &Driver, next: Option<Steady>) -> Option<u64> {
+    // A timer that waits for an unwarped clock to come to it needs no time at all.
+    next.map(|moment| driver.clock.until(moment).unwrap_or(0))
+}
+
+/// Ties this thread to a CPU.
+pub fn pin(cpu: usize) -> Result<(), String> {
+    let mut set = rustix::thread::CpuSet::new();
+    if cpu < rustix::thread::CpuSet::MAX_CPU {
+        set.set(cpu);
+    }
+    rustix::thread::sched_setaffinity(None, &set)
+        .map_err(|error| format!("CPU {cpu}: {}", super::reason(&error.into())))
+}
+
+/// Time that a run took.
+pub struct Spent {
+    start: Instant,
+    user: Duration,
+    system: Duration,
+}
+
+/// Processor time of this process in user and system mode.
+fn used() -> (Duration, Duration) {
+    let duration = |time: nix::sys::time::TimeVal| {
+        let micros = time.tv_sec() * 1_000_000 + time.tv_usec();
+        Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+    };
+    match getrusage(UsageWho::RUSAGE_SELF) {
+        Ok(usage) => (duration(usage.user_time()), duration(usage.system_time())),
+        Err(_) => Default::default(),
+    }
+}
+
+impl Spent {
+    /// Starts now.
+    pub fn start() -> Spent {
+        let (user, system) = used();
+        Spent {
+            start: Instant::now(),
+            user,
+            system,
+        }
+    }
+
+    /// As `1.234u 0.012s 0:01.30`: user and system time, minutes and seconds.
+    pub fn report(&self) -> String {
+        let (user, system) = used();
+        let user = user.saturating_sub(self.user).as_secs_f64();
+        let system = system.saturating_sub(self.system).as_secs_f64();
+        let hundredths = (self.start.elapsed().as_secs_f64() * 100.0).round() as u64;
+        let (minutes, seconds) = (hundredths / 6000, hundredths / 100 % 60);
+        format!(
+            "{user:.3}u {system:.3}s {minutes}:{seconds:02}.{:02}",
+            hundredths % 100
+        )
+    }
+}

@@ -1,0 +1,60 @@
+//! What `weir click` says of itself.
+
+/// Where to find help.
+pub fn short(program: &str) -> String {
+    format!(
+        "Usage: {program} [OPTION]... [ROUTERFILE]\n\
+         Try '{program} --help' for more information."
+    )
+}
+
+/// All options.
+pub fn long(program: &str) -> String {
+    format!(
+        "\
+Runs a Click router configuration as a program of this machine. Errors in the
+configuration go to standard error; without any, the router runs until it stops
+itself or is interrupted.
+
+Usage: {program} [OPTION]... [ROUTERFILE] [NAME=VALUE]...
+
+Options:
+  -f, --file FILE               Read the configuration from FILE, '-' for
+                                standard input.
+  -e, --expression EXPR         Use EXPR as the configuration.
+  -j, --threads N               Accepted; a router runs on one thread.
+  -a, --affinity[=N]            Stay on CPU N (default 0).
+  -p, --port PORT               Take control connections on TCP port PORT;
+                                PORT+ takes the next free one.
+  -u, --unix-socket FILE        Take control connections on a Unix socket.
+      --socket FD               Speak the control protocol on descriptor FD.
+  -R, --allow-reconfigure       Provide a writable 'hotconfig' handler.
+  -h, --handler ELEMENT.H       Print ELEMENT's read handler H when the router
+                                has stopped.
+  -x, --exit-handler ELEMENT.H  Exit with the value of handler ELEMENT.H.
+  -o, --output FILE             Write the flat configuration to FILE.
+  -q, --quit                    Do not run the router.
+  -t, --time                    Print how long the router ran.
+  -w, --no-warnings             Do not print warnings.
+      --simtime[=T]             Run in simulated time, from T on.
+      --batch N                 Move at most N packets at a time, 1 to 64.
+  -C, --clickpath PATH          Use PATH for CLICKPATH.
+      --help                    Print this and exit.
+  -v, --version                 Print the version and exit.
+
+Examples:
+  {program} -e 'RatedSource(RATE 10, LIMIT 20) -> Print -> Discard'
+  {program} router.click -p 7777 -R
+  {program} -q router.click -h flatconfig
+"
+    )
+}
+
+/// The version of the language and of this program.
+pub fn version() -> String {
+    format!(
+        "click (Weir {}) {}\nLicensed under the Apache License, Version 2.0. There is no warranty.\n",
+        env!("CARGO_PKG_VERSION"),
+        router::VERSION
+    )
+}

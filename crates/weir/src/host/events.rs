@@ -1,0 +1,172 @@
+//! Waiting for descriptors, signals and moments.
+
+use std::io;
+use std::io::Read;
+use std::os::fd::{OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use popol::interest::{NONE, READ, WRITE};
+use popol::{Sources, Timeout};
+use router::{ElementId, Watch};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// The signals that end a run.
+const ENDS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+
+/// A descriptor that became ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Woken {
+    /// The element that watches it.
+    pub element: ElementId,
+    /// The descriptor.
+    pub fd: RawFd,
+    /// There is something to read.
+    pub readable: bool,
+    /// There is room to write.
+    pub writable: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Key {
+    Signal,
+    Timer,
+    Watched(ElementId, RawFd),
+}
+
+/// What a loop around a router waits for.
+pub struct Events {
+    /// Sources, in the order of `watches`, after the two of our own.
+    sources: Sources<Key>,
+    watches: Vec<Watch>,
+    ready: Vec<popol::Event<Key>>,
+    timer: OwnedFd,
+    signal: UnixStream,
+    /// A signal asked to end the run.
+    ended: Arc<AtomicBool>,
+    /// The run is over: signals do what they do by default.
+    over: Arc<AtomicBool>,
+}
+
+impl Events {
+    /// Begins to take the signals that end a run, until the value is dropped.
+    pub fn new() -> io::Result<Events> {
+        let (signal, other) = UnixStream::pair()?;
+        signal.set_nonblocking(true)?;
+        let (ended, over) = (Arc::default(), Arc::default());
+        for number in ENDS {
+            signal_hook::flag::register_conditional_default(number, Arc::clone(&over))?;
+            signal_hook::flag::register(number, Arc::clone(&ended))?;
+            signal_hook::low_level::pipe::register(number, other.try_clone()?)?;
+        }
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        let mut sources = Sources::new();
+        sources.register(Key::Signal, &signal, READ);
+        sources.register(Key::Timer, &timer, READ);
+        Ok(Events {
+            sources,
+            watches: Vec::new(),
+            ready: Vec::new(),
+            timer,
+            signal,
+            ended,
+            over,
+        })
+    }
+
+    /// Whether a signal asked to end the run.
+    pub fn ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    fn watch(&mut self, watches: &[Watch]) {
+        if self.watches == watches {
+            return;
+        }
+        for watch in &self.watches {
+            self.sources
+                .unregister(&Key::Watched(watch.element, watch.fd));
+        }
+        for watch in watches {
+            let read = if watch.read { READ } else { NONE };
+            let write = if watch.write { WRITE } else { NONE };
+            let key = Key::Watched(watch.element, watch.fd);
+            self.sources.register(key, &watch.fd, read | write);
+        }
+        self.watches = watches.to_vec();
+    }
+
+    /// Sleeps until one of `watches` is ready, a signal comes, or `nanoseconds` are over; with
+    /// `None`, for as long as it takes. Adds what is ready to `woken`.
+    pub fn wait(
+        &mut self,
+        watches: &[Watch],
+        nanoseconds: Option<u64>,
+        woken: &mut Vec<Woken>,
+    ) -> io::Result<()> {
+        self.watch(watches);
+        let timeout = match nanoseconds {
+            Some(0) => Timeout::After(Duration::ZERO),
+            _ => Timeout::Never,
+        };
+        if nanoseconds != Some(0) {
+            self.set_timer(nanoseconds)?;
+        }
+        match self.sources.poll(&mut self.ready, timeout) {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
+            other => {
+                other?;
+            }
+        }
+        for event in self.ready.drain(..) {
+            match event.key {
+                Key::Signal => {
+                    let _ = (&self.signal).read(&mut [0; 64]);
+                }
+                Key::Timer => {}
+                Key::Watched(element, fd) => {
+                    let events = event.source.raw_events();
+                    woken.push(Woken {
+                        element,
+                        fd,
+                        readable: events & !WRITE != 0,
+                        writable: events & !READ != 0,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn set_timer(&self, nanoseconds: Option<u64>) -> io::Result<()> {
+        let after = nanoseconds.unwrap_or(0);
+        let value = Timespec {
+            tv_sec: i64::try_from(after / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: (after % 1_000_000_000) as i64,
+        };
+        let never = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let timer = Itimerspec {
+            it_interval: never,
+            it_value: value,
+        };
+        // Setting it also takes back an expiry that was not read. All zero: it does not expire.
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &timer)?;
+        Ok(())
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+}

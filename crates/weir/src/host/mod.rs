@@ -1,0 +1,37 @@
+//! The host as a router's home: clocks, console, random numbers, names, and the loop that sleeps
+//! until something happens.
+
+mod clock;
+mod events;
+mod names;
+
+pub use clock::{Clock, Warp};
+pub use events::{Events, Woken};
+pub use names::Machine;
+
+use std::io::Write;
+
+/// Prints a line where Click's `click_chatter` does: on standard error, at once.
+pub fn chatter(line: &str) {
+    // One write a line, so that lines of several processes do not mix. A closed standard error
+    // is no reason to stop.
+    let line = line.strip_suffix('\n').unwrap_or(line);
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
+}
+
+/// A random number from the kernel.
+pub fn seed() -> u64 {
+    let mut bytes = [0; 8];
+    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+        Ok(_) => u64::from_ne_bytes(bytes),
+        // Only before the kernel's generator is ready, which it is long before any program runs.
+        Err(_) => rustix::time::clock_gettime(rustix::time::ClockId::Monotonic).tv_nsec as u64,
+    }
+}
+
+/// Prints diagnostics on standard error, as Click does.
+pub fn chatter_all(diagnostics: &click::Diagnostics) {
+    if !diagnostics.is_empty() {
+        chatter(&diagnostics.to_string());
+    }
+}

@@ -1,0 +1,25 @@
+//! The `weir` command.
+#![forbid(unsafe_code)]
+
+pub mod click;
+pub mod host;
+
+use std::ffi::OsString;
+
+/// Runs with a command line; returns the exit code.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    let program = match arguments.is_empty() {
+        true => "weir".into(),
+        false => arguments.remove(0),
+    };
+    let name = std::path::Path::new(&program).file_name();
+    if name.is_some_and(|name| name == "click") {
+        return click::main("click", arguments);
+    }
+    if arguments.first().is_some_and(|first| first == "click") {
+        arguments.remove(0);
+        return click::main("weir click", arguments);
+    }
+    1
+}
