@@ -24,12 +24,14 @@ macro_rules! elements {
 pub(crate) use elements;
 
 pub mod classification;
+mod dispatch;
 pub mod ethernet;
 pub mod icmp;
 pub mod ip;
 mod link_type;
 pub mod net;
 mod rate;
+mod rules;
 pub mod standard;
 pub mod tcpudp;
 #[cfg(test)]

@@ -4,6 +4,8 @@ crate::elements! {
     check_ip_header: CheckIPHeader, CheckIPHeader2;
     dec_ip_ttl: DecIPTTL;
     get_ip_address: GetIPAddress;
+    ip_classifier: IPClassifier;
+    ip_filter: IPFilter;
     ip_mirror: IPMirror;
     mark_ip_header: MarkIPHeader;
     set_ip_address: SetIPAddress;

@@ -1,6 +1,7 @@
 //! Click's standard group: sources and sinks, queues, schedulers, switches, counters.
 
 crate::elements! {
+    classifier: Classifier;
     counter: Counter;
     discard: Discard;
     idle: Idle;

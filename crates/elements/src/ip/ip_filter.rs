@@ -1,0 +1,184 @@
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use packet::Batch;
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, HandlerError, HandlerList};
+
+use crate::classification::{Program, ip_filter};
+use crate::dispatch::{DROP, dispatch};
+use crate::rules::{RouterNames, headers, take_compiled};
+
+/// Filters IP packets by rules like tcpdump's.
+///
+/// Each rule is an action and a pattern; the first rule whose pattern a packet matches says what
+/// becomes of it. The actions are `allow` (leave by output 0), `deny` and `drop` (the same), and
+/// the number of an output. A packet that no rule matches is dropped. IPClassifier's page has the
+/// patterns.
+///
+/// Packets need a network header mark, as CheckIPHeader and MarkIPHeader give them; those without
+/// are too short for every test. Rules are compiled: the time per packet hardly grows with their
+/// number.
+///
+/// # Arguments
+/// - `ACTION PATTERN`, ... (rule): the rules, in order.
+///
+/// # Ports
+/// One push input; any number of push outputs.
+///
+/// # Handlers
+/// - `program` (read): the tests that the rules became.
+/// - `config` (read, write): the rules; packets follow the new ones at once.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap, FORCE_IP true)
+///     -> IPFilter(allow dst tcp port www or https,
+///                 allow icmp type echo or echo-reply,
+///                 deny src net 10.0.0.0/8,
+///                 allow udp && src port dns,
+///                 deny all)
+///     -> Discard;
+/// ```
+///
+/// # See also
+/// IPClassifier, Classifier, CheckIPHeader, MarkIPHeader
+#[derive(Default)]
+pub struct IPFilter {
+    program: Option<Program>,
+}
+
+impl Class for IPFilter {
+    const NAME: &'static str = "IPFilter";
+    const PORTS: &'static str = "1/-";
+    const PROCESSING: &'static str = "h/h";
+}
+
+/// Sends a batch's packets where an IP program says.
+#[inline]
+pub(super) fn filter(cx: &mut Cx<'_>, batch: &mut Batch, program: Option<&Program>) -> usize {
+    let Some(program) = program else {
+        return DROP as usize;
+    };
+    dispatch(cx, batch, |packet| {
+        let output = program.classify(&headers(packet));
+        output.map_or(DROP, |output| output as u32)
+    })
+}
+
+impl Element for IPFilter {
+    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let rules = args.raw().iter();
+        let rules: Vec<String> = rules.map(|rule| click::config::unquote_text(rule)).collect();
+        let compiled = ip_filter(&rules, cx.outputs(), &RouterNames(args.context()));
+        self.program = Some(take_compiled(args, compiled, true)?);
+        Ok(())
+    }
+
+    fn can_live_reconfigure(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        filter(cx, batch, self.program.as_ref())
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("program");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match (name, &self.program) {
+            ("program", Some(program)) => Ok(program.text()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use crate::testing::{Rig, ping, tcp, udp};
+
+    fn rig(rules: &str) -> Rig {
+        let config = [
+            "i :: Inject -> f :: IPFilter(",
+            rules,
+            "); f[0] -> a :: Collect; f[1] -> b :: Collect;",
+        ]
+        .concat();
+        Rig::new(&config)
+    }
+
+    fn push(rig: &mut Rig, packets: &[Vec<u8>]) {
+        for data in packets {
+            rig.push_with("i", data, |packet| packet.set_network_header(0, 20));
+        }
+    }
+
+    fn packets() -> [Vec<u8>; 3] {
+        let (from, to) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        [
+            tcp((from, 1024), (to, 80), 2, &[]),
+            udp((from, 53), (to, 1024), &[]),
+            ping(from, to, &[]),
+        ]
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_decides() {
+        let mut rig = rig("allow dst tcp port www, 1 udp, deny icmp, allow all");
+        push(&mut rig, &packets());
+        assert_eq!(rig.data("a"), [&packets()[0][..]]);
+        assert_eq!(rig.data("b"), [&packets()[1][..]]);
+        assert_eq!(rig.outstanding(), 0);
+    }
+
+    #[test]
+    fn rules_may_be_quoted_and_name_what_the_router_names() {
+        // AddressInfo is another group's element; without it the name is unknown.
+        let errors = Rig::errors("Idle -> f :: IPFilter(allow dst host me) -> Discard;");
+        assert!(errors.contains("pattern 0:"), "{errors}");
+        let mut rig = rig(r#""allow tcp and syn", 1 -"#);
+        push(&mut rig, &packets());
+        assert_eq!((rig.data("a").len(), rig.data("b").len()), (1, 2));
+    }
+
+    #[test]
+    fn packets_without_a_network_header_match_no_test() {
+        let mut rig = rig("allow tcp, 1 all");
+        rig.push("i", &packets()[0]);
+        assert_eq!((rig.data("a").len(), rig.data("b").len()), (0, 1));
+    }
+
+    #[test]
+    fn rules_can_change_while_packets_flow() {
+        let mut rig = rig("deny all");
+        push(&mut rig, &packets());
+        rig.write("f.config", "allow udp, 1 all");
+        push(&mut rig, &packets());
+        assert_eq!((rig.data("a").len(), rig.data("b").len()), (1, 2));
+        let error = rig.try_write("f.config", "permit udp").unwrap_err();
+        assert_eq!(error, "pattern 0: unknown slot ID 'permit'".into());
+        assert_eq!(rig.read("f.config"), "allow udp, 1 all");
+    }
+
+    #[test]
+    fn wrong_rules_are_refused_in_clicks_words() {
+        let errors = Rig::errors("Idle -> IPFilter(2 udp, allow foo) -> Discard;");
+        assert!(errors.contains("pattern 0: slot '2' out of range"), "{errors}");
+        let errors = Rig::errors("Idle -> IPFilter(allow tcp)");
+        assert!(
+            errors.contains("'allow' is meaningless, element has zero outputs"),
+            "{errors}"
+        );
+    }
+
+    #[test]
+    fn the_program_can_be_read() {
+        let mut rig = rig("allow tcp, deny all");
+        assert!(rig.read("f.program").contains("[0]"));
+    }
+}

@@ -1,0 +1,175 @@
+use alloc::string::String;
+
+use packet::Batch;
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList};
+
+use crate::classification::{Headers, Program, classifier};
+use crate::dispatch::{DROP, dispatch};
+use crate::rules::take_compiled;
+
+/// Sorts packets by the bytes they hold.
+///
+/// A packet leaves by the output of the first pattern that it matches, and is dropped if it
+/// matches none. A pattern is a list of clauses, separated by spaces, all of which must match:
+/// `OFFSET/VALUE` or `OFFSET/VALUE%MASK`, with the offset in decimal from the start of the packet
+/// and value and mask in hexadecimal, two digits a byte. A digit `?` in the value stands for any;
+/// `!` in front of a clause negates it. The pattern `-` matches every packet. A clause that
+/// reaches beyond a packet's end does not match it.
+///
+/// # Arguments
+/// - `PATTERN`, ... (pattern): one for each output.
+///
+/// # Ports
+/// One push input; as many push outputs as patterns.
+///
+/// # Handlers
+/// - `program` (read): the tests that the patterns became.
+/// - `config` (read, write): the patterns; packets follow the new ones at once.
+///
+/// # Example
+/// ```click
+/// c :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+/// FromDump(in.pcap) -> c;
+/// c[0] -> Discard;    // ARP requests
+/// c[1] -> Discard;    // ARP replies
+/// c[2] -> Discard;    // IP
+/// c[3] -> Discard;    // all else
+/// ```
+///
+/// # See also
+/// IPClassifier, IPFilter
+#[derive(Default)]
+pub struct Classifier {
+    program: Option<Program>,
+}
+
+impl Class for Classifier {
+    const NAME: &'static str = "Classifier";
+    const PORTS: &'static str = "1/-";
+    const PROCESSING: &'static str = "h/h";
+}
+
+impl Element for Classifier {
+    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let outputs = cx.outputs();
+        if args.raw().len() != outputs {
+            return Err(args.fail(format_args!(
+                "need {outputs} arguments, one per output port"
+            )));
+        }
+        let compiled = classifier(args.raw(), 0);
+        self.program = Some(take_compiled(args, compiled, true)?);
+        Ok(())
+    }
+
+    fn can_live_reconfigure(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        let Some(program) = &self.program else {
+            return DROP as usize;
+        };
+        dispatch(cx, batch, |packet| {
+            let headers = Headers::data(packet.data());
+            program.classify(&headers).map_or(DROP, |output| output as u32)
+        })
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.add("program", HandlerFlags::READ.with(HandlerFlags::CALM));
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match (name, &self.program) {
+            ("program", Some(program)) => Ok(program.text()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use crate::testing::Rig;
+
+    const CONFIG: &str = "i :: Inject -> c :: Classifier(0/01, !0/02 1/?3, -);
+        c[0] -> a :: Collect; c[1] -> b :: Collect; c[2] -> d :: Collect;";
+
+    #[test]
+    fn packets_leave_by_the_first_pattern_that_matches() {
+        let mut rig = Rig::new(CONFIG);
+        let packets = [
+            vec![1, 9],
+            vec![3, 0x53],
+            vec![2, 0x53],
+            vec![3, 0x54],
+            vec![1],
+            vec![3],
+            vec![],
+        ];
+        rig.push_all("i", &packets);
+        assert_eq!(rig.data("a"), [vec![1, 9], vec![1]]);
+        assert_eq!(rig.data("b"), [[3, 0x53]]);
+        assert_eq!(rig.data("d"), [vec![2, 0x53], vec![3, 0x54], vec![3], vec![]]);
+    }
+
+    #[test]
+    fn packets_that_match_nothing_are_dropped() {
+        let mut rig = Rig::new("i :: Inject -> Classifier(0/01) -> c :: Collect;");
+        let packets: Vec<Vec<u8>> = (0..10).map(|n| vec![n % 3]).collect();
+        rig.push_all("i", &packets);
+        assert_eq!(rig.data("c"), [[1], [1], [1]]);
+        rig.push_all("i", &[vec![2], vec![2]]);
+        assert_eq!(rig.outstanding(), 0);
+    }
+
+    #[test]
+    fn the_patterns_can_change_while_it_runs() {
+        let mut rig = Rig::new(CONFIG);
+        rig.write("c.config", "0/05, 0/06, 0/07");
+        rig.push_all("i", &[vec![6], vec![1]]);
+        assert_eq!(rig.data("b"), [[6]]);
+        assert_eq!(rig.read("c.config"), "0/05, 0/06, 0/07");
+        let error = rig.try_write("c.config", "0/05, x, 0/07").unwrap_err();
+        assert_eq!(error, "pattern 1: expected a digit".into());
+        rig.push("i", &[6]);
+        assert_eq!(rig.data("b"), [[6]], "wrong patterns leave the old ones in force");
+    }
+
+    #[test]
+    fn the_program_is_shown_as_click_shows_it() {
+        let mut rig = Rig::new(
+            "i :: Inject -> c :: Classifier(1/01, -); c[0] -> Discard; c[1] -> Discard;",
+        );
+        assert_eq!(
+            rig.read("c.program"),
+            " 0   0/00010000%00ff0000  yes->[0]  no->[1]\nsafe length 2\nalignment offset 0\n"
+        );
+    }
+
+    #[test]
+    fn wrong_patterns_are_refused_in_clicks_words() {
+        let errors = Rig::errors("Idle -> c :: Classifier(0/1, -) -> Discard; c[1] -> Discard;");
+        assert!(
+            errors.contains("pattern 0: value has less than 2 hex digits"),
+            "{errors}"
+        );
+        let errors = Rig::errors("Idle -> Classifier(0/01, -) -> Discard;");
+        assert!(
+            errors.contains("need 1 arguments, one per output port"),
+            "{errors}"
+        );
+    }
+
+    #[test]
+    fn outputs_that_no_packet_can_reach_are_warned_of() {
+        let mut rig = Rig::new("Idle -> c :: Classifier(-, 0/01) -> Discard; c[1] -> Discard;");
+        let printed = rig.printed().join("\n");
+        assert!(printed.contains("output 1 matches no packets"), "{printed}");
+    }
+}
