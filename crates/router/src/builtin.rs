@@ -59,7 +59,9 @@ impl Core {
 
     pub fn handler(&self, element: Option<ElementId>, name: &str) -> Option<HandlerFlags> {
         let specs = self.handlers(element);
-        specs.iter().find(|s| s.name == name).map(|s| s.flags)
+        let named = |wanted: &str| specs.iter().find(|s| s.name == wanted).map(|s| s.flags);
+        // An element that answers to any name lists `*`.
+        named(name).or_else(|| named("*"))
     }
 
     /// Reads a handler.
@@ -78,10 +80,10 @@ impl Core {
         if outermost {
             self.run_stack(base);
         }
+        let busy = read.is_none();
         match read {
-            Some(Err(HandlerError::Unknown)) => {}
+            None | Some(Err(HandlerError::Unknown)) => {}
             Some(answer) => return answer,
-            None => return Err(HandlerError::Failed("the element is busy".into())),
         }
         match name {
             "name" => Ok(self.name(id).to_string()),
@@ -90,6 +92,7 @@ impl Core {
             "ports" => Ok(self.ports_text(id)),
             "handlers" => Ok(handlers_text(&self.handlers(element))),
             "scheduled" | "tickets" | "home_thread" => self.read_task(id, name),
+            _ if busy => Err("the element is at work: its handlers cannot be read".into()),
             _ => Err(HandlerError::Unknown),
         }
     }
@@ -113,7 +116,7 @@ impl Core {
         match written {
             Some(Err(HandlerError::Unknown)) => {}
             Some(answer) => return answer,
-            None => return Err(HandlerError::Failed("the element is busy".into())),
+            None => return Err("the element is at work: its handlers cannot be written".into()),
         }
         match name {
             "config" => self.reconfigure(id, value),

@@ -21,51 +21,65 @@ impl Call {
     /// The handler that `text` names, seen from the element at work, to be written. The element's
     /// own handlers need no element name. To be called when all elements are configured.
     pub fn to_write(cx: &Cx<'_>, text: &str) -> Result<Call, String> {
-        Call::find(cx, text, HandlerFlags::WRITE)
+        let call = Call::parse(cx, text, |name| cx.handler(None, name).is_none())?;
+        call.check(cx, HandlerFlags::WRITE)?;
+        Ok(call)
     }
 
     /// As [`to_write`](Self::to_write), to be read.
     pub fn to_read(cx: &Cx<'_>, text: &str) -> Result<Call, String> {
-        let call = Call::find(cx, text, HandlerFlags::READ)?;
-        let flags = cx.handler(call.element, &call.handler);
-        let takes = flags.is_none_or(|flags| flags.has(HandlerFlags::PARAMETER));
-        if !call.value.is_empty() && !takes {
-            let name = call.full_name(cx);
-            return Err(format!("read handler ‘{name}’ does not take parameters"));
-        }
+        let call = Call::parse(cx, text, |name| cx.handler(None, name).is_none())?;
+        call.check(cx, HandlerFlags::READ)?;
         Ok(call)
     }
 
-    fn find(cx: &Cx<'_>, text: &str, flag: HandlerFlags) -> Result<Call, String> {
-        let (name, value) = click::config::shift_space(text);
-        let name = String::from_utf8_lossy(&click::config::unquote(&name)).into_owned();
+    /// The handler that `text` names, whether it exists or not. `own` says whether a name without
+    /// element is a handler of the element at work, rather than of the router.
+    pub fn parse(cx: &Cx<'_>, text: &str, own: impl Fn(&str) -> bool) -> Result<Call, String> {
+        let (word, value) = click::config::shift_space(text);
+        let name = click::config::string(word).unwrap_or_default();
+        let name = String::from_utf8_lossy(&name).into_owned();
+        let plain = |name: &str| own(name).then(|| cx.id());
         let (element, handler) = match name.split_once('.') {
-            _ if name.is_empty() => return Err("bad handler name".to_string()),
-            Some(("", handler)) => (None, handler.to_string()),
-            Some((_, "")) => return Err("bad handler name".to_string()),
+            _ if name.is_empty() => return Err("syntax error".to_string()),
+            Some(("", handler)) => (None, handler),
+            Some((_, "")) => return Err("syntax error".to_string()),
             Some((element, handler)) => match cx.find(element) {
-                Some(id) => (Some(id), handler.to_string()),
+                Some(id) => (Some(id), handler),
                 None => return Err(format!("no element named ‘{element}’")),
             },
-            None if cx.handler(None, &name).is_some() => (None, name.clone()),
-            None => (Some(cx.id()), name.clone()),
+            None => (plain(&name), name.as_str()),
         };
-        let call = Call {
+        Ok(Call {
             element,
-            handler,
+            handler: handler.to_string(),
             value: value.to_string(),
-        };
-        // The element at work cannot be asked: its own handlers are taken on trust.
-        let known = cx.handler(call.element, &call.handler);
-        if call.element != Some(cx.id()) && !known.is_some_and(|flags| flags.has(flag)) {
-            let name = call.full_name(cx);
-            return Err(match (known, flag) {
-                (None, _) => format!("no handler named ‘{name}’"),
-                (_, HandlerFlags::WRITE) => format!("‘{name}’ not a write handler"),
-                _ => format!("‘{name}’ not a read handler"),
-            });
+        })
+    }
+
+    /// Whether the handler exists and can be read or written, as `flag` says. The element at work
+    /// cannot be asked: its own handlers are taken on trust.
+    pub fn check(&self, cx: &Cx<'_>, flag: HandlerFlags) -> Result<(), String> {
+        if self.element == Some(cx.id()) {
+            return Ok(());
         }
-        Ok(call)
+        let flags = cx.handler(self.element, &self.handler);
+        let Some(flags) = flags.filter(|flags| flags.has(flag)) else {
+            let kind = if flag.has(HandlerFlags::WRITE) {
+                "write"
+            } else {
+                "read"
+            };
+            return Err(format!("no ‘{}’ {kind} handler", self.full_name(cx)));
+        };
+        if flag == HandlerFlags::READ
+            && !self.value.is_empty()
+            && !flags.has(HandlerFlags::PARAMETER)
+        {
+            let name = self.full_name(cx);
+            return Err(format!("read handler ‘{name}’ does not take parameters"));
+        }
+        Ok(())
     }
 
     /// The handler's name with its element's.

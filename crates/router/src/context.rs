@@ -18,7 +18,8 @@ use crate::handler::HandlerError;
 use crate::notifier::{Notice, Search, Signal, SignalId};
 use crate::ports::flow;
 use crate::random::Random;
-use crate::task::TaskId;
+use crate::schedule;
+use crate::task::{TICKETS_MAX, TaskId};
 use crate::timer::TimerId;
 
 /// An element of a router.
@@ -190,6 +191,11 @@ impl Cx<'_> {
         self.core.runtime.embedding.chatter(&line.to_string());
     }
 
+    /// Writes text to standard output, or to whoever watches the router where there is none.
+    pub fn print(&mut self, text: &[u8]) {
+        self.core.runtime.embedding.print(text);
+    }
+
     /// Says what is wrong, while the element is initialized: `return Err(cx.error("…"))`.
     pub fn error(&mut self, text: impl Display) -> Failed {
         self.core.reports.push((Severity::Error, text.to_string()));
@@ -206,9 +212,20 @@ impl Cx<'_> {
 
 /// Tasks and timers.
 impl Cx<'_> {
-    /// Makes a task; it is not scheduled yet.
+    /// Makes a task; it is not scheduled yet. Its tickets are those that ScheduleInfo gives the
+    /// element.
     pub fn task(&mut self) -> TaskId {
-        self.core.tasks.add(self.id)
+        let task = self.core.tasks.add(self.id);
+        let tickets = schedule::tickets(&self.core.names, self.name());
+        if let Some(tickets) = tickets {
+            if tickets > u64::from(TICKETS_MAX) {
+                let most = args::unparse::real2(TICKETS_MAX.into(), schedule::FRACTION);
+                self.warning(format_args!("ScheduleInfo too high; reduced to {most}"));
+            }
+            let tickets = tickets.min(TICKETS_MAX.into()) as u32;
+            self.core.tasks.set_share(task, tickets);
+        }
+        task
     }
 
     /// Schedules a task.
@@ -297,20 +314,56 @@ impl Cx<'_> {
         self.search(Notice::Full, port, task)
     }
 
+    /// Lets `dependent`, a signal of this element, become active whenever a signal upstream of
+    /// input `port` does.
+    pub fn lead_upstream(&mut self, port: usize, dependent: SignalId) -> Signal {
+        let (signal, found) = self.walk(Notice::Empty, port);
+        for id in found {
+            self.core.signals.lead(id, dependent);
+        }
+        signal
+    }
+
     fn search(&mut self, notice: Notice, port: usize, task: Option<TaskId>) -> Signal {
-        let graph = self.core.graph.clone();
+        let (signal, found) = self.walk(notice, port);
+        if let Some(task) = task {
+            for id in found {
+                self.core.signals.listen(id, task);
+            }
+        }
+        signal
+    }
+
+    /// The signals found together, and all that can wake whoever looks for them.
+    fn walk(&self, notice: Notice, port: usize) -> (Signal, Vec<SignalId>) {
+        let (parts, always, deeper) = self.walk_to(notice, port, false);
+        let signal = Signal {
+            always,
+            parts: parts.clone(),
+        };
+        // Behind a notifier that stands for all behind it, the others only wake.
+        let found = match deeper && !always {
+            true => self.walk_to(notice, port, true).0,
+            false => parts,
+        };
+        (signal, found)
+    }
+
+    /// Goes along the graph until notifiers stop it, and also beyond those that say
+    /// [`ContinueWake`](Search::ContinueWake) if `beyond`. Returns the signals, whether the way
+    /// meets a place without notifier, and whether there is something beyond.
+    fn walk_to(&self, notice: Notice, port: usize, beyond: bool) -> (Vec<SignalId>, bool, bool) {
+        let graph = &self.core.graph;
         let step = |id: ElementId, port: usize| -> Vec<(ElementId, usize)> {
             match notice {
                 Notice::Empty => graph.upstream(id, port).collect(),
                 Notice::Full => graph.downstream(id, port).collect(),
             }
         };
-        let mut signal = Signal::default();
+        let (mut parts, mut always, mut deeper) = (Vec::new(), false, false);
         let mut seen: Vec<(ElementId, usize)> = Vec::new();
         let mut ahead = step(self.id, port);
-        // Whether listeners are woken by what is found behind an element that continues.
-        let mut wake = alloc::vec![true; ahead.len()];
-        while let (Some(place), Some(wakes)) = (ahead.pop(), wake.pop()) {
+        while let Some(place) = ahead.pop() {
             if seen.contains(&place) {
                 continue;
             }
@@ -320,19 +373,17 @@ impl Cx<'_> {
                 Some(element) => element.notifier(notice, at),
                 None => Search::Pass,
             };
-            let (part, go_on, wakes_behind) = match found {
-                Search::Pass => (None, true, wakes),
-                Search::Never => (None, false, false),
-                Search::Stop(part) => (Some(part), false, false),
-                Search::Continue(part) => (Some(part), true, false),
-                Search::ContinueWake(part) => (Some(part), true, wakes),
-            };
-            if let Some(part) = part {
-                signal.parts.push(part);
-                if let (Some(task), true) = (task, wakes) {
-                    self.core.signals.listen(part, task);
+            let (part, go_on) = match found {
+                Search::Pass => (None, true),
+                Search::Never => (None, false),
+                Search::Stop(part) => (Some(part), false),
+                Search::Continue(part) => (Some(part), true),
+                Search::ContinueWake(part) => {
+                    deeper = true;
+                    (Some(part), beyond)
                 }
-            }
+            };
+            parts.extend(part.filter(|part| !parts.contains(part)));
             if !go_on {
                 continue;
             }
@@ -349,19 +400,16 @@ impl Cx<'_> {
             for (other, _) in ways.iter().enumerate().filter(|(_, way)| **way) {
                 any = true;
                 if others[other] == dead {
-                    signal.always |= part.is_none();
+                    always |= part.is_none();
                     continue;
                 }
-                for next in step(id, other) {
-                    ahead.push(next);
-                    wake.push(wakes_behind);
-                }
+                ahead.extend(step(id, other));
             }
             // A dead end that takes everything (Discard) is never full; one that gives nothing
             // by itself may give something later.
-            signal.always |= !any && part.is_none();
+            always |= !any && part.is_none();
         }
-        signal
+        (parts, always, deeper)
     }
 }
 

@@ -36,6 +36,23 @@ pub trait Embedding: Send {
     /// Prints a line to whoever watches: Click's `click_chatter`.
     fn chatter(&mut self, line: &str);
 
+    /// Writes text to standard output as it stands. Where there is none, it goes where
+    /// [`chatter`](Self::chatter) goes, without a line end at its end.
+    fn print(&mut self, text: &[u8]) {
+        #[cfg(feature = "std")]
+        {
+            use std::io::Write;
+            let mut out = std::io::stdout().lock();
+            // There is nobody left to tell.
+            let _ = out.write_all(text).and_then(|()| out.flush());
+        }
+        #[cfg(not(feature = "std"))]
+        {
+            let text = alloc::string::String::from_utf8_lossy(text);
+            self.chatter(text.strip_suffix('\n').unwrap_or(&text));
+        }
+    }
+
     /// A random number to start from.
     fn seed(&mut self) -> u64;
 

@@ -19,7 +19,7 @@ use crate::context::{Cx, ElementId};
 use crate::element::Element;
 use crate::embedding::{Device, Embedding};
 use crate::graph::Graph;
-use crate::notifier::Signals;
+use crate::notifier::{SignalId, Signals};
 use crate::random::Random;
 use crate::task::{Ran, TaskId, Tasks};
 use crate::timer::{TimerId, Timers};
@@ -414,9 +414,23 @@ impl Core {
         self.run_stack(base);
     }
 
-    pub fn set_signal(&mut self, id: crate::notifier::SignalId, active: bool) {
-        for task in self.signals.set(id, active) {
+    #[inline]
+    pub fn set_signal(&mut self, id: SignalId, active: bool) {
+        if self.signals.set(id, active) {
+            self.tell(id);
+        }
+    }
+
+    /// Wakes whoever waits for a signal that became active. Signals in a circle stop where one is
+    /// active already.
+    fn tell(&mut self, id: SignalId) {
+        let mut told = 0;
+        for task in self.signals.told(id).0 {
             self.tasks.schedule(*task);
+        }
+        while let Some(&dependent) = self.signals.told(id).1.get(told) {
+            self.set_signal(dependent, true);
+            told += 1;
         }
     }
 

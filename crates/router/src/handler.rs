@@ -29,6 +29,8 @@ impl HandlerFlags {
     pub const BUTTON: HandlerFlags = HandlerFlags(256);
     /// The value is true or false.
     pub const CHECKBOX: HandlerFlags = HandlerFlags(512);
+    /// Not to be read from outside the configuration: by a control socket, say.
+    pub const PRIVATE: HandlerFlags = HandlerFlags(1024);
 
     /// Both sets of flags.
     pub const fn with(self, other: HandlerFlags) -> HandlerFlags {

@@ -11,7 +11,7 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "std"))]
 extern crate std;
 
 pub mod args;
@@ -28,6 +28,7 @@ mod notifier;
 pub mod ports;
 mod random;
 mod router;
+pub mod schedule;
 mod task;
 mod timer;
 

@@ -35,7 +35,7 @@ pub enum Search {
     Stop(SignalId),
     /// A signal that adds to those behind the element.
     Continue(SignalId),
-    /// As `Continue`, and listeners are woken by those behind the element too.
+    /// A signal that stands for all behind the element; listeners are woken by those too.
     ContinueWake(SignalId),
 }
 
@@ -60,6 +60,8 @@ impl Signal {
 struct State {
     active: bool,
     listeners: Vec<TaskId>,
+    /// Signals that become active when this one does.
+    dependents: Vec<SignalId>,
 }
 
 /// Every signal of a router.
@@ -71,6 +73,7 @@ impl Signals {
         self.0.push(State {
             active,
             listeners: Vec::new(),
+            dependents: Vec::new(),
         });
         SignalId(self.0.len() as u32 - 1)
     }
@@ -92,12 +95,26 @@ impl Signals {
         }
     }
 
-    /// Sets a signal; returns who is to be woken.
+    /// Lets `dependent` become active whenever `id` does.
+    pub fn lead(&mut self, id: SignalId, dependent: SignalId) {
+        let dependents = &mut self.0[id.0 as usize].dependents;
+        if id != dependent && !dependents.contains(&dependent) {
+            dependents.push(dependent);
+        }
+    }
+
+    /// Sets a signal; returns whether somebody is to be told, because it became active.
     #[inline]
-    pub fn set(&mut self, id: SignalId, active: bool) -> &[TaskId] {
+    pub fn set(&mut self, id: SignalId, active: bool) -> bool {
         let state = &mut self.0[id.0 as usize];
         let woken = active && !state.active;
         state.active = active;
-        if woken { &state.listeners } else { &[] }
+        woken && !(state.listeners.is_empty() && state.dependents.is_empty())
+    }
+
+    /// Who is to be woken when a signal becomes active, and which signals become active with it.
+    pub fn told(&self, id: SignalId) -> (&[TaskId], &[SignalId]) {
+        let state = &self.0[id.0 as usize];
+        (&state.listeners, &state.dependents)
     }
 }

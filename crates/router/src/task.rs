@@ -98,6 +98,11 @@ impl Tasks {
         self.task_mut(id).tickets = tickets.clamp(1, TICKETS_MAX);
     }
 
+    /// Gives a task its first share: with none, it is never scheduled.
+    pub fn set_share(&mut self, id: TaskId, tickets: u32) {
+        self.task_mut(id).tickets = tickets;
+    }
+
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty()
     }
@@ -107,6 +112,9 @@ impl Tasks {
     }
 
     pub fn schedule(&mut self, id: TaskId) {
+        if self.task(id).tickets == 0 {
+            return;
+        }
         if core::mem::replace(&mut self.task_mut(id).scheduled, true) || self.running == Some(id) {
             return;
         }

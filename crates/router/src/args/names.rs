@@ -167,6 +167,15 @@ impl NameDatabase {
         })
     }
 
+    /// What elements in `scope` itself (empty, or a compound's name with a slash after it) defined
+    /// `name` as.
+    pub fn defined_in(&self, kind: Kind, name: &str, scope: &str) -> Option<Value> {
+        let tables = self.tables.iter();
+        tables
+            .filter(|t| t.kind == kind && t.scope == scope)
+            .find_map(|t| t.values.get(name).copied())
+    }
+
     /// The number `name` stands for: defined, built in, or the system's.
     pub fn int(&self, kind: Kind, name: &str, from: &str) -> Option<u32> {
         match self.defined(kind, name, from) {
