@@ -1,0 +1,272 @@
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use packet::Batch;
+use router::args::Failed;
+use router::{Class, Cx, Element, Signal};
+
+fn upstream_signals(cx: &mut Cx<'_>) -> Vec<Signal> {
+    let inputs = 0..cx.inputs();
+    inputs.map(|i| cx.upstream_signal(i, None)).collect()
+}
+
+/// Pulls from its inputs in turn.
+///
+/// Each packet comes from the next input that has one. Inputs known to be empty are not asked.
+///
+/// # Arguments
+/// None.
+///
+/// # Ports
+/// Any number of pull inputs, one pull output.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// r :: RoundRobinSched;
+/// InfiniteSource(LIMIT 10) -> Queue -> [0]r;
+/// InfiniteSource(LIMIT 10) -> Queue -> [1]r;
+/// r -> Discard;
+/// ```
+///
+/// # See also
+/// PrioSched, PullSwitch, RoundRobinSwitch
+#[derive(Default)]
+pub struct RoundRobinSched {
+    next: usize,
+    signals: Vec<Signal>,
+    /// For each input what was pulled from it in this round.
+    pulled: Vec<Batch>,
+}
+
+impl Class for RoundRobinSched {
+    const NAME: &'static str = "RoundRobinSched";
+    const PORTS: &'static str = "-/1";
+    const PROCESSING: &'static str = "l";
+}
+
+impl RoundRobinSched {
+    /// The inputs in the order in which they are asked.
+    fn order(&self) -> impl Iterator<Item = usize> + use<> {
+        (self.next..self.signals.len()).chain(0..self.next)
+    }
+
+    fn pull_one(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        for i in self.order() {
+            if cx.is_active(&self.signals[i]) {
+                cx.pull(i, batch, 1);
+                if !batch.is_empty() {
+                    self.next = (i + 1) % self.signals.len();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Pulls `room` packets at most, as many from each input, and deals them out in turn; returns
+    /// whether there were any.
+    fn pull_round(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, room: usize) -> bool {
+        let share = (room / self.signals.len()).max(1);
+        let mut left = room;
+        for i in self.order() {
+            if left > 0 && cx.is_active(&self.signals[i]) {
+                cx.pull(i, &mut self.pulled[i], share.min(left));
+                left -= self.pulled[i].len();
+            }
+        }
+        let mut to_deal = room - left;
+        while to_deal > 0 {
+            for i in self.order() {
+                if batch.append(&mut self.pulled[i], 1) > 0 {
+                    to_deal -= 1;
+                    self.next = (i + 1) % self.signals.len();
+                    break;
+                }
+            }
+        }
+        left < room
+    }
+}
+
+impl Element for RoundRobinSched {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.signals = upstream_signals(cx);
+        self.pulled = self.signals.iter().map(|_| Batch::new()).collect();
+        Ok(())
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        if most == 1 || self.signals.is_empty() {
+            return self.pull_one(cx, batch);
+        }
+        let most = most.min(packet::BATCH);
+        while batch.len() < most && self.pull_round(cx, batch, most - batch.len()) {}
+    }
+}
+
+/// Pulls from the first of its inputs that has a packet.
+///
+/// Input 0 goes before input 1, and so on. Inputs known to be empty are not asked.
+///
+/// # Arguments
+/// None.
+///
+/// # Ports
+/// Any number of pull inputs, one pull output.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// p :: PrioSched;
+/// InfiniteSource(LIMIT 10) -> Queue -> [0]p;
+/// InfiniteSource(LIMIT 10) -> Queue -> [1]p;
+/// p -> Discard;
+/// ```
+///
+/// # See also
+/// RoundRobinSched, PullSwitch
+#[derive(Default)]
+pub struct PrioSched {
+    signals: Vec<Signal>,
+    pulled: Box<Batch>,
+}
+
+impl Class for PrioSched {
+    const NAME: &'static str = "PrioSched";
+    const PORTS: &'static str = "-/1";
+    const PROCESSING: &'static str = "l";
+}
+
+impl Element for PrioSched {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.signals = upstream_signals(cx);
+        Ok(())
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        let most = most.min(packet::BATCH);
+        for (i, signal) in self.signals.iter().enumerate() {
+            if !cx.is_active(signal) {
+                continue;
+            }
+            if batch.is_empty() {
+                cx.pull(i, batch, most);
+            } else {
+                cx.pull(i, &mut self.pulled, most - batch.len());
+                batch.append(&mut self.pulled, most);
+            }
+            if batch.len() >= most {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use crate::testing::Rig;
+
+    fn rig(class: &str, inputs: usize) -> Rig {
+        let mut config = format!("s :: {class} -> p :: Puller;");
+        for i in 0..inputs {
+            config += &format!("i{i} :: Inject -> Queue -> [{i}] s;");
+        }
+        Rig::new(&config)
+    }
+
+    fn pulled(rig: &mut Rig, most: usize) -> Vec<u8> {
+        let packets = rig.pull("p", most);
+        packets.iter().map(|packet| packet.data()[0]).collect()
+    }
+
+    #[test]
+    fn inputs_take_turns() {
+        for most in [1, 3, 64] {
+            let mut rig = rig("RoundRobinSched", 3);
+            for (input, data) in [("i0", 1), ("i0", 2), ("i0", 3), ("i1", 11), ("i2", 21)] {
+                rig.push(input, &[data]);
+            }
+            let mut all = Vec::new();
+            loop {
+                let more = pulled(&mut rig, most);
+                if more.is_empty() {
+                    break;
+                }
+                all.extend(more);
+            }
+            assert_eq!(all, [1, 11, 21, 2, 3], "{most} at a time");
+        }
+    }
+
+    proptest! {
+        /// Whatever the batches, packets leave in the order in which they would one by one.
+        #[test]
+        fn batches_do_not_change_turns(
+            lengths in prop::collection::vec(0usize..40, 1..6),
+            sizes in prop::collection::vec(1usize..64, 1..8),
+        ) {
+            let run = |sizes: &[usize]| {
+                let mut rig = rig("RoundRobinSched", lengths.len());
+                for (i, length) in lengths.iter().enumerate() {
+                    for n in 0..*length {
+                        rig.push(&format!("i{i}"), &[(i * 40 + n) as u8]);
+                    }
+                }
+                let mut all = Vec::new();
+                for size in sizes.iter().cycle() {
+                    let more = pulled(&mut rig, *size);
+                    if more.is_empty() {
+                        break;
+                    }
+                    all.extend(more);
+                }
+                all
+            };
+            prop_assert_eq!(run(&sizes), run(&[1]));
+        }
+    }
+
+    #[test]
+    fn the_first_input_goes_first() {
+        for most in [1, 3, 64] {
+            let mut rig = rig("PrioSched", 3);
+            for (input, data) in [("i2", 21), ("i1", 11), ("i1", 12), ("i0", 1), ("i2", 22)] {
+                rig.push(input, &[data]);
+            }
+            let mut all = Vec::new();
+            for _ in 0..5 {
+                all.extend(pulled(&mut rig, most));
+            }
+            assert_eq!(all, [1, 11, 12, 21, 22], "{most} at a time");
+        }
+    }
+
+    #[test]
+    fn whoever_pulls_sleeps_while_all_inputs_are_empty() {
+        for class in ["RoundRobinSched", "PrioSched"] {
+            let config = format!(
+                "i :: Inject -> Queue -> [0] s :: {class} -> u :: Unqueue -> c :: Collect;
+                 Idle -> [1] s; j :: Inject -> Queue -> [2] s;"
+            );
+            let mut rig = Rig::new(&config);
+            rig.run();
+            assert_eq!(rig.read("u.scheduled"), "false");
+            rig.push("j", &[1]);
+            assert_eq!(rig.read("u.scheduled"), "true");
+            rig.run();
+            assert_eq!(rig.data("c"), [[1]]);
+            assert_eq!(rig.read("u.scheduled"), "false");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+use packet::Packet;
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, Verdict};
+
+/// Removes bytes from the front of packets.
+///
+/// The bytes stay in the packet's headroom: Unstrip brings them back.
+///
+/// # Arguments
+/// - `LENGTH` (integer): number of bytes; of a shorter packet nothing is left.
+///
+/// # Ports
+/// One input, one output, agnostic.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> Strip(14) -> Unstrip(14) -> Discard;
+/// ```
+///
+/// # See also
+/// Unstrip, EtherEncap, IPEncap
+#[derive(Default)]
+pub struct Strip {
+    length: u32,
+}
+
+impl Class for Strip {
+    const NAME: &'static str = "Strip";
+    const PORTS: &'static str = "1/1";
+}
+
+impl Element for Strip {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.mandatory_positional("LENGTH", &mut self.length)
+            .complete()
+    }
+
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        packet.pull(self.length as usize);
+        Verdict::Forward
+    }
+}
+
+/// Adds bytes to the front of packets: those that Strip removed, if it did.
+///
+/// A packet for which there is no memory is dropped.
+///
+/// # Arguments
+/// - `LENGTH` (integer): number of bytes.
+///
+/// # Ports
+/// One input, one output, agnostic.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> Strip(14) -> Unstrip(14) -> Discard;
+/// ```
+///
+/// # See also
+/// Strip, EtherEncap, IPEncap
+#[derive(Default)]
+pub struct Unstrip {
+    length: u32,
+}
+
+impl Class for Unstrip {
+    const NAME: &'static str = "Unstrip";
+    const PORTS: &'static str = "1/1";
+}
+
+impl Element for Unstrip {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.mandatory_positional("LENGTH", &mut self.length)
+            .complete()
+    }
+
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        match packet.push(self.length as usize) {
+            true => Verdict::Forward,
+            false => Verdict::Drop,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn what_is_stripped_comes_back() {
+        let config = "i :: Inject -> Strip(2) -> t :: Tee -> a :: Collect;
+            t[1] -> Unstrip(2) -> b :: Collect;";
+        let mut rig = Rig::new(config);
+        rig.push("i", &[1, 2, 3]);
+        rig.push("i", &[1]);
+        assert_eq!(rig.data("a"), [&[3][..], &[]]);
+        let back = rig.data("b");
+        assert_eq!(back[0], [1, 2, 3]);
+        assert_eq!(back[1].len(), 2);
+    }
+
+    #[test]
+    fn a_long_way_back_is_found_too() {
+        let mut rig = Rig::new("i :: Inject -> Unstrip(5000) -> c :: Collect;");
+        rig.push("i", &[7]);
+        let data = rig.data("c");
+        assert_eq!((data[0].len(), data[0].last()), (5001, Some(&7)));
+    }
+
+    #[test]
+    fn the_length_must_be_given() {
+        let errors = Rig::errors("Inject -> Strip -> Collect;");
+        assert!(errors.contains("LENGTH: required argument missing"), "{errors}");
+    }
+}
