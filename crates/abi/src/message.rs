@@ -142,7 +142,7 @@ pub fn receive(
 }
 
 /// Contents on their way out, message by message, as the ring has room.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing {
     kind: u32,
     request: u32,
