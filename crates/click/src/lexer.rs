@@ -1,8 +1,8 @@
 //! From text to lexemes, with Click's line counting.
 
-use crate::config::{is_word_byte, unquote_text};
+use crate::config::{is_word_byte, printable, unquote_text};
 use crate::{Diagnostics, Location};
-use alloc::borrow::ToOwned;
+use alloc::borrow::{Cow, ToOwned};
 use alloc::string::String;
 use alloc::sync::Arc;
 
@@ -26,34 +26,12 @@ pub(crate) enum Kind {
     Byte(u8),
 }
 
-impl Kind {
-    /// How a message says that this was expected.
-    pub(crate) fn describe(self) -> String {
-        let name = match self {
-            Kind::Byte(byte) => return alloc::format!("'{}'", char::from(byte)),
-            Kind::End => "end of file",
-            Kind::Identifier => "identifier",
-            Kind::Variable => "variable",
-            Kind::Arrow => "'->'",
-            Kind::DoubleArrow => "'=>'",
-            Kind::DoubleColon => "'::'",
-            Kind::DoubleBar => "'||'",
-            Kind::Ellipsis => "'...'",
-            Kind::ElementClass => "'elementclass'",
-            Kind::Require => "'require'",
-            Kind::Provide => "'provide'",
-            Kind::Define => "'define'",
-        };
-        name.to_owned()
-    }
-}
-
 /// A lexeme.
 #[derive(Clone, Debug)]
 pub(crate) struct Lexeme {
     pub(crate) kind: Kind,
     /// The text it is printed as; a variable's is without its `$`.
-    pub(crate) text: String,
+    pub(crate) text: Cow<'static, str>,
 }
 
 /// A text being read.
@@ -94,21 +72,6 @@ impl Lexer {
     /// Makes all of the rest count as read.
     pub(crate) fn skip_to_end(&mut self) {
         self.at = self.source.len();
-    }
-
-    /// Goes back to an earlier state of this lexer.
-    pub(crate) fn restore(&mut self, mark: &Mark) {
-        (self.at, self.line) = (mark.at, mark.line);
-        self.file = mark.file.clone();
-    }
-
-    /// The present state.
-    pub(crate) fn mark(&self) -> Mark {
-        Mark {
-            at: self.at,
-            line: self.line,
-            file: self.file.clone(),
-        }
     }
 
     fn peek(&self, ahead: usize) -> Option<u8> {
@@ -271,13 +234,26 @@ impl Lexer {
         }
     }
 
+    /// Takes the next lexeme if it is `symbol`, which begins no longer one.
+    /// Else nothing is read, not even the blank space before it.
+    pub(crate) fn accept(&mut self, symbol: u8, diagnostics: &mut Diagnostics) -> bool {
+        let (at, line, file) = (self.at, self.line, self.file.clone());
+        self.skip_blank(diagnostics);
+        if self.peek(0) == Some(symbol) {
+            self.at += 1;
+            return true;
+        }
+        (self.at, self.line, self.file) = (at, line, file);
+        false
+    }
+
     /// Reads the next lexeme. At the end it is [`Kind::End`], again and again.
     pub(crate) fn next(&mut self, diagnostics: &mut Diagnostics) -> Lexeme {
         self.skip_blank(diagnostics);
         let Some(byte) = self.peek(0) else {
             return Lexeme {
                 kind: Kind::End,
-                text: String::new(),
+                text: Cow::Borrowed(""),
             };
         };
         if is_word_byte(byte) {
@@ -308,7 +284,7 @@ impl Lexer {
         };
         Lexeme {
             kind,
-            text: text.to_owned(),
+            text: Cow::Owned(text.to_owned()),
         }
     }
 
@@ -318,7 +294,7 @@ impl Lexer {
         self.advance_while(|b| b.is_ascii_alphanumeric() || b == b'_');
         Lexeme {
             kind: Kind::Variable,
-            text: self.since(start).to_owned(),
+            text: Cow::Owned(self.since(start).to_owned()),
         }
     }
 
@@ -335,7 +311,7 @@ impl Lexer {
                 self.at += text.len();
                 return Lexeme {
                     kind,
-                    text: text.to_owned(),
+                    text: Cow::Borrowed(text),
                 };
             }
         }
@@ -345,7 +321,7 @@ impl Lexer {
         } else {
             Kind::Byte(byte)
         };
-        let text = crate::config::printable(&[byte]);
+        let text = Cow::Owned(printable(&[byte]));
         Lexeme { kind, text }
     }
 
@@ -390,14 +366,6 @@ impl Lexer {
     }
 }
 
-/// A state to which a [`Lexer`] can go back.
-#[derive(Clone, Debug)]
-pub(crate) struct Mark {
-    at: usize,
-    line: u32,
-    file: Arc<str>,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -413,7 +381,11 @@ mod tests {
             if lexeme.kind == Kind::End {
                 return all;
             }
-            all.push((lexeme.kind, lexeme.text, lexer.location().to_string()));
+            all.push((
+                lexeme.kind,
+                lexeme.text.into_owned(),
+                lexer.location().to_string(),
+            ));
         }
     }
 

@@ -28,7 +28,23 @@
 //! ```
 //!
 //! No input makes this crate panic, recurse deeply or use memory without
-//! bound: see [`Limits`].
+//! bound: see [`Limits`]. The deepest nesting takes less than 96 KiB of stack
+//! in an optimized build.
+//!
+//! # Where Click does otherwise
+//!
+//! - A configuration that is empty once variables are substituted is empty.
+//!   Click leaves `Queue($rest)` as it stands when `$rest` is empty.
+//! - `elementclass A { … || ... }` adds no overload of its own and extends the
+//!   class that `A` was before. Click adds an empty overload, and never comes
+//!   back if there are two before the `...`.
+//! - What is found wrong during expansion has the place of the element it is
+//!   about. Click gives some of it the last line of the file.
+//! - Defined variables are not listed among a compound's parameters in
+//!   messages, and a bad element name is reported once, not at each expansion.
+//! - A group may be followed by an element that has the name its ends would
+//!   have had.
+//! - An archive (text that starts with `!<arch>`) must be unpacked before.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -132,3 +132,17 @@ fn deep_classes_are_fine() {
     let source = format!("Idle -> {} Idle", "{ -> } -> ".repeat(9000));
     assert!(common::parse(&source).0.is_some());
 }
+
+/// The deepest nesting needs a stack of moderate size even without
+/// optimization (about 250 KiB; a third of that with).
+#[test]
+fn nesting_fits_a_small_stack() {
+    let source = format!("{}Idle{}", "{(".repeat(30), ")}".repeat(30));
+    let parse = move || assert!(common::parse(&source).0.is_none());
+    let thread = std::thread::Builder::new().stack_size(256 << 10);
+    thread
+        .spawn(parse)
+        .expect("a thread")
+        .join()
+        .expect("no overflow");
+}

@@ -14,7 +14,7 @@ mod split;
 
 pub use assign::assign_arguments;
 pub use expand::{Fuel, Lookup, Reference, ReferenceKind, Style, TooLong, expand, expand_with};
-pub use integer::parse_port;
+pub(crate) use integer::parse_port;
 pub use quoting::{printable, quote, quote_lines, unquote, unquote_text};
 pub(crate) use scan::{is_variable_byte, is_word_byte, skip_space};
 pub use split::{

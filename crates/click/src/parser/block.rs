@@ -24,7 +24,7 @@ impl Parser<'_> {
             let lexeme = self.lex();
             if lexeme.kind == Kind::Ellipsis {
                 extended = Some(self.extended_class(name, overloads.is_empty()));
-                if self.accept(Kind::Byte(b'}')) {
+                if self.accept(b'}') {
                     break;
                 }
                 continue;
@@ -95,7 +95,7 @@ impl Parser<'_> {
         loop {
             let first = self.lex();
             let (kind, name) = match first.kind {
-                Kind::Variable => (String::new(), first.text),
+                Kind::Variable => (String::new(), first.text.into_owned()),
                 Kind::Byte(b'|') => return,
                 Kind::Identifier => {
                     let second = self.lex();
@@ -105,7 +105,7 @@ impl Parser<'_> {
                         self.unlex(first);
                         return;
                     }
-                    (first.text, second.text)
+                    (first.text.into_owned(), second.text.into_owned())
                 }
                 _ => {
                     self.complain_about_missing_parameter();

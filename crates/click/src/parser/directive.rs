@@ -2,18 +2,18 @@
 
 use super::{Block, BlockKind, MAX_DEPTH, Parser};
 use crate::config::{is_variable_byte, shift_space, split_args, split_space, string, word};
-use crate::lexer::{Kind, Lexer};
+use crate::lexer::Lexer;
 use crate::{Library, Location, Requirement};
 use alloc::string::String;
 
 impl Parser<'_> {
     /// Reads `(…)`; `None`, with an error, if it isn't there.
     fn parenthesized(&mut self) -> Option<String> {
-        if !self.expect(Kind::Byte(b'(')) {
+        if !self.expect(b'(') {
             return None;
         }
         let config = self.lexer.config(self.diagnostics);
-        self.expect(Kind::Byte(b')'));
+        self.expect(b')');
         Some(config)
     }
 
@@ -38,7 +38,7 @@ impl Parser<'_> {
         let Some(config) = self.parenthesized() else {
             return;
         };
-        self.accept(Kind::Byte(b';'));
+        self.accept(b';');
         for arg in split_args(&config) {
             let words = split_space(&arg);
             let Some(first) = words.first() else {

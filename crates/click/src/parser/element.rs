@@ -31,14 +31,14 @@ impl Parser<'_> {
     /// the first of its chain. `false` if there is none.
     pub(super) fn element(&mut self, block: &Block, list: &mut List, first: bool) -> bool {
         let mut ports = [PortList::default(), PortList::default()];
-        if self.accept(Kind::Byte(b'[')) {
+        if self.accept(b'[') {
             ports[INPUT] = self.port_list();
         }
         let lexeme = self.lex();
         let mut element = match lexeme.kind {
             Kind::Identifier => {
                 let class = self.find_class(&lexeme.text);
-                self.named(lexeme.text, class, true, ports)
+                self.named(lexeme.text.into_owned(), class, true, ports)
             }
             Kind::Byte(b'{') => {
                 let class = self.compound("");
@@ -155,7 +155,7 @@ impl Parser<'_> {
                 self.error("configuration string ignored on element reference");
             }
             element.config = self.lexer.config(self.diagnostics);
-            self.expect(Kind::Byte(b')'));
+            self.expect(b')');
             element.bare = false;
             lexeme = self.lex();
         }

@@ -117,27 +117,19 @@ impl Parser<'_> {
         self.pushed.push(lexeme);
     }
 
-    /// Takes the next lexeme if it is `kind`.
-    fn accept(&mut self, kind: Kind) -> bool {
-        if let Some(next) = self.pushed.last() {
-            if next.kind == kind {
-                self.pushed.pop();
-                return true;
-            }
-            return false;
+    /// Takes the next lexeme if it is `symbol`.
+    fn accept(&mut self, symbol: u8) -> bool {
+        match self.pushed.last() {
+            Some(next) if next.kind == Kind::Byte(symbol) => self.pushed.pop().is_some(),
+            Some(_) => false,
+            None => self.lexer.accept(symbol, self.diagnostics),
         }
-        let mark = self.lexer.mark();
-        if self.lexer.next(self.diagnostics).kind == kind {
-            return true;
-        }
-        self.lexer.restore(&mark);
-        false
     }
 
-    fn expect(&mut self, kind: Kind) -> bool {
-        let found = self.accept(kind);
+    fn expect(&mut self, symbol: u8) -> bool {
+        let found = self.accept(symbol);
         if !found {
-            self.error(format_args!("expected {}", kind.describe()));
+            self.error(format_args!("expected '{}'", char::from(symbol)));
         }
         found
     }
@@ -265,7 +257,7 @@ impl Parser<'_> {
         let mut name = String::new();
         let lexeme = self.lex();
         if lexeme.kind == Kind::Identifier {
-            name = lexeme.text;
+            name = lexeme.text.into_owned();
         } else {
             self.unlex(lexeme);
             self.error("expected element type name");
