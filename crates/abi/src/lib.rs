@@ -22,3 +22,30 @@ pub const CACHE_LINE: usize = 64;
 
 /// Pages are what a memory file is made of.
 pub const PAGE: usize = 4096;
+
+/// Asks for the cache line at `at`, to be read.
+#[inline(always)]
+fn prefetch_read<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing and cannot fault, whatever the address.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
+    }
+}
+
+/// Asks for the cache line at `at` to be this core's alone, to be written. The intrinsic would be
+/// compiled to a prefetch for reading, since PREFETCHW is not in the baseline; processors without
+/// it take it for a no-op (Intel SDM, volume 2, PREFETCHW).
+#[inline(always)]
+fn prefetch_write<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch writes nothing and cannot fault, whatever the address.
+    unsafe {
+        core::arch::asm!(
+            "prefetchw [{at}]",
+            at = in(reg) at,
+            options(nostack, preserves_flags)
+        );
+    }
+}

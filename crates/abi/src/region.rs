@@ -409,6 +409,9 @@ pub struct SharedBytes {
     len: usize,
 }
 
+// SAFETY: as for `Region`, into whose pool this points.
+unsafe impl Send for SharedBytes {}
+
 /// Ends a read of shared memory. Without it a compiler may serve a later use of the copy from the
 /// shared original (a copy of a copy is worth one), which the other side may have changed since.
 #[inline(always)]
@@ -496,23 +499,13 @@ impl SharedBytes {
     /// Asks for the first line to be brought into the cache.
     #[inline]
     pub fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch reads nothing and cannot fault.
-        unsafe {
-            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(self.start.as_ptr().cast());
-        }
+        crate::prefetch_read(self.start.as_ptr());
     }
 
     /// Asks for the first line to be brought into the cache, to be written.
     #[inline]
     pub fn prefetch_write(&self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch reads nothing and cannot fault.
-        unsafe {
-            use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_ET0>(self.start.as_ptr().cast());
-        }
+        crate::prefetch_write(self.start.as_ptr());
     }
 }
 

@@ -128,6 +128,9 @@ struct Side {
     sleeps: AtomicU32,
 }
 
+/// Slots in a cache line.
+pub const SLOTS_PER_LINE: u32 = (CACHE_LINE / size_of::<Slot>()) as u32;
+
 const _: () = assert!(size_of::<Header>() == 2 * CACHE_LINE);
 const _: () = assert!(size_of::<Slot>() == 16);
 
@@ -242,6 +245,12 @@ impl Producer {
         self.ring.load(self.cursor.wrapping_add(i))
     }
 
+    /// Asks for the cache line of the `i`-th free slot, to be filled.
+    #[inline]
+    pub fn prefetch(&self, i: u32) {
+        crate::prefetch_write(self.ring.slot(self.cursor.wrapping_add(i)));
+    }
+
     /// Fills the `i`-th free slot. Nothing is visible before [`publish`](Self::publish).
     #[inline]
     pub fn fill(&mut self, i: u32, slot: Slot) {
@@ -309,6 +318,13 @@ impl Consumer {
     #[inline]
     pub fn peek(&self, i: u32) -> Slot {
         self.ring.load(self.cursor.wrapping_add(i))
+    }
+
+    /// Asks for the cache line of the `i`-th filled slot. One that is not published yet is better
+    /// left to the producer.
+    #[inline]
+    pub fn prefetch(&self, i: u32) {
+        crate::prefetch_read(self.ring.slot(self.cursor.wrapping_add(i)));
     }
 
     /// Leaves spent buffer `buffer` in the `i`-th filled slot.
