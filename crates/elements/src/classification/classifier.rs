@@ -6,6 +6,7 @@ use super::instruction::{Layout, Test};
 use super::program::Program;
 use super::rules::Rules;
 use alloc::format;
+use alloc::vec::Vec;
 
 /// The largest offset (in bytes) that a clause may reach.
 const MAX_OFFSET: u32 = 65_528;
@@ -24,10 +25,22 @@ const MAX_OFFSET: u32 = 65_528;
 /// # Errors
 /// Every mistake in every pattern, in order, in Click's words.
 pub fn classifier<P: AsRef<str>>(patterns: &[P], align: u8) -> Result<Compiled, Diagnostics> {
+    let (rules, expressions) = parse(patterns, align)?;
+    let program = Program::compile(rules, &expressions);
+    let mut warnings = Diagnostics::default();
+    program.warn_unreached(patterns.len(), &mut warnings);
+    Ok(Compiled { program, warnings })
+}
+
+/// Parses a Classifier's patterns.
+pub(super) fn parse<P: AsRef<str>>(
+    patterns: &[P],
+    align: u8,
+) -> Result<(Rules, Vec<Expression>), Diagnostics> {
     let align = u16::from(align % 4);
     let mut diagnostics = Diagnostics::default();
     let mut rules = Rules::new(Layout::Data { align });
-    let mut expressions = alloc::vec::Vec::with_capacity(patterns.len());
+    let mut expressions = Vec::with_capacity(patterns.len());
     for (number, pattern) in patterns.iter().enumerate() {
         let mut reader = PatternReader {
             text: pattern.as_ref().as_bytes(),
@@ -44,12 +57,7 @@ pub fn classifier<P: AsRef<str>>(patterns: &[P], align: u8) -> Result<Compiled, 
     if diagnostics.has_errors() {
         return Err(diagnostics);
     }
-    let program = Program::compile(rules, &expressions);
-    program.warn_unreached(patterns.len(), &mut diagnostics);
-    Ok(Compiled {
-        program,
-        warnings: diagnostics,
-    })
+    Ok((rules, expressions))
 }
 
 struct PatternReader<'a> {

@@ -313,6 +313,27 @@ impl Graph {
         }
     }
 
+    /// Runs a packet through the graph: the output, or `None` to drop.
+    #[cfg(test)]
+    pub(super) fn run(&self, headers: &super::headers::Headers<'_>) -> Option<usize> {
+        let mut jump = match self.everything {
+            Some(everything) => everything,
+            None => {
+                let mut at = 0;
+                loop {
+                    let instruction = &self.code[at as usize];
+                    let yes = instruction.test.matches(self.layout, headers);
+                    at = instruction.jumps[usize::from(yes)];
+                    if at <= 0 {
+                        break at;
+                    }
+                }
+            }
+        };
+        jump = if jump == DROP { return None } else { -jump };
+        Some(jump as usize)
+    }
+
     /// The outputs below `outputs` that no packet can reach.
     pub(super) fn unreached(&self, outputs: usize) -> Vec<usize> {
         let mut reached = vec![false; outputs];

@@ -163,11 +163,14 @@ impl WordUse {
 
     fn note(&mut self, mask: u32, comparison: bool) {
         self.uses += 1;
-        if self.masks.contains(&mask) && !comparison {
+        // A comparison may be decided by its first byte alone.
+        let first_byte = 0xff00_0000 >> (mask.leading_zeros() / 8 * 8);
+        let least = if comparison { mask & first_byte } else { mask };
+        if self.masks.contains(&least) && !comparison {
             return;
         }
         if self.masks.len() < 64 {
-            self.masks.push(mask);
+            self.masks.push(least);
         }
         let bytes = mask.to_be_bytes();
         for i in 0..4 {

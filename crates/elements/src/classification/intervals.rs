@@ -167,7 +167,6 @@ pub(super) struct ByteSet(pub [u64; 4]);
 
 impl ByteSet {
     pub(super) const EMPTY: ByteSet = ByteSet([0; 4]);
-    pub(super) const ALL: ByteSet = ByteSet([u64::MAX; 4]);
 
     fn insert(&mut self, low: u8, high: u8) {
         for byte in low..=high {
@@ -175,6 +174,7 @@ impl ByteSet {
         }
     }
 
+    #[cfg(test)]
     pub(super) fn contains(&self, byte: u8) -> bool {
         self.0[usize::from(byte) / 64] >> (byte % 64) & 1 == 1
     }

@@ -22,6 +22,15 @@ pub fn ip_filter<R: AsRef<str>>(
     outputs: usize,
     names: &dyn Names,
 ) -> Result<Compiled, Diagnostics> {
+    parse_rules(rules, outputs, names).finish()
+}
+
+/// Parses an IPFilter's rules.
+pub(super) fn parse_rules<'a, R: AsRef<str>>(
+    rules: &[R],
+    outputs: usize,
+    names: &'a dyn Names,
+) -> Compiler<'a> {
     let mut compiler = Compiler::new(rules.len(), names);
     for (number, rule) in rules.iter().enumerate() {
         let words = split(rule.as_ref());
@@ -33,7 +42,7 @@ pub fn ip_filter<R: AsRef<str>>(
         let output = compiler.action(number, action, outputs);
         compiler.rule(number, pattern, output);
     }
-    compiler.finish()
+    compiler
 }
 
 /// Compiles an IPClassifier: pattern `n`, unquoted, leads to output `n`. A
@@ -60,11 +69,12 @@ pub fn ip_classifier<P: AsRef<str>>(
     Ok(compiled)
 }
 
-struct Compiler<'a> {
+/// Rules on the way to a program.
+pub(super) struct Compiler<'a> {
     names: &'a dyn Names,
-    rules: Rules,
-    expressions: Vec<Expression>,
-    diagnostics: Diagnostics,
+    pub(super) rules: Rules,
+    pub(super) expressions: Vec<Expression>,
+    pub(super) diagnostics: Diagnostics,
 }
 
 impl<'a> Compiler<'a> {

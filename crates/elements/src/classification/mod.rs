@@ -51,6 +51,8 @@ mod names;
 mod program;
 mod rules;
 mod terms;
+#[cfg(test)]
+mod tests;
 
 pub use classifier::classifier;
 pub use diagnostic::{Compiled, Diagnostic, Diagnostics, Severity};

@@ -7,8 +7,9 @@
 //! then admit more than the rule does and are marked inexact, and a packet
 //! that meets such a term is checked with the rule's own code.
 
-use super::expression::{Expression, Op};
+use super::expression::{Compare, Expression, Op};
 use super::fields::Fields;
+use super::instruction::Test;
 use super::intervals::{MAX_RANGES, Set};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -97,18 +98,8 @@ impl Union {
         let mut stack: Vec<Union> = Vec::new();
         for op in expression.ops() {
             let union = match *op {
-                Op::Test(test) => {
-                    let set = |mask, value, max| Set::matching(mask, value, max);
-                    let union = Union::leaf(fields, test.offset, test.mask, test.value, set);
-                    union.with_missing(test.short_yes && test.mask != 0)
-                }
-                Op::Compare(compare) => {
-                    let (mask, above) = (compare.mask << compare.shift, compare.above);
-                    let above = above << compare.shift;
-                    let set = |mask, value, max| Set::greater(mask, value, max);
-                    Union::leaf(fields, compare.offset, mask, above, set)
-                        .with_missing(compare.short_yes)
-                }
+                Op::Test(test) => Union::test(fields, test),
+                Op::Compare(compare) => Union::comparison(fields, compare),
                 Op::Not => match stack.pop() {
                     Some(union) => union.not(fields),
                     None => Union::everything(true),
@@ -152,27 +143,44 @@ impl Union {
         self.exact && self.terms.iter().any(|term| term.0.is_empty())
     }
 
-    fn leaf(
-        fields: &Fields,
-        word: u16,
-        mask: u32,
-        value: u32,
-        set: impl Fn(u32, u32, u32) -> Option<Set>,
-    ) -> Union {
-        let (parts, mut exact) = fields.split(word, mask, value);
+    fn test(fields: &Fields, test: Test) -> Union {
+        let (parts, mut exact) = fields.split(test.offset, test.mask, test.value);
         let mut sets = Vec::with_capacity(parts.len());
         for (field, mask, value) in parts {
             let max = fields.as_slice()[usize::from(field)].max();
-            match set(mask, value, max) {
+            match Set::matching(mask, value, max) {
                 Some(set) => sets.push((field, set)),
                 None => exact = false,
             }
         }
         sets.sort_unstable_by_key(|(field, _)| *field);
-        Union {
+        let union = Union {
             terms: vec![Term(sets)],
             exact,
-        }
+        };
+        union.with_missing(test.short_yes && test.mask != 0)
+    }
+
+    fn comparison(fields: &Fields, compare: Compare) -> Union {
+        let (mask, above) = (
+            compare.mask << compare.shift,
+            compare.above << compare.shift,
+        );
+        let (parts, exact) = fields.split(compare.offset, mask, above);
+        // A comparison of several fields is no product.
+        let ([(field, mask, above)], true) = (&parts[..], exact) else {
+            return Union::everything(false);
+        };
+        let max = fields.as_slice()[usize::from(*field)].max();
+        let Some(set) = Set::greater(*mask, *above, max) else {
+            return Union::everything(false);
+        };
+        let terms = if set.is_empty() {
+            Vec::new()
+        } else {
+            vec![Term(vec![(*field, set)])]
+        };
+        Union { terms, exact: true }.with_missing(compare.short_yes)
     }
 
     /// For a leaf: a packet that lacks the bytes is admitted. A leaf over
