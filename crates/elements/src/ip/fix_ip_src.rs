@@ -1,0 +1,91 @@
+use core::net::Ipv4Addr;
+
+use packet::Packet;
+use packet::anno::FIX_IP_SRC;
+use packet::wire::Ipv4Packet;
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, Verdict};
+
+/// Sets the source address of IP packets whose annotation asks for it.
+///
+/// An error that a router sends is to come from the address of the interface it leaves by, which
+/// ICMPError cannot know. It sets the Fix IP Source annotation; this element, in front of the
+/// interface, gives packets with that annotation its address, a fresh checksum, and clears the
+/// annotation. Packets must have their IP header marked.
+///
+/// # Arguments
+/// - `IPADDR` (IP address): the interface's address.
+///
+/// # Ports
+/// One input, one output, agnostic.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// FromDevice(eth0) -> Strip(14) -> CheckIPHeader
+///     -> ICMPError(18.26.4.24, unreachable, host)
+///     -> FixIPSrc(18.26.4.1) -> Queue -> ToDevice(eth0);
+/// ```
+///
+/// # See also
+/// ICMPError
+pub struct FixIPSrc {
+    address: Ipv4Addr,
+}
+
+impl Default for FixIPSrc {
+    fn default() -> Self {
+        FixIPSrc {
+            address: Ipv4Addr::UNSPECIFIED,
+        }
+    }
+}
+
+impl Class for FixIPSrc {
+    const NAME: &'static str = "FixIPSrc";
+    const PORTS: &'static str = "1/1";
+}
+
+impl Element for FixIPSrc {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.mandatory_positional("IPADDR", &mut self.address)
+            .complete()
+    }
+
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if packet.anno(FIX_IP_SRC) != 0
+            && let Some(header) = packet.network_header_mut()
+        {
+            let mut ip = Ipv4Packet::new_unchecked(header);
+            ip.set_source(self.address);
+            ip.fill_checksum();
+            packet.set_anno(FIX_IP_SRC, 0);
+        }
+        Verdict::Forward
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::Ipv4Addr;
+
+    use packet::anno::FIX_IP_SRC;
+
+    use crate::testing::{Rig, ping};
+
+    #[test]
+    fn the_source_is_set_where_it_is_asked_for() {
+        let config = "i :: Inject -> MarkIPHeader -> FixIPSrc(3.0.0.3) -> c :: Collect;";
+        let mut rig = Rig::new(config);
+        let (a, b) = (Ipv4Addr::new(1, 0, 0, 1), Ipv4Addr::new(2, 0, 0, 2));
+        rig.push("i", &ping(a, b, &[]));
+        rig.push_with("i", &ping(a, b, &[]), |packet| packet.set_anno(FIX_IP_SRC, 1));
+        let packets = rig.collected("c");
+        assert_eq!(packets[0].data(), ping(a, b, &[]));
+        assert_eq!(packets[1].data(), ping(Ipv4Addr::new(3, 0, 0, 3), b, &[]));
+        assert_eq!(packets[1].anno(FIX_IP_SRC), 0);
+    }
+}

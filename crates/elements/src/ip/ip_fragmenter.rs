@@ -1,0 +1,270 @@
+use alloc::string::{String, ToString};
+
+use packet::checksum::Sum;
+use packet::wire::{Ipv4Options, Ipv4Packet};
+use packet::{Batch, HEADROOM, Packet};
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, HandlerError, HandlerList};
+
+/// How many packets that may not be fragmented draw a message.
+const MESSAGES: u64 = 5;
+
+/// Cuts IP packets that are too long for a link into fragments.
+///
+/// Packets must have their IP header marked, and should have no link header: it would stay with
+/// the first fragment alone. What fits passes unchanged. Of what does not, fragments leave in
+/// order, with the packet's annotations. Packets that must not be fragmented, and packets of which
+/// no fragment would fit, are dropped, the first five with a message.
+///
+/// # Arguments
+/// - `MTU` (integer): longest IP packet that fits, 8 at least.
+/// - `HONOR_DF` (boolean, true): whether "don't fragment" is obeyed. If not, packets that have it
+///   lose it, and get a random identification.
+/// - `VERBOSE` (boolean, false): whether every packet dropped draws a message.
+/// - `HEADROOM` (integer, 128): bytes kept free in front of fragments.
+///
+/// # Ports
+/// One push input. Output 0 is push. Output 1, optional, is push: packets that cannot be
+/// fragmented, unchanged.
+///
+/// # Handlers
+/// - `drops` (read): packets that could not be fragmented.
+/// - `fragments` (read): fragments made.
+///
+/// # Example
+/// ```click
+/// FromDevice(eth0) -> Strip(14) -> CheckIPHeader -> f :: IPFragmenter(1024)
+///     -> out :: Queue -> ToDevice(eth1);
+/// f[1] -> ICMPError(18.26.4.24, unreachable, needfrag, PMTU 1024) -> out;
+/// ```
+///
+/// # See also
+/// ICMPError, CheckLength, IPReassembler
+pub struct IPFragmenter {
+    mtu: u32,
+    honor: bool,
+    verbose: bool,
+    headroom: u32,
+    drops: u64,
+    fragments: u64,
+}
+
+impl Default for IPFragmenter {
+    fn default() -> Self {
+        IPFragmenter {
+            mtu: 0,
+            honor: true,
+            verbose: false,
+            headroom: HEADROOM as u32,
+            drops: 0,
+            fragments: 0,
+        }
+    }
+}
+
+impl Class for IPFragmenter {
+    const NAME: &'static str = "IPFragmenter";
+    const PORTS: &'static str = "1/1-2";
+    const PROCESSING: &'static str = "h/h";
+}
+
+/// The header and options that all fragments but the first have.
+struct Later {
+    bytes: [u8; 60],
+    len: usize,
+}
+
+impl Later {
+    /// From the header of the whole packet.
+    fn of(header: &[u8; 20], options: &[u8]) -> Later {
+        let (mut bytes, mut len) = ([0; 60], 20);
+        bytes[..20].copy_from_slice(header);
+        // A malformed option ends the list: no fragment repeats it.
+        for option in Ipv4Options::new(options).map_while(Result::ok) {
+            if option.kind.is_copied() {
+                bytes[len..len + option.bytes.len()].copy_from_slice(option.bytes);
+                len += option.bytes.len();
+            }
+        }
+        // The rest of the last word is the option that ends the list: zeros.
+        len = len.next_multiple_of(4);
+        Ipv4Packet::new_unchecked(&mut bytes[..]).set_header_len(len);
+        Later { bytes, len }
+    }
+}
+
+impl IPFragmenter {
+    /// Sends on a packet that is longer than the MTU.
+    fn fragment(&mut self, cx: &mut Cx<'_>, mut packet: Packet) {
+        let mtu = self.mtu as usize;
+        let header = packet.network_header().unwrap_or_default();
+        let Ok(ip) = Ipv4Packet::new_quoted(header) else {
+            return self.refuse(cx, packet);
+        };
+        let hlen = ip.header_len();
+        // The header may promise more than there is, or leave padding behind its end.
+        let length = usize::from(ip.total_len()).min(header.len());
+        if (hlen..=mtu).contains(&length) {
+            packet.take(header.len() - length);
+            return cx.emit(0, packet);
+        }
+        let first = mtu.saturating_sub(hlen) & !7;
+        if (ip.dont_fragment() && self.honor) || first < 8 || length < hlen {
+            return self.refuse(cx, packet);
+        }
+        self.cut(cx, packet, hlen, first, length - hlen);
+    }
+
+    /// Emits the fragments of `packet`, whose header takes `hlen` bytes and whose payload takes
+    /// `payload`, of which the first fragment has `first`.
+    fn cut(
+        &mut self,
+        cx: &mut Cx<'_>,
+        mut packet: Packet,
+        hlen: usize,
+        first: usize,
+        payload: usize,
+    ) {
+        // Who sets "don't fragment" need not number packets (RFC 6864).
+        let ident = (!self.honor).then(|| cx.random().next_u32() as u16);
+        let Some(header) = packet.network_header_mut() else {
+            return cx.kill(packet);
+        };
+        let mut ip = Ipv4Packet::new_unchecked(header);
+        if let Some(ident) = ident.filter(|_| ip.dont_fragment()) {
+            ip.set_ident(ident);
+        }
+        let (last_has_more, base) = (ip.more_fragments(), ip.fragment_offset());
+        ip.set_fragment(false, true, base);
+        ip.set_total_len((hlen + first) as u16);
+        ip.fill_checksum();
+        let later = Later::of(ip.header(), ip.option_bytes());
+
+        if let Some(fragment) = self.first(cx, &packet, hlen + first) {
+            self.fragments += 1;
+            cx.emit(0, fragment);
+        }
+        let most = (self.mtu as usize - later.len) & !7;
+        let mut at = first;
+        while at < payload {
+            let length = most.min(payload - at);
+            let more = last_has_more || at + length < payload;
+            let offset = base.wrapping_add(at as u16);
+            let piece = hlen + at..hlen + at + length;
+            if let Some(fragment) = self.later(cx, &packet, &later, piece, offset, more) {
+                self.fragments += 1;
+                cx.emit(0, fragment);
+            }
+            at += length;
+        }
+        cx.kill(packet);
+    }
+
+    /// The first fragment: the packet up to `length` bytes behind the start of its IP header.
+    fn first(&self, cx: &mut Cx<'_>, packet: &Packet, length: usize) -> Option<Packet> {
+        let network = packet.network_header()?.len();
+        let link = packet.len().saturating_sub(network);
+        let bytes = packet.data().get(..link + length)?;
+        let mut fragment = cx.pool().packet(self.headroom as usize, bytes.len())?;
+        fragment.data_mut().copy_from_slice(bytes);
+        fragment.copy_meta(packet);
+        Some(fragment)
+    }
+
+    /// Another fragment: `piece` of the packet, counted from the start of its IP header, behind
+    /// the header of `later`.
+    fn later(
+        &self,
+        cx: &mut Cx<'_>,
+        packet: &Packet,
+        later: &Later,
+        piece: core::ops::Range<usize>,
+        offset: u16,
+        more: bool,
+    ) -> Option<Packet> {
+        let payload = packet.network_header()?.get(piece)?;
+        let length = later.len + payload.len();
+        let mut fragment = cx.pool().packet(self.headroom as usize, length)?;
+        let (header, rest) = fragment.data_mut().split_at_mut(later.len);
+        header.copy_from_slice(&later.bytes[..later.len]);
+        rest.copy_from_slice(payload);
+        let mut ip = Ipv4Packet::new_unchecked(header);
+        ip.set_fragment(false, more, offset);
+        ip.set_total_len(length as u16);
+        ip.set_checksum(0);
+        let sum = Sum::of(ip.bytes()).checksum();
+        ip.set_checksum(sum);
+        fragment.copy_meta(packet);
+        fragment.clear_mac_header();
+        fragment.set_network_header(0, later.len);
+        Some(fragment)
+    }
+
+    #[cold]
+    fn refuse(&mut self, cx: &mut Cx<'_>, packet: Packet) {
+        if self.verbose || self.drops < MESSAGES {
+            let header = packet.network_header().unwrap_or_default();
+            let ip = Ipv4Packet::new_unchecked(header);
+            cx.chatter(format_args!(
+                "IPFragmenter({}) DF {} {} len={}",
+                self.mtu,
+                ip.source(),
+                ip.destination(),
+                packet.len()
+            ));
+        }
+        self.drops += 1;
+        cx.emit(1, packet);
+    }
+
+    #[inline]
+    fn fits(&self, packet: &Packet) -> bool {
+        packet
+            .network_header()
+            .is_none_or(|header| header.len() <= self.mtu as usize)
+    }
+}
+
+impl Element for IPFragmenter {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.mandatory_positional("MTU", &mut self.mtu)
+            .positional("HONOR_DF", &mut self.honor)
+            .positional("VERBOSE", &mut self.verbose)
+            .keyword("HEADROOM", &mut self.headroom)
+            .complete()?;
+        if self.mtu < 8 {
+            return Err(args.fail("MTU must be at least 8"));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        if !batch.iter().all(|packet| self.fits(packet)) {
+            // One by one, so that all packets leave in order.
+            for packet in batch.drain() {
+                if self.fits(&packet) {
+                    cx.emit(0, packet);
+                } else {
+                    self.fragment(cx, packet);
+                }
+            }
+        }
+        0
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("drops").read("fragments");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "drops" => Ok(self.drops.to_string()),
+            "fragments" => Ok(self.fragments.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
