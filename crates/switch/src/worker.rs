@@ -6,6 +6,7 @@
 //! guest's doorbell, the TAP, the socket) brings it back. So the cost follows the ports that are
 //! busy, however many there are. When none is, the worker sleeps in epoll.
 
+use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,8 @@ pub const PORTS_MAX: usize = 16_384;
 pub const VIOLATIONS_MAX: u32 = 64;
 /// Rounds between two looks at the descriptors while ports are busy.
 const ROUNDS_PER_LOOK: u32 = 32;
+/// Descriptors told of in one look.
+const EVENTS: usize = 64;
 /// How often interfaces that are down are asked whether they are still there.
 const DOWN_CHECK: Duration = Duration::from_millis(200);
 
@@ -122,7 +125,6 @@ pub struct Full;
 /// One thread's share of a switch: ports, domains, and what it needs to move frames.
 pub struct Worker {
     epoll: OwnedFd,
-    events: Vec<epoll::Event>,
     counters: CounterFile,
     ports: Vec<Option<Port>>,
     free: Vec<PortIndex>,
@@ -149,7 +151,6 @@ impl Worker {
         let now = Instant::now();
         Ok(Worker {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            events: Vec::with_capacity(64),
             counters,
             ports: Vec::new(),
             free: Vec::new(),
@@ -391,18 +392,17 @@ impl Worker {
             tv_sec: 0,
             tv_nsec: wait.subsec_nanos().into(),
         });
-        self.events.clear();
-        let spare = rustix::buffer::spare_capacity(&mut self.events);
-        match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
-            Ok(_) => {}
+        let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS];
+        let events = match epoll::wait(&self.epoll, &mut room, timeout.as_ref()) {
+            Ok((events, _)) => events,
             Err(Errno::INTR) => return Ok(None),
             Err(error) => return Err(error),
-        }
+        };
         self.now = Instant::now();
         self.check_down();
         let mut external = None;
-        for i in 0..self.events.len() {
-            match Token::of_event(self.events[i].data) {
+        for event in events {
+            match Token::of_event(event.data) {
                 Token::Port(place) => self.wake(place),
                 Token::Guest(guest) => {
                     let count = self.guests.get(&guest).map_or(0, |(_, ports)| ports.len());
@@ -468,9 +468,9 @@ impl Worker {
         };
         let counters = counters_of(&self.counters, place);
         let batch = &mut self.batch;
-        batch.frames.clear();
+        batch.clear();
         let outcome = port.link.receive(batch, counters);
-        if batch.frames.is_empty() {
+        if batch.frames().is_empty() {
             port.link.release();
             return self.settle(place, outcome) && (outcome.busy || self.rest(place));
         }
@@ -491,7 +491,7 @@ impl Worker {
         let Some(domain) = &mut self.domains[domain] else {
             return;
         };
-        let frames = &self.batch.frames;
+        let frames = self.batch.frames();
         let to = &mut self.destinations[..frames.len()];
         let seconds = self.now.saturating_duration_since(self.started).as_secs() as Seconds;
         domain.lookup.steer(from, frames, to, seconds);

@@ -8,12 +8,12 @@
 //! Frames that reach a guest are whole: not longer than its MTU, their checksums complete.
 
 use abi::region::{FRAME_MAX, RECEIVE_OFFSET, SharedBytes};
-use abi::ring::{Slot, flags};
+use abi::ring::{SLOTS_PER_LINE, Slot, flags};
 use rustix::thread::futex;
 use std::sync::atomic::Ordering;
 
 use super::offload::{ETHERNET, Segmenter, VLAN, VnetHeader, checksum_of, tags_len};
-use super::{BATCH, Batch, Body, Frame, HEAD, Outcome};
+use super::{BATCH, Batch, Body, HEAD, Outcome};
 use crate::counters::{PortCounters, Reason};
 use crate::memory::SwitchSide;
 
@@ -58,13 +58,16 @@ impl GuestLink {
             return outcome;
         };
         let n = filled.min(BATCH as u32);
-        let mut found = [const { None }; BATCH];
-        for (i, found) in (0..n).zip(&mut found) {
+        let mut rooms = batch.frames.iter_mut();
+        for i in 0..n {
             let slot = self.side.transmit.peek(i);
             match self.check(slot) {
                 Ok(bytes) => {
                     bytes.prefetch();
-                    *found = Some(bytes);
+                    if let Some(frame) = rooms.next() {
+                        frame.len = slot.len.into();
+                        frame.body = Body::Guest(bytes);
+                    }
                 }
                 Err(reason) => {
                     counters.dropped(reason, 1);
@@ -72,9 +75,15 @@ impl GuestLink {
                 }
             }
         }
-        for bytes in found[..n as usize].iter().flatten() {
-            let frame = Frame::new(snapshot(bytes), bytes.len(), Body::Guest(*bytes));
-            batch.frames.push(frame);
+        batch.len = BATCH - rooms.len();
+        for frame in &mut batch.frames[..batch.len] {
+            if let Body::Guest(bytes) = frame.body {
+                snapshot(&bytes, &mut frame.head);
+            }
+        }
+        // The next batch's slots, as far as they are published, come while this one is dealt with.
+        for i in (n..filled.min(2 * n)).step_by(SLOTS_PER_LINE as usize) {
+            self.side.transmit.prefetch(i);
         }
         self.taken = n;
         outcome
@@ -128,6 +137,10 @@ impl GuestLink {
                 ..Outcome::NOTHING
             };
         };
+        for i in (frames..free.min(2 * frames)).step_by(SLOTS_PER_LINE as usize) {
+            // For the next batch.
+            self.side.receive.prefetch(i);
+        }
         for i in 0..frames.min(free) {
             let spent = self.side.receive.peek(i);
             if let Ok(room) = self.side.region.room(spent.buffer, HEAD) {
@@ -277,14 +290,15 @@ impl GuestLink {
     }
 }
 
-/// The first [`HEAD`] bytes of a frame, zeros behind the end of a shorter one. Each is read once.
+/// Takes the first [`HEAD`] bytes of a frame, zeros behind the end of a shorter one.
 #[inline(always)]
-fn snapshot(bytes: &SharedBytes) -> [u8; HEAD] {
+fn snapshot(bytes: &SharedBytes, head: &mut [u8; HEAD]) {
     const HALF: usize = HEAD / 2;
-    if let Some(head) = bytes.read_array(0) {
-        return head;
+    if let Some(whole) = bytes.read_array(0) {
+        *head = whole;
+        return;
     }
-    let mut head = [0; HEAD];
+    *head = [0; HEAD];
     match bytes.read_array::<HALF>(0) {
         // Two wide reads that overlap are cheaper than one of a length that varies. Where they
         // overlap, the second wins.
@@ -296,10 +310,9 @@ fn snapshot(bytes: &SharedBytes) -> [u8; HEAD] {
             }
         }
         None => {
-            bytes.read(&mut head);
+            bytes.read(head);
         }
     }
-    head
 }
 
 #[cfg(test)]

@@ -161,7 +161,9 @@ impl Stage {
 
 /// The frames taken from one port, and the room that they and their delivery need.
 pub struct Batch {
-    pub(crate) frames: Vec<Frame>,
+    /// The frames, and behind them the room of those to come.
+    frames: Box<[Frame]>,
+    len: usize,
     pub(crate) stage: Stage,
     /// Where frames out of guests' memory are put together for a system call.
     outbox: Box<[u8]>,
@@ -174,22 +176,40 @@ impl Batch {
     /// An empty batch with all its room.
     pub(crate) fn new() -> Batch {
         Batch {
-            frames: Vec::with_capacity(BATCH),
+            frames: (0..BATCH)
+                .map(|_| Frame::new([0; HEAD], 0, Body::Staged(0)))
+                .collect(),
+            len: 0,
             stage: Stage::new(),
             outbox: vec![0; BATCH * Self::OUTBOX_STRIDE].into(),
         }
     }
 
-    /// Bytes of the frame numbers in `which` together.
-    fn bytes(&self) -> u64 {
-        self.frames.iter().map(|frame| u64::from(frame.len)).sum()
+    /// The frames.
+    #[inline(always)]
+    pub(crate) fn frames(&self) -> &[Frame] {
+        &self.frames[..self.len.min(BATCH)]
     }
 
-    /// What a port took in.
+    /// Forgets all frames.
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Adds a frame, if there are not [`BATCH`] already.
+    fn push(&mut self, frame: Frame) {
+        if let Some(room) = self.frames.get_mut(self.len) {
+            *room = frame;
+            self.len += 1;
+        }
+    }
+
+    /// Counts what a port took in.
     pub(crate) fn count(&self, counters: &PortCounters, by_wakeup: bool) {
-        let frames = self.frames.len() as u64;
-        counters.came_in(frames, self.bytes());
-        counters.chain(frames, by_wakeup);
+        let frames = self.frames();
+        let bytes = frames.iter().map(|frame| u64::from(frame.len)).sum();
+        counters.came_in(frames.len() as u64, bytes);
+        counters.chain(frames.len() as u64, by_wakeup);
     }
 
     /// Copies the frames of `which` that come from guests into the outbox, so that a system call

@@ -56,7 +56,7 @@ impl PacketLink {
                 false => batch.stage.take_in(i, received.len, received.tag),
             };
             match frame {
-                Ok(frame) => batch.frames.push(frame),
+                Ok(frame) => batch.push(frame),
                 Err(reason) => counters.dropped(reason, 1),
             }
         }

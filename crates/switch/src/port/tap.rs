@@ -30,7 +30,7 @@ impl TapLink {
         for i in 0..BATCH {
             match rustix::io::read(&self.file, batch.stage.room(i)) {
                 Ok(len) => match batch.stage.take_in(i, len, None) {
-                    Ok(frame) => batch.frames.push(frame),
+                    Ok(frame) => batch.push(frame),
                     Err(reason) => counters.dropped(reason, 1),
                 },
                 // A frame that the virtio-net header cannot describe is gone with the error.
