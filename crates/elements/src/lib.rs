@@ -36,6 +36,8 @@ pub mod standard;
 pub mod tcpudp;
 #[cfg(test)]
 mod testing;
+#[cfg(feature = "host")]
+pub mod userlevel;
 mod values;
 
 /// The groups of classes that run anywhere.
@@ -58,7 +60,11 @@ fn everywhere() -> router::Library {
 
 /// The classes of a host: `weir click`.
 pub fn library() -> router::Library {
-    everywhere()
+    #[allow(unused_mut)]
+    let mut library = everywhere();
+    #[cfg(feature = "host")]
+    library.add(userlevel::CLASSES);
+    library
 }
 
 /// The classes of a guest: devices under Click's names are its interfaces, and classes that need

@@ -42,6 +42,11 @@ impl HandlerFlags {
         self.0 & other.0 == other.0
     }
 
+    /// Whether any flag of `other` is set.
+    pub const fn any(self, other: HandlerFlags) -> bool {
+        self.0 & other.0 != 0
+    }
+
     /// As the `handlers` handler shows them.
     pub fn letters(self) -> String {
         const LETTERS: [(HandlerFlags, char); 10] = [
@@ -90,6 +95,12 @@ impl HandlerList {
             None => self.specs.push(HandlerSpec { name, flags }),
         }
         self
+    }
+
+    /// What the handler of a name can do.
+    pub fn find(&self, name: &str) -> Option<HandlerFlags> {
+        let spec = self.specs.iter().find(|spec| spec.name == name);
+        spec.map(|spec| spec.flags)
     }
 
     /// A handler that is read.

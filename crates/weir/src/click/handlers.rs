@@ -55,10 +55,7 @@ fn matching(
     let all = 0..graph.elements.len();
     let found: Vec<ElementId> = all
         .filter(|&i| match is_pattern {
-            true => glob(
-                graph.elements[i].name.as_bytes(),
-                pattern.as_bytes(),
-            ),
+            true => glob(graph.elements[i].name.as_bytes(), pattern.as_bytes()),
             false => graph.is_a(i, pattern),
         })
         .map(ElementId::new)
@@ -231,7 +228,10 @@ mod tests {
             ("a[", "a["),
         ];
         for (name, pattern) in yes {
-            assert!(glob(name.as_bytes(), pattern.as_bytes()), "{name} {pattern}");
+            assert!(
+                glob(name.as_bytes(), pattern.as_bytes()),
+                "{name} {pattern}"
+            );
         }
         let no = [
             ("abc", "ab"),
@@ -241,7 +241,10 @@ mod tests {
             ("", "?"),
         ];
         for (name, pattern) in no {
-            assert!(!glob(name.as_bytes(), pattern.as_bytes()), "{name} {pattern}");
+            assert!(
+                !glob(name.as_bytes(), pattern.as_bytes()),
+                "{name} {pattern}"
+            );
         }
     }
 }

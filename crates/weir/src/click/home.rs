@@ -92,9 +92,7 @@ impl Driver {
             return Err(HandlerError::Failed(diagnostics.to_string()));
         };
         let next = self.next.lock();
-        let former = next
-            .unwrap_or_else(PoisonError::into_inner)
-            .replace(router);
+        let former = next.unwrap_or_else(PoisonError::into_inner).replace(router);
         if let Some(former) = former {
             former.end();
         }

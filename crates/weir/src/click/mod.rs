@@ -123,7 +123,11 @@ fn read(program: &str, arguments: Vec<OsString>) -> Result<Read, Vec<String>> {
         }
     }
     // Click adds its sockets in this order, whatever that of the options is.
-    let order = |config: &String| ["TCP", "UNIX", "SOCKET"].iter().position(|t| config.starts_with(t));
+    let order = |config: &String| {
+        ["TCP", "UNIX", "SOCKET"]
+            .iter()
+            .position(|t| config.starts_with(t))
+    };
     command.driver.control_sockets.sort_by_key(order);
     Ok(Read::Run(Box::new(command)))
 }
@@ -221,7 +225,9 @@ impl Command {
                 let file = click::config::quote(value.text().as_bytes());
                 driver.control_sockets.push(format!("UNIX, {file}"));
             }
-            Name::Socket => driver.control_sockets.push(format!("SOCKET, {}", text(value))),
+            Name::Socket => driver
+                .control_sockets
+                .push(format!("SOCKET, {}", text(value))),
             Name::AllowReconfigure => driver.allow_reconfigure = !negated,
             Name::Quit => self.quit = true,
             Name::Time => self.time = true,

@@ -411,7 +411,9 @@ fn integer(text: &str) -> Option<i64> {
     } else {
         digits.parse()
     };
-    value.ok().map(|value| if negative { -value } else { value })
+    value
+        .ok()
+        .map(|value| if negative { -value } else { value })
 }
 
 impl Value {
@@ -510,7 +512,10 @@ mod tests {
 
     #[test]
     fn plain_arguments() {
-        assert_eq!(read(&["-", "--", "-q"]), [Err("-".into()), Err("-q".into())]);
+        assert_eq!(
+            read(&["-", "--", "-q"]),
+            [Err("-".into()), Err("-q".into())]
+        );
     }
 
     #[test]

@@ -1,0 +1,567 @@
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use router::args::{Args, ElementRef, Failed, FilenameArg, TcpPort, WordArg};
+use router::{
+    Class, Cx, Element, ElementId, HandlerError, HandlerFlags, HandlerList, TimerId,
+};
+
+pub mod protocol;
+
+use protocol::{Missing, Session, Target};
+
+/// Most connections at a time; others are closed as they come.
+const CONNECTIONS: usize = 256;
+/// Ports that `PORT+` tries after the first.
+const PORTS_TRIED: u16 = 11;
+/// Seconds between two tries to listen.
+const RETRY: u64 = 1;
+
+/// Lets other programs read and write handlers over a socket.
+///
+/// Speaks version 1.3 of Click's control protocol. A client sends commands, each a line of words:
+/// `READ`, `WRITE`, `READDATA`, `WRITEDATA`, `READUNTIL`, `WRITEUNTIL`, `CHECKREAD`, `CHECKWRITE`,
+/// `HELP`, `QUIT`. Each is answered by a line that starts with a code (2xx: it worked, 5xx: it did
+/// not), and a read also by `DATA n` and n bytes. A handler is named `ELEMENT.HANDLER`,
+/// `NUMBER.HANDLER` (elements count from 1), or just `HANDLER` for one of the router's own.
+///
+/// Connections outlive a hotswap if the new configuration has an element of the same name with
+/// the same type and address, and with RETRIES of 1 or more.
+///
+/// A client can make the router hold at most 16 MiB of data and a line of 1 MiB; who sends more
+/// is refused.
+///
+/// # Arguments
+/// - `TYPE` (`TCP`, `UNIX` or `SOCKET`): what to listen on.
+/// - `PORT` (TCP port): with `TCP`, the port; `PORT+` takes the first free one from there on.
+/// - `FILENAME` (file name): with `UNIX`, the socket's path, which may not exist.
+/// - `FD` (integer): with `SOCKET`, an open descriptor to speak on.
+/// - `READONLY` (boolean, false): refuses writes.
+/// - `PROXY` (element, none): its handlers stand for the router's: `E.H` is its handler `E.H`.
+/// - `VERBOSE` (boolean, false): prints when connections come and go.
+/// - `LOCALHOST` (boolean, false): with `TCP`, listens on 127.0.0.1 only.
+/// - `RETRIES` (integer, 0): how often to try again, once a second, if it cannot listen.
+/// - `RETRY_WARNINGS` (boolean, true): warns each time.
+///
+/// # Ports
+/// None.
+///
+/// # Handlers
+/// - `port` (read): with `TCP`, the port.
+/// - `filename` (read): with `UNIX`, the path.
+///
+/// # Example
+/// ```click
+/// ControlSocket(TCP, 7777, LOCALHOST true);
+/// ```
+///
+/// # See also
+/// Script
+#[derive(Default)]
+pub struct ControlSocket {
+    place: Place,
+    /// Any port from the first one on will do.
+    flexible: bool,
+    read_only: bool,
+    verbose: bool,
+    local: bool,
+    retries: i32,
+    retry_warnings: bool,
+    proxy: Option<ElementRef>,
+    listener: Option<Listener>,
+    connections: BTreeMap<RawFd, Connection>,
+    timer: Option<TimerId>,
+}
+
+/// What to listen on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// A port; with true, or one of those that follow.
+    Tcp(u16, bool),
+    Unix(String),
+    Descriptor(RawFd),
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Place::Tcp(0, false)
+    }
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    fn fd(&self) -> RawFd {
+        match self {
+            Listener::Tcp(listener) => listener.as_raw_fd(),
+            Listener::Unix(listener) => listener.as_raw_fd(),
+        }
+    }
+
+    /// A connection, and where it comes from.
+    fn accept(&self) -> io::Result<(OwnedFd, String)> {
+        match self {
+            Listener::Tcp(listener) => {
+                let (stream, from) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                let from = format!(" from {}.{}", from.ip(), from.port());
+                Ok((stream.into(), from))
+            }
+            Listener::Unix(listener) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                Ok((stream.into(), String::new()))
+            }
+        }
+    }
+}
+
+/// A client: a socket, as a file because only reading and writing are wanted of it, and what is
+/// said over it.
+struct Connection {
+    socket: File,
+    session: Session,
+    /// The other side takes no more answers.
+    broken: bool,
+}
+
+impl Connection {
+    fn receive(&mut self) {
+        let mut buffer = [0; 16384];
+        if !self.session.wants_input() {
+            return;
+        }
+        match self.socket.read(&mut buffer) {
+            Ok(0) => self.session.close(),
+            Ok(count) => self.session.input(&buffer[..count]),
+            Err(error) if transient(&error) => {}
+            Err(_) => self.session.close(),
+        }
+    }
+
+    fn send(&mut self) {
+        while !self.session.output().is_empty() && !self.broken {
+            match self.socket.write(self.session.output()) {
+                Ok(count) => self.session.sent(count),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => self.broken = true,
+            }
+        }
+    }
+
+    fn over(&self) -> bool {
+        self.broken || self.session.over()
+    }
+}
+
+fn transient(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// What the system says of an error, without its number.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error") {
+        Some((reason, _)) => reason.to_string(),
+        None => text,
+    }
+}
+
+impl Class for ControlSocket {
+    const NAME: &'static str = "ControlSocket";
+    const PORTS: &'static str = "0/0";
+}
+
+impl ControlSocket {
+    /// Tries to listen.
+    fn listen(&mut self) -> io::Result<()> {
+        let listener = match &mut self.place {
+            Place::Tcp(port, more) => {
+                let address = match self.local {
+                    true => Ipv4Addr::LOCALHOST,
+                    false => Ipv4Addr::UNSPECIFIED,
+                };
+                let last = match more {
+                    true => port.saturating_add(PORTS_TRIED),
+                    false => *port,
+                };
+                let (listener, found) = bind_one(address, *port, last)?;
+                (*port, *more) = (found, false);
+                listener.set_nonblocking(true)?;
+                Listener::Tcp(listener)
+            }
+            Place::Unix(path) => {
+                let listener = UnixListener::bind(path.as_str())?;
+                listener.set_nonblocking(true)?;
+                Listener::Unix(listener)
+            }
+            Place::Descriptor(_) => return Ok(()),
+        };
+        self.listener = Some(listener);
+        Ok(())
+    }
+
+    /// Tries to listen; if it cannot, says so and tries again later, while tries are left. An
+    /// error is what is wrong when none are.
+    fn try_to_listen(&mut self, cx: &mut Cx<'_>) -> Result<Option<String>, String> {
+        self.retries -= 1;
+        let Err(error) = self.listen() else {
+            if let Some(listener) = &self.listener {
+                cx.watch(listener.fd(), true, false);
+            }
+            return Ok(None);
+        };
+        let text = format!("bind: {}", reason(&error));
+        if self.retries < 0 {
+            return Err(text);
+        }
+        if let Some(timer) = self.timer {
+            cx.schedule_after(timer, RETRY * 1_000_000_000);
+        }
+        let left = self.retries + 1;
+        let tries = if left == 1 { "try" } else { "tries" };
+        Ok(self
+            .retry_warnings
+            .then(|| format!("{text} ({left} {tries} left)")))
+    }
+
+    /// Begins to speak on a descriptor that this process inherited.
+    fn adopt(&mut self, cx: &mut Cx<'_>, fd: RawFd) {
+        // A second descriptor of the same socket: the first one stays whoever's it is.
+        let duplicate = || -> io::Result<OwnedFd> {
+            let own = rustix::process::getpid();
+            let own = rustix::process::pidfd_open(own, rustix::process::PidfdFlags::empty())?;
+            let flags = rustix::process::PidfdGetfdFlags::empty();
+            let stream = UnixStream::from(rustix::process::pidfd_getfd(own, fd, flags)?);
+            stream.set_nonblocking(true)?;
+            Ok(stream.into())
+        };
+        match duplicate() {
+            Ok(socket) => self.connect(cx, socket),
+            Err(error) => {
+                let declaration = cx.declaration();
+                cx.chatter(format!("{declaration}: FD {fd}: {}", reason(&error)));
+            }
+        }
+    }
+
+    fn connect(&mut self, cx: &mut Cx<'_>, socket: OwnedFd) {
+        let fd = socket.as_raw_fd();
+        let connection = Connection {
+            socket: socket.into(),
+            session: Session::new(self.read_only),
+            broken: false,
+        };
+        self.connections.insert(fd, connection);
+        self.serve(cx, fd);
+    }
+
+    fn accept(&mut self, cx: &mut Cx<'_>) {
+        let Some(listener) = &self.listener else {
+            return;
+        };
+        let (socket, from) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                if !transient(&error) {
+                    let declaration = cx.declaration();
+                    cx.chatter(format!("{declaration}: accept: {}", reason(&error)));
+                }
+                return;
+            }
+        };
+        let declaration = cx.declaration();
+        if self.connections.len() >= CONNECTIONS {
+            cx.chatter(format!(
+                "{declaration}: {CONNECTIONS} connections are open, another{from} was refused"
+            ));
+            return;
+        }
+        if self.verbose {
+            let fd = socket.as_raw_fd();
+            cx.chatter(format!("{declaration}: opened connection {fd}{from}"));
+        }
+        self.connect(cx, socket);
+    }
+
+    /// Takes what came in on a connection, carries out a command, and sends answers.
+    fn serve(&mut self, cx: &mut Cx<'_>, fd: RawFd) {
+        let Some(mut connection) = self.connections.remove(&fd) else {
+            return;
+        };
+        connection.receive();
+        // One command at a time, so that many of them do not hold packets up.
+        let again = connection.session.step(&mut Reach {
+            element: self,
+            cx: &mut *cx,
+        });
+        connection.send();
+        if connection.over() {
+            cx.watch(fd, false, false);
+            drop(connection);
+            if self.verbose {
+                let declaration = cx.declaration();
+                cx.chatter(format!("{declaration}: closed connection {fd}"));
+            }
+            return;
+        }
+        let waits = !connection.session.output().is_empty();
+        cx.watch(fd, connection.session.wants_input(), again || waits);
+        self.connections.insert(fd, connection);
+    }
+}
+
+/// Listens on the first port from `first` to `last` that is free.
+fn bind_one(address: Ipv4Addr, first: u16, last: u16) -> io::Result<(TcpListener, u16)> {
+    let mut port = first;
+    loop {
+        match TcpListener::bind((address, port)) {
+            Ok(listener) => return Ok((listener, port)),
+            Err(error) if port >= last => return Err(error),
+            Err(_) => port += 1,
+        }
+    }
+}
+
+/// The router, as the element reaches it.
+struct Reach<'a, 'c> {
+    element: &'a mut ControlSocket,
+    cx: &'a mut Cx<'c>,
+}
+
+impl Reach<'_, '_> {
+    fn is_own(&self, element: Option<ElementId>) -> bool {
+        element == Some(self.cx.id())
+    }
+}
+
+fn words(error: HandlerError) -> String {
+    match error {
+        HandlerError::Failed(text) => text,
+        HandlerError::Unknown => "no such handler".to_string(),
+    }
+}
+
+impl Target for Reach<'_, '_> {
+    type Handler = (Option<ElementId>, String);
+
+    fn find(&mut self, name: &str) -> Result<(Self::Handler, HandlerFlags), Missing> {
+        let (element, handler) = match (&self.element.proxy, name.split_once('.')) {
+            (Some(proxy), _) => (Some(ElementId::new(proxy.index)), name),
+            (None, None) => (None, name),
+            (None, Some((element, handler))) => match self.element(element) {
+                Some(id) => (Some(id), handler),
+                None => return Err(Missing::Element(element.to_string())),
+            },
+        };
+        let mut flags = self.cx.handler(element, handler);
+        if flags.is_none() && self.is_own(element) {
+            let mut own = HandlerList::default();
+            self.element.handlers(&mut own);
+            flags = own.find(handler);
+        }
+        let visible = HandlerFlags::READ.with(HandlerFlags::WRITE);
+        match flags {
+            Some(flags) if flags.any(visible) => Ok(((element, handler.to_string()), flags)),
+            _ if self.element.proxy.is_some() => Err(Missing::Proxied),
+            _ => Err(Missing::Handler),
+        }
+    }
+
+    fn read(&mut self, handler: &Self::Handler, parameter: &str) -> Result<String, String> {
+        let (element, name) = handler;
+        if self.is_own(*element)
+            && let Ok(text) = self.element.read(self.cx, name, parameter)
+        {
+            return Ok(text);
+        }
+        self.cx
+            .read_handler(*element, name, parameter)
+            .map_err(words)
+    }
+
+    fn write(&mut self, handler: &Self::Handler, value: &str) -> Result<(), String> {
+        let (element, name) = handler;
+        self.cx.write_handler(*element, name, value).map_err(words)
+    }
+}
+
+impl Reach<'_, '_> {
+    /// The element of a name, or of a number from 1.
+    fn element(&self, name: &str) -> Option<ElementId> {
+        let graph = self.cx.graph();
+        graph.find(name).or_else(|| {
+            let number: usize = name.parse().ok()?;
+            let index = number.checked_sub(1)?;
+            (index < graph.elements.len()).then(|| ElementId::new(index))
+        })
+    }
+}
+
+impl Element for ControlSocket {
+    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let mut kind = String::new();
+        (self.retry_warnings, self.retries) = (true, 0);
+        args.mandatory_positional("TYPE", &mut kind).consume()?;
+        args.keyword("READONLY", &mut self.read_only)
+            .keyword("VERBOSE", &mut self.verbose)
+            .keyword("RETRIES", &mut self.retries)
+            .keyword("RETRY_WARNINGS", &mut self.retry_warnings)
+            .keyword("LOCALHOST", &mut self.local)
+            .consume()?;
+        let mut proxy = ElementRef {
+            index: usize::MAX,
+            name: String::new(),
+        };
+        args.keyword("PROXY", &mut proxy).consume()?;
+        self.proxy = (proxy.index != usize::MAX).then_some(proxy);
+        match kind.to_ascii_uppercase().as_str() {
+            "TCP" => {
+                let mut port = String::new();
+                args.mandatory_positional_with("PORT", WordArg, &mut port)
+                    .complete()?;
+                match parse_port(&port, cx) {
+                    Some((port, more)) => {
+                        self.place = Place::Tcp(port, more);
+                        self.flexible = more;
+                    }
+                    None => return Err(args.fail("PORT requires TCP port")),
+                }
+            }
+            "UNIX" => {
+                let mut path = String::new();
+                args.mandatory_positional_with("FILENAME", FilenameArg, &mut path)
+                    .complete()?;
+                // The size of sun_path, see unix(7).
+                if path.len() >= 108 {
+                    return Err(args.fail("filename too long"));
+                }
+                self.place = Place::Unix(path);
+            }
+            "SOCKET" => {
+                let mut fd: i32 = -1;
+                args.mandatory_positional("FD", &mut fd).complete()?;
+                self.place = Place::Descriptor(fd);
+            }
+            _ => return Err(args.fail(format!("unknown socket type ‘{kind}’"))),
+        }
+        Ok(())
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let timer = cx.timer();
+        self.timer = Some(timer);
+        if let Place::Descriptor(_) = self.place {
+            // Not before it is known whether the connection is taken over.
+            cx.schedule_after(timer, 0);
+            return Ok(());
+        }
+        match self.try_to_listen(cx) {
+            Ok(None) => {}
+            Ok(Some(warning)) => cx.warning(warning),
+            Err(error) => return Err(cx.error(error)),
+        }
+        Ok(())
+    }
+
+    fn cleanup(&mut self, _cx: &mut Cx<'_>) {
+        if self.listener.take().is_some()
+            && let Place::Unix(path) = &self.place
+        {
+            let _ = std::fs::remove_file(path);
+        }
+        for (_, mut connection) in core::mem::take(&mut self.connections) {
+            connection.send();
+        }
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        if let Place::Descriptor(fd) = self.place {
+            if self.connections.is_empty() {
+                self.adopt(cx, fd);
+            }
+            return;
+        }
+        if self.listener.is_some() {
+            return;
+        }
+        match self.try_to_listen(cx) {
+            Ok(None) => {}
+            Ok(Some(warning)) => cx.chatter(format!("warning: {warning}")),
+            Err(error) => {
+                cx.chatter(error);
+                cx.stop();
+            }
+        }
+    }
+
+    fn selected(&mut self, cx: &mut Cx<'_>, fd: i32, _readable: bool, _writable: bool) {
+        match &self.listener {
+            Some(listener) if listener.fd() == fd => self.accept(cx),
+            _ => self.serve(cx, fd),
+        }
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        match self.place {
+            Place::Tcp(..) => list.read("port"),
+            Place::Unix(_) => list.read("filename"),
+            Place::Descriptor(_) => list,
+        };
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match (name, &self.place) {
+            ("port", Place::Tcp(port, false)) => Ok(port.to_string()),
+            ("port", Place::Tcp(port, true)) => Ok(format!("{port}+")),
+            ("filename", Place::Unix(path)) => Ok(path.clone()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
+        let old: &mut dyn core::any::Any = old;
+        let Some(old) = old.downcast_mut::<ControlSocket>() else {
+            return;
+        };
+        let same = match (&self.place, &old.place) {
+            (Place::Tcp(port, _), Place::Tcp(other, _)) => self.flexible || port == other,
+            (place, other) => place == other,
+        };
+        if !same {
+            return;
+        }
+        if let Some(listener) = self.listener.take() {
+            cx.watch(listener.fd(), false, false);
+        }
+        self.place = old.place.clone();
+        self.listener = old.listener.take();
+        self.connections = core::mem::take(&mut old.connections);
+        if let Some(listener) = &self.listener {
+            cx.watch(listener.fd(), true, false);
+        }
+        for fd in self.connections.keys() {
+            // Writable as well: a command may be waiting to be carried out.
+            cx.watch(*fd, true, true);
+        }
+    }
+}
+
+/// A port, and whether one of those that follow will do.
+fn parse_port(text: &str, cx: &Cx<'_>) -> Option<(u16, bool)> {
+    if let Ok(port) = cx.names().parse::<TcpPort>(text) {
+        return Some((port.0, false));
+    }
+    let first: u16 = cx.names().parse(text.strip_suffix('+')?).ok()?;
+    (first > 0).then_some((first, true))
+}

@@ -1,0 +1,5 @@
+//! Click's userlevel group: files, sockets and devices of the host.
+
+crate::elements! {
+    control_socket: ControlSocket;
+}
