@@ -24,14 +24,13 @@ fn global_handlers() -> HandlerList {
         "requirements",
         "handlers",
         "list",
-        "classes",
-        "active_ports",
-        "active_port_stats",
     ] {
         list.read(name);
     }
-    list.read("element_counts");
-    list.write("stop").button("reset_counts");
+    list.write("stop");
+    list.read("active_ports").read("active_port_stats");
+    list.read("element_counts").button("reset_counts");
+    list.read("classes").read("packages");
     list
 }
 
@@ -46,12 +45,13 @@ impl Core {
         let mut list = HandlerList::default();
         list.add("name", CALM)
             .add("class", CALM)
-            .add("config", CALM);
+            .add("config", CALM)
+            .add("ports", CALM)
+            .add("handlers", CALM);
         if let Some(Some(element)) = self.elements.get(id.index()) {
             if element.can_live_reconfigure() {
                 list.write("config");
             }
-            list.add("ports", CALM).add("handlers", CALM);
             element.handlers(&mut list);
         }
         list.specs
@@ -64,6 +64,14 @@ impl Core {
         named(name).or_else(|| named("*"))
     }
 
+    /// A handler's name with its element's.
+    fn handler_name(&self, element: Option<ElementId>, name: &str) -> String {
+        match element {
+            Some(id) => alloc::format!("{}.{name}", self.name(id)),
+            None => name.to_string(),
+        }
+    }
+
     /// Reads a handler.
     pub fn read_handler(
         &mut self,
@@ -71,6 +79,14 @@ impl Core {
         name: &str,
         parameter: &str,
     ) -> Result<String, HandlerError> {
+        if !parameter.is_empty()
+            && let Some(flags) = self.handler(element, name)
+            && !flags.has(HandlerFlags::PARAMETER)
+        {
+            let name = self.handler_name(element, name);
+            let text = alloc::format!("read handler ‘{name}’ does not take parameters");
+            return Err(HandlerError::Failed(text));
+        }
         let Some(id) = element else {
             return self.read_global(name, parameter);
         };
@@ -90,7 +106,8 @@ impl Core {
             "class" => Ok(self.graph.info(id).class.name.to_string()),
             "config" => Ok(self.config(id).to_string()),
             "ports" => Ok(self.ports_text(id)),
-            "handlers" => Ok(handlers_text(&self.handlers(element))),
+            // Click lists an element's handlers from the last to the first.
+            "handlers" => Ok(handlers_text(self.handlers(element).iter().rev())),
             "scheduled" | "tickets" | "home_thread" => self.read_task(id, name),
             _ if busy => Err("the element is at work: its handlers cannot be read".into()),
             _ => Err(HandlerError::Unknown),
@@ -145,25 +162,15 @@ impl Core {
                     &mut requirements.iter().map(|r| r.value.as_str()),
                 );
             }
-            "handlers" => text = handlers_text(&self.handlers(None)),
+            "handlers" => text = handlers_text(self.handlers(None).iter()),
             "list" => {
                 let _ = writeln!(text, "{}", self.graph.elements.len());
                 let elements = &self.graph.elements;
                 lines(&mut text, &mut elements.iter().map(|e| e.name.as_str()));
             }
-            "classes" => {
-                let mut classes: Vec<_> =
-                    self.graph.elements.iter().map(|e| e.class.name).collect();
-                classes.sort_unstable();
-                classes.dedup();
-                lines(&mut text, &mut classes.into_iter());
-            }
-            "element_counts" => {
-                let elements = self.graph.elements.iter().zip(self.packet_counts());
-                for (info, packets) in elements {
-                    let _ = writeln!(text, "{}\t{}\t{packets}", info.name, info.class.name);
-                }
-            }
+            "classes" => lines(&mut text, &mut self.library.iter().map(|class| class.name)),
+            // Elements are linked in: there is nothing to load.
+            "packages" => {}
             "active_ports" | "active_port_stats" => {
                 text = self.active_ports(name == "active_ports")
             }
@@ -355,7 +362,7 @@ impl Core {
     }
 }
 
-fn handlers_text(specs: &[HandlerSpec]) -> String {
+fn handlers_text<'s>(specs: impl Iterator<Item = &'s HandlerSpec>) -> String {
     let mut text = String::new();
     for spec in specs {
         let _ = writeln!(text, "{}\t{}", spec.name, spec.flags.letters());

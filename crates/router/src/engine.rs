@@ -19,6 +19,7 @@ use crate::context::{Cx, ElementId};
 use crate::element::Element;
 use crate::embedding::{Device, Embedding};
 use crate::graph::Graph;
+use crate::library::Library;
 use crate::notifier::{SignalId, Signals};
 use crate::random::Random;
 use crate::task::{Ran, TaskId, Tasks};
@@ -104,6 +105,8 @@ pub(crate) struct Core {
     pub armed: Vec<(usize, bool, TaskId)>,
     pub watches: Vec<Watch>,
     pub names: NameDatabase,
+    /// The classes that configurations may use.
+    pub library: Library,
     pub random: Random,
     pub runtime: Runtime,
     pub run_count: i32,
@@ -120,6 +123,7 @@ impl Core {
     pub fn new(
         elements: Vec<Box<dyn Element>>,
         graph: Arc<Graph>,
+        library: Library,
         mut runtime: Runtime,
         limit: usize,
     ) -> Core {
@@ -157,6 +161,7 @@ impl Core {
             armed: Vec::new(),
             watches: Vec::new(),
             names,
+            library,
             random: Random::new(0),
             runtime,
             run_count: 1,

@@ -8,6 +8,7 @@ use click::{Diagnostics, Environment, FlatGraph};
 use crate::element::ClassEntry;
 
 /// A set of element classes.
+#[derive(Clone)]
 pub struct Library {
     tables: Vec<&'static [ClassEntry]>,
 }

@@ -123,7 +123,7 @@ impl Router {
         };
         let elements = classes.iter().map(|class| class.make()).collect();
         let graph = Arc::new(graph(flat, &classes, resolved, source.into()));
-        let mut core = Core::new(elements, graph, runtime, settings.batch);
+        let mut core = Core::new(elements, graph, library.clone(), runtime, settings.batch);
         core.random = Random::new(core.runtime.embedding.seed());
         Ok(Router { core })
     }

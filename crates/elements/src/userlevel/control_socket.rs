@@ -347,7 +347,8 @@ impl Reach<'_, '_> {
 
 fn words(error: HandlerError) -> String {
     match error {
-        HandlerError::Failed(text) => text,
+        // The protocol is ASCII.
+        HandlerError::Failed(text) => text.replace(['‘', '’'], "'"),
         HandlerError::Unknown => "no such handler".to_string(),
     }
 }
