@@ -145,7 +145,7 @@ impl HostLink {
             return Err(LinkError::Down(name.into()));
         }
         let mtu = sys::mtu(socket.as_fd(), name).map_err(failed("look at"))?;
-        let file = sys::open_packet(index, PACKET_QUEUE).map_err(failed("attach"))?;
+        let file = sys::packet::open(index, PACKET_QUEUE).map_err(failed("attach"))?;
         Ok(HostLink {
             kind: LinkKind::Packet,
             name: name.into(),

@@ -88,7 +88,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             table: 65_536,
-            port: 4096,
+            port: 1024,
             aging: 300,
         }
     }

@@ -40,6 +40,8 @@ pub struct Switch {
     client: SwitchClient,
     pidfd: OwnedFd,
     pid: Pid,
+    /// Whose child it is.
+    parent: Pid,
 }
 
 impl Switch {
@@ -54,12 +56,17 @@ impl Switch {
         )?;
         let parent = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
         // `theirs` and `parent` are closed here as soon as the child has them.
-        let pid = sys::fork_process([theirs, parent], |[control, parent]| {
+        let pid = sys::process::fork_with([theirs, parent], |[control, parent]| {
             serve::serve(control, parent)
         })?;
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
         let client = SwitchClient::new(ours)?;
-        Ok(Switch { client, pidfd, pid })
+        Ok(Switch {
+            client,
+            pidfd,
+            pid,
+            parent: rustix::process::getpid(),
+        })
     }
 
     /// Where to ask it things.
@@ -80,6 +87,10 @@ impl Switch {
 
 impl Drop for Switch {
     fn drop(&mut self) {
+        // A process forked from the switch's parent has a copy of this and no say over it.
+        if rustix::process::getpid() != self.parent {
+            return;
+        }
         // It holds nothing that has to be put in order: links go with their descriptors.
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
         let id = WaitId::PidFd(self.pidfd.as_fd());

@@ -96,12 +96,10 @@ fn missing() -> Option<String> {
     (!fs::exists("/dev/net/tun").unwrap_or(false)).then(|| "/dev/net/tun is missing".into())
 }
 
-/// Ping both ways and protocols, a file by HTTP, and a bounded TCP test; returns its rate.
-fn exchange(from: &Host, to: &mut Host, network: u8, host: u8) -> f64 {
-    let (v4, v6) = (
-        format!("10.9.{network}.{host}"),
-        format!("fd09:{network}::{host}"),
-    );
+/// Ping, a file by HTTP, and a TCP test of `bytes`, by IPv4 and IPv6, to the host 10.9.1.2; returns
+/// the TCP test's rate.
+fn exchange(from: &Host, to: &mut Host, bytes: &str) -> f64 {
+    let (v4, v6) = ("10.9.1.2", "fd09:1::2");
     from.run(&format!("ping -q -c 3 -i 0.05 -W 2 {v4}"));
     from.run(&format!("ping -6 -q -c 3 -i 0.05 -W 2 {v6}"));
     from.run(&format!("ping -q -c 3 -i 0.05 -s 1472 -M do -W 2 {v4}"));
@@ -132,8 +130,8 @@ fn exchange(from: &Host, to: &mut Host, network: u8, host: u8) -> f64 {
     }
     fs::remove_dir_all(&folder).unwrap();
     to.serve("iperf3 -s", 5201);
-    iperf(from, &v6, "50M");
-    iperf(from, &v4, "300M")
+    iperf(from, v6, bytes);
+    iperf(from, v4, bytes)
 }
 
 fn interfaces_of_one_domain() {
@@ -146,7 +144,7 @@ fn interfaces_of_one_domain() {
             .attach_link(HostLink::device(link).unwrap(), 0)
             .unwrap()
     });
-    let rate = exchange(&a, &mut b, 1, 2);
+    let rate = exchange(&a, &mut b, "300M");
     let [sa, sb] = [pa, pb].map(|port| switch.client().stats(port));
     println!("  interface to interface: {rate:.0} Mb/s");
     println!("  {sa:?}\n  {sb:?}");
@@ -175,7 +173,7 @@ fn tcp_crosses_a_guest() {
     let memory = GuestMemory::new("wire", 512, 2);
     let guest = memory.attach(client, &[1, 2]);
     let wire = Wire::start(&memory);
-    let rate = exchange(&a, &mut b, 1, 2);
+    let rate = exchange(&a, &mut b, "50M");
     println!("  through a guest: {rate:.0} Mb/s");
     std::thread::sleep(Duration::from_millis(100));
     for port in [pa, pb, guest[0], guest[1]] {
@@ -183,7 +181,7 @@ fn tcp_crosses_a_guest() {
     }
     let count =
         |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
-    assert!(count(&wire.seen.frames) > 100_000);
+    assert!(count(&wire.seen.frames) > 50_000);
     assert_eq!(count(&wire.seen.too_long), 0);
     assert_eq!(count(&wire.seen.bad_checksums), 0);
     assert!(count(&wire.seen.sleeps) > 0 && client.stats(guest[0]).wakeups > 0);
@@ -211,7 +209,7 @@ fn a_tap_device() {
         .client()
         .attach_link(HostLink::device(&b_link).unwrap(), 0)
         .unwrap();
-    let rate = exchange(&host, &mut b, 1, 2);
+    let rate = exchange(&host, &mut b, "300M");
     println!("  TAP to interface: {rate:.0} Mb/s");
     switch.client().detach(&[port]).unwrap();
     wait_for("the TAP is gone", || {

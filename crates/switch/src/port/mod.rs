@@ -17,7 +17,7 @@ use abi::region::SharedBytes;
 use rustix::io::Errno;
 
 use crate::counters::{PortCounters, Reason};
-use crate::sys::ReceiveMany;
+use crate::sys::packet::ReceiveMany;
 use offload::{ETHERNET, Segmenter, VLAN, VnetHeader};
 
 /// Most frames taken from a port at a time.

@@ -9,7 +9,7 @@ use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags};
 
 use super::{BATCH, Batch, Outcome, refusal};
 use crate::counters::{PortCounters, Reason};
-use crate::sys;
+use crate::sys::packet as socket;
 
 /// A raw socket on a host interface with virtio-net headers (see [`crate::links::HostLink`]).
 pub struct PacketLink {
@@ -140,11 +140,11 @@ impl PacketLink {
     }
 
     pub(super) fn is_gone(&self) -> bool {
-        !sys::packet_is_bound(self.socket.as_fd())
+        !socket::is_bound(self.socket.as_fd())
     }
 
     pub(super) fn catch_up(&mut self, counters: &PortCounters) {
-        let lost = sys::packet_drops(self.socket.as_fd());
+        let lost = socket::drops(self.socket.as_fd());
         if lost > 0 {
             counters.dropped(Reason::SocketFull, lost);
         }

@@ -146,14 +146,21 @@ pub fn wait_for(what: &str, mut so: impl FnMut() -> bool) {
 
 /// Receiver's megabits per second of a TCP test of `bytes` from `from` to `server`.
 pub fn iperf(from: &Host, server: &str, bytes: &str) -> f64 {
-    let report = from.run(&format!(
-        "iperf3 -J -c {server} -n {bytes} --connect-timeout 3000"
-    ));
-    let key = "\"sum_received\":";
-    let sums = &report[report.find(key).expect("a sum")..];
-    let rate = &sums[sums.find("\"bits_per_second\":").expect("a rate") + 18..];
-    let end = rate.find([',', '}', '\n']).expect("an end");
-    rate[..end].trim().parse::<f64>().expect("a number") / 1e6
+    let command = format!("iperf3 -J -c {server} -n {bytes} --connect-timeout 3000");
+    let mut report = String::new();
+    // A server that is still busy with the last test answers with an error and no sum.
+    wait_for("iperf3's server is ready", || {
+        report = String::from_utf8_lossy(&from.output(&command).stdout).into_owned();
+        !report.contains("busy")
+    });
+    let after = |text: &str, key: &str| text.find(key).map(|at| at + key.len());
+    let rate = after(&report, "\"sum_received\":")
+        .and_then(|at| Some(at + after(&report[at..], "\"bits_per_second\":")?))
+        .unwrap_or_else(|| panic!("no rate in iperf3's report: {report}"));
+    let rate = report[rate..].split([',', '}', '\n']).next();
+    rate.and_then(|rate| rate.trim().parse::<f64>().ok())
+        .expect("a number")
+        / 1e6
 }
 
 /// A guest's region and doorbell, from outside.

@@ -1,0 +1,231 @@
+//! AF_PACKET sockets: their options, and receiving many frames in one call.
+
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use super::check;
+
+/// Sets a socket option to a plain value.
+fn set_option<T>(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+) -> Result<(), Errno> {
+    // SAFETY: the option is given `size_of::<T>()` readable bytes and told how many.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            option,
+            (&raw const *value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    check(result).map(drop)
+}
+
+/// Opens a raw socket on the interface with index `interface`: promiscuous for as long as the
+/// socket is open, blind to what the host itself sends there, with a virtio-net header in front of
+/// each frame. `queue` is the size of its kernel queues in each direction, in bytes.
+pub fn open(interface: u32, queue: i32) -> Result<OwnedFd, Errno> {
+    const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    // Protocol 0: nothing is received before the socket is bound, after the options.
+    let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+    let fd = socket.as_fd();
+    set_option(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1i32)?;
+    set_option(fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, &1i32)?;
+    set_option(fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1i32)?;
+    set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &queue)?;
+    set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &queue)?;
+    let membership = libc::packet_mreq {
+        mr_ifindex: interface as libc::c_int,
+        mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set_option(
+        fd,
+        libc::SOL_PACKET,
+        libc::PACKET_ADD_MEMBERSHIP,
+        &membership,
+    )?;
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as libc::c_ushort,
+        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_ifindex: interface as libc::c_int,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    // SAFETY: a whole sockaddr_ll is given, with its length.
+    check(unsafe {
+        libc::bind(
+            fd.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        )
+    })?;
+    Ok(socket)
+}
+
+/// How many frames a packet socket's full queue has dropped since this was last asked.
+pub fn drops(socket: BorrowedFd<'_>) -> u64 {
+    let mut statistics = libc::tpacket_stats {
+        tp_packets: 0,
+        tp_drops: 0,
+    };
+    let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            (&raw mut statistics).cast(),
+            &raw mut length,
+        )
+    };
+    if result < 0 {
+        0
+    } else {
+        statistics.tp_drops.into()
+    }
+}
+
+/// Whether a packet socket's interface is still there: the kernel unbinds it when that goes.
+pub fn is_bound(socket: BorrowedFd<'_>) -> bool {
+    // SAFETY: a sockaddr_ll of zeros is valid.
+    let mut address: libc::sockaddr_ll = unsafe { MaybeUninit::zeroed().assume_init() };
+    let mut length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes.
+    let result = unsafe {
+        let address = (&raw mut address).cast();
+        libc::getsockname(socket.as_raw_fd(), address, &raw mut length)
+    };
+    result == 0 && address.sll_ifindex > 0
+}
+
+/// Room for the ancillary data of one frame: one `tpacket_auxdata`.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// What came with a received frame besides its bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Received {
+    /// Bytes received, the virtio-net header among them.
+    pub len: usize,
+    /// The frame was longer than its room.
+    pub truncated: bool,
+    /// The VLAN tag that the kernel keeps beside the frame: protocol and tag control information.
+    pub tag: Option<(u16, u16)>,
+}
+
+/// The headers with which the kernel fills many buffers in one call.
+pub struct ReceiveMany {
+    headers: Box<[libc::mmsghdr]>,
+    buffers: Box<[libc::iovec]>,
+    control: Box<[Control]>,
+}
+
+// SAFETY: the pointers inside are set anew from exclusive borrows at each call of `receive` and
+// not followed after it.
+unsafe impl Send for ReceiveMany {}
+
+impl ReceiveMany {
+    /// For up to `n` frames at a time.
+    pub fn new(n: usize) -> ReceiveMany {
+        // SAFETY: all zeros are valid for these plain structs.
+        let header: libc::mmsghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+        let buffer = libc::iovec {
+            iov_base: std::ptr::null_mut(),
+            iov_len: 0,
+        };
+        ReceiveMany {
+            headers: vec![header; n].into(),
+            buffers: vec![buffer; n].into(),
+            control: vec![Control([0; 64]); n].into(),
+        }
+    }
+
+    /// Receives as many frames as there are and have room, without waiting, each into the next
+    /// `stride` bytes of `into`, `skip` bytes from their start. Returns how many.
+    pub fn receive(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        into: &mut [u8],
+        stride: usize,
+        skip: usize,
+    ) -> Result<usize, Errno> {
+        let mut n = 0;
+        let rooms = into.chunks_exact_mut(stride).zip(&mut self.headers);
+        for ((room, header), (buffer, control)) in
+            rooms.zip(self.buffers.iter_mut().zip(&mut self.control))
+        {
+            let room = room.get_mut(skip..).unwrap_or_default();
+            buffer.iov_base = room.as_mut_ptr().cast();
+            buffer.iov_len = room.len();
+            header.msg_hdr.msg_iov = &raw mut *buffer;
+            header.msg_hdr.msg_iovlen = 1;
+            header.msg_hdr.msg_control = (&raw mut *control).cast();
+            header.msg_hdr.msg_controllen = size_of::<Control>();
+            n += 1;
+        }
+        // SAFETY: the first `n` headers point at buffers of `self` and `into`, borrowed
+        // exclusively for the call, with their lengths.
+        let received = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                n as libc::c_uint,
+                libc::MSG_DONTWAIT as _,
+                std::ptr::null_mut(),
+            )
+        };
+        check(received).map(|n| n as usize)
+    }
+
+    /// What came with the `i`-th frame of the last [`receive`](Self::receive).
+    pub fn received(&self, i: usize) -> Received {
+        let (Some(header), Some(control)) = (self.headers.get(i), self.control.get(i)) else {
+            return Received::default();
+        };
+        Received {
+            len: header.msg_len as usize,
+            truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+            tag: tag_of(&control.0[..header.msg_hdr.msg_controllen.min(64)]),
+        }
+    }
+}
+
+/// The VLAN tag in a message's ancillary data.
+fn tag_of(control: &[u8]) -> Option<(u16, u16)> {
+    // A cmsghdr (length, level, type), then the auxdata: it is the only message asked for.
+    const HEADER: usize = size_of::<libc::cmsghdr>();
+    let int = |at: usize| Some(i32::from_ne_bytes(*control.get(at..)?.first_chunk()?));
+    let short = |at: usize| Some(u16::from_ne_bytes(*control.get(at..)?.first_chunk()?));
+    if int(8)? != libc::SOL_PACKET || int(12)? != libc::PACKET_AUXDATA {
+        return None;
+    }
+    let status = int(HEADER)? as u32;
+    if status & libc::TP_STATUS_VLAN_VALID == 0 {
+        return None;
+    }
+    let tci = short(HEADER + std::mem::offset_of!(libc::tpacket_auxdata, tp_vlan_tci))?;
+    let tpid = short(HEADER + std::mem::offset_of!(libc::tpacket_auxdata, tp_vlan_tpid))?;
+    let valid = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+    Some((
+        if valid {
+            tpid
+        } else {
+            libc::ETH_P_8021Q as u16
+        },
+        tci,
+    ))
+}

@@ -1,0 +1,61 @@
+//! Starting a process that shares nothing with this one.
+
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+
+use super::check;
+
+/// Starts a process that runs `body` with the descriptors `keep`, as 3, 4, …, standard error, and
+/// no others, and exits with the status that `body` returns. Returns its id.
+///
+/// Refused (`EDEADLK`) while this process has more than one thread: the child would have only this
+/// one, and what the others had locked would stay locked. `body` must not have captured any
+/// descriptor, since all but `keep` are closed.
+pub fn fork_with<const N: usize>(
+    keep: [OwnedFd; N],
+    body: impl FnOnce([OwnedFd; N]) -> i32,
+) -> Result<Pid, Errno> {
+    let tasks = std::fs::read_dir("/proc/self/task").map_err(|_| Errno::NOSYS)?;
+    if tasks.count() != 1 {
+        return Err(Errno::DEADLK);
+    }
+    // SAFETY: this is the only thread, so the child is a whole process.
+    let child = check(unsafe { libc::fork() })?;
+    if let Some(child) = Pid::from_raw(child) {
+        return Ok(child);
+    }
+    // The child neither returns nor unwinds into its caller's frames: what they own is the
+    // parent's.
+    let run = std::panic::AssertUnwindSafe(|| match keep_only(keep) {
+        Ok(keep) => body(keep),
+        Err(_) => 1,
+    });
+    let status = std::panic::catch_unwind(run).unwrap_or(101);
+    // SAFETY: ends the process without running the parent's exit handlers.
+    unsafe { libc::_exit(status) }
+}
+
+/// Moves `keep` to descriptors 3, 4, … and closes every other from 3 on.
+fn keep_only<const N: usize>(keep: [OwnedFd; N]) -> Result<[OwnedFd; N], Errno> {
+    const FIRST: libc::c_int = 3;
+    // First out of the way, so that no move overwrites one that is yet to be moved.
+    let above = FIRST + N as libc::c_int;
+    let mut high = [0; N];
+    for (to, from) in high.iter_mut().zip(keep) {
+        // SAFETY: a plain system call on a descriptor of ours.
+        *to = check(unsafe { libc::fcntl(from.into_raw_fd(), libc::F_DUPFD_CLOEXEC, above) })?;
+    }
+    for (to, from) in (FIRST..).zip(high) {
+        // SAFETY: as above; nobody uses what the target was, see `fork_with`.
+        check(unsafe { libc::dup3(from, to, libc::O_CLOEXEC) })?;
+    }
+    // SAFETY: as above.
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, above, libc::c_uint::MAX, 0) };
+    check(closed as libc::c_int)?;
+    // SAFETY: these were just made and belong to nobody else.
+    Ok(std::array::from_fn(|i| unsafe {
+        OwnedFd::from_raw_fd(FIRST + i as libc::c_int)
+    }))
+}
