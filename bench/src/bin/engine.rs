@@ -1,0 +1,230 @@
+//! The engine on one core, packets from memory, beside Click and FastClick.
+//!
+//! `WEIR` names the `weir` program; `CLICK` and `FASTCLICK` name the peers' `click` programs, and a
+//! peer that is not named is left out. Each program runs each configuration for about a second of
+//! CPU time, turn about, `ROUNDS` times (7); rates are packets over CPU time less the time of a run
+//! with one packet, medians.
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use bench::{bars, cpu_time, machine, median, results, save};
+use serde::Serialize;
+
+/// Ethernet addresses, IPv4 from 10.0.0.2 to 192.168.1.2, UDP from port 4096 to 53: 60 bytes.
+const FRAME: &str = "\\<00000000000200000000000108004500002e000000004011af130a000002c0a80102\
+    10000035001a0000000000000000000000000000000000000000>";
+
+struct Row {
+    name: &'static str,
+    path: &'static str,
+}
+
+const ROWS: [Row; 5] = [
+    Row {
+        name: "source, discard",
+        path: "-> Discard",
+    },
+    Row {
+        name: "counter, queue",
+        path: "-> Counter -> Queue(1000) -> Unqueue(BURST 64) -> Discard",
+    },
+    Row {
+        name: "firewall, 10 rules",
+        path: "-> Strip(14) -> CheckIPHeader -> IPFilter(
+            deny src net 192.0.2.0/24,
+            deny dst net 198.51.100.0/24,
+            allow tcp dst port 22 and src net 10.1.0.0/16,
+            allow tcp dst port 80,
+            allow tcp dst port 443,
+            deny icmp type echo and dst net 10.0.0.0/8,
+            allow udp dst port 123,
+            deny udp dst port 161,
+            allow udp dst port 53 and src net 10.0.0.0/8,
+            deny all) -> Discard",
+    },
+    Row {
+        name: "IP router",
+        path: "-> Strip(14) -> CheckIPHeader -> GetIPAddress(16)
+            -> rt :: StaticIPLookup(10.0.0.0/8 0, 172.16.0.0/12 0, 192.168.1.0/24 1,
+                                    192.168.2.0/24 0, 0.0.0.0/0 10.0.0.1 0);
+            rt[0] -> Discard;
+            rt[1] -> DropBroadcasts -> IPGWOptions(192.168.1.1) -> FixIPSrc(192.168.1.1)
+            -> ttl :: DecIPTTL -> IPFragmenter(1500)
+            -> EtherEncap(0x0800, 00:00:00:00:00:03, 00:00:00:00:00:04) -> Discard",
+    },
+    Row {
+        name: "source NAT",
+        path: "-> Strip(14) -> CheckIPHeader
+            -> nat :: IPRewriter(pattern 203.0.113.1 1024-65535 - - 0 0) -> Discard",
+    },
+];
+
+struct Program {
+    name: String,
+    command: PathBuf,
+    before: Vec<String>,
+}
+
+impl Program {
+    fn seconds(&self, row: &Row, packets: u64) -> Result<f64, String> {
+        let config = format!(
+            "InfiniteSource(DATA {FRAME}, LIMIT {packets}, BURST 64, STOP true, TIMESTAMP false) {}",
+            row.path
+        );
+        let mut command = Command::new(&self.command);
+        command.args(&self.before).args(["-e", &config]);
+        Ok(cpu_time(&mut command)?.as_secs_f64())
+    }
+
+    /// Packets for about a second of CPU time.
+    fn calibrate(&self, row: &Row) -> Result<u64, String> {
+        let mut packets = 1 << 20;
+        loop {
+            let seconds = self.seconds(row, packets)?;
+            if seconds > 0.5 || packets >= 1 << 32 {
+                return Ok((packets as f64 / seconds.max(0.01)) as u64);
+            }
+            packets *= 4;
+        }
+    }
+}
+
+fn programs() -> Vec<Program> {
+    let weir = std::env::var_os("WEIR").unwrap_or_else(|| "target/release/weir".into());
+    let mut programs = vec![Program {
+        name: "Weir".into(),
+        command: weir.into(),
+        before: vec!["click".into()],
+    }];
+    for (name, variable) in [("Click", "CLICK"), ("FastClick", "FASTCLICK")] {
+        if let Some(command) = std::env::var_os(variable) {
+            programs.push(Program {
+                name: name.into(),
+                command: command.into(),
+                before: Vec::new(),
+            });
+        }
+    }
+    programs
+}
+
+#[derive(Serialize)]
+struct Figure {
+    configuration: String,
+    program: String,
+    /// Million packets a second, median.
+    mpps: f64,
+    least: f64,
+    most: f64,
+}
+
+#[derive(Serialize)]
+struct Ratio {
+    configuration: String,
+    /// Weir's median over the better peer's.
+    over_better_peer: f64,
+    better_peer: String,
+}
+
+#[derive(Serialize)]
+struct Report {
+    benchmark: &'static str,
+    machine: String,
+    rounds: usize,
+    frame_bytes: usize,
+    figures: Vec<Figure>,
+    ratios: Vec<Ratio>,
+}
+
+fn measure(row: &Row, programs: &[Program], rounds: usize) -> Result<Vec<Figure>, String> {
+    let mut counts = Vec::new();
+    for program in programs {
+        counts.push((program.calibrate(row)?, program.seconds(row, 1)?));
+    }
+    let mut rates = vec![Vec::new(); programs.len()];
+    for _ in 0..rounds {
+        for (p, program) in programs.iter().enumerate() {
+            let (packets, idle) = counts[p];
+            let seconds = program.seconds(row, packets)? - idle;
+            rates[p].push(packets as f64 / seconds / 1e6);
+        }
+    }
+    let figure = |(program, rates): (&Program, &Vec<f64>)| Figure {
+        configuration: row.name.into(),
+        program: program.name.clone(),
+        mpps: median(rates),
+        least: rates.iter().copied().fold(f64::INFINITY, f64::min),
+        most: rates.iter().copied().fold(0.0, f64::max),
+    };
+    Ok(programs.iter().zip(&rates).map(figure).collect())
+}
+
+fn run() -> Result<(), String> {
+    let rounds = std::env::var("ROUNDS")
+        .ok()
+        .and_then(|r| r.parse().ok())
+        .unwrap_or(7);
+    let programs = programs();
+    let mut report = Report {
+        benchmark: "engine",
+        machine: machine(),
+        rounds,
+        frame_bytes: 60,
+        figures: Vec::new(),
+        ratios: Vec::new(),
+    };
+    let mut plotted = Vec::new();
+    for row in &ROWS {
+        let figures = match measure(row, &programs, rounds) {
+            Ok(figures) => figures,
+            Err(error) => {
+                eprintln!("{}: {error}", row.name);
+                continue;
+            }
+        };
+        let peers = figures.iter().skip(1);
+        if let Some(best) = peers.max_by(|a, b| a.mpps.total_cmp(&b.mpps)) {
+            report.ratios.push(Ratio {
+                configuration: row.name.into(),
+                over_better_peer: figures[0].mpps / best.mpps,
+                better_peer: best.program.clone(),
+            });
+        }
+        let line: Vec<_> = figures
+            .iter()
+            .map(|f| format!("{} {:.1}", f.program, f.mpps))
+            .collect();
+        println!("{:<20} {} Mpps", row.name, line.join("  "));
+        plotted.push((
+            row.name.to_string(),
+            figures.iter().map(|f| f.mpps).collect(),
+        ));
+        report.figures.extend(figures);
+    }
+    let path = save("engine", &report)?;
+    let names: Vec<_> = programs
+        .iter()
+        .map(|program| program.name.clone())
+        .collect();
+    let title = "One core, 60-byte packets from memory";
+    bars(
+        &results().join("engine.svg"),
+        title,
+        "million packets a second",
+        &names,
+        &plotted,
+    )?;
+    println!("{}", path.display());
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

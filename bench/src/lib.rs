@@ -1,0 +1,81 @@
+//! What the benchmarks share: programs run turn about, medians, results as JSON and plots as SVG.
+//!
+//! The machines these run on are shared and noisy. So programs that are compared run in turns
+//! within one call, figures are medians of several rounds, and what is quoted is their ratio.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+use serde::Serialize;
+
+mod plot;
+
+pub use plot::bars;
+
+/// The middle of some figures; of an even number, the mean of the two in the middle.
+pub fn median(figures: &[f64]) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
+    }
+}
+
+/// CPU time, user and system, that a command and what it started took.
+pub fn cpu_time(command: &mut Command) -> Result<Duration, String> {
+    let before = children_time();
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .output()
+        .map_err(|error| format!("{program} could not be started: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{program} failed ({}): {said}", output.status));
+    }
+    Ok(children_time() - before)
+}
+
+/// CPU time of all children that were waited for.
+fn children_time() -> Duration {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else {
+        return Duration::ZERO;
+    };
+    let time = |value: TimeVal| {
+        Duration::from_secs(value.tv_sec() as u64) + Duration::from_micros(value.tv_usec() as u64)
+    };
+    time(usage.user_time()) + time(usage.system_time())
+}
+
+/// The machine, in a line.
+pub fn machine() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .map_or("unknown processor", |rest| {
+            rest.trim_start_matches([' ', '\t', ':'])
+        });
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("{model}, {cores} cores, Linux {}", kernel.trim())
+}
+
+/// Where results are kept.
+pub fn results() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("results")
+}
+
+/// Writes `NAME.json` among the results.
+pub fn save(name: &str, result: &impl Serialize) -> Result<PathBuf, String> {
+    let folder = results();
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let path = folder.join(format!("{name}.json"));
+    let text = serde_json::to_string_pretty(result).map_err(|error| error.to_string())?;
+    std::fs::write(&path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(path)
+}

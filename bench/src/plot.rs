@@ -1,0 +1,83 @@
+//! Grouped bars as SVG.
+
+use std::path::Path;
+
+use plotters::prelude::*;
+
+const COLOURS: [RGBColor; 4] = [
+    RGBColor(31, 119, 180),
+    RGBColor(255, 127, 14),
+    RGBColor(44, 160, 44),
+    RGBColor(148, 103, 189),
+];
+
+/// Draws, for each row, one bar for each series. `unit` names the axis.
+pub fn bars(
+    path: &Path,
+    title: &str,
+    unit: &str,
+    series: &[String],
+    rows: &[(String, Vec<f64>)],
+) -> Result<(), String> {
+    draw(path, title, unit, series, rows).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn draw(
+    path: &Path,
+    title: &str,
+    unit: &str,
+    series: &[String],
+    rows: &[(String, Vec<f64>)],
+) -> Result<(), Box<dyn std::error::Error>> {
+    let most = rows
+        .iter()
+        .flat_map(|(_, values)| values)
+        .copied()
+        .fold(0.0, f64::max);
+    let width = 160 + 130 * rows.len() as u32;
+    let root = SVGBackend::new(path, (width, 420)).into_drawing_area();
+    root.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(&root)
+        .caption(title, ("sans-serif", 18))
+        .margin(12)
+        .x_label_area_size(36)
+        .y_label_area_size(56)
+        .build_cartesian_2d(0.0..rows.len() as f64, 0.0..most * 1.1)?;
+    let label = |x: &f64| {
+        let row = rows
+            .get(*x as usize)
+            .filter(|_| (x.fract() - 0.5).abs() < 0.01);
+        row.map_or(String::new(), |(name, _)| name.clone())
+    };
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .x_labels(rows.len() * 2 + 1)
+        .x_label_formatter(&label)
+        .y_desc(unit)
+        .draw()?;
+    let bar = 0.8 / series.len().max(1) as f64;
+    for (s, name) in series.iter().enumerate() {
+        let colour = COLOURS[s % COLOURS.len()];
+        let drawn = rows.iter().enumerate().map(|(r, (_, values))| {
+            let left = r as f64 + 0.1 + s as f64 * bar;
+            let height = values
+                .get(s)
+                .copied()
+                .filter(|v| v.is_finite())
+                .unwrap_or(0.0);
+            Rectangle::new([(left, 0.0), (left + bar * 0.9, height)], colour.filled())
+        });
+        chart
+            .draw_series(drawn)?
+            .label(name)
+            .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 10, y + 5)], colour.filled()));
+    }
+    chart
+        .configure_series_labels()
+        .border_style(BLACK)
+        .background_style(WHITE)
+        .draw()?;
+    root.present()?;
+    Ok(())
+}
