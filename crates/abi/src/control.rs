@@ -173,9 +173,9 @@ impl<'a> Region<'a> {
         self.words.element.load(Ordering::Relaxed)
     }
 
-    /// Says which element is being run: its index plus one, or [`NO_ELEMENT`]. The guest's.
-    pub fn set_element(&self, element: u32) {
-        self.words.element.store(element, Ordering::Relaxed);
+    /// Where the guest says which element it is running: its index plus one, or [`NO_ELEMENT`].
+    pub fn element_word(&self) -> &'a AtomicU32 {
+        &self.words.element
     }
 
     /// What the guest says it is doing; `None` if it wrote no state.

@@ -196,6 +196,9 @@ pub struct Region {
 unsafe impl Send for Region {}
 
 impl Region {
+    /// Where the [wake word](Self::wake_word) stands, in bytes from the region's start.
+    pub const WAKE_OFFSET: usize = core::mem::offset_of!(Header, wake);
+
     /// Writes a fresh region: header, descriptors, and rings whose slots hold one buffer each.
     ///
     /// # Safety

@@ -5,6 +5,8 @@
 //!
 //! - [`Platform`]: what the guest was told at boot, its console, clock, wake-ups and ways out;
 //! - [`run()`]: the main loop around an [`Application`];
+//! - [`RouterApplication`]: the application that guests are for, a router; [`Netfront`] is what it
+//!   has for network devices;
 //! - with the `image` feature, what makes a program of it: entry point, allocator, panic handler, memory
 //!   functions. A binary names its main function with [`entry!`].
 //!
@@ -17,7 +19,9 @@ mod agent;
 mod clock;
 mod console;
 pub mod memory;
+mod netfront;
 mod platform;
+mod router_application;
 mod run;
 #[cfg(feature = "image")]
 mod start;
@@ -26,7 +30,9 @@ mod system;
 pub use agent::{Answer, Request};
 pub use clock::Clock;
 pub use console::Console;
+pub use netfront::Netfront;
 pub use platform::{Platform, Wakes};
+pub use router_application::RouterApplication;
 pub use run::{Application, Round, run};
 
 /// Makes `$main`, a `fn(&'static guest::Platform) -> !`, the image's main function.

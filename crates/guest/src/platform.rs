@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use abi::boot::{BootArea, BootError, Span, WALL_PROCESS};
-use abi::control::{MESSAGE_MAX, NO_ELEMENT, Region, Sleep, State};
+use abi::control::{MESSAGE_MAX, Region, Sleep, State};
 
 use crate::{Clock, Console, system};
 
@@ -17,6 +17,10 @@ pub struct Platform {
     console: Console,
     clock: Clock,
 }
+
+// SAFETY: a guest has one processor and so one thread; whatever takes a platform to another thread
+// would have to make one first.
+unsafe impl Sync for Platform {}
 
 /// Values of the two wake words at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,16 +96,10 @@ impl Platform {
         self.control
     }
 
-    /// Says which element is being run, by its index, for the report if the guest crashes in it.
-    #[inline]
-    pub fn enter_element(&self, index: u32) {
-        self.control.set_element(index.wrapping_add(1));
-    }
-
-    /// Says that no element is being run.
-    #[inline]
-    pub fn leave_element(&self) {
-        self.control.set_element(NO_ELEMENT);
+    /// Where to say which element is being run: its index plus one, or 0 for none. The report of a
+    /// crash in it says so.
+    pub fn element_word(&self) -> &'static AtomicU32 {
+        self.control.element_word()
     }
 
     /// Says that the guest makes progress. The main loop does so every round; work that takes longer than a

@@ -1,0 +1,311 @@
+//! A pair of packet rings as a network device.
+
+use abi::region::{Interface, Region};
+use abi::ring::{Consumer, Producer, Slot};
+use packet::{Batch, Packet, Pool};
+use router::Device;
+
+const _: () = assert!(abi::region::BUFFER_STRIDE == packet::BUFFER);
+const _: () = assert!(abi::region::RECEIVE_OFFSET == packet::META + packet::HEADROOM);
+
+/// One interface of the guest: its receive and transmit rings.
+///
+/// A packet that goes from one interface to another is never copied: its buffer leaves the receive
+/// ring in exchange for a spare one, and enters the transmit ring in exchange for a spent one.
+pub struct Netfront<R> {
+    interface: Interface,
+    receive: Consumer,
+    transmit: Producer,
+    /// Rings the switch's doorbell.
+    ring_switch: R,
+    receive_armed: bool,
+    transmit_armed: bool,
+}
+
+impl<R: Fn()> Netfront<R> {
+    /// Interface `index` of `region`. `ring_switch` is called when the switch sleeps on a ring
+    /// that changed.
+    ///
+    /// # Safety
+    /// No other device is open on this interface, and the pool given to its functions is the one
+    /// over this region's buffers.
+    pub unsafe fn open(region: &Region, index: usize, ring_switch: R) -> Option<Self> {
+        let interface = region.interface(index)?;
+        // SAFETY: the interface exists, and nobody else on this side has its rings.
+        let (receive, transmit) = unsafe {
+            (
+                region.receive_consumer(index),
+                region.transmit_producer(index),
+            )
+        };
+        Some(Self {
+            interface,
+            receive,
+            transmit,
+            ring_switch,
+            receive_armed: false,
+            transmit_armed: false,
+        })
+    }
+
+    /// Name of the interface.
+    pub fn name(&self) -> &str {
+        self.interface.name()
+    }
+
+    fn disarm_receive(&mut self) {
+        if core::mem::take(&mut self.receive_armed) {
+            self.receive.set_sleeps(false);
+        }
+    }
+
+    fn disarm_transmit(&mut self) {
+        if core::mem::take(&mut self.transmit_armed) {
+            self.transmit.set_sleeps(false);
+        }
+    }
+
+    /// Puts one packet into the `i`-th free slot of the transmit ring.
+    #[inline]
+    fn fill(&mut self, pool: &mut Pool, i: u32, packet: Packet) -> Result<(), Packet> {
+        let spent = self.transmit.peek(i).buffer;
+        let (buffer, offset, len) = pool.surrender(packet)?;
+        self.transmit.fill(
+            i,
+            Slot {
+                offset,
+                len,
+                ..Slot::spent(buffer)
+            },
+        );
+        // SAFETY: the slot held this buffer and holds another now, so nobody else has it.
+        unsafe { pool.reclaim(spent) };
+        Ok(())
+    }
+}
+
+impl<R: Fn() + Send> Device for Netfront<R> {
+    fn mac(&self) -> [u8; 6] {
+        self.interface.mac
+    }
+
+    fn mtu(&self) -> usize {
+        self.interface.mtu.into()
+    }
+
+    fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, most: usize) {
+        let most = most.min(batch.room()) as u32;
+        // The host does not break its own rings; a ring that is broken all the same stays shut.
+        let filled = self.receive.filled(most).unwrap_or(0).min(most);
+        let mut taken = 0;
+        while taken < filled {
+            let Some(spare) = pool.spare() else {
+                break;
+            };
+            let slot = self.receive.peek(taken);
+            // SAFETY: the slot's buffer is replaced below before the slot is handed back.
+            match unsafe { pool.adopt(slot.buffer, slot.offset.into(), slot.len.into()) } {
+                Some(packet) => {
+                    self.receive.replace(taken, spare);
+                    packet.prefetch();
+                    if let Err(packet) = batch.push(packet) {
+                        pool.kill(packet);
+                    }
+                }
+                // SAFETY: `spare` came from the pool and went nowhere.
+                None => unsafe { pool.reclaim(spare) },
+            }
+            taken += 1;
+        }
+        if taken > 0 {
+            self.disarm_receive();
+            self.receive.release(taken);
+            if self.receive.producer_sleeps() {
+                (self.ring_switch)();
+            }
+        }
+    }
+
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) {
+        let room = self.transmit.free(batch.len() as u32).unwrap_or(0) as usize;
+        let mut rest = Batch::new();
+        if room < batch.len() {
+            let mut first = Batch::new();
+            first.append(batch, room);
+            rest.append(batch, packet::BATCH);
+            core::mem::swap(batch, &mut first);
+        }
+        let mut filled = 0;
+        for packet in batch.drain() {
+            match self.fill(pool, filled, packet) {
+                Ok(()) => filled += 1,
+                // Longer than a buffer: the interface cannot send it.
+                Err(packet) => pool.kill(packet),
+            }
+        }
+        batch.append(&mut rest, packet::BATCH);
+        if filled > 0 {
+            self.disarm_transmit();
+            self.transmit.publish(filled);
+            if self.transmit.consumer_sleeps() {
+                (self.ring_switch)();
+            }
+        }
+    }
+
+    fn room(&mut self) -> usize {
+        self.transmit.free(1).unwrap_or(0) as usize
+    }
+
+    fn arm_receive(&mut self) -> bool {
+        self.receive_armed = true;
+        self.receive.set_sleeps(true);
+        !self.has_received()
+    }
+
+    fn arm_transmit(&mut self) -> bool {
+        self.transmit_armed = true;
+        self.transmit.set_sleeps(true);
+        self.room() == 0
+    }
+
+    fn has_received(&mut self) -> bool {
+        self.receive.filled(1).unwrap_or(0) > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::cell::Cell;
+    use core::ptr::NonNull;
+    use core::sync::atomic::{AtomicU32, Ordering};
+
+    use abi::PAGE;
+    use abi::region::Geometry;
+
+    use super::*;
+
+    static RUNG: AtomicU32 = AtomicU32::new(0);
+
+    struct Wire {
+        region: Region,
+        pool: Pool,
+        _not_sync: Cell<()>,
+    }
+
+    fn wire() -> Wire {
+        let geometry = Geometry::new(64, 2).unwrap();
+        let layout = core::alloc::Layout::from_size_align(geometry.bytes(), PAGE).unwrap();
+        // SAFETY: the size is not zero; the memory is never freed.
+        let base = NonNull::new(unsafe { alloc::alloc::alloc_zeroed(layout) }).unwrap();
+        let interfaces = [
+            Interface::new("inside", [2, 0, 0, 0, 0, 1], 1500).unwrap(),
+            Interface::new("outside", [2, 0, 0, 0, 0, 2], 1500).unwrap(),
+        ];
+        // SAFETY: aligned, long enough, and nobody else's.
+        let region = unsafe { Region::format(base, geometry, &interfaces) }.unwrap();
+        let (count, first) = (
+            geometry.buffers() as usize,
+            geometry.ring_buffers() as usize,
+        );
+        // SAFETY: the pool of this region, never freed.
+        let pool = unsafe { Pool::region(region.pool(), count, first) };
+        Wire {
+            region,
+            pool,
+            _not_sync: Cell::new(()),
+        }
+    }
+
+    fn arrive(region: &Region, producer: &mut Producer, data: &[u8]) {
+        assert!(producer.free(1).unwrap() > 0);
+        let spent = producer.peek(0).buffer;
+        region.room(spent, data.len()).unwrap().write(data);
+        let slot = Slot {
+            offset: abi::region::RECEIVE_OFFSET as u16,
+            len: data.len() as u16,
+            ..Slot::spent(spent)
+        };
+        producer.fill(0, slot);
+        producer.publish(1);
+    }
+
+    #[test]
+    fn a_frame_crosses_from_ring_to_ring_without_a_copy() {
+        let Wire {
+            region, mut pool, ..
+        } = wire();
+        let free = pool.outstanding();
+        // SAFETY: each end is opened once.
+        let (mut inside, mut outside) = unsafe {
+            (
+                Netfront::open(&region, 0, || {}).unwrap(),
+                Netfront::open(&region, 1, || {}).unwrap(),
+            )
+        };
+        // SAFETY: as above.
+        let (mut to_guest, mut from_guest) =
+            unsafe { (region.receive_producer(0), region.transmit_consumer(1)) };
+        for round in 0..1000u32 {
+            let buffer = to_guest.peek(0).buffer;
+            arrive(&region, &mut to_guest, &round.to_be_bytes());
+            let mut batch = Batch::new();
+            inside.receive(&mut pool, &mut batch, 64);
+            assert_eq!(batch.as_slice()[0].data(), round.to_be_bytes());
+            outside.transmit(&mut pool, &mut batch);
+            assert!(batch.is_empty());
+            assert_eq!(from_guest.filled(1).unwrap(), 1);
+            let slot = from_guest.peek(0);
+            assert_eq!(slot.buffer, buffer, "the very buffer came through");
+            let mut data = [0; 4];
+            region.frame(slot).unwrap().read(&mut data);
+            assert_eq!(data, round.to_be_bytes());
+            from_guest.replace(0, slot.buffer);
+            from_guest.release(1);
+        }
+        assert_eq!(pool.outstanding(), free, "no buffer was lost");
+    }
+
+    #[test]
+    fn what_finds_no_room_stays_in_the_batch() {
+        let Wire {
+            region, mut pool, ..
+        } = wire();
+        // SAFETY: opened once.
+        let mut device = unsafe { Netfront::open(&region, 0, || {}) }.unwrap();
+        for sent in [64, 0] {
+            let mut batch = Batch::new();
+            for i in 0..64u8 {
+                batch.push(pool.copy(&[i; 60]).unwrap()).unwrap();
+            }
+            device.transmit(&mut pool, &mut batch);
+            assert_eq!(batch.len(), 64 - sent);
+            pool.recycle(&mut batch);
+        }
+        assert_eq!(device.room(), 0);
+    }
+
+    #[test]
+    fn a_sleeping_switch_is_rung_and_a_waking_one_is_not() {
+        let Wire {
+            region, mut pool, ..
+        } = wire();
+        let ring = || {
+            RUNG.fetch_add(1, Ordering::Relaxed);
+        };
+        // SAFETY: opened once on either side.
+        let (mut device, switch) = unsafe {
+            (
+                Netfront::open(&region, 0, ring).unwrap(),
+                region.transmit_consumer(0),
+            )
+        };
+        for (sleeps, rings) in [(false, 0), (true, 1), (false, 1)] {
+            switch.set_sleeps(sleeps);
+            let mut batch = Batch::new();
+            batch.push(pool.copy(&[0; 60]).unwrap()).unwrap();
+            device.transmit(&mut pool, &mut batch);
+            assert_eq!(RUNG.load(Ordering::Relaxed), rings);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The guest's main application: a router, configured from the boot area.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt::Write;
+use core::sync::atomic::AtomicU32;
+
+use abi::message::{kind, status};
+use abi::region::Region;
+use click::{Diagnostics, Options};
+use packet::Pool;
+use router::{
+    Device, ElementId, Embedding, HandlerError, Library, Router, Runtime, Settings, Status, Steady,
+};
+
+use crate::netfront::Netfront;
+use crate::{Answer, Application, Platform, Request, Round};
+
+/// Tasks that run between two looks at the control channel.
+const TASKS: usize = 128;
+/// Packets that a guest without a data region may have.
+const HEAP_PACKETS: usize = 256;
+
+/// The guest as the program around a router.
+struct Surroundings {
+    platform: &'static Platform,
+    region: Option<Region>,
+}
+
+impl Embedding for Surroundings {
+    fn steady(&self) -> Steady {
+        Steady(self.platform.clock().now())
+    }
+
+    fn wall(&self) -> i64 {
+        self.platform.clock().unix() as i64
+    }
+
+    fn chatter(&mut self, line: &str) {
+        let _ = writeln!(self.platform.console(), "{line}");
+    }
+
+    fn seed(&mut self) -> u64 {
+        self.platform.seed()[0]
+    }
+
+    fn driver(&self) -> &'static str {
+        "guest"
+    }
+
+    fn device(&mut self, name: &str) -> Option<Box<dyn Device>> {
+        let region = self.region.as_ref()?;
+        let named = |i: &usize| {
+            region
+                .interface(*i)
+                .is_some_and(|found| found.name() == name)
+        };
+        let index = (0..region.geometry().interfaces()).find(named)?;
+        let platform = self.platform;
+        // SAFETY: the router opens a device once, keeps it, and has the one pool there is.
+        let device = unsafe { Netfront::open(region, index, || platform.ring_switch()) }?;
+        Some(Box::new(device))
+    }
+
+    fn current_element(&self) -> Option<&'static AtomicU32> {
+        Some(self.platform.element_word())
+    }
+}
+
+/// A router as an application.
+pub struct RouterApplication {
+    router: Router,
+    library: Library,
+}
+
+impl RouterApplication {
+    /// The router of the configuration that the guest was booted with. A configuration that is
+    /// wrong ends the guest; the diagnostics are on the console.
+    pub fn start(platform: &'static Platform) -> RouterApplication {
+        let region = platform.data().map(|(base, length)| {
+            // SAFETY: the boot page says that the region is mapped there for good.
+            unsafe { Region::open(base, length) }
+                .unwrap_or_else(|error| platform.fail(format_args!("{error}")))
+        });
+        let pool = match &region {
+            Some(region) => {
+                let geometry = region.geometry();
+                let (count, first) = (geometry.buffers(), geometry.ring_buffers());
+                // SAFETY: the region's buffers, of which the first stand in its rings.
+                unsafe { Pool::region(region.pool(), count as usize, first as usize) }
+            }
+            None => Pool::heap(HEAP_PACKETS),
+        };
+        let runtime = Runtime::new(Box::new(Surroundings { platform, region }), pool);
+        let library = elements::guest_library();
+        let mut diagnostics = Diagnostics::new();
+        let source = String::from_utf8_lossy(platform.config());
+        let options = Options::new(&library);
+        let flat = click::parse(platform.config(), "config", &options, &mut diagnostics);
+        let router = flat.and_then(|flat| {
+            let settings = Settings::default();
+            Router::new(flat, &source, &library, runtime, settings, &mut diagnostics).ok()
+        });
+        let _ = write!(platform.console(), "{diagnostics}");
+        match router {
+            Some(router) => RouterApplication { router, library },
+            None => {
+                let first = diagnostics
+                    .entries()
+                    .iter()
+                    .find(|entry| !entry.is_heading());
+                let reason = first.map_or("", |entry| entry.text());
+                platform.fail(format_args!("the configuration cannot run: {reason}"))
+            }
+        }
+    }
+
+    /// Finds what `contents` names, and hands back what follows it.
+    fn target<'c>(
+        &self,
+        contents: &'c str,
+    ) -> Result<(Option<ElementId>, &'c str, &'c str), Answer> {
+        let (name, rest) = contents.split_once(' ').unwrap_or((contents, ""));
+        let (element, handler) = name.rsplit_once('.').unwrap_or(("", name));
+        if element.is_empty() {
+            return Ok((None, handler, rest));
+        }
+        match self.router.find(element) {
+            Some(id) => Ok((Some(id), handler, rest)),
+            None => Err(Answer::refused(
+                status::NO_ELEMENT,
+                format!("no element named ‘{element}’"),
+            )),
+        }
+    }
+
+    fn refusal(
+        &self,
+        element: Option<ElementId>,
+        name: &str,
+        error: HandlerError,
+        verb: &str,
+    ) -> Answer {
+        match error {
+            HandlerError::Failed(reason) => Answer::refused(status::FAILED, reason),
+            HandlerError::Unknown => match self.router.handler(element, name) {
+                None => Answer::refused(status::NO_HANDLER, format!("no handler named ‘{name}’")),
+                Some(_) => Answer::refused(
+                    status::NOT_PERMITTED,
+                    format!("handler ‘{name}’ cannot be {verb}"),
+                ),
+            },
+        }
+    }
+
+    fn read(&mut self, contents: &str) -> Result<Answer, Answer> {
+        let (element, name, parameter) = self.target(contents)?;
+        match self.router.read(element, name, parameter) {
+            Ok(value) => Ok(Answer::ok(value)),
+            Err(error) => Err(self.refusal(element, name, error, "read")),
+        }
+    }
+
+    fn write(&mut self, contents: &str) -> Result<Answer, Answer> {
+        let (element, name, value) = self.target(contents)?;
+        match self.router.write(element, name, value) {
+            Ok(()) => Ok(Answer::ok("")),
+            Err(error) => Err(self.refusal(element, name, error, "written")),
+        }
+    }
+
+    fn hotswap(&mut self, source: &str) -> Result<Answer, Answer> {
+        let mut diagnostics = Diagnostics::new();
+        let options = Options::new(&self.library);
+        let flat = click::parse(source.as_bytes(), "config", &options, &mut diagnostics);
+        let replaced = flat.is_some_and(|flat| {
+            let settings = Settings::default();
+            let old = &mut self.router;
+            Router::replace(old, flat, source, &self.library, settings, &mut diagnostics).is_ok()
+        });
+        match replaced {
+            true => Ok(Answer::ok(diagnostics.to_string())),
+            false => Err(Answer::refused(status::FAILED, diagnostics.to_string())),
+        }
+    }
+}
+
+impl Application for RouterApplication {
+    fn round(&mut self) -> Round {
+        match self.router.run(TASKS) {
+            Status::Busy => Round::Busy,
+            Status::Idle(next) => Round::Idle(next.map(|at| at.0)),
+            Status::Stopped => Round::Done,
+        }
+    }
+
+    fn ask_for_wake(&mut self, wake: bool) -> bool {
+        // Whoever was asked takes the request back by the first frame that is received.
+        wake && !self.router.arm()
+    }
+
+    fn request(&mut self, request: Request) -> Answer {
+        let contents = String::from_utf8_lossy(&request.contents);
+        let answer = match request.kind {
+            kind::READ => self.read(&contents),
+            kind::WRITE => self.write(&contents),
+            kind::LIST if contents.is_empty() => self.read("list"),
+            kind::LIST => self.read(&format!("{contents}.handlers")),
+            kind::HOTSWAP => self.hotswap(&contents),
+            other => Err(Answer::refused(
+                status::UNKNOWN,
+                format!("a guest takes no request of kind {other}"),
+            )),
+        };
+        answer.unwrap_or_else(|refusal| refusal)
+    }
+}
