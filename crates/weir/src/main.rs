@@ -2,5 +2,5 @@
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {
-    weir::main(std::env::args_os()).into()
+    weir::main(std::env::args_os())
 }

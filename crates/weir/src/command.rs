@@ -1,0 +1,79 @@
+//! The command line of everything but `weir click`.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::{Parser, Subcommand};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::{demo, run};
+
+/// Network functions as tiny virtual machines.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, arg_required_else_help = true)]
+struct Command {
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Run(run::RunArgs),
+    Read(run::ReadArgs),
+    Write(run::WriteArgs),
+    Top(run::TopArgs),
+    /// Shows the main job on real traffic.
+    Demo {
+        #[command(subcommand)]
+        demo: Demo,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum Demo {
+    /// A firewall in a tiny VM between two network namespaces.
+    Firewall,
+}
+
+/// Runs with a command line; returns the exit code.
+pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
+    let words = std::iter::once(program).chain(arguments);
+    let command = match Command::try_parse_from(words) {
+        Ok(command) => command,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(error.exit_code() as u8);
+        }
+    };
+    let done: Result<ExitCode, Box<dyn std::error::Error>> = match &command.command {
+        Verb::Run(args) => run::foreground::run(args).map_err(Into::into),
+        Verb::Read(args) => run::client::read(args)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Into::into),
+        Verb::Write(args) => run::client::write(args)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Into::into),
+        Verb::Top(args) => run::client::top(args)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Into::into),
+        Verb::Demo {
+            demo: Demo::Firewall,
+        } => demo::firewall(stop()).map_err(Into::into),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("weir: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Becomes true when the user asks for the end.
+fn stop() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // A signal that cannot be caught ends the demo as it is; nothing outlives it.
+        let _ = signal_hook::flag::register(signal, Arc::clone(&stop));
+    }
+    stop
+}

@@ -1,0 +1,85 @@
+//! Checking a configuration as a guest would take it, before there is a guest.
+
+use std::path::Path;
+
+use click::{Diagnostics, Options};
+use packet::{Batch, Pool};
+use router::{Device, Embedding, Router, Runtime, Settings, Steady};
+
+use super::links;
+
+/// What a guest would find around itself, without anything in it.
+struct Dry {
+    guest: String,
+    interfaces: Vec<String>,
+}
+
+struct NoTraffic([u8; 6]);
+
+impl Device for NoTraffic {
+    fn mac(&self) -> [u8; 6] {
+        self.0
+    }
+    fn mtu(&self) -> usize {
+        1500
+    }
+    fn receive(&mut self, _pool: &mut Pool, _batch: &mut Batch, _most: usize) {}
+    fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch) {
+        pool.recycle(batch);
+    }
+    fn room(&mut self) -> usize {
+        0
+    }
+    fn arm_receive(&mut self) -> bool {
+        true
+    }
+    fn arm_transmit(&mut self) -> bool {
+        true
+    }
+    fn has_received(&mut self) -> bool {
+        false
+    }
+}
+
+impl Embedding for Dry {
+    fn steady(&self) -> Steady {
+        Steady(0)
+    }
+    fn wall(&self) -> i64 {
+        0
+    }
+    fn chatter(&mut self, _line: &str) {}
+    fn seed(&mut self) -> u64 {
+        0
+    }
+    fn driver(&self) -> &'static str {
+        "guest"
+    }
+    fn device(&mut self, name: &str) -> Option<Box<dyn Device>> {
+        let known = self.interfaces.iter().any(|interface| interface == name);
+        known.then(|| Box::new(NoTraffic(links::address(&self.guest, name))) as Box<dyn Device>)
+    }
+}
+
+/// Checks `source` as guest `guest` with `interfaces` would take it. What is wrong, or merely odd,
+/// is in the diagnostics.
+pub fn check(source: &[u8], file: &Path, guest: &str, interfaces: &[String]) -> Diagnostics {
+    let mut diagnostics = Diagnostics::new();
+    let library = elements::guest_library();
+    let options = Options::new(&library);
+    let name = file.display().to_string();
+    if let Some(flat) = click::parse(source, &name, &options, &mut diagnostics) {
+        let dry = Dry {
+            guest: guest.into(),
+            interfaces: interfaces.to_vec(),
+        };
+        let runtime = Runtime::new(Box::new(dry), Pool::heap(256));
+        let text = String::from_utf8_lossy(source);
+        let settings = Settings::default();
+        if let Ok(router) = Router::new(flat, &text, &library, runtime, settings, &mut diagnostics)
+        {
+            router.end();
+        }
+    }
+    diagnostics
+}

@@ -1,0 +1,232 @@
+//! Asking a running guest: `weir read`, `weir write`, `weir top`.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use super::name::{self, NameError};
+
+/// Longest value that is read, in bytes.
+const VALUE_MAX: usize = 64 << 20;
+
+/// Reads a handler of a running guest.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  weir read firewall web.count\n  weir read firewall list")]
+pub struct ReadArgs {
+    /// The guest's name
+    pub name: String,
+    /// ELEMENT.HANDLER, or HANDLER for one of the router's own
+    pub handler: String,
+    /// What the handler takes
+    pub arguments: Vec<String>,
+}
+
+/// Writes a handler of a running guest.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  weir write firewall web.reset_counts")]
+pub struct WriteArgs {
+    /// The guest's name
+    pub name: String,
+    /// ELEMENT.HANDLER, or HANDLER for one of the router's own
+    pub handler: String,
+    /// The value
+    pub value: Vec<String>,
+}
+
+/// Shows how many packets a second each element of a running guest passes.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  weir top firewall\n  weir top firewall --count 1 --interval 2"
+)]
+pub struct TopArgs {
+    /// The guest's name
+    pub name: String,
+    /// Seconds between two looks
+    #[arg(short, long, default_value_t = 1.0, value_parser = interval)]
+    pub interval: f64,
+    /// Looks after which it ends; none: when interrupted
+    #[arg(short, long)]
+    pub count: Option<u32>,
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    let seconds = text
+        .parse::<f64>()
+        .ok()
+        .filter(|s| (0.1..=3600.0).contains(s));
+    seconds.ok_or_else(|| "an interval is 0.1 to 3600 seconds".into())
+}
+
+/// Why a guest could not be asked, or what it said.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// No such guest.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The connection broke.
+    #[error("the guest’s control socket: {0}")]
+    Socket(#[from] std::io::Error),
+    /// It said no.
+    #[error("{0}")]
+    Refused(String),
+    /// It said what is no answer.
+    #[error("the guest’s control socket said what is no answer: {0}")]
+    Confused(String),
+}
+
+/// A connection to a running guest.
+pub struct Client {
+    stream: BufReader<UnixStream>,
+}
+
+impl Client {
+    /// Connects to the guest called `name`.
+    pub fn connect(name: &str) -> Result<Client, ClientError> {
+        let stream = name::connect(name)?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        let mut client = Client {
+            stream: BufReader::new(stream),
+        };
+        let greeting = client.line()?;
+        match greeting.starts_with("Click::ControlSocket/1.") {
+            true => Ok(client),
+            false => Err(ClientError::Confused(greeting)),
+        }
+    }
+
+    fn line(&mut self) -> Result<String, ClientError> {
+        let mut line = String::new();
+        if self.stream.read_line(&mut line)? == 0 {
+            return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
+        }
+        Ok(line.trim_end().to_string())
+    }
+
+    /// Sends a command; the guest has to agree.
+    fn order(&mut self, command: &str) -> Result<(), ClientError> {
+        self.stream
+            .get_mut()
+            .write_all(format!("{command}\r\n").as_bytes())?;
+        loop {
+            let line = self.line()?;
+            match (line.get(..3), line.get(3..4)) {
+                (Some(_), Some("-")) => continue,
+                (Some(code), _) if code.starts_with('2') => return Ok(()),
+                _ => return Err(ClientError::Refused(line.get(4..).unwrap_or(&line).into())),
+            }
+        }
+    }
+
+    /// Reads a handler.
+    pub fn read(&mut self, handler: &str) -> Result<Vec<u8>, ClientError> {
+        self.order(&format!("READ {}", one_line(handler)?))?;
+        let line = self.line()?;
+        let length = line
+            .strip_prefix("DATA ")
+            .and_then(|n| n.parse::<usize>().ok());
+        let length = length
+            .filter(|n| *n <= VALUE_MAX)
+            .ok_or(ClientError::Confused(line))?;
+        let mut value = vec![0; length];
+        self.stream.read_exact(&mut value)?;
+        Ok(value)
+    }
+
+    /// Writes a handler.
+    pub fn write(&mut self, handler: &str, value: &str) -> Result<(), ClientError> {
+        self.order(&format!(
+            "WRITE {} {}",
+            one_line(handler)?,
+            one_line(value)?
+        ))
+    }
+}
+
+fn one_line(text: &str) -> Result<&str, ClientError> {
+    match text.contains(['\r', '\n']) {
+        true => Err(ClientError::Refused(
+            "a handler’s name and value are one line".into(),
+        )),
+        false => Ok(text),
+    }
+}
+
+/// `weir read`.
+pub fn read(args: &ReadArgs) -> Result<(), ClientError> {
+    let mut words = vec![args.handler.clone()];
+    words.extend(args.arguments.iter().cloned());
+    let value = Client::connect(&args.name)?.read(&words.join(" "))?;
+    let mut out = std::io::stdout().lock();
+    out.write_all(&value)?;
+    if value.last().is_some_and(|byte| *byte != b'\n') {
+        out.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+/// `weir write`.
+pub fn write(args: &WriteArgs) -> Result<(), ClientError> {
+    Client::connect(&args.name)?.write(&args.handler, &args.value.join(" "))
+}
+
+/// One element's line of the `element_counts` handler.
+struct Count {
+    name: String,
+    class: String,
+    packets: u64,
+}
+
+fn counts(client: &mut Client) -> Result<Vec<Count>, ClientError> {
+    let value = client.read("element_counts")?;
+    let text = String::from_utf8_lossy(&value).into_owned();
+    let count = |line: &str| {
+        let mut fields = line.split('\t');
+        Some(Count {
+            name: fields.next()?.into(),
+            class: fields.next()?.into(),
+            packets: fields.next()?.parse().ok()?,
+        })
+    };
+    let counts: Option<Vec<_>> = text.lines().map(count).collect();
+    counts.ok_or_else(|| ClientError::Confused(text.clone()))
+}
+
+/// `weir top`.
+pub fn top(args: &TopArgs) -> Result<(), ClientError> {
+    let mut client = Client::connect(&args.name)?;
+    let (mut before, mut then) = (counts(&mut client)?, Instant::now());
+    let screen = std::io::IsTerminal::is_terminal(&std::io::stdout());
+    for look in 1.. {
+        std::thread::sleep(Duration::from_secs_f64(args.interval));
+        let (now, at) = (counts(&mut client)?, Instant::now());
+        let seconds = at.duration_since(then).as_secs_f64();
+        let mut out = std::io::stdout().lock();
+        if screen && args.count != Some(1) {
+            write!(out, "\x1b[H\x1b[2J")?;
+        }
+        writeln!(
+            out,
+            "{:<32} {:<20} {:>14} {:>16}",
+            "ELEMENT", "CLASS", "PACKETS/S", "PACKETS"
+        )?;
+        for (i, count) in now.iter().enumerate() {
+            // After a hotswap the elements may be others.
+            let old = before.get(i).filter(|old| old.name == count.name);
+            let passed = count
+                .packets
+                .saturating_sub(old.map_or(count.packets, |old| old.packets));
+            let rate = passed as f64 / seconds;
+            writeln!(
+                out,
+                "{:<32} {:<20} {rate:>14.0} {:>16}",
+                count.name, count.class, count.packets
+            )?;
+        }
+        drop(out);
+        if Some(look) == args.count {
+            break;
+        }
+        (before, then) = (now, at);
+    }
+    Ok(())
+}

@@ -1,0 +1,326 @@
+//! `weir run`: one guest in the foreground.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use vmm::{DEFAULT_MEMORY, Exit, Isolation, Wall};
+
+use super::check::check;
+use super::instance::{self, Event, Instance, Plan};
+use super::links::Link;
+use super::name::{Claim, NameError};
+use super::serve::Server;
+
+/// Boots one guest in the foreground; Ctrl-C ends it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  weir run examples/firewall.click --link inside=tap:weir0 --link outside=dev:eth1
+  weir run examples/firewall.click --link inside=tap:a --link outside=tap:b --isolation process")]
+pub struct RunArgs {
+    /// The configuration
+    pub file: PathBuf,
+    /// An interface and what it stands on: INTERFACE=tap:NAME makes a TAP device,
+    /// INTERFACE=dev:NAME attaches an interface that exists
+    #[arg(short, long = "link", value_name = "LINK")]
+    pub links: Vec<Link>,
+    /// The wall around the guest
+    #[arg(long, value_enum, default_value_t = IsolationArg::Auto)]
+    pub isolation: IsolationArg,
+    /// Private memory, as in 4M or 2048K; ring buffers come on top
+    #[arg(long, default_value_t = DEFAULT_MEMORY, value_parser = memory, value_name = "SIZE")]
+    pub memory: u64,
+    /// Slots of each ring, a power of two from 64 to 2048
+    #[arg(long, default_value_t = 256, value_name = "N")]
+    pub ring_slots: u32,
+    /// CPU that the guest runs on; none: any
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<usize>,
+    /// The guest's name; none: the configuration's file name without its ending
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Say what happens as one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `--isolation`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum IsolationArg {
+    /// A virtual machine
+    Vm,
+    /// A process under a system call filter
+    Process,
+    /// A virtual machine where there is KVM, else a process
+    Auto,
+}
+
+impl From<IsolationArg> for Isolation {
+    fn from(arg: IsolationArg) -> Isolation {
+        match arg {
+            IsolationArg::Vm => Isolation::Vm,
+            IsolationArg::Process => Isolation::Process,
+            IsolationArg::Auto => Isolation::Auto,
+        }
+    }
+}
+
+/// Bytes, with K, M or G for their binary multiples.
+fn memory(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.find(|c: char| !c.is_ascii_digit()) {
+        Some(at) => text.split_at(at),
+        None => (text, ""),
+    };
+    let shift = match unit.trim_end_matches(['b', 'B']).trim_end_matches('i') {
+        "" => 0,
+        "k" | "K" => 10,
+        "m" | "M" => 20,
+        "g" | "G" => 30,
+        _ => {
+            return Err(format!(
+                "‘{text}’ is no size: write bytes, or a number with K, M or G"
+            ));
+        }
+    };
+    let size = digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|n| n.checked_mul(1 << shift));
+    size.ok_or_else(|| format!("‘{text}’ is no size: write bytes, or a number with K, M or G"))
+}
+
+/// Why a guest was not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The configuration cannot be read.
+    #[error("{0}: {1}")]
+    File(PathBuf, std::io::Error),
+    /// The configuration is wrong: what Click would say, line by line.
+    #[error("{0}")]
+    Config(String),
+    /// The name.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The guest, its switch and its links.
+    #[error(transparent)]
+    Instance(#[from] instance::Error),
+    /// Signals.
+    #[error("signals cannot be waited for: {0}")]
+    Signals(std::io::Error),
+}
+
+/// Says what happens, to a person or to a program.
+struct Voice {
+    json: bool,
+    name: String,
+}
+
+impl Voice {
+    fn say(&self, event: &str, text: &str, facts: serde_json::Value) {
+        if !self.json {
+            eprintln!("{}: {text}", self.name);
+            return;
+        }
+        let mut object = serde_json::json!({ "event": event, "name": self.name });
+        if let (Some(object), serde_json::Value::Object(facts)) = (object.as_object_mut(), facts) {
+            object.extend(facts);
+        }
+        println!("{object}");
+    }
+
+    fn running(&self, instance: &Instance) {
+        let wall = match instance.wall() {
+            Wall::Vm => "a virtual machine",
+            Wall::Process => "a process under a system call filter",
+        };
+        let milliseconds = instance.boot().as_secs_f64() * 1e3;
+        let text = format!(
+            "running as {wall} ({}), {milliseconds:.2} ms after it was asked for",
+            instance.wall()
+        );
+        let facts = serde_json::json!({
+            "wall": instance.wall().to_string(),
+            "boot_ms": milliseconds,
+            "pid": instance.pid(),
+            "switch_pid": instance.switch_pid(),
+        });
+        self.say("running", &text, facts);
+    }
+
+    fn console(&self, lines: &[String]) {
+        for line in lines {
+            match self.json {
+                true => self.say("console", "", serde_json::json!({ "line": line })),
+                false => println!("{line}"),
+            }
+        }
+    }
+
+    fn ended(&self, exit: &Exit, config: &str) {
+        let mut facts = serde_json::json!({ "exit": exit.to_string() });
+        let mut text = exit.to_string();
+        if let Exit::Crashed(crash) | Exit::Stopped(crash) = exit {
+            if let Some(place) = crash.element.and_then(|element| place(config, element)) {
+                text.push_str(&format!("; it was in {place}"));
+                facts["element"] = place.into();
+            }
+            if !self.json {
+                text.push_str(&format!("\n{}", crash.registers));
+            }
+            facts["registers"] = crash.registers.to_string().into();
+        }
+        self.say("ended", &text, facts);
+    }
+}
+
+/// The element with index `element` and its place in the configuration.
+fn place(config: &str, element: u32) -> Option<String> {
+    let library = elements::guest_library();
+    let options = click::Options::new(&library);
+    let mut diagnostics = click::Diagnostics::new();
+    let flat = click::parse(config.as_bytes(), "config", &options, &mut diagnostics)?;
+    let element = flat.elements.get(element as usize)?;
+    let line = element.location.to_string();
+    let line = line
+        .trim_end_matches(':')
+        .rsplit(':')
+        .next()
+        .unwrap_or("")
+        .to_string();
+    Some(format!(
+        "‘{} :: {}’, line {line}",
+        element.name, element.class
+    ))
+}
+
+/// Readable when the user asks for the end.
+fn signals() -> std::io::Result<UnixStream> {
+    let (read, write) = UnixStream::pair()?;
+    read.set_nonblocking(true)?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+    }
+    Ok(read)
+}
+
+/// Runs a guest to its end.
+pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
+    let config = std::fs::read(&args.file).map_err(|e| RunError::File(args.file.clone(), e))?;
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => args
+            .file
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
+    };
+    let interfaces: Vec<_> = args
+        .links
+        .iter()
+        .map(|link| link.interface.clone())
+        .collect();
+    let diagnostics = check(&config, &args.file, &name, &interfaces);
+    if diagnostics.errors() > 0 {
+        return Err(RunError::Config(diagnostics.to_string().trim_end().into()));
+    }
+    eprint!("{diagnostics}");
+    let signals = signals().map_err(RunError::Signals)?;
+    let claim = Claim::new(&name)?;
+    let voice = Voice {
+        json: args.json,
+        name: name.clone(),
+    };
+    let mut instance = Instance::start(&Plan {
+        name,
+        config: config.clone(),
+        links: args.links.clone(),
+        isolation: args.isolation.into(),
+        memory: args.memory,
+        ring_slots: args.ring_slots,
+        cpu: args.cpu,
+    })?;
+    voice.running(&instance);
+    let config = String::from_utf8_lossy(&config);
+    attend(&mut instance, &claim, &signals, &voice)
+        .map(|ended| match ended {
+            Ended::Exit(exit) => {
+                voice.ended(&exit, &config);
+                match exit {
+                    Exit::Halted => ExitCode::SUCCESS,
+                    _ => ExitCode::FAILURE,
+                }
+            }
+            Ended::Asked => {
+                match instance.stop() {
+                    Ok(exit) => voice.ended(&exit, &config),
+                    Err(error) => voice.say("error", &error.to_string(), serde_json::json!({})),
+                }
+                ExitCode::SUCCESS
+            }
+            Ended::Switch => {
+                let text = "its switch ended, so the guest is ended too";
+                voice.say("switch-ended", text, serde_json::json!({}));
+                ExitCode::FAILURE
+            }
+        })
+        .map_err(RunError::from)
+}
+
+/// Why attending a guest ended.
+enum Ended {
+    Exit(Exit),
+    Asked,
+    Switch,
+}
+
+fn attend(
+    instance: &mut Instance,
+    claim: &Claim,
+    signals: &UnixStream,
+    voice: &Voice,
+) -> Result<Ended, instance::Error> {
+    let mut server = Server::default();
+    loop {
+        let mut own: Vec<BorrowedFd<'_>> = vec![signals.as_fd(), claim.listener().as_fd()];
+        own.extend(server.descriptors());
+        match instance.wait(&own, None)? {
+            Event::Console(lines) => voice.console(&lines),
+            Event::GuestEnded(exit) => return Ok(Ended::Exit(exit)),
+            Event::SwitchEnded => return Ok(Ended::Switch),
+            Event::Other => {
+                let mut byte = [0];
+                if std::io::Read::read(&mut &*signals, &mut byte).is_ok() {
+                    return Ok(Ended::Asked);
+                }
+                server.serve(claim.listener(), instance);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_take_binary_units() {
+        assert_eq!(memory("4M"), Ok(4 << 20));
+        assert_eq!(memory("2048K"), Ok(2 << 20));
+        assert_eq!(memory("2MiB"), Ok(2 << 20));
+        assert_eq!(memory("65536"), Ok(65536));
+        for wrong in ["", "M", "4X", "-1", "99999999999G"] {
+            assert!(memory(wrong).unwrap_err().contains("K, M or G"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_crash_names_the_element_and_its_line() {
+        let config = "// first\ni :: Idle\n-> q :: Queue -> Idle;\n";
+        assert_eq!(place(config, 1).unwrap(), "‘q :: Queue’, line 3");
+        assert!(place(config, 99).is_none());
+    }
+}

@@ -1,0 +1,396 @@
+//! One guest with its switch, run by this process.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use abi::control::State;
+use abi::message::kind;
+use abi::region::{Geometry, GeometryError, Interface, Region};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use switch::client::{ClientError, Guest as SwitchGuest};
+use switch::counters::PortStats;
+use switch::links::LinkError;
+use switch::memory::{MemoryError, SharedRegion};
+use switch::process::{SpawnError, Switch};
+use switch::protocol::{GuestInterface, PortId};
+use vmm::{Control, DataFile, Exit, Guest, GuestSpec, IMAGE, Isolation, Template, Wall};
+
+use super::links::{self, Link};
+
+/// How long a guest may take to answer, or to end when it is asked to.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A guest to be run.
+pub struct Plan {
+    /// Its name.
+    pub name: String,
+    /// Its configuration, checked already.
+    pub config: Vec<u8>,
+    /// Its interfaces.
+    pub links: Vec<Link>,
+    /// Which wall it gets.
+    pub isolation: Isolation,
+    /// Bytes of private memory.
+    pub memory: u64,
+    /// Slots of each of its rings.
+    pub ring_slots: u32,
+    /// CPU that it runs on.
+    pub cpu: Option<usize>,
+}
+
+/// Why a guest could not be run, or did not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The wall.
+    #[error(transparent)]
+    Wall(#[from] vmm::Error),
+    /// Ring slots or interfaces.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// Shared memory.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The switch's process.
+    #[error(transparent)]
+    Switch(#[from] SpawnError),
+    /// The switch said no.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A host link.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// Two links of one name.
+    #[error("two links are called ‘{0}’: give each interface one --link")]
+    TwoLinks(String),
+    /// A system call.
+    #[error("cannot {0}: {1}")]
+    System(&'static str, rustix::io::Errno),
+    /// The guest ended before it ran.
+    #[error("{exit}{console}")]
+    Ended {
+        /// How.
+        exit: Exit,
+        /// What it had printed, on lines of its own.
+        console: String,
+    },
+    /// The guest neither ran nor ended.
+    #[error("the guest did not start within a second")]
+    Silent,
+    /// The guest refused a request.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// The two ends of one link, as the switch numbers them.
+struct Ports {
+    interface: String,
+    guest: PortId,
+    host: PortId,
+}
+
+/// What [`Instance::wait`] saw.
+#[derive(Debug)]
+pub enum Event {
+    /// Lines that the guest printed.
+    Console(Vec<String>),
+    /// The guest ended.
+    GuestEnded(Exit),
+    /// The switch ended.
+    SwitchEnded,
+    /// Nothing for the time that was given, or one of the caller's own descriptors is ready.
+    Other,
+}
+
+/// A guest that runs. Dropping it ends the guest, its switch and its links.
+pub struct Instance {
+    guest: Guest,
+    control: Control,
+    doorbell: OwnedFd,
+    switch: Switch,
+    ports: Vec<Ports>,
+    boot: Duration,
+    console: Vec<u8>,
+}
+
+impl Instance {
+    /// Starts the switch, opens the links, and boots the guest. This process has one thread.
+    pub fn start(plan: &Plan) -> Result<Instance, Error> {
+        let geometry = Geometry::new(plan.ring_slots, plan.links.len())?;
+        let template = Template::new(IMAGE)?;
+        template.wall(plan.isolation)?;
+        let switch = Switch::spawn()?;
+        let mut hosts = Vec::new();
+        let mut interfaces = Vec::new();
+        for (domain, link) in (0..).zip(&plan.links) {
+            if plan.links[..domain as usize]
+                .iter()
+                .any(|other| other.interface == link.interface)
+            {
+                return Err(Error::TwoLinks(link.interface.clone()));
+            }
+            let host = link.open()?;
+            let mac = links::address(&plan.name, &link.interface);
+            interfaces.extend(Interface::new(&link.interface, mac, host.mtu()));
+            hosts.push((host.mtu(), switch.client().attach_link(host, domain)?));
+        }
+        let (region, file) = SharedRegion::create(geometry, &interfaces)?;
+        drop(region);
+        let event = |what| {
+            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+                .map_err(|error| Error::System(what, error))
+        };
+        let switch_doorbell = event("make a doorbell for the switch")?;
+        let doorbell = event("make a doorbell for the guest")?;
+        let guests = switch.client().attach_guest(SwitchGuest {
+            region: file.as_fd(),
+            doorbell: switch_doorbell.as_fd(),
+            slots: plan.ring_slots,
+            interfaces: (0..)
+                .zip(plan.links.iter().zip(&hosts))
+                .map(|(domain, (link, (mtu, _)))| GuestInterface {
+                    name: format!("{}.{}", plan.name, link.interface),
+                    domain,
+                    mtu: *mtu,
+                    mac: None,
+                })
+                .collect(),
+        })?;
+        let ports = plan.links.iter().zip(guests).zip(hosts);
+        let ports = ports.map(|((link, guest), (_, host))| Ports {
+            interface: link.interface.clone(),
+            guest,
+            host,
+        });
+        let control = Control::new()?;
+        control.set_sleeps(true);
+        let spec = GuestSpec {
+            isolation: plan.isolation,
+            memory: plan.memory,
+            config: &plan.config,
+            data: Some(DataFile {
+                file: file.as_fd(),
+                length: geometry.bytes(),
+                wake_offset: Region::WAKE_OFFSET,
+            }),
+            switch_doorbell: Some(switch_doorbell.as_fd()),
+            control_doorbell: Some(doorbell.as_fd()),
+            cpu: plan.cpu,
+            ..GuestSpec::new(&plan.name, 1, &control)
+        };
+        let start = Instant::now();
+        let guest = template.spawn(&spec)?;
+        let mut instance = Instance {
+            guest,
+            control,
+            doorbell,
+            switch,
+            ports: ports.collect(),
+            boot: Duration::ZERO,
+            console: Vec::new(),
+        };
+        instance.await_running(start)?;
+        Ok(instance)
+    }
+
+    fn await_running(&mut self, start: Instant) -> Result<(), Error> {
+        while self.control.state() != Some(State::Running) {
+            if let Some(exit) = self.guest.try_wait(&self.control)? {
+                let mut lines = self.lines()?;
+                if !self.console.is_empty() {
+                    lines.push(String::from_utf8_lossy(&self.console).into_owned());
+                }
+                let console = lines.iter().map(|line| format!("\n  {line}")).collect();
+                return Err(Error::Ended { exit, console });
+            }
+            let Some(left) = PATIENCE.checked_sub(start.elapsed()) else {
+                return Err(Error::Silent);
+            };
+            let mut ready = [
+                PollFd::new(&self.doorbell, PollFlags::IN),
+                PollFd::from_borrowed_fd(self.guest.pidfd(), PollFlags::IN),
+            ];
+            wait(&mut ready, Some(left))?;
+            self.silence();
+        }
+        self.boot = start.elapsed();
+        Ok(())
+    }
+
+    /// Takes the doorbell's count away, so that it rings anew.
+    fn silence(&self) {
+        let _ = rustix::io::read(&self.doorbell, &mut [0; 8]);
+    }
+
+    /// Time from asking for the guest to its main loop.
+    pub fn boot(&self) -> Duration {
+        self.boot
+    }
+
+    /// Which wall the guest is behind.
+    pub fn wall(&self) -> Wall {
+        self.guest.wall()
+    }
+
+    /// The guest's process.
+    pub fn pid(&self) -> u32 {
+        self.guest.pid()
+    }
+
+    /// The switch's process.
+    pub fn switch_pid(&self) -> u32 {
+        self.switch.pid().as_raw_nonzero().get() as u32
+    }
+
+    /// Private memory of the guest's process, in KiB.
+    pub fn memory_kib(&self) -> Option<u64> {
+        private_memory(&Path::new("/proc").join(self.pid().to_string()))
+    }
+
+    /// Each interface with its counters at the switch: the guest's port, and the host link's.
+    pub fn counters(&self) -> impl Iterator<Item = (&str, PortStats, PortStats)> {
+        let client = self.switch.client();
+        let stats = |ports: &Ports| (client.stats(ports.guest), client.stats(ports.host));
+        self.ports.iter().map(move |ports| {
+            let (guest, host) = stats(ports);
+            (ports.interface.as_str(), guest, host)
+        })
+    }
+
+    /// Asks the guest; its answer's contents.
+    pub fn request(&mut self, kind: u32, contents: &str) -> Result<vmm::Answer, Error> {
+        Ok(self.control.call(kind, contents, PATIENCE)?)
+    }
+
+    /// Reads a handler, `element.handler` with arguments if it takes any.
+    pub fn read(&mut self, handler: &str) -> Result<String, Error> {
+        let answer = self.request(kind::READ, handler)?;
+        let text = String::from_utf8_lossy(&answer.contents).into_owned();
+        if answer.ok() {
+            Ok(text)
+        } else {
+            Err(Error::Refused(text))
+        }
+    }
+
+    /// Writes a handler.
+    pub fn write(&mut self, handler: &str, value: &str) -> Result<(), Error> {
+        let answer = self.request(kind::WRITE, &format!("{handler} {value}"))?;
+        match answer.ok() {
+            true => Ok(()),
+            false => Err(Error::Refused(
+                String::from_utf8_lossy(&answer.contents).into_owned(),
+            )),
+        }
+    }
+
+    /// Waits for something to happen: to the guest, the switch, or the caller's own descriptors.
+    pub fn wait(
+        &mut self,
+        own: &[BorrowedFd<'_>],
+        limit: Option<Duration>,
+    ) -> Result<Event, Error> {
+        if let Some(event) = self.event()? {
+            return Ok(event);
+        }
+        let mut ready = vec![
+            PollFd::new(&self.doorbell, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.guest.pidfd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.switch.ended(), PollFlags::IN),
+        ];
+        ready.extend(
+            own.iter()
+                .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)),
+        );
+        wait(&mut ready, limit)?;
+        self.silence();
+        Ok(self.event()?.unwrap_or(Event::Other))
+    }
+
+    fn event(&mut self) -> Result<Option<Event>, Error> {
+        let lines = self.lines()?;
+        if !lines.is_empty() {
+            return Ok(Some(Event::Console(lines)));
+        }
+        if let Some(exit) = self.guest.try_wait(&self.control)? {
+            // What it printed last may have come in between.
+            let lines = self.lines()?;
+            return Ok(Some(match lines.is_empty() {
+                true => Event::GuestEnded(exit),
+                false => Event::Console(lines),
+            }));
+        }
+        let mut ended = [PollFd::from_borrowed_fd(self.switch.ended(), PollFlags::IN)];
+        wait(&mut ended, Some(Duration::ZERO))?;
+        let ended = ended[0].revents().contains(PollFlags::IN);
+        Ok(ended.then_some(Event::SwitchEnded))
+    }
+
+    /// The whole lines that the guest printed since the last call.
+    fn lines(&mut self) -> Result<Vec<String>, Error> {
+        self.control.read_console(&mut self.console)?;
+        let Some(end) = self.console.iter().rposition(|byte| *byte == b'\n') else {
+            return Ok(Vec::new());
+        };
+        let whole: Vec<u8> = self.console.drain(..=end).collect();
+        let text = String::from_utf8_lossy(&whole);
+        Ok(text.lines().map(printable).collect())
+    }
+
+    /// Asks the guest to end, and kills it if it has not after a second.
+    pub fn stop(mut self) -> Result<Exit, Error> {
+        let _ = self.control.request(kind::STOP, "");
+        let exit = self.guest.wait(&self.control, Some(PATIENCE))?;
+        Ok(match exit {
+            Some(exit) => exit,
+            None => {
+                self.guest.kill();
+                self.guest
+                    .wait(&self.control, Some(PATIENCE))?
+                    .unwrap_or(Exit::Killed(9))
+            }
+        })
+    }
+}
+
+/// A guest's line with control characters shown, not obeyed: it may be hostile to the terminal.
+fn printable(line: &str) -> String {
+    let shown = |c: char| match c {
+        '\t' => "\t".to_string(),
+        c if c.is_control() => c.escape_default().to_string(),
+        c => c.to_string(),
+    };
+    line.chars().map(shown).collect()
+}
+
+fn wait(ready: &mut [PollFd<'_>], limit: Option<Duration>) -> Result<(), Error> {
+    let limit = limit.map(|limit| Timespec {
+        tv_sec: limit.as_secs() as i64,
+        tv_nsec: limit.subsec_nanos().into(),
+    });
+    match poll(ready, limit.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(Error::System("wait", error)),
+    }
+}
+
+/// The private memory of a process, in KiB.
+pub fn private_memory(process: &Path) -> Option<u64> {
+    let rollup = std::fs::read_to_string(process.join("smaps_rollup")).ok()?;
+    let private = rollup
+        .lines()
+        .filter_map(|line| line.strip_prefix("Private_"));
+    private
+        .map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok())
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_cannot_drive_the_terminal() {
+        assert_eq!(printable("a\tb\x1b[2Jc"), "a\tb\\u{1b}[2Jc");
+    }
+}

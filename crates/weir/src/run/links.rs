@@ -1,0 +1,122 @@
+//! What `--link` says: which host link each of a guest's interfaces stands on.
+
+use std::str::FromStr;
+
+use switch::links::{HostLink, LinkError, Tap};
+
+/// MTU of links whose host side is made here, in bytes.
+const MTU: u16 = 1500;
+
+/// The host's side of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// A TAP device to be made.
+    Tap(String),
+    /// An interface that exists.
+    Device(String),
+}
+
+/// One `--link`: a guest's interface and what it stands on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The interface's name in the configuration.
+    pub interface: String,
+    /// What it stands on.
+    pub host: Host,
+}
+
+impl FromStr for Link {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Link, String> {
+        let shape = || {
+            format!(
+                "‘{text}’ is no link: write INTERFACE=tap:NAME or INTERFACE=dev:NAME, as in inside=dev:eth1"
+            )
+        };
+        let (interface, host) = text.split_once('=').ok_or_else(shape)?;
+        let (kind, name) = host.split_once(':').ok_or_else(shape)?;
+        if interface.is_empty() || name.is_empty() {
+            return Err(shape());
+        }
+        if interface.len() > abi::region::NAME_MAX {
+            return Err(format!(
+                "interface name ‘{interface}’ is too long: at most {} bytes",
+                abi::region::NAME_MAX
+            ));
+        }
+        let host = match kind {
+            "tap" => Host::Tap(name.into()),
+            "dev" => Host::Device(name.into()),
+            _ => return Err(shape()),
+        };
+        Ok(Link {
+            interface: interface.into(),
+            host,
+        })
+    }
+}
+
+impl Link {
+    /// Opens the host's side.
+    pub fn open(&self) -> Result<HostLink, LinkError> {
+        match &self.host {
+            Host::Device(name) => HostLink::device(name),
+            Host::Tap(name) => HostLink::tap(&Tap {
+                name,
+                mac: None,
+                mtu: MTU,
+                owner: None,
+            }),
+        }
+    }
+}
+
+/// An address for a guest's interface: locally administered, the same for the same names.
+pub fn address(guest: &str, interface: &str) -> [u8; 6] {
+    // FNV-1a, 64 bit: short, and good enough to tell names apart.
+    let bytes = guest.bytes().chain([0]).chain(interface.bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    let [a, b, c, d, e, ..] = hash.to_be_bytes();
+    [0x02, a, b, c, d, e]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_name_an_interface_and_what_it_stands_on() {
+        let link: Link = "inside=tap:weir0".parse().unwrap();
+        assert_eq!(link.interface, "inside");
+        assert_eq!(link.host, Host::Tap("weir0".into()));
+        let link: Link = "outside=dev:eth1".parse().unwrap();
+        assert_eq!(link.host, Host::Device("eth1".into()));
+    }
+
+    #[test]
+    fn what_is_no_link_is_told_with_its_shape() {
+        for wrong in [
+            "",
+            "inside",
+            "inside=weir0",
+            "=tap:x",
+            "inside=tap:",
+            "inside=veth:x",
+        ] {
+            let error = wrong.parse::<Link>().unwrap_err();
+            assert!(error.contains("INTERFACE=tap:NAME"), "{error}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_local_and_differ() {
+        let inside = address("firewall", "inside");
+        assert_eq!(inside[0], 0x02);
+        assert_eq!(inside, address("firewall", "inside"));
+        assert_ne!(inside, address("firewall", "outside"));
+        assert_ne!(inside, address("router", "inside"));
+    }
+}

@@ -1,0 +1,12 @@
+//! `weir run`, and `weir read`, `write` and `top`, which ask what it runs.
+
+pub mod check;
+pub mod client;
+pub mod foreground;
+pub mod instance;
+pub mod links;
+pub mod name;
+mod serve;
+
+pub use client::{ReadArgs, TopArgs, WriteArgs};
+pub use foreground::RunArgs;

@@ -1,0 +1,134 @@
+//! Names of running guests: each is a control socket in one folder.
+
+use std::fs;
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Longest name of a guest, in bytes: a socket's path has to fit.
+const NAME_MAX: usize = 64;
+
+/// Why a name cannot be had or found.
+#[derive(Debug, thiserror::Error)]
+pub enum NameError {
+    /// Not a name.
+    #[error(
+        "‘{0}’ is no name for a guest: use 1 to {NAME_MAX} letters, digits, ‘.’, ‘_’ or ‘-’, not starting with ‘.’ or ‘-’"
+    )]
+    Bad(String),
+    /// A guest of that name runs.
+    #[error("a guest called ‘{0}’ is running: choose another --name, or end that one")]
+    InUse(String),
+    /// No guest of that name runs.
+    #[error("no guest called ‘{0}’ is running: {1}")]
+    NotRunning(String, String),
+    /// The socket cannot be made or reached.
+    #[error("{path}: {source}: set WEIR_RUN to a folder that you may write")]
+    Socket {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// Where the sockets are: `$WEIR_RUN`, or `/run/weir` for root, or the user's own runtime folder.
+pub fn folder() -> PathBuf {
+    if let Some(folder) = std::env::var_os("WEIR_RUN") {
+        return folder.into();
+    }
+    if rustix::process::geteuid().is_root() {
+        return "/run/weir".into();
+    }
+    let user = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
+    user.join("weir")
+}
+
+fn path(name: &str) -> Result<PathBuf, NameError> {
+    let letters = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let right = (1..=NAME_MAX).contains(&name.len())
+        && name.chars().all(letters)
+        && !name.starts_with(['.', '-']);
+    match right {
+        true => Ok(folder().join(format!("{name}.sock"))),
+        false => Err(NameError::Bad(name.into())),
+    }
+}
+
+/// A name that belongs to this process, and the socket where it is asked. Dropping it frees both.
+#[derive(Debug)]
+pub struct Claim {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Claim {
+    /// Takes `name`. A socket that a killed process left is taken over.
+    pub fn new(name: &str) -> Result<Claim, NameError> {
+        let path = path(name)?;
+        let failed = |source| NameError::Socket {
+            path: path.clone(),
+            source,
+        };
+        fs::create_dir_all(folder()).map_err(failed)?;
+        match UnixStream::connect(&path) {
+            Ok(_) => return Err(NameError::InUse(name.into())),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                fs::remove_file(&path).map_err(failed)?;
+            }
+            Err(_) => {}
+        }
+        let listener = UnixListener::bind(&path).map_err(|source| match source.kind() {
+            io::ErrorKind::AddrInUse => NameError::InUse(name.into()),
+            _ => failed(source),
+        })?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        Ok(Claim { listener, path })
+    }
+
+    /// Where requests come in.
+    pub fn listener(&self) -> &UnixListener {
+        &self.listener
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// The names of guests that have a socket.
+fn running(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| {
+            Some(
+                entry
+                    .file_name()
+                    .to_str()?
+                    .strip_suffix(".sock")?
+                    .to_string(),
+            )
+        })
+        .filter(|name| path(name).is_ok_and(|path| UnixStream::connect(path).is_ok()))
+        .collect();
+    names.sort();
+    names
+}
+
+/// A connection to the guest called `name`.
+pub fn connect(name: &str) -> Result<UnixStream, NameError> {
+    let path = path(name)?;
+    UnixStream::connect(&path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            let names = running(&folder());
+            let others = match names.as_slice() {
+                [] => "none is".to_string(),
+                names => format!("these are: {}", names.join(", ")),
+            };
+            NameError::NotRunning(name.into(), others)
+        }
+        _ => NameError::Socket { path, source },
+    })
+}
