@@ -1,11 +1,12 @@
 //! Handlers that read and write one value of an element.
 
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 use click::config;
-use router::args::{Argument, Parser};
+use router::args::{Args, Argument, Failed, NoElements, Parser};
 use router::{Cx, HandlerError};
 
 /// Reads `value` as a `T`; `expected` says what it should have been.
@@ -53,7 +54,7 @@ pub fn argument_with<T>(
     let value = config::uncomment(value);
     let parsed = cx.names().parse_with(parser, &value);
     *slot = parsed.map_err(|invalid| {
-        let lines: alloc::vec::Vec<String> = invalid
+        let lines: Vec<String> = invalid
             .lines()
             .map(|line| format!("{keyword}: {line}"))
             .collect();
@@ -62,6 +63,21 @@ pub fn argument_with<T>(
     let text = with_argument(cx.config(cx.id()), position, keyword, &value);
     cx.set_config(text);
     Ok(())
+}
+
+/// Reads the words of `value` as arguments.
+pub fn words(
+    cx: &mut Cx<'_>,
+    value: &str,
+    read: impl FnOnce(&mut Args<'_>) -> Result<(), Failed>,
+) -> Result<(), HandlerError> {
+    let element = cx.name().to_string();
+    let mut args = Args::from_words(value, cx.name_database(), &NoElements, &element);
+    read(&mut args).map_err(|Failed| {
+        let errors = args.take_errors();
+        let lines: Vec<String> = errors.into_iter().map(|error| error.text).collect();
+        HandlerError::Failed(lines.join("\n"))
+    })
 }
 
 /// The configuration string `text` with one argument replaced or added.

@@ -3,7 +3,6 @@ use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 use packet::anno::{FIX_IP_SRC, ICMP_PARAMPROB};
-use packet::checksum::checksum;
 use packet::wire::{
     Icmpv4Packet, Icmpv4Type, Icmpv4Unreachable, IpProtocol, Ipv4Header, Ipv4Option,
     Ipv4OptionKind, Ipv4Packet,

@@ -1,0 +1,338 @@
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::Write;
+use core::net::Ipv4Addr;
+
+use packet::Packet;
+use packet::anno::VLAN_TCI;
+use packet::wire::{
+    ArpMessage, ArpOperation, ArpPacket, EtherAddress, EtherType, EthernetFrame, EthernetHeader,
+};
+use router::args::{Args, Context, Failed, IpPrefixArg, Ipv4Prefix, Parser};
+use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
+
+/// Length of an ARP packet with its Ethernet header.
+pub(super) const ARP_FRAME: usize = 42;
+
+/// Who answers for some addresses.
+#[derive(Clone, Copy)]
+struct Entry {
+    /// Without bits outside of the mask.
+    prefix: Ipv4Prefix,
+    ether: EtherAddress,
+}
+
+/// Answers ARP requests for certain addresses.
+///
+/// Packets must start with an Ethernet header. Where a request's address is in several prefixes,
+/// the longest counts. A reply keeps of the request's annotations the VLAN tag alone.
+///
+/// # Arguments
+/// Any number of entries, each `PREFIX [PREFIX...] ETH`: addresses, or prefixes, and the Ethernet
+/// address to answer with. A name that is both an IP and an Ethernet address (see AddressInfo)
+/// does for both.
+///
+/// # Ports
+/// One agnostic input. Output 0 is agnostic: replies. Output 1, optional, is push: packets that are
+/// not answered; they are dropped if it is not connected.
+///
+/// # Handlers
+/// - `table` (read): the entries, a line for each prefix.
+/// - `lookup` (read with an IP address): the Ethernet address it would be answered with, if any.
+/// - `add` (write): adds an entry.
+/// - `remove` (write, `PREFIX`): removes the entry of exactly this prefix.
+///
+/// # Example
+/// ```click
+/// FromDevice(eth0) -> c :: Classifier(12/0806 20/0001, -);
+/// c[0] -> ARPResponder(18.26.4.24 18.26.7.0/24 00-00-C0-AE-67-EF)
+///     -> Queue -> ToDevice(eth0);
+/// c[1] -> Discard;
+/// ```
+///
+/// # See also
+/// ARPQuerier, AddressInfo
+#[derive(Default)]
+pub struct ARPResponder {
+    /// A prefix stands before those it is in.
+    entries: Vec<Entry>,
+}
+
+impl Class for ARPResponder {
+    const NAME: &'static str = "ARPResponder";
+    const PORTS: &'static str = "1/1-2";
+    const PROCESSING: &'static str = "a/ah";
+}
+
+/// The entries of one argument.
+fn parse(text: &str, context: &Context<'_>) -> Result<Vec<Entry>, &'static str> {
+    let words = click::config::split_space(text);
+    let (mut prefixes, mut ether) = (Vec::new(), None);
+    for word in &words {
+        if let Ok(prefix) = IpPrefixArg::OR_ADDRESS.parse(word, context) {
+            let address = prefix.network();
+            prefixes.push(Ipv4Prefix { address, ..prefix });
+        } else if let Ok(address) = context.parse(word) {
+            if ether.replace(address).is_some() {
+                return Err("more than one ETH");
+            }
+        } else {
+            return Err("expected IP/MASK ETH");
+        }
+    }
+    if prefixes.is_empty() {
+        return Err("missing IP/MASK");
+    }
+    // A name may be both.
+    let ether = ether.or_else(|| words.iter().find_map(|word| context.parse(word).ok()));
+    let ether = ether.ok_or("missing ETH")?;
+    let entries = prefixes.into_iter().map(|prefix| Entry { prefix, ether });
+    Ok(entries.collect())
+}
+
+/// Adds an entry; returns whether there was one of its prefix, which it replaces.
+fn add(entries: &mut Vec<Entry>, entry: Entry) -> bool {
+    if let Some(same) = entries.iter_mut().find(|e| e.prefix == entry.prefix) {
+        *same = entry;
+        return true;
+    }
+    let inside = |outer: &Entry| {
+        let (outer, inner) = (outer.prefix, entry.prefix);
+        let narrower = outer.mask.to_bits() & !inner.mask.to_bits() == 0;
+        narrower && outer.contains(inner.address)
+    };
+    let at = entries.iter().position(inside).unwrap_or(entries.len());
+    entries.insert(at, entry);
+    false
+}
+
+impl ARPResponder {
+    #[inline]
+    fn lookup(&self, address: Ipv4Addr) -> Option<EtherAddress> {
+        let mut entries = self.entries.iter();
+        let entry = entries.find(|entry| entry.prefix.contains(address));
+        entry.map(|entry| entry.ether)
+    }
+
+    /// Turns a request into its reply; `None` if it is none, or not to be answered.
+    fn answer(&self, packet: &mut Packet) -> Option<()> {
+        let frame = EthernetFrame::new_checked(packet.data()).ok()?;
+        if frame.ethertype() != EtherType::ARP {
+            return None;
+        }
+        let arp = ArpPacket::new_checked(frame.payload()).ok()?;
+        let request = ArpMessage::parse(&arp);
+        if request.operation != ArpOperation::REQUEST {
+            return None;
+        }
+        let reply = request.reply(self.lookup(request.target)?);
+        let tag = packet.anno(VLAN_TCI);
+        packet.truncate(ARP_FRAME);
+        packet.clear_annotations();
+        packet.set_anno(VLAN_TCI, tag);
+        packet.set_timestamp(0);
+        write_arp(packet, reply.target_hardware, &reply);
+        Some(())
+    }
+}
+
+/// Writes an ARP packet to `destination` over the start of `packet`, and marks its headers.
+pub(super) fn write_arp(packet: &mut Packet, destination: EtherAddress, message: &ArpMessage) {
+    let header = EthernetHeader {
+        destination,
+        source: message.sender_hardware,
+        ethertype: EtherType::ARP,
+    };
+    packet.set_packet_type(packet::PacketType::Host);
+    packet.clear_network_header();
+    packet.set_mac_header(0);
+    let mut frame = EthernetFrame::new_unchecked(packet.data_mut());
+    header.emit(&mut frame);
+    message.emit(&mut ArpPacket::new_unchecked(frame.payload_mut()));
+}
+
+impl Element for ARPResponder {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let mut entries = Vec::new();
+        for (i, text) in args.take_raw().iter().enumerate() {
+            match parse(text, &args.context()) {
+                Ok(new) => {
+                    for entry in new {
+                        if add(&mut entries, entry) {
+                            let prefix = entry.prefix;
+                            args.warning(format_args!("multiple entries for {prefix}"));
+                        }
+                    }
+                }
+                Err(error) => args.error(format_args!("argument {i}: {error}")),
+            }
+        }
+        args.finish()?;
+        self.entries = entries;
+        Ok(())
+    }
+
+    fn can_live_reconfigure(&self) -> bool {
+        true
+    }
+
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        match self.answer(packet) {
+            Some(()) => Verdict::Forward,
+            None => Verdict::To(1),
+        }
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("table")
+            .add("lookup", HandlerFlags::READ.with(HandlerFlags::PARAMETER));
+        list.write("add").write("remove");
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<String, HandlerError> {
+        match name {
+            "table" => {
+                let mut text = String::new();
+                for Entry { prefix, ether } in &self.entries {
+                    let _ = writeln!(text, "{prefix} {ether}");
+                }
+                Ok(text)
+            }
+            "lookup" => {
+                let address = crate::values::ip(cx, value)?;
+                let ether = self.lookup(address);
+                Ok(ether.map_or(String::new(), |ether| ether.to_string()))
+            }
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        match name {
+            "add" => {
+                for entry in parse(value, &cx.names())? {
+                    add(&mut self.entries, entry);
+                }
+            }
+            "remove" => {
+                let prefix = IpPrefixArg::OR_ADDRESS.parse(value.trim(), &cx.names());
+                let prefix = prefix.map_err(|_| "expected IP/MASK")?;
+                let address = prefix.network();
+                let prefix = Ipv4Prefix { address, ..prefix };
+                let at = self.entries.iter().position(|e| e.prefix == prefix);
+                self.entries
+                    .remove(at.ok_or_else(|| format!("{prefix} not found"))?);
+            }
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+    use alloc::{format, vec};
+
+    use packet::anno::VLAN_TCI;
+
+    use crate::testing::Rig;
+
+    fn arp(to: [u8; 6], operation: u8, from: ([u8; 6], [u8; 4]), target: ([u8; 6], [u8; 4])) -> Vec<u8> {
+        [
+            &to[..],
+            &from.0,
+            &[8, 6, 0, 1, 8, 0, 6, 4, 0, operation],
+            &from.0,
+            &from.1,
+            &target.0,
+            &target.1,
+        ]
+        .concat()
+    }
+
+    fn request(target: [u8; 4]) -> Vec<u8> {
+        arp([255; 6], 1, ([7; 6], [1, 0, 0, 7]), ([0; 6], target))
+    }
+
+    fn rig(args: &str) -> Rig {
+        Rig::new(&format!(
+            "i :: Inject -> r :: ARPResponder({args}) -> c :: Collect; r[1] -> other :: Collect;"
+        ))
+    }
+
+    #[test]
+    fn requests_are_answered() {
+        let mut rig = rig("1.0.0.1 1:1:1:1:1:1, 2.0.0.0/8 3.0.0.3 2:2:2:2:2:2");
+        for (target, ether) in [([1, 0, 0, 1], 1), ([2, 9, 9, 9], 2), ([3, 0, 0, 3], 2)] {
+            let padded = [request(target), vec![0; 18]].concat();
+            rig.push_with("i", &padded, |packet| {
+                packet.set_anno(VLAN_TCI, 77);
+                packet.set_timestamp(5);
+                packet.set_paint(3);
+            });
+            let replies = rig.collected("c");
+            let expected = arp([7; 6], 2, ([ether; 6], target), ([7; 6], [1, 0, 0, 7]));
+            assert_eq!(replies[0].data(), expected);
+            assert_eq!(replies[0].anno(VLAN_TCI), 77);
+            assert_eq!((replies[0].timestamp(), replies[0].paint()), (0, 0));
+        }
+    }
+
+    #[test]
+    fn what_is_not_answered_leaves_by_output_1() {
+        let mut rig = rig("1.0.0.1 1:1:1:1:1:1");
+        let reply = arp([1; 6], 2, ([7; 6], [1, 0, 0, 1]), ([1; 6], [1, 0, 0, 1]));
+        let mut ip = request([1, 0, 0, 1]);
+        ip[13] = 0;
+        let others = [request([1, 0, 0, 2]), reply, ip, request([1, 0, 0, 1])[..41].to_vec()];
+        rig.push_all("i", &others);
+        assert_eq!(rig.data("other"), others);
+    }
+
+    #[test]
+    fn the_longest_prefix_counts() {
+        let entries = "0/0 0:0:0:0:0:1, 1.0.0.0/8 0:0:0:0:0:2, 1.0.0.9 0:0:0:0:0:3, 2/8 0:0:0:0:0:4";
+        let mut rig = rig(entries);
+        let table = "1.0.0.9/32 00-00-00-00-00-03\n1.0.0.0/8 00-00-00-00-00-02\n\
+            2.0.0.0/8 00-00-00-00-00-04\n0.0.0.0/0 00-00-00-00-00-01\n";
+        assert_eq!(rig.read("r.table"), table);
+        let id = rig.router.find("r");
+        let mut lookup = |ip| rig.router.read(id, "lookup", ip);
+        assert_eq!(lookup("1.0.0.9").unwrap(), "00-00-00-00-00-03");
+        assert_eq!(lookup("1.0.0.8").unwrap(), "00-00-00-00-00-02");
+        assert_eq!(lookup("9.0.0.8").unwrap(), "00-00-00-00-00-01");
+        assert_eq!(lookup("zork").unwrap_err(), "expected IP address".into());
+    }
+
+    #[test]
+    fn handlers_change_the_table() {
+        let mut rig = rig("");
+        assert_eq!(rig.read("r.table"), "");
+        rig.write("r.add", "1.0.0.2/24 1:1:1:1:1:1");
+        rig.write("r.add", "1.0.0.0/24 1:1:1:1:1:2");
+        assert_eq!(rig.read("r.table"), "1.0.0.0/24 01-01-01-01-01-02\n");
+        rig.write("r.remove", "1.0.0.5/24");
+        let error = rig.try_write("r.remove", "1.0.0.5").unwrap_err();
+        assert_eq!(error, "1.0.0.5/32 not found".into());
+        rig.write("r.config", "9.9.9.9 0:0:0:0:0:9");
+        assert_eq!(rig.read("r.table"), "9.9.9.9/32 00-00-00-00-00-09\n");
+    }
+
+    #[test]
+    fn wrong_entries_are_refused() {
+        for (args, error) in [
+            ("1.0.0.1", "argument 0: missing ETH"),
+            ("1.1.1.1 1:1:1:1:1:1, 1:1:1:1:1:1", "argument 1: missing IP/MASK"),
+            ("1.1.1.1 1:1:1:1:1:1 1:1:1:1:1:2", "argument 0: more than one ETH"),
+            ("1.1.1.1 zork", "argument 0: expected IP/MASK ETH"),
+        ] {
+            let errors = Rig::errors(&format!("Inject -> ARPResponder({args}) -> Collect;"));
+            assert!(errors.contains(error), "{errors}");
+        }
+        let mut rig = rig("1.0.0.1 1:1:1:1:1:1, 1.0.0.1 1:1:1:1:1:2");
+        let warning = rig.printed().concat();
+        assert!(warning.contains("warning: multiple entries for 1.0.0.1/32"), "{warning}");
+    }
+}

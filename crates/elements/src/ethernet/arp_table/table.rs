@@ -1,0 +1,658 @@
+//! The table behind ARPTable and ARPQuerier: which Ethernet address an IPv4 address has, and which
+//! packets wait to learn it.
+//!
+//! Entries stand in a list by age, the oldest first; an entry that is learned anew moves to its
+//! end. Packets that wait hang on their entry, first in, first out. Entries and packets live in
+//! two arenas that grow up to their limits and are used again and again.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::Write;
+use core::net::Ipv4Addr;
+
+use hashbrown::HashMap;
+use packet::wire::EtherAddress;
+use packet::{Packet, Pool};
+use router::Steady;
+use router::args::Timestamp;
+
+/// A moment or span in milliseconds of the steady clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Millis(pub i64);
+
+impl Millis {
+    pub const SECOND: Millis = Millis(1000);
+
+    /// The moment `steady`.
+    #[inline]
+    pub fn at(steady: Steady) -> Millis {
+        Millis((steady.0 / 1_000_000) as i64)
+    }
+
+    /// The span `time`; none where it is longer than anybody waits, 49 days.
+    pub fn span(time: Timestamp) -> Millis {
+        let span = time.0 / 1_000_000;
+        Millis(if span < i64::from(u32::MAX) { span } else { 0 })
+    }
+}
+
+impl core::ops::Add for Millis {
+    type Output = Millis;
+
+    #[inline]
+    fn add(self, other: Millis) -> Millis {
+        Millis(self.0.saturating_add(other.0))
+    }
+}
+
+impl core::ops::Sub for Millis {
+    type Output = Millis;
+
+    #[inline]
+    fn sub(self, other: Millis) -> Millis {
+        Millis(self.0.saturating_sub(other.0))
+    }
+}
+
+/// Most entries of a table without an entry capacity: a neighbour for each address of a /16. What
+/// asks for more is a scan.
+pub const ENTRIES_MAX: u32 = 1 << 16;
+/// After this many queries without an answer, queries become rare.
+const PATIENCE: u8 = 10;
+/// Between two queries for an address.
+const QUERY_INTERVAL: Millis = Millis(100);
+/// The same, once patience is lost.
+const RARE_QUERY_INTERVAL: Millis = Millis(2000);
+
+/// How much a table may hold.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Most packets that wait; 0: as many as there are.
+    pub packets: u32,
+    /// Most entries; 0: [`ENTRIES_MAX`].
+    pub entries: u32,
+    /// Most packets that wait for one address; 0: no limit of its own.
+    pub entry_packets: u32,
+    /// Where too many packets wait, one part in this many goes. Not 0.
+    pub slim_factor: u32,
+    /// How long an entry holds; 0: for ever.
+    pub timeout: Millis,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            packets: 2048,
+            entries: 0,
+            entry_packets: 0,
+            slim_factor: 2,
+            timeout: Millis(300_000),
+        }
+    }
+}
+
+/// No place in an arena.
+const NONE: u32 = u32::MAX;
+
+struct Entry {
+    ip: Ipv4Addr,
+    ether: EtherAddress,
+    known: bool,
+    /// Queries since the last answer.
+    polls: u8,
+    live_at: Millis,
+    polled_at: Millis,
+    /// The packets that wait.
+    first: u32,
+    last: u32,
+    packets: u32,
+    /// Neighbours by age.
+    older: u32,
+    newer: u32,
+}
+
+impl Entry {
+    #[inline]
+    fn expired(&self, now: Millis, timeout: Millis) -> bool {
+        timeout > Millis(0) && self.live_at + timeout < now
+    }
+
+    #[inline]
+    fn known(&self, now: Millis, timeout: Millis) -> bool {
+        self.known && !self.expired(now, timeout)
+    }
+
+    /// Whether a query may be sent; takes it for sent then.
+    fn poll(&mut self, now: Millis) -> bool {
+        let pause = if self.polls >= PATIENCE {
+            RARE_QUERY_INTERVAL
+        } else {
+            QUERY_INTERVAL
+        };
+        let may = now >= self.polled_at + pause;
+        if may {
+            self.polled_at = now;
+            self.polls = self.polls.saturating_add(1);
+        }
+        may
+    }
+}
+
+struct Waiting {
+    packet: Option<Packet>,
+    next: u32,
+}
+
+/// What became of a packet given to [`Table::wait`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// It waits, and it is time to send a query.
+    AndQuery,
+    /// It waits.
+    Silently,
+    /// There was no room: it was dropped.
+    Not,
+}
+
+/// See the module.
+pub struct Table {
+    pub limits: Limits,
+    index: HashMap<Ipv4Addr, u32>,
+    entries: Vec<Entry>,
+    free_entries: Vec<u32>,
+    oldest: u32,
+    newest: u32,
+    waiting: Vec<Waiting>,
+    free_waiting: Vec<u32>,
+    /// The entry found last: packets to one address often come in a row.
+    recent: u32,
+    packets: u32,
+    drops: u64,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Table {
+            limits: Limits::default(),
+            index: HashMap::new(),
+            entries: Vec::new(),
+            free_entries: Vec::new(),
+            oldest: NONE,
+            newest: NONE,
+            waiting: Vec::new(),
+            free_waiting: Vec::new(),
+            recent: NONE,
+            packets: 0,
+            drops: 0,
+        }
+    }
+}
+
+impl Table {
+    /// Number of entries.
+    pub fn count(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Number of packets that wait.
+    pub fn length(&self) -> u32 {
+        self.packets
+    }
+
+    /// Packets that waited in vain, or found no room to wait.
+    pub fn drops(&self) -> u64 {
+        self.drops
+    }
+
+    /// Takes over all that is in `old`, but not its limits.
+    pub fn take_over(&mut self, old: &mut Table) {
+        let limits = core::mem::take(&mut self.limits);
+        *self = core::mem::take(old);
+        old.limits = core::mem::replace(&mut self.limits, limits);
+    }
+
+    fn find(&mut self, ip: Ipv4Addr) -> Option<u32> {
+        if let Some(entry) = self.entries.get(self.recent as usize)
+            && entry.ip == ip
+        {
+            return Some(self.recent);
+        }
+        let at = *self.index.get(&ip)?;
+        self.recent = at;
+        Some(at)
+    }
+
+    /// The Ethernet address of `ip`, if it is known, and whether it is time to ask anew: `poll`
+    /// after it was learned (0: never).
+    #[inline]
+    pub fn lookup(&mut self, ip: Ipv4Addr, now: Millis, poll: Millis) -> Option<(EtherAddress, bool)> {
+        let at = self.find(ip)?;
+        let entry = &mut self.entries[at as usize];
+        if !entry.known(now, self.limits.timeout) {
+            return None;
+        }
+        let due = poll > Millis(0) && now >= entry.live_at + poll && entry.poll(now);
+        Some((entry.ether, due))
+    }
+
+    /// Learns that `ip` is at `ether`; the broadcast address means that it is not known any more.
+    pub fn insert(&mut self, pool: &mut Pool, ip: Ipv4Addr, ether: EtherAddress, now: Millis) {
+        let at = self.ensure(pool, ip, now);
+        self.unlink(at);
+        self.link_before(NONE, at);
+        let entry = &mut self.entries[at as usize];
+        entry.ether = ether;
+        entry.known = !ether.is_broadcast();
+        entry.live_at = now;
+        entry.polled_at = now - Millis::SECOND;
+        entry.polls = 0;
+    }
+
+    /// Takes the first packet that waits for `ip`.
+    pub fn next_waiting(&mut self, ip: Ipv4Addr) -> Option<Packet> {
+        let at = self.find(ip)?;
+        self.pop(at)
+    }
+
+    /// Lets `packet` wait until `ip`, which is not known, is learned.
+    pub fn wait(&mut self, pool: &mut Pool, ip: Ipv4Addr, packet: Packet, now: Millis) -> Waits {
+        let at = self.ensure(pool, ip, now);
+        self.keep_alive(at, now);
+        let limits = &self.limits;
+        if limits.entry_packets > 0
+            && self.entries[at as usize].packets >= limits.entry_packets
+        {
+            self.drops += 1;
+            pool.kill(packet);
+            return Waits::Not;
+        }
+        self.packets += 1;
+        if limits.packets > 0 && self.packets > limits.packets {
+            self.slim_keeping(pool, now, at);
+        }
+        self.append(at, packet);
+        if self.entries[at as usize].poll(now) {
+            Waits::AndQuery
+        } else {
+            Waits::Silently
+        }
+    }
+
+    /// Drops entries that have expired or are too many, and packets where too many wait, the
+    /// oldest first.
+    pub fn slim(&mut self, pool: &mut Pool, now: Millis) {
+        self.slim_keeping(pool, now, NONE);
+    }
+
+    /// As [`slim`](Self::slim), but keeps the entry at `kept`, to which a packet is to be added.
+    fn slim_keeping(&mut self, pool: &mut Pool, now: Millis, kept: u32) {
+        self.slim_entries(pool, now, self.entries_max(), kept);
+        let most = self.limits.packets;
+        if most == 0 || self.packets <= most {
+            return;
+        }
+        // One packet at least stays: the one that asked for room is counted, but not here yet.
+        let most = (most - most / self.limits.slim_factor).max(1);
+        let mut at = self.oldest;
+        while self.packets > most
+            && let Some(entry) = self.entries.get(at as usize)
+        {
+            let newer = entry.newer;
+            while self.packets > most
+                && let Some(packet) = self.pop(at)
+            {
+                self.drops += 1;
+                pool.kill(packet);
+            }
+            at = newer;
+        }
+    }
+
+    fn slim_entries(&mut self, pool: &mut Pool, now: Millis, most: usize, kept: u32) {
+        while let Some(entry) = self.entries.get(self.oldest as usize) {
+            let may_stay = !entry.expired(now, self.limits.timeout) && self.count() <= most;
+            if may_stay || self.oldest == kept {
+                break;
+            }
+            self.remove(pool, self.oldest);
+        }
+    }
+
+    fn entries_max(&self) -> usize {
+        match self.limits.entries {
+            0 => ENTRIES_MAX as usize,
+            most => most as usize,
+        }
+    }
+
+    /// Drops all entries and packets.
+    pub fn clear(&mut self, pool: &mut Pool) {
+        while self.oldest != NONE {
+            self.remove(pool, self.oldest);
+        }
+    }
+
+    /// A line for each entry, the oldest first: IP address, 1 if it is known, Ethernet address,
+    /// seconds since it was learned.
+    pub fn unparse(&self, now: Millis) -> String {
+        let mut text = String::new();
+        let mut at = self.oldest;
+        while let Some(entry) = self.entries.get(at as usize) {
+            let known = u8::from(entry.known(now, self.limits.timeout));
+            let age = Timestamp((now - entry.live_at).0.saturating_mul(1_000_000));
+            let _ = writeln!(text, "{} {known} {} {age}", entry.ip, entry.ether);
+            at = entry.newer;
+        }
+        text
+    }
+
+    /// The entry of `ip`, new if there was none.
+    fn ensure(&mut self, pool: &mut Pool, ip: Ipv4Addr, now: Millis) -> u32 {
+        if let Some(at) = self.find(ip) {
+            return at;
+        }
+        if self.count() >= self.entries_max() {
+            // The new one counts too.
+            self.slim_entries(pool, now, self.entries_max() - 1, NONE);
+        }
+        let entry = Entry {
+            ip,
+            ether: EtherAddress::BROADCAST,
+            known: false,
+            polls: 0,
+            live_at: now,
+            polled_at: now - Millis::SECOND,
+            first: NONE,
+            last: NONE,
+            packets: 0,
+            older: NONE,
+            newer: NONE,
+        };
+        let at = put(&mut self.entries, &mut self.free_entries, entry);
+        self.index.insert(ip, at);
+        self.link_before(NONE, at);
+        self.recent = at;
+        at
+    }
+
+    /// Keeps an entry that packets are still sent to just this side of expiring, so that making
+    /// room for a packet never takes away the entry it is to wait at.
+    fn keep_alive(&mut self, at: u32, now: Millis) {
+        let Limits { timeout, .. } = self.limits;
+        let least = now - timeout;
+        let entry = &mut self.entries[at as usize];
+        if timeout == Millis(0) || entry.live_at >= least {
+            return;
+        }
+        entry.live_at = least;
+        let next = entry.newer;
+        let mut place = next;
+        while let Some(entry) = self.entries.get(place as usize)
+            && entry.live_at < least
+        {
+            place = entry.newer;
+        }
+        if place != next {
+            self.unlink(at);
+            self.link_before(place, at);
+        }
+    }
+
+    fn remove(&mut self, pool: &mut Pool, at: u32) {
+        while let Some(packet) = self.pop(at) {
+            self.drops += 1;
+            pool.kill(packet);
+        }
+        self.unlink(at);
+        let entry = &mut self.entries[at as usize];
+        self.index.remove(&entry.ip);
+        // So that `recent` does not find it.
+        entry.ip = Ipv4Addr::UNSPECIFIED;
+        self.recent = NONE;
+        self.free_entries.push(at);
+    }
+
+    fn append(&mut self, at: u32, packet: Packet) {
+        let waiting = Waiting {
+            packet: Some(packet),
+            next: NONE,
+        };
+        let new = put(&mut self.waiting, &mut self.free_waiting, waiting);
+        let entry = &mut self.entries[at as usize];
+        match self.waiting.get_mut(entry.last as usize) {
+            Some(last) => last.next = new,
+            None => entry.first = new,
+        }
+        entry.last = new;
+        entry.packets += 1;
+    }
+
+    fn pop(&mut self, at: u32) -> Option<Packet> {
+        let entry = self.entries.get_mut(at as usize)?;
+        let first = self.waiting.get_mut(entry.first as usize)?;
+        self.free_waiting.push(entry.first);
+        entry.first = first.next;
+        if entry.first == NONE {
+            entry.last = NONE;
+        }
+        entry.packets -= 1;
+        self.packets -= 1;
+        first.packet.take()
+    }
+
+    /// Takes an entry out of the list by age.
+    fn unlink(&mut self, at: u32) {
+        let Entry { older, newer, .. } = self.entries[at as usize];
+        match self.entries.get_mut(older as usize) {
+            Some(older) => older.newer = newer,
+            None => self.oldest = newer,
+        }
+        match self.entries.get_mut(newer as usize) {
+            Some(newer) => newer.older = older,
+            None => self.newest = older,
+        }
+    }
+
+    /// Puts an entry into the list by age, before `newer` or at the end.
+    fn link_before(&mut self, newer: u32, at: u32) {
+        let older = match self.entries.get_mut(newer as usize) {
+            Some(newer) => core::mem::replace(&mut newer.older, at),
+            None => core::mem::replace(&mut self.newest, at),
+        };
+        match self.entries.get_mut(older as usize) {
+            Some(older) => older.newer = at,
+            None => self.oldest = at,
+        }
+        let entry = &mut self.entries[at as usize];
+        (entry.older, entry.newer) = (older, newer);
+    }
+}
+
+/// Puts `value` into an arena.
+fn put<T>(arena: &mut Vec<T>, free: &mut Vec<u32>, value: T) -> u32 {
+    match free.pop() {
+        Some(at) => {
+            arena[at as usize] = value;
+            at
+        }
+        None => {
+            arena.push(value);
+            arena.len() as u32 - 1
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ip(n: u8) -> Ipv4Addr {
+        Ipv4Addr::new(10, 0, 0, n)
+    }
+
+    fn ether(n: u8) -> EtherAddress {
+        EtherAddress([2, 0, 0, 0, 0, n])
+    }
+
+    impl Table {
+        fn packet(&mut self, pool: &mut Pool, n: u8, now: i64) -> Waits {
+            let packet = pool.copy(&[n]).unwrap();
+            self.wait(pool, ip(n), packet, Millis(now))
+        }
+
+        /// What the lists say must fit the counts.
+        fn check(&self) {
+            let (mut at, mut older, mut entries, mut packets) = (self.oldest, NONE, 0, 0);
+            let mut live = Millis(i64::MIN);
+            while let Some(entry) = self.entries.get(at as usize) {
+                assert_eq!(entry.older, older);
+                assert!(entry.live_at >= live, "older entries stand first");
+                live = entry.live_at;
+                entries += 1;
+                let (mut next, mut count) = (entry.first, 0);
+                while let Some(waiting) = self.waiting.get(next as usize) {
+                    assert!(waiting.packet.is_some());
+                    count += 1;
+                    next = waiting.next;
+                }
+                assert_eq!(entry.packets, count);
+                packets += count;
+                (older, at) = (at, entry.newer);
+            }
+            assert_eq!(self.newest, older);
+            assert_eq!((self.count(), self.packets), (entries, packets));
+        }
+    }
+
+    #[test]
+    fn what_was_learned_is_known_until_it_expires() {
+        let (mut table, mut pool) = (Table::default(), Pool::heap(16));
+        table.limits.timeout = Millis(100);
+        table.insert(&mut pool, ip(1), ether(1), Millis(0));
+        assert_eq!(table.lookup(ip(1), Millis(100), Millis(0)), Some((ether(1), false)));
+        assert_eq!(table.lookup(ip(1), Millis(101), Millis(0)), None);
+        assert_eq!(table.lookup(ip(2), Millis(0), Millis(0)), None);
+        table.slim(&mut pool, Millis(101));
+        assert_eq!(table.count(), 0);
+        table.limits.timeout = Millis(0);
+        table.insert(&mut pool, ip(1), ether(1), Millis(0));
+        assert!(table.lookup(ip(1), Millis(i64::MAX), Millis(0)).is_some());
+    }
+
+    #[test]
+    fn it_is_asked_for_anew_before_it_expires() {
+        let (mut table, mut pool) = (Table::default(), Pool::heap(16));
+        table.insert(&mut pool, ip(1), ether(1), Millis(0));
+        let mut due = |now| table.lookup(ip(1), Millis(now), Millis(500)).unwrap().1;
+        assert!(!due(499));
+        assert!(due(500));
+        assert!(!due(599));
+        assert!(due(600));
+    }
+
+    #[test]
+    fn queries_become_rare() {
+        let (mut table, mut pool) = (Table::default(), Pool::heap(1 << 12));
+        let asked: Vec<i64> = (0..60)
+            .map(|i| i * 100)
+            .filter(|now| table.packet(&mut pool, 1, *now) == Waits::AndQuery)
+            .collect();
+        assert_eq!(asked[..10], [0, 100, 200, 300, 400, 500, 600, 700, 800, 900]);
+        assert_eq!(asked[10..], [2900, 4900]);
+    }
+
+    #[test]
+    fn packets_wait_in_order() {
+        let (mut table, mut pool) = (Table::default(), Pool::heap(16));
+        for n in [1, 2, 1] {
+            table.packet(&mut pool, n, 0);
+        }
+        assert_eq!(table.length(), 3);
+        table.insert(&mut pool, ip(1), ether(1), Millis(5));
+        assert!(table.next_waiting(ip(1)).is_some());
+        assert!(table.next_waiting(ip(1)).is_some());
+        assert!(table.next_waiting(ip(1)).is_none());
+        assert_eq!((table.length(), table.drops()), (1, 0));
+        table.clear(&mut pool);
+        assert_eq!((table.length(), table.drops(), table.count()), (0, 1, 0));
+        assert_eq!(pool.outstanding(), 0);
+    }
+
+    #[test]
+    fn too_many_packets_and_entries_go_oldest_first() {
+        let (mut table, mut pool) = (Table::default(), Pool::heap(1 << 12));
+        table.limits.packets = 10;
+        for _ in 0..100 {
+            table.packet(&mut pool, 1, 0);
+        }
+        assert_eq!((table.length(), table.drops()), (10, 90));
+        table.limits.entries = 2;
+        for n in 2..5 {
+            table.insert(&mut pool, ip(n), ether(n), Millis(n.into()));
+        }
+        assert_eq!(table.count(), 2);
+        assert!(table.lookup(ip(2), Millis(9), Millis(0)).is_none());
+        assert!(table.lookup(ip(4), Millis(9), Millis(0)).is_some());
+        assert_eq!(table.drops(), 100);
+        table.limits.entry_packets = 1;
+        assert_ne!(table.packet(&mut pool, 9, 9), Waits::Not);
+        assert_eq!(table.packet(&mut pool, 9, 9), Waits::Not);
+        table.check();
+    }
+
+    #[test]
+    fn the_entry_a_packet_waits_at_stays() {
+        let (mut table, mut pool) = (Table::default(), Pool::heap(16));
+        table.limits = Limits {
+            packets: 1,
+            entries: 1,
+            timeout: Millis(100),
+            ..Limits::default()
+        };
+        for now in [0, 120, 221] {
+            assert_eq!(table.packet(&mut pool, 1, now), Waits::AndQuery);
+        }
+        assert_eq!((table.count(), table.length()), (1, 1));
+        assert_eq!(table.unparse(Millis(221)), "10.0.0.1 0 FF-FF-FF-FF-FF-FF 0.100000\n");
+    }
+
+    proptest! {
+        #[test]
+        fn lists_and_counts_agree(
+            steps in proptest::collection::vec((0u8..5, 0u8..20, 0i64..60), 0..300),
+            packets in 0u32..12,
+            entries in 0u32..6,
+            entry_packets in 0u32..4,
+            slim_factor in 1u32..4,
+        ) {
+            let (mut table, mut pool) = (Table::default(), Pool::heap(1 << 10));
+            let timeout = Millis(100);
+            table.limits = Limits { packets, entries, entry_packets, slim_factor, timeout };
+            let mut now = 0;
+            for (what, n, later) in steps {
+                now += later;
+                match what {
+                    0 | 1 => {
+                        if table.lookup(ip(n), Millis(now), Millis(50)).is_none() {
+                            table.packet(&mut pool, n, now);
+                        }
+                    }
+                    2 => table.insert(&mut pool, ip(n), ether(n), Millis(now)),
+                    3 => while let Some(packet) = table.next_waiting(ip(n)) {
+                        pool.kill(packet);
+                    },
+                    _ => table.slim(&mut pool, Millis(now)),
+                }
+                table.check();
+                if entries > 0 {
+                    prop_assert!(table.count() <= entries as usize);
+                }
+                if packets > 0 {
+                    prop_assert!(table.length() <= packets);
+                }
+                prop_assert_eq!(pool.outstanding(), table.length() as usize);
+            }
+        }
+    }
+}
