@@ -26,6 +26,7 @@ pub(crate) use elements;
 pub mod classification;
 mod dispatch;
 pub mod ethernet;
+mod gap_rate;
 pub mod icmp;
 pub mod ip;
 mod link_type;
@@ -36,6 +37,7 @@ pub mod standard;
 pub mod tcpudp;
 #[cfg(test)]
 mod testing;
+mod token_bucket;
 #[cfg(feature = "host")]
 pub mod userlevel;
 mod values;

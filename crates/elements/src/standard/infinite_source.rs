@@ -3,10 +3,9 @@ use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Any, Args, Failed};
-use router::{
-    Call, Class, Cx, Element, HandlerError, HandlerList, Notice, Ran, Search, Signal, SignalId,
-    TaskId,
-};
+use router::{Class, Cx, Element, HandlerError, HandlerList, Notice, Ran, Search, TaskId};
+
+use super::source::Pace;
 
 /// What packets hold if DATA is not given: 69 bytes.
 pub(crate) const DATA: &[u8] =
@@ -44,19 +43,8 @@ pub(crate) const DATA: &[u8] =
 pub struct InfiniteSource {
     data: Vec<u8>,
     length: i32,
-    limit: i64,
-    burst: i32,
-    active: bool,
-    timestamp: bool,
-    count: u64,
-    /// Packets left of the burst under way.
-    left: u64,
     template: Vec<u8>,
-    end: String,
-    end_call: Option<Call>,
-    task: Option<TaskId>,
-    nonfull: Signal,
-    nonempty: Option<SignalId>,
+    pace: Pace,
 }
 
 impl Class for InfiniteSource {
@@ -65,192 +53,143 @@ impl Class for InfiniteSource {
     const PROCESSING: &'static str = "a";
 }
 
+/// The data that a packet of `data` holds: cut or repeated to `length` bytes, if it is not
+/// negative.
+pub(crate) fn packet_data(data: &[u8], length: i32) -> Vec<u8> {
+    let content = if data.is_empty() { DATA } else { data };
+    match usize::try_from(length) {
+        Ok(length) => content.iter().copied().cycle().take(length).collect(),
+        Err(_) => data.to_vec(),
+    }
+}
+
 impl InfiniteSource {
     fn make_template(&mut self) {
-        let data = if self.data.is_empty() {
-            DATA
-        } else {
-            &self.data
-        };
-        self.template = match usize::try_from(self.length) {
-            Ok(length) => data.iter().copied().cycle().take(length).collect(),
-            Err(_) => self.data.clone(),
-        };
-    }
-
-    /// Packets that the limit still allows.
-    fn allowed(&self) -> u64 {
-        match u64::try_from(self.limit) {
-            Ok(limit) => limit.saturating_sub(self.count),
-            Err(_) => u64::MAX,
-        }
-    }
-
-    fn fill(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) {
-        let now = if self.timestamp { cx.wall() } else { 0 };
-        let pool = cx.pool();
-        for _ in 0..most {
-            let Some(mut packet) = pool.copy(&self.template) else {
-                break;
-            };
-            packet.set_timestamp(now);
-            if batch.push(packet).is_err() {
-                break;
-            }
-            self.count += 1;
-        }
-    }
-
-    fn finished(&mut self, cx: &mut Cx<'_>) {
-        if self.limit >= 0
-            && self.allowed() == 0
-            && let Some(call) = self.end_call.clone()
-        {
-            let _ = call.write(cx);
-        }
+        self.template = packet_data(&self.data, self.length);
     }
 }
 
 impl Element for InfiniteSource {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        (self.data, self.limit, self.burst, self.length) = (DATA.to_vec(), -1, 1, -1);
-        (self.active, self.timestamp) = (true, true);
+        (self.data, self.length) = (DATA.to_vec(), -1);
+        self.pace.set_defaults();
         let mut stop = false;
         args.positional("DATA", &mut self.data)
-            .positional("LIMIT", &mut self.limit)
-            .positional("BURST", &mut self.burst)
-            .positional("ACTIVE", &mut self.active)
-            .keyword("TIMESTAMP", &mut self.timestamp)
+            .positional("LIMIT", &mut self.pace.limit)
+            .positional("BURST", &mut self.pace.burst)
+            .positional("ACTIVE", &mut self.pace.active)
+            .keyword("TIMESTAMP", &mut self.pace.timestamp)
             .keyword("LENGTH", &mut self.length)
             .keyword("STOP", &mut stop)
-            .keyword_with("END_CALL", Any, &mut self.end)
+            .keyword_with("END_CALL", Any, &mut self.pace.end)
             .complete()?;
-        if self.burst < 1 {
-            return Err(args.fail("burst size must be >= 1"));
-        }
-        if stop && !self.end.is_empty() {
-            return Err(args.fail("END_CALL and STOP are mutually exclusive"));
-        }
-        if stop {
-            self.end = "stop".to_string();
-        }
+        self.pace.check(cx, stop).map_err(|e| args.fail(e))?;
         self.make_template();
-        self.nonempty.get_or_insert_with(|| cx.signal(true));
         Ok(())
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        if cx.output_is_push(0) {
-            let task = cx.task();
-            self.task = Some(task);
-            self.nonfull = cx.downstream_signal(0, Some(task));
-            cx.schedule(task);
-        }
-        if !self.end.is_empty() {
-            self.end_call = Some(Call::to_write(cx, &self.end).map_err(|e| cx.error(e))?);
-        }
-        Ok(())
+        self.pace.initialize(cx)
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        if self.left == 0 {
-            if !self.active || !cx.is_active(&self.nonfull) {
-                return Ran::Nothing;
-            }
-            self.left = (self.burst as u64).min(self.allowed());
-            if self.left == 0 {
-                self.finished(cx);
-                return Ran::Nothing;
-            }
-        }
-        let most = self.left.min(cx.limit() as u64) as usize;
-        let mut batch = cx.batch();
-        self.fill(cx, &mut batch, most);
-        let made = batch.len();
-        self.left -= made as u64;
-        cx.push(0, batch);
-        if made == most && self.left > 0 {
-            return Ran::More;
-        }
-        self.left = 0;
-        cx.schedule(task);
-        Ran::worked(made > 0)
+        let template = &self.template;
+        self.pace.run_task(cx, task, |cx| cx.pool().copy(template))
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let most = (most as u64).min(self.allowed()) as usize;
-        if self.active && most > 0 {
-            return self.fill(cx, batch, most);
-        }
-        if self.active {
-            self.finished(cx);
-        }
-        if let Some(signal) = self.nonempty {
-            cx.set_signal(signal, false);
-        }
+        let template = &self.template;
+        self.pace
+            .pull(cx, batch, most, |cx| cx.pool().copy(template));
     }
 
     fn notifier(&self, notice: Notice, _port: usize) -> Search {
-        match (notice, self.nonempty) {
-            (Notice::Empty, Some(signal)) => Search::Stop(signal),
-            _ => Search::Pass,
-        }
+        self.pace.notifier(notice)
     }
 
     fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("data")
-            .read_write("limit")
-            .read_write("burst");
-        list.checkbox("active").read("count").button("reset");
+        list.read_write("data");
+        self.pace.handlers(list);
         list.read_write("length");
-        if self.task.is_some() {
-            list.task(false);
-        }
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         match name {
             "data" => Ok(String::from_utf8_lossy(&self.data).into_owned()),
-            "limit" => Ok(self.limit.to_string()),
-            "burst" => Ok(self.burst.to_string()),
-            "active" => Ok(self.active.to_string()),
-            "count" => Ok(self.count.to_string()),
             "length" => Ok(self.length.to_string()),
-            _ => Err(HandlerError::Unknown),
+            _ => self.pace.read(name),
         }
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let names = cx.names();
         match name {
             "data" => self.data = value.as_bytes().to_vec(),
-            "limit" => {
-                let limit = names.parse(value);
-                self.limit = limit.map_err(|_| "limit parameter must be integer")?;
-            }
-            "burst" => {
-                let burst = names.parse(value).ok().filter(|burst| *burst >= 1);
-                self.burst = burst.ok_or("burstsize parameter must be integer >= 1")?;
-            }
-            "active" => {
-                let active = names.parse(value);
-                self.active = active.map_err(|_| "active parameter must be boolean")?;
-            }
-            "reset" => self.count = 0,
             "length" => {
-                let length = names.parse(value);
+                let length = cx.names().parse(value);
                 self.length = length.map_err(|_| "length must be integer")?;
             }
-            _ => return Err(HandlerError::Unknown),
+            _ => return self.pace.write(cx, name, value),
         }
         self.make_template();
-        if self.active && self.allowed() > 0 {
-            if let Some(task) = self.task {
-                cx.schedule(task);
-            } else if let Some(signal) = self.nonempty {
-                cx.set_signal(signal, true);
-            }
-        }
+        self.pace.wake(cx);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn it_makes_packets_of_its_data_up_to_the_limit() {
+        for batch in [1, 64] {
+            let config = "s :: InfiniteSource(DATA \\<0102>, LIMIT 100, BURST 30, STOP true)
+                -> c :: Collect;";
+            let mut rig = Rig::with_batch(config, batch);
+            assert_eq!(rig.run(), router::Status::Stopped);
+            let data = rig.data("c");
+            assert!(data.len() == 100 && data.iter().all(|packet| packet == &[1, 2]));
+            assert_eq!(rig.read("s.count"), "100");
+        }
+    }
+
+    #[test]
+    fn data_is_cut_or_repeated_to_length() {
+        let config = "s :: InfiniteSource(DATA abc, LIMIT 1, LENGTH 5) -> c :: Collect;";
+        let mut rig = Rig::new(config);
+        rig.run();
+        assert_eq!(rig.data("c"), [b"abcab"]);
+        rig.write("s.length", "2");
+        rig.write("s.reset", "");
+        rig.run();
+        assert_eq!(rig.data("c"), [b"ab"]);
+        rig.write("s.data", "x");
+        rig.write("s.length", "-1");
+        rig.write("s.reset", "");
+        rig.run();
+        assert_eq!(rig.data("c"), [b"x"]);
+    }
+
+    #[test]
+    fn the_end_calls_a_handler() {
+        let config = "s :: InfiniteSource(LIMIT 3, END_CALL k.reset) -> k :: Counter -> Discard;";
+        let mut rig = Rig::new(config);
+        rig.run();
+        assert_eq!(rig.read("k.count"), "0");
+        let errors = Rig::errors("InfiniteSource(END_CALL k.reset, STOP true) -> k :: Counter -> Discard;");
+        assert!(errors.contains("mutually exclusive"), "{errors}");
+    }
+
+    #[test]
+    fn who_pulls_from_it_sleeps_at_its_end() {
+        let config = "s :: InfiniteSource(LIMIT 3) -> u :: Unqueue -> c :: Collect;";
+        let mut rig = Rig::new(config);
+        rig.run();
+        assert_eq!(rig.collected("c").len(), 3);
+        assert_eq!(rig.read("u.scheduled"), "false");
+        rig.write("s.limit", "4");
+        rig.run();
+        assert_eq!(rig.collected("c").len(), 1);
+        assert!(rig.try_write("s.burst", "0").is_err());
     }
 }

@@ -1,19 +1,31 @@
 //! Click's standard group: sources and sinks, queues, schedulers, switches, counters.
 
+mod source;
+
 crate::elements! {
+    average_counter: AverageCounter;
     classifier: Classifier;
     counter: Counter;
+    delay_shaper: DelayShaper;
     discard: Discard;
     drop_broadcasts: DropBroadcasts;
     idle: Idle;
     infinite_source: InfiniteSource;
+    info: AddressInfo, PortInfo, ScheduleInfo;
+    message: Message;
     null: Null, PushNull, PullNull;
     paint: Paint, CheckPaint, PaintTee, PaintSwitch;
+    print: Print;
     pull_switch: PullSwitch, SimplePullSwitch, StaticPullSwitch;
     queue: Queue, SimpleQueue;
+    random_source: RandomSource;
+    rated_source: RatedSource;
+    rated_unqueue: RatedUnqueue, BandwidthRatedUnqueue;
     sched: RoundRobinSched, PrioSched;
+    shaper: Shaper, BandwidthShaper;
     strip: Strip, Unstrip;
     switch: Switch, StaticSwitch, RoundRobinSwitch;
     tee: Tee, PullTee;
+    timed_source: TimedSource;
     unqueue: Unqueue;
 }

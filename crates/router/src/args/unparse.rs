@@ -73,6 +73,29 @@ pub fn signed_real10(value: i64, digits: u32) -> String {
     format!("{sign}{}", real10(value.unsigned_abs(), digits))
 }
 
+/// A floating-point number in at most 12 significant digits, as C's `%.12g` prints it.
+pub fn real(value: f64) -> String {
+    if !value.is_finite() {
+        let text = if value.is_nan() { "nan" } else { "inf" };
+        let sign = if value.is_sign_negative() { "-" } else { "" };
+        return format!("{sign}{text}");
+    }
+    let scientific = format!("{value:.11e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trimmed = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
+        false => text.to_string(),
+    };
+    if !(-4..12).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        let mantissa = trimmed(mantissa);
+        return format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs());
+    }
+    let places = (11 - exponent).max(0) as usize;
+    trimmed(&format!("{value:.places$}"))
+}
+
 /// `500ms`, or `1.5s` from one second up.
 pub fn milliseconds(value: u32) -> String {
     match value {
@@ -147,6 +170,26 @@ mod tests {
         assert_eq!(bandwidth(Bandwidth(1_000_000_000)), "1000MBps");
         assert_eq!(ip6("::1".parse().unwrap()), "::0.0.0.1");
         assert_eq!(ip6("2001:db8::1".parse().unwrap()), "2001:db8::1");
+    }
+
+    #[test]
+    fn reals_print_as_c_prints_them() {
+        for (value, text) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (5.0, "5"),
+            (-2.5, "-2.5"),
+            (1.0 / 3.0, "0.333333333333"),
+            (1e20, "1e+20"),
+            (1.5e-7, "1.5e-07"),
+            (0.0001, "0.0001"),
+            (123_456_789_012.0, "123456789012"),
+            (999_999_999_999.9, "1e+12"),
+            (2f64.powi(70), "1.18059162072e+21"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(real(value), text);
+        }
     }
 
     proptest! {

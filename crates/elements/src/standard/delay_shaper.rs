@@ -1,0 +1,198 @@
+use alloc::string::String;
+
+use packet::{Batch, Packet};
+use router::args::{Args, Failed, Timestamp, unparse};
+use router::{
+    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Notice, Search, Signal, SignalId,
+    TimerId,
+};
+
+/// Lets packets be pulled a while after they came.
+///
+/// A packet leaves no earlier than its timestamp and the delay, and then carries the time at which
+/// it left. One without a timestamp is delayed from when it was pulled. The shaper keeps one packet
+/// at a time; those behind it wait upstream.
+///
+/// # Arguments
+/// - `DELAY` (time): the delay.
+///
+/// # Ports
+/// One pull input, one pull output.
+///
+/// # Handlers
+/// - `delay` (read, write): the argument; packets that wait keep theirs.
+///
+/// # Example
+/// ```click
+/// RatedSource(RATE 100, LIMIT 10) -> Queue -> DelayShaper(50ms) -> Discard;
+/// ```
+///
+/// # See also
+/// Shaper, BandwidthShaper, SetTimestamp
+#[derive(Default)]
+pub struct DelayShaper {
+    delay: Timestamp,
+    /// The packet that waits; its timestamp is when it may leave.
+    waiting: Option<Packet>,
+    timer: Option<TimerId>,
+    signal: Option<SignalId>,
+    upstream: Signal,
+}
+
+impl Class for DelayShaper {
+    const NAME: &'static str = "DelayShaper";
+    const PORTS: &'static str = "1/1";
+    const PROCESSING: &'static str = "l";
+}
+
+impl DelayShaper {
+    /// The next packet, with its timestamp set to when it may leave.
+    fn next(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        if let Some(packet) = self.waiting.take() {
+            return Some(packet);
+        }
+        let mut packet = cx.pull_one(0)?;
+        let came = match packet.timestamp() {
+            0 => cx.wall(),
+            came => came,
+        };
+        packet.set_timestamp(came.saturating_add(self.delay.0));
+        Some(packet)
+    }
+
+    fn set_active(&self, cx: &mut Cx<'_>, active: bool) {
+        if let Some(signal) = self.signal {
+            cx.set_signal(signal, active);
+        }
+    }
+}
+
+impl Element for DelayShaper {
+    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.signal.get_or_insert_with(|| cx.signal(true));
+        args.mandatory_positional("DELAY", &mut self.delay)
+            .complete()
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.timer = Some(cx.timer());
+        if let Some(signal) = self.signal {
+            self.upstream = cx.lead_upstream(0, signal);
+        }
+        Ok(())
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        let now = cx.wall();
+        while batch.len() < most && !batch.is_full() {
+            let Some(mut packet) = self.next(cx) else {
+                if batch.is_empty() && !cx.is_active(&self.upstream) {
+                    self.set_active(cx, false);
+                }
+                return;
+            };
+            let early = packet.timestamp().saturating_sub(now);
+            if early > 0 {
+                self.waiting = Some(packet);
+                if let Some(timer) = self.timer {
+                    cx.schedule_after(timer, early.unsigned_abs());
+                }
+                return self.set_active(cx, false);
+            }
+            packet.set_timestamp(now);
+            // There is room, as the batch is not full.
+            let _ = batch.push(packet);
+        }
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        self.set_active(cx, true);
+    }
+
+    fn notifier(&self, notice: Notice, _port: usize) -> Search {
+        match (notice, self.signal) {
+            (Notice::Empty, Some(signal)) => Search::Stop(signal),
+            _ => Search::Pass,
+        }
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        if let Some(packet) = self.waiting.take() {
+            cx.kill(packet);
+        }
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read_write("delay").add("delay", HandlerFlags::CALM);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "delay" => Ok(unparse::interval(self.delay)),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        if name != "delay" {
+            return Err(HandlerError::Unknown);
+        }
+        let delay = cx.names().parse(value);
+        self.delay = delay.map_err(|_| "delay must be a timestamp")?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Rig, START};
+
+    const MS: u64 = 1_000_000;
+    const CONFIG: &str =
+        "i :: Inject -> Queue -> d :: DelayShaper(50ms) -> u :: Unqueue -> c :: Collect;";
+
+    #[test]
+    fn packets_leave_after_the_delay() {
+        let mut rig = Rig::new(CONFIG);
+        rig.push_with("i", &[1], |packet| packet.set_timestamp(START));
+        rig.push_with("i", &[2], |packet| packet.set_timestamp(START - 20 * MS as i64));
+        rig.advance(49 * MS);
+        assert!(rig.collected("c").is_empty());
+        rig.advance(MS);
+        let packets = rig.collected("c");
+        assert_eq!(packets.len(), 2, "the second waits behind the first");
+        assert_eq!(packets[0].timestamp(), START + 50 * MS as i64);
+        drop(packets);
+        rig.push("i", &[3]);
+        rig.advance(49 * MS);
+        assert!(rig.collected("c").is_empty());
+        rig.advance(MS);
+        assert_eq!(rig.data("c"), [[3]]);
+        assert_eq!(rig.outstanding(), 0);
+    }
+
+    #[test]
+    fn whoever_pulls_sleeps_meanwhile() {
+        let mut rig = Rig::new(CONFIG);
+        rig.run();
+        assert_eq!(rig.read("u.scheduled"), "false");
+        rig.push("i", &[1]);
+        rig.run();
+        assert_eq!(rig.read("u.scheduled"), "false");
+        rig.advance(50 * MS);
+        assert_eq!(rig.data("c"), [[1]]);
+        // What comes later wakes it again, though the queue never told whoever pulls itself.
+        rig.push("i", &[2]);
+        rig.advance(50 * MS);
+        assert_eq!(rig.data("c"), [[2]]);
+    }
+
+    #[test]
+    fn the_delay_can_be_changed() {
+        let mut rig = Rig::new(CONFIG);
+        assert_eq!(rig.read("d.delay"), "50ms");
+        rig.write("d.delay", "1.5");
+        assert_eq!(rig.read("d.delay"), "1.500000s");
+        assert!(rig.try_write("d.delay", "soon").is_err());
+    }
+}

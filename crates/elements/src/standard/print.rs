@@ -1,0 +1,234 @@
+use alloc::string::{String, ToString};
+use core::fmt::Write;
+
+use packet::Packet;
+use router::args::{Args, Failed, Flags, Timestamp, WordArg};
+use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
+
+use crate::values;
+
+/// How a packet's data is shown.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Contents {
+    None,
+    #[default]
+    Hex,
+    Ascii,
+}
+
+/// Prints each packet on a line and passes it on.
+///
+/// A line has the label, the length and the data: `label:   60 | 00112233 44556677`.
+///
+/// # Arguments
+/// - `LABEL` (string): what each line starts with.
+/// - `MAXLENGTH` (integer, 24): most bytes of data shown; all if negative.
+/// - `CONTENTS` (NONE, HEX or ASCII; HEX): how the data is shown.
+/// - `TIMESTAMP` (boolean, false): whether the timestamp is shown.
+/// - `PRINTANNO` (boolean, false): whether the annotations are shown.
+/// - `HEADROOM` (boolean, false): whether headroom and tailroom are shown.
+/// - `ACTIVE` (boolean, true): whether anything is.
+///
+/// # Ports
+/// One input, one output, agnostic.
+///
+/// # Handlers
+/// - `active` (read, write): the argument.
+///
+/// # Example
+/// ```click
+/// InfiniteSource(DATA \<00112233>, LIMIT 3, STOP true) -> Print(made, CONTENTS HEX) -> Discard;
+/// ```
+///
+/// # See also
+/// IPPrint
+#[derive(Default)]
+pub struct Print {
+    label: String,
+    /// Most bytes shown.
+    most: usize,
+    contents: Contents,
+    timestamp: bool,
+    annotations: bool,
+    headroom: bool,
+    active: bool,
+}
+
+impl Class for Print {
+    const NAME: &'static str = "Print";
+    const PORTS: &'static str = "1/1";
+}
+
+impl Print {
+    fn line(&self, packet: &Packet) -> String {
+        let mut line = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write_line(&mut line, packet);
+        line
+    }
+
+    fn write_line(&self, line: &mut String, packet: &Packet) -> core::fmt::Result {
+        let mut separator = "";
+        if !self.label.is_empty() {
+            line.push_str(&self.label);
+            separator = ": ";
+        }
+        if self.timestamp {
+            write!(line, "{separator}{}", Timestamp(packet.timestamp()))?;
+            separator = ": ";
+        }
+        write!(line, "{separator}{:4}", packet.len())?;
+        if self.headroom {
+            write!(line, " (h{} t{})", packet.headroom(), packet.tailroom())?;
+        }
+        if self.annotations {
+            line.push_str(" | ");
+            for byte in packet.annotations() {
+                write!(line, "{byte:02x}")?;
+            }
+        }
+        let shown = packet.len().min(self.most);
+        if shown == 0 {
+            return Ok(());
+        }
+        line.push_str(" | ");
+        for (i, byte) in packet.data()[..shown].iter().enumerate() {
+            match self.contents {
+                Contents::Hex => {
+                    let space = if i > 0 && i % 4 == 0 { " " } else { "" };
+                    write!(line, "{space}{byte:02x}")?;
+                }
+                _ => {
+                    let space = if i % 8 == 0 { " " } else { "" };
+                    let printable = (b' '..=b'~').contains(byte);
+                    let character = if printable { char::from(*byte) } else { '.' };
+                    write!(line, "{space}{character}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Element for Print {
+    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let (mut label, mut most, mut contents) = (String::new(), 24, String::from("HEX"));
+        let (mut length, mut bytes) = (None::<i32>, None::<i32>);
+        let (mut timestamp, mut annotations, mut headroom) = (false, false, false);
+        let mut active = true;
+        let deprecated = Flags::DEPRECATED;
+        args.positional("LABEL", &mut label)
+            .positional("MAXLENGTH", &mut most)
+            .arg("LENGTH", deprecated, router::args::Argument::parse, &mut length)
+            .arg("NBYTES", deprecated, router::args::Argument::parse, &mut bytes)
+            .keyword_with("CONTENTS", WordArg, &mut contents)
+            .keyword("TIMESTAMP", &mut timestamp)
+            .keyword("PRINTANNO", &mut annotations)
+            .keyword("ACTIVE", &mut active)
+            .keyword("HEADROOM", &mut headroom)
+            .complete()?;
+        let as_boolean = cx.names().parse::<bool>(&contents).ok();
+        self.contents = match (as_boolean, contents.to_ascii_uppercase().as_str()) {
+            (Some(true), _) | (_, "HEX") => Contents::Hex,
+            (Some(false), _) | (_, "NONE") => Contents::None,
+            (_, "ASCII") => Contents::Ascii,
+            (_, other) => {
+                return Err(args.fail(format_args!(
+                    "bad contents value ‘{other}’; should be ‘NONE’, ‘HEX’, or ‘ASCII’"
+                )));
+            }
+        };
+        let most = bytes.or(length).unwrap_or(most);
+        self.most = match self.contents {
+            Contents::None => 0,
+            _ => usize::try_from(most).unwrap_or(usize::MAX),
+        };
+        self.label = label;
+        (self.timestamp, self.annotations) = (timestamp, annotations);
+        (self.headroom, self.active) = (headroom, active);
+        Ok(())
+    }
+
+    fn can_live_reconfigure(&self) -> bool {
+        true
+    }
+
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if self.active {
+            cx.chatter(self.line(packet));
+        }
+        Verdict::Forward
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.checkbox("active").add("active", HandlerFlags::CALM);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "active" => Ok(self.active.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        if name != "active" {
+            return Err(HandlerError::Unknown);
+        }
+        self.active = values::boolean(cx, value)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use crate::testing::Rig;
+
+    /// The line that `Print(arguments)` prints for `data`.
+    fn line(arguments: &str, data: &[u8]) -> alloc::string::String {
+        let mut rig = Rig::new(&format!("i :: Inject -> p :: Print({arguments}) -> c :: Collect;"));
+        rig.push_with("i", data, |packet| packet.set_timestamp(1_500_000_000));
+        assert_eq!(rig.data("c"), [data]);
+        rig.printed().join("\n")
+    }
+
+    #[test]
+    fn lines_are_as_click_prints_them() {
+        let data = b"\x00\x11abcdefgh~\x7f";
+        for (arguments, expected) in [
+            ("", "  12 | 00116162 63646566 67687e7f"),
+            ("here", "here:   12 | 00116162 63646566 67687e7f"),
+            ("here, 5", "here:   12 | 00116162 63"),
+            ("CONTENTS none", "  12"),
+            ("CONTENTS false", "  12"),
+            ("a, -1, CONTENTS ASCII", "a:   12 |  ..abcdef gh~."),
+            ("MAXLENGTH 0, TIMESTAMP true", "1.500000:   12"),
+            ("a, 1, TIMESTAMP true", "a: 1.500000:   12 | 00"),
+        ] {
+            assert_eq!(line(arguments, data), expected, "{arguments}");
+        }
+        let annotated = line("PRINTANNO true, MAXLENGTH 0", data);
+        assert_eq!(annotated, format!("  12 | {}", "00".repeat(48)));
+        let room = line("HEADROOM true, MAXLENGTH 0", data);
+        assert!(room.starts_with("  12 (h") && room.contains(" t"), "{room}");
+    }
+
+    #[test]
+    fn it_can_be_silenced() {
+        let mut rig = Rig::new("i :: Inject -> p :: Print -> c :: Collect;");
+        rig.write("p.active", "false");
+        rig.push("i", &[1]);
+        assert!(rig.printed().is_empty());
+        rig.write("p.config", "again");
+        rig.push("i", &[1]);
+        assert_eq!(rig.printed(), ["again:    1 | 01"]);
+    }
+
+    #[test]
+    fn wrong_contents_are_refused() {
+        let errors = Rig::errors("Inject -> Print(CONTENTS octal) -> Collect;");
+        assert!(errors.contains("bad contents value"), "{errors}");
+    }
+}

@@ -1,0 +1,225 @@
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use router::args::{Args, Failed, Timestamp, unparse};
+use router::{
+    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Steady, TimerId,
+};
+
+use super::infinite_source::DATA;
+
+/// Makes a packet at every interval.
+///
+/// # Arguments
+/// - `INTERVAL` (time, 0.5s): time between packets.
+/// - `DATA` (bytes): what each packet holds; 64 bytes or more if not given.
+/// - `LIMIT` (integer, -1): packets after which it stops; no limit if negative.
+/// - `ACTIVE` (boolean, true): whether it makes packets.
+/// - `HEADROOM` (integer): free bytes in front of each packet's data, at least.
+/// - `STOP` (boolean, false): stop the driver after LIMIT packets.
+///
+/// # Ports
+/// No input; one push output.
+///
+/// # Handlers
+/// - `count` (read): packets made.
+/// - `reset` (write): sets `count` to 0.
+/// - `data`, `interval`, `limit`, `active`, `headroom` (read, write): the arguments.
+///
+/// # Example
+/// ```click
+/// TimedSource(20ms, LIMIT 5, STOP true) -> Print(tick) -> Discard;
+/// ```
+///
+/// # See also
+/// RatedSource, InfiniteSource
+pub struct TimedSource {
+    interval: Timestamp,
+    data: Vec<u8>,
+    limit: i32,
+    active: bool,
+    stop: bool,
+    headroom: u32,
+    count: i32,
+    timer: Option<TimerId>,
+    /// When the next packet is due.
+    due: Steady,
+}
+
+impl Default for TimedSource {
+    fn default() -> Self {
+        TimedSource {
+            interval: Timestamp(500_000_000),
+            data: DATA.to_vec(),
+            limit: -1,
+            active: true,
+            stop: false,
+            headroom: packet::HEADROOM as u32,
+            count: 0,
+            timer: None,
+            due: Steady::default(),
+        }
+    }
+}
+
+impl Class for TimedSource {
+    const NAME: &'static str = "TimedSource";
+    const PORTS: &'static str = "0/1";
+    const PROCESSING: &'static str = "h";
+}
+
+impl TimedSource {
+    fn schedule(&mut self, cx: &mut Cx<'_>, due: Steady) {
+        self.due = due;
+        if let Some(timer) = self.timer {
+            cx.schedule_at(timer, due);
+        }
+    }
+
+    fn interval(&self) -> u64 {
+        self.interval.0.unsigned_abs()
+    }
+
+    fn make(&self, cx: &mut Cx<'_>) {
+        let length = self.data.len();
+        let Some(mut packet) = cx.pool().packet(self.headroom as usize, length) else {
+            return;
+        };
+        packet.data_mut().copy_from_slice(&self.data);
+        packet.set_timestamp(cx.wall());
+        cx.emit(0, packet);
+    }
+
+    /// Goes on at once if it had stopped.
+    fn wake(&mut self, cx: &mut Cx<'_>) {
+        let asleep = self.timer.is_some_and(|timer| cx.expires(timer).is_none());
+        if asleep && self.active {
+            let now = cx.steady();
+            self.schedule(cx, now);
+        }
+    }
+}
+
+impl Element for TimedSource {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.positional("INTERVAL", &mut self.interval)
+            .positional("DATA", &mut self.data)
+            .keyword("LIMIT", &mut self.limit)
+            .keyword("ACTIVE", &mut self.active)
+            .keyword("STOP", &mut self.stop)
+            .keyword("HEADROOM", &mut self.headroom)
+            .complete()
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.timer = Some(cx.timer());
+        if self.active {
+            let due = cx.steady().after(self.interval());
+            self.schedule(cx, due);
+        }
+        Ok(())
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        if !self.active {
+            return;
+        }
+        if self.limit < 0 || self.count < self.limit {
+            self.make(cx);
+            self.count = self.count.wrapping_add(1);
+            // From when it was due, so that delays do not add up.
+            self.schedule(cx, self.due.after(self.interval()));
+        } else if self.stop {
+            cx.stop();
+        }
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        let calm = HandlerFlags::CALM;
+        for name in ["data", "limit", "interval", "headroom"] {
+            list.read_write(name).add(name, calm);
+        }
+        list.checkbox("active").read("count").button("reset");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "data" => Ok(String::from_utf8_lossy(&self.data).into_owned()),
+            "limit" => Ok(self.limit.to_string()),
+            "interval" => Ok(unparse::interval(self.interval)),
+            "active" => Ok(self.active.to_string()),
+            "count" => Ok(self.count.to_string()),
+            "headroom" => Ok(self.headroom.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let names = cx.names();
+        match name {
+            "data" => self.data = value.as_bytes().to_vec(),
+            "limit" => self.limit = names.parse(value).map_err(|_| "expected integer")?,
+            "headroom" => self.headroom = names.parse(value).map_err(|_| "bad headroom")?,
+            "interval" => {
+                let interval = names.parse::<Timestamp>(value).ok();
+                let interval = interval.filter(|interval| interval.0 > 0);
+                self.interval = interval.ok_or("bad interval")?;
+            }
+            "active" => {
+                self.active = names.parse(value).map_err(|_| "bad active")?;
+                self.wake(cx);
+            }
+            "reset" => {
+                self.count = 0;
+                self.wake(cx);
+            }
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use crate::testing::{Rig, START};
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn packets_come_at_every_interval() {
+        let mut rig = Rig::new("s :: TimedSource(20ms, DATA ab) -> c :: Collect;");
+        rig.advance(70 * MS);
+        let packets = rig.collected("c");
+        let times: Vec<i64> = packets.iter().map(|p| p.timestamp() - START).collect();
+        assert_eq!(times, [20, 40, 60].map(|ms| ms * MS as i64));
+        assert_eq!(packets[0].data(), b"ab");
+    }
+
+    #[test]
+    fn it_stops_at_the_limit_and_starts_again() {
+        let mut rig = Rig::new("s :: TimedSource(0.01, LIMIT 2) -> c :: Collect;");
+        rig.advance(100 * MS);
+        assert_eq!(rig.collected("c").len(), 2);
+        rig.write("s.reset", "");
+        rig.advance(100 * MS);
+        assert_eq!(rig.collected("c").len(), 2);
+        rig.write("s.active", "false");
+        rig.write("s.interval", "5ms");
+        rig.write("s.reset", "");
+        rig.advance(100 * MS);
+        assert!(rig.collected("c").is_empty());
+        assert_eq!(rig.read("s.interval"), "5ms");
+        assert!(rig.try_write("s.interval", "0").is_err());
+    }
+
+    #[test]
+    fn it_can_stop_the_driver_and_leave_headroom() {
+        let config = "s :: TimedSource(1ms, LIMIT 1, STOP true, HEADROOM 500) -> c :: Collect;";
+        let mut rig = Rig::new(config);
+        rig.advance(10 * MS);
+        assert_eq!(rig.router.run_count(), 0);
+        assert!(rig.collected("c")[0].headroom() >= 500);
+    }
+}
