@@ -1,8 +1,11 @@
 //! Click's IP group: IP headers, addresses, fragments.
 
+pub mod route_table;
+
 crate::elements! {
     check_ip_header: CheckIPHeader, CheckIPHeader2;
     dec_ip_ttl: DecIPTTL;
+    direct_ip_lookup: DirectIPLookup, RangeIPLookup;
     fix_ip_src: FixIPSrc;
     get_ip_address: GetIPAddress;
     ip_classifier: IPClassifier;
@@ -10,8 +13,11 @@ crate::elements! {
     ip_fragmenter: IPFragmenter;
     ip_gw_options: IPGWOptions;
     ip_mirror: IPMirror;
+    linear_ip_lookup: LinearIPLookup, SortedIPLookup;
     mark_ip_header: MarkIPHeader;
+    radix_ip_lookup: RadixIPLookup;
     set_ip_address: SetIPAddress;
     set_ip_checksum: SetIPChecksum;
+    static_ip_lookup: StaticIPLookup, LookupIPRoute;
     store_ip_address: StoreIPAddress;
 }

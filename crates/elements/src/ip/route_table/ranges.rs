@@ -1,0 +1,336 @@
+//! Longest-prefix match by ranges.
+//!
+//! Prefixes cut the address space into ranges, each of which leads to one hop (after Zec, Rizzo
+//! and Mikuc, "DXR: towards a billion routing lookups per second in software", 2012). An address's
+//! upper bits choose a bucket; a bucket that one hop covers says so at once, any other names a run
+//! of ranges, in order, in which the address is searched for. The number of upper bits follows
+//! the number of prefixes, so that a run is short, and memory follows the routes: two ranges a
+//! prefix, of eight bytes each, and eight bytes a bucket.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::hops::HopId;
+
+/// A prefix: the address, no bit set beyond its length, and the length in bits.
+pub type Prefix = (u32, u8);
+
+/// The prefixes that ranges are made of, and their hops. Length 0 is no entry: addresses that
+/// no prefix covers have hop 0.
+pub type Prefixes = BTreeMap<Prefix, HopId>;
+
+const BITS_MIN: u32 = 6;
+const BITS_MAX: u32 = 20;
+/// Ranges that are always looked at together. As many follow the last run, so that they are
+/// there to be looked at.
+const SHORT: usize = 4;
+
+/// Where a bucket's ranges are; with none, the hop of all its addresses.
+#[derive(Clone, Copy, Default)]
+struct Bucket {
+    at: u32,
+    len: u32,
+}
+
+/// A hop for every address.
+pub struct Ranges {
+    /// By how much to shift an address for its bucket's number.
+    shift: u32,
+    buckets: Vec<Bucket>,
+    /// Runs of ranges: first address above, hop below.
+    ranges: Vec<u64>,
+    /// Runs that are free, by size class.
+    free: Vec<Vec<u32>>,
+    /// Prefixes there were when the number of buckets was chosen.
+    built_for: usize,
+}
+
+impl Default for Ranges {
+    fn default() -> Self {
+        Ranges {
+            shift: 32 - BITS_MIN,
+            buckets: alloc::vec![Bucket::default(); 1 << BITS_MIN],
+            ranges: alloc::vec![0; SHORT],
+            free: Vec::new(),
+            built_for: 0,
+        }
+    }
+}
+
+/// The highest that a range which starts at `address` can be.
+#[inline]
+fn bound(address: u32) -> u64 {
+    u64::from(address) << 32 | u64::from(u32::MAX)
+}
+
+/// Sizes of runs: 2, 3, 4, 6, 8, 12, 16, …
+fn class_of(len: usize) -> usize {
+    let mut class = 0;
+    while class_size(class) < len {
+        class += 1;
+    }
+    class
+}
+
+fn class_size(class: usize) -> usize {
+    (2 + class % 2) << (class / 2)
+}
+
+fn bits_for(prefixes: usize) -> u32 {
+    (prefixes.max(1).ilog2() + 1).clamp(BITS_MIN, BITS_MAX)
+}
+
+/// The last address of a prefix.
+fn last((address, length): Prefix) -> u32 {
+    address | u32::MAX.checked_shr(length.into()).unwrap_or(0)
+}
+
+/// The ranges of one bucket, as they are found.
+struct Run<'r> {
+    ranges: &'r mut Vec<u64>,
+}
+
+impl Run<'_> {
+    fn add(&mut self, first: u32, hop: HopId) {
+        match self.ranges.last() {
+            // One range if both lead to the same hop.
+            Some(before) if *before as u32 == hop => {}
+            _ => self.ranges.push(u64::from(first) << 32 | u64::from(hop)),
+        }
+    }
+}
+
+impl Ranges {
+    /// The hop of `address`.
+    #[inline]
+    pub fn find(&self, address: u32) -> HopId {
+        self.resolve(self.bucket(address), address)
+    }
+
+    /// The hops of several addresses, as many as both slices have.
+    ///
+    /// The buckets are read first, so that misses of the cache overlap.
+    #[inline]
+    pub fn find_all<const N: usize>(&self, addresses: &[u32], hops: &mut [HopId; N]) {
+        let mut buckets = [Bucket::default(); N];
+        for (bucket, address) in buckets.iter_mut().zip(addresses) {
+            *bucket = self.bucket(*address);
+        }
+        for ((hop, bucket), address) in hops.iter_mut().zip(buckets).zip(addresses) {
+            *hop = self.resolve(bucket, *address);
+        }
+    }
+
+    #[inline]
+    fn bucket(&self, address: u32) -> Bucket {
+        let number = (address >> self.shift) as usize;
+        self.buckets.get(number).copied().unwrap_or_default()
+    }
+
+    /// The hop of an address in its bucket. Without a branch, but for long runs: which buckets
+    /// and ranges addresses fall in cannot be predicted.
+    #[inline]
+    fn resolve(&self, bucket: Bucket, address: u32) -> HopId {
+        let Bucket { at, len } = bucket;
+        if len > SHORT as u32 {
+            return self.search(bucket, address);
+        }
+        let at_run = if len == 0 { 0 } else { at as usize };
+        let rest = self.ranges.get(at_run..).unwrap_or(&[]);
+        let Some(run) = rest.first_chunk::<SHORT>() else {
+            return 0;
+        };
+        // The last range that starts at the address or before it. The first always does.
+        let bound = bound(address);
+        let mut found = run[0];
+        for (i, range) in run.iter().enumerate().skip(1) {
+            let here = (i < len as usize) & (*range <= bound);
+            found = if here { *range } else { found };
+        }
+        if len == 0 { at } else { found as HopId }
+    }
+
+    /// As [`resolve`](Self::resolve), for long runs.
+    fn search(&self, bucket: Bucket, address: u32) -> HopId {
+        let Bucket { at, len } = bucket;
+        let run = self.ranges.get(at as usize..at as usize + len as usize);
+        let run = run.unwrap_or(&[]);
+        let bound = bound(address);
+        let after = run.partition_point(|range| *range <= bound);
+        let range = run.get(after.wrapping_sub(1));
+        range.map_or(0, |range| *range as HopId)
+    }
+
+    /// Takes in that `changed` was added to `prefixes`, removed from them, or given another hop.
+    /// False, and nothing usable changed, if memory is short.
+    #[must_use]
+    pub fn update(&mut self, prefixes: &Prefixes, changed: Prefix) -> bool {
+        let count = prefixes.len();
+        if (count > 2 * self.built_for || 4 * count < self.built_for)
+            && bits_for(count) != 32 - self.shift
+            && self.rebuild(prefixes)
+        {
+            return true;
+        }
+        self.fill(
+            prefixes,
+            changed.0 >> self.shift,
+            last(changed) >> self.shift,
+        )
+    }
+
+    /// Chooses the number of buckets anew. False, and nothing changed, if memory is short.
+    fn rebuild(&mut self, prefixes: &Prefixes) -> bool {
+        let bits = bits_for(prefixes.len());
+        let mut new = Ranges {
+            shift: 32 - bits,
+            buckets: Vec::new(),
+            ranges: alloc::vec![0; SHORT],
+            free: Vec::new(),
+            built_for: prefixes.len(),
+        };
+        if new.buckets.try_reserve_exact(1 << bits).is_err() {
+            return false;
+        }
+        new.buckets.resize(1 << bits, Bucket::default());
+        let done = new.fill(prefixes, 0, (1 << bits) - 1);
+        if done {
+            *self = new;
+        }
+        done
+    }
+
+    /// Finds the ranges of the buckets from `first` to `end` anew.
+    fn fill(&mut self, prefixes: &Prefixes, first: u32, end: u32) -> bool {
+        let low = first << self.shift;
+        let high = (end << self.shift) | ((1u64 << self.shift) - 1) as u32;
+        // The prefixes that the present address is in, widest first: last address and hop.
+        let mut around: Vec<(u32, HopId)> = Vec::with_capacity(33);
+        around.push((u32::MAX, 0));
+        for length in 1..=32 - self.shift as u8 {
+            let address = low & !last((0, length));
+            if let Some(&hop) = prefixes.get(&(address, length)).filter(|_| address < low) {
+                around.push((last((address, length)), hop));
+            }
+        }
+        let mut cut = Cutter {
+            ranges: self,
+            scratch: Vec::new(),
+            next: low,
+            done: false,
+            ok: true,
+        };
+        for (&prefix, &hop) in prefixes.range((low, 0)..=(high, 32)) {
+            while let Some(&(end, outer)) = around.last()
+                && end < prefix.0
+            {
+                cut.up_to(end, outer);
+                around.pop();
+            }
+            if let (Some(before), Some(&(_, outer))) = (prefix.0.checked_sub(1), around.last()) {
+                cut.up_to(before, outer);
+            }
+            around.push((last(prefix), hop));
+        }
+        while let Some((end, hop)) = around.pop() {
+            cut.up_to(end.min(high), hop);
+        }
+        cut.ok
+    }
+
+    /// Gives a bucket its ranges.
+    fn set(&mut self, number: u32, run: &[u64]) -> bool {
+        let old = self.buckets[number as usize];
+        let old_class = class_of(old.len as usize);
+        if let [only] = run {
+            self.give_back(old);
+            self.buckets[number as usize] = Bucket {
+                at: *only as u32,
+                len: 0,
+            };
+            return true;
+        }
+        let class = class_of(run.len());
+        let at = if old.len > 0 && class == old_class {
+            old.at
+        } else {
+            self.give_back(old);
+            match self.take(class) {
+                Some(at) => at,
+                None => {
+                    self.buckets[number as usize] = Bucket::default();
+                    return false;
+                }
+            }
+        };
+        self.ranges[at as usize..at as usize + run.len()].copy_from_slice(run);
+        self.buckets[number as usize] = Bucket {
+            at,
+            len: run.len() as u32,
+        };
+        true
+    }
+
+    fn give_back(&mut self, bucket: Bucket) {
+        if bucket.len == 0 {
+            return;
+        }
+        let class = class_of(bucket.len as usize);
+        if self.free.len() <= class {
+            self.free.resize(class + 1, Vec::new());
+        }
+        self.free[class].push(bucket.at);
+    }
+
+    fn take(&mut self, class: usize) -> Option<u32> {
+        if let Some(at) = self.free.get_mut(class).and_then(Vec::pop) {
+            return Some(at);
+        }
+        let (len, size) = (self.ranges.len(), class_size(class));
+        self.ranges.try_reserve(size).ok()?;
+        self.ranges.resize(len + size, 0);
+        let at = len - SHORT;
+        u32::try_from(at).ok()
+    }
+
+    /// Bytes that the ranges take.
+    pub fn memory(&self) -> usize {
+        let free: usize = self.free.iter().map(|runs| runs.capacity() * 4 + 24).sum();
+        self.buckets.capacity() * 8 + self.ranges.capacity() * 8 + free
+    }
+}
+
+/// Cuts the address space into ranges, from a bucket's first address upwards.
+struct Cutter<'r> {
+    ranges: &'r mut Ranges,
+    scratch: Vec<u64>,
+    /// The first address not yet in a range.
+    next: u32,
+    /// The last address is in a range.
+    done: bool,
+    ok: bool,
+}
+
+impl Cutter<'_> {
+    /// The addresses to `end` that are in no range yet lead to `hop`.
+    fn up_to(&mut self, end: u32, hop: HopId) {
+        let shift = self.ranges.shift;
+        while !self.done && self.next <= end {
+            let mut run = Run {
+                ranges: &mut self.scratch,
+            };
+            run.add(self.next, hop);
+            let number = self.next >> shift;
+            let bucket_end = (number << shift) | ((1u64 << shift) - 1) as u32;
+            let reached = end.min(bucket_end);
+            if reached == bucket_end {
+                self.ok &= self.ranges.set(number, &self.scratch);
+                self.scratch.clear();
+            }
+            match reached.checked_add(1) {
+                Some(next) => self.next = next,
+                None => self.done = true,
+            }
+        }
+    }
+}

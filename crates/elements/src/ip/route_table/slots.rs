@@ -1,0 +1,90 @@
+//! Routes in the order in which the `table` handler shows them, which is that of Click's tables.
+
+use alloc::collections::BinaryHeap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::Route;
+
+/// Which free slot a new route takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// The lowest; a route that is set anew stays where it was.
+    #[default]
+    Lowest,
+    /// The one that became free last; a route that is set anew moves to another.
+    Latest,
+}
+
+/// The routes of a table.
+#[derive(Default)]
+pub struct Slots {
+    order: Order,
+    routes: Vec<Option<Route>>,
+    lowest: BinaryHeap<Reverse<u32>>,
+    latest: Vec<u32>,
+}
+
+impl Slots {
+    pub fn new(order: Order) -> Slots {
+        Slots {
+            order,
+            ..Slots::default()
+        }
+    }
+
+    /// Makes sure that there is memory for another route.
+    pub fn reserve(&mut self) -> bool {
+        self.routes.try_reserve(1).is_ok()
+    }
+
+    pub fn get(&self, slot: u32) -> Option<&Route> {
+        self.routes.get(slot as usize)?.as_ref()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Route> {
+        self.routes.iter().flatten()
+    }
+
+    /// Stores a route; returns its slot.
+    pub fn insert(&mut self, route: Route) -> u32 {
+        let free = match self.order {
+            Order::Lowest => self.lowest.pop().map(|Reverse(slot)| slot),
+            Order::Latest => self.latest.pop(),
+        };
+        match free {
+            Some(slot) => {
+                self.routes[slot as usize] = Some(route);
+                slot
+            }
+            None => {
+                self.routes.push(Some(route));
+                self.routes.len() as u32 - 1
+            }
+        }
+    }
+
+    /// Takes the route in `slot` away.
+    pub fn remove(&mut self, slot: u32) {
+        self.routes[slot as usize] = None;
+        match self.order {
+            Order::Lowest => self.lowest.push(Reverse(slot)),
+            Order::Latest => self.latest.push(slot),
+        }
+    }
+
+    /// Puts `route` in the place of the one in `slot`; returns where it is then.
+    pub fn replace(&mut self, slot: u32, route: Route) -> u32 {
+        match self.order {
+            Order::Lowest => {
+                self.routes[slot as usize] = Some(route);
+                slot
+            }
+            Order::Latest => {
+                let new = self.insert(route);
+                self.remove(slot);
+                new
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! A table of routes.
+
+use alloc::collections::BTreeMap;
+
+use super::Route;
+use super::hops::{Hop, HopId, Hops};
+use super::ranges::{Prefix, Prefixes, Ranges};
+use super::slots::{Order, Slots};
+
+/// Why a table did not change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The prefix has this route.
+    Exists(Route),
+    /// There is no such route.
+    Missing,
+    /// There is no memory for the route.
+    NoMemory,
+}
+
+/// Routes, found by the longest prefix that an address is in.
+///
+/// Masks that are no prefixes are taken too: while there are any, look-ups go through all routes
+/// in order, as Click's LinearIPLookup does.
+pub struct RouteTable {
+    order: Order,
+    slots: Slots,
+    /// Where each route is.
+    index: BTreeMap<(u32, u32), u32>,
+    prefixes: Prefixes,
+    /// Routes whose masks are no prefixes.
+    odd: usize,
+    hops: Hops,
+    ranges: Ranges,
+}
+
+fn key(route: &Route) -> (u32, u32) {
+    let prefix = route.prefix;
+    (prefix.address.to_bits(), prefix.mask.to_bits())
+}
+
+fn hop(route: &Route) -> Hop {
+    Hop {
+        gateway: route.gateway,
+        port: route.port.unwrap_or(Hop::NOWHERE.port),
+    }
+}
+
+impl RouteTable {
+    /// A table without routes, which shows them in `order`.
+    pub fn new(order: Order) -> RouteTable {
+        RouteTable {
+            order,
+            slots: Slots::new(order),
+            index: BTreeMap::new(),
+            prefixes: Prefixes::new(),
+            odd: 0,
+            hops: Hops::new(),
+            ranges: Ranges::default(),
+        }
+    }
+
+    /// Removes all routes.
+    pub fn clear(&mut self) {
+        *self = RouteTable::new(self.order);
+    }
+
+    /// Number of routes.
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Whether there are no routes.
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// The routes, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Route> {
+        self.slots.iter()
+    }
+
+    /// Adds a route. If its prefix has one already, that is replaced and returned with `set`,
+    /// and in the way without.
+    pub fn add(&mut self, route: Route, set: bool) -> Result<Option<Route>, Refused> {
+        let old = self.index.get(&key(&route)).copied();
+        if let Some(slot) = old {
+            let old = self.slots.get(slot).copied();
+            if let (Some(old), false) = (old, set) {
+                return Err(Refused::Exists(old));
+            }
+            self.point(&route)?;
+            let slot = self.slots.replace(slot, route);
+            self.index.insert(key(&route), slot);
+            return Ok(old);
+        }
+        if !self.slots.reserve() {
+            return Err(Refused::NoMemory);
+        }
+        self.point(&route)?;
+        self.odd += route.prefix.length().is_none() as usize;
+        let slot = self.slots.insert(route);
+        self.index.insert(key(&route), slot);
+        Ok(None)
+    }
+
+    /// Removes the route that `route` means; returns it.
+    pub fn remove(&mut self, route: &Route) -> Result<Route, Refused> {
+        let slot = *self.index.get(&key(route)).ok_or(Refused::Missing)?;
+        let old = self.slots.get(slot).copied();
+        let old = old.filter(|old| route.means(old)).ok_or(Refused::Missing)?;
+        self.index.remove(&key(route));
+        self.slots.remove(slot);
+        match old.prefix.length() {
+            None => self.odd -= 1,
+            Some(0) => self.hops.set_default(Hop::NOWHERE),
+            Some(length) => {
+                let prefix = (old.prefix.address.to_bits(), length);
+                if let Some(hop) = self.prefixes.remove(&prefix) {
+                    self.hops.release(hop);
+                }
+                // Should memory be short, addresses of the bucket have no route, rather than a
+                // wrong one.
+                let _ = self.ranges.update(&self.prefixes, prefix);
+            }
+        }
+        Ok(old)
+    }
+
+    /// Lets look-ups find the hop of `route`.
+    fn point(&mut self, route: &Route) -> Result<(), Refused> {
+        match route.prefix.length() {
+            None => {}
+            Some(0) => self.hops.set_default(hop(route)),
+            Some(length) => {
+                let prefix = (route.prefix.address.to_bits(), length);
+                let new = self.hops.acquire(hop(route));
+                let old = self.prefixes.insert(prefix, new);
+                if !self.ranges.update(&self.prefixes, prefix) {
+                    self.take_back(prefix, old, new);
+                    return Err(Refused::NoMemory);
+                }
+                if let Some(old) = old {
+                    self.hops.release(old);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Undoes what [`point`](Self::point) did before memory ran short. There is room for what
+    /// was there before.
+    fn take_back(&mut self, prefix: Prefix, old: Option<HopId>, new: HopId) {
+        match old {
+            Some(old) => self.prefixes.insert(prefix, old),
+            None => self.prefixes.remove(&prefix),
+        };
+        self.hops.release(new);
+        let _ = self.ranges.update(&self.prefixes, prefix);
+    }
+
+    /// Where packets for `address` go.
+    #[inline]
+    pub fn find(&self, address: u32) -> Hop {
+        if self.odd > 0 {
+            return self.scan(address);
+        }
+        self.hop(self.ranges.find(address))
+    }
+
+    /// Where packets for each of several addresses go.
+    #[inline]
+    pub fn find_all<const N: usize>(&self, addresses: &[u32], found: &mut [Hop; N]) {
+        if self.odd > 0 {
+            for (found, address) in found.iter_mut().zip(addresses) {
+                *found = self.scan(*address);
+            }
+            return;
+        }
+        let mut hops = [0; N];
+        self.ranges.find_all(addresses, &mut hops);
+        for (found, hop) in found.iter_mut().zip(hops).take(addresses.len()) {
+            *found = self.hop(hop);
+        }
+    }
+
+    #[inline]
+    fn hop(&self, id: HopId) -> Hop {
+        let hop = self.hops.as_slice().get(id as usize);
+        hop.copied().unwrap_or(Hop::NOWHERE)
+    }
+
+    /// The first route that the address is in, unless a later one is more specific.
+    #[cold]
+    fn scan(&self, address: u32) -> Hop {
+        let mut found: Option<&Route> = None;
+        for route in self.slots.iter() {
+            let (_, mask) = key(route);
+            let more_specific = found.is_none_or(|found| {
+                let (_, other) = key(found);
+                mask & other == other
+            });
+            if more_specific && route.prefix.contains(address.into()) {
+                found = Some(route);
+            }
+        }
+        found.map_or(Hop::NOWHERE, hop)
+    }
+
+    /// Bytes that look-ups may touch.
+    pub fn memory(&self) -> usize {
+        self.ranges.memory() + core::mem::size_of_val(self.hops.as_slice())
+    }
+}
