@@ -14,6 +14,7 @@ crate::elements! {
     ip_gw_options: IPGWOptions;
     ip_mirror: IPMirror;
     linear_ip_lookup: LinearIPLookup, SortedIPLookup;
+    ip_print: IPPrint;
     mark_ip_header: MarkIPHeader;
     radix_ip_lookup: RadixIPLookup;
     set_ip_address: SetIPAddress;
