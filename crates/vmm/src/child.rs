@@ -12,7 +12,7 @@ use abi::boot::{Doorbells, Span};
 use abi::control::Region;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use rustix::io::fcntl_dupfd_cloexec;
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 use rustix::process::{
     Pid, Signal as RustixSignal, getppid, set_parent_process_death_signal, setsid,
 };
@@ -43,6 +43,18 @@ pub(crate) struct Plan<'a> {
 
 /// Exit status of a child that could not even say why it failed.
 const SPEECHLESS: i32 = 71;
+
+/// Signals that programs are wont to handle. A handler of the parent would meet the jail.
+const HANDLED: [Signal; 8] = [
+    Signal::SIGHUP,
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGPIPE,
+    Signal::SIGCHLD,
+];
 
 /// Descriptors of the doorbells in a guest's process: the first two numbers.
 pub(crate) const SWITCH_DOORBELL: RawFd = 0;
@@ -146,7 +158,7 @@ fn detach(plan: &Plan<'_>) -> Result<()> {
     // Ctrl-C at the parent's terminal is the parent's affair.
     setsid().context("a session for the guest's process")?;
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
-    for signal in Signal::iterator().filter(|&s| s != Signal::SIGKILL && s != Signal::SIGSTOP) {
+    for signal in HANDLED {
         // SAFETY: the default action runs no code.
         unsafe { sigaction(signal, &default) }.context("resetting a signal")?;
     }
@@ -212,7 +224,40 @@ fn map_memory(plan: &Plan<'_>) -> Result<()> {
         let to = layout.boot.address as *mut u8;
         std::ptr::copy_nonoverlapping(plan.boot_area.as_ptr(), to, plan.boot_area.len());
     }
+    populate(plan);
     Ok(())
+}
+
+/// Provides the pages that every guest touches when it starts: the image's data, the head of the control
+/// region and of the console, the ends of stack and heap. That is cheaper than a fault for each inside the
+/// guest, and KVM maps neighbours that are there along with a page that faults.
+fn populate(plan: &Plan<'_>) {
+    let page = abi::PAGE as u64;
+    let layout = plan.layout;
+    let data = plan
+        .image
+        .segments
+        .iter()
+        .filter(|s| s.access == Access::Write);
+    let data = data.map(|s| Span {
+        address: s.address,
+        length: s.length.min(2 * page),
+    });
+    let stack = Span {
+        address: layout.stack.end() - 4 * page,
+        length: 4 * page,
+    };
+    let heads = [layout.control, layout.heap].map(|s| Span {
+        length: 2 * page,
+        ..s
+    });
+    for span in data.chain(heads).chain([stack]) {
+        // SAFETY: inside the guest's memory, mapped writable. If it fails, the guest's faults do it.
+        let _ = unsafe {
+            let at = span.address as *mut c_void;
+            madvise(at, span.length as usize, Advice::LinuxPopulateWrite)
+        };
+    }
 }
 
 fn protection(access: Access) -> ProtFlags {

@@ -9,7 +9,7 @@ use abi::bytes::{Consumer, Producer};
 use abi::control::{MESSAGE_MAX, REGION_BYTES, Region, State};
 use abi::message::{CONTENTS_MAX, ChannelError, Outgoing, PAYLOAD_MAX, receive, status};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use rustix::thread::futex;
 
 use crate::error::{Context, Error, Result};
@@ -86,6 +86,10 @@ impl Control {
             )
         }
         .context("mapping the control region")?;
+        // Another guest's process has no business with it.
+        // SAFETY: says something about this mapping only; the parent's stays as it is.
+        unsafe { madvise(memory, FILE_BYTES, Advice::LinuxDontFork) }
+            .context("keeping a mapping")?;
         let memory = NonNull::new(memory.cast()).expect("a mapping is not at 0");
         // SAFETY: page aligned, mapped until drop, reached through regions only.
         let region: Region<'static> = unsafe { Region::new(memory) };

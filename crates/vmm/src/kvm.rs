@@ -19,6 +19,7 @@ use kvm_ioctls::{Cap, IoEventAddress, NoDatamatch, VcpuExit, VcpuFd, VmFd};
 use nix::errno::Errno;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, sigaction};
 use rustix::fs::{Mode, OFlags, open};
+use rustix::mm::{Advice, madvise};
 use rustix::thread::futex;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use vmm_sys_util::eventfd::EventFd;
@@ -52,6 +53,10 @@ pub(crate) struct Kvm {
     xcr0: u64,
     /// Ticks of the time stamp counter in a millisecond.
     pub(crate) tsc_khz: u64,
+    /// The machine that KVM was tried with. As long as there is one whose interrupts are not KVM's affair, KVM
+    /// need not patch its own code when another comes or goes, which takes longer than all the rest (130 us
+    /// here).
+    _first: (VcpuFd, VmFd),
 }
 
 impl Kvm {
@@ -81,18 +86,24 @@ impl Kvm {
         let cpuid = system
             .get_supported_cpuid(KVM_MAX_CPUID_ENTRIES)
             .map_err(unusable)?;
-        let mut kvm = Self {
-            xcr0: xcr0(&cpuid),
-            cpuid,
-            device,
-            tsc_khz: 0,
-        };
         let machine = system.create_vm().map_err(unusable)?;
-        let processor = machine.create_vcpu(0).map_err(unusable)?;
-        kvm.prepare_processor(&processor, Registers::default())
+        let mut processor = machine.create_vcpu(0).map_err(unusable)?;
+        let xcr0 = xcr0(&cpuid);
+        prepare_processor(&processor, &cpuid, xcr0, Start::default())
             .map_err(|error| Error::KvmUnusable(error.to_string()))?;
-        kvm.tsc_khz = processor.get_tsc_khz().map_err(unusable)?.into();
-        Ok(kvm)
+        let tsc_khz = processor.get_tsc_khz().map_err(unusable)?.into();
+        // Guests' processes don't inherit it.
+        let shared = std::ptr::from_mut(processor.get_kvm_run()).cast();
+        let length = system.get_vcpu_mmap_size().map_err(unusable)?;
+        // SAFETY: says something about this mapping only; the parent's stays as it is.
+        unsafe { madvise(shared, length, Advice::LinuxDontFork) }.context("keeping a mapping")?;
+        Ok(Self {
+            device,
+            cpuid,
+            xcr0,
+            tsc_khz,
+            _first: (processor, machine),
+        })
     }
 
     /// /dev/kvm.
@@ -107,26 +118,18 @@ impl Kvm {
         let machine = system(self.device())
             .create_vm()
             .context("creating a virtual machine")?;
-        // The doorbell page is not in the slot: accesses to it leave the guest.
-        let memory = [
-            Span {
-                address: layout.start(),
-                length: layout.doorbells.address - layout.start(),
-            },
-            layout.private,
-        ];
-        for (slot, span) in (0..).zip(memory) {
-            let region = kvm_userspace_memory_region {
-                slot,
-                flags: 0,
-                guest_phys_addr: span.address,
-                memory_size: span.length,
-                userspace_addr: span.address,
-            };
-            // SAFETY: what is mapped there is the guest's, mapped for good; what isn't mapped faults.
-            unsafe { machine.set_user_memory_region(region) }.context("giving the guest memory")?;
-        }
-        let place = |offset| IoEventAddress::Mmio(layout.doorbells.address + offset);
+        // One slot for all: each costs a grace period of KVM's readers. It has holes, which the guest's page
+        // tables don't lead to.
+        let region = kvm_userspace_memory_region {
+            slot: 0,
+            flags: 0,
+            guest_phys_addr: layout.start(),
+            memory_size: layout.end() - layout.start(),
+            userspace_addr: layout.start(),
+        };
+        // SAFETY: what is mapped there is the guest's, mapped for good; what isn't mapped faults.
+        unsafe { machine.set_user_memory_region(region) }.context("giving the guest memory")?;
+        let place = |offset| IoEventAddress::Mmio(layout.doorbells_physical() + offset);
         for (doorbell, offset) in [
             (plan.spec.switch_doorbell, doorbell::SWITCH),
             (plan.spec.control_doorbell, doorbell::CONTROL),
@@ -141,13 +144,13 @@ impl Kvm {
         let processor = machine
             .create_vcpu(0)
             .context("creating a virtual processor")?;
-        let registers = Registers {
+        let start = Start {
             entry: plan.image.entry,
             stack: layout.stack.end(),
             boot: layout.boot.address,
             tables: layout.private.address,
         };
-        self.prepare_processor(&processor, registers)?;
+        prepare_processor(&processor, &self.cpuid, self.xcr0, start)?;
         handle_alarm()?;
         Ok(Machine {
             processor,
@@ -156,40 +159,41 @@ impl Kvm {
             text: text(plan),
         })
     }
+}
 
-    fn prepare_processor(&self, processor: &VcpuFd, start: Registers) -> Result<()> {
-        processor
-            .set_cpuid2(&self.cpuid)
-            .context("setting the guest's CPUID")?;
-        let mut special = processor.get_sregs().context("reading registers")?;
-        long_mode(&mut special, start.tables);
-        processor
-            .set_sregs(&special)
-            .context("setting special registers")?;
-        let mut extended = kvm_xcrs {
-            nr_xcrs: 1,
-            ..kvm_xcrs::default()
-        };
-        extended.xcrs[0] = kvm_xcr {
-            xcr: 0,
-            reserved: 0,
-            value: self.xcr0,
-        };
-        processor.set_xcrs(&extended).context("setting XCR0")?;
-        let registers = kvm_regs {
-            rip: start.entry,
-            rsp: start.stack,
-            rdi: start.boot,
-            rflags: RFLAGS,
-            ..kvm_regs::default()
-        };
-        processor.set_regs(&registers).context("setting registers")
-    }
+/// Brings a new virtual processor to the guest's first instruction.
+fn prepare_processor(processor: &VcpuFd, cpuid: &CpuId, xcr0: u64, start: Start) -> Result<()> {
+    processor
+        .set_cpuid2(cpuid)
+        .context("setting the guest's CPUID")?;
+    let mut special = processor.get_sregs().context("reading registers")?;
+    long_mode(&mut special, start.tables);
+    processor
+        .set_sregs(&special)
+        .context("setting special registers")?;
+    let mut extended = kvm_xcrs {
+        nr_xcrs: 1,
+        ..kvm_xcrs::default()
+    };
+    extended.xcrs[0] = kvm_xcr {
+        xcr: 0,
+        reserved: 0,
+        value: xcr0,
+    };
+    processor.set_xcrs(&extended).context("setting XCR0")?;
+    let registers = kvm_regs {
+        rip: start.entry,
+        rsp: start.stack,
+        rdi: start.boot,
+        rflags: RFLAGS,
+        ..kvm_regs::default()
+    };
+    processor.set_regs(&registers).context("setting registers")
 }
 
 /// What a guest starts with.
 #[derive(Clone, Copy, Default)]
-struct Registers {
+struct Start {
     entry: u64,
     stack: u64,
     boot: u64,
@@ -271,7 +275,7 @@ fn write_tables(plan: &Plan<'_>) {
     for span in [layout.control, layout.stack, layout.heap, layout.data] {
         tables.map(span, Access::Write);
     }
-    tables.map_doorbells(layout.doorbells);
+    tables.map_doorbells(layout.doorbells, layout.doorbells_physical());
 }
 
 fn text(plan: &Plan<'_>) -> Span {
@@ -347,11 +351,21 @@ impl Machine {
     }
 
     fn step(&mut self) -> Next {
-        let doorbells = self.layout.doorbells;
-        let wild = |address| Next::End {
-            kind: kind::DOORBELL,
-            detail: 0,
-            address,
+        let Span {
+            address: page,
+            length,
+        } = self.layout.doorbells;
+        let doorbells = Span {
+            address: self.layout.doorbells_physical(),
+            length,
+        };
+        let wild = |physical: u64| {
+            let address = physical.wrapping_sub(doorbells.address).wrapping_add(page);
+            Next::End {
+                kind: kind::DOORBELL,
+                detail: 0,
+                address,
+            }
         };
         match self.processor.run() {
             Ok(VcpuExit::MmioWrite(address, data)) if doorbells.contains(address) => {

@@ -11,7 +11,7 @@
 //!
 //! A dot is a page that is never mapped. The report and the private part (page tables under KVM; signal stack
 //! and code of the process wall) are not in the guest's page tables. The doorbell page has no memory behind
-//! it.
+//! it; its physical address, alone, is another one.
 
 use abi::PAGE;
 use abi::boot::{BootPage, Span, area_length};
@@ -112,6 +112,11 @@ impl Layout {
             layout.data_wake = layout.data.address + data.wake_offset as u64;
         }
         Ok(layout)
+    }
+
+    /// Physical address of the doorbell page: behind the memory slot, so that accesses leave the guest.
+    pub(crate) fn doorbells_physical(&self) -> u64 {
+        self.end()
     }
 
     /// First address of the whole range.

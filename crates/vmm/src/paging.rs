@@ -67,15 +67,15 @@ impl<'a> Tables<'a> {
             Access::Read => NO_EXECUTE,
             Access::Write => NO_EXECUTE | WRITABLE,
         };
-        self.map_with(span, flags);
+        self.map_to(span, span.address, flags);
     }
 
-    /// Maps the doorbells: no memory is there, so nothing may be cached.
-    pub(crate) fn map_doorbells(&mut self, span: Span) {
-        self.map_with(span, NO_EXECUTE | WRITABLE | CACHE_DISABLE);
+    /// Maps the doorbells to where no memory is; so nothing may be cached.
+    pub(crate) fn map_doorbells(&mut self, span: Span, physical: u64) {
+        self.map_to(span, physical, NO_EXECUTE | WRITABLE | CACHE_DISABLE);
     }
 
-    fn map_with(&mut self, span: Span, flags: u64) {
+    fn map_to(&mut self, span: Span, mut physical: u64, flags: u64) {
         let flags = flags | PRESENT | USER | ACCESSED | DIRTY;
         let mut address = span.address;
         while address < span.end() {
@@ -83,7 +83,8 @@ impl<'a> Tables<'a> {
             let first = (address / PAGE as u64) as usize % ENTRIES;
             let pages = ((span.end() - address) / PAGE as u64) as usize;
             for entry in &mut self.memory[table][first..ENTRIES.min(first + pages)] {
-                *entry = address | flags;
+                *entry = physical | flags;
+                physical += PAGE as u64;
                 address += PAGE as u64;
             }
         }
