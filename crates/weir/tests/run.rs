@@ -1,0 +1,547 @@
+//! `weir run` on real traffic: namespaces, ping, kills and wrong input.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use weir::lab::{Namespace, Runner, ip};
+
+const WIRE: &str = "FromNetfront(a) -> there :: Counter -> ToNetfront(b);
+FromNetfront(b) -> back :: Counter -> ToNetfront(a);
+";
+
+/// Tests make namespaces and interfaces, which takes root. Says so and returns true without it.
+fn not_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("skipped: making network namespaces takes root");
+    }
+    !root
+}
+
+fn no_kvm() -> bool {
+    let missing = !Path::new("/dev/kvm").exists();
+    if missing {
+        eprintln!("skipped: /dev/kvm is missing");
+    }
+    missing
+}
+
+/// A folder and interface names of this test alone; gone with it.
+struct Bench {
+    folder: PathBuf,
+    number: u32,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("weir-test-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        Bench { folder, number }
+    }
+
+    /// An interface name of at most 15 letters.
+    fn interface(&self, letter: char) -> String {
+        format!("wt{letter}{}n{}", std::process::id(), self.number)
+    }
+
+    fn config(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn weir(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command
+            .args(arguments)
+            .env("WEIR_RUN", self.folder.join("run"));
+        command
+    }
+
+    fn output(&self, arguments: &[&str]) -> Output {
+        self.weir(arguments).output().unwrap()
+    }
+
+    /// What a call that has to fail says on standard error, in one sentence a line.
+    #[track_caller]
+    fn refusal(&self, arguments: &[&str]) -> String {
+        let output = self.output(arguments);
+        assert!(!output.status.success(), "{arguments:?} was accepted");
+        String::from_utf8_lossy(&output.stderr).trim().to_string()
+    }
+
+    /// Starts `weir run` with `arguments` and waits until the guest runs.
+    fn run(&self, arguments: &[&str]) -> Running {
+        let mut words = vec!["run", "--json"];
+        words.extend(arguments);
+        let mut child = self
+            .weir(&words)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let running = event(&mut lines);
+        if running["event"] != "running" {
+            let mut said = String::new();
+            child
+                .stderr
+                .take()
+                .unwrap()
+                .read_to_string(&mut said)
+                .unwrap();
+            panic!("the guest did not run: {running} {said}");
+        }
+        Running {
+            child,
+            lines,
+            running,
+        }
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The next event; an empty object at the end.
+fn event(lines: &mut BufReader<ChildStdout>) -> serde_json::Value {
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap_or_default()
+}
+
+struct Running {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+    running: serde_json::Value,
+}
+
+impl Running {
+    fn pid(&self, which: &str) -> u32 {
+        self.running[which].as_u64().unwrap() as u32
+    }
+
+    fn signal(&self, pid: u32, name: &str) {
+        let status = Command::new("kill").args([name, &pid.to_string()]).status();
+        assert!(status.unwrap().success());
+    }
+
+    /// Waits for the end, which has to come within a second and a bit.
+    #[track_caller]
+    fn ends(&mut self) -> std::process::ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(start.elapsed() < Duration::from_secs(3), "it goes on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Two hosts, each on a veth whose other end stands here.
+fn hosts(bench: &Bench) -> (Namespace, Namespace) {
+    let runner = Runner::default();
+    let (one, two) = (
+        Namespace::new(&runner).unwrap(),
+        Namespace::new(&runner).unwrap(),
+    );
+    one.connect(&runner, &bench.interface('a'), "10.77.0.1/24", None)
+        .unwrap();
+    two.connect(&runner, &bench.interface('b'), "10.77.0.2/24", None)
+        .unwrap();
+    (one, two)
+}
+
+fn exists(interface: &str) -> bool {
+    Path::new("/sys/class/net").join(interface).exists()
+}
+
+fn alive(pid: u32) -> bool {
+    // A zombie has ended.
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+        !stat
+            .rsplit(')')
+            .next()
+            .unwrap_or("")
+            .trim()
+            .starts_with('Z')
+    })
+}
+
+#[track_caller]
+fn gone(pid: u32) {
+    let start = Instant::now();
+    while alive(pid) {
+        assert!(
+            start.elapsed() < Duration::from_secs(2),
+            "process {pid} lives on"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[track_caller]
+fn pings(from: &Namespace, to: &str) {
+    let runner = Runner::default();
+    let command = from.command("ping", &format!("-c 3 -i 0.05 -W 2 {to}"));
+    runner
+        .run(command, Duration::from_secs(10))
+        .expect("the ping is answered");
+}
+
+fn traffic_passes(isolation: &str) {
+    let bench = Bench::new();
+    let (one, _two) = hosts(&bench);
+    let config = bench.config("wire.click", WIRE);
+    let (a, b) = (
+        format!("a=dev:{}", bench.interface('a')),
+        format!("b=dev:{}", bench.interface('b')),
+    );
+    let mut running = bench.run(&[
+        config.to_str().unwrap(),
+        "--link",
+        &a,
+        "--link",
+        &b,
+        "--isolation",
+        isolation,
+    ]);
+    assert_eq!(running.running["wall"], isolation);
+    pings(&one, "10.77.0.2");
+
+    let read = bench.output(&["read", "wire", "there.count"]);
+    let count: u64 = String::from_utf8_lossy(&read.stdout)
+        .trim()
+        .parse()
+        .unwrap();
+    assert!(count >= 3, "{count} packets");
+    assert!(
+        bench
+            .output(&["write", "wire", "there.reset"])
+            .status
+            .success()
+    );
+    let read = bench.output(&["read", "wire", "there.count"]);
+    assert!(
+        String::from_utf8_lossy(&read.stdout)
+            .trim()
+            .parse::<u64>()
+            .unwrap()
+            < count
+    );
+    let top = bench.output(&["top", "wire", "--count", "1", "--interval", "0.1"]);
+    let top = String::from_utf8_lossy(&top.stdout).into_owned();
+    assert!(
+        top.lines()
+            .any(|line| line.starts_with("there") && line.contains("Counter")),
+        "{top}"
+    );
+
+    assert!(
+        bench
+            .refusal(&["read", "wire", "there.weight"])
+            .contains("no handler named ‘weight’")
+    );
+    assert!(
+        bench
+            .refusal(&["read", "wire", "nowhere.count"])
+            .contains("no element named ‘nowhere’")
+    );
+    assert!(
+        bench
+            .refusal(&["write", "wire", "there.count", "1"])
+            .contains("cannot be written")
+    );
+
+    let guest = running.pid("pid");
+    running.signal(running.child.id(), "-INT");
+    assert!(running.ends().success());
+    gone(guest);
+    gone(running.pid("switch_pid"));
+    assert!(!bench.folder.join("run/wire.sock").exists());
+    assert!(exists(&bench.interface('a')), "an attached interface stays");
+}
+
+#[test]
+fn traffic_passes_a_virtual_machine() {
+    if not_root() || no_kvm() {
+        return;
+    }
+    traffic_passes("vm");
+}
+
+#[test]
+fn traffic_passes_a_process() {
+    if not_root() {
+        return;
+    }
+    traffic_passes("process");
+}
+
+#[test]
+fn tcp_passes_with_the_kernels_offloads_left_on() {
+    if not_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let (one, two) = hosts(&bench);
+    let config = bench.config("wire.click", WIRE);
+    let (a, b) = (
+        format!("a=dev:{}", bench.interface('a')),
+        format!("b=dev:{}", bench.interface('b')),
+    );
+    let _running = bench.run(&[config.to_str().unwrap(), "--link", &a, "--link", &b]);
+    pings(&one, "10.77.0.2");
+    let runner = Runner::default();
+    let _server = two.service("iperf3", "-s -1").unwrap();
+    let start = Instant::now();
+    let said = loop {
+        let command = one.command("iperf3", "-c 10.77.0.2 -n 20M -J");
+        match runner.run(command, Duration::from_secs(30)) {
+            Ok(said) => break said,
+            // The server may not listen yet.
+            Err(error) => assert!(start.elapsed() < Duration::from_secs(10), "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let report: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let received = report["end"]["sum_received"]["bytes"].as_u64().unwrap();
+    assert!(received >= 20 << 20, "{received} bytes");
+}
+
+#[test]
+fn a_tap_is_made_and_goes_with_the_guest() {
+    if not_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let config = bench.config(
+        "answer.click",
+        "FromNetfront(a) -> c :: Classifier(12/0806 20/0001, 12/0800);
+         out :: ToNetfront(a);
+         c[0] -> ARPResponder(10.78.0.1 a) -> out;
+         c[1] -> Strip(14) -> CheckIPHeader -> ICMPPingResponder -> Unstrip(14) -> EtherMirror -> out;",
+    );
+    let tap = bench.interface('t');
+    let link = format!("a=tap:{tap}");
+    let mut running = bench.run(&[config.to_str().unwrap(), "--link", &link]);
+    assert!(exists(&tap));
+    let runner = Runner::default();
+    // A namespace of its own for the host's side, so that nothing here routes there.
+    let host = Namespace::new(&runner).unwrap();
+    runner
+        .run(
+            ip(&format!("link set {tap} netns {}", host.pid())),
+            Duration::from_secs(5),
+        )
+        .unwrap();
+    for set in [
+        format!("addr add 10.78.0.2/24 dev {tap}"),
+        format!("link set {tap} up"),
+    ] {
+        runner
+            .run(host.command("ip", &set), Duration::from_secs(5))
+            .unwrap();
+    }
+    pings(&host, "10.78.0.1");
+    running.signal(running.child.id(), "-TERM");
+    assert!(running.ends().success());
+    assert!(
+        runner
+            .run(
+                host.command("ip", &format!("link show {tap}")),
+                Duration::from_secs(5)
+            )
+            .is_err()
+    );
+}
+
+/// Starts a wire on two TAPs; they need no peers.
+fn wire(bench: &Bench) -> Running {
+    let config = bench.config("wire.click", WIRE);
+    let (a, b) = (
+        format!("a=tap:{}", bench.interface('a')),
+        format!("b=tap:{}", bench.interface('b')),
+    );
+    bench.run(&[config.to_str().unwrap(), "--link", &a, "--link", &b])
+}
+
+#[track_caller]
+fn nothing_is_left(bench: &Bench, running: &Running) {
+    gone(running.pid("pid"));
+    gone(running.pid("switch_pid"));
+    let start = Instant::now();
+    for letter in ['a', 'b'] {
+        while exists(&bench.interface(letter)) {
+            assert!(
+                start.elapsed() < Duration::from_secs(2),
+                "an interface is left"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[test]
+fn a_killed_guest_is_noticed() {
+    if not_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let mut running = wire(&bench);
+    running.signal(running.pid("pid"), "-KILL");
+    let said = event(&mut running.lines);
+    assert!(
+        said["exit"].as_str().unwrap().contains("killed by SIGKILL"),
+        "{said}"
+    );
+    assert!(!running.ends().success());
+    nothing_is_left(&bench, &running);
+}
+
+#[test]
+fn a_killed_switch_is_noticed() {
+    if not_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let mut running = wire(&bench);
+    running.signal(running.pid("switch_pid"), "-KILL");
+    assert_eq!(event(&mut running.lines)["event"], "switch-ended");
+    assert!(!running.ends().success());
+    nothing_is_left(&bench, &running);
+}
+
+#[test]
+fn a_killed_parent_takes_everything_with_it_and_its_name_is_free_again() {
+    if not_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let mut running = wire(&bench);
+    running.signal(running.child.id(), "-KILL");
+    running.ends();
+    nothing_is_left(&bench, &running);
+    let again = wire(&bench);
+    assert_eq!(again.running["name"], "wire");
+}
+
+#[test]
+fn a_router_that_stops_ends_the_run_in_good_order() {
+    if not_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let text = "InfiniteSource(LIMIT 100, STOP true) -> Discard; FromNetfront(a) -> ToNetfront(a);";
+    let config = bench.config("stop.click", text);
+    let link = format!("a=tap:{}", bench.interface('a'));
+    let mut running = bench.run(&[config.to_str().unwrap(), "--link", &link]);
+    assert_eq!(event(&mut running.lines)["exit"], "the guest halted");
+    assert!(running.ends().success());
+}
+
+#[test]
+fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
+    if not_root() {
+        return;
+    }
+    let bench = Bench::new();
+    let tap = |letter| format!("{letter}=tap:{}", bench.interface(letter));
+    let try_config = |text: &str, more: &[&str]| {
+        let config = bench.config("wrong.click", text);
+        let (a, b) = (tap('a'), tap('b'));
+        let mut words = vec!["run", config.to_str().unwrap(), "--link", &a, "--link", &b];
+        words.extend(more);
+        let said = bench.refusal(&words);
+        assert!(
+            !exists(&bench.interface('a')),
+            "an interface is left: {said}"
+        );
+        assert!(
+            !bench.folder.join("run/wrong.sock").exists(),
+            "a socket is left"
+        );
+        said
+    };
+    for (text, expected) in [
+        (
+            "FromNetfront(a) -> ToNetfront(b) FromNetfront",
+            "wrong.click:1: ",
+        ),
+        ("FromNetfront(a) -> Countr -> ToNetfront(b);", "Counter"),
+        (
+            "FromNetfront(a) -> Queue(1, 2) -> Unqueue -> ToNetfront(b);",
+            "too many arguments",
+        ),
+        (
+            "FromNetfront(a) -> Unqueue -> ToNetfront(b);",
+            "push output 0 connected to",
+        ),
+        (
+            "FromNetfront(a) -> Tee -> ToNetfront(b); i :: Counter;",
+            "unused",
+        ),
+        ("FromNetfront(c) -> ToNetfront(b);", "‘c’"),
+    ] {
+        let said = try_config(text, &[])
+            .replace('\'', "‘")
+            .replace("‘c‘", "‘c’");
+        assert!(said.contains(expected), "{text}\n{said}");
+    }
+    for (more, expected) in [
+        (
+            &["--ring-slots", "100"][..],
+            "100 ring slots: a ring has a power of two from 64 to 2048",
+        ),
+        (&["--memory", "64K"], "memory too small"),
+        (&["--memory", "much"], "K, M or G"),
+        (&["--link", "x"], "INTERFACE=tap:NAME"),
+        (&["--link", "a=tap:other"], "two links are called ‘a’"),
+        (&["--link", "x=dev:nosuch0"], "no interface ‘nosuch0’"),
+        (&["--name", "../x"], "is no name for a guest"),
+        (&["--isolation", "glass"], "isolation"),
+    ] {
+        let said = try_config(WIRE, more);
+        assert!(said.contains(expected), "{more:?}\n{said}");
+    }
+    assert!(
+        bench
+            .refusal(&["run", "no/such.click"])
+            .contains("no/such.click")
+    );
+    assert!(
+        bench
+            .refusal(&["read", "nobody", "x"])
+            .contains("no guest called ‘nobody’ is running")
+    );
+    let running = wire(&bench);
+    let config = bench.config("wire.click", WIRE);
+    let said = bench.refusal(&[
+        "run",
+        config.to_str().unwrap(),
+        "--link",
+        "a=tap:x",
+        "--link",
+        "b=tap:y",
+    ]);
+    assert!(said.contains("a guest called ‘wire’ is running"), "{said}");
+    drop(running);
+}
