@@ -10,6 +10,7 @@ use abi::message::{kind, status};
 use abi::region::Region;
 use click::{Diagnostics, Options};
 use packet::Pool;
+use router::args::{EtherAddress, Interfaces, NameDatabase};
 use router::{
     Device, ElementId, Embedding, HandlerError, Library, Router, Runtime, Settings, Status, Steady,
 };
@@ -61,6 +62,17 @@ impl Embedding for Surroundings {
         // SAFETY: the router opens a device once, keeps it, and has the one pool there is.
         let device = unsafe { Netfront::open(region, index, || platform.ring_switch()) }?;
         Some(Box::new(device))
+    }
+
+    fn names(&mut self) -> NameDatabase {
+        let mut names = NameDatabase::new();
+        if let Some(region) = &self.region {
+            let interfaces =
+                (0..region.geometry().interfaces()).filter_map(|i| region.interface(i));
+            let addresses = interfaces.map(|i| (i.name().to_string(), EtherAddress(i.mac)));
+            names.set_host(Box::new(Interfaces(addresses.collect())));
+        }
+        names
     }
 
     fn current_element(&self) -> Option<&'static AtomicU32> {

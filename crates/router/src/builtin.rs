@@ -163,6 +163,12 @@ impl Core {
                 );
             }
             "handlers" => text = handlers_text(self.handlers(None).iter()),
+            "element_counts" => {
+                let elements = self.graph.elements.iter().zip(self.packet_counts());
+                for (info, packets) in elements {
+                    let _ = writeln!(text, "{}\t{}\t{packets}", info.name, info.class.name);
+                }
+            }
             "list" => {
                 let _ = writeln!(text, "{}", self.graph.elements.len());
                 let elements = &self.graph.elements;

@@ -258,17 +258,17 @@ fn traffic_passes(isolation: &str) {
     assert!(
         bench
             .refusal(&["read", "wire", "there.weight"])
-            .contains("no handler named ‘weight’")
+            .contains("No handler named 'there.weight'")
     );
     assert!(
         bench
             .refusal(&["read", "wire", "nowhere.count"])
-            .contains("no element named ‘nowhere’")
+            .contains("No element named 'nowhere'")
     );
     assert!(
         bench
             .refusal(&["write", "wire", "there.count", "1"])
-            .contains("cannot be written")
+            .contains("read-only")
     );
 
     let guest = running.pid("pid");
@@ -324,7 +324,8 @@ fn tcp_passes_with_the_kernels_offloads_left_on() {
     };
     let report: serde_json::Value = serde_json::from_str(&said).unwrap();
     let received = report["end"]["sum_received"]["bytes"].as_u64().unwrap();
-    assert!(received >= 20 << 20, "{received} bytes");
+    // What is still under way when the sender ends is not counted.
+    assert!(received >= 15 << 20, "{received} bytes");
 }
 
 #[test]
@@ -499,7 +500,7 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
             "FromNetfront(a) -> Tee -> ToNetfront(b); i :: Counter;",
             "unused",
         ),
-        ("FromNetfront(c) -> ToNetfront(b);", "‘c’"),
+        ("FromNetfront(c) -> ToNetfront(b);", "c: no such interface"),
     ] {
         let said = try_config(text, &[])
             .replace('\'', "‘")

@@ -116,7 +116,12 @@ impl Parser<'_> {
                 self.error_at(&element.location, text);
             }
             (None, None) => {
-                let text = format!("undeclared element ‘{name}’");
+                let text = match self.options.environment.nearest_class(name) {
+                    Some(nearest) => {
+                        format!("undeclared element ‘{name}’; did you mean the class ‘{nearest}’?")
+                    }
+                    None => format!("undeclared element ‘{name}’"),
+                };
                 self.error_at(&element.location, text);
                 let class = self.find_class(&element.name);
                 element.class = class.or_else(|| Some(self.make_up_class(&element.name)));

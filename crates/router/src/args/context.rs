@@ -1,6 +1,7 @@
 //! What names in an argument refer to.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 use super::{Argument, EtherAddress, Invalid, Ipv4Prefix, Kind, NameDatabase, Parser};
@@ -115,4 +116,30 @@ pub trait Host: Send + Sync {
 
     /// Home directory of a user, or with `None` of the one running the router.
     fn home(&self, user: Option<&str>) -> Option<String>;
+}
+
+/// A host that knows nothing but its devices' Ethernet addresses: a guest's.
+pub struct Interfaces(pub Vec<(String, EtherAddress)>);
+
+impl Host for Interfaces {
+    fn ip(&self, _device: &str) -> Option<Ipv4Addr> {
+        None
+    }
+
+    fn ip_prefix(&self, _device: &str) -> Option<Ipv4Prefix> {
+        None
+    }
+
+    fn gateway(&self, _device: &str) -> Option<Ipv4Addr> {
+        None
+    }
+
+    fn ether(&self, device: &str) -> Option<EtherAddress> {
+        let known = self.0.iter().find(|(name, _)| name == device);
+        known.map(|(_, address)| *address)
+    }
+
+    fn home(&self, _user: Option<&str>) -> Option<String> {
+        None
+    }
 }

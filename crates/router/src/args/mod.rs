@@ -59,7 +59,7 @@ use core::fmt::Display;
 
 pub use anno::{AnnoArg, Annotation};
 pub use argument::{Argument, Invalid, Parser};
-pub use context::{Context, Elements, Host, NoElements};
+pub use context::{Context, Elements, Host, Interfaces, NoElements};
 pub use decimal::{DecimalFixedPoint, FixedPoint};
 pub use element::{ElementOf, ElementRef, HandlerCall};
 pub use int::{Bounded, Int, Integer, Saturating};

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use click::{Diagnostics, Options};
 use packet::{Batch, Pool};
+use router::args::{EtherAddress, Interfaces, NameDatabase};
 use router::{Device, Embedding, Router, Runtime, Settings, Steady};
 
 use super::links;
@@ -55,6 +56,17 @@ impl Embedding for Dry {
     fn driver(&self) -> &'static str {
         "guest"
     }
+    fn names(&mut self) -> NameDatabase {
+        let address = |name: &String| EtherAddress(links::address(&self.guest, name));
+        let interfaces = self
+            .interfaces
+            .iter()
+            .map(|name| (name.clone(), address(name)));
+        let mut names = NameDatabase::new();
+        names.set_host(Box::new(Interfaces(interfaces.collect())));
+        names
+    }
+
     fn device(&mut self, name: &str) -> Option<Box<dyn Device>> {
         let known = self.interfaces.iter().any(|interface| interface == name);
         known.then(|| Box::new(NoTraffic(links::address(&self.guest, name))) as Box<dyn Device>)

@@ -196,6 +196,10 @@ impl Instance {
     fn await_running(&mut self, start: Instant) -> Result<(), Error> {
         while self.control.state() != Some(State::Running) {
             if let Some(exit) = self.guest.try_wait(&self.control)? {
+                if matches!(exit, Exit::Halted) {
+                    // It ran, and was done before anybody looked.
+                    break;
+                }
                 let mut lines = self.lines()?;
                 if !self.console.is_empty() {
                     lines.push(String::from_utf8_lossy(&self.console).into_owned());

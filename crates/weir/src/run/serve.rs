@@ -5,23 +5,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use abi::message::{kind, status};
+use elements::userlevel::control_socket::protocol::{Missing, Session, Target};
+use router::HandlerFlags;
 
 use super::instance::Instance;
 
 /// Most connections at a time; further ones are closed at once.
 const CONNECTIONS_MAX: usize = 32;
-/// Longest line, in bytes.
-const LINE_MAX: usize = 1 << 20;
-/// What is said to whoever connects.
-const GREETING: &str = "Click::ControlSocket/1.3\r\n";
-
-/// One connection.
-struct Connection {
-    stream: UnixStream,
-    input: Vec<u8>,
-    output: Vec<u8>,
-    closing: bool,
-}
 
 /// Every connection to a guest's socket.
 #[derive(Default)]
@@ -29,109 +19,132 @@ pub(super) struct Server {
     connections: Vec<Connection>,
 }
 
+struct Connection {
+    stream: UnixStream,
+    session: Session,
+}
+
 impl Server {
-    /// Descriptors that are ready when there is something to do.
+    /// Descriptors that are readable when there is something to do.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.connections
-            .iter()
-            .map(|connection| connection.stream.as_fd())
+        let streams = self.connections.iter().map(|connection| &connection.stream);
+        streams.map(AsFd::as_fd)
     }
 
     /// Takes new connections and answers what came in on all.
     pub fn serve(&mut self, listener: &UnixListener, instance: &mut Instance) {
         while let Ok((stream, _)) = listener.accept() {
             if self.connections.len() < CONNECTIONS_MAX && stream.set_nonblocking(true).is_ok() {
-                self.connections.push(Connection {
-                    stream,
-                    input: Vec::new(),
-                    output: GREETING.into(),
-                    closing: false,
-                });
+                let session = Session::new(false);
+                self.connections.push(Connection { stream, session });
             }
         }
-        for connection in &mut self.connections {
-            connection.serve(instance);
-        }
-        self.connections.retain(|connection| !connection.closing);
+        let alive = |connection: &mut Connection| connection.serve(instance).is_ok();
+        self.connections.retain_mut(alive);
     }
 }
 
 impl Connection {
-    fn serve(&mut self, instance: &mut Instance) {
+    /// Moves the connection on; an error ends it.
+    fn serve(&mut self, instance: &mut Instance) -> std::io::Result<()> {
+        self.take()?;
+        while self.session.step(&mut Asked(instance)) {
+            self.give()?;
+        }
+        self.give()?;
+        // Whoever asks reads the answers: one who lets them pile up loses the connection.
+        match self.session.over() || !self.session.output().is_empty() {
+            true => Err(ErrorKind::ConnectionAborted.into()),
+            false => Ok(()),
+        }
+    }
+
+    fn take(&mut self) -> std::io::Result<()> {
         let mut bytes = [0; 4096];
-        loop {
+        while self.session.wants_input() {
             match self.stream.read(&mut bytes) {
-                Ok(0) => self.closing = true,
-                Ok(n) => self.input.extend_from_slice(&bytes[..n]),
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Ok(0) => self.session.close(),
+                Ok(n) => self.session.input(&bytes[..n]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(_) => self.closing = true,
-            }
-            if self.closing {
-                break;
+                Err(error) => return Err(error),
             }
         }
-        while let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.input.drain(..=end).collect();
-            let line = String::from_utf8_lossy(&line);
-            let answer = answer(line.trim_end_matches(['\r', '\n']), instance);
-            self.closing |= answer.is_none();
-            self.output
-                .extend(answer.unwrap_or_else(|| b"200 Goodbye!\r\n".to_vec()));
+        Ok(())
+    }
+
+    fn give(&mut self) -> std::io::Result<()> {
+        // The answers of one command at a time; the peer gets a moment to take a long one.
+        self.stream.set_nonblocking(false)?;
+        let moment = std::time::Duration::from_millis(200);
+        self.stream.set_write_timeout(Some(moment))?;
+        while !self.session.output().is_empty() {
+            let sent = self.stream.write(self.session.output())?;
+            self.session.sent(sent);
         }
-        if self.input.len() > LINE_MAX {
-            self.closing = true;
-        }
-        // Whoever asks reads the answers: a peer that does not, loses its connection.
-        match self.stream.write(&self.output) {
-            Ok(n) => drop(self.output.drain(..n)),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                self.closing |= self.output.len() > 16 * LINE_MAX;
-            }
-            Err(_) => self.closing = true,
+        self.stream.set_nonblocking(true)
+    }
+}
+
+/// A guest as a session's target.
+struct Asked<'i>(&'i mut Instance);
+
+impl Asked<'_> {
+    fn ask(&mut self, kind: u32, contents: &str) -> Result<String, (u32, String)> {
+        let answer = self.0.request(kind, contents);
+        let answer = answer.map_err(|error| (status::FAILED, error.to_string()))?;
+        let text = String::from_utf8_lossy(&answer.contents).into_owned();
+        if answer.ok() {
+            Ok(text)
+        } else {
+            Err((answer.status, text))
         }
     }
 }
 
-/// The answer to one line; `None` asks for the end.
-fn answer(line: &str, instance: &mut Instance) -> Option<Vec<u8>> {
-    let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
-    let said = |code: u32, text: &str| Some(format!("{code} {text}\r\n").into_bytes());
-    match command.to_ascii_uppercase().as_str() {
-        "READ" => match request(instance, kind::READ, rest) {
-            Ok(value) => {
-                let name = rest.split(' ').next().unwrap_or("");
-                let head = format!("200 Read handler '{name}' OK\r\nDATA {}\r\n", value.len());
-                Some([head.as_bytes(), &value].concat())
-            }
-            Err((code, text)) => said(code, &text),
-        },
-        "WRITE" => {
-            let name = rest.split(' ').next().unwrap_or("");
-            match request(instance, kind::WRITE, rest) {
-                Ok(_) => said(200, &format!("Write handler '{name}' OK")),
-                Err((code, text)) => said(code, &text),
-            }
-        }
-        "QUIT" | "CLOSE" => None,
-        _ => said(501, &format!("Command '{command}' unimplemented")),
+impl Target for Asked<'_> {
+    type Handler = String;
+
+    fn find(&mut self, name: &str) -> Result<(String, HandlerFlags), Missing> {
+        let (element, handler) = name.rsplit_once('.').unwrap_or(("", name));
+        let all = match element {
+            "" => "handlers".to_string(),
+            element => format!("{element}.handlers"),
+        };
+        let all = self
+            .ask(kind::READ, &all)
+            .map_err(|(status, _)| match status {
+                status::NO_ELEMENT => Missing::Element(element.into()),
+                _ => Missing::Handler,
+            })?;
+        let mut lines = all.lines().filter_map(|line| line.split_once('\t'));
+        let letters = lines.find(|(found, _)| *found == handler);
+        let (_, letters) = letters.ok_or(Missing::Handler)?;
+        Ok((name.to_string(), flags(letters)))
+    }
+
+    fn read(&mut self, handler: &String, parameter: &str) -> Result<String, String> {
+        let contents = match parameter {
+            "" => handler.clone(),
+            parameter => format!("{handler} {parameter}"),
+        };
+        self.ask(kind::READ, &contents).map_err(|(_, text)| text)
+    }
+
+    fn write(&mut self, handler: &String, value: &str) -> Result<(), String> {
+        let contents = format!("{handler} {value}");
+        let written = self.ask(kind::WRITE, &contents);
+        written.map(|_| ()).map_err(|(_, text)| text)
     }
 }
 
-fn request(instance: &mut Instance, kind: u32, contents: &str) -> Result<Vec<u8>, (u32, String)> {
-    let answer = instance
-        .request(kind, contents)
-        .map_err(|error| (540, error.to_string()))?;
-    if answer.ok() {
-        return Ok(answer.contents);
-    }
-    let code = match answer.status {
-        status::NO_ELEMENT => 510,
-        status::NO_HANDLER => 511,
-        status::NOT_PERMITTED => 530,
-        status::UNKNOWN => 501,
-        _ => 520,
-    };
-    let text = String::from_utf8_lossy(&answer.contents).replace(['\r', '\n'], " ");
-    Err((code, text.trim().to_string()))
+/// Flags by the letters that the `handlers` handler shows them with, as far as sessions ask.
+fn flags(letters: &str) -> HandlerFlags {
+    let known = [
+        ('r', HandlerFlags::READ),
+        ('w', HandlerFlags::WRITE),
+        ('+', HandlerFlags::PARAMETER),
+    ];
+    let shown = known.iter().filter(|(letter, _)| letters.contains(*letter));
+    shown.fold(HandlerFlags::default(), |all, (_, flag)| all.with(*flag))
 }
