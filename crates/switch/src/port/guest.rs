@@ -21,6 +21,9 @@ use crate::memory::SwitchSide;
 /// frame fills the room behind the receive offset.
 pub const MTU_MAX: u16 = (FRAME_MAX - ETHERNET - VLAN) as u16;
 
+/// Segments cut between two publishes.
+const CUT_PUBLISH: u32 = 16;
+
 /// The switch's side of one of a guest's interfaces.
 pub struct GuestLink {
     side: SwitchSide,
@@ -32,8 +35,12 @@ pub struct GuestLink {
 /// How one delivery to a guest stands.
 struct Delivery<'a> {
     counters: &'a PortCounters,
+    /// Slots that were free after the last publish.
     free: u32,
+    /// Slots filled since then.
     filled: u32,
+    /// Slots published.
+    frames: u32,
     bytes: u64,
     violations: u32,
 }
@@ -151,6 +158,7 @@ impl GuestLink {
             counters,
             free,
             filled: 0,
+            frames: 0,
             bytes: 0,
             violations: 0,
         };
@@ -172,11 +180,8 @@ impl GuestLink {
                 }
             }
         }
-        counters.went_out(delivery.filled.into(), delivery.bytes);
-        if delivery.filled > 0 {
-            self.side.receive.publish(delivery.filled);
-            self.wake_guest();
-        }
+        self.publish(&mut delivery);
+        counters.went_out(delivery.frames.into(), delivery.bytes);
         Outcome {
             violations: delivery.violations,
             ..Outcome::NOTHING
@@ -189,8 +194,31 @@ impl GuestLink {
         (usize::from(self.mtu) + ETHERNET + tags_len(head)).min(FRAME_MAX)
     }
 
+    /// Shows the guest what has been filled.
+    #[inline]
+    fn publish(&mut self, delivery: &mut Delivery<'_>) {
+        if delivery.filled > 0 {
+            self.side.receive.publish(delivery.filled);
+            delivery.frames += delivery.filled;
+            delivery.filled = 0;
+            self.wake_guest();
+        }
+    }
+
+    /// Publishes now and then, and sees what the guest has emptied meanwhile: a batch of frames
+    /// to be cut may be many times what the ring holds.
+    fn keep_up(&mut self, delivery: &mut Delivery<'_>) {
+        if delivery.filled >= CUT_PUBLISH || delivery.filled == delivery.free {
+            self.publish(delivery);
+            let slots = self.side.region.geometry().slots();
+            // A cursor out of bounds is found and counted by the next delivery.
+            delivery.free = self.side.receive.free(slots).unwrap_or(0);
+        }
+    }
+
     /// Delivers a frame of a host link, doing what is left to do on it.
     fn put_staged(&mut self, delivery: &mut Delivery<'_>, frame: &[u8], vnet: VnetHeader) {
+        self.keep_up(delivery);
         if vnet.is_segmented() {
             return self.put_segments(delivery, frame, vnet);
         }
@@ -220,8 +248,11 @@ impl GuestLink {
         if segments.longest() > self.limit(frame) {
             return delivery.counters.dropped(Reason::TooLong, count);
         }
-        let before = delivery.filled;
-        while delivery.filled < delivery.free {
+        for cut in 0..count {
+            self.keep_up(delivery);
+            if delivery.free == 0 {
+                return delivery.counters.dropped(Reason::RingFull, count - cut);
+            }
             let Some((headers, payload)) = segments.next_segment() else {
                 return;
             };
@@ -230,10 +261,6 @@ impl GuestLink {
                 room.write(headers);
                 room.skip(headers.len()).write(payload);
             });
-        }
-        let left = count - u64::from(delivery.filled - before).min(count);
-        if left > 0 {
-            delivery.counters.dropped(Reason::RingFull, left);
         }
     }
 
