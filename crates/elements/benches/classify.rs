@@ -129,7 +129,7 @@ fn time(program: &Program, packets: &[[u8; 50]]) -> f64 {
 
 fn main() {
     println!("rules  form          ns/packet   Mpps  hits  compile µs  memory KiB");
-    for count in [1, 10, 32, 100, 250, 1000, 4000, 10_000] {
+    for count in [1, 10, 32, 100, 250, 500, 1000, 4000, 10_000] {
         let mut random = Random(0x9e37_79b9_7f4a_7c15 + count as u64);
         let rules = rules(count, &mut random);
         let mut texts: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();

@@ -127,6 +127,39 @@ impl Products {
     pub(super) fn len(&self) -> usize {
         self.list.len()
     }
+
+    pub(super) fn hit(&self, product: usize) -> Hit {
+        self.list[product].hit
+    }
+
+    /// What a product allows a field, byte by byte, and whether it may be
+    /// missing; `None` when it allows anything.
+    pub(super) fn constraint(&self, product: usize, field: u8) -> Option<(&[ByteSet], bool)> {
+        let sets = &self.list[product].sets;
+        let (_, bytes, missing) = sets.iter().find(|set| set.0 == field)?;
+        Some((bytes, *missing))
+    }
+
+    /// The products' numbers, those with the same constrained fields
+    /// together, and among them ordered by what they allow: wide fields
+    /// first, since these are the most telling.
+    pub(super) fn clustered(&self) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..self.list.len() as u32).collect();
+        order.sort_by_cached_key(|&i| {
+            let sets = &self.list[i as usize].sets;
+            let constrained = sets.iter().fold(0u32, |mask, set| mask | 1 << set.0);
+            let mut firsts: Vec<(usize, Vec<Option<u8>>)> = sets
+                .iter()
+                .map(|(_, bytes, _)| {
+                    let first = |set: &ByteSet| set.iter().next();
+                    (4 - bytes.len(), bytes.iter().map(first).collect())
+                })
+                .collect();
+            firsts.sort_by_key(|first| first.0);
+            (constrained, firsts)
+        });
+        order
+    }
 }
 
 /// See the module's text.
@@ -272,11 +305,7 @@ impl<R: Row> ByteTables<R> {
 }
 
 fn insert<R: Row>(rows: &mut [R; 256], bit: usize, set: &ByteSet) {
-    for (i, &word) in set.0.iter().enumerate() {
-        let mut left = word;
-        while left != 0 {
-            rows[64 * i + left.trailing_zeros() as usize].insert(bit);
-            left &= left - 1;
-        }
+    for value in set.iter() {
+        rows[usize::from(value)].insert(bit);
     }
 }

@@ -26,10 +26,11 @@ const MAX_OFFSET: u32 = 65_528;
 /// Every mistake in every pattern, in order, in Click's words.
 pub fn classifier<P: AsRef<str>>(patterns: &[P], align: u8) -> Result<Compiled, Diagnostics> {
     let (rules, expressions) = parse(patterns, align)?;
-    let program = Program::compile(rules, &expressions);
-    let mut warnings = Diagnostics::default();
-    program.warn_unreached(patterns.len(), &mut warnings);
-    Ok(Compiled { program, warnings })
+    Ok(Program::compile_warning(
+        rules,
+        &expressions,
+        patterns.len(),
+    ))
 }
 
 /// Parses a Classifier's patterns.
@@ -140,7 +141,7 @@ impl PatternReader<'_> {
             value.end = value.start;
             mask = mask.map(|mask| mask.start..mask.start);
         }
-        if value.len() % 2 != 0 {
+        if !value.len().is_multiple_of(2) {
             self.error("value has odd number of hex digits");
             value.end -= 1;
             mask = mask.map(|mask| mask.start..mask.end.saturating_sub(1).max(mask.start));
@@ -190,10 +191,10 @@ impl PatternReader<'_> {
         let mut word: Option<Test> = None;
         for i in 0..value.len() / 2 {
             let at = first + i as u32;
-            if at % 4 == 0 {
-                if let Some(done) = word.take() {
-                    self.expression.push_test(done);
-                }
+            if at.is_multiple_of(4)
+                && let Some(done) = word.take()
+            {
+                self.expression.push_test(done);
             }
             let (v, mut m) = byte(&self.text[value.start + 2 * i..]);
             if let Some(mask) = &mask {

@@ -20,6 +20,10 @@ use core::fmt::Write;
 /// simplifying takes time that grows with the square.
 const SIMPLIFY_LIMIT: usize = 8192;
 
+/// The same while a configuration starts, for the sake of warnings only: some
+/// milliseconds.
+const OUTPUTS_LIMIT: usize = 1024;
+
 /// Runs of at least this many values of one test are shown in search order.
 const SORTED_RUN: usize = 7;
 
@@ -35,8 +39,7 @@ pub(super) struct Graph {
 
 impl Graph {
     /// Builds and simplifies the graph of an IP program, pair by pair.
-    fn of_ip(rules: &Rules) -> Graph {
-        let simplify = rules.code.len() <= SIMPLIFY_LIMIT;
+    fn of_ip(rules: &Rules, simplify: bool) -> Graph {
         let mut graphs: Vec<Graph> = (0..rules.len())
             .map(|rule| Graph::new(rules.code_of(rule).to_vec(), Layout::Ip))
             .collect();
@@ -70,7 +73,7 @@ impl Graph {
     }
 
     /// Builds and simplifies the graph of a Classifier program at once.
-    fn of_data(rules: &Rules) -> Graph {
+    fn of_data(rules: &Rules, simplify: bool) -> Graph {
         let mut graph = Graph::empty(rules.layout);
         for rule in 0..rules.len() {
             let next = Graph::new(rules.code_of(rule).to_vec(), rules.layout);
@@ -81,7 +84,7 @@ impl Graph {
             }
         }
         graph.set_failure(DROP);
-        if graph.code.len() <= SIMPLIFY_LIMIT {
+        if simplify {
             graph.simplify();
         } else {
             graph.prune();
@@ -90,11 +93,21 @@ impl Graph {
         graph
     }
 
-    /// The graph of `rules`.
+    /// The graph of `rules`, for its text.
     pub(super) fn of(rules: &Rules) -> Graph {
+        Graph::built(rules, SIMPLIFY_LIMIT)
+    }
+
+    /// The graph of `rules`, to see which outputs it reaches.
+    pub(super) fn for_outputs(rules: &Rules) -> Graph {
+        Graph::built(rules, OUTPUTS_LIMIT)
+    }
+
+    fn built(rules: &Rules, limit: usize) -> Graph {
+        let simplify = rules.code.len() <= limit;
         match rules.layout {
-            Layout::Ip => Graph::of_ip(rules),
-            Layout::Data { .. } => Graph::of_data(rules),
+            Layout::Ip => Graph::of_ip(rules, simplify),
+            Layout::Data { .. } => Graph::of_data(rules, simplify),
         }
     }
 

@@ -99,15 +99,13 @@ impl<'a> Optimizer<'a> {
             self.lists.extend(common);
             self.lists.push(own);
             self.list_start.push(self.lists.len());
-        } else if reachable {
-            if let Some(outcome) = self.copy_lists(&ranges, own) {
-                // Decided on every path: nothing needs to come here.
-                let to = self.code[state].jumps[outcome];
-                for &b in &predecessors {
-                    self.set_branch((b >> 1) as usize, (b & 1) as usize, to);
-                }
-                reachable = false;
+        } else if reachable && let Some(outcome) = self.copy_lists(&ranges, own) {
+            // Decided on every path: nothing needs to come here.
+            let to = self.code[state].jumps[outcome];
+            for &b in &predecessors {
+                self.set_branch((b >> 1) as usize, (b & 1) as usize, to);
             }
+            reachable = false;
         }
         if !reachable {
             self.list_start.truncate(lists_before);

@@ -205,7 +205,7 @@ impl Compare {
             let wanted = if high { top } else { 0 };
             let mut test = Test::new(self.offset, wanted << self.shift, top << self.shift);
             // "Not all zero" is a negation that short packets do not pass.
-            test.short_yes = self.short_yes != !high;
+            test.short_yes = self.short_yes == high;
             let next = code.len() as Jump + 1;
             let mut instruction = Instruction::new(test);
             instruction.jumps = if high { [FAIL, next] } else { [SUCCESS, next] };

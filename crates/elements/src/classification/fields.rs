@@ -10,9 +10,9 @@ use super::headers::{Area, Headers};
 use super::instruction::Layout;
 use alloc::vec::Vec;
 
-/// At most this many fields are kept: those that most tests look at. A test
-/// of another field is left to the rule's own code.
-pub(super) const MAX_FIELDS: usize = 24;
+/// Fields are kept until they have this many bytes, those that most tests
+/// look at first. A test of another field is left to the rule's own code.
+pub(super) const MAX_BYTES: usize = 32;
 
 /// A run of one to four bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,24 +39,6 @@ impl Field {
     /// The area length that it takes to have the whole field.
     pub(super) fn end(&self) -> usize {
         usize::from(self.offset) + self.bytes as usize
-    }
-
-    /// The value in an area that has the field, zero-extended.
-    #[inline(always)]
-    pub(super) fn read(&self, area: &[u8]) -> u32 {
-        let bytes = area.get(usize::from(self.offset)..).unwrap_or(&[]);
-        match self.bytes {
-            1 => bytes.first().map_or(0, |&byte| byte.into()),
-            2 => bytes
-                .first_chunk()
-                .map_or(0, |&pair| u16::from_be_bytes(pair).into()),
-            4 => bytes
-                .first_chunk()
-                .map_or(0, |&quad| u32::from_be_bytes(quad)),
-            _ => bytes
-                .first_chunk()
-                .map_or(0, |&[a, b, c]| u32::from_be_bytes([0, a, b, c])),
-        }
     }
 
     /// What a packet has of the field.
@@ -118,10 +100,13 @@ impl Fields {
         }
         words.sort_by_key(|entry| core::cmp::Reverse(entry.uses));
         let mut fields = Vec::new();
+        let mut room = MAX_BYTES as u32;
         for entry in &words {
-            let new = entry.fields(layout);
-            if fields.len() + new.len() > MAX_FIELDS {
-                break;
+            let new: Vec<Field> = entry.fields(layout);
+            let bytes = new.iter().map(|field| field.bytes).sum();
+            match room.checked_sub(bytes) {
+                Some(left) => room = left,
+                None => break,
             }
             fields.extend(new);
         }
@@ -173,8 +158,8 @@ impl WordUse {
             self.masks.push(least);
         }
         let bytes = mask.to_be_bytes();
-        for i in 0..4 {
-            self.used[i] |= bytes[i] != 0;
+        for (used, &byte) in self.used.iter_mut().zip(&bytes) {
+            *used |= byte != 0;
         }
         for i in 0..3 {
             let both = bytes[i] != 0 && bytes[i + 1] != 0;

@@ -174,6 +174,16 @@ impl ByteSet {
         }
     }
 
+    /// The values in it, ascending.
+    pub(super) fn iter(&self) -> impl Iterator<Item = u8> + use<> {
+        let words = self.0.into_iter().enumerate();
+        words.flat_map(|(i, word)| {
+            let rest = core::iter::successors(Some(word), |left| Some(left & left.wrapping_sub(1)));
+            rest.take_while(|&left| left != 0)
+                .map(move |left| (64 * i) as u8 + left.trailing_zeros() as u8)
+        })
+    }
+
     #[cfg(test)]
     pub(super) fn contains(&self, byte: u8) -> bool {
         self.0[usize::from(byte) / 64] >> (byte % 64) & 1 == 1

@@ -62,10 +62,13 @@ pub fn ip_classifier<P: AsRef<str>>(
         let words = split(pattern.as_ref());
         compiler.rule(number, &words, Some(number as u32));
     }
-    let mut compiled = compiler.finish()?;
-    compiled
-        .program
-        .warn_unreached(patterns.len(), &mut compiled.warnings);
+    if compiler.diagnostics.has_errors() {
+        return Err(compiler.diagnostics);
+    }
+    let (rules, expressions) = (compiler.rules, compiler.expressions);
+    let mut compiled = Program::compile_warning(rules, &expressions, patterns.len());
+    compiler.diagnostics.0.append(&mut compiled.warnings.0);
+    compiled.warnings = compiler.diagnostics;
     Ok(compiled)
 }
 

@@ -31,7 +31,6 @@
 //!    of allowed values per header field. Terms are what makes the cost flat:
 //!    [`Program`] says how they are matched, and when.
 
-mod bitmaps;
 mod byte_tables;
 mod classifier;
 mod decision;
@@ -46,13 +45,14 @@ mod ip_filter;
 mod ip_parser;
 mod ip_primitive;
 mod ip_words;
-mod locator;
 mod names;
 mod program;
 mod rules;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod wide_tables;
+mod witness;
 
 pub use classifier::classifier;
 pub use diagnostic::{Compiled, Diagnostic, Diagnostics, Severity};

@@ -107,7 +107,7 @@ fn expected(rules: &Rules, expressions: &[Expression], headers: &Headers<'_>) ->
 const FORMS: [Form; 4] = [
     Form::Constant,
     Form::ByteTables,
-    Form::Bitmaps,
+    Form::WideTables,
     Form::Linear,
 ];
 
@@ -347,4 +347,67 @@ proptest! {
         }
         let _ = classifier(&[&digits, &text], 0);
     }
+}
+
+/// Hundreds of rules over few values, so that many overlap and the first one
+/// to match is rarely the only one.
+#[test]
+fn large_rule_sets_keep_their_order() {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut below = |n: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % n
+    };
+    let mut rules = Vec::new();
+    for _ in 0..1500 {
+        let action = ["allow", "deny", "1", "2"][below(4) as usize];
+        let mut rule = String::from(action);
+        match below(4) {
+            0 => rule += &format!(" src host 10.0.{}.{}", below(3), below(40)),
+            1 => rule += &format!(" src net 10.0.{}.{}/30", below(3), below(40)),
+            _ => {}
+        }
+        match below(4) {
+            0 | 1 => rule += &format!(" dst host 10.{}.0.{}", below(3), below(60)),
+            2 => rule += &format!(" dst net 10.{}.0.{}/29", below(3), below(60)),
+            _ => rule += " ip ttl 77",
+        }
+        rule += match below(3) {
+            0 => " tcp",
+            1 => " udp",
+            _ => " true",
+        };
+        rule += &match below(4) {
+            0 => format!(" dst port {}", below(30)),
+            1 => format!(" port >= {}", 60_000 + below(500)),
+            2 => format!(" ip[8:4] & 0x00ff0001 > {}", below(70_000)),
+            _ => String::new(),
+        };
+        rules.push(rule);
+    }
+    let parsed = parse_rules(&rules, 3, &ProtocolNames);
+    assert!(!parsed.diagnostics.has_errors(), "{}", parsed.diagnostics);
+    let program = Program::compile(parsed.rules.clone(), &parsed.expressions);
+    assert_eq!(program.form(), Form::WideTables);
+    let mut decided = 0;
+    for _ in 0..3000 {
+        let mut packet = ip_packet([6, 17, 1][below(3) as usize], &[0; 12]);
+        packet[8] = [64, 77][usize::from(below(8) == 0)];
+        packet[11] = below(2) as u8;
+        packet[12..16].copy_from_slice(&[10, 0, below(3) as u8, below(40) as u8]);
+        packet[16..20].copy_from_slice(&[10, below(3) as u8, 0, below(60) as u8]);
+        packet[20..22].copy_from_slice(&(59_900 + below(600) as u16).to_be_bytes());
+        packet[22..24].copy_from_slice(&(below(31) as u16).to_be_bytes());
+        packet.truncate([32, 32, 32, 22, 23, 20][below(6) as usize]);
+        let headers = Headers::ip(&packet, 20);
+        let wanted = parsed
+            .rules
+            .classify(&headers)
+            .map(|output| output as usize);
+        assert_eq!(program.classify(&headers), wanted, "{packet:?}");
+        decided += usize::from(wanted.is_some());
+    }
+    assert!((500..2900).contains(&decided), "{decided}");
 }
