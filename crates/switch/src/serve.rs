@@ -40,6 +40,9 @@ pub fn serve(control: OwnedFd, parent: OwnedFd) -> i32 {
 }
 
 fn run(control: OwnedFd, parent: OwnedFd) -> Result<(), Box<dyn std::error::Error>> {
+    rustix::thread::set_name(c"weir-switch")?;
+    // A Ctrl-C at the parent's terminal is the parent's to deal with.
+    rustix::process::setsid()?;
     let (counters, counters_file) = CounterFile::create(PORTS_MAX)?;
     let worker = Worker::new(counters)?;
     worker.watch(control.as_fd(), CONTROL)?;

@@ -116,6 +116,9 @@ pub struct Worker {
     ports: Vec<Option<Port>>,
     free: Vec<PortIndex>,
     domains: Vec<Option<Domain>>,
+    /// Where the domain with a number is.
+    numbers: HashMap<u32, usize>,
+    free_domains: Vec<usize>,
     guests: HashMap<u32, (OwnedFd, Vec<PortIndex>)>,
     next_guest: u32,
     /// The ports in the round.
@@ -142,6 +145,8 @@ impl Worker {
             ports: Vec::new(),
             free: Vec::new(),
             domains: Vec::new(),
+            numbers: HashMap::new(),
+            free_domains: Vec::new(),
             guests: HashMap::new(),
             next_guest: 0,
             active: Vec::new(),
@@ -179,8 +184,7 @@ impl Worker {
 
     /// Number of addresses that a domain's lookup function knows.
     pub fn addresses(&self, number: u32) -> Option<usize> {
-        let mut domains = self.domains.iter().flatten();
-        let domain = domains.find(|domain| domain.number == number)?;
+        let domain = self.domains[*self.numbers.get(&number)?].as_ref()?;
         Some(domain.lookup.entries())
     }
 

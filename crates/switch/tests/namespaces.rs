@@ -41,6 +41,7 @@ const TESTS: &[(&str, fn())] = &[
         a_killed_switch,
     ),
     ("a_killed_parent_ends_the_switch", a_killed_parent),
+    ("idle_guests_cost_no_time", idle_guests),
     (
         "attaching_and_detaching_leaves_nothing",
         attaching_and_detaching,
@@ -410,6 +411,45 @@ fn a_killed_parent() {
 /// Whether a process is there and more than its exit status.
 fn is_alive(process: i32) -> bool {
     fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// Time that a process has used, in ticks of 10 ms.
+fn ticks(process: i32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let fields: Vec<&str> = stat[stat.rfind(')').unwrap()..].split(' ').collect();
+    fields[12].parse::<u64>().unwrap() + fields[13].parse::<u64>().unwrap()
+}
+
+/// Memory of a process that is its own, in KiB.
+fn anonymous(process: i32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("RssAnon"))
+        .unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+fn idle_guests() {
+    const GUESTS: u32 = 2000;
+    let switch = Switch::spawn().unwrap();
+    let pid = switch.pid().as_raw_pid();
+    let before = anonymous(pid);
+    let started = Instant::now();
+    for domain in 0..GUESTS {
+        // Its file and mapping are gone here at the end of each round, and stay in the switch.
+        GuestMemory::new("g", 64, 2).attach(switch.client(), &[domain, domain + 1]);
+    }
+    println!(
+        "  {GUESTS} guests with two ports each: {:.0} µs and {} KiB a guest",
+        started.elapsed().as_secs_f64() * 1e6 / f64::from(GUESTS),
+        (anonymous(pid) - before) / u64::from(GUESTS)
+    );
+    assert_eq!(switch.client().ports().unwrap().len(), 2 * GUESTS as usize);
+    std::thread::sleep(Duration::from_millis(100));
+    let used = ticks(pid);
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(ticks(pid), used);
 }
 
 fn attaching_and_detaching() {

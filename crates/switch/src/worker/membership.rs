@@ -124,8 +124,7 @@ impl Worker {
 
     /// The place of the domain with this number, which is made if need be.
     fn domain(&mut self, number: u32) -> usize {
-        let known = |domain: &Option<Domain>| domain.as_ref().is_some_and(|d| d.number == number);
-        if let Some(place) = self.domains.iter().position(known) {
+        if let Some(&place) = self.numbers.get(&number) {
             return place;
         }
         let domain = Some(Domain {
@@ -133,7 +132,7 @@ impl Worker {
             members: Vec::new(),
             lookup: Box::new(Learning::new(Limits::default())),
         });
-        match self.domains.iter().position(Option::is_none) {
+        let place = match self.free_domains.pop() {
             Some(place) => {
                 self.domains[place] = domain;
                 place
@@ -142,7 +141,9 @@ impl Worker {
                 self.domains.push(domain);
                 self.domains.len() - 1
             }
-        }
+        };
+        self.numbers.insert(number, place);
+        place
     }
 
     /// Detaches a port; its link is closed. Returns whether there was one.
@@ -161,7 +162,9 @@ impl Worker {
             domain.members.retain(|&member| member != place);
             domain.lookup.detach(place);
             if domain.members.is_empty() {
+                self.numbers.remove(&domain.number);
                 self.domains[port.domain] = None;
+                self.free_domains.push(port.domain);
             }
         }
         if let Some(guest) = port.guest
@@ -186,8 +189,8 @@ impl Worker {
 
     /// Forgets what was learned in a domain. Returns whether there is such a domain.
     pub fn flush(&mut self, number: u32) -> bool {
-        let mut domains = self.domains.iter_mut().flatten();
-        let domain = domains.find(|domain| domain.number == number);
+        let place = self.numbers.get(&number);
+        let domain = place.and_then(|&place| self.domains[place].as_mut());
         domain.map(|domain| domain.lookup.flush()).is_some()
     }
 }
