@@ -1,10 +1,11 @@
 //! The handlers that every element and every router has.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write;
 
-use crate::args::{Args, Severity};
+use crate::args::{Args, Message, Severity};
 use crate::context::{Cx, ElementId};
 use crate::engine::Core;
 use crate::handler::{HandlerError, HandlerFlags, HandlerList, HandlerSpec};
@@ -347,12 +348,31 @@ impl Core {
             return Err(HandlerError::Failed(errors.join("\n")));
         }
         self.configs[id.index()] = Some(config.to_string());
+        self.warn(id, &messages);
         Ok(())
+    }
+
+    /// Prints the warnings among what an element said of its arguments: whoever wrote the handler
+    /// learns of errors alone.
+    fn warn(&mut self, id: ElementId, messages: &[Message]) {
+        let mut warnings = messages
+            .iter()
+            .filter(|m| m.severity == Severity::Warning)
+            .peekable();
+        if warnings.peek().is_none() {
+            return;
+        }
+        let (name, class) = (self.name(id), self.graph.info(id).class.name);
+        let mut text = format!("While configuring '{name} :: {class}':");
+        for warning in warnings {
+            let _ = write!(text, "\n  warning: {}", warning.text);
+        }
+        self.runtime.embedding.chatter(&text);
     }
 
     /// Lets an element take the arguments in `config`; returns what it said. A failure always
     /// comes with an error.
-    pub fn configure(&mut self, id: ElementId, config: &str) -> Vec<crate::args::Message> {
+    pub fn configure(&mut self, id: ElementId, config: &str) -> Vec<Message> {
         let graph = self.graph.clone();
         let mut names = core::mem::take(&mut self.names);
         let mut args = Args::from_config(config, &mut names, &*graph, &graph.info(id).name);
