@@ -334,5 +334,8 @@ mod tests {
         let mut rig = rig("1.0.0.1 1:1:1:1:1:1, 1.0.0.1 1:1:1:1:1:2");
         let warning = rig.printed().concat();
         assert!(warning.contains("warning: multiple entries for 1.0.0.1/32"), "{warning}");
+        rig.write("r.config", "2.0.0.2 1:1:1:1:1:1, 2.0.0.2 1:1:1:1:1:2");
+        let lines = "While configuring 'r :: ARPResponder':\n  warning: multiple entries for 2.0.0.2/32";
+        assert_eq!(rig.printed(), [lines]);
     }
 }

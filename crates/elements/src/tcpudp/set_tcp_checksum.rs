@@ -50,11 +50,14 @@ impl SetTCPChecksum {
         let segment = packet.transport_header_mut()?.get_mut(..length)?;
         let mut tcp = TcpPacket::new_unchecked(segment);
         if self.fix_offset {
-            let (header_len, flags) = (tcp.header_len(), tcp.flags());
-            if header_len < 20 {
-                tcp.set_header_len_and_flags(20, flags);
-            } else if header_len > length && !fragment {
-                tcp.set_header_len_and_flags(length, flags);
+            let header_len = match tcp.header_len() {
+                0..20 => 20,
+                long if long > length && !fragment => length.min(60),
+                right => right,
+            };
+            if let Some(header) = tcp.header_mut() {
+                // The reserved bits beside it stay as they are.
+                header[12] = (header_len / 4 * 16) as u8 | header[12] & 0x0f;
             }
         }
         tcp.fill_checksum(pseudo_header_v4(

@@ -52,7 +52,11 @@ impl<'p> Transport<'p> {
     pub fn payload(&self) -> &'p [u8] {
         let header = match self.ip.protocol() {
             _ if !self.ip.is_first_fragment() => 0,
-            IpProtocol::TCP => TcpPacket::new_unchecked(self.all).header_len(),
+            // A header cut short before its length has nothing behind it.
+            IpProtocol::TCP => match self.all.get(12) {
+                Some(words) => usize::from(words >> 4) * 4,
+                None => return &[],
+            },
             IpProtocol::UDP => UdpPacket::<&[u8]>::HEADER_LEN,
             _ => 0,
         };
