@@ -63,7 +63,24 @@ impl Router {
         diagnostics: &mut Diagnostics,
     ) -> Result<Router, Refused> {
         let mut router = Router::prepare(flat, source, library, runtime, settings, diagnostics)?;
-        if router.start(diagnostics) {
+        if router.start(|_| true, diagnostics) {
+            return Ok(router);
+        }
+        Err(Refused(router.end()))
+    }
+
+    /// Makes a router that is not to run, to see whether it can be made. All elements are
+    /// configured, and those of classes for which `initialize` says true are initialized.
+    pub fn check(
+        flat: FlatGraph,
+        library: &Library,
+        runtime: Runtime,
+        initialize: impl Fn(&ClassEntry) -> bool,
+        diagnostics: &mut Diagnostics,
+    ) -> Result<Router, Refused> {
+        let settings = Settings::default();
+        let mut router = Router::prepare(flat, "", library, runtime, settings, diagnostics)?;
+        if router.start(initialize, diagnostics) {
             return Ok(router);
         }
         Err(Refused(router.end()))
@@ -128,8 +145,13 @@ impl Router {
         Ok(Router { core })
     }
 
-    /// Configures and initializes every element; returns whether all went well.
-    fn start(&mut self, diagnostics: &mut Diagnostics) -> bool {
+    /// Configures every element and initializes those of the classes chosen; returns whether all
+    /// went well.
+    fn start(
+        &mut self,
+        initialize: impl Fn(&ClassEntry) -> bool,
+        diagnostics: &mut Diagnostics,
+    ) -> bool {
         let core = &mut self.core;
         let mut order: Vec<usize> = (0..core.graph.elements.len()).collect();
         order.sort_by_key(|i| core.graph.elements[*i].class.phase);
@@ -145,10 +167,12 @@ impl Router {
                 report.report(severity, &click::Location::unknown(), message.text);
             }
         }
-        let mut initialized = Vec::new();
         for &i in order.iter().take_while(|_| ok) {
             let id = ElementId(i as u32);
             let graph = core.graph.clone();
+            if !initialize(graph.info(id).class) {
+                continue;
+            }
             let base = core.stack_height();
             let done = core.with(id, |element, cx| element.initialize(cx));
             core.run_stack(base);
@@ -162,7 +186,6 @@ impl Router {
                 report.error_here("unspecified error");
                 errors = 1;
             }
-            initialized.push(id);
             if errors > 0 {
                 ok = false;
                 break;

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use clap::{Parser, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::{demo, run};
+use crate::{check, demo, element, run};
 
 /// Network functions as tiny virtual machines.
 #[derive(Debug, Parser)]
@@ -24,6 +24,18 @@ enum Verb {
     Read(run::ReadArgs),
     Write(run::WriteArgs),
     Top(run::TopArgs),
+    Check(check::CheckArgs),
+    Element(element::ElementArgs),
+    /// Runs a configuration as a program of this machine, with Click's own command line.
+    #[command(
+        disable_help_flag = true,
+        after_help = "Example:\n  weir click -e 'RatedSource(RATE 10, LIMIT 20) -> Print -> Discard'"
+    )]
+    Click {
+        /// Click's options: `weir click --help` lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Shows the main job on real traffic.
     Demo {
         #[command(subcommand)]
@@ -58,6 +70,13 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
         Verb::Top(args) => run::client::top(args)
             .map(|()| ExitCode::SUCCESS)
             .map_err(Into::into),
+        Verb::Check(args) => check::run(args).map_err(Into::into),
+        Verb::Element(args) => element::run(args)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Into::into),
+        Verb::Click { arguments } => {
+            return crate::click::main("weir click", arguments.clone()).into();
+        }
         Verb::Demo {
             demo: Demo::Firewall,
         } => demo::firewall(stop()).map_err(Into::into),
@@ -76,4 +95,14 @@ fn stop() -> Arc<AtomicBool> {
         let _ = signal_hook::flag::register(signal, Arc::clone(&stop));
     }
     stop
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        super::Command::command().debug_assert();
+    }
 }

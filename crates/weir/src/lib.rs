@@ -1,9 +1,11 @@
 //! The `weir` command.
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod click;
 mod command;
 pub mod demo;
+pub mod element;
 pub mod host;
 pub mod lab;
 pub mod run;

@@ -35,3 +35,11 @@ pub fn chatter_all(diagnostics: &click::Diagnostics) {
         chatter(&diagnostics.to_string());
     }
 }
+
+/// Prints to standard output; whoever reads it may stop when they like.
+pub fn print(text: &str) -> std::io::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}

@@ -1,0 +1,202 @@
+//! `weir check`: what is wrong with a configuration, without running it.
+//!
+//! The configuration is read, expanded, its connections checked, every element configured, and
+//! those elements initialized that stay within the router. What would open files, sockets or
+//! devices, or run a script, is not initialized: a device that does not exist here may exist where
+//! the configuration is to run, and checking leaves no traces.
+
+pub mod dot;
+mod layout;
+pub mod svg;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use click::Diagnostics;
+use router::args::NameDatabase;
+use router::{ClassEntry, Embedding, Refused, Router, Runtime, Steady};
+
+use crate::click::{Source, Surroundings};
+use crate::host::{Clock, Machine, chatter_all, print, seed};
+
+/// Says what is wrong with a configuration, without running it.
+///
+/// Reads the configuration, expands its compound elements, checks its connections, configures
+/// every element, and initializes those that stay within the router. Elements that open files,
+/// sockets or devices, or that run scripts, are configured but not initialized: what they need may
+/// be missing here and be there where the configuration is to run.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  weir check firewall.click\n  weir check router.click RATE=1000 --graph svg >router.svg"
+)]
+pub struct CheckArgs {
+    /// The configuration, `-` for standard input.
+    file: PathBuf,
+    /// Values for the configuration's variables.
+    #[arg(value_name = "NAME=VALUE", value_parser = setting)]
+    settings: Vec<(String, String)>,
+    /// Print the configuration's graph.
+    #[arg(long, value_name = "FORMAT")]
+    graph: Option<GraphFormat>,
+}
+
+/// How a graph is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GraphFormat {
+    /// A text for Graphviz.
+    Dot,
+    /// A drawing.
+    Svg,
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && name.chars().all(word) => {
+            Ok((name.to_string(), value.to_string()))
+        }
+        _ => Err("a setting is NAME=VALUE".into()),
+    }
+}
+
+/// Runs `weir check`: fails if the configuration has errors.
+pub fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
+    let checked = file(&args.file, &args.settings)?;
+    chatter_all(&checked.diagnostics);
+    let Some(router) = checked.router else {
+        return Ok(ExitCode::FAILURE);
+    };
+    match args.graph {
+        Some(GraphFormat::Dot) => print(&dot::draw(router.graph()))?,
+        Some(GraphFormat::Svg) => print(&svg::draw(router.graph()))?,
+        None => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Classes outside the userlevel group whose elements reach out of the router when they are
+/// initialized.
+const REACH_OUT: [&str; 2] = ["Script", "DriverManager"];
+
+/// What a check found.
+pub struct Checked {
+    /// Errors and warnings.
+    pub diagnostics: Diagnostics,
+    /// The router, if there are no errors. It is not to be run.
+    pub router: Option<Router>,
+}
+
+/// Why nothing could be checked, or said.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The configuration could not be read; the text names the file.
+    #[error("{0}")]
+    Read(String),
+    /// The graph could not be printed.
+    #[error("standard output: {}", crate::click::reason(.0))]
+    Print(#[from] std::io::Error),
+}
+
+/// Checks a file, `-` for standard input, with `NAME=VALUE` settings.
+pub fn file(path: &Path, settings: &[(String, String)]) -> Result<Checked, Error> {
+    let source = Source::file(path).map_err(Error::Read)?;
+    Ok(source_text(&source, settings))
+}
+
+/// Checks a configuration.
+pub fn source_text(source: &Source, settings: &[(String, String)]) -> Checked {
+    let mut diagnostics = Diagnostics::new();
+    let surroundings = Surroundings::new();
+    let options = click::Options {
+        environment: &surroundings,
+        variables: settings,
+        ..click::Options::default()
+    };
+    let flat = click::parse(&source.text, &source.name, &options, &mut diagnostics);
+    let router = flat.and_then(|flat| {
+        let home = Box::new(Nowhere(Clock::default()));
+        let runtime = Runtime::new(home, packet::Pool::heap(1 << 16));
+        let library = &surroundings.library;
+        Router::check(flat, library, runtime, stays_inside, &mut diagnostics)
+            .map_err(|Refused(_)| ())
+            .ok()
+    });
+    Checked {
+        diagnostics,
+        router,
+    }
+}
+
+fn stays_inside(class: &ClassEntry) -> bool {
+    let userlevel = elements::userlevel::CLASSES;
+    !REACH_OUT.contains(&class.name) && !userlevel.iter().any(|other| other.name == class.name)
+}
+
+/// A home without devices, in which nothing is printed.
+struct Nowhere(Clock);
+
+impl Embedding for Nowhere {
+    fn steady(&self) -> Steady {
+        self.0.steady()
+    }
+
+    fn wall(&self) -> i64 {
+        self.0.wall()
+    }
+
+    fn chatter(&mut self, _line: &str) {}
+
+    fn seed(&mut self) -> u64 {
+        seed()
+    }
+
+    fn driver(&self) -> &'static str {
+        "userlevel"
+    }
+
+    fn names(&mut self) -> NameDatabase {
+        let mut names = NameDatabase::new();
+        names.set_host(Box::new(Machine::default()));
+        names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str) -> Checked {
+        let source = Source::expression(text.as_bytes().to_vec()).unwrap();
+        source_text(&source, &[])
+    }
+
+    #[test]
+    fn errors_have_their_place_and_click_s_words() {
+        let checked = check("Idle -> Queu(5)\n -> Discard;");
+        assert!(checked.router.is_none());
+        let text = checked.diagnostics.to_string();
+        assert!(text.contains("config:1: "), "{text}");
+        let checked = check("Idle -> Queue(x) -> Unqueue -> Discard;");
+        let text = checked.diagnostics.to_string();
+        assert!(text.contains("config:1: While configuring"), "{text}");
+    }
+
+    #[test]
+    fn settings_have_a_name_and_a_value() {
+        assert_eq!(setting("A=b=c"), Ok(("A".into(), "b=c".into())));
+        assert!(setting("=b").is_err());
+        assert!(setting("a-b=c").is_err());
+    }
+
+    #[test]
+    fn nothing_is_opened() {
+        let path = std::env::temp_dir().join(format!("weir-check-{}", std::process::id()));
+        let checked = check(&format!(
+            "ControlSocket(UNIX, {}); Idle -> Discard;",
+            path.display()
+        ));
+        assert!(checked.router.is_some(), "{}", checked.diagnostics);
+        assert!(!path.exists());
+    }
+}

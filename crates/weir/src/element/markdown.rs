@@ -1,0 +1,77 @@
+//! The element reference in Markdown.
+
+use std::fmt::Write as _;
+
+use super::{PAGES, Page};
+
+/// Every file of the reference, with its name: a page for each class and an index.
+pub fn pages() -> Vec<(String, String)> {
+    let mut pages: Vec<_> = PAGES
+        .iter()
+        .map(|page| (format!("{}.md", page.name), render(page)))
+        .collect();
+    pages.push(("README.md".into(), index()));
+    pages
+}
+
+fn index() -> String {
+    let mut text = String::from(
+        "# Elements\n\nThe element classes by group. `weir element NAME` shows the same pages.\n",
+    );
+    let mut group = "";
+    for page in PAGES {
+        if page.group != group {
+            group = page.group;
+            let _ = write!(
+                text,
+                "\n## {group}\n\n| class | what it does |\n| --- | --- |\n"
+            );
+        }
+        let summary = page.text.split("\n\n").next().unwrap_or("");
+        let summary = summary.replace('\n', " ").replace('|', "\\|");
+        let _ = writeln!(text, "| [{0}]({0}.md) | {summary} |", page.name);
+    }
+    text
+}
+
+fn render(page: &Page) -> String {
+    let mut text = format!("# {}\n\n", page.name);
+    if let Some((ports, processing)) = page.codes() {
+        let group = page.group;
+        let _ = writeln!(
+            text,
+            "Group `{group}` · ports `{ports}` · processing `{processing}`\n"
+        );
+    }
+    let (mut code, mut see_also) = (false, false);
+    for line in page.text.lines() {
+        if line.starts_with("```") {
+            code = !code;
+        }
+        match line.strip_prefix("# ") {
+            Some(heading) if !code => {
+                see_also = heading == "See also";
+                let _ = writeln!(text, "## {heading}\n");
+            }
+            _ if see_also => {
+                let _ = writeln!(text, "{}", linked(line));
+            }
+            _ => {
+                let _ = writeln!(text, "{line}");
+            }
+        }
+    }
+    text
+}
+
+/// A line of class names with links to those that have a page.
+fn linked(line: &str) -> String {
+    let words = line.split(' ').map(|word| {
+        let name = word.trim_end_matches([',', '.']);
+        match PAGES.iter().any(|page| page.name == name) {
+            true => format!("[{name}]({name}.md){}", &word[name.len()..]),
+            false => word.to_string(),
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,220 @@
+//! `weir element`: the manual pages of the element classes, from the doc comments in their source.
+
+mod markdown;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+pub use markdown::pages as markdown_pages;
+
+use crate::host::print;
+
+/// Shows the manual page of an element class, or lists all classes.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  weir element\n  weir element IPFilter\n  weir element --markdown docs/elements"
+)]
+pub struct ElementArgs {
+    /// The class.
+    name: Option<String>,
+    /// Write all pages into a directory, in Markdown.
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "name")]
+    markdown: Option<PathBuf>,
+}
+
+/// Runs `weir element`.
+pub fn run(args: &ElementArgs) -> Result<(), Error> {
+    let text = match (&args.name, &args.markdown) {
+        (_, Some(directory)) => return write_markdown(directory).map(drop),
+        (Some(name), None) => show(find(name)?),
+        (None, None) => list(),
+    };
+    print(&text).map_err(|error| Error::Write {
+        path: "standard output".into(),
+        reason: crate::click::reason(&error),
+    })
+}
+
+/// A class's manual page.
+#[derive(Debug)]
+pub struct Page {
+    /// The class.
+    pub name: &'static str,
+    /// Its group: `standard`, `ip`, …
+    pub group: &'static str,
+    /// The doc comment, in Markdown: a sentence, paragraphs, and sections with headings.
+    pub text: &'static str,
+}
+
+/// Every class's page, by group and name.
+pub static PAGES: &[Page] = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
+
+/// Why there is no page to show.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no such class.
+    #[error("there is no element class ‘{name}’; `weir element` lists all")]
+    Unknown {
+        /// As it was asked for.
+        name: String,
+    },
+    /// There is no such class, but a similar one.
+    #[error("there is no element class ‘{name}’; did you mean ‘{near}’?")]
+    Similar {
+        /// As it was asked for.
+        name: String,
+        /// The class it may be.
+        near: String,
+    },
+    /// A page could not be written.
+    #[error("{path}: {reason}")]
+    Write {
+        /// The file.
+        path: String,
+        /// What the system says.
+        reason: String,
+    },
+}
+
+impl Page {
+    /// The first sentence, on one line.
+    pub fn summary(&self) -> String {
+        let paragraph = self.text.split("\n\n").next().unwrap_or("");
+        plain(&paragraph.replace('\n', " "))
+    }
+
+    /// Port counts and processing codes as Click writes them; `None` if there is no such class.
+    pub fn codes(&self) -> Option<(&'static str, &'static str)> {
+        let class = elements::library().find(self.name)?;
+        Some((class.ports, class.processing))
+    }
+}
+
+/// Text without Markdown's marks for code.
+fn plain(text: &str) -> String {
+    text.replace('`', "")
+}
+
+/// The page of the class called `name`, upper and lower case being the same.
+pub fn find(name: &str) -> Result<&'static Page, Error> {
+    let same = |page: &&Page| page.name == name;
+    let alike = |page: &&Page| page.name.eq_ignore_ascii_case(name);
+    let found = PAGES.iter().find(same);
+    if let Some(page) = found.or_else(|| PAGES.iter().find(alike)) {
+        return Ok(page);
+    }
+    let name = name.to_string();
+    Err(match elements::library().nearest(&name) {
+        Some(near) => Error::Similar {
+            near: near.to_string(),
+            name,
+        },
+        None => Error::Unknown { name },
+    })
+}
+
+/// All classes by group, a line for each.
+pub fn list() -> String {
+    let mut text = String::new();
+    let width = PAGES.iter().map(|page| page.name.len()).max().unwrap_or(0);
+    let mut group = "";
+    for page in PAGES {
+        if page.group != group {
+            let blank = if group.is_empty() { "" } else { "\n" };
+            group = page.group;
+            let _ = writeln!(text, "{blank}{group}");
+        }
+        let _ = writeln!(text, "  {:width$}  {}", page.name, page.summary());
+    }
+    text
+}
+
+/// A page for a terminal.
+pub fn show(page: &Page) -> String {
+    let mut text = format!("{} ({})\n", page.name, page.group);
+    if let Some((ports, processing)) = page.codes() {
+        let _ = writeln!(text, "ports {ports}, processing {processing}");
+    }
+    text.push('\n');
+    let mut code = false;
+    for line in page.text.lines() {
+        if line.starts_with("```") {
+            code = !code;
+        } else if code {
+            let _ = writeln!(text, "    {line}");
+        } else if let Some(heading) = line.strip_prefix("# ") {
+            let _ = writeln!(text, "{}", heading.to_uppercase());
+        } else {
+            let _ = writeln!(text, "{}", plain(line));
+        }
+    }
+    text
+}
+
+/// Writes all pages as Markdown into a directory, with an index.
+pub fn write_markdown(directory: &Path) -> Result<usize, Error> {
+    let failed = |path: &Path| {
+        let path = path.display().to_string();
+        move |error: std::io::Error| Error::Write {
+            path,
+            reason: crate::click::reason(&error),
+        }
+    };
+    std::fs::create_dir_all(directory).map_err(failed(directory))?;
+    let pages = markdown_pages();
+    for (name, text) in &pages {
+        let path = directory.join(name);
+        std::fs::write(&path, text).map_err(failed(&path))?;
+    }
+    Ok(pages.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_class_has_a_page_in_shape() {
+        let library = elements::library();
+        for class in library.iter().filter(|class| class.refused.is_none()) {
+            let page = PAGES.iter().find(|page| page.name == class.name);
+            let Some(page) = page else {
+                panic!("{} has no page", class.name);
+            };
+            assert!(page.summary().ends_with('.'), "{}: summary", page.name);
+            for section in ["# Arguments", "# Ports", "# Handlers", "# Example"] {
+                assert!(page.text.contains(section), "{}: no {section}", page.name);
+            }
+        }
+    }
+
+    #[test]
+    fn pages_are_found_by_any_case_and_nearness() {
+        assert_eq!(find("counter").unwrap().name, "Counter");
+        let error = find("Conter").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "there is no element class ‘Conter’; did you mean ‘Counter’?"
+        );
+        let error = find("Zzzzzzzzzzzz").unwrap_err().to_string();
+        assert!(error.ends_with("`weir element` lists all"), "{error}");
+    }
+
+    #[test]
+    fn the_committed_reference_is_up_to_date() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/elements");
+        let regenerate = "run `cargo run -p weir -- element --markdown docs/elements`";
+        let pages = markdown_pages();
+        for (name, text) in &pages {
+            let committed = std::fs::read_to_string(directory.join(name)).unwrap_or_default();
+            assert!(committed == *text, "{name} is out of date: {regenerate}");
+        }
+        for entry in std::fs::read_dir(&directory).expect("docs/elements is there") {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let known = pages.iter().any(|(page, _)| *page == name);
+            assert!(known, "{name} is of no element: remove it");
+        }
+    }
+}
