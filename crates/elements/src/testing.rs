@@ -257,6 +257,11 @@ impl Rig {
         Ok(Rig { router, now, lines })
     }
 
+    /// Ends the router, as a driver does.
+    pub fn end(self) {
+        self.router.end();
+    }
+
     #[track_caller]
     fn id(&self, name: &str) -> ElementId {
         self.router.find(name).expect("the element is there")

@@ -316,9 +316,10 @@ impl<'a> Parser<'a> {
                 Lookup::Type(kind) => {
                     primitive.set_kind(kind, &mut self.report);
                     if let Kind::Field(field) = kind
-                        && field.protocol != 0 {
-                            primitive.set_protocol(field.protocol, &mut self.report);
-                        }
+                        && field.protocol != 0
+                    {
+                        primitive.set_protocol(field.protocol, &mut self.report);
+                    }
                 }
                 Lookup::Value(Kind::Proto, number) => {
                     primitive.set_protocol(number as i32, &mut self.report);
@@ -407,12 +408,13 @@ impl<'a> Parser<'a> {
             });
         }
         if header != Some(HeaderWord::Ether)
-            && let Some([a, b, c, d]) = ip_address(word, self.names) {
-                return Some(GivenMask {
-                    kind: Kind::Host,
-                    bytes: [a, b, c, d, 0, 0],
-                });
-            }
+            && let Some([a, b, c, d]) = ip_address(word, self.names)
+        {
+            return Some(GivenMask {
+                kind: Kind::Host,
+                bytes: [a, b, c, d, 0, 0],
+            });
+        }
         if header != Some(HeaderWord::Ip) {
             let bytes = ether_address(word, self.names)?;
             return Some(GivenMask {
@@ -460,11 +462,12 @@ impl<'a> Parser<'a> {
             }
         }
         if header != Some(HeaderWord::Ip)
-            && let Some(address) = ether_address(word, self.names) {
-                primitive.value = address;
-                primitive.data = Kind::Ether;
-                return true;
-            }
+            && let Some(address) = ether_address(word, self.names)
+        {
+            primitive.value = address;
+            primitive.data = Kind::Ether;
+            return true;
+        }
         if primitive.relation != Relation::Equal || primitive.negated {
             self.report
                 .error(format!("dangling operator near '{word}'"));

@@ -238,10 +238,11 @@ impl WideTables {
                     break;
                 };
                 if precedence < bound
-                    && let Some(decision) = decide(hit) {
-                        best = Some(decision);
-                        bound = precedence;
-                    }
+                    && let Some(decision) = decide(hit)
+                {
+                    best = Some(decision);
+                    bound = precedence;
+                }
             }
         }
         best

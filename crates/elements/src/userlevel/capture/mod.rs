@@ -1,0 +1,168 @@
+//! Capture files: reading pcap and pcapng, writing pcap.
+//!
+//! What is read may come from anywhere: every length is bounded before it is used, and a file
+//! that makes no sense ends the reading with an error, never with a panic.
+
+mod input;
+mod pcap;
+mod pcapng;
+mod writer;
+
+use std::boxed::Box;
+use std::io::{self, Read};
+use std::string::String;
+
+use input::Input;
+use pcapng::Section;
+pub use writer::{Record, file_header, record_header};
+
+use crate::link_type::LinkType;
+
+/// Longest packet that a file may hold, in bytes.
+pub const PACKET_MAX: usize = 65535;
+
+/// Why a capture file cannot be read.
+#[derive(Debug)]
+pub enum CaptureError {
+    /// The system refused.
+    System(io::Error),
+    /// The file is not what it should be; the text is Click's where Click has one.
+    Format(String),
+}
+
+impl core::fmt::Display for CaptureError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            CaptureError::System(error) => f.write_str(&super::os_error(error)),
+            CaptureError::Format(text) => f.write_str(text),
+        }
+    }
+}
+
+impl core::error::Error for CaptureError {}
+
+impl From<io::Error> for CaptureError {
+    fn from(error: io::Error) -> CaptureError {
+        CaptureError::System(error)
+    }
+}
+
+fn format_error(text: &str) -> CaptureError {
+    CaptureError::Format(text.into())
+}
+
+/// A source of bytes that may know how to go to a place in it.
+pub trait Source: Read + Send {
+    /// Goes to `position`, in bytes from the start. False if it cannot.
+    fn go_to(&mut self, position: u64) -> io::Result<bool>;
+}
+
+impl Source for std::fs::File {
+    fn go_to(&mut self, position: u64) -> io::Result<bool> {
+        use std::io::{Seek, SeekFrom};
+        match self.seek(SeekFrom::Start(position)) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotSeekable => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Source for std::io::Stdin {
+    fn go_to(&mut self, _position: u64) -> io::Result<bool> {
+        Ok(false)
+    }
+}
+
+impl<T: AsRef<[u8]> + Send> Source for io::Cursor<T> {
+    fn go_to(&mut self, position: u64) -> io::Result<bool> {
+        self.set_position(position);
+        Ok(true)
+    }
+}
+
+/// One packet of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'f> {
+    /// When it was captured, in nanoseconds since 1970.
+    pub time: i64,
+    /// What was captured of it.
+    pub data: &'f [u8],
+    /// Bytes it had on its link beyond those captured.
+    pub missing: u32,
+    /// What its first header is.
+    pub link: LinkType,
+}
+
+enum Format {
+    Pcap(pcap::Format),
+    Pcapng(Section),
+}
+
+/// A capture file that is read.
+pub struct Capture {
+    input: Input,
+    format: Format,
+    link: LinkType,
+}
+
+impl Capture {
+    /// Reads the head of a file.
+    pub fn open(source: Box<dyn Source>) -> Result<Capture, CaptureError> {
+        let mut input = Input::new(source);
+        let Some(magic) = input.peek(4)? else {
+            return Err(format_error("not a tcpdump file (too short)"));
+        };
+        let magic = [magic[0], magic[1], magic[2], magic[3]];
+        if magic == pcapng::MAGIC {
+            let (section, link) = Section::open(&mut input)?;
+            return Ok(Capture {
+                input,
+                format: Format::Pcapng(section),
+                link: link.canonical(),
+            });
+        }
+        if magic.starts_with(&[0x1f, 0x8b]) || magic.starts_with(b"BZh") {
+            return Err(format_error("compressed file; unpack it first"));
+        }
+        let Some(head) = input.peek(pcap::HEADER)? else {
+            return Err(format_error("not a tcpdump file (too short)"));
+        };
+        let (format, link) = pcap::Format::parse(head)?;
+        input.consume(pcap::HEADER);
+        Ok(Capture {
+            input,
+            format: Format::Pcap(format),
+            link: link.canonical(),
+        })
+    }
+
+    /// What the packets' first header is; with several interfaces, that of the first.
+    pub fn link(&self) -> LinkType {
+        self.link
+    }
+
+    /// Where in the file the next packet is, in bytes.
+    pub fn position(&self) -> u64 {
+        self.input.position()
+    }
+
+    /// Goes to another place in the file, where a packet had better start.
+    pub fn go_to(&mut self, position: u64) -> Result<(), CaptureError> {
+        Ok(self.input.go_to(position)?)
+    }
+
+    /// The next packet; `None` at the end, which is also where the file was cut off.
+    ///
+    /// # Errors
+    /// What follows is no packet: there is nothing more to be had of the file.
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, CaptureError> {
+        match &mut self.format {
+            Format::Pcap(format) => pcap::next(&mut self.input, format, self.link),
+            Format::Pcapng(section) => section.next(&mut self.input),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
