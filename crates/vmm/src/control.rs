@@ -52,6 +52,8 @@ pub struct Control {
     backlog: usize,
     arriving: Vec<u8>,
     next: u32,
+    /// Messages moved either way so far.
+    moved: u64,
 }
 
 // SAFETY: the mapping belongs to this value alone.
@@ -103,6 +105,7 @@ impl Control {
             backlog: 0,
             arriving: Vec::new(),
             next: 1,
+            moved: 0,
         })
     }
 
@@ -193,6 +196,7 @@ impl Control {
         let mut answer = None;
         while let Some(header) = receive(&mut self.answers, &mut payload)? {
             taken = true;
+            self.moved += 1;
             if self.arriving.len() + header.length as usize > CONTENTS_MAX {
                 return Err(ChannelError::Length(header.length).into());
             }
@@ -224,13 +228,18 @@ impl Control {
     ) -> Result<Answer> {
         let number = self.request(kind, contents)?;
         let start = Instant::now();
-        let mut pause = Duration::from_micros(20);
+        const SHORT: Duration = Duration::from_micros(20);
+        let mut pause = SHORT;
         loop {
+            let before = self.moved;
             match self.poll()? {
                 Some(answer) if answer.request == number => return Ok(answer),
                 Some(_) => {}
                 None if start.elapsed() > limit => return Err(Error::NoAnswer(limit.as_millis())),
                 None => {
+                    if self.moved != before {
+                        pause = SHORT;
+                    }
                     std::thread::sleep(pause);
                     pause = (pause * 2).min(Duration::from_millis(2));
                 }
@@ -245,7 +254,10 @@ impl Control {
             let sent = outgoing
                 .send(&mut self.requests, contents)
                 .map_err(ChannelError::from)?;
-            moved |= *outgoing != before;
+            if *outgoing != before {
+                moved = true;
+                self.moved += 1;
+            }
             if !sent {
                 break;
             }

@@ -59,7 +59,7 @@ impl Layout {
         let page = PAGE as u64;
         let boot = area_length(spec.name.len(), spec.config.len()) as u64;
         let boot = boot.next_multiple_of(page);
-        let fixed = image.length + boot + STACK;
+        let fixed = image.private() + boot + STACK;
         if spec.memory < fixed + HEAP_MIN {
             return Err(Error::MemoryTooSmall {
                 name: spec.name.to_owned(),

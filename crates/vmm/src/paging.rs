@@ -7,7 +7,7 @@
 use abi::PAGE;
 use abi::boot::Span;
 
-use crate::image::Access;
+use crate::image::{Access, LARGE_PAGE};
 
 const PRESENT: u64 = 1 << 0;
 const WRITABLE: u64 = 1 << 1;
@@ -15,6 +15,7 @@ const USER: u64 = 1 << 2;
 const CACHE_DISABLE: u64 = 1 << 4;
 const ACCESSED: u64 = 1 << 5;
 const DIRTY: u64 = 1 << 6;
+const LARGE: u64 = 1 << 7;
 const NO_EXECUTE: u64 = 1 << 63;
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
@@ -79,7 +80,18 @@ impl<'a> Tables<'a> {
         let flags = flags | PRESENT | USER | ACCESSED | DIRTY;
         let mut address = span.address;
         while address < span.end() {
-            let table = self.table(address);
+            if (address | physical).is_multiple_of(LARGE_PAGE)
+                && span.end() - address >= LARGE_PAGE
+                && flags & WRITABLE == 0
+            {
+                let table = self.table(address, 1);
+                let entry = (address / LARGE_PAGE) as usize % ENTRIES;
+                self.memory[table][entry] = physical | flags | LARGE;
+                physical += LARGE_PAGE;
+                address += LARGE_PAGE;
+                continue;
+            }
+            let table = self.table(address, 0);
             let first = (address / PAGE as u64) as usize % ENTRIES;
             let pages = ((span.end() - address) / PAGE as u64) as usize;
             for entry in &mut self.memory[table][first..ENTRIES.min(first + pages)] {
@@ -90,11 +102,11 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Index of the table that maps the page at `address`; made if it isn't there.
-    fn table(&mut self, address: u64) -> usize {
+    /// Index of the table of level `lowest` that `address` is mapped by; made if it isn't there.
+    fn table(&mut self, address: u64, lowest: u32) -> usize {
         let mut table = 0;
-        for level in (0..LEVELS - 1).rev() {
-            let entry = (address / coverage(level)) as usize % ENTRIES;
+        for level in (lowest + 1..LEVELS).rev() {
+            let entry = (address / coverage(level - 1)) as usize % ENTRIES;
             let existing = self.memory[table][entry];
             table = if existing & PRESENT != 0 {
                 (((existing & ADDRESS) - self.base) / PAGE as u64) as usize
@@ -160,5 +172,29 @@ mod tests {
             );
         }
         assert_eq!(walk(&memory, data.end()), None);
+    }
+
+    #[test]
+    fn what_is_not_written_maps_by_large_pages() {
+        let text = Span {
+            address: 0x40_0000,
+            length: 2 * LARGE_PAGE,
+        };
+        let data = Span {
+            address: 0x80_0000,
+            length: LARGE_PAGE,
+        };
+        let mut memory = vec![[0; ENTRIES]; 8];
+        let mut tables = Tables::new(&mut memory, BASE);
+        tables.map(text, Access::Execute);
+        tables.map(data, Access::Write);
+        // Root, two levels below it, and one table of pages for the data.
+        assert_eq!(tables.used, 4);
+        let entries = memory[2];
+        for (i, entry) in entries.iter().enumerate().skip(2).take(2) {
+            assert_eq!(entry & (LARGE | WRITABLE | NO_EXECUTE), LARGE);
+            assert_eq!(entry & ADDRESS, i as u64 * LARGE_PAGE);
+        }
+        assert_eq!(entries[4] & LARGE, 0);
     }
 }

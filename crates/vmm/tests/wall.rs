@@ -228,7 +228,7 @@ fn sleeps_and_wakes(isolation: Isolation) -> Outcome {
 }
 
 fn answers_long_requests(isolation: Isolation) -> Outcome {
-    let mut run = Run::start(HOSTILE, isolation, "nothing")?;
+    let mut run = Run::start_with(HOSTILE, isolation, "nothing", |spec| spec.memory = 2 << 20)?;
     let long: Vec<u8> = (0..300_000u32).map(|n| (n / 7) as u8).collect();
     let answer = run.control.call(kind::HOTSWAP, long.clone(), LIMIT)?;
     check(
@@ -241,7 +241,7 @@ fn answers_long_requests(isolation: Isolation) -> Outcome {
         "a long answer came back short",
     )?;
     // More than its memory: refused, and the channel goes on.
-    let answer = run.control.call(kind::HOTSWAP, vec![0; 12 << 20], LIMIT)?;
+    let answer = run.control.call(kind::HOTSWAP, vec![0; 3 << 20], LIMIT)?;
     check(
         !answer.ok() && String::from_utf8_lossy(&answer.contents).contains("memory"),
         "too much",
