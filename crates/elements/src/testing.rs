@@ -38,6 +38,11 @@ impl Embedding for Simulation {
         self.lines.lock().unwrap().push(line.to_string());
     }
 
+    fn print(&mut self, text: &[u8]) {
+        let text = String::from_utf8_lossy(text).into_owned();
+        self.lines.lock().unwrap().push(text);
+    }
+
     fn seed(&mut self) -> u64 {
         1
     }
@@ -391,7 +396,8 @@ impl Rig {
         self.router.write(id, name, value)
     }
 
-    /// Takes the lines printed so far, warnings of the start included.
+    /// Takes the lines printed so far, warnings of the start included. What goes to standard output
+    /// has its line end.
     pub fn printed(&mut self) -> Vec<String> {
         core::mem::take(&mut self.lines.lock().unwrap())
     }

@@ -22,6 +22,7 @@ crate::elements! {
     rated_source: RatedSource;
     rated_unqueue: RatedUnqueue, BandwidthRatedUnqueue;
     sched: RoundRobinSched, PrioSched;
+    script: Script, DriverManager;
     shaper: Shaper, BandwidthShaper;
     strip: Strip, Unstrip;
     switch: Switch, StaticSwitch, RoundRobinSwitch;

@@ -1,0 +1,288 @@
+//! The handlers by which scripts calculate: numbers, truth values, words.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::cmp::Ordering;
+
+use click::config::{self, shift_space};
+use router::args::{Argument, Context, Timestamp, unparse};
+use router::{Call, Cx, HandlerFlags};
+
+use super::format::sprintf;
+
+/// Names of the handlers that [`calculate`] answers.
+pub(super) const NAMES: &[&str] = &[
+    "add", "sub", "min", "max", "mul", "div", "idiv", "mod", "rem", "neg", "abs", "eq", "ne", "gt",
+    "ge", "lt", "le", "not", "sprintf", "first", "random", "and", "or", "nand", "nor", "if", "in",
+    "now", "readable", "writable", "length", "unquote", "htons", "htonl", "ntohs", "ntohl",
+];
+
+/// An integer if it is written as one, else a floating-point number.
+#[derive(Clone, Copy)]
+enum Number {
+    Integer(i64),
+    Real(f64),
+}
+
+impl Number {
+    fn parse(text: &str) -> Option<Number> {
+        let context = Context::blank();
+        match i64::parse(text, &context) {
+            Ok(value) => Some(Number::Integer(value)),
+            Err(_) => f64::parse(text, &context).ok().map(Number::Real),
+        }
+    }
+
+    fn real(self) -> f64 {
+        match self {
+            Number::Integer(value) => value as f64,
+            Number::Real(value) => value,
+        }
+    }
+
+    fn unparse(self) -> String {
+        match self {
+            Number::Integer(value) => value.to_string(),
+            Number::Real(value) => unparse::real(value),
+        }
+    }
+}
+
+/// Takes words off a text.
+pub(super) struct Words<'t>(pub &'t str);
+
+impl<'t> Words<'t> {
+    pub fn next(&mut self) -> &'t str {
+        let (word, rest) = shift_space(self.0);
+        self.0 = rest;
+        word
+    }
+
+    pub fn parse<T: Argument>(&mut self) -> Result<T, String> {
+        parse(self.next())
+    }
+}
+
+impl<'t> Iterator for Words<'t> {
+    type Item = &'t str;
+
+    fn next(&mut self) -> Option<&'t str> {
+        Some(Words::next(self)).filter(|word| !word.is_empty())
+    }
+}
+
+fn parse<T: Argument>(text: &str) -> Result<T, String> {
+    T::parse(text, &Context::blank()).map_err(|_| "syntax error".to_string())
+}
+
+fn truth(value: bool) -> String {
+    unparse::boolean(value).to_string()
+}
+
+/// Answers handler `name` for `text`; `own` says whether the script has a handler of a name, and
+/// with which flags.
+pub(super) fn calculate(
+    cx: &mut Cx<'_>,
+    name: &str,
+    text: &str,
+    own: impl Fn(&str) -> Option<HandlerFlags>,
+) -> Result<String, String> {
+    let mut words = Words(text);
+    Ok(match name {
+        "add" | "sub" | "min" | "max" | "mul" | "div" | "idiv" => arithmetic(name, words)?,
+        "mod" | "rem" => remainder(name, words)?,
+        "neg" | "abs" => match (name, Number::parse(text.trim())) {
+            (_, None) => return Err("expected one number".to_string()),
+            ("neg", Some(Number::Integer(x))) => x.wrapping_neg().to_string(),
+            (_, Some(Number::Integer(x))) => x.wrapping_abs().to_string(),
+            ("neg", Some(Number::Real(x))) => unparse::real(-x),
+            (_, Some(Number::Real(x))) => unparse::real(if x < 0.0 { -x } else { x }),
+        },
+        "eq" | "ne" | "gt" | "ge" | "lt" | "le" => truth(compare(name, words)?),
+        "not" => truth(!parse::<bool>(text.trim())?),
+        "sprintf" => sprintf(words)?,
+        "first" => words.next().to_string(),
+        "random" => random(cx, text)?.to_string(),
+        "and" | "or" | "nand" | "nor" => truth(junction(name, words)?),
+        "if" => {
+            let condition = words.parse::<bool>()?;
+            let (yes, no) = (words.next(), words.next());
+            if condition { yes } else { no }.to_string()
+        }
+        "in" => {
+            let wanted = config::unquote(words.next());
+            truth(words.any(|word| config::unquote(word) == wanted))
+        }
+        "now" => Timestamp(cx.wall()).to_string(),
+        "readable" => truth(words.all(|word| has(cx, word, HandlerFlags::READ, &own))),
+        "writable" => truth(words.all(|word| has(cx, word, HandlerFlags::WRITE, &own))),
+        "length" => text.len().to_string(),
+        "unquote" => config::unquote_text(text),
+        // Numbers go over the network in big-endian order.
+        "htons" | "ntohs" => (parse::<i32>(text.trim())? as u16).to_be().to_string(),
+        "htonl" | "ntohl" => (parse::<i32>(text.trim())? as u32).to_be().to_string(),
+        _ => return Err("no such calculation".to_string()),
+    })
+}
+
+fn arithmetic(name: &str, words: Words<'_>) -> Result<String, String> {
+    let divides = matches!(name, "div" | "idiv");
+    let neutral = if matches!(name, "add" | "sub") { 0 } else { 1 };
+    let mut result = None;
+    for word in words {
+        let number = Number::parse(word).ok_or("expected list of numbers")?;
+        let number = match number {
+            Number::Integer(_) if divides => Number::Real(number.real()),
+            number => number,
+        };
+        result = Some(match result {
+            None => number,
+            Some(result) => combine(name, result, number),
+        });
+    }
+    let result = match result {
+        None if divides => Number::Real(1.0),
+        None => Number::Integer(neutral),
+        Some(result) => result,
+    };
+    Ok(match (name, result) {
+        // Out of range, the conversion gives the nearest integer there is.
+        ("idiv", Number::Real(result)) => (result as i64).to_string(),
+        (_, result) => result.unparse(),
+    })
+}
+
+fn combine(name: &str, a: Number, b: Number) -> Number {
+    if let (Number::Integer(a), Number::Integer(b)) = (a, b) {
+        return Number::Integer(match name {
+            "add" => a.wrapping_add(b),
+            "sub" => a.wrapping_sub(b),
+            "min" => a.min(b),
+            "max" => a.max(b),
+            _ => a.wrapping_mul(b),
+        });
+    }
+    let (a, b) = (a.real(), b.real());
+    Number::Real(match name {
+        "add" => a + b,
+        "sub" => a - b,
+        "min" => a.min(b),
+        "max" => a.max(b),
+        "mul" => a * b,
+        _ => a / b,
+    })
+}
+
+/// The two words that there must be.
+fn two<'t>(words: &mut Words<'t>) -> Result<(&'t str, &'t str), String> {
+    let (a, b) = (words.next(), words.next());
+    if a.is_empty() || b.is_empty() || !words.0.is_empty() {
+        return Err("expected two numbers".to_string());
+    }
+    Ok((a, b))
+}
+
+fn remainder(name: &str, mut words: Words<'_>) -> Result<String, String> {
+    let (a, b) = two(&mut words)?;
+    match (Number::parse(a), Number::parse(b)) {
+        (Some(Number::Integer(_)), Some(Number::Integer(0))) => Err("division by zero".to_string()),
+        (Some(Number::Integer(a)), Some(Number::Integer(b))) => Ok(a.wrapping_rem(b).to_string()),
+        (Some(a), Some(b)) if name == "rem" => Ok(unparse::real(modulus(a.real(), b.real()))),
+        _ => Err("expected two numbers".to_string()),
+    }
+}
+
+/// The remainder of `a / b`, with the sign of `a`, exactly: each step takes off as many times `b`
+/// as a power of two allows. (The operator needs C's library, which a guest has not.)
+fn modulus(a: f64, b: f64) -> f64 {
+    let magnitude = |x: f64| if x < 0.0 { -x } else { x };
+    let (mut rest, divisor) = (magnitude(a), magnitude(b));
+    if !rest.is_finite() || divisor.is_nan() || divisor == 0.0 {
+        return f64::NAN;
+    }
+    while rest >= divisor {
+        let mut part = divisor;
+        while part * 2.0 <= rest {
+            part *= 2.0;
+        }
+        rest -= part;
+    }
+    if a < 0.0 { -rest } else { rest }
+}
+
+fn compare(name: &str, mut words: Words<'_>) -> Result<bool, String> {
+    let (a, b) = two(&mut words)?;
+    let ordering = match (Number::parse(a), Number::parse(b)) {
+        (Some(Number::Integer(a)), Some(Number::Integer(b))) => Some(a.cmp(&b)),
+        (Some(a), Some(b)) => a.real().partial_cmp(&b.real()),
+        _ => Some(config::unquote(a).cmp(&config::unquote(b))),
+    };
+    Ok(match name {
+        "eq" => ordering == Some(Ordering::Equal),
+        "ne" => ordering != Some(Ordering::Equal),
+        "gt" => ordering == Some(Ordering::Greater),
+        "ge" => ordering.is_some_and(Ordering::is_ge),
+        "lt" => ordering == Some(Ordering::Less),
+        _ => ordering.is_some_and(Ordering::is_le),
+    })
+}
+
+/// Stops at the first word that decides.
+fn junction(name: &str, words: Words<'_>) -> Result<bool, String> {
+    let all = matches!(name, "and" | "nand");
+    let mut value = all;
+    for word in words {
+        value = parse(word)?;
+        if value != all {
+            break;
+        }
+    }
+    Ok(value != matches!(name, "nand" | "nor"))
+}
+
+/// A number up to 2³¹ − 1, below N, or from N1 to N2.
+fn random(cx: &mut Cx<'_>, text: &str) -> Result<u32, String> {
+    let words = config::split_space(text);
+    let (first, last): (u32, u32) = match words.as_slice() {
+        [] => (0, i32::MAX as u32),
+        [n] => match parse::<u32>(n)? {
+            0 => return Err("bad N".to_string()),
+            n => (0, n - 1),
+        },
+        [first, last] => (parse(first)?, parse(last)?),
+        _ => return Err("too many arguments".to_string()),
+    };
+    let span = last.checked_sub(first).ok_or("bad N")?;
+    let random = cx.random();
+    Ok(match span.checked_add(1) {
+        Some(end) => first + random.below(end),
+        None => random.next_u32(),
+    })
+}
+
+/// Whether the handler that `word` names can be used as `flag` says.
+fn has(
+    cx: &Cx<'_>,
+    word: &str,
+    flag: HandlerFlags,
+    own: &impl Fn(&str) -> Option<HandlerFlags>,
+) -> bool {
+    let Ok(call) = Call::parse(cx, word, |name| own(name).is_some()) else {
+        return false;
+    };
+    let flags = match call.element {
+        Some(id) if id == cx.id() => own(&call.handler),
+        element => cx.handler(element, &call.handler),
+    };
+    flags.is_some_and(|flags| flags.has(flag))
+}
+
+/// A text's words, numbered from 1, as `$1`, `$2` and so on.
+pub(super) fn word(text: &str, number: usize) -> &str {
+    Words(text).nth(number.saturating_sub(1)).unwrap_or("")
+}
+
+/// How many words a text has.
+pub(super) fn count(text: &str) -> String {
+    format!("{}", Words(text).count())
+}

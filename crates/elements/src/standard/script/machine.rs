@@ -1,0 +1,738 @@
+//! What runs a script: its instructions, its variables, what it was called with.
+//!
+//! A script is called while it is at work when it writes its own handlers, or reads them in
+//! `$(...)`. Such calls are answered here and never go through the router, which cannot reach an
+//! element that is at work. They only change where the script goes on; the run under way does it.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use click::config::{self, Fuel, Lookup, Reference, ReferenceKind, Style};
+use router::args::{Context, Timestamp};
+use router::{Call, Cx, HandlerError, HandlerFlags, TimerId};
+
+use super::Kind;
+use super::calculate;
+use super::output::Output;
+use super::program::{Ending, Op, Program, Target};
+
+/// Jumps that a script may make without blocking.
+const JUMPS: u32 = 1000;
+/// What `$?` is after a write that failed: C's `-EINVAL`.
+const FAILED: i32 = -22;
+
+/// Where a script's errors go.
+pub(super) enum Errors {
+    /// To whoever called a handler, a line each.
+    Caller(Vec<String>),
+    /// To whoever watches the router, after a heading, if there is still one to be printed.
+    Watcher { heading: Option<String>, indent: bool },
+}
+
+impl Errors {
+    /// For what a script does of itself.
+    pub fn while_executing(cx: &Cx<'_>) -> Errors {
+        Errors::Watcher {
+            heading: Some(format!("While executing ‘{}’:", cx.declaration())),
+            indent: true,
+        }
+    }
+
+    /// For what the driver asks a script to do.
+    pub fn of_driver() -> Errors {
+        Errors::Watcher {
+            heading: None,
+            indent: false,
+        }
+    }
+
+    pub fn error(&mut self, cx: &mut Cx<'_>, text: &str) {
+        match self {
+            Errors::Caller(lines) => lines.extend(text.lines().map(String::from)),
+            Errors::Watcher { heading, indent } => {
+                if let Some(heading) = heading.take() {
+                    cx.chatter(heading);
+                }
+                let indent = if *indent { "  " } else { "" };
+                for line in text.lines() {
+                    cx.chatter(format_args!("{indent}{line}"));
+                }
+            }
+        }
+    }
+}
+
+/// Who lets a script go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// A handler, a packet or a timer.
+    Plain,
+    /// The driver, which was asked to stop.
+    Driver,
+}
+
+/// What a call of a handler asks of a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    Step,
+    Goto,
+    Run,
+}
+
+/// A script and where it stands.
+#[derive(Default)]
+pub(super) struct Machine {
+    pub kind: Kind,
+    pub program: Program,
+    pub timer: Option<TimerId>,
+    /// The next instruction.
+    at: usize,
+    /// It still has to take the step that starts it.
+    fresh: bool,
+    /// A run is under way.
+    running: bool,
+    /// Steps that were asked for during the run.
+    more: u32,
+    /// What `$?` says.
+    status: i32,
+    /// What `$args`, `$0` and `$write` say.
+    args: String,
+    handler: String,
+    writing: bool,
+}
+
+/// Looks variables up while a text is expanded.
+struct Expander<'e, 'c> {
+    machine: &'e mut Machine,
+    cx: &'e mut Cx<'c>,
+    errors: &'e mut Errors,
+    /// Whether a handler call went wrong.
+    failed: bool,
+}
+
+impl Lookup for Expander<'_, '_> {
+    fn lookup(&mut self, reference: &Reference<'_>, _fuel: &mut Fuel) -> Option<String> {
+        if reference.kind != ReferenceKind::Parentheses {
+            return self.machine.variable(reference.name);
+        }
+        let call = self.machine.find(self.cx, reference.name, HandlerFlags::READ);
+        let value = call.and_then(|call| match self.machine.read_call(self.cx, &call) {
+            Ok(value) => Ok(Some(value)),
+            Err(HandlerError::Failed(text)) => {
+                self.errors.error(self.cx, &text);
+                self.failed = true;
+                Ok(Some(String::new()))
+            }
+            Err(HandlerError::Unknown) => Err(no_handler(self.cx, &call)),
+        });
+        value.unwrap_or_else(|error| {
+            self.errors.error(self.cx, &error);
+            self.failed = true;
+            None
+        })
+    }
+}
+
+fn no_handler(cx: &Cx<'_>, call: &Call) -> String {
+    format!("no ‘{}’ read handler", call.full_name(cx))
+}
+
+impl Machine {
+    /// Sets the variables that are set once, and starts a script that starts of itself.
+    pub fn initialize(&mut self, cx: &mut Cx<'_>) {
+        self.timer = Some(cx.timer());
+        let mut errors = Errors::while_executing(cx);
+        for i in 0..self.program.instructions.len() {
+            let instruction = &self.program.instructions[i];
+            if let Op::Init {
+                variable, unquote, ..
+            } = instruction.op
+            {
+                let text = instruction.text.clone();
+                self.assign(cx, variable, &text, unquote, &mut errors);
+            }
+        }
+        if !matches!(self.kind, Kind::Active | Kind::Driver) {
+            return;
+        }
+        match self.program.instructions.first().map(|i| i.op) {
+            Some(Op::Wait) => {
+                self.wait(cx, 0, &mut errors);
+            }
+            Some(Op::Start) => {
+                self.fresh = true;
+                match (&self.kind, self.timer) {
+                    // The driver finds that it is to stop, and asks the script first.
+                    (Kind::Driver, _) => cx.stop(),
+                    (_, Some(timer)) => cx.schedule_after(timer, 0),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The time is up that a script waited for.
+    pub fn timed_out(&mut self, cx: &mut Cx<'_>) {
+        let mut errors = Errors::while_executing(cx);
+        self.run(cx, 1, Cause::Plain, &mut errors);
+    }
+
+    /// A signal arrived.
+    #[cfg(feature = "host")]
+    pub fn signalled(&mut self, cx: &mut Cx<'_>) {
+        let mut errors = Errors::while_executing(cx);
+        self.restart(cx);
+        self.run(cx, 0, Cause::Plain, &mut errors);
+    }
+
+    /// Goes back to the first instruction.
+    fn restart(&mut self, cx: &mut Cx<'_>) {
+        self.stop_waiting(cx);
+        self.at = 0;
+    }
+
+    /// The driver is asked to stop: steps the script until it wants the router to go on, or ends.
+    pub fn driver_stopped(&mut self, cx: &mut Cx<'_>) {
+        for _ in 0..JUMPS {
+            let mut errors = Errors::of_driver();
+            let before = self.at;
+            self.run(cx, 1, Cause::Driver, &mut errors);
+            let ended = matches!(self.ending(), Some(Ending::Stop | Ending::Error { .. }));
+            if cx.run_count() > 0 || ended || (self.at == before && self.ending().is_some()) {
+                break;
+            }
+        }
+    }
+
+    /// Runs the script for a packet from input `port`; returns the output for it.
+    pub fn packet(&mut self, cx: &mut Cx<'_>, port: usize) -> Option<usize> {
+        let input = self.program.variable("input");
+        self.program.variables[input].1 = port.to_string();
+        let mut errors = Errors::while_executing(cx);
+        self.restart(cx);
+        self.run(cx, 0, Cause::Plain, &mut errors);
+        match self.ending() {
+            Some(Ending::End) => Some(0),
+            Some(_) => None,
+            None => {
+                let number = Context::blank().parse::<i32>(self.returned()?.trim());
+                usize::try_from(number.ok()?).ok()
+            }
+        }
+    }
+
+    /// A handler was called; returns what the script returned.
+    pub fn request(
+        &mut self,
+        cx: &mut Cx<'_>,
+        request: Request,
+        handler: &str,
+        value: &str,
+        writing: bool,
+    ) -> Result<String, HandlerError> {
+        let mut steps = 0;
+        match request {
+            Request::Goto => {
+                self.jump(config::uncomment(value).trim())?;
+                self.stop_waiting(cx);
+            }
+            Request::Run => {
+                self.restart(cx);
+                self.args = value.to_string();
+            }
+            Request::Step => steps = parse_steps(value)?,
+        }
+        let outer = core::mem::replace(&mut self.handler, handler.to_string());
+        let outer_writing = core::mem::replace(&mut self.writing, writing);
+        let mut errors = Errors::Caller(Vec::new());
+        if self.running {
+            self.more += steps;
+        } else {
+            let cause = match (request, value.trim()) {
+                (Request::Step, "router") => Cause::Driver,
+                _ => Cause::Plain,
+            };
+            self.run(cx, steps, cause, &mut errors);
+        }
+        (self.handler, self.writing) = (outer, outer_writing);
+        let returned = self.returned().map(String::from).unwrap_or_default();
+        match (self.ending(), errors) {
+            (_, Errors::Caller(lines)) if !lines.is_empty() => {
+                Err(HandlerError::Failed(lines.join("\n")))
+            }
+            (Some(Ending::Error { .. }), _) => Err(HandlerError::Failed(String::new())),
+            _ => Ok(returned),
+        }
+    }
+
+    fn jump(&mut self, label: &str) -> Result<(), HandlerError> {
+        let Some(Target::Instruction(at)) = self.program.label(label) else {
+            return Err("jump to nonexistent label".into());
+        };
+        for instruction in &mut self.program.instructions[at..] {
+            instruction.done = 0;
+        }
+        self.at = at;
+        Ok(())
+    }
+
+    /// How the script ended, if it stands at an end.
+    pub fn ending(&self) -> Option<Ending> {
+        match self.program.instructions.get(self.at)?.op {
+            Op::End(end) | Op::Goto(Target::End(end)) => Some(end),
+            _ => None,
+        }
+    }
+
+    /// What the script returned, if it stands at a return.
+    fn returned(&self) -> Option<&str> {
+        match self.program.instructions.get(self.at)?.op {
+            Op::Return { .. } => Some(&self.program.variables[0].1),
+            _ => None,
+        }
+    }
+
+    /// Runs the script until it blocks or ends, passing `steps` blocking instructions, and those
+    /// that it asks itself to pass.
+    fn run(&mut self, cx: &mut Cx<'_>, steps: u32, cause: Cause, errors: &mut Errors) {
+        let outer = core::mem::replace(&mut self.running, true);
+        let mut jumps = 0;
+        self.more = 0;
+        self.step(cx, steps, cause, &mut jumps, errors);
+        while self.more > 0 && jumps < JUMPS {
+            let steps = core::mem::take(&mut self.more);
+            jumps += 1;
+            self.step(cx, steps, Cause::Plain, &mut jumps, errors);
+        }
+        self.running = outer;
+    }
+
+    fn step(
+        &mut self,
+        cx: &mut Cx<'_>,
+        mut steps: u32,
+        cause: Cause,
+        jumps: &mut u32,
+        errors: &mut Errors,
+    ) {
+        while self.at < self.program.instructions.len() && *jumps < JUMPS {
+            // The next one, already: the instruction may itself jump, or have the script jump.
+            let at = self.at;
+            self.at += 1;
+            match self.execute(cx, at, &mut steps, errors) {
+                Flow::On => {}
+                Flow::Block(at) => {
+                    self.at = at;
+                    break;
+                }
+                Flow::End(end) => {
+                    self.at = at;
+                    if end == Ending::Stop && cause != Cause::Driver {
+                        cx.stop();
+                    }
+                    return;
+                }
+            }
+            if self.at != at + 1 {
+                *jumps += 1;
+            }
+        }
+        if *jumps >= JUMPS {
+            let declaration = cx.declaration();
+            cx.chatter(format_args!("{declaration}: too many jumps, giving up"));
+            self.at = self.program.instructions.len();
+            self.stop_waiting(cx);
+        } else if cause == Cause::Driver {
+            cx.set_run_count(cx.run_count().saturating_add(1));
+        }
+    }
+
+    fn stop_waiting(&mut self, cx: &mut Cx<'_>) {
+        if let Some(timer) = self.timer {
+            cx.unschedule_timer(timer);
+        }
+    }
+
+    fn execute(
+        &mut self,
+        cx: &mut Cx<'_>,
+        at: usize,
+        steps: &mut u32,
+        errors: &mut Errors,
+    ) -> Flow {
+        let instruction = &mut self.program.instructions[at];
+        match instruction.op {
+            Op::Start => {
+                if core::mem::take(&mut self.fresh) {
+                    *steps = steps.saturating_sub(1);
+                }
+            }
+            Op::Pause(count) => {
+                let passed = (*steps).min(count.saturating_sub(instruction.done));
+                instruction.done += passed;
+                *steps -= passed;
+                if instruction.done < count {
+                    return Flow::Block(at);
+                }
+            }
+            Op::Wait if *steps == 0 => return self.wait(cx, at, errors),
+            Op::Wait => {
+                *steps -= 1;
+                self.stop_waiting(cx);
+            }
+            Op::Goto(target) => {
+                let text = instruction.text.clone();
+                return self.goto(cx, at, target, &text, errors);
+            }
+            Op::Return { unquote } => {
+                let text = instruction.text.clone();
+                self.assign(cx, 0, &text, unquote, errors);
+                if self.at == at + 1 {
+                    return Flow::Block(at);
+                }
+            }
+            Op::Set { variable, unquote } => {
+                let text = instruction.text.clone();
+                self.assign(cx, variable, &text, unquote, errors);
+            }
+            Op::End(end) => {
+                if let Ending::Error { unquote } = end {
+                    let text = instruction.text.clone();
+                    let text = self.expand(cx, &text, unquote, errors);
+                    if !text.is_empty() {
+                        errors.error(cx, &text);
+                    }
+                }
+                return Flow::End(end);
+            }
+            Op::Print { newline, unquote } => {
+                let text = instruction.text.clone();
+                self.print(cx, &text, newline, unquote, errors);
+            }
+            Op::Read { unquote } => {
+                let text = instruction.text.clone();
+                self.show(cx, &text, unquote, errors);
+            }
+            Op::Write { unquote } => {
+                let text = instruction.text.clone();
+                self.write_handler(cx, &text, unquote, errors);
+            }
+            Op::Init { .. } | Op::Label => {}
+        }
+        Flow::On
+    }
+
+    /// Blocks at the wait instruction `at` for its time; goes on behind it if that is not right.
+    fn wait(&mut self, cx: &mut Cx<'_>, at: usize, errors: &mut Errors) -> Flow {
+        let text = self.program.instructions[at].text.clone();
+        let text = self.expand(cx, &text, false, errors);
+        match (cx.names().parse::<Timestamp>(text.trim()), self.timer) {
+            (Ok(time), Some(timer)) => {
+                cx.schedule_after(timer, time.0.unsigned_abs());
+                Flow::Block(at)
+            }
+            _ => {
+                errors.error(cx, "syntax error at ‘wait’");
+                Flow::Block(at + 1)
+            }
+        }
+    }
+
+    fn goto(
+        &mut self,
+        cx: &mut Cx<'_>,
+        at: usize,
+        target: Target,
+        condition: &str,
+        errors: &mut Errors,
+    ) -> Flow {
+        let condition = self.expand(cx, condition, false, errors);
+        if !condition.is_empty() {
+            match cx.names().parse::<bool>(&condition) {
+                Ok(true) => {}
+                Ok(false) => return Flow::On,
+                Err(_) => {
+                    errors.error(cx, &format!("bad condition ‘{condition}’"));
+                    return Flow::On;
+                }
+            }
+        }
+        match target {
+            Target::End(end) => Flow::End(end),
+            Target::Instruction(to) => {
+                // What is behind the target blocks anew.
+                let behind = self.program.instructions.get_mut(to..at);
+                for instruction in behind.into_iter().flatten() {
+                    instruction.done = 0;
+                }
+                self.at = to;
+                Flow::On
+            }
+        }
+    }
+
+    /// `print` and its like.
+    fn print(
+        &mut self,
+        cx: &mut Cx<'_>,
+        text: &str,
+        newline: bool,
+        unquote: bool,
+        errors: &mut Errors,
+    ) {
+        let (mut output, text) = match Output::open(text) {
+            Ok(opened) => opened,
+            Err(error) => return errors.error(cx, &error),
+        };
+        let (mut data, ok) = if starts_handler(text) {
+            match self.call_read(cx, text, unquote, errors) {
+                Some((_, value)) => (value.into_bytes(), true),
+                None => (Vec::new(), false),
+            }
+        } else {
+            let (text, ok) = self.expand_as(cx, text, Style::Quoted, errors);
+            (config::unquote(&text), ok)
+        };
+        if newline && ok && data.last() != Some(&b'\n') {
+            data.push(b'\n');
+        }
+        if let Err(error) = output.write(cx, &data) {
+            errors.error(cx, &error);
+        }
+    }
+
+    /// `read`: shows a handler's name and value to whoever watches.
+    fn show(&mut self, cx: &mut Cx<'_>, text: &str, unquote: bool, errors: &mut Errors) {
+        if let Some((call, value)) = self.call_read(cx, text, unquote, errors) {
+            let name = call.full_name(cx);
+            cx.chatter(format_args!("{name}:\n{value}"));
+        }
+    }
+
+    /// Reads the handler that an instruction names.
+    fn call_read(
+        &mut self,
+        cx: &mut Cx<'_>,
+        text: &str,
+        unquote: bool,
+        errors: &mut Errors,
+    ) -> Option<(Call, String)> {
+        let call = self.find_call(cx, text, HandlerFlags::READ, unquote, errors)?;
+        match self.read_call(cx, &call) {
+            Ok(value) => Some((call, value)),
+            Err(error) => {
+                report(cx, &call, error, errors);
+                None
+            }
+        }
+    }
+
+    /// Writes the handler that an instruction names.
+    fn write_handler(&mut self, cx: &mut Cx<'_>, text: &str, unquote: bool, errors: &mut Errors) {
+        let call = self.find_call(cx, text, HandlerFlags::WRITE, unquote, errors);
+        let Some(call) = call else {
+            return;
+        };
+        let written = match call.element == Some(cx.id()) {
+            true => self.write(cx, &call.handler, &call.value),
+            false => call.write(cx),
+        };
+        self.status = 0;
+        if let Err(error) = written {
+            self.status = FAILED;
+            report(cx, &call, error, errors);
+        }
+    }
+
+    fn find_call(
+        &mut self,
+        cx: &mut Cx<'_>,
+        text: &str,
+        flag: HandlerFlags,
+        unquote: bool,
+        errors: &mut Errors,
+    ) -> Option<Call> {
+        let text = self.expand(cx, text, false, errors);
+        match self.find(cx, &text, flag) {
+            Ok(mut call) => {
+                if unquote {
+                    call.value = config::unquote_text(&call.value);
+                }
+                Some(call)
+            }
+            Err(error) => {
+                errors.error(cx, &error);
+                None
+            }
+        }
+    }
+
+    /// The handler that `text` names, if it can be used as `flag` says.
+    fn find(&self, cx: &Cx<'_>, text: &str, flag: HandlerFlags) -> Result<Call, String> {
+        let call = Call::parse(cx, text, |name| {
+            let global = || cx.handler(None, name).is_some();
+            self.flags(name).is_some_and(|_| self.has(name) || !global())
+        })?;
+        if call.element != Some(cx.id()) {
+            call.check(cx, flag)?;
+            return Ok(call);
+        }
+        if self.flags(&call.handler).is_some_and(|flags| flags.has(flag)) {
+            return Ok(call);
+        }
+        let kind = if flag == HandlerFlags::WRITE { "write" } else { "read" };
+        Err(format!("no ‘{}’ {kind} handler", call.full_name(cx)))
+    }
+
+    fn read_call(&mut self, cx: &mut Cx<'_>, call: &Call) -> Result<String, HandlerError> {
+        if call.element != Some(cx.id()) {
+            return call.read(cx);
+        }
+        match self.read(cx, &call.handler, &call.value) {
+            // Handlers that every element has; the router answers them.
+            Err(HandlerError::Unknown) => call.read(cx),
+            answer => answer,
+        }
+    }
+
+    fn assign(
+        &mut self,
+        cx: &mut Cx<'_>,
+        variable: usize,
+        text: &str,
+        unquote: bool,
+        errors: &mut Errors,
+    ) {
+        let value = self.expand(cx, text, unquote, errors);
+        if let Some((_, slot)) = self.program.variables.get_mut(variable) {
+            *slot = value;
+        }
+    }
+
+    fn expand(
+        &mut self,
+        cx: &mut Cx<'_>,
+        text: &str,
+        unquote: bool,
+        errors: &mut Errors,
+    ) -> String {
+        let (text, _) = self.expand_as(cx, text, Style::Bare, errors);
+        if unquote {
+            config::unquote_text(&text)
+        } else {
+            text
+        }
+    }
+
+    /// Puts in what variables and handlers say; false if a handler did not answer.
+    fn expand_as(
+        &mut self,
+        cx: &mut Cx<'_>,
+        text: &str,
+        style: Style,
+        errors: &mut Errors,
+    ) -> (String, bool) {
+        let mut expander = Expander {
+            machine: self,
+            cx,
+            errors,
+            failed: false,
+        };
+        match config::expand(text, style, &mut expander) {
+            Ok(text) => (text, !expander.failed),
+            Err(error) => {
+                expander.errors.error(expander.cx, &error.to_string());
+                (String::new(), false)
+            }
+        }
+    }
+
+    /// What `$name` stands for.
+    fn variable(&self, name: &str) -> Option<String> {
+        if let Some(i) = self.program.find_variable(name) {
+            return Some(self.program.variables[i].1.clone());
+        }
+        Some(match name {
+            "?" => self.status.to_string(),
+            "args" => self.args.clone(),
+            "$" => process().to_string(),
+            "0" => self.handler.clone(),
+            "#" => calculate::count(&self.args),
+            "write" => self.writing.to_string(),
+            _ => {
+                let number = name.parse().ok().filter(|number| *number > 0)?;
+                calculate::word(&self.args, number).to_string()
+            }
+        })
+    }
+
+    /// The variable that a handler names, to be changed.
+    pub fn variable_mut(&mut self, name: &str, add: bool) -> Result<&mut String, String> {
+        if name.is_empty() {
+            return Err("no variable".to_string());
+        }
+        if name == "args" {
+            return Ok(&mut self.args);
+        }
+        let variable = match add {
+            true => Some(self.program.variable(name)),
+            false => self.program.find_variable(name),
+        };
+        match variable {
+            Some(i) => Ok(&mut self.program.variables[i].1),
+            None => Err(format!("undefined variable ‘{name}’")),
+        }
+    }
+}
+
+/// What comes after an instruction.
+enum Flow {
+    /// The one that is next.
+    On,
+    /// Nothing: the script goes on at the given instruction, later.
+    Block(usize),
+    /// Nothing.
+    End(Ending),
+}
+
+/// Whether what is to be printed is a handler's value.
+fn starts_handler(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '@' || c == '_')
+}
+
+fn report(cx: &mut Cx<'_>, call: &Call, error: HandlerError, errors: &mut Errors) {
+    let name = call.full_name(cx);
+    let value = if call.value.is_empty() {
+        String::new()
+    } else {
+        format!(" {}", call.value)
+    };
+    let text = match error {
+        HandlerError::Failed(text) if text.is_empty() => return,
+        HandlerError::Failed(text) => text,
+        HandlerError::Unknown => "there is no such handler".to_string(),
+    };
+    let lines: Vec<String> = text.lines().map(|line| format!("\n  {line}")).collect();
+    errors.error(cx, &format!("While calling ‘{name}{value}’:{}", lines.concat()));
+}
+
+fn parse_steps(value: &str) -> Result<u32, HandlerError> {
+    match config::uncomment(value).trim() {
+        "" | "router" => Ok(1),
+        text => {
+            let steps = Context::blank().parse::<i32>(text).ok();
+            let steps = steps.and_then(|steps| u32::try_from(steps).ok());
+            Ok(steps.ok_or("syntax error")?)
+        }
+    }
+}
+
+/// The number of the process, 0 where there are none.
+fn process() -> u32 {
+    #[cfg(feature = "host")]
+    return std::process::id();
+    #[cfg(not(feature = "host"))]
+    0
+}

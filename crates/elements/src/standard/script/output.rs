@@ -1,0 +1,124 @@
+//! What scripts print, and where to.
+
+use alloc::string::String;
+
+use click::config::shift_space;
+use router::Cx;
+
+/// Where `print` prints to.
+pub(super) enum Output {
+    Standard,
+    #[cfg(feature = "host")]
+    File(std::fs::File),
+}
+
+impl Output {
+    /// Takes `>FILE` or `>>FILE` off the front of `text`; returns the output and the rest.
+    pub fn open(text: &str) -> Result<(Output, &str), String> {
+        let Some(redirected) = text.strip_prefix('>') else {
+            return Ok((Output::Standard, text));
+        };
+        let (append, redirected) = match redirected.strip_prefix('>') {
+            Some(rest) => (true, rest),
+            None => (false, redirected),
+        };
+        let (file, rest) = shift_space(redirected);
+        match file {
+            "" | "-" => Ok((Output::Standard, rest)),
+            _ => open_file(file, append).map(|output| (output, rest)),
+        }
+    }
+
+    /// Writes `data`.
+    pub fn write(&mut self, cx: &mut Cx<'_>, data: &[u8]) -> Result<(), String> {
+        match self {
+            Output::Standard => cx.print(data),
+            #[cfg(feature = "host")]
+            Output::File(file) => {
+                use alloc::string::ToString;
+                use std::io::Write;
+                file.write_all(data).map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(feature = "host")]
+fn open_file(name: &str, append: bool) -> Result<Output, String> {
+    let mut options = std::fs::OpenOptions::new();
+    options.create(true).append(append).write(true).truncate(!append);
+    let file = options.open(name);
+    file.map(Output::File).map_err(|error| alloc::format!("{name}: {}", reason(&error)))
+}
+
+#[cfg(not(feature = "host"))]
+fn open_file(_name: &str, _append: bool) -> Result<Output, String> {
+    Err("file redirection not supported here".into())
+}
+
+/// An error's reason without its number.
+#[cfg(feature = "host")]
+fn reason(error: &std::io::Error) -> String {
+    use alloc::string::ToString;
+    let text = error.to_string();
+    match text.split_once(" (os error") {
+        Some((reason, _)) => reason.to_string(),
+        None => text,
+    }
+}
+
+/// The handlers that only a host has: files and processes.
+#[cfg(feature = "host")]
+pub(super) mod host {
+    use alloc::format;
+    use alloc::string::{String, ToString};
+
+    use router::Cx;
+    use router::args::{Argument, FilenameArg};
+    use rustix::process::{Pid, Signal, kill_process};
+
+    use super::super::calculate::Words;
+    use super::super::signal;
+
+    /// Names of the handlers that [`read`] answers.
+    pub const NAMES: &[&str] = &["cat", "catq", "kill"];
+
+    pub fn read(cx: &Cx<'_>, name: &str, text: &str) -> Result<String, String> {
+        match name {
+            "kill" => kill(cx, text),
+            _ => {
+                let file = cx.names().parse_with(FilenameArg, text.trim());
+                let file = file.map_err(|_| "bad FILE")?;
+                let data = match file.as_str() {
+                    "-" => {
+                        use std::io::Read;
+                        let mut data = alloc::vec::Vec::new();
+                        let read = std::io::stdin().lock().read_to_end(&mut data);
+                        read.map(|_| data)
+                    }
+                    file => std::fs::read(file),
+                };
+                let data = data.map_err(|e| format!("{file}: {}", super::reason(&e)))?;
+                Ok(match name {
+                    "catq" => click::config::quote(&data),
+                    _ => String::from_utf8_lossy(&data).into_owned(),
+                })
+            }
+        }
+    }
+
+    /// Sends a signal to processes: `SIGNAL PID...`.
+    fn kill(cx: &Cx<'_>, text: &str) -> Result<String, String> {
+        let mut words = Words(text);
+        let number = signal::number(words.next()).ok_or("bad SIGNO")?;
+        let signal = Signal::from_named_raw(number).ok_or("bad SIGNO")?;
+        for word in words {
+            let pid = i32::parse(word, &cx.names()).ok().and_then(Pid::from_raw);
+            let pid = pid.ok_or("bad PID")?;
+            kill_process(pid, signal)
+                .map_err(|error| format!("kill({pid}, {number}): {error}"))?;
+        }
+        Ok(String::new())
+    }
+}

@@ -1,0 +1,107 @@
+//! Signals: their names, and scripts that run when one arrives.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+
+use router::Cx;
+use router::args::Failed;
+use signal_hook::SigId;
+use signal_hook::flag;
+use signal_hook::low_level::{pipe, unregister};
+
+use super::machine::Machine;
+use super::program::Ending;
+
+const NAMES: &[(&str, i32)] = &[
+    ("ABRT", 6),
+    ("ALRM", 14),
+    ("HUP", 1),
+    ("INT", 2),
+    ("IO", 29),
+    ("PIPE", 13),
+    ("QUIT", 3),
+    ("TERM", 15),
+    ("TSTP", 20),
+    ("USR1", 10),
+    ("USR2", 12),
+];
+
+/// The number of the signal that `word` names or numbers, on Linux.
+pub(super) fn number(word: &str) -> Option<i32> {
+    let named = NAMES.iter().find(|(name, _)| *name == word);
+    let number = match named {
+        Some((_, number)) => Some(*number),
+        None => word.parse().ok(),
+    };
+    number.filter(|number| (1..32).contains(number))
+}
+
+/// The signals that run a script.
+#[derive(Default)]
+pub(super) struct Signals {
+    /// Where a byte arrives with each signal.
+    pipe: Option<UnixStream>,
+    hooks: Vec<SigId>,
+    /// The script no longer takes signals: they do what they do by default.
+    given_up: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// Lets the script run when a signal of `numbers` arrives.
+    pub fn install(&mut self, cx: &mut Cx<'_>, numbers: &[i32]) -> Result<(), Failed> {
+        self.try_install(numbers)
+            .map_err(|error| cx.error(format_args!("cannot take signals: {error}")))?;
+        if let Some(pipe) = &self.pipe {
+            cx.watch(pipe.as_raw_fd(), true, false);
+        }
+        Ok(())
+    }
+
+    fn try_install(&mut self, numbers: &[i32]) -> std::io::Result<()> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        for number in numbers {
+            let given_up = Arc::clone(&self.given_up);
+            let default = flag::register_conditional_default(*number, given_up)?;
+            let hook = pipe::register(*number, theirs.try_clone()?)?;
+            self.hooks.extend([default, hook]);
+        }
+        self.pipe = Some(ours);
+        Ok(())
+    }
+
+    /// Signals arrived: runs the script once for all of them. If it says `exit`, or anything else
+    /// that ends it but `end`, it takes no more.
+    pub fn arrived(&mut self, cx: &mut Cx<'_>, machine: &mut Machine) {
+        let Some(pipe) = &mut self.pipe else {
+            return;
+        };
+        let mut bytes = [0; 64];
+        let mut any = false;
+        while pipe.read(&mut bytes).is_ok_and(|read| read > 0) {
+            any = true;
+        }
+        if !any {
+            return;
+        }
+        machine.signalled(cx);
+        if !matches!(machine.ending(), None | Some(Ending::End)) {
+            let fd = pipe.as_raw_fd();
+            self.given_up.store(true, Ordering::SeqCst);
+            cx.watch(fd, false, false);
+        }
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        self.given_up.store(true, Ordering::SeqCst);
+        for hook in self.hooks.drain(..) {
+            unregister(hook);
+        }
+    }
+}

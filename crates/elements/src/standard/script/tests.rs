@@ -1,0 +1,399 @@
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use proptest::prelude::*;
+use router::Status;
+
+use crate::testing::Rig;
+
+const MS: u64 = 1_000_000;
+
+/// What `Script(instructions)` prints on standard output, and then to the log, within a second.
+fn run(instructions: &str) -> String {
+    let mut rig = Rig::new(&format!(
+        "s :: Script({instructions}); c :: Counter; Idle -> c -> Idle;
+         p :: Script(TYPE PASSIVE, returnq \"$# $1 $args\"); w :: Switch; Idle -> w -> Idle;"
+    ));
+    rig.advance(1000 * MS);
+    text(&mut rig)
+}
+
+fn text(rig: &mut Rig) -> String {
+    let mut text = String::new();
+    for line in rig.printed() {
+        text += &line;
+        if !line.ends_with('\n') && !line.is_empty() {
+            text += "|\n";
+        }
+    }
+    text
+}
+
+#[test]
+fn variables_and_handlers_are_put_in() {
+    for (script, expected) in [
+        ("set x 3, print $x", "3\n"),
+        ("set x $(add 1 2), print \"$x = $(add 1 $x)\"", "3 = 4\n"),
+        ("print '$x'", "$x\n"),
+        ("print $nosuch", "$nosuch\n"),
+        ("print c.count", "0\n"),
+        ("set x c.count, print $x, print $($x)", "c.count\n0\n"),
+        ("set i add, print $($i 3 4)", "7\n"),
+        ("print $(p.run a b c)", "3 a a b c\n"),
+        ("set x \"a b\", print $x", "\"a b\"\n"),
+        ("setq x \"a b\", print $x", "a b\n"),
+        ("init x 5, print $x, set x 6", "5\n"),
+        ("print $?, write w.switch 0, print $?", "0\n0\n"),
+        ("print class", "Script\n"),
+        ("print version", "2.1\n"),
+    ] {
+        assert_eq!(run(script), expected, "{script}");
+    }
+}
+
+#[test]
+fn printing_adds_line_ends_where_there_are_none() {
+    for (script, expected) in [
+        ("print", "\n"),
+        ("print a.b", "While executing 's :: Script':|\n  no element named 'a'|\n"),
+        ("print \"a\\n\"", "a\n"),
+        ("printn \"a\", printn 5, print", "a|\n5|\n\n"),
+        ("print '\"c.count\"'", "\"c.count\"\n"),
+        ("read c.count", "c.count:\n0|\n"),
+        ("readq length \"\\<0a 09 01>\"", "s.length:\n3|\n"),
+        ("read length \"a\"", "s.length:\n3|\n"),
+    ] {
+        let printed = run(script).replace(['‘', '’'], "'");
+        assert_eq!(printed, expected, "{script}");
+    }
+}
+
+#[test]
+fn jumps_labels_and_conditions() {
+    let count = "set x 0, label again, print $x, set x $(add $x 1), goto again $(lt $x 3), print end";
+    assert_eq!(run(&count.replace("print end", "print \"end\"")), "0\n1\n2\nend\n");
+    assert_eq!(run("goto end, print 1"), "");
+    assert_eq!(run("goto end false, print 1"), "1\n");
+    assert_eq!(run("init x 0, set x $(add $x 1), goto exit $(eq $x 3), print $x, loop"), "1\n2\n");
+    let bad = run("goto end maybe, print 1").replace(['‘', '’'], "'");
+    assert!(bad.contains("bad condition 'maybe'|\n1\n"), "{bad}");
+    assert_eq!(run("label a, goto a"), "s :: Script: too many jumps, giving up|\n");
+    assert_eq!(run("goto error $(gt 2 1), print 1"), "");
+}
+
+#[test]
+fn waiting_takes_its_time() {
+    let mut rig = Rig::new("s :: Script(print 1, wait 20ms, print 2, wait 0.03, print 3);");
+    rig.run();
+    assert_eq!(text(&mut rig), "1\n");
+    rig.advance(19 * MS);
+    assert_eq!(text(&mut rig), "");
+    rig.advance(MS);
+    assert_eq!(text(&mut rig), "2\n");
+    rig.write("s.step", "");
+    assert_eq!(text(&mut rig), "3\n");
+    let mut rig = Rig::new("s :: Script(wait soon, print 1);");
+    rig.run();
+    assert!(text(&mut rig).contains("syntax error at"));
+}
+
+#[test]
+fn pauses_take_steps() {
+    let mut rig = Rig::new("s :: Script(pause, print 1, pause 2, print 2, wait, print 3);");
+    rig.run();
+    assert_eq!(text(&mut rig), "");
+    rig.write("s.step", "");
+    assert_eq!(text(&mut rig), "1\n");
+    rig.write("s.step", "1");
+    assert_eq!(text(&mut rig), "");
+    rig.write("s.step", "2");
+    assert_eq!(text(&mut rig), "2\n3\n");
+    rig.write("s.goto", "begin");
+    rig.write("s.step", "4");
+    assert_eq!(text(&mut rig), "1\n2\n3\n");
+    assert!(rig.try_write("s.goto", "nowhere").is_err());
+    assert!(rig.try_write("s.step", "x").is_err());
+}
+
+#[test]
+fn a_script_may_call_itself() {
+    let script = "set x 0, label again, set x $(s.add $x 1), print $x, goto end $(eq $x 3),
+        write s.goto again";
+    assert_eq!(run(script), "1\n2\n3\n");
+    assert_eq!(run("write s.step 2, pause, print 1, pause, print 2, pause, print 3"), "1\n2\n");
+    assert_eq!(run("write set x 5, print $(get x), print $(shift x), print \"<$x>\""), "5\n5\n<>\n");
+    let endless = run("set x $(run)");
+    assert!(endless.contains("too many jumps"), "{endless}");
+}
+
+#[test]
+fn passive_scripts_return_values() {
+    let config = "s :: Script(TYPE PASSIVE, goto two $(eq $# 2), return one, label two,
+            returnq \"$2 $1\");
+        e :: Script(TYPE PASSIVE, error wrong);
+        d :: Script(set v 1, wait 1s, print d.get v);";
+    let mut rig = Rig::new(config);
+    let id = rig.router.find("s");
+    assert_eq!(rig.router.read(id, "run", "a").as_deref(), Ok("one"));
+    assert_eq!(rig.router.read(id, "run", "a b").as_deref(), Ok("b a"));
+    assert_eq!(rig.try_read("e.run"), Err("wrong".into()));
+    assert_eq!(rig.try_write("e.run", ""), Err("wrong".into()));
+    rig.advance(1000 * MS);
+    assert_eq!(text(&mut rig), "1\n");
+}
+
+#[test]
+fn exported_variables_are_handlers() {
+    let config = "s :: Script(TYPE PASSIVE, export n 0, exportq m \"x y\", set n $(add $n 1));";
+    let mut rig = Rig::new(config);
+    assert_eq!((rig.read("s.n"), rig.read("s.m")), ("0".into(), "x y".into()));
+    rig.write("s.run", "");
+    rig.write("s.run", "");
+    assert_eq!(rig.read("s.n"), "2");
+    assert!(rig.read("s.handlers").contains("n\tr\n"));
+}
+
+#[test]
+fn proxies_answer_to_any_handler() {
+    let config = "s :: Script(TYPE PROXY, goto nota $(ne $0 a), returnq \"a $write <$args>\",
+            label nota, error bad handler);
+        t :: Script(print s.a, print $(s.a 7), write s.a, print $?, print s.b);";
+    let mut rig = Rig::new(config);
+    rig.advance(MS);
+    let printed = text(&mut rig).replace(['‘', '’'], "'");
+    let expected = "a false <>\na false <7>\n0\n\
+        While executing 't :: Script':|\n  While calling 's.b':|\n    bad handler|\n";
+    assert_eq!(printed, expected);
+    assert_eq!(rig.read("s.class"), "Script");
+}
+
+#[test]
+fn packet_scripts_choose_outputs() {
+    for batch in [1, 64] {
+        let config = "i :: Inject -> s :: Script(init n 0, set j $n, set n $(sub 1 $n),
+                goto exit $(eq $input 1), return $j);
+            j :: Inject -> [1] s; s[0] -> a :: Collect; s[1] -> b :: Collect;
+            k :: Inject -> Script -> c :: Collect; l :: Inject -> Script(return 9) -> c;";
+        let mut rig = Rig::with_batch(config, batch);
+        rig.push_all("i", &[1, 2, 3, 4].map(|n| alloc::vec![n]));
+        rig.push("j", &[5]);
+        rig.push("i", &[6]);
+        assert_eq!(rig.data("a"), [[1], [3]]);
+        assert_eq!(rig.data("b"), [[2], [4], [6]]);
+        rig.push("k", &[7]);
+        rig.push("l", &[8]);
+        assert_eq!(rig.data("c"), [[7]]);
+        assert_eq!(rig.outstanding(), 0);
+    }
+}
+
+#[test]
+fn packet_scripts_can_be_pulled_through() {
+    let config = "i :: Inject -> Queue -> s :: Script(init n 0, set j $n, set n $(sub 1 $n),
+            return $j) -> p :: Puller; s[1] -> b :: Collect;";
+    let mut rig = Rig::new(config);
+    rig.push_all("i", &[1, 2, 3].map(|n| alloc::vec![n]));
+    let pulled: Vec<u8> = rig.pull("p", 9).iter().map(|p| p.data()[0]).collect();
+    assert_eq!(pulled, [1, 3]);
+    assert_eq!(rig.data("b"), [[2]]);
+}
+
+#[test]
+fn a_driver_script_decides_when_to_stop() {
+    let config = "s :: InfiniteSource(LIMIT 3, STOP true) -> c :: Counter -> Discard;
+        DriverManager(print \"go\", pause, print c.count, wait 10ms, print \"more\", stop);";
+    let mut rig = Rig::new(config);
+    assert_ne!(rig.run(), Status::Stopped);
+    assert_eq!(text(&mut rig), "go\n3\n");
+    rig.advance(9 * MS);
+    assert_eq!(text(&mut rig), "");
+    rig.advance(MS);
+    assert_eq!(rig.run(), Status::Stopped);
+    assert_eq!(text(&mut rig), "more\n");
+}
+
+#[test]
+fn a_driver_script_without_instructions_stops_when_asked() {
+    let mut rig = Rig::new("DriverManager; s :: Script(wait 5ms, stop);");
+    assert_ne!(rig.run(), Status::Stopped);
+    rig.advance(6 * MS);
+    assert_eq!(rig.run(), Status::Stopped);
+}
+
+#[test]
+fn the_end_of_a_driver_script_stops_the_router() {
+    let mut rig = Rig::new("DriverManager(wait 0.1s, print 1)");
+    rig.advance(99 * MS);
+    assert_ne!(rig.run(), Status::Stopped);
+    rig.advance(2 * MS);
+    assert_eq!(rig.run(), Status::Stopped);
+    assert_eq!(text(&mut rig), "1\n");
+    let mut rig = Rig::new("DriverManager(end)");
+    assert_eq!(rig.run(), Status::Stopped);
+}
+
+#[test]
+fn calculations() {
+    for (call, expected) in [
+        ("add 1 2 3", "6"),
+        ("add", "0"),
+        ("add 1.5 2", "3.5"),
+        ("add 0x10 1", "17"),
+        ("sub 10 2 2", "6"),
+        ("mul 1 2 3", "6"),
+        ("mul 1e10 1e10", "1e+20"),
+        ("div 75 2.5 5", "6"),
+        ("div 1 3", "0.333333333333"),
+        ("idiv 60 2 5", "6"),
+        ("idiv 7 2", "3"),
+        ("min 10 6 20", "6"),
+        ("max -1 6 3", "6"),
+        ("mod 7 3", "1"),
+        ("mod -7 3", "-1"),
+        ("rem 7.5 2", "1.5"),
+        ("neg 5", "-5"),
+        ("abs -2.5", "2.5"),
+        ("eq 10 0xA", "true"),
+        ("eq 10x 10x", "true"),
+        ("lt 9 10", "true"),
+        ("lt 9x 10x", "false"),
+        ("le 9 8", "false"),
+        ("ge 1.0 1", "true"),
+        ("ne a b", "true"),
+        ("gt 2 1", "true"),
+        ("not false", "true"),
+        ("and true true false", "false"),
+        ("and", "true"),
+        ("or false true", "true"),
+        ("nand true true", "false"),
+        ("nor", "true"),
+        ("if true a b", "a"),
+        ("if false a b", "b"),
+        ("in foo bar foo", "true"),
+        ("in foo bar", "false"),
+        ("first a b", "a"),
+        ("length abcdef", "6"),
+        ("htonl $(ntohl 6)", "6"),
+        ("htons 1", "256"),
+        ("htons $(ntohs 6)", "6"),
+        ("readable c.count add s.run", "true"),
+        ("readable c.count c.nosuch", "false"),
+        ("writable w.switch s.set stop", "true"),
+        ("writable c.count", "false"),
+        ("now", "1000000000.000000"),
+    ] {
+        assert_eq!(run(&format!("print $({call})")), format!("{expected}\n"), "{call}");
+    }
+    for (call, message) in [
+        ("add 1 x", "expected list of numbers"),
+        ("mod 1", "expected two numbers"),
+        ("mod 1.5 1", "expected two numbers"),
+        ("mod 1 0", "division by zero"),
+        ("neg x", "expected one number"),
+        ("not x", "syntax error"),
+        ("random 0", "bad N"),
+        ("random 5 2", "bad N"),
+        ("get nosuch", "undefined variable"),
+    ] {
+        let printed = run(&format!("print $({call})"));
+        assert!(printed.contains(message), "{call}: {printed}");
+    }
+}
+
+#[test]
+fn random_numbers_stay_within_their_bounds() {
+    for (call, first, last) in [("random 3", 0, 2), ("random 5 6", 5, 6), ("random", 0, i64::MAX)] {
+        for _ in 0..20 {
+            let number: i64 = run(&format!("print $({call})")).trim().parse().unwrap();
+            assert!((first..=last).contains(&number), "{call}: {number}");
+        }
+    }
+}
+
+#[test]
+fn files_can_be_written_and_read() {
+    let file = std::env::temp_dir().join(format!("weir-script-{}", std::process::id()));
+    let name = file.to_str().unwrap();
+    let script = format!(
+        "print >{name} \"one\", print >>{name} c.count, append c.count {name}, printn >>{name} \"x\",
+         print $(cat {name}), print $(catq {name}), save c.count {name}, print $(cat {name}),
+         print >/nosuch/file 1"
+    );
+    let printed = run(&script);
+    let written = std::fs::read_to_string(&file).unwrap();
+    let _ = std::fs::remove_file(&file);
+    assert_eq!(written, "0\n");
+    let expected = "one\n0\n0\nx\n\"one\\n0\\n0\\nx\"\n0\n";
+    assert!(printed.starts_with(expected), "{printed}");
+    assert!(printed.contains("  /nosuch/file: No such file or directory"), "{printed}");
+}
+
+#[test]
+fn private_handlers_say_so() {
+    let rig = Rig::new("s :: Script(TYPE PASSIVE);");
+    let id = rig.router.find("s");
+    let private = |name| {
+        let flags = rig.router.handler(id, name).unwrap();
+        flags.has(router::HandlerFlags::PRIVATE)
+    };
+    assert!(private("cat") && private("kill") && !private("add"));
+}
+
+#[test]
+fn wrong_scripts_are_refused() {
+    for (config, message) in [
+        ("Script(jump a);", "syntax error at 'jump'"),
+        ("Script(set x);", "syntax error at 'set'"),
+        ("Script(pause x);", "syntax error at 'pause'"),
+        ("Script(label);", "syntax error at 'label'"),
+        ("Script(end 1);", "syntax error at 'end'"),
+        ("Script(goto a);", "no such label 'a'"),
+        ("Script(TYPE ODD);", "bad TYPE"),
+        ("Script(TYPE SIGNAL);", "bad signal number"),
+        ("Script(TYPE SIGNAL FOO);", "bad signal number"),
+        ("Script(TYPE PACKET);", "PACKET script must have inputs"),
+        ("Idle -> Script(TYPE ACTIVE) -> Idle;", "ports allowed only on PACKET scripts"),
+        ("DriverManager; DriverManager;", "router has more than one driver script"),
+    ] {
+        let errors = Rig::errors(config).replace(['‘', '’'], "'");
+        assert!(errors.contains(message), "{config}: {errors}");
+    }
+}
+
+#[test]
+fn calls_that_go_wrong_are_reported_where_they_were_made() {
+    let printed = run("write c.count 1, write w.switch x, print $?, print $(c.nosuch)");
+    let expected = "While executing 's :: Script':|\n  no 'c.count' write handler|\n  \
+        While calling 'w.switch x':|\n    Switch output must be integer|\n-22\n  \
+        no 'c.nosuch' read handler|\n$(c.nosuch)";
+    assert_eq!(printed.replace(['‘', '’'], "'"), format!("{expected}|\n"));
+}
+
+proptest! {
+    /// Whatever a script says, it is refused or runs: it never brings the router down.
+    #[test]
+    fn no_script_brings_the_router_down(
+        instructions in prop::collection::vec(
+            prop::sample::select(&[
+                "set x 1", "set x $(add $x $x)", "goto a", "goto a $(eq $x 2)", "label a", "loop",
+                "print $x", "wait 1ms", "pause", "write s.step 3", "write s.goto a", "end",
+                "write s.run $x", "print $(run $x)", "return $(shift x)", "error $x", "exit",
+                "stop", "set y $(sprintf \"%5d\" $x)", "write t.run", "print $(t.run)", "wait",
+            ][..]),
+            0..12,
+        ),
+        kind in prop::sample::select(&["ACTIVE", "PASSIVE", "PROXY", "DRIVER"][..]),
+    ) {
+        let script = instructions.join(", ");
+        let config = format!(
+            "s :: Script(TYPE {kind}, {script}, label a);
+             t :: Script(TYPE PASSIVE, write s.step, write s.goto a, return 7);"
+        );
+        let mut rig = Rig::new(&config);
+        rig.advance(5 * MS);
+        let _ = rig.try_write("s.run", "1 2");
+        let _ = rig.try_read("t.run").map(|value| value.to_string());
+        rig.advance(5 * MS);
+    }
+}
