@@ -13,6 +13,8 @@ use router::{
 };
 
 pub mod protocol;
+#[cfg(test)]
+mod tests;
 
 use protocol::{Missing, Session, Target};
 
