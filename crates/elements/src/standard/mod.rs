@@ -1,6 +1,7 @@
 //! Click's standard group: sources and sinks, queues, schedulers, switches, counters.
 
 mod source;
+mod store;
 
 crate::elements! {
     average_counter: AverageCounter;
@@ -17,7 +18,7 @@ crate::elements! {
     paint: Paint, CheckPaint, PaintTee, PaintSwitch;
     print: Print;
     pull_switch: PullSwitch, SimplePullSwitch, StaticPullSwitch;
-    queue: Queue, SimpleQueue;
+    queue: Queue, FullNoteQueue, NotifierQueue, SimpleQueue, FrontDropQueue, MixedQueue;
     random_source: RandomSource;
     rated_source: RatedSource;
     rated_unqueue: RatedUnqueue, BandwidthRatedUnqueue;

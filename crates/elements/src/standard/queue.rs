@@ -1,356 +1,277 @@
-use alloc::collections::VecDeque;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use core::any::Any;
 
-use packet::{Batch, Packet};
+use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Notice, Search, SignalId};
+use router::{Class, Cx, Element, HandlerError, HandlerList, Notice, Search};
 
-/// How often a pull must find nothing before the empty notifier says so.
-const SLEEPINESS: u32 = 9;
+use super::store::{Overflow, Store};
 
-/// What Queue and SimpleQueue share: a first-in-first-out store with a limit.
-#[derive(Default)]
-struct Store {
-    packets: VecDeque<Packet>,
-    capacity: usize,
-    highwater: usize,
-    drops: u64,
-}
+macro_rules! queue {
+    (
+        $(#[$doc:meta])* $name:ident, $inputs:literal, $processing:literal,
+        nonempty: $nonempty:literal, nonfull: $nonfull:literal, $overflow:ident,
+        is_a: $is_a:expr
+    ) => {
+        $(#[$doc])*
+        #[derive(Default)]
+        pub struct $name {
+            store: Store,
+        }
 
-impl Store {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut capacity = 1000u32;
-        args.positional("CAPACITY", &mut capacity).complete()?;
-        self.capacity = capacity as usize;
-        // The room is taken now, so that the data path takes none. A live reconfiguration may
-        // find more packets than fit: the youngest go.
-        while self.packets.len() > self.capacity {
-            if let Some(packet) = self.packets.pop_back() {
-                cx.kill(packet);
+        impl Class for $name {
+            const NAME: &'static str = stringify!($name);
+            const PORTS: &'static str = concat!($inputs, "/1-2");
+            const PROCESSING: &'static str = $processing;
+            const IS_A: &'static [&'static str] = $is_a;
+        }
+
+        impl Element for $name {
+            fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+                self.store.configure(cx, args, $nonempty, $nonfull)
             }
-        }
-        let more = self.capacity - self.packets.len();
-        if self.packets.try_reserve(more).is_err() {
-            return Err(args.fail("out of memory"));
-        }
-        Ok(())
-    }
 
-    /// Takes in a batch; returns whether there were packets for which there was room.
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) -> bool {
-        let room = self.capacity - self.packets.len();
-        if batch.len() <= room {
-            self.packets.extend(batch.drain());
-        } else {
-            for (i, packet) in batch.drain().enumerate() {
-                if i < room {
-                    self.packets.push_back(packet);
-                } else {
-                    self.overflow(cx, packet);
+            fn can_live_reconfigure(&self) -> bool {
+                true
+            }
+
+            #[inline]
+            fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+                match port {
+                    0 => self.store.push(cx, batch, Overflow::$overflow),
+                    _ => self.store.push_front(cx, batch),
+                }
+                0
+            }
+
+            #[inline]
+            fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+                self.store.pull(cx, batch, most);
+            }
+
+            fn notifier(&self, notice: Notice, port: usize) -> Search {
+                self.store.notifier(notice, port)
+            }
+
+            fn handlers(&self, list: &mut HandlerList) {
+                self.store.handlers(list);
+            }
+
+            fn read(
+                &mut self,
+                _cx: &mut Cx<'_>,
+                name: &str,
+                _: &str,
+            ) -> Result<String, HandlerError> {
+                self.store.read(name)
+            }
+
+            fn write(
+                &mut self,
+                cx: &mut Cx<'_>,
+                name: &str,
+                value: &str,
+            ) -> Result<(), HandlerError> {
+                self.store.write(cx, name, value)
+            }
+
+            fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
+                let old: &mut dyn Any = old;
+                if let Some(old) = old.downcast_mut::<$name>() {
+                    self.store.take(cx, &mut old.store, Overflow::$overflow);
                 }
             }
         }
-        self.highwater = self.highwater.max(self.packets.len());
-        room > 0
-    }
-
-    fn overflow(&mut self, cx: &mut Cx<'_>, packet: Packet) {
-        if self.drops == 0 && self.capacity > 0 {
-            let declaration = cx.declaration();
-            cx.chatter(format_args!("{declaration}: overflow"));
-        }
-        self.drops += 1;
-        cx.emit(1, packet);
-    }
-
-    #[inline]
-    fn pull(&mut self, batch: &mut Batch, most: usize) {
-        let n = most.min(batch.room()).min(self.packets.len());
-        for packet in self.packets.drain(..n) {
-            // There is room: n is at most that.
-            let _ = batch.push(packet);
-        }
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("length").read("highwater_length").read("drops");
-        list.add("capacity", router::HandlerFlags::CALM);
-        list.read_write("capacity");
-        list.button("reset_counts").button("reset");
-    }
-
-    fn read(&self, name: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "length" => self.packets.len(),
-            "highwater_length" => self.highwater,
-            "capacity" => self.capacity,
-            "drops" => return Ok(self.drops.to_string()),
-            _ => return Err(HandlerError::Unknown),
-        }
-        .to_string())
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset_counts" => {
-                self.drops = 0;
-                self.highwater = self.packets.len();
-            }
-            "reset" => {
-                while let Some(packet) = self.packets.pop_front() {
-                    cx.emit(1, packet);
-                }
-            }
-            "capacity" => {
-                let capacity: u32 = cx
-                    .names()
-                    .parse(value)
-                    .map_err(|_| "CAPACITY: invalid number")?;
-                self.capacity = capacity as usize;
-                while self.packets.len() > self.capacity {
-                    if let Some(packet) = self.packets.pop_back() {
-                        cx.kill(packet);
-                    }
-                }
-                let more = self.capacity - self.packets.len();
-                self.packets
-                    .try_reserve(more)
-                    .map_err(|_| "out of memory")?;
-                cx.set_config(value.to_string());
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
-    }
-
-    fn take(&mut self, cx: &mut Cx<'_>, old: &mut Store) {
-        while self.packets.len() < self.capacity {
-            match old.packets.pop_front() {
-                Some(packet) => self.packets.push_back(packet),
-                None => break,
-            }
-        }
-        self.highwater = self.packets.len();
-        if !old.packets.is_empty() {
-            let (declaration, old_length) =
-                (cx.declaration(), self.packets.len() + old.packets.len());
-            let capacity = self.capacity;
-            cx.chatter(format_args!(
-                "{declaration}: some packets lost (old length {old_length}, new capacity {capacity})"
-            ));
-        }
-    }
+    };
 }
 
-/// Stores packets first in, first out, and says when it is empty and when it is full.
-///
-/// Packets that come when it is full leave by output 1, or are dropped if that is not connected.
-/// Elements that pull from it sleep while it is empty, and sources that push into it sleep while
-/// it is full, thanks to its two notifiers.
-///
-/// # Arguments
-/// - `CAPACITY` (integer, 1000): most packets it stores.
-///
-/// # Ports
-/// One push input. Output 0 is pull; output 1, optional, is push: packets for which there was no
-/// room.
-///
-/// # Handlers
-/// - `length` (read): packets stored.
-/// - `highwater_length` (read): most packets stored so far.
-/// - `capacity` (read, write): the argument.
-/// - `drops` (read): packets for which there was no room.
-/// - `reset_counts` (write): sets `drops` to 0 and `highwater_length` to `length`.
-/// - `reset` (write): drops all packets stored.
-///
-/// # Example
-/// ```click
-/// RatedSource(RATE 1000, LIMIT 100) -> q :: Queue(20) -> RatedUnqueue(100) -> Discard;
-/// ```
-///
-/// # See also
-/// SimpleQueue, Unqueue
-#[derive(Default)]
-pub struct Queue {
-    store: Store,
-    sleepiness: u32,
-    nonempty: Option<SignalId>,
-    nonfull: Option<SignalId>,
+queue! {
+    /// Stores packets first in, first out, and says when it is empty and when it is full.
+    ///
+    /// Packets that come when it is full leave by output 1, or are dropped if that is not connected.
+    /// Elements that pull from it sleep while it is empty, and sources that push into it sleep while
+    /// it is full, thanks to its two notifiers.
+    ///
+    /// # Arguments
+    /// - `CAPACITY` (integer, 1000): most packets it stores.
+    ///
+    /// # Ports
+    /// One push input. Output 0 is pull; output 1, optional, is push: packets for which there was no room.
+    ///
+    /// # Handlers
+    /// - `length` (read): packets stored.
+    /// - `highwater_length` (read): most packets stored so far.
+    /// - `capacity` (read, write): the argument.
+    /// - `drops` (read): packets for which there was no room.
+    /// - `reset_counts` (write): sets `drops` to 0 and `highwater_length` to `length`.
+    /// - `reset` (write): drops all packets stored.
+    ///
+    /// # Example
+    /// ```click
+    /// RatedSource(RATE 1000, LIMIT 100) -> Queue(20) -> RatedUnqueue(100) -> Discard;
+    /// ```
+    ///
+    /// # See also
+    /// NotifierQueue, SimpleQueue, FrontDropQueue, MixedQueue, Unqueue
+    Queue, "1", "h/lh", nonempty: true, nonfull: true, New,
+    is_a: &["Storage", "SimpleQueue", "NotifierQueue", "FullNoteQueue"]
 }
 
-impl Class for Queue {
-    const NAME: &'static str = "Queue";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "h/lh";
-    const FLOW: &'static str = "x/x";
-    const IS_A: &'static [&'static str] =
-        &["Storage", "SimpleQueue", "NotifierQueue", "FullNoteQueue"];
+queue! {
+    /// Stores packets first in, first out: another name of Queue.
+    ///
+    /// # Arguments
+    /// - `CAPACITY` (integer, 1000): most packets it stores.
+    ///
+    /// # Ports
+    /// One push input. Output 0 is pull; output 1, optional, is push: packets for which there was no room.
+    ///
+    /// # Handlers
+    /// - `length` (read): packets stored.
+    /// - `highwater_length` (read): most packets stored so far.
+    /// - `capacity` (read, write): the argument.
+    /// - `drops` (read): packets for which there was no room.
+    /// - `reset_counts` (write): sets `drops` to 0 and `highwater_length` to `length`.
+    /// - `reset` (write): drops all packets stored.
+    ///
+    /// # Example
+    /// ```click
+    /// RatedSource(RATE 1000, LIMIT 100) -> FullNoteQueue(20) -> RatedUnqueue(100) -> Discard;
+    /// ```
+    ///
+    /// # See also
+    /// Queue
+    FullNoteQueue, "1", "h/lh", nonempty: true, nonfull: true, New,
+    is_a: &["Storage", "SimpleQueue", "NotifierQueue", "Queue"]
 }
 
-impl Queue {
-    fn tell_nonfull(&mut self, cx: &mut Cx<'_>) {
-        if let Some(signal) = self.nonfull {
-            cx.set_signal(signal, self.store.packets.len() < self.store.capacity);
-        }
-    }
+queue! {
+    /// Stores packets first in, first out, and says when it is empty.
+    ///
+    /// As Queue, but it does not say when it is full.
+    ///
+    /// # Arguments
+    /// - `CAPACITY` (integer, 1000): most packets it stores.
+    ///
+    /// # Ports
+    /// One push input. Output 0 is pull; output 1, optional, is push: packets for which there was no room.
+    ///
+    /// # Handlers
+    /// - `length` (read): packets stored.
+    /// - `highwater_length` (read): most packets stored so far.
+    /// - `capacity` (read, write): the argument.
+    /// - `drops` (read): packets for which there was no room.
+    /// - `reset_counts` (write): sets `drops` to 0 and `highwater_length` to `length`.
+    /// - `reset` (write): drops all packets stored.
+    ///
+    /// # Example
+    /// ```click
+    /// RatedSource(RATE 1000, LIMIT 100) -> NotifierQueue(20) -> RatedUnqueue(100) -> Discard;
+    /// ```
+    ///
+    /// # See also
+    /// Queue, SimpleQueue
+    NotifierQueue, "1", "h/lh", nonempty: true, nonfull: false, New,
+    is_a: &["Storage", "SimpleQueue"]
 }
 
-impl Element for Queue {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.store.configure(cx, args)?;
-        self.nonempty.get_or_insert_with(|| cx.signal(false));
-        self.nonfull.get_or_insert_with(|| cx.signal(true));
-        self.tell_nonfull(cx);
-        Ok(())
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        if self.store.push(cx, batch)
-            && let Some(signal) = self.nonempty
-        {
-            cx.set_signal(signal, true);
-        }
-        if self.store.packets.len() == self.store.capacity {
-            self.tell_nonfull(cx);
-        }
-        0
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let was_full = self.store.packets.len() == self.store.capacity;
-        self.store.pull(batch, most);
-        if was_full {
-            self.tell_nonfull(cx);
-        }
-        if !batch.is_empty() {
-            self.sleepiness = 0;
-        } else if self.sleepiness >= SLEEPINESS {
-            if let Some(signal) = self.nonempty {
-                cx.set_signal(signal, false);
-            }
-        } else {
-            self.sleepiness += 1;
-        }
-    }
-
-    fn notifier(&self, notice: Notice, port: usize) -> Search {
-        let signal = match notice {
-            Notice::Empty if port == 0 => self.nonempty,
-            Notice::Full => self.nonfull,
-            Notice::Empty => None,
-        };
-        signal.map_or(Search::Pass, Search::Stop)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        self.store.handlers(list);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.store.read(name)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.store.write(cx, name, value)?;
-        self.tell_nonfull(cx);
-        Ok(())
-    }
-
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn Any = old;
-        if let Some(old) = old.downcast_mut::<Queue>() {
-            self.store.take(cx, &mut old.store);
-            self.tell_nonfull(cx);
-            if let (Some(signal), false) = (self.nonempty, self.store.packets.is_empty()) {
-                cx.set_signal(signal, true);
-            }
-        }
-    }
+queue! {
+    /// Stores packets first in, first out, without notifiers.
+    ///
+    /// As Queue, but who pulls from it has to poll, and who pushes into it is not told when it is full.
+    ///
+    /// # Arguments
+    /// - `CAPACITY` (integer, 1000): most packets it stores.
+    ///
+    /// # Ports
+    /// One push input. Output 0 is pull; output 1, optional, is push: packets for which there was no room.
+    ///
+    /// # Handlers
+    /// - `length` (read): packets stored.
+    /// - `highwater_length` (read): most packets stored so far.
+    /// - `capacity` (read, write): the argument.
+    /// - `drops` (read): packets for which there was no room.
+    /// - `reset_counts` (write): sets `drops` to 0 and `highwater_length` to `length`.
+    /// - `reset` (write): drops all packets stored.
+    ///
+    /// # Example
+    /// ```click
+    /// RatedSource(RATE 1000, LIMIT 100) -> SimpleQueue(20) -> RatedUnqueue(100) -> Discard;
+    /// ```
+    ///
+    /// # See also
+    /// Queue, NotifierQueue
+    SimpleQueue, "1", "h/lh", nonempty: false, nonfull: false, New,
+    is_a: &["Storage"]
 }
 
-/// Stores packets first in, first out, without notifiers.
-///
-/// As Queue, but who pulls from it has to poll.
-///
-/// # Arguments
-/// - `CAPACITY` (integer, 1000): most packets it stores.
-///
-/// # Ports
-/// One push input. Output 0 is pull; output 1, optional, is push: packets for which there was no
-/// room.
-///
-/// # Handlers
-/// As Queue's.
-///
-/// # Example
-/// ```click
-/// RatedSource(RATE 1000, LIMIT 100) -> SimpleQueue(20) -> RatedUnqueue(100) -> Discard;
-/// ```
-///
-/// # See also
-/// Queue
-#[derive(Default)]
-pub struct SimpleQueue {
-    store: Store,
+queue! {
+    /// Stores packets first in, first out, and drops the oldest when it is full.
+    ///
+    /// It says when it is empty, as NotifierQueue does.
+    ///
+    /// # Arguments
+    /// - `CAPACITY` (integer, 1000): most packets it stores.
+    ///
+    /// # Ports
+    /// One push input. Output 0 is pull; output 1, optional, is push: packets dropped to make room.
+    ///
+    /// # Handlers
+    /// - `length` (read): packets stored.
+    /// - `highwater_length` (read): most packets stored so far.
+    /// - `capacity` (read, write): the argument.
+    /// - `drops` (read): packets dropped to make room.
+    /// - `reset_counts` (write): sets `drops` to 0 and `highwater_length` to `length`.
+    /// - `reset` (write): drops all packets stored.
+    ///
+    /// # Example
+    /// ```click
+    /// RatedSource(RATE 1000, LIMIT 100) -> FrontDropQueue(20) -> RatedUnqueue(100) -> Discard;
+    /// ```
+    ///
+    /// # See also
+    /// Queue, NotifierQueue
+    FrontDropQueue, "1", "h/lh", nonempty: true, nonfull: false, Oldest,
+    is_a: &["Storage", "SimpleQueue", "NotifierQueue"]
 }
 
-impl Class for SimpleQueue {
-    const NAME: &'static str = "SimpleQueue";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "h/lh";
-    const IS_A: &'static [&'static str] = &["Storage"];
-}
-
-impl Element for SimpleQueue {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.store.configure(cx, args)
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.store.push(cx, batch);
-        0
-    }
-
-    #[inline]
-    fn pull(&mut self, _cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        self.store.pull(batch, most);
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        self.store.handlers(list);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.store.read(name)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.store.write(cx, name, value)
-    }
-
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn Any = old;
-        if let Some(old) = old.downcast_mut::<SimpleQueue>() {
-            self.store.take(cx, &mut old.store);
-        }
-    }
+queue! {
+    /// Stores packets first in, first out, or last in, first out.
+    ///
+    /// What comes by input 0 goes behind the packets stored, and is dropped when it is full. What comes
+    /// by input 1 goes before them, and the packet at the end is dropped when it is full. It says when
+    /// it is empty, as NotifierQueue does.
+    ///
+    /// # Arguments
+    /// - `CAPACITY` (integer, 1000): most packets it stores.
+    ///
+    /// # Ports
+    /// Two push inputs. Output 0 is pull; output 1, optional, is push: packets for which there was no room.
+    ///
+    /// # Handlers
+    /// - `length` (read): packets stored.
+    /// - `highwater_length` (read): most packets stored so far.
+    /// - `capacity` (read, write): the argument.
+    /// - `drops` (read): packets for which there was no room.
+    /// - `reset_counts` (write): sets `drops` to 0 and `highwater_length` to `length`.
+    /// - `reset` (write): drops all packets stored.
+    ///
+    /// # Example
+    /// ```click
+    /// q :: MixedQueue(20) -> RatedUnqueue(100) -> Discard;
+    /// RatedSource(RATE 1000, LIMIT 100) -> [0] q;
+    /// TimedSource(0.1s, LIMIT 10) -> [1] q;
+    /// ```
+    ///
+    /// # See also
+    /// Queue, FrontDropQueue
+    MixedQueue, "2", "h/lh", nonempty: true, nonfull: false, New,
+    is_a: &["Storage", "SimpleQueue", "NotifierQueue"]
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
     use alloc::vec;
 
     use crate::testing::Rig;
@@ -424,5 +345,66 @@ mod tests {
             "{errors}"
         );
         assert!(errors.contains("CAPACITY: invalid number"), "{errors}");
+    }
+
+    #[test]
+    fn notifiers_are_as_each_queue_has_them() {
+        for (class, sleeps, waits) in [
+            ("Queue", true, true),
+            ("FullNoteQueue", true, true),
+            ("NotifierQueue", true, false),
+            ("FrontDropQueue", true, false),
+            ("SimpleQueue", false, false),
+        ] {
+            let config = alloc::format!(
+                "s :: InfiniteSource(LIMIT 9) -> q :: {class}(3) -> u :: Unqueue(ACTIVE false)
+                    -> Discard;
+                 Idle -> {class} -> v :: Unqueue -> Discard;"
+            );
+            let mut rig = Rig::new(&config);
+            for _ in 0..200 {
+                rig.step();
+            }
+            assert_eq!(rig.read("v.scheduled"), (!sleeps).to_string(), "{class}");
+            let count = if waits { "3" } else { "9" };
+            assert_eq!(rig.read("s.count"), count, "{class}");
+        }
+    }
+
+    #[test]
+    fn a_front_drop_queue_keeps_the_youngest() {
+        let config = "i :: Inject -> q :: FrontDropQueue(2) -> p :: Puller; q[1] -> c :: Collect;";
+        let mut rig = Rig::new(config);
+        rig.push_all("i", &[1, 2, 3, 4, 5].map(|n| vec![n]));
+        assert_eq!(rig.data("c"), [[1], [2], [3]]);
+        assert_eq!(rig.read("q.drops"), "3");
+        let pulled = rig.pull("p", 9);
+        assert_eq!((pulled[0].data(), pulled[1].data()), (&[4][..], &[5][..]));
+        let mut rig = Rig::new("i :: Inject -> q :: FrontDropQueue(0) -> p :: Puller;");
+        rig.push("i", &[1]);
+        assert_eq!((rig.read("q.length"), rig.outstanding()), ("0".into(), 0));
+    }
+
+    #[test]
+    fn a_mixed_queue_takes_in_at_both_ends() {
+        let config = "i :: Inject -> [0] q :: MixedQueue(5) -> p :: Puller; j :: Inject -> [1] q;";
+        let mut rig = Rig::new(config);
+        for (input, data) in [("i", 1), ("i", 2), ("j", 3), ("i", 4), ("j", 5), ("i", 6), ("j", 7)] {
+            rig.push(input, &[data]);
+        }
+        let pulled = rig.pull("p", 9);
+        let pulled = pulled.iter().map(|packet| packet.data()[0]);
+        assert!(pulled.eq([7, 5, 3, 1, 2]));
+        assert_eq!(rig.read("q.drops"), "2");
+    }
+
+    #[test]
+    fn the_capacity_stands_in_the_configuration() {
+        let mut rig = Rig::new("Idle -> q :: Queue -> Idle;");
+        rig.write("q.capacity", "10");
+        assert_eq!(rig.read("q.config"), "CAPACITY 10");
+        let mut rig = Rig::new("Idle -> q :: Queue(5) -> Idle;");
+        rig.write("q.capacity", "10");
+        assert_eq!(rig.read("q.config"), "10");
     }
 }

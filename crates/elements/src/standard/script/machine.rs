@@ -8,60 +8,16 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use click::config::{self, Fuel, Lookup, Reference, ReferenceKind, Style};
+use click::config;
 use router::args::{Context, Timestamp};
-use router::{Call, Cx, HandlerError, HandlerFlags, TimerId};
+use router::{Cx, HandlerError, TimerId};
 
 use super::Kind;
-use super::calculate;
-use super::output::Output;
+use super::errors::Errors;
 use super::program::{Ending, Op, Program, Target};
 
 /// Jumps that a script may make without blocking.
 const JUMPS: u32 = 1000;
-/// What `$?` is after a write that failed: C's `-EINVAL`.
-const FAILED: i32 = -22;
-
-/// Where a script's errors go.
-pub(super) enum Errors {
-    /// To whoever called a handler, a line each.
-    Caller(Vec<String>),
-    /// To whoever watches the router, after a heading, if there is still one to be printed.
-    Watcher { heading: Option<String>, indent: bool },
-}
-
-impl Errors {
-    /// For what a script does of itself.
-    pub fn while_executing(cx: &Cx<'_>) -> Errors {
-        Errors::Watcher {
-            heading: Some(format!("While executing ‘{}’:", cx.declaration())),
-            indent: true,
-        }
-    }
-
-    /// For what the driver asks a script to do.
-    pub fn of_driver() -> Errors {
-        Errors::Watcher {
-            heading: None,
-            indent: false,
-        }
-    }
-
-    pub fn error(&mut self, cx: &mut Cx<'_>, text: &str) {
-        match self {
-            Errors::Caller(lines) => lines.extend(text.lines().map(String::from)),
-            Errors::Watcher { heading, indent } => {
-                if let Some(heading) = heading.take() {
-                    cx.chatter(heading);
-                }
-                let indent = if *indent { "  " } else { "" };
-                for line in text.lines() {
-                    cx.chatter(format_args!("{indent}{line}"));
-                }
-            }
-        }
-    }
-}
 
 /// Who lets a script go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,47 +51,11 @@ pub(super) struct Machine {
     /// Steps that were asked for during the run.
     more: u32,
     /// What `$?` says.
-    status: i32,
+    pub status: i32,
     /// What `$args`, `$0` and `$write` say.
-    args: String,
-    handler: String,
-    writing: bool,
-}
-
-/// Looks variables up while a text is expanded.
-struct Expander<'e, 'c> {
-    machine: &'e mut Machine,
-    cx: &'e mut Cx<'c>,
-    errors: &'e mut Errors,
-    /// Whether a handler call went wrong.
-    failed: bool,
-}
-
-impl Lookup for Expander<'_, '_> {
-    fn lookup(&mut self, reference: &Reference<'_>, _fuel: &mut Fuel) -> Option<String> {
-        if reference.kind != ReferenceKind::Parentheses {
-            return self.machine.variable(reference.name);
-        }
-        let call = self.machine.find(self.cx, reference.name, HandlerFlags::READ);
-        let value = call.and_then(|call| match self.machine.read_call(self.cx, &call) {
-            Ok(value) => Ok(Some(value)),
-            Err(HandlerError::Failed(text)) => {
-                self.errors.error(self.cx, &text);
-                self.failed = true;
-                Ok(Some(String::new()))
-            }
-            Err(HandlerError::Unknown) => Err(no_handler(self.cx, &call)),
-        });
-        value.unwrap_or_else(|error| {
-            self.errors.error(self.cx, &error);
-            self.failed = true;
-            None
-        })
-    }
-}
-
-fn no_handler(cx: &Cx<'_>, call: &Call) -> String {
-    format!("no ‘{}’ read handler", call.full_name(cx))
+    pub args: String,
+    pub handler: String,
+    pub writing: bool,
 }
 
 impl Machine {
@@ -472,219 +392,6 @@ impl Machine {
             }
         }
     }
-
-    /// `print` and its like.
-    fn print(
-        &mut self,
-        cx: &mut Cx<'_>,
-        text: &str,
-        newline: bool,
-        unquote: bool,
-        errors: &mut Errors,
-    ) {
-        let (mut output, text) = match Output::open(text) {
-            Ok(opened) => opened,
-            Err(error) => return errors.error(cx, &error),
-        };
-        let (mut data, ok) = if starts_handler(text) {
-            match self.call_read(cx, text, unquote, errors) {
-                Some((_, value)) => (value.into_bytes(), true),
-                None => (Vec::new(), false),
-            }
-        } else {
-            let (text, ok) = self.expand_as(cx, text, Style::Quoted, errors);
-            (config::unquote(&text), ok)
-        };
-        if newline && ok && data.last() != Some(&b'\n') {
-            data.push(b'\n');
-        }
-        if let Err(error) = output.write(cx, &data) {
-            errors.error(cx, &error);
-        }
-    }
-
-    /// `read`: shows a handler's name and value to whoever watches.
-    fn show(&mut self, cx: &mut Cx<'_>, text: &str, unquote: bool, errors: &mut Errors) {
-        if let Some((call, value)) = self.call_read(cx, text, unquote, errors) {
-            let name = call.full_name(cx);
-            cx.chatter(format_args!("{name}:\n{value}"));
-        }
-    }
-
-    /// Reads the handler that an instruction names.
-    fn call_read(
-        &mut self,
-        cx: &mut Cx<'_>,
-        text: &str,
-        unquote: bool,
-        errors: &mut Errors,
-    ) -> Option<(Call, String)> {
-        let call = self.find_call(cx, text, HandlerFlags::READ, unquote, errors)?;
-        match self.read_call(cx, &call) {
-            Ok(value) => Some((call, value)),
-            Err(error) => {
-                report(cx, &call, error, errors);
-                None
-            }
-        }
-    }
-
-    /// Writes the handler that an instruction names.
-    fn write_handler(&mut self, cx: &mut Cx<'_>, text: &str, unquote: bool, errors: &mut Errors) {
-        let call = self.find_call(cx, text, HandlerFlags::WRITE, unquote, errors);
-        let Some(call) = call else {
-            return;
-        };
-        let written = match call.element == Some(cx.id()) {
-            true => self.write(cx, &call.handler, &call.value),
-            false => call.write(cx),
-        };
-        self.status = 0;
-        if let Err(error) = written {
-            self.status = FAILED;
-            report(cx, &call, error, errors);
-        }
-    }
-
-    fn find_call(
-        &mut self,
-        cx: &mut Cx<'_>,
-        text: &str,
-        flag: HandlerFlags,
-        unquote: bool,
-        errors: &mut Errors,
-    ) -> Option<Call> {
-        let text = self.expand(cx, text, false, errors);
-        match self.find(cx, &text, flag) {
-            Ok(mut call) => {
-                if unquote {
-                    call.value = config::unquote_text(&call.value);
-                }
-                Some(call)
-            }
-            Err(error) => {
-                errors.error(cx, &error);
-                None
-            }
-        }
-    }
-
-    /// The handler that `text` names, if it can be used as `flag` says.
-    fn find(&self, cx: &Cx<'_>, text: &str, flag: HandlerFlags) -> Result<Call, String> {
-        let call = Call::parse(cx, text, |name| {
-            let global = || cx.handler(None, name).is_some();
-            self.flags(name).is_some_and(|_| self.has(name) || !global())
-        })?;
-        if call.element != Some(cx.id()) {
-            call.check(cx, flag)?;
-            return Ok(call);
-        }
-        if self.flags(&call.handler).is_some_and(|flags| flags.has(flag)) {
-            return Ok(call);
-        }
-        let kind = if flag == HandlerFlags::WRITE { "write" } else { "read" };
-        Err(format!("no ‘{}’ {kind} handler", call.full_name(cx)))
-    }
-
-    fn read_call(&mut self, cx: &mut Cx<'_>, call: &Call) -> Result<String, HandlerError> {
-        if call.element != Some(cx.id()) {
-            return call.read(cx);
-        }
-        match self.read(cx, &call.handler, &call.value) {
-            // Handlers that every element has; the router answers them.
-            Err(HandlerError::Unknown) => call.read(cx),
-            answer => answer,
-        }
-    }
-
-    fn assign(
-        &mut self,
-        cx: &mut Cx<'_>,
-        variable: usize,
-        text: &str,
-        unquote: bool,
-        errors: &mut Errors,
-    ) {
-        let value = self.expand(cx, text, unquote, errors);
-        if let Some((_, slot)) = self.program.variables.get_mut(variable) {
-            *slot = value;
-        }
-    }
-
-    fn expand(
-        &mut self,
-        cx: &mut Cx<'_>,
-        text: &str,
-        unquote: bool,
-        errors: &mut Errors,
-    ) -> String {
-        let (text, _) = self.expand_as(cx, text, Style::Bare, errors);
-        if unquote {
-            config::unquote_text(&text)
-        } else {
-            text
-        }
-    }
-
-    /// Puts in what variables and handlers say; false if a handler did not answer.
-    fn expand_as(
-        &mut self,
-        cx: &mut Cx<'_>,
-        text: &str,
-        style: Style,
-        errors: &mut Errors,
-    ) -> (String, bool) {
-        let mut expander = Expander {
-            machine: self,
-            cx,
-            errors,
-            failed: false,
-        };
-        match config::expand(text, style, &mut expander) {
-            Ok(text) => (text, !expander.failed),
-            Err(error) => {
-                expander.errors.error(expander.cx, &error.to_string());
-                (String::new(), false)
-            }
-        }
-    }
-
-    /// What `$name` stands for.
-    fn variable(&self, name: &str) -> Option<String> {
-        if let Some(i) = self.program.find_variable(name) {
-            return Some(self.program.variables[i].1.clone());
-        }
-        Some(match name {
-            "?" => self.status.to_string(),
-            "args" => self.args.clone(),
-            "$" => process().to_string(),
-            "0" => self.handler.clone(),
-            "#" => calculate::count(&self.args),
-            "write" => self.writing.to_string(),
-            _ => {
-                let number = name.parse().ok().filter(|number| *number > 0)?;
-                calculate::word(&self.args, number).to_string()
-            }
-        })
-    }
-
-    /// The variable that a handler names, to be changed.
-    pub fn variable_mut(&mut self, name: &str, add: bool) -> Result<&mut String, String> {
-        if name.is_empty() {
-            return Err("no variable".to_string());
-        }
-        if name == "args" {
-            return Ok(&mut self.args);
-        }
-        let variable = match add {
-            true => Some(self.program.variable(name)),
-            false => self.program.find_variable(name),
-        };
-        match variable {
-            Some(i) => Ok(&mut self.program.variables[i].1),
-            None => Err(format!("undefined variable ‘{name}’")),
-        }
-    }
 }
 
 /// What comes after an instruction.
@@ -697,27 +404,6 @@ enum Flow {
     End(Ending),
 }
 
-/// Whether what is to be printed is a handler's value.
-fn starts_handler(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '@' || c == '_')
-}
-
-fn report(cx: &mut Cx<'_>, call: &Call, error: HandlerError, errors: &mut Errors) {
-    let name = call.full_name(cx);
-    let value = if call.value.is_empty() {
-        String::new()
-    } else {
-        format!(" {}", call.value)
-    };
-    let text = match error {
-        HandlerError::Failed(text) if text.is_empty() => return,
-        HandlerError::Failed(text) => text,
-        HandlerError::Unknown => "there is no such handler".to_string(),
-    };
-    let lines: Vec<String> = text.lines().map(|line| format!("\n  {line}")).collect();
-    errors.error(cx, &format!("While calling ‘{name}{value}’:{}", lines.concat()));
-}
-
 fn parse_steps(value: &str) -> Result<u32, HandlerError> {
     match config::uncomment(value).trim() {
         "" | "router" => Ok(1),
@@ -727,12 +413,4 @@ fn parse_steps(value: &str) -> Result<u32, HandlerError> {
             Ok(steps.ok_or("syntax error")?)
         }
     }
-}
-
-/// The number of the process, 0 where there are none.
-fn process() -> u32 {
-    #[cfg(feature = "host")]
-    return std::process::id();
-    #[cfg(not(feature = "host"))]
-    0
 }

@@ -1,6 +1,9 @@
 //! Scripts: Script and DriverManager.
 
 mod calculate;
+mod call;
+mod errors;
+mod expand;
 mod format;
 mod machine;
 mod output;
@@ -9,6 +12,7 @@ mod program;
 mod signal;
 
 use alloc::string::{String, ToString};
+#[cfg(feature = "host")]
 use alloc::vec::Vec;
 
 use packet::Batch;

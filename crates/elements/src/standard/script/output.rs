@@ -72,7 +72,7 @@ fn reason(error: &std::io::Error) -> String {
 #[cfg(feature = "host")]
 pub(super) mod host {
     use alloc::format;
-    use alloc::string::{String, ToString};
+    use alloc::string::String;
 
     use router::Cx;
     use router::args::{Argument, FilenameArg};

@@ -1,6 +1,5 @@
 //! What a script consists of: instructions, as its arguments give them.
 
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -126,7 +125,7 @@ impl Program {
                     newline: true,
                     unquote: false,
                 };
-                self.push(print, &format!("{arrow}{file} {handler}"));
+                self.push(print, &alloc::format!("{arrow}{file} {handler}"));
                 return Some(());
             }
             "read" => Op::Read { unquote },

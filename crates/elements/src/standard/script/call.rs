@@ -1,0 +1,162 @@
+//! The instructions that print, read and write, and the handler calls they make.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use click::config::{self, Style};
+use router::{Call, Cx, HandlerError, HandlerFlags};
+
+use super::errors::Errors;
+use super::machine::Machine;
+use super::output::Output;
+
+/// What `$?` is after a write that failed: C's `-EINVAL`.
+const FAILED: i32 = -22;
+
+impl Machine {
+    /// `print` and its like.
+    pub fn print(
+        &mut self,
+        cx: &mut Cx<'_>,
+        text: &str,
+        newline: bool,
+        unquote: bool,
+        errors: &mut Errors,
+    ) {
+        let (mut output, text) = match Output::open(text) {
+            Ok(opened) => opened,
+            Err(error) => return errors.error(cx, &error),
+        };
+        let (mut data, ok) = if starts_handler(text) {
+            match self.call_read(cx, text, unquote, errors) {
+                Some((_, value)) => (value.into_bytes(), true),
+                None => (Vec::new(), false),
+            }
+        } else {
+            let (text, ok) = self.expand_as(cx, text, Style::Quoted, errors);
+            (config::unquote(&text), ok)
+        };
+        if newline && ok && data.last() != Some(&b'\n') {
+            data.push(b'\n');
+        }
+        if let Err(error) = output.write(cx, &data) {
+            errors.error(cx, &error);
+        }
+    }
+
+    /// `read`: shows a handler's name and value to whoever watches.
+    pub fn show(&mut self, cx: &mut Cx<'_>, text: &str, unquote: bool, errors: &mut Errors) {
+        if let Some((call, value)) = self.call_read(cx, text, unquote, errors) {
+            let name = call.full_name(cx);
+            cx.chatter(format_args!("{name}:\n{value}"));
+        }
+    }
+
+    /// Reads the handler that an instruction names.
+    pub fn call_read(
+        &mut self,
+        cx: &mut Cx<'_>,
+        text: &str,
+        unquote: bool,
+        errors: &mut Errors,
+    ) -> Option<(Call, String)> {
+        let call = self.find_call(cx, text, HandlerFlags::READ, unquote, errors)?;
+        match self.read_call(cx, &call) {
+            Ok(value) => Some((call, value)),
+            Err(error) => {
+                report(cx, &call, error, errors);
+                None
+            }
+        }
+    }
+
+    /// Writes the handler that an instruction names.
+    pub fn write_handler(&mut self, cx: &mut Cx<'_>, text: &str, unquote: bool, errors: &mut Errors) {
+        let call = self.find_call(cx, text, HandlerFlags::WRITE, unquote, errors);
+        let Some(call) = call else {
+            return;
+        };
+        let written = match call.element == Some(cx.id()) {
+            true => self.write(cx, &call.handler, &call.value),
+            false => call.write(cx),
+        };
+        self.status = 0;
+        if let Err(error) = written {
+            self.status = FAILED;
+            report(cx, &call, error, errors);
+        }
+    }
+
+    pub fn find_call(
+        &mut self,
+        cx: &mut Cx<'_>,
+        text: &str,
+        flag: HandlerFlags,
+        unquote: bool,
+        errors: &mut Errors,
+    ) -> Option<Call> {
+        let text = self.expand(cx, text, false, errors);
+        match self.find(cx, &text, flag) {
+            Ok(mut call) => {
+                if unquote {
+                    call.value = config::unquote_text(&call.value);
+                }
+                Some(call)
+            }
+            Err(error) => {
+                errors.error(cx, &error);
+                None
+            }
+        }
+    }
+
+    /// The handler that `text` names, if it can be used as `flag` says.
+    pub fn find(&self, cx: &Cx<'_>, text: &str, flag: HandlerFlags) -> Result<Call, String> {
+        let call = Call::parse(cx, text, |name| {
+            let global = || cx.handler(None, name).is_some();
+            self.flags(name).is_some_and(|_| self.has(name) || !global())
+        })?;
+        if call.element != Some(cx.id()) {
+            call.check(cx, flag)?;
+            return Ok(call);
+        }
+        if self.flags(&call.handler).is_some_and(|flags| flags.has(flag)) {
+            return Ok(call);
+        }
+        let kind = if flag == HandlerFlags::WRITE { "write" } else { "read" };
+        Err(format!("no ‘{}’ {kind} handler", call.full_name(cx)))
+    }
+
+    pub fn read_call(&mut self, cx: &mut Cx<'_>, call: &Call) -> Result<String, HandlerError> {
+        if call.element != Some(cx.id()) {
+            return call.read(cx);
+        }
+        match self.read(cx, &call.handler, &call.value) {
+            // Handlers that every element has; the router answers them.
+            Err(HandlerError::Unknown) => call.read(cx),
+            answer => answer,
+        }
+    }
+}
+
+/// Whether what is to be printed is a handler's value.
+fn starts_handler(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '@' || c == '_')
+}
+
+fn report(cx: &mut Cx<'_>, call: &Call, error: HandlerError, errors: &mut Errors) {
+    let name = call.full_name(cx);
+    let value = if call.value.is_empty() {
+        String::new()
+    } else {
+        format!(" {}", call.value)
+    };
+    let text = match error {
+        HandlerError::Failed(text) if text.is_empty() => return,
+        HandlerError::Failed(text) => text,
+        HandlerError::Unknown => "there is no such handler".to_string(),
+    };
+    let lines: Vec<String> = text.lines().map(|line| format!("\n  {line}")).collect();
+    errors.error(cx, &format!("While calling ‘{name}{value}’:{}", lines.concat()));
+}

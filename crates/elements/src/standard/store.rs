@@ -1,0 +1,242 @@
+//! What the queues share: a store with a limit, its notifiers and its handlers.
+
+use alloc::collections::VecDeque;
+use alloc::string::{String, ToString};
+
+use packet::{Batch, Packet};
+use router::args::{Args, Failed};
+use router::{Cx, HandlerError, HandlerFlags, HandlerList, Notice, Search, SignalId};
+
+use crate::values;
+
+/// How often a pull must find nothing before the empty notifier says so: queues that hover around
+/// a packet or two would have it thrash.
+const SLEEPINESS: u32 = 9;
+
+/// Which packet goes when there is no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Overflow {
+    /// The one that comes.
+    New,
+    /// The oldest.
+    Oldest,
+}
+
+/// A store of packets with a limit.
+#[derive(Default)]
+pub(super) struct Store {
+    packets: VecDeque<Packet>,
+    capacity: usize,
+    highwater: usize,
+    drops: u64,
+    sleepiness: u32,
+    nonempty: Option<SignalId>,
+    nonfull: Option<SignalId>,
+}
+
+impl Store {
+    /// Takes the arguments, and makes the notifiers that are wanted.
+    pub fn configure(
+        &mut self,
+        cx: &mut Cx<'_>,
+        args: &mut Args<'_>,
+        nonempty: bool,
+        nonfull: bool,
+    ) -> Result<(), Failed> {
+        let mut capacity = 1000u32;
+        args.positional("CAPACITY", &mut capacity).complete()?;
+        if nonempty {
+            self.nonempty.get_or_insert_with(|| cx.signal(false));
+        }
+        if nonfull {
+            self.nonfull.get_or_insert_with(|| cx.signal(true));
+        }
+        self.set_capacity(cx, capacity).map_err(|e| args.fail(e))
+    }
+
+    /// Sets the capacity. If there are more packets than fit, those that came last go.
+    fn set_capacity(&mut self, cx: &mut Cx<'_>, capacity: u32) -> Result<(), &'static str> {
+        let capacity = capacity as usize;
+        // The room is taken now, so that the data path takes none.
+        let more = capacity.saturating_sub(self.packets.len());
+        self.packets
+            .try_reserve(more)
+            .map_err(|_| "out of memory")?;
+        self.capacity = capacity;
+        while self.packets.len() > self.capacity {
+            if let Some(packet) = self.packets.pop_back() {
+                cx.kill(packet);
+            }
+        }
+        self.tell_nonfull(cx);
+        Ok(())
+    }
+
+    fn room(&self) -> usize {
+        self.capacity.saturating_sub(self.packets.len())
+    }
+
+    fn tell_nonfull(&self, cx: &mut Cx<'_>) {
+        if let Some(signal) = self.nonfull {
+            cx.set_signal(signal, self.room() > 0);
+        }
+    }
+
+    /// After packets came in.
+    #[inline]
+    fn came(&mut self, cx: &mut Cx<'_>) {
+        self.highwater = self.highwater.max(self.packets.len());
+        if let (Some(signal), false) = (self.nonempty, self.packets.is_empty()) {
+            cx.set_signal(signal, true);
+        }
+        if self.room() == 0 {
+            self.tell_nonfull(cx);
+        }
+    }
+
+    /// Takes in a batch behind what is stored.
+    #[inline]
+    pub fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, overflow: Overflow) {
+        if batch.len() <= self.room() {
+            self.packets.extend(batch.drain());
+        } else {
+            self.push_overflowing(cx, batch, overflow);
+        }
+        self.came(cx);
+    }
+
+    #[cold]
+    fn push_overflowing(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, overflow: Overflow) {
+        for packet in batch.drain() {
+            if self.room() > 0 {
+                self.packets.push_back(packet);
+            } else if overflow == Overflow::New {
+                self.drop(cx, packet);
+            } else {
+                let oldest = self.packets.pop_front();
+                match oldest {
+                    Some(oldest) => {
+                        self.drop(cx, oldest);
+                        self.packets.push_back(packet);
+                    }
+                    None => self.drop(cx, packet),
+                }
+            }
+        }
+    }
+
+    /// Takes in a batch before what is stored: the last packet of it leaves first. Where there is
+    /// no room, the packets at the end go.
+    pub fn push_front(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        for packet in batch.drain() {
+            if self.room() == 0
+                && let Some(last) = self.packets.pop_back()
+            {
+                self.drop(cx, last);
+            }
+            match self.room() {
+                0 => self.drop(cx, packet),
+                _ => self.packets.push_front(packet),
+            }
+        }
+        self.came(cx);
+    }
+
+    fn drop(&mut self, cx: &mut Cx<'_>, packet: Packet) {
+        if self.drops == 0 && self.capacity > 0 {
+            let declaration = cx.declaration();
+            cx.chatter(format_args!("{declaration}: overflow"));
+        }
+        self.drops += 1;
+        cx.emit(1, packet);
+    }
+
+    #[inline]
+    pub fn pull(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) {
+        let was_full = self.room() == 0;
+        let n = most.min(batch.room()).min(self.packets.len());
+        for packet in self.packets.drain(..n) {
+            // There is room: n is at most that.
+            let _ = batch.push(packet);
+        }
+        if was_full {
+            self.tell_nonfull(cx);
+        }
+        if n > 0 {
+            self.sleepiness = 0;
+        } else if self.sleepiness < SLEEPINESS {
+            self.sleepiness += 1;
+        } else if let Some(signal) = self.nonempty {
+            cx.set_signal(signal, false);
+        }
+    }
+
+    pub fn notifier(&self, notice: Notice, port: usize) -> Search {
+        let signal = match notice {
+            Notice::Empty if port == 0 => self.nonempty,
+            Notice::Full => self.nonfull,
+            Notice::Empty => None,
+        };
+        signal.map_or(Search::Pass, Search::Stop)
+    }
+
+    pub fn handlers(&self, list: &mut HandlerList) {
+        list.read("length").read("highwater_length").read("drops");
+        list.read_write("capacity")
+            .add("capacity", HandlerFlags::CALM);
+        list.button("reset_counts").button("reset");
+    }
+
+    pub fn read(&self, name: &str) -> Result<String, HandlerError> {
+        Ok(match name {
+            "length" => self.packets.len(),
+            "highwater_length" => self.highwater,
+            "capacity" => self.capacity,
+            "drops" => return Ok(self.drops.to_string()),
+            _ => return Err(HandlerError::Unknown),
+        }
+        .to_string())
+    }
+
+    pub fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        match name {
+            "reset_counts" => {
+                self.drops = 0;
+                self.highwater = self.packets.len();
+            }
+            "reset" => {
+                while let Some(packet) = self.packets.pop_front() {
+                    cx.emit(1, packet);
+                }
+                self.tell_nonfull(cx);
+            }
+            "capacity" => {
+                let mut capacity = 0u32;
+                values::argument(cx, 0, "CAPACITY", value, &mut capacity)?;
+                self.set_capacity(cx, capacity)?;
+            }
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+
+    /// Takes over what `old` stores, as far as there is room: the oldest packets, or the youngest
+    /// if those are kept when there is none.
+    pub fn take(&mut self, cx: &mut Cx<'_>, old: &mut Store, overflow: Overflow) {
+        let old_length = old.packets.len();
+        let lost = old_length.saturating_sub(self.capacity);
+        if overflow == Overflow::Oldest {
+            old.packets.drain(..lost).for_each(|packet| cx.kill(packet));
+        }
+        let taken = old_length - lost;
+        self.packets.extend(old.packets.drain(..taken));
+        self.highwater = self.packets.len();
+        if lost > 0 {
+            let (declaration, capacity) = (cx.declaration(), self.capacity);
+            cx.chatter(format_args!(
+                "{declaration}: some packets lost (old length {old_length}, new capacity {capacity})"
+            ));
+        }
+        self.came(cx);
+    }
+}
