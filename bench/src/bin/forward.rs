@@ -1,0 +1,194 @@
+//! Guest → switch → guest on two cores: one guest with two interfaces is source and sink, on one
+//! core; the switch joins them, on the other.
+//!
+//! Frames of 60 and 1514 bytes (64 and 1518 on a wire, with their checksums), behind either wall,
+//! `ROUNDS` times (5), turn about; rates are the frames that the sink counted in a second, medians.
+
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use abi::control::State;
+use abi::message::kind;
+use abi::region::{Geometry, Interface, Region};
+use bench::{machine, median, save};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use serde::Serialize;
+use switch::client::Guest as Attachment;
+use switch::memory::SharedRegion;
+use switch::process::Switch;
+use switch::protocol::GuestInterface;
+use vmm::{Control, DataFile, GuestSpec, IMAGE, Isolation, Template};
+
+const SLOTS: u32 = 1024;
+const WARM_UP: Duration = Duration::from_millis(300);
+const MEASURED: Duration = Duration::from_secs(1);
+
+/// What can go wrong is said and ends the benchmark.
+type Failure = Box<dyn std::error::Error>;
+
+#[derive(Clone, Copy, Serialize)]
+struct Case {
+    wall: &'static str,
+    #[serde(skip)]
+    isolation: Isolation,
+    frame_bytes: usize,
+}
+
+#[derive(Serialize)]
+struct Figure {
+    #[serde(flatten)]
+    case: Case,
+    /// Million frames a second, median.
+    mpps: f64,
+    least: f64,
+    most: f64,
+    /// Bits of frames a second, in Gb/s, median.
+    gigabits: f64,
+}
+
+#[derive(Serialize)]
+struct Report {
+    benchmark: &'static str,
+    machine: String,
+    ring_slots: u32,
+    rounds: usize,
+    figures: Vec<Figure>,
+}
+
+fn pin(pid: Pid, cpu: usize) -> Result<(), Failure> {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    Ok(sched_setaffinity(Some(pid), &set)?)
+}
+
+/// Frames a second from a guest through the switch back to the guest.
+fn rate(template: &Template, case: Case) -> Result<f64, Failure> {
+    let interfaces = ["source", "sink"];
+    let mut described = Vec::new();
+    for (i, name) in (1..).zip(interfaces) {
+        described.extend(Interface::new(name, [2, 0, 0, 0, 0, i], 1500));
+    }
+    let geometry = Geometry::new(SLOTS, described.len())?;
+    let switch = Switch::spawn()?;
+    pin(switch.pid(), 1)?;
+    let (region, file) = SharedRegion::create(geometry, &described)?;
+    drop(region);
+    let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    let port = |name: &str| GuestInterface {
+        name: name.into(),
+        domain: 0,
+        mtu: 1500,
+        mac: None,
+    };
+    switch.client().attach_guest(Attachment {
+        region: file.as_fd(),
+        doorbell: doorbell.as_fd(),
+        slots: SLOTS,
+        interfaces: interfaces.map(port).into(),
+    })?;
+    // To the sink's address, from the source's.
+    let head = "02000000000202000000000108004500";
+    let config = format!(
+        "InfiniteSource(DATA \\<{head}>, LENGTH {}, BURST 64, TIMESTAMP false) -> ToNetfront(source);
+         FromNetfront(sink) -> sunk :: Counter -> Discard;",
+        case.frame_bytes
+    );
+    let mut control = Control::new()?;
+    let guest = template.spawn(&GuestSpec {
+        isolation: case.isolation,
+        config: config.as_bytes(),
+        data: Some(DataFile {
+            file: file.as_fd(),
+            length: geometry.bytes(),
+            wake_offset: Region::WAKE_OFFSET,
+        }),
+        switch_doorbell: Some(doorbell.as_fd()),
+        cpu: Some(0),
+        ..GuestSpec::new("forward", 1, &control)
+    })?;
+    let start = Instant::now();
+    while control.state() != Some(State::Running) {
+        if start.elapsed() > Duration::from_secs(2) {
+            let mut console = Vec::new();
+            control.read_console(&mut console)?;
+            return Err(format!(
+                "the guest did not start: {}",
+                String::from_utf8_lossy(&console)
+            )
+            .into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(WARM_UP);
+    let mut count = || -> Result<u64, Failure> {
+        let answer = control.call(kind::READ, "sunk.count", Duration::from_secs(2))?;
+        Ok(String::from_utf8_lossy(&answer.contents).trim().parse()?)
+    };
+    let (before, from) = (count()?, Instant::now());
+    std::thread::sleep(MEASURED);
+    let (after, to) = (count()?, Instant::now());
+    drop(guest);
+    Ok((after - before) as f64 / to.duration_since(from).as_secs_f64())
+}
+
+fn run() -> Result<(), Failure> {
+    let rounds = std::env::var("ROUNDS")
+        .ok()
+        .and_then(|r| r.parse().ok())
+        .unwrap_or(5);
+    let template = Template::new(IMAGE)?;
+    let mut cases = Vec::new();
+    for (wall, isolation) in [("vm", Isolation::Vm), ("process", Isolation::Process)] {
+        if let Err(error) = template.wall(isolation) {
+            eprintln!("left out: {error}");
+            continue;
+        }
+        let case = |frame_bytes| Case {
+            wall,
+            isolation,
+            frame_bytes,
+        };
+        cases.extend([case(60), case(1514)]);
+    }
+    let mut rates = vec![Vec::new(); cases.len()];
+    for _ in 0..rounds {
+        for (case, rates) in cases.iter().zip(&mut rates) {
+            rates.push(rate(&template, *case)? / 1e6);
+        }
+    }
+    let figures = cases.iter().zip(&rates).map(|(case, rates)| Figure {
+        case: *case,
+        mpps: median(rates),
+        least: rates.iter().copied().fold(f64::INFINITY, f64::min),
+        most: rates.iter().copied().fold(0.0, f64::max),
+        gigabits: median(rates) * case.frame_bytes as f64 * 8.0 / 1e3,
+    });
+    let report = Report {
+        benchmark: "forward",
+        machine: machine(),
+        ring_slots: SLOTS,
+        rounds,
+        figures: figures.collect(),
+    };
+    for figure in &report.figures {
+        println!(
+            "{:<8} {:>5} bytes  {:6.2} Mpps  {:6.2} Gb/s",
+            figure.case.wall, figure.case.frame_bytes, figure.mpps, figure.gigabits
+        );
+    }
+    println!("{}", save("forward", &report)?.display());
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
