@@ -77,6 +77,12 @@ fn build(crates: &Path, target: &Path) -> PathBuf {
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"))
         // Symbols stay, for crash reports; line tables would be most of the file.
         .env("CARGO_PROFILE_GUEST_STRIP", "debuginfo");
+    if env::var("PROFILE").as_deref() == Ok("debug") {
+        // Whoever builds for debugging builds often: the same image, made in a fraction of the time.
+        for (setting, value) in [("LTO", "off"), ("CODEGEN_UNITS", "16"), ("OPT_LEVEL", "1")] {
+            cargo.env(format!("CARGO_PROFILE_GUEST_{setting}"), value);
+        }
+    }
     // What was meant for the outer build only.
     for variable in [
         "RUSTFLAGS",

@@ -330,7 +330,7 @@ impl Packet {
 
     /// From the header at absolute place `at` to the end of the data.
     #[inline]
-    fn from_place(&self, at: u16) -> Option<&[u8]> {
+    fn bytes_at(&self, at: u16) -> Option<&[u8]> {
         let meta = self.meta();
         let (at, end) = (at as usize, (meta.data + meta.len) as usize);
         if at == 0 || at > end {
@@ -341,7 +341,7 @@ impl Packet {
     }
 
     #[inline]
-    fn from_place_mut(&mut self, at: u16) -> Option<&mut [u8]> {
+    fn bytes_at_mut(&mut self, at: u16) -> Option<&mut [u8]> {
         let meta = self.meta();
         let (at, end) = (at as usize, (meta.data + meta.len) as usize);
         if at == 0 || at > end {
@@ -355,13 +355,13 @@ impl Packet {
     /// was stripped.
     #[inline]
     pub fn mac_header(&self) -> Option<&[u8]> {
-        self.from_place(self.meta().mac)
+        self.bytes_at(self.meta().mac)
     }
 
     /// As [`mac_header`](Self::mac_header), to be changed.
     #[inline]
     pub fn mac_header_mut(&mut self) -> Option<&mut [u8]> {
-        self.from_place_mut(self.meta().mac)
+        self.bytes_at_mut(self.meta().mac)
     }
 
     /// Says that the MAC header starts `at` bytes into the data.
@@ -373,25 +373,25 @@ impl Packet {
     /// From the network header to the end of the data.
     #[inline]
     pub fn network_header(&self) -> Option<&[u8]> {
-        self.from_place(self.meta().network)
+        self.bytes_at(self.meta().network)
     }
 
     /// As [`network_header`](Self::network_header), to be changed.
     #[inline]
     pub fn network_header_mut(&mut self) -> Option<&mut [u8]> {
-        self.from_place_mut(self.meta().network)
+        self.bytes_at_mut(self.meta().network)
     }
 
     /// From the transport header to the end of the data.
     #[inline]
     pub fn transport_header(&self) -> Option<&[u8]> {
-        self.from_place(self.meta().transport)
+        self.bytes_at(self.meta().transport)
     }
 
     /// As [`transport_header`](Self::transport_header), to be changed.
     #[inline]
     pub fn transport_header_mut(&mut self) -> Option<&mut [u8]> {
-        self.from_place_mut(self.meta().transport)
+        self.bytes_at_mut(self.meta().transport)
     }
 
     /// Says that the network header starts `at` bytes into the data and is `len` bytes long: the
