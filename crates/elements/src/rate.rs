@@ -53,11 +53,6 @@ impl Rate {
         }
     }
 
-    /// Events a second.
-    pub fn per_second(&self) -> u64 {
-        (self.scaled * HZ) >> SCALE
-    }
-
     /// `factor` times the events a second, as handlers show it.
     pub fn unparse(&self, factor: u64) -> String {
         unparse::real2(self.scaled.saturating_mul(HZ * factor), SCALE)

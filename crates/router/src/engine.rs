@@ -97,6 +97,7 @@ pub(crate) struct Core {
     /// For each output the parcel on the stack that is still open for packets, plus one.
     open: Vec<u32>,
     stack: Vec<Parcel>,
+    #[expect(clippy::vec_box, reason = "a batch moves by its pointer")]
     spare: Vec<Box<Batch>>,
     pub limit: usize,
     pub tasks: Tasks,

@@ -43,6 +43,6 @@ pub use handler::{HandlerError, HandlerFlags, HandlerList, HandlerSpec};
 pub use library::Library;
 pub use notifier::{Notice, Search, Signal, SignalId};
 pub use random::Random;
-pub use router::{Refused, Router, Settings, Status};
+pub use router::{Kept, Refused, Router, Settings, Status};
 pub use task::{Ran, TICKETS, TICKETS_MAX, TaskId};
 pub use timer::TimerId;

@@ -231,8 +231,8 @@ fn settle(
         .collect();
     // An agnostic input and an agnostic output that packets pass between are of one kind.
     for (i, class) in classes.iter().enumerate() {
-        for input in 0..counts[i].0 {
-            if inputs[i][input] != Processing::Agnostic {
+        for (input, kind) in inputs[i].iter().enumerate() {
+            if *kind != Processing::Agnostic {
                 continue;
             }
             let ways = flow(class.flow, input, counts[i].1, false);

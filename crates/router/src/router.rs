@@ -49,7 +49,11 @@ pub struct Router {
 }
 
 /// A router that could not be made gives its runtime back; why is in the diagnostics.
-pub struct Refused(pub Runtime);
+pub struct Refused(pub Box<Runtime>);
+
+/// A router that could not be put in another's place; the other goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept;
 
 impl Router {
     /// Makes the router that `flat` describes of elements from `library`, and initializes it.
@@ -66,7 +70,7 @@ impl Router {
         if router.start(|_| true, diagnostics) {
             return Ok(router);
         }
-        Err(Refused(router.end()))
+        Err(Refused(Box::new(router.end())))
     }
 
     /// Makes a router that is not to run, to see whether it can be made. All elements are
@@ -83,7 +87,7 @@ impl Router {
         if router.start(initialize, diagnostics) {
             return Ok(router);
         }
-        Err(Refused(router.end()))
+        Err(Refused(Box::new(router.end())))
     }
 
     /// Puts this router in the place of `old`: elements of the same name and class take over
@@ -95,12 +99,12 @@ impl Router {
         library: &Library,
         settings: Settings,
         diagnostics: &mut Diagnostics,
-    ) -> Result<(), ()> {
+    ) -> Result<(), Kept> {
         let runtime = core::mem::replace(&mut old.core.runtime, Runtime::nothing());
         match Router::new(flat, source, library, runtime, settings, diagnostics) {
             Err(Refused(runtime)) => {
-                old.core.runtime = runtime;
-                Err(())
+                old.core.runtime = *runtime;
+                Err(Kept)
             }
             Ok(mut router) => {
                 router.take_state(old);
@@ -132,11 +136,11 @@ impl Router {
         diagnostics: &mut Diagnostics,
     ) -> Result<Router, Refused> {
         let Some(classes) = library.classes(&flat, diagnostics) else {
-            return Err(Refused(runtime));
+            return Err(Refused(Box::new(runtime)));
         };
         let Some(resolved) = ports::resolve(&mut flat, &classes, diagnostics) else {
             diagnostics.error_here("Router could not be initialized!");
-            return Err(Refused(runtime));
+            return Err(Refused(Box::new(runtime)));
         };
         let elements = classes.iter().map(|class| class.make()).collect();
         let graph = Arc::new(graph(flat, &classes, resolved, source.into()));

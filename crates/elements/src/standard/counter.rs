@@ -20,7 +20,7 @@ impl Trigger {
     /// Takes `N HANDLER [VALUE]`.
     fn parse(&mut self, cx: &Cx<'_>, text: &str) -> Result<(), ()> {
         let (number, call) = click::config::shift_space(text);
-        self.at = cx.names().parse(&number).map_err(|_| ())?;
+        self.at = cx.names().parse(number).map_err(|_| ())?;
         (self.text, self.done) = (call.to_string(), false);
         Ok(())
     }
