@@ -1,10 +1,14 @@
 //! Click's userlevel group: files, sockets and devices of the host.
 
 pub mod capture;
+mod kernel_filter;
+mod packet_socket;
 
 crate::elements! {
     control_socket: ControlSocket;
+    from_device: FromDevice;
     from_dump: FromDump;
+    to_device: ToDevice;
     to_dump: ToDump;
 }
 

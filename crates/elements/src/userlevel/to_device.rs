@@ -1,0 +1,262 @@
+use alloc::string::{String, ToString};
+use std::os::fd::RawFd;
+
+use nix::errno::Errno;
+use packet::Packet;
+use router::args::{Args, Failed, WordArg};
+use router::{
+    Class, Cx, Element, ElementId, HandlerError, HandlerList, Ran, Signal, TaskId, TimerId,
+};
+
+use super::from_device::check_method;
+use super::packet_socket::{Direction, PacketSocket};
+
+/// Longest wait before a frame is tried again, in microseconds.
+const BACKOFF_MAX: u64 = 256;
+
+/// Sends frames by one of the host's network interfaces.
+///
+/// Frames have to have their link-level header. While the interface's queue is full, a frame waits;
+/// one that the kernel refuses is lost, which is said once for each reason in a row.
+///
+/// In a guest, ToDevice sends by one of the guest's interfaces, as ToNetfront does.
+///
+/// # Arguments
+/// - `DEVNAME` (string): the interface; one ToDevice each.
+/// - `BURST` (integer, 1): most frames pulled each time it is scheduled.
+/// - `METHOD` (word): accepted; `LINUX`, a packet socket, is what there is.
+/// - `DEBUG` (boolean, false): whether waiting is told of.
+///
+/// # Ports
+/// One pull input. Outputs 0 and 1, optional, are push: frames that were sent, and frames that the
+/// kernel refused.
+///
+/// # Handlers
+/// - `pulls` (read): how often it pulled.
+/// - `q` (read): whether a frame waits.
+/// - `signal` (read): whether there may be something to pull.
+/// - `debug` (read, write): the argument.
+/// - `scheduled`, `tickets`, `home_thread`: the task's.
+///
+/// # Example
+/// ```click
+/// FromDevice(eth0) -> Queue -> ToDevice(eth1, BURST 32);
+/// ```
+///
+/// # See also
+/// FromDevice, ToNetfront, ToDump
+#[derive(Default)]
+pub struct ToDevice {
+    interface: String,
+    burst: u32,
+    debug: bool,
+    socket: Option<PacketSocket>,
+    /// Pulled, and not sent yet.
+    held: Option<Packet>,
+    /// Microseconds of the next wait; 0: the socket is asked to tell when there is room.
+    backoff: u64,
+    /// Frames left of the burst under way.
+    left: u32,
+    pulls: u64,
+    /// Why frames are refused at the moment.
+    refused: Option<Errno>,
+    task: Option<TaskId>,
+    timer: Option<TimerId>,
+    signal: Signal,
+}
+
+impl Class for ToDevice {
+    const NAME: &'static str = "ToDevice";
+    const PORTS: &'static str = "1/0-2";
+    const PROCESSING: &'static str = "l/h";
+}
+
+/// What became of a frame.
+enum Sent {
+    Yes,
+    /// There is no room: it is to be tried again.
+    Later,
+    Refused(Errno),
+}
+
+impl ToDevice {
+    fn send(&self, packet: &Packet) -> Sent {
+        let Some(socket) = &self.socket else {
+            return Sent::Refused(Errno::ENXIO);
+        };
+        match socket.send(packet.data()) {
+            Ok(()) => Sent::Yes,
+            Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EINTR) => Sent::Later,
+            Err(errno) => Sent::Refused(errno),
+        }
+    }
+
+    /// Waits until there may be room.
+    fn wait(&mut self, cx: &mut Cx<'_>, packet: Packet) {
+        self.held = Some(packet);
+        self.left = 0;
+        let (Some(socket), Some(timer)) = (&self.socket, self.timer) else {
+            return;
+        };
+        if self.backoff == 0 {
+            self.backoff = 1;
+            cx.watch(socket.fd(), false, true);
+            return;
+        }
+        cx.schedule_after(timer, self.backoff * 1000);
+        if self.backoff < BACKOFF_MAX {
+            self.backoff *= 2;
+        }
+        if self.debug {
+            let (name, backoff) = (cx.name().to_string(), self.backoff);
+            cx.chatter(format_args!("{name} backing off for {backoff}"));
+        }
+    }
+
+    fn refuse(&mut self, cx: &mut Cx<'_>, packet: Packet, errno: Errno) {
+        if self.refused.replace(errno) != Some(errno) {
+            let (name, reason) = (&self.interface, errno.desc());
+            cx.chatter(format_args!("ToDevice({name}): {reason}"));
+        }
+        cx.emit(1, packet);
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        self.held.take().or_else(|| {
+            self.pulls += 1;
+            cx.pull_one(0)
+        })
+    }
+}
+
+impl Element for ToDevice {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.burst = 1;
+        let mut method = String::new();
+        args.mandatory_positional("DEVNAME", &mut self.interface)
+            .keyword("DEBUG", &mut self.debug)
+            .keyword_with("METHOD", WordArg, &mut method)
+            .keyword("BURST", &mut self.burst)
+            .complete()?;
+        if self.interface.is_empty() {
+            return Err(args.fail("interface not set"));
+        }
+        if self.burst == 0 || self.burst > i32::MAX as u32 {
+            return Err(args.fail("bad BURST"));
+        }
+        check_method(args, &method)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        for other in (0..cx.graph().elements.len()).map(ElementId::new) {
+            let same = cx.with::<ToDevice, _>(other, |other, _| {
+                other.socket.is_some() && other.interface == self.interface
+            });
+            if same == Some(true) {
+                let name = &self.interface;
+                return Err(cx.error(format_args!("duplicate writer for device '{name}'")));
+            }
+        }
+        let socket = PacketSocket::open(&self.interface, Direction::Send);
+        let socket = socket.map_err(|error| {
+            let name = &self.interface;
+            cx.error(format_args!("{name}: {error}"))
+        })?;
+        self.socket = Some(socket);
+        self.timer = Some(cx.timer());
+        let task = cx.task();
+        cx.schedule(task);
+        self.task = Some(task);
+        self.signal = cx.upstream_signal(0, Some(task));
+        Ok(())
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        if let Some(socket) = self.socket.take() {
+            cx.watch(socket.fd(), false, false);
+        }
+        if let Some(packet) = self.held.take() {
+            cx.kill(packet);
+        }
+    }
+
+    fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, _readable: bool, _writable: bool) {
+        cx.watch(fd, false, false);
+        if let Some(task) = self.task {
+            cx.schedule(task);
+        }
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        if let Some(task) = self.task {
+            cx.schedule(task);
+        }
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+        if self.left == 0 {
+            self.left = self.burst;
+        }
+        let mut worked = false;
+        let mut room = cx.limit();
+        while room > 0 && self.left > 0 {
+            let Some(packet) = self.pull(cx) else {
+                self.left = 0;
+                break;
+            };
+            match self.send(&packet) {
+                Sent::Yes => {
+                    (self.backoff, self.refused, worked) = (0, None, true);
+                    cx.emit(0, packet);
+                    self.left -= 1;
+                    room -= 1;
+                    if self.left == 0 {
+                        cx.schedule(task);
+                    }
+                }
+                Sent::Later => {
+                    self.wait(cx, packet);
+                    return Ran::worked(worked);
+                }
+                Sent::Refused(errno) => {
+                    self.refuse(cx, packet, errno);
+                    self.left = 0;
+                    cx.schedule(task);
+                }
+            }
+        }
+        if self.left > 0 {
+            return Ran::More;
+        }
+        if cx.is_active(&self.signal) {
+            cx.schedule(task);
+        }
+        Ran::worked(worked)
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.task(true).checkbox("debug").read("pulls");
+        list.read("signal").read("q");
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "debug" => Ok(self.debug.to_string()),
+            "pulls" => Ok(self.pulls.to_string()),
+            "signal" => Ok(cx.is_active(&self.signal).to_string()),
+            "q" => Ok(self.held.is_some().to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        match name {
+            "debug" => self.debug = cx.names().parse(value).map_err(|_| "type mismatch")?,
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
