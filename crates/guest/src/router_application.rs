@@ -12,7 +12,8 @@ use click::{Diagnostics, Options};
 use packet::Pool;
 use router::args::{EtherAddress, Interfaces, NameDatabase};
 use router::{
-    Device, ElementId, Embedding, HandlerError, Library, Router, Runtime, Settings, Status, Steady,
+    Device, ElementId, Embedding, HandlerError, HandlerList, Library, Router, Runtime, Settings,
+    Status, Steady,
 };
 
 use crate::netfront::Netfront;
@@ -62,6 +63,11 @@ impl Embedding for Surroundings {
         // SAFETY: the router opens a device once, keeps it, and has the one pool there is.
         let device = unsafe { Netfront::open(region, index, || platform.ring_switch()) }?;
         Some(Box::new(device))
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        // Written through [`RouterApplication`]: no router can replace itself.
+        list.write("hotconfig");
     }
 
     fn names(&mut self) -> NameDatabase {
@@ -176,6 +182,9 @@ impl RouterApplication {
 
     fn write(&mut self, contents: &str) -> Result<Answer, Answer> {
         let (element, name, value) = self.target(contents)?;
+        if element.is_none() && name == "hotconfig" {
+            return self.hotswap(value);
+        }
         match self.router.write(element, name, value) {
             Ok(()) => Ok(Answer::ok("")),
             Err(error) => Err(self.refusal(element, name, error, "written")),

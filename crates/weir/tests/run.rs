@@ -271,6 +271,21 @@ fn traffic_passes(isolation: &str) {
             .contains("read-only")
     );
 
+    // Another configuration takes over without a packet lost in the rings.
+    let other = format!("{WIRE}// and a line more\nIdle -> Idle;\n");
+    assert!(
+        bench
+            .output(&["write", "wire", "hotconfig", &other])
+            .status
+            .success()
+    );
+    let list = bench.output(&["read", "wire", "list"]);
+    assert!(String::from_utf8_lossy(&list.stdout).contains("Idle@"));
+    pings(&one, "10.77.0.2");
+    let said = bench.refusal(&["write", "wire", "hotconfig", "a :: Nonsense;\n"]);
+    assert!(said.contains("unknown element class 'Nonsense'"), "{said}");
+    pings(&one, "10.77.0.2");
+
     let guest = running.pid("pid");
     running.signal(running.child.id(), "-INT");
     assert!(running.ends().success());

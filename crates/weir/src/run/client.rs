@@ -23,7 +23,9 @@ pub struct ReadArgs {
 
 /// Writes a handler of a running guest.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  weir write firewall web.reset_counts")]
+#[command(after_help = "Examples:
+  weir write firewall web.reset_counts
+  weir write firewall hotconfig \"$(cat other.click)\"")]
 pub struct WriteArgs {
     /// The guest's name
     pub name: String,
@@ -102,24 +104,25 @@ impl Client {
         Ok(line.trim_end().to_string())
     }
 
-    /// Sends a command; the guest has to agree.
-    fn order(&mut self, command: &str) -> Result<(), ClientError> {
-        self.stream
-            .get_mut()
-            .write_all(format!("{command}\r\n").as_bytes())?;
+    /// Sends a command, and what goes with it; the guest has to agree.
+    fn order(&mut self, command: &str, data: &str) -> Result<(), ClientError> {
+        let bytes = [command, "\r\n", data].concat();
+        self.stream.get_mut().write_all(bytes.as_bytes())?;
+        let mut said = Vec::new();
         loop {
             let line = self.line()?;
-            match (line.get(..3), line.get(3..4)) {
-                (Some(_), Some("-")) => continue,
-                (Some(code), _) if code.starts_with('2') => return Ok(()),
-                _ => return Err(ClientError::Refused(line.get(4..).unwrap_or(&line).into())),
+            said.extend(line.get(4..).map(str::to_string));
+            match (line.get(..1), line.get(3..4)) {
+                (Some(_), Some("-")) => {}
+                (Some("2"), _) => return Ok(()),
+                _ => return Err(ClientError::Refused(said.join("\n"))),
             }
         }
     }
 
     /// Reads a handler.
     pub fn read(&mut self, handler: &str) -> Result<Vec<u8>, ClientError> {
-        self.order(&format!("READ {}", one_line(handler)?))?;
+        self.order(&format!("READ {}", one_line(handler)?), "")?;
         let line = self.line()?;
         let length = line
             .strip_prefix("DATA ")
@@ -134,19 +137,17 @@ impl Client {
 
     /// Writes a handler.
     pub fn write(&mut self, handler: &str, value: &str) -> Result<(), ClientError> {
-        self.order(&format!(
-            "WRITE {} {}",
-            one_line(handler)?,
-            one_line(value)?
-        ))
+        let handler = one_line(handler)?;
+        match one_line(value) {
+            Ok(value) => self.order(&format!("WRITE {handler} {value}"), ""),
+            Err(_) => self.order(&format!("WRITEDATA {handler} {}", value.len()), value),
+        }
     }
 }
 
 fn one_line(text: &str) -> Result<&str, ClientError> {
     match text.contains(['\r', '\n']) {
-        true => Err(ClientError::Refused(
-            "a handler’s name and value are one line".into(),
-        )),
+        true => Err(ClientError::Refused("a handler’s name is one line".into())),
         false => Ok(text),
     }
 }

@@ -20,6 +20,8 @@ use super::links::{self, Link};
 
 /// How long a guest may take to answer, or to end when it is asked to.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a guest may take to start: it does in milliseconds, but the machine may be busy.
+const START: Duration = Duration::from_secs(10);
 
 /// A guest to be run.
 pub struct Plan {
@@ -75,7 +77,7 @@ pub enum Error {
         console: String,
     },
     /// The guest neither ran nor ended.
-    #[error("the guest did not start within a second")]
+    #[error("the guest did not start within {} s", START.as_secs())]
     Silent,
     /// The guest refused a request.
     #[error("{0}")]
@@ -207,7 +209,7 @@ impl Instance {
                 let console = lines.iter().map(|line| format!("\n  {line}")).collect();
                 return Err(Error::Ended { exit, console });
             }
-            let Some(left) = PATIENCE.checked_sub(start.elapsed()) else {
+            let Some(left) = START.checked_sub(start.elapsed()) else {
                 return Err(Error::Silent);
             };
             let mut ready = [

@@ -1,0 +1,46 @@
+//! The host's side of a control region in which a guest wrote anything: console, answers and state
+//! are bounded.
+#![no_main]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+
+use abi::PAGE;
+use abi::control::{CONSOLE_BYTES, MESSAGE_MAX, REGION_BYTES, Region};
+use abi::message::{PAYLOAD_MAX, receive};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| {
+    let layout = Layout::from_size_align(REGION_BYTES, PAGE).expect("a layout");
+    // SAFETY: the size is not zero. ASAN watches the region's ends.
+    let base = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory");
+    for at in 0..REGION_BYTES {
+        if let Some(byte) = data.get(at % data.len().max(1)) {
+            // SAFETY: inside the region.
+            unsafe { base.add(at).write(*byte) };
+        }
+    }
+    {
+        // SAFETY: aligned, long enough, and used in this block only.
+        let region = unsafe { Region::new(base) };
+        let mut message = [0; MESSAGE_MAX];
+        assert!(region.message(&mut message).len() <= MESSAGE_MAX);
+        let _ = (region.state(), region.element(), region.heartbeat());
+        let mut console = region.console().consumer();
+        if let Ok(length) = console.available() {
+            assert!(length <= CONSOLE_BYTES);
+            let mut text = vec![0; length];
+            let _ = console.read(&mut text);
+        }
+        let mut answers = region.answers().consumer();
+        let mut payload = [0; PAYLOAD_MAX];
+        for _ in 0..1024 {
+            match receive(&mut answers, &mut payload) {
+                Ok(Some(header)) => assert!(header.length as usize <= PAYLOAD_MAX),
+                _ => break,
+            }
+        }
+    }
+    // SAFETY: allocated above with this layout, and no longer used.
+    unsafe { dealloc(base.as_ptr(), layout) };
+});
