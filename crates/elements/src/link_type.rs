@@ -54,6 +54,7 @@ const NAMES: [(&str, LinkType); 18] = [
 
 impl LinkType {
     /// The type called `name`, or numbered `#N`.
+    #[cfg(any(test, feature = "host"))]
     pub fn parse(name: &str) -> Option<LinkType> {
         let named = NAMES.iter().find(|(known, _)| *known == name);
         if let Some((_, link)) = named {
@@ -72,6 +73,7 @@ impl LinkType {
     }
 
     /// The same type by the number that files have for it.
+    #[cfg(any(test, feature = "host"))]
     pub fn canonical(self) -> LinkType {
         if self == LinkType::HOST_RAW {
             LinkType::RAW
@@ -81,6 +83,7 @@ impl LinkType {
     }
 
     /// Whether [`force_ip`](Self::force_ip) knows the type.
+    #[cfg(any(test, feature = "host"))]
     pub fn can_force_ip(self) -> bool {
         self == LinkType::HOST_RAW
             || (NAMES.iter().any(|(_, link)| *link == self) && self != LinkType::AIRONET)
