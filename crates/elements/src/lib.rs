@@ -32,6 +32,7 @@ pub mod ip;
 mod link_type;
 pub mod net;
 mod rate;
+pub mod rewriter;
 mod rules;
 pub mod standard;
 pub mod tcpudp;

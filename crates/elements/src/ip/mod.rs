@@ -13,8 +13,9 @@ crate::elements! {
     ip_fragmenter: IPFragmenter;
     ip_gw_options: IPGWOptions;
     ip_mirror: IPMirror;
-    linear_ip_lookup: LinearIPLookup, SortedIPLookup;
     ip_print: IPPrint;
+    ip_rewriter_patterns: IPRewriterPatterns;
+    linear_ip_lookup: LinearIPLookup, SortedIPLookup;
     mark_ip_header: MarkIPHeader;
     radix_ip_lookup: RadixIPLookup;
     set_ip_address: SetIPAddress;

@@ -1,6 +1,9 @@
 //! Click's tcpudp group: TCP and UDP headers.
 
 crate::elements! {
+    ip_rewriter: IPRewriter;
     set_tcp_checksum: SetTCPChecksum;
     set_udp_checksum: SetUDPChecksum;
+    tcp_rewriter: TCPRewriter;
+    udp_rewriter: UDPRewriter;
 }

@@ -1,0 +1,451 @@
+//! What all rewriters have in common: inputs, a set of flows, limits, handlers.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use router::args::read::Flags;
+use router::args::{AnnoArg, Annotation, Any, Args, Context, Failed, Int, SecondsArg};
+use router::{Cx, ElementId, HandlerError, HandlerFlags, HandlerList, TimerId};
+
+use super::flow::{Annotations, Direction, Flow};
+use super::input::{Action, Input};
+use super::key::FlowKey;
+use super::path::Scratch;
+use super::set::{FlowSet, SECOND, Table, Tally};
+use super::with_base;
+
+/// Most flows that memory is set aside for at the start; beyond that it grows.
+const SET_ASIDE: usize = 1 << 20;
+
+/// The common part of a rewriter.
+pub struct Base {
+    /// Its flows; lent out while another element works with them, and unused if `home` says that
+    /// another element's are used.
+    set: Option<Box<FlowSet>>,
+    /// The element whose flows are used: `MAPPING_CAPACITY` names it.
+    home: Option<ElementId>,
+    /// Whether a limit was given.
+    limited: bool,
+    pub(super) inputs: Vec<Input>,
+    /// Its tables, and the number of the first among the set's.
+    tables: Vec<Table>,
+    pub(super) first_table: u16,
+    /// The number of its first input among the set's.
+    pub(super) first_input: u16,
+    reap_interval: u32,
+    timer: Option<TimerId>,
+    /// What it annotates.
+    pub(super) annotations: Annotations,
+    pub(super) scratch: Box<Scratch>,
+}
+
+impl Default for Base {
+    fn default() -> Base {
+        Base {
+            set: Some(Box::default()),
+            home: None,
+            limited: false,
+            inputs: Vec::new(),
+            tables: Vec::new(),
+            first_table: 0,
+            first_input: 0,
+            reap_interval: 15 * 60,
+            timer: None,
+            annotations: Annotations::default(),
+            scratch: Box::default(),
+        }
+    }
+}
+
+/// The arguments of all rewriters that say how long flows live, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times {
+    /// `TIMEOUT`.
+    pub timeout: Option<u32>,
+    /// `GUARANTEE`.
+    pub guarantee: Option<u32>,
+}
+
+/// The guarantee unless one is given, in seconds.
+pub const GUARANTEE: u32 = 5;
+
+/// Seconds as nanoseconds.
+pub fn seconds(seconds: u32) -> u64 {
+    u64::from(seconds) * SECOND
+}
+
+/// A keyword argument of seconds, if it is given.
+pub fn optional_seconds(
+    text: &str,
+    context: &Context<'_>,
+) -> Result<Option<u32>, router::args::Invalid> {
+    context.parse_with(SecondsArg(0), text).map(Some)
+}
+
+/// Configuring.
+impl Base {
+    /// Takes `DST_ANNO`, where the class has it, and `REPLY_ANNO`.
+    pub fn configure_annotations(
+        &mut self,
+        args: &mut Args<'_>,
+        destination: bool,
+    ) -> Result<(), Failed> {
+        let mut reply: Option<Annotation> = None;
+        let anno =
+            |text: &str, context: &Context<'_>| context.parse_with(AnnoArg(1), text).map(Some);
+        let read = args.read().keyword_with("REPLY_ANNO", anno, &mut reply);
+        if destination {
+            read.keyword("DST_ANNO", &mut self.annotations.destination)
+                .consume()?;
+        } else {
+            read.consume()?;
+        }
+        self.annotations.reply = reply.map(|annotation| annotation.offset);
+        Ok(())
+    }
+
+    /// Takes what all rewriters have: limits and the inputs. Whoever has other keywords consumes
+    /// them before.
+    pub fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<Times, Failed> {
+        let (mut capacity, mut mapping_capacity) = (String::new(), String::new());
+        let mut times = Times::default();
+        let mut reap_time = None;
+        args.read()
+            .keyword_with("CAPACITY", Any, &mut capacity)
+            .keyword_with("MAPPING_CAPACITY", Any, &mut mapping_capacity)
+            .keyword_with("TIMEOUT", optional_seconds, &mut times.timeout)
+            .keyword_with("GUARANTEE", optional_seconds, &mut times.guarantee)
+            .keyword_with("REAP_INTERVAL", SecondsArg(0), &mut self.reap_interval)
+            .arg(
+                "REAP_TIME",
+                Flags::KEYWORD | Flags::DEPRECATED,
+                optional_seconds,
+                &mut reap_time,
+            )
+            .consume()?;
+        self.reap_interval = reap_time.unwrap_or(self.reap_interval);
+        if !mapping_capacity.is_empty() {
+            capacity = mapping_capacity;
+        }
+        if !capacity.is_empty() {
+            self.set_limit(cx, args, &capacity)?;
+        }
+        self.configure_inputs(cx, args)?;
+        Ok(times)
+    }
+
+    fn set_limit(&mut self, cx: &mut Cx<'_>, args: &Args<'_>, text: &str) -> Result<(), Failed> {
+        let context = args.context();
+        if let Ok(number) = context.parse_with(Int::ANY, text) {
+            let number: i32 = number;
+            if let Some(set) = &mut self.set {
+                set.set_capacity(number.max(0));
+                self.limited = true;
+            }
+            return Ok(());
+        }
+        let element = context.find_element(text);
+        let element = element.map(|(index, _)| ElementId::new(index));
+        match element.filter(|id| with_base(cx, *id, |_, _| ()).is_some()) {
+            Some(id) => self.home = Some(id),
+            None => return Err(args.fail("bad MAPPING_CAPACITY")),
+        }
+        Ok(())
+    }
+
+    fn configure_inputs(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let specs = args.take_raw();
+        let inputs = cx.inputs();
+        if specs.len() != inputs {
+            let error = format!("need {inputs} arguments, one per input port");
+            return Err(args.fail(error));
+        }
+        for (number, text) in specs.iter().enumerate() {
+            let input = Input::parse(text, cx.outputs(), &args.context());
+            match input.and_then(|resolve| resolve(cx)) {
+                Ok(input) => self.inputs.push(input),
+                Err(error) => args.error(format!("input spec {number}: {error}")),
+            }
+        }
+        args.finish()
+    }
+
+    /// Takes the element's tables.
+    pub fn set_tables(&mut self, tables: Vec<Table>) {
+        self.tables = tables;
+    }
+
+    /// Takes its place in the set of flows.
+    pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        // Follow the chain of elements that share to the one whose flows they are.
+        let mut steps = 0;
+        while let Some(home) = self.home
+            && let Some(Some(next)) = with_base(cx, home, |base, _| base.home)
+        {
+            self.home = Some(next);
+            steps += 1;
+            if steps > cx.graph().elements.len() {
+                return Err(cx.error("MAPPING_CAPACITY leads round in a circle"));
+            }
+        }
+        if self.home == Some(cx.id()) {
+            return Err(cx.error("MAPPING_CAPACITY leads round in a circle"));
+        }
+        let Some(mut set) = self.take_set(cx) else {
+            return Err(cx.error("MAPPING_CAPACITY leads nowhere"));
+        };
+        set.seed([cx.random().next_u64(), cx.random().next_u64()]);
+        self.first_table = set.tables.len() as u16;
+        set.tables.extend(&self.tables);
+        self.first_input = set.tallies.len() as u16;
+        let tally = |number| Tally {
+            number,
+            ..Tally::default()
+        };
+        set.tallies.extend((0..self.inputs.len() as u16).map(tally));
+        if self.limited {
+            let flows = (set.capacity() as usize).saturating_add(1).min(SET_ASIDE);
+            if set.reserve(flows).is_err() {
+                cx.warning(format_args!(
+                    "no memory for {flows} mappings: lower MAPPING_CAPACITY"
+                ));
+            }
+        }
+        self.put_set(cx, set);
+        let timer = cx.timer();
+        if self.reap_interval > 0 {
+            cx.schedule_after(timer, seconds(self.reap_interval));
+        }
+        self.timer = Some(timer);
+        Ok(())
+    }
+
+    /// Ends flows whose time is up: the element's timer expired.
+    pub fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
+        let now = cx.steady().0;
+        self.with_set(cx, |set, _| set.reap(now));
+        if self.reap_interval > 0 {
+            cx.schedule_after(timer, seconds(self.reap_interval));
+        }
+    }
+}
+
+/// The set of flows.
+impl Base {
+    /// Takes the set, wherever it is. It is to be put back before anything else happens.
+    pub(super) fn take_set(&mut self, cx: &mut Cx<'_>) -> Option<Box<FlowSet>> {
+        match self.home {
+            None => self.set.take(),
+            Some(home) => with_base(cx, home, |base, _| base.set.take()).flatten(),
+        }
+    }
+
+    /// Puts the set back.
+    pub(super) fn put_set(&mut self, cx: &mut Cx<'_>, set: Box<FlowSet>) {
+        match self.home {
+            None => self.set = Some(set),
+            Some(home) => {
+                with_base(cx, home, |base, _| base.set = Some(set));
+            }
+        }
+    }
+
+    /// Works with the set.
+    pub fn with_set<R>(
+        &mut self,
+        cx: &mut Cx<'_>,
+        work: impl FnOnce(&mut FlowSet, &mut Base) -> R,
+    ) -> Option<R> {
+        let mut set = self.take_set(cx)?;
+        let result = work(&mut set, self);
+        self.put_set(cx, set);
+        Some(result)
+    }
+
+    /// Finds what the packets of `key` become, in the table that is the element's `table`th.
+    /// Gives the flow itself too.
+    pub fn lookup(
+        &mut self,
+        cx: &mut Cx<'_>,
+        table: u16,
+        key: FlowKey,
+    ) -> Option<(Flow, Direction)> {
+        self.with_set(cx, |set, base| {
+            let entry = set.find(base.first_table + table, key)?;
+            Some((set.flow(entry.flow())?.clone(), entry.direction()))
+        })
+        .flatten()
+    }
+}
+
+/// Handlers.
+impl Base {
+    /// Lists the handlers that every rewriter has.
+    pub fn handlers(&self, list: &mut HandlerList) {
+        list.read("table_size")
+            .add(
+                "nmappings",
+                HandlerFlags::READ.with(HandlerFlags::DEPRECATED),
+            )
+            .read("mapping_failures")
+            .read("patterns")
+            .read("size")
+            .read_write("capacity")
+            .button("clear");
+        for number in 0..self.inputs.len() {
+            list.read_write(format!("pattern{number}"));
+        }
+    }
+
+    /// Lists a handler that shows a table, and its former name.
+    pub fn table_handler(list: &mut HandlerList, name: &'static str, old: &'static str) {
+        list.read(name)
+            .add(old, HandlerFlags::READ.with(HandlerFlags::DEPRECATED));
+    }
+
+    fn tallies<'s>(&self, set: &'s FlowSet) -> &'s [Tally] {
+        let first = usize::from(self.first_input);
+        set.tallies
+            .get(first..first + self.inputs.len())
+            .unwrap_or_default()
+    }
+
+    /// Reads a handler that every rewriter has.
+    pub fn read(&mut self, cx: &mut Cx<'_>, name: &str) -> Result<String, HandlerError> {
+        let only = match name.strip_prefix("pattern") {
+            Some("s") => None,
+            Some(number) => match number.parse::<usize>() {
+                Ok(number) if number < self.inputs.len() => Some(number),
+                _ => return Err(HandlerError::Unknown),
+            },
+            None => None,
+        };
+        let text = self.with_set(cx, |set, base| {
+            let sum = |part: fn(&Tally) -> u32| {
+                let tallies = base.tallies(set).iter();
+                tallies.map(|t| u64::from(part(t))).sum::<u64>().to_string()
+            };
+            Some(match name {
+                "table_size" | "nmappings" => sum(|tally| tally.flows),
+                "mapping_failures" => sum(|tally| tally.failures),
+                "size" => set.len().to_string(),
+                "capacity" => set.capacity().to_string(),
+                _ if name.starts_with("pattern") => base.show_inputs(set, only),
+                _ => return None,
+            })
+        });
+        text.flatten().ok_or(HandlerError::Unknown)
+    }
+
+    fn show_inputs(&self, set: &FlowSet, only: Option<usize>) -> String {
+        let mut text = String::new();
+        for (number, (input, tally)) in self.inputs.iter().zip(self.tallies(set)).enumerate() {
+            if only.is_some_and(|only| only != number) {
+                continue;
+            }
+            text += &match &input.action {
+                Action::Drop => "<drop>".to_string(),
+                Action::Pass(_) => "<nochange>".to_string(),
+                Action::Keep => "<keep>".to_string(),
+                Action::Pattern(pattern) => pattern.to_string(),
+                Action::Mapper(_) => "<mapper>".to_string(),
+            };
+            if tally.flows > 0 {
+                text += &format!(" [{}]", tally.flows);
+            }
+            text += "\n";
+        }
+        text
+    }
+
+    /// Writes a handler that every rewriter has.
+    pub fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let now = cx.steady().0;
+        match name {
+            "capacity" => {
+                let capacity = cx.names().parse_with(Int::ANY, value.trim());
+                let capacity: i32 = capacity.map_err(|_| "CAPACITY: expected integer")?;
+                self.with_set(cx, |set, _| {
+                    set.set_capacity(capacity.max(0));
+                    set.reap(now);
+                });
+                Ok(())
+            }
+            "clear" => {
+                self.with_set(cx, |set, _| set.clear());
+                Ok(())
+            }
+            _ => self.write_pattern(cx, name, value),
+        }
+    }
+
+    /// Gives an input something else to do. Flows that it made end.
+    fn write_pattern(
+        &mut self,
+        cx: &mut Cx<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<(), HandlerError> {
+        let number = name.strip_prefix("pattern").and_then(|n| n.parse().ok());
+        let number: usize = number
+            .filter(|number| *number < self.inputs.len())
+            .ok_or(HandlerError::Unknown)?;
+        let text = click::config::uncomment(value);
+        let input = Input::parse(&text, cx.outputs(), &cx.names())
+            .and_then(|resolve| resolve(cx))
+            .map_err(|error| format!("input spec {number}: {error}"))?;
+        let id = self.first_input + number as u16;
+        self.with_set(cx, |set, _| {
+            set.end_of(id);
+            if let Some(tally) = set.tallies.get_mut(usize::from(id)) {
+                *tally = Tally {
+                    number: tally.number,
+                    ..Tally::default()
+                };
+            }
+        });
+        self.inputs[number] = input;
+        Ok(())
+    }
+
+    /// Shows the flows of the element's `table`th table, a line for each direction, its packets as
+    /// `show` has them.
+    pub fn show_table(
+        &mut self,
+        cx: &mut Cx<'_>,
+        table: u16,
+        show: impl Fn(&Flow, Direction) -> String,
+    ) -> String {
+        let now = cx.steady().0;
+        let mut text = String::new();
+        self.with_set(cx, |set, base| {
+            let table = base.first_table + table;
+            for (_, flow) in set.iter().filter(|(_, flow)| flow.table == table) {
+                let itself = flow.key(Direction::Forward) == flow.key(Direction::Reply);
+                for direction in [Direction::Forward, Direction::Reply] {
+                    if itself && direction == Direction::Forward {
+                        continue;
+                    }
+                    text += &show(flow, direction);
+                    text += &show_ports(set, flow, direction, now);
+                }
+            }
+        });
+        text
+    }
+}
+
+fn show_ports(set: &FlowSet, flow: &Flow, direction: Direction, now: u64) -> String {
+    let [forward, reply] = flow.outputs;
+    let (a, b) = match direction {
+        Direction::Forward => ("*", ""),
+        Direction::Reply => ("", "*"),
+    };
+    let tally = set.tallies.get(usize::from(flow.input));
+    let input = tally.map_or(0, |tally| tally.number);
+    let left = set.expires(flow) as i64 - now as i64;
+    let left = left.saturating_add(SECOND as i64 / 2) / SECOND as i64;
+    format!(" [{a}{forward} {b}{reply}] i{input} exp{left}\n")
+}

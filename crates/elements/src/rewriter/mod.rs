@@ -1,0 +1,104 @@
+//! Network address translation: what IPRewriter and its kin are made of.
+//!
+//! - [`key`]: what tells a flow from others;
+//! - [`flow`]: one flow in a cache line, with its changes of checksums worked out;
+//! - [`index`]: from a key to its flow, in one cache line nearly always;
+//! - [`deadlines`]: when flows may be given up, at no cost to packets;
+//! - [`set`]: flows under one limit;
+//! - [`pattern`], [`input`], [`mapper`]: what becomes of packets of no known flow;
+//! - [`path`]: the way of a packet, a batch at a time;
+//! - [`base`]: the part that the elements share.
+
+pub mod base;
+pub mod deadlines;
+pub mod flow;
+pub mod index;
+pub mod input;
+pub mod key;
+pub mod mapper;
+pub mod path;
+pub mod pattern;
+pub mod sequence;
+pub mod set;
+#[cfg(test)]
+mod tests;
+
+use router::{Cx, ElementId};
+
+use crate::tcpudp::ip_rewriter::IPRewriter;
+use crate::tcpudp::tcp_rewriter::TCPRewriter;
+use crate::tcpudp::udp_rewriter::UDPRewriter;
+use base::Base;
+
+/// Works with the common part of a rewriter of any class; `None` if the element is not a rewriter,
+/// or is at work.
+pub fn with_base<R>(
+    cx: &mut Cx<'_>,
+    id: ElementId,
+    work: impl FnOnce(&mut Base, &mut Cx<'_>) -> R,
+) -> Option<R> {
+    macro_rules! first_of {
+        ($($class:ty)+) => {
+            $(if cx.is::<$class>(id) {
+                return cx.with(id, |element: &mut $class, cx| work(&mut element.base, cx));
+            })+
+        };
+    }
+    first_of!(IPRewriter UDPRewriter TCPRewriter);
+    None
+}
+
+/// The methods of an element that its `base` does for it. `$scheme` is how it reads packets;
+/// `$table => $name, $old, $number, $show` are its handlers that show a table.
+macro_rules! rewriter_methods {
+    ($scheme:ty; $($name:literal, $old:literal => $number:expr, $show:expr;)+) => {
+        fn initialize(&mut self, cx: &mut router::Cx<'_>) -> Result<(), router::args::Failed> {
+            self.base.initialize(cx)
+        }
+
+        #[inline]
+        fn push(
+            &mut self,
+            cx: &mut router::Cx<'_>,
+            port: usize,
+            batch: &mut packet::Batch,
+        ) -> usize {
+            self.base.push::<$scheme>(cx, port, batch)
+        }
+
+        fn run_timer(&mut self, cx: &mut router::Cx<'_>, timer: router::TimerId) {
+            self.base.run_timer(cx, timer);
+        }
+
+        fn handlers(&self, list: &mut router::HandlerList) {
+            $($crate::rewriter::base::Base::table_handler(list, $name, $old);)+
+            self.extra_handlers(list);
+            self.base.handlers(list);
+        }
+
+        fn read(
+            &mut self,
+            cx: &mut router::Cx<'_>,
+            name: &str,
+            parameter: &str,
+        ) -> Result<alloc::string::String, router::HandlerError> {
+            match name {
+                $($name | $old => Ok(self.base.show_table(cx, $number, $show)),)+
+                _ => match self.read_extra(cx, name, parameter) {
+                    Some(answer) => answer,
+                    None => self.base.read(cx, name),
+                },
+            }
+        }
+
+        fn write(
+            &mut self,
+            cx: &mut router::Cx<'_>,
+            name: &str,
+            value: &str,
+        ) -> Result<(), router::HandlerError> {
+            self.base.write(cx, name, value)
+        }
+    };
+}
+pub(crate) use rewriter_methods;

@@ -1,0 +1,483 @@
+//! A set of flows under one limit.
+//!
+//! Each rewriter has one, unless `MAPPING_CAPACITY` lets it share another's. The tables of all that
+//! share are one index, told apart by number. When the set is full, the flow whose time is up first
+//! makes room for a new one, but no flow within its guarantee does: then the new one is refused.
+
+use alloc::vec::Vec;
+
+use super::deadlines::Deadlines;
+use super::flow::{Direction, Entry, Flow, NO_TABLE, Queue};
+use super::index::{Index, NoMemory};
+use super::key::FlowKey;
+use super::sequence::Sequences;
+
+/// Most flows that numbers reach for.
+pub const MOST: usize = i32::MAX as usize;
+
+/// Nanoseconds of a second.
+pub const SECOND: u64 = 1_000_000_000;
+
+/// What a table's flows keep of their packets in [`Flow::state`], and what follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing.
+    Plain,
+    /// Packets, up to three, and whether one was a reply.
+    Datagrams,
+    /// Data and ends of either direction.
+    Connections,
+}
+
+/// How long a table's flows live after their last packet, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// How long a flow cannot be given up for another; 0: it always can.
+    pub guarantee: u64,
+    /// Flows with nothing special about them.
+    pub plain: u64,
+    /// Connections with data both ways; streams of datagrams.
+    pub active: u64,
+    /// Connections that ended.
+    pub done: u64,
+}
+
+/// A table of a set.
+#[derive(Clone, Copy, Debug)]
+pub struct Table {
+    /// What its flows keep.
+    pub kind: Kind,
+    /// How long they live.
+    pub timeouts: Timeouts,
+}
+
+/// [`Flow::state`] of [`Kind::Connections`]: the forward direction is done; shifted by one, the
+/// reply direction.
+pub const DONE: u8 = 1;
+/// Both directions are done.
+pub const BOTH_DONE: u8 = 3;
+/// There was data in the forward direction; shifted by one, in the reply direction.
+pub const DATA: u8 = 4;
+/// There was data both ways.
+pub const BOTH_DATA: u8 = 12;
+/// [`Flow::state`] of [`Kind::Datagrams`]: there was a reply.
+pub const REPLIED: u8 = 1;
+/// Three packets or more; the bits below count.
+pub const THREE: u8 = 6;
+
+impl Table {
+    /// When flow `flow` may not be given up any more.
+    #[inline]
+    fn guaranteed(&self, flow: &Flow) -> u64 {
+        flow.last.saturating_add(self.timeouts.guarantee)
+    }
+
+    /// When a flow's time is up.
+    pub fn expires(&self, flow: &Flow) -> u64 {
+        let timeouts = &self.timeouts;
+        let timeout = match self.kind {
+            Kind::Connections if flow.state & BOTH_DONE == BOTH_DONE => timeouts.done,
+            Kind::Connections if flow.state & BOTH_DATA == BOTH_DATA => timeouts.active,
+            Kind::Datagrams if flow.state > THREE => timeouts.active,
+            _ => timeouts.plain,
+        };
+        flow.last.saturating_add(timeout)
+    }
+}
+
+/// How one input of a rewriter fares.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Flows that it made and that live.
+    pub flows: u32,
+    /// Flows that it could not make.
+    pub failures: u32,
+    /// Its number among its element's inputs.
+    pub number: u16,
+}
+
+/// A flow to be.
+#[derive(Clone, Copy, Debug)]
+pub struct NewFlow {
+    /// The table it goes to.
+    pub table: u16,
+    /// The input it comes by, among the set's.
+    pub input: u16,
+    /// Its packets.
+    pub key: FlowKey,
+    /// What they become.
+    pub rewritten: FlowKey,
+    /// Where packets of either direction go.
+    pub outputs: [u16; 2],
+    /// IP protocol; 0 if any.
+    pub protocol: u8,
+}
+
+/// Flows under one limit; see the [module](self).
+pub struct FlowSet {
+    flows: Vec<Flow>,
+    /// The first free place among `flows`, plus one; others hang on it.
+    free: u32,
+    live: usize,
+    index: Index,
+    deadlines: Deadlines,
+    capacity: i32,
+    /// Flows that ended so far: what could not be had before may be had after it changes.
+    pub ended: u64,
+    /// The tables of all elements.
+    pub tables: Vec<Table>,
+    /// The inputs of all elements.
+    pub tallies: Vec<Tally>,
+    /// Changes of sequence numbers.
+    pub sequences: Sequences,
+}
+
+impl Default for FlowSet {
+    fn default() -> FlowSet {
+        FlowSet {
+            flows: Vec::new(),
+            free: 0,
+            live: 0,
+            index: Index::default(),
+            deadlines: Deadlines::default(),
+            capacity: MOST as i32,
+            ended: 0,
+            tables: Vec::new(),
+            tallies: Vec::new(),
+            sequences: Sequences::default(),
+        }
+    }
+}
+
+/// Finding flows.
+impl FlowSet {
+    /// The hash of a key in a table.
+    #[inline(always)]
+    pub fn hash(&self, table: u16, key: FlowKey) -> u64 {
+        self.index.hash(table, key)
+    }
+
+    /// Asks for what [`guess`](Self::guess) looks at.
+    #[inline(always)]
+    pub fn prefetch(&self, hash: u64) {
+        self.index.prefetch(hash);
+    }
+
+    /// The flow that probably has this hash, and asks for it.
+    #[inline(always)]
+    pub fn guess(&self, hash: u64) -> Option<Entry> {
+        let entry = Entry(self.index.guess(hash)?);
+        packet::prefetch(self.flows.get(entry.flow() as usize)?);
+        Some(entry)
+    }
+
+    /// Whether `entry` is that of `key` in `table`.
+    #[inline(always)]
+    pub fn is(&self, entry: Entry, table: u16, key: FlowKey) -> bool {
+        let flow = self.flows.get(entry.flow() as usize);
+        flow.is_some_and(|flow| flow.table == table && flow.key(entry.direction()) == key)
+    }
+
+    /// The flow of `key` in `table`, whose hash is `hash`.
+    #[inline]
+    pub fn find_hashed(&self, hash: u64, table: u16, key: FlowKey) -> Option<Entry> {
+        let is_it = |entry| self.is(Entry(entry), table, key);
+        self.index.find(hash, is_it).map(Entry)
+    }
+
+    /// The flow of `key` in `table`.
+    pub fn find(&self, table: u16, key: FlowKey) -> Option<Entry> {
+        self.find_hashed(self.hash(table, key), table, key)
+    }
+
+    /// A flow by number.
+    #[inline(always)]
+    pub fn flow(&self, number: u32) -> Option<&Flow> {
+        self.flows.get(number as usize)
+    }
+
+    /// A flow by number, to be changed.
+    #[inline(always)]
+    pub fn flow_mut(&mut self, number: u32) -> Option<&mut Flow> {
+        self.flows.get_mut(number as usize)
+    }
+
+    /// A flow by number, with all flows' changes of sequence numbers.
+    #[inline(always)]
+    pub fn flow_and_sequences(&mut self, number: u32) -> Option<(&mut Flow, &mut Sequences)> {
+        let flow = self.flows.get_mut(number as usize)?;
+        Some((flow, &mut self.sequences))
+    }
+
+    /// All flows with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Flow)> {
+        let flows = (0u32..).zip(&self.flows);
+        flows.filter(|(_, flow)| flow.table != NO_TABLE)
+    }
+
+    /// How many flows there are.
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    /// When a flow's time is up.
+    pub fn expires(&self, flow: &Flow) -> u64 {
+        let table = self.tables.get(usize::from(flow.table));
+        table.map_or(0, |table| table.expires(flow))
+    }
+}
+
+/// Limits.
+impl FlowSet {
+    /// Takes the numbers that make hashes unpredictable.
+    pub fn seed(&mut self, seeds: [u64; 2]) {
+        self.index.seed(seeds);
+    }
+
+    /// Most flows.
+    pub fn capacity(&self) -> i32 {
+        self.capacity
+    }
+
+    /// Sets the limit. Flows beyond it stay until the next [`reap`](Self::reap).
+    pub fn set_capacity(&mut self, capacity: i32) {
+        self.capacity = capacity;
+    }
+
+    /// Sets memory aside for `flows` flows, so that none is asked for while packets flow.
+    pub fn reserve(&mut self, flows: usize) -> Result<(), NoMemory> {
+        let more = flows.saturating_sub(self.flows.len());
+        self.flows.try_reserve_exact(more).map_err(|_| NoMemory)?;
+        self.deadlines.reserve(flows)?;
+        self.reserve_index(2 * more)
+    }
+
+    fn reserve_index(&mut self, more: usize) -> Result<(), NoMemory> {
+        let flows = &self.flows;
+        self.index.reserve(more, |index, entry| {
+            let (entry, none) = (Entry(entry), Flow::default());
+            let flow = flows.get(entry.flow() as usize).unwrap_or(&none);
+            index.hash(flow.table, flow.key(entry.direction()))
+        })
+    }
+
+    /// Room for one more flow: its place.
+    fn place(&mut self) -> Result<u32, NoMemory> {
+        self.deadlines.reserve(self.live + 1)?;
+        self.reserve_index(2)?;
+        if let Some(number) = self.free.checked_sub(1) {
+            self.free = self.flow(number).map_or(0, |flow| flow.extra);
+            return Ok(number);
+        }
+        if self.flows.len() >= MOST {
+            return Err(NoMemory);
+        }
+        self.flows.try_reserve(1).map_err(|_| NoMemory)?;
+        self.flows.push(Flow::default());
+        Ok(self.flows.len() as u32 - 1)
+    }
+}
+
+/// Flows come and go.
+impl FlowSet {
+    /// Adds a flow at time `now`. `None`, and a failure counted, if there is no room for it.
+    ///
+    /// A flow whose replies the new one would take is ended.
+    #[cold]
+    pub fn add(&mut self, new: NewFlow, now: u64) -> Option<u32> {
+        let made = self.try_add(new, now);
+        if made.is_none() {
+            self.fail(new.input);
+        }
+        made
+    }
+
+    /// Counts a flow that an input could not make.
+    pub fn fail(&mut self, input: u16) {
+        if let Some(tally) = self.tallies.get_mut(usize::from(input)) {
+            tally.failures = tally.failures.wrapping_add(1);
+        }
+    }
+
+    fn try_add(&mut self, new: NewFlow, now: u64) -> Option<u32> {
+        let table = *self.tables.get(usize::from(new.table))?;
+        let number = match self.place() {
+            Ok(number) => number,
+            Err(NoMemory) => {
+                // No memory is the same as no room: another flow has to go, if one can.
+                let victim = self.victim(now)?;
+                self.end(victim);
+                self.place().ok()?
+            }
+        };
+        let reply = new.rewritten.reverse();
+        let old = self.find(new.table, reply);
+        if let Some(old) = old {
+            self.end(old.flow());
+        }
+        let flow = self.flows.get_mut(number as usize)?;
+        *flow = Flow::between(new.key, new.rewritten);
+        flow.last = now;
+        flow.outputs = new.outputs;
+        flow.input = new.input;
+        flow.table = new.table;
+        flow.protocol = new.protocol;
+        let (queue, deadline) = match table.timeouts.guarantee {
+            0 => (Queue::BestEffort, table.expires(flow)),
+            _ => (Queue::Guaranteed, table.guaranteed(flow)),
+        };
+        self.deadlines.put(&mut self.flows, number, queue, deadline);
+        let forward = self.index.hash(new.table, new.key);
+        let entry = Entry::new(number, Direction::Forward);
+        let answer = Entry::new(number, Direction::Reply);
+        self.index.insert(forward, entry.0);
+        if reply == new.key {
+            // A flow that answers itself.
+            self.index.replace(forward, entry.0, answer.0);
+        } else {
+            self.index
+                .insert(self.index.hash(new.table, reply), answer.0);
+        }
+        self.live += 1;
+        if let Some(tally) = self.tallies.get_mut(usize::from(new.input)) {
+            tally.flows += 1;
+        }
+        if i64::from(self.capacity) < self.live as i64 {
+            let victim = self.victim(now).unwrap_or(number);
+            self.end(victim);
+            if victim == number {
+                return None;
+            }
+        }
+        Some(number)
+    }
+
+    /// Queues a flow anew whose time may be up sooner than it was to be.
+    #[cold]
+    pub fn hasten(&mut self, number: u32) {
+        let Some(flow) = self.flows.get(number as usize) else {
+            return;
+        };
+        let Some(table) = self.tables.get(usize::from(flow.table)) else {
+            return;
+        };
+        let expires = table.expires(flow);
+        if flow.queue == Queue::BestEffort && expires < flow.queued {
+            self.deadlines
+                .put(&mut self.flows, number, Queue::BestEffort, expires);
+        }
+    }
+
+    /// Ends a flow.
+    pub fn end(&mut self, number: u32) {
+        let Some(flow) = self.flows.get_mut(number as usize) else {
+            return;
+        };
+        let table = core::mem::replace(&mut flow.table, NO_TABLE);
+        if table == NO_TABLE {
+            return;
+        }
+        for direction in [Direction::Forward, Direction::Reply] {
+            let hash = self.index.hash(table, flow.key(direction));
+            let entry = Entry::new(number, direction);
+            self.index.remove(hash, entry.0);
+        }
+        self.sequences.end(flow.extra);
+        flow.extra = self.free;
+        self.free = number + 1;
+        self.live -= 1;
+        self.ended += 1;
+        if let Some(tally) = self.tallies.get_mut(usize::from(flow.input)) {
+            tally.flows = tally.flows.saturating_sub(1);
+        }
+    }
+
+    /// Ends all flows that an input made.
+    pub fn end_of(&mut self, input: u16) {
+        for number in 0..self.flows.len() as u32 {
+            if self.flow(number).is_some_and(|flow| flow.input == input) {
+                self.end(number);
+            }
+        }
+    }
+
+    /// Ends every flow.
+    pub fn clear(&mut self) {
+        for number in 0..self.flows.len() as u32 {
+            self.end(number);
+        }
+        self.index.clear();
+        self.deadlines.clear();
+    }
+
+    /// Ends the flows whose time is up, and those beyond the limit.
+    pub fn reap(&mut self, now: u64) {
+        while let Some((expires, number)) = self.best_effort(now)
+            && expires <= now
+        {
+            self.end(number);
+        }
+        while i64::from(self.capacity) < self.live as i64 {
+            let Some(number) = self.victim(now).or_else(|| self.least_guaranteed()) else {
+                break;
+            };
+            self.end(number);
+        }
+    }
+
+    /// The flow to give up for another: the one whose time is up first, of those that may be.
+    fn victim(&mut self, now: u64) -> Option<u32> {
+        self.best_effort(now).map(|(_, number)| number)
+    }
+
+    /// The first flow outside its guarantee, and when its time is up.
+    fn best_effort(&mut self, now: u64) -> Option<(u64, u32)> {
+        // Flows whose guarantee is over join the others.
+        while let Some((deadline, number)) = self.deadlines.first(Queue::Guaranteed, &self.flows)
+            && deadline <= now
+        {
+            self.requeue(Queue::Guaranteed, number, now);
+        }
+        loop {
+            let (deadline, number) = self.deadlines.first(Queue::BestEffort, &self.flows)?;
+            let flow = self.flows.get(number as usize)?;
+            let table = self.tables.get(usize::from(flow.table))?;
+            let guaranteed = table.timeouts.guarantee > 0 && table.guaranteed(flow) > now;
+            if !guaranteed && table.expires(flow) <= deadline {
+                return Some((table.expires(flow), number));
+            }
+            self.requeue(Queue::BestEffort, number, now);
+        }
+    }
+
+    /// The flow whose guarantee ends first.
+    fn least_guaranteed(&mut self) -> Option<u32> {
+        loop {
+            let (deadline, number) = self.deadlines.first(Queue::Guaranteed, &self.flows)?;
+            let flow = self.flows.get(number as usize)?;
+            let table = self.tables.get(usize::from(flow.table))?;
+            if table.guaranteed(flow) <= deadline {
+                return Some(number);
+            }
+            self.requeue(Queue::Guaranteed, number, deadline);
+        }
+    }
+
+    /// Takes the first flow of a queue, which is `number`, and puts it where it belongs.
+    fn requeue(&mut self, from: Queue, number: u32, now: u64) {
+        self.deadlines.pop(from);
+        let Some(flow) = self.flows.get(number as usize) else {
+            return;
+        };
+        let Some(table) = self.tables.get(usize::from(flow.table)) else {
+            return;
+        };
+        let guaranteed = table.guaranteed(flow);
+        let (queue, deadline) = if table.timeouts.guarantee > 0 && guaranteed > now {
+            (Queue::Guaranteed, guaranteed)
+        } else {
+            (Queue::BestEffort, table.expires(flow))
+        };
+        self.deadlines.put(&mut self.flows, number, queue, deadline);
+    }
+}
