@@ -244,18 +244,19 @@ mod tests {
 
     #[test]
     fn lines_are_found_by_tag() {
-        let mut line = Line::default();
-        line.tags = [1, 3, 5, 3, 0, 0xffff, 3, 9];
-        line.entries = [0, 1, 2, 3, 4, 5, 6, 7];
-        let found = |tag| line.candidates(tag).collect::<Vec<u32>>();
-        assert_eq!(found(3), [1, 3, 6]);
-        assert_eq!(found(0xffff), [5]);
-        assert_eq!(found(9), [7]);
-        assert_eq!(found(11), []);
+        let mut line = Line {
+            tags: [1, 3, 5, 3, 0, 0xffff, 3, 9],
+            entries: [0, 1, 2, 3, 4, 5, 6, 7],
+            passed: 0,
+        };
+        let found = |line: &Line, tag| line.candidates(tag).collect::<Vec<u32>>();
+        assert_eq!(found(&line, 3), [1, 3, 6]);
+        assert_eq!(found(&line, 0xffff), [5]);
+        assert_eq!(found(&line, 9), [7]);
+        assert_eq!(found(&line, 11), []);
         // Above a match, one more would be found by its bits alone.
         line.tags = [1, 0, 0, 0, 0, 0, 0, 0];
-        let found: Vec<u32> = line.candidates(1).collect();
-        assert_eq!(found, [0]);
+        assert_eq!(found(&line, 1), [0]);
     }
 
     proptest! {

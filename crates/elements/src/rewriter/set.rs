@@ -220,6 +220,11 @@ impl FlowSet {
         self.live
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
     /// When a flow's time is up.
     pub fn expires(&self, flow: &Flow) -> u64 {
         let table = self.tables.get(usize::from(flow.table));
