@@ -234,12 +234,11 @@ impl Router {
         core::mem::replace(&mut self.core.runtime, Runtime::nothing())
     }
 
-    /// Runs timers and at most `tasks` tasks.
+    /// Runs at most `tasks` tasks, then the timers that expired: in Click's order.
     pub fn run(&mut self, tasks: usize) -> Status {
         if self.core.run_count <= 0 && !self.managed() {
             return Status::Stopped;
         }
-        self.run_timers();
         self.core.check_devices();
         for _ in 0..tasks {
             match self.core.run_task() {
@@ -250,6 +249,9 @@ impl Router {
             if self.core.run_count <= 0 {
                 break;
             }
+        }
+        if self.core.run_count > 0 {
+            self.run_timers();
         }
         if self.core.run_count <= 0 && !self.managed() {
             return Status::Stopped;
