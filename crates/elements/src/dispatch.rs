@@ -15,6 +15,9 @@ pub fn dispatch(
     batch: &mut Batch,
     mut choose: impl FnMut(&mut Packet) -> u32,
 ) -> usize {
+    if let [packet] = batch.as_mut_slice() {
+        return choose(packet) as usize;
+    }
     let mut outputs = [0; BATCH];
     for (packet, output) in batch.iter_mut().zip(&mut outputs) {
         *output = choose(packet);

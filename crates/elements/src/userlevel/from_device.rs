@@ -15,7 +15,8 @@ use crate::link_type::LinkType;
 /// It looks on: the host's own network stack gets the frames too, unless SNIFFER is false. Frames
 /// carry a mark of their MAC header, their packet type, and the time at which the kernel received
 /// them; the bytes beyond SNAPLEN are counted in the extra length annotation. If the interface
-/// goes down or away, that is said, and no more frames come until it is back up.
+/// goes down or away, that is said, and no more frames come until it is back up. A VLAN tag that
+/// the kernel took off a frame is not there.
 ///
 /// In a guest, FromDevice receives from one of the guest's interfaces, as FromNetfront does.
 ///

@@ -102,14 +102,24 @@ impl RouteLookup {
     /// Sends a batch's packets where their destination annotations say.
     #[inline]
     pub fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) -> usize {
+        if let [packet] = batch.as_mut_slice() {
+            let hop = self.table.find(packet.dst_ip().to_bits());
+            if !hop.gateway.is_unspecified() {
+                packet.set_dst_ip(hop.gateway);
+            }
+            if hop.port == DROP && self.complaints < COMPLAINTS {
+                self.complain(cx, batch, &[DROP; BATCH]);
+            }
+            return hop.port as usize;
+        }
         let mut addresses = [0; BATCH];
         for (address, packet) in addresses.iter_mut().zip(batch.iter()) {
             *address = packet.dst_ip().to_bits();
         }
         let count = batch.len().min(BATCH);
+        let mut outputs = [DROP; BATCH];
         let mut found = [Hop::NOWHERE; BATCH];
         self.table.find_all(&addresses[..count], &mut found);
-        let mut outputs = [DROP; BATCH];
         let mut lost = false;
         for ((packet, hop), output) in batch.iter_mut().zip(&found).zip(&mut outputs) {
             *output = hop.port;
