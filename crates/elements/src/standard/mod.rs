@@ -1,5 +1,6 @@
 //! Click's standard group: sources and sinks, queues, schedulers, switches, counters.
 
+mod bucket;
 mod source;
 mod store;
 
@@ -21,6 +22,7 @@ crate::elements! {
     queue: Queue, FullNoteQueue, NotifierQueue, SimpleQueue, FrontDropQueue, MixedQueue;
     random_source: RandomSource;
     rated_source: RatedSource;
+    rated_splitter: RatedSplitter, BandwidthRatedSplitter;
     rated_unqueue: RatedUnqueue, BandwidthRatedUnqueue;
     sched: RoundRobinSched, PrioSched;
     script: Script, DriverManager;
@@ -28,6 +30,7 @@ crate::elements! {
     strip: Strip, Unstrip;
     switch: Switch, StaticSwitch, RoundRobinSwitch;
     tee: Tee, PullTee;
+    timed_sink: TimedSink;
     timed_source: TimedSource;
     unqueue: Unqueue;
 }

@@ -2,34 +2,18 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 use packet::Batch;
-use router::args::{Args, Argument, Bandwidth, Context, Failed, Invalid, SecondsArg, unparse};
+use router::args::{Args, Failed};
 use router::{
     Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Ran, Signal, TaskId, TimerId,
 };
 
-use crate::token_bucket::TokenBucket;
+use super::bucket::Bucket;
 use crate::values;
-
-/// Bytes that the bucket of a bandwidth has to hold before a packet is pulled, whatever the
-/// packet's length: more than any packet has.
-const LONGEST: u64 = 131_072;
-
-/// How many tokens a bucket holds.
-#[derive(Clone, Copy, Default)]
-enum Burst {
-    /// What comes in within 20 milliseconds.
-    #[default]
-    Usual,
-    /// What comes in within so many milliseconds.
-    Duration(u32),
-    Size(u32),
-}
 
 /// What RatedUnqueue and BandwidthRatedUnqueue share. Tokens are packets, or bytes if `BYTES`.
 #[derive(Default)]
 struct Rated<const BYTES: bool> {
-    bucket: TokenBucket,
-    burst: Burst,
+    bucket: Bucket<BYTES>,
     active: bool,
     task: Option<TaskId>,
     timer: Option<TimerId>,
@@ -41,90 +25,37 @@ struct Rated<const BYTES: bool> {
 }
 
 impl<const BYTES: bool> Rated<BYTES> {
-    fn configure(&mut self, args: &mut Args<'_>) -> Result<(), Failed> {
-        let burst_size = if BYTES { "BURST_BYTES" } else { "BURST_SIZE" };
-        let (mut rate, mut milliseconds, mut size) = (0, 0, 0);
-        let (mut has_duration, mut has_size) = (false, false);
-        args.mandatory_positional_with("RATE", Self::parse_rate, &mut rate)
-            .keyword_with("BURST_DURATION", SecondsArg(3), &mut milliseconds)
-            .given(&mut has_duration)
-            .keyword(burst_size, &mut size)
-            .given(&mut has_size)
-            .complete()?;
-        self.burst = match (has_duration, has_size) {
-            (false, false) => Burst::Usual,
-            (true, false) => Burst::Duration(milliseconds),
-            (false, true) => Burst::Size(size),
-            (true, true) => {
-                return Err(args.fail(format_args!(
-                    "cannot specify both BURST_DURATION and {burst_size}"
-                )));
-            }
-        };
-        self.set_rate(rate);
-        Ok(())
-    }
-
-    fn parse_rate(text: &str, context: &Context<'_>) -> Result<u64, Invalid> {
-        match BYTES {
-            true => Bandwidth::parse(text, context).map(|bandwidth| bandwidth.0),
-            false => u32::parse(text, context).map(u64::from),
-        }
-    }
-
-    fn set_rate(&mut self, rate: u64) {
-        let within = |milliseconds: u32| rate.saturating_mul(milliseconds.into()) / 1000;
-        let tokens = match self.burst {
-            Burst::Usual => within(20),
-            Burst::Duration(milliseconds) => within(milliseconds),
-            Burst::Size(size) => size.into(),
-        };
-        let least = if BYTES { LONGEST } else { 0 };
-        let tokens = tokens.saturating_add(least).max(1);
-        // The usual bucket has room for a token more than it starts with, so that a late turn
-        // loses nothing.
-        let capacity = match self.burst {
-            Burst::Usual => tokens.saturating_add(1),
-            _ => tokens,
-        };
-        if self.task.is_some() {
-            return self.bucket.reassign(rate, capacity);
-        }
-        self.bucket.assign(rate, capacity);
-        if let Burst::Usual = self.burst {
-            self.bucket.set(tokens);
-        }
-    }
-
     fn initialize(&mut self, cx: &mut Cx<'_>) {
         let task = cx.task();
         cx.schedule(task);
         self.signal = cx.upstream_signal(0, Some(task));
         (self.task, self.timer) = (Some(task), Some(cx.timer()));
-        self.active = true;
+        (self.active, self.bucket.started) = (true, true);
     }
 
     /// Pulls what the bucket allows; returns whether it allowed anything.
     fn pull(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) -> bool {
-        if !BYTES {
-            let most = self.bucket.tokens().min(cx.limit() as u64);
-            if most > 0 {
-                cx.pull(0, batch, most as usize);
-                self.bucket.take(batch.len() as u64);
-            }
-            return most > 0;
-        }
         let mut any = false;
-        while batch.len() < cx.limit() && self.bucket.tokens() >= LONGEST {
+        while batch.len() < cx.limit() && self.bucket.allows() {
             any = true;
-            let Some(packet) = cx.pull_one(0) else {
+            let most = self.bucket.packets().min((cx.limit() - batch.len()) as u64) as usize;
+            if !self.pull_some(cx, batch, most) {
                 break;
-            };
-            self.bucket.take(packet.len() as u64);
-            // There is room: a batch takes the limit.
-            let _ = batch.push(packet);
+            }
         }
         any
+    }
+
+    /// Pulls at most `most` packets; returns whether there were so many.
+    fn pull_some(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) -> bool {
+        let mut pulled = cx.batch();
+        cx.pull(0, &mut pulled, most);
+        for packet in pulled.iter() {
+            self.bucket.take(packet);
+        }
+        let all = batch.append(&mut pulled, most) == most;
+        cx.done(pulled);
+        all
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
@@ -139,8 +70,7 @@ impl<const BYTES: bool> Rated<BYTES> {
         cx.push(0, batch);
         if !allowed {
             self.empty_runs += 1;
-            let wanted = if BYTES { LONGEST } else { 1 };
-            if let (Some(timer), Some(at)) = (self.timer, self.bucket.ready(wanted)) {
+            if let (Some(timer), Some(at)) = (self.timer, self.bucket.ready()) {
                 cx.schedule_at(timer, at);
             }
             return Ran::Nothing;
@@ -170,8 +100,7 @@ impl<const BYTES: bool> Rated<BYTES> {
 
     fn read(&self, name: &str) -> Result<String, HandlerError> {
         match name {
-            "rate" if BYTES => Ok(unparse::bandwidth(Bandwidth(self.bucket.rate()))),
-            "rate" => Ok(self.bucket.rate().to_string()),
+            "rate" => Ok(self.bucket.rate()),
             "active" => Ok(self.active.to_string()),
             "calls" => Ok(format!(
                 "{} calls to run_task()\n{} empty runs\n{} pushes\n{} failed pulls\n",
@@ -183,11 +112,7 @@ impl<const BYTES: bool> Rated<BYTES> {
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         match name {
-            "rate" => {
-                let mut rate = 0;
-                values::argument_with(cx, 0, "RATE", value, Self::parse_rate, &mut rate)?;
-                self.set_rate(rate);
-            }
+            "rate" => self.bucket.write_rate(cx, value)?,
             "active" => self.active = values::boolean(cx, value)?,
             _ => return Err(HandlerError::Unknown),
         }
@@ -210,7 +135,7 @@ macro_rules! rated {
 
         impl Element for $name {
             fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-                self.0.configure(args)
+                self.0.bucket.configure(args)
             }
 
             fn can_live_reconfigure(&self) -> bool {
