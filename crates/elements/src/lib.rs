@@ -39,6 +39,7 @@ pub mod tcpudp;
 #[cfg(test)]
 mod testing;
 mod token_bucket;
+mod transport_check;
 #[cfg(feature = "host")]
 pub mod userlevel;
 mod values;

@@ -1,6 +1,7 @@
 //! Click's icmp group: answers, errors and requests of ICMP.
 
 crate::elements! {
+    check_icmp_header: CheckICMPHeader;
     icmp_error: ICMPError;
     icmp_ping_responder: ICMPPingResponder;
 }

@@ -9,6 +9,7 @@ crate::elements! {
     fix_ip_src: FixIPSrc;
     get_ip_address: GetIPAddress;
     ip_classifier: IPClassifier;
+    ip_encap: IPEncap;
     ip_filter: IPFilter;
     ip_fragmenter: IPFragmenter;
     ip_gw_options: IPGWOptions;
@@ -22,4 +23,5 @@ crate::elements! {
     set_ip_checksum: SetIPChecksum;
     static_ip_lookup: StaticIPLookup, LookupIPRoute;
     store_ip_address: StoreIPAddress;
+    strip_ip_header: StripIPHeader;
 }

@@ -6,4 +6,9 @@ crate::elements! {
     set_udp_checksum: SetUDPChecksum;
     tcp_rewriter: TCPRewriter;
     udp_rewriter: UDPRewriter;
+    check_tcp_header: CheckTCPHeader;
+    check_udp_header: CheckUDPHeader;
+    set_tcp_checksum: SetTCPChecksum;
+    set_udp_checksum: SetUDPChecksum;
+    udp_ip_encap: UDPIPEncap;
 }

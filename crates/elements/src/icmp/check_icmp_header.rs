@@ -1,0 +1,104 @@
+use packet::Packet;
+use packet::wire::{Icmpv4Packet, Icmpv4Type, IpProtocol, Ipv4Packet};
+
+use crate::transport_check::{Reason, check};
+
+/// Looks whether a packet is ICMP, long enough for its type, and intact.
+#[inline(always)]
+fn look(packet: &Packet) -> Result<(), Reason> {
+    let header = packet.network_header().unwrap_or_default();
+    let ip = Ipv4Packet::new_quoted(header).map_err(|_| Reason::Protocol)?;
+    if ip.protocol() != IpProtocol::ICMP {
+        return Err(Reason::Protocol);
+    }
+    let message = packet.transport_header().unwrap_or_default();
+    let icmp = Icmpv4Packet::new_checked(message).map_err(|_| Reason::Length)?;
+    let right = match icmp.icmp_type() {
+        // An IP header and the 8 bytes behind it.
+        kind if kind.is_error() => message.len() >= 8 + 28,
+        Icmpv4Type::TIMESTAMP | Icmpv4Type::TIMESTAMP_REPLY => message.len() == 20,
+        Icmpv4Type::INFORMATION | Icmpv4Type::INFORMATION_REPLY => message.len() == 8,
+        _ => true,
+    };
+    if !right {
+        return Err(Reason::Length);
+    }
+    if !icmp.verify_checksum() {
+        return Err(Reason::Checksum);
+    }
+    Ok(())
+}
+
+check! {
+    /// Checks the length and checksum of ICMP messages, and drops those that are wrong.
+    ///
+    /// Packets must have their IP header marked, and end where the message ends, as CheckIPHeader
+    /// leaves them. Errors must quote at least 28 bytes; timestamps and information messages must
+    /// have exactly their length. The first wrong packet draws a message.
+    ///
+    /// # Arguments
+    /// - `VERBOSE` (boolean, false): whether every wrong packet draws a message.
+    /// - `DETAILS` (boolean, false): whether to count wrong packets by what is wrong.
+    ///
+    /// # Ports
+    /// One agnostic input. Output 0 is agnostic: right packets. Output 1, optional, is push: wrong
+    /// packets, and what is not ICMP.
+    ///
+    /// # Handlers
+    /// - `drops` (read): wrong packets.
+    /// - `drop_details` (read): with `DETAILS`, a line for each thing that can be wrong, with a
+    ///   count.
+    ///
+    /// # Example
+    /// ```click
+    /// FromDump(in.pcap) -> CheckIPHeader(14) -> CheckICMPHeader -> ICMPPingResponder -> Discard;
+    /// ```
+    ///
+    /// # See also
+    /// CheckIPHeader, CheckTCPHeader, CheckUDPHeader, ICMPPingResponder
+    CheckICMPHeader, "ICMP", look
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+    use core::net::Ipv4Addr;
+
+    use crate::testing::{Rig, checksum, ping, udp};
+
+    const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
+
+    fn message(kind: u8, payload: usize) -> Vec<u8> {
+        let mut packet = ping(A, A, &[3; 40][..payload]);
+        packet[20] = kind;
+        packet[22..24].fill(0);
+        let sum = checksum(&packet[20..]);
+        packet[22..24].copy_from_slice(&sum.to_be_bytes());
+        packet
+    }
+
+    #[test]
+    fn wrong_packets_are_told_apart() {
+        let config = "i :: Inject -> MarkIPHeader -> k :: CheckICMPHeader(DETAILS true)
+            -> c :: Collect; k[1] -> bad :: Collect;";
+        let mut rig = Rig::new(config);
+        let right = [(8, 0), (0, 5), (3, 28), (11, 30), (13, 12), (15, 0), (99, 1)];
+        let right = right.map(|(kind, payload)| message(kind, payload));
+        rig.push_all("i", &right);
+        assert_eq!(rig.data("c"), right);
+        let mut changed = message(8, 4);
+        changed[28] ^= 1;
+        let wrong = [
+            udp((A, 1), (A, 2), &[]),
+            message(8, 0)[..27].to_vec(),
+            message(3, 27),
+            message(14, 13),
+            message(16, 1),
+            changed,
+        ];
+        rig.push_all("i", &wrong);
+        assert_eq!(rig.data("bad"), wrong);
+        let details = "1\tnot ICMP\n4\tbad packet length\n1\tbad ICMP checksum\n";
+        assert_eq!(rig.read("k.drop_details"), details);
+    }
+}

@@ -1,0 +1,225 @@
+use alloc::string::{String, ToString};
+use core::net::Ipv4Addr;
+
+use packet::Packet;
+use packet::checksum::pseudo_header_v4;
+use packet::wire::{IpProtocol, Ipv4Header, Ipv4Packet, UdpHeader, UdpPacket};
+use router::args::{Any, Args, Failed, Port};
+use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+
+use crate::ip::ip_encap::Destination;
+use crate::values;
+
+/// Length of both headers.
+const HEADERS: usize = 28;
+
+/// Puts fixed UDP and IP headers in front of packets.
+///
+/// Lengths, identification (which counts up from 0) and checksums are each packet's own. The IP
+/// header is marked, and the destination address annotation set to the destination.
+///
+/// # Arguments
+/// - `SRC` (IP address), `SPORT` (port): who they are from.
+/// - `DST` (IP address or `DST_ANNO`), `DPORT` (port): who they are for; with `DST_ANNO`, whom
+///   their destination address annotation says.
+/// - `CHECKSUM` (boolean, true): whether to compute the UDP checksum.
+///
+/// # Ports
+/// One input, one output, agnostic.
+///
+/// # Handlers
+/// - `src`, `sport`, `dst`, `dport` (read, write): the arguments.
+///
+/// # Example
+/// ```click
+/// InfiniteSource(LIMIT 1, STOP true)
+///     -> UDPIPEncap(1.0.0.1, 1234, 2.0.0.2, 1234)
+///     -> IPPrint -> Discard;
+/// ```
+///
+/// # See also
+/// IPEncap, Strip
+pub struct UDPIPEncap {
+    source: Ipv4Addr,
+    destination: Destination,
+    ports: (u16, u16),
+    checksum: bool,
+    ident: u16,
+}
+
+impl Default for UDPIPEncap {
+    fn default() -> Self {
+        UDPIPEncap {
+            source: Ipv4Addr::UNSPECIFIED,
+            destination: Destination::Annotation,
+            ports: (0, 0),
+            checksum: true,
+            ident: 0,
+        }
+    }
+}
+
+impl Class for UDPIPEncap {
+    const NAME: &'static str = "UDPIPEncap";
+    const PORTS: &'static str = "1/1";
+}
+
+impl UDPIPEncap {
+    /// The headers of a packet of `length` bytes, both included, to `destination`.
+    #[inline(always)]
+    fn headers(&self, length: u16, destination: Ipv4Addr) -> [u8; HEADERS] {
+        let ip = Ipv4Header {
+            tos: 0,
+            total_len: length,
+            ident: self.ident,
+            dont_fragment: false,
+            more_fragments: false,
+            fragment_offset: 0,
+            ttl: 250,
+            protocol: IpProtocol::UDP,
+            source: self.source,
+            destination,
+        };
+        let udp = UdpHeader {
+            source: self.ports.0,
+            destination: self.ports.1,
+            length: length.wrapping_sub(Ipv4Packet::<&[u8]>::HEADER_LEN as u16),
+        };
+        let mut bytes = [0; HEADERS];
+        let (first, second) = bytes.split_at_mut(Ipv4Packet::<&[u8]>::HEADER_LEN);
+        ip.emit(&mut Ipv4Packet::new_unchecked(first));
+        udp.emit(&mut UdpPacket::new_unchecked(second));
+        bytes
+    }
+}
+
+impl Element for UDPIPEncap {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let mut to = String::new();
+        let mut new = UDPIPEncap::default();
+        args.mandatory_positional("SRC", &mut new.source)
+            .mandatory_positional_with("SPORT", Port::UDP, &mut new.ports.0)
+            .mandatory_positional_with("DST", Any, &mut to)
+            .mandatory_positional_with("DPORT", Port::UDP, &mut new.ports.1)
+            .positional("CHECKSUM", &mut new.checksum)
+            .complete()?;
+        new.destination = Destination::parse(&to, &args.context())
+            .ok_or_else(|| args.fail("bad DST"))?;
+        new.ident = self.ident;
+        *self = new;
+        Ok(())
+    }
+
+    fn can_live_reconfigure(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if !packet.push(HEADERS) {
+            return Verdict::Drop;
+        }
+        let destination = self.destination.of(packet);
+        let headers = self.headers(packet.len() as u16, destination);
+        self.ident = self.ident.wrapping_add(1);
+        let data = packet.data_mut();
+        if let Some(place) = data.first_chunk_mut() {
+            *place = headers;
+        }
+        if self.checksum {
+            let datagram = data.get_mut(20..).unwrap_or_default();
+            let mut udp = UdpPacket::new_unchecked(datagram);
+            let protocol = IpProtocol::UDP.0;
+            let pseudo = pseudo_header_v4(self.source, destination, protocol, udp.length());
+            udp.fill_checksum(pseudo);
+        }
+        packet.set_network_header(0, 20);
+        Verdict::Forward
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        for name in ["src", "sport", "dst", "dport"] {
+            list.read_write(name);
+        }
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(match name {
+            "src" => self.source.to_string(),
+            "sport" => self.ports.0.to_string(),
+            "dst" => self.destination.to_string(),
+            "dport" => self.ports.1.to_string(),
+            _ => return Err(HandlerError::Unknown),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let ports = &mut self.ports;
+        match name {
+            "src" => values::argument(cx, 0, "SRC", value, &mut self.source),
+            "sport" => values::argument_with(cx, 1, "SPORT", value, Port::UDP, &mut ports.0),
+            "dport" => values::argument_with(cx, 3, "DPORT", value, Port::UDP, &mut ports.1),
+            "dst" => {
+                let destination =
+                    Destination::parse(value.trim(), &cx.names()).ok_or("bad DST")?;
+                values::argument_with(cx, 2, "DST", value, Any, &mut String::new())?;
+                self.destination = destination;
+                Ok(())
+            }
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use core::net::Ipv4Addr;
+
+    use crate::testing::{Rig, udp};
+
+    fn rig(args: &str) -> Rig {
+        Rig::new(&format!("i :: Inject -> e :: UDPIPEncap({args}) -> c :: Collect;"))
+    }
+
+    #[test]
+    fn both_headers_go_in_front() {
+        let mut rig = rig("1.0.0.1, 53, 2.0.0.2, 99");
+        let (a, b) = (Ipv4Addr::new(1, 0, 0, 1), Ipv4Addr::new(2, 0, 0, 2));
+        for length in 0..40 {
+            rig.push("i", &[7; 40][..length]);
+            let packets = rig.collected("c");
+            let expected = udp((a, 53), (b, 99), &[7; 40][..length]);
+            let made = packets[0].data();
+            assert_eq!(made[20..], expected[20..]);
+            assert_eq!(crate::testing::checksum(&made[..20]), 0);
+            assert_eq!((made[2..4].to_vec(), made[8]), (expected[2..4].to_vec(), 250));
+            assert_eq!(made[5], length as u8);
+            assert_eq!(packets[0].dst_ip(), b);
+            assert_eq!(packets[0].transport_offset(), Some(20));
+        }
+    }
+
+    #[test]
+    fn annotation_and_no_checksum() {
+        let mut rig = rig("1.0.0.1, 53, DST_ANNO, 99, false");
+        rig.push_with("i", &[1], |packet| packet.set_dst_ip(Ipv4Addr::new(9, 8, 7, 6)));
+        let packet = rig.data("c").remove(0);
+        assert_eq!(packet[16..20], [9, 8, 7, 6]);
+        assert_eq!(packet[26..28], [0, 0]);
+    }
+
+    #[test]
+    fn handlers_change_the_arguments() {
+        let mut rig = rig("1.0.0.1, 53, 2.0.0.2, 99");
+        rig.write("e.src", "3.0.0.3");
+        rig.write("e.sport", "80");
+        rig.write("e.dst", "DST_ANNO");
+        rig.write("e.dport", "81");
+        assert_eq!(rig.read("e.config"), "3.0.0.3, 80, DST_ANNO, 81");
+        assert_eq!((rig.read("e.dst"), rig.read("e.dport")), ("DST_ANNO".into(), "81".into()));
+        assert!(rig.try_write("e.dst", "zork").is_err());
+        let errors = Rig::errors("Inject -> UDPIPEncap(1.1.1.1, 1, zork, 1) -> Collect;");
+        assert!(errors.contains("bad DST"), "{errors}");
+    }
+}
