@@ -5,9 +5,10 @@
 //!
 //! Packets of 60 bytes from memory, one core, batches of 64.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use click::{Diagnostics, Options};
+use nix::time::{ClockId, clock_gettime};
 use packet::Pool;
 use router::{Embedding, Router, Runtime, Settings, Status, Steady};
 
@@ -46,8 +47,8 @@ impl Embedding for Clock {
 
 /// CPU time of this thread so far: other programs on the machine count less than on a clock.
 fn cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux has this clock");
+    Duration::from(time).as_secs_f64()
 }
 
 /// Seconds that a router of `path` behind a source takes.
