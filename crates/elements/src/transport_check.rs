@@ -45,10 +45,13 @@ impl Faults {
     #[cold]
     pub fn refuse(&mut self, cx: &mut Cx<'_>, protocol: &str, reason: Reason) -> Verdict {
         if self.count == 0 || self.verbose {
-            let (who, text) = (cx.declaration(), Faults::text(reason, protocol));
-            cx.chatter(format_args!(
-                "{who}: {protocol} header check failed: {text}"
-            ));
+            // Of the three, the message of CheckUDPHeader names no element, in Click as here.
+            let who = match protocol {
+                "UDP" => String::new(),
+                _ => cx.declaration() + ": ",
+            };
+            let text = Faults::text(reason, protocol);
+            cx.chatter(format_args!("{who}{protocol} header check failed: {text}"));
         }
         self.count += 1;
         if let Some(details) = &mut self.details {
