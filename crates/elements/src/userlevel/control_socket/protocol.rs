@@ -369,7 +369,13 @@ impl Session {
                 }
                 return self.insufficient();
             };
-            if line.trim_ascii_end() == terminator {
+            let ends = line.trim_ascii_end() == terminator;
+            if !ends && rest.len() == next && rest.ends_with(b"\r") && !self.closed {
+                // The line feed that may follow belongs to this line.
+                self.searched = at;
+                return Step::Wait;
+            }
+            if ends {
                 let data = self.rest()[..at].to_vec();
                 self.used += at + next;
                 return self.call(target, verb, handler, &data);

@@ -1,0 +1,349 @@
+//! `weir click` as a user meets it: exit codes, output, signals, the control socket, hotswapping.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn weir() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.arg("click").env("LC_ALL", "C");
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    weir().args(arguments).output().expect("weir starts")
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("output is text")
+}
+
+/// A path of this test's own, which does not exist.
+fn path(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("weir-click-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
+/// A router that runs until the test ends.
+struct Running(Child);
+
+impl Running {
+    fn start(arguments: &[&str]) -> Running {
+        let mut command = weir();
+        command.args(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running(command.spawn().expect("weir starts"))
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, signal).expect("it runs");
+    }
+
+    /// Waits for its end; returns its exit code and standard output.
+    fn end(&mut self) -> (Option<i32>, String) {
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            if let Some(status) = self.0.try_wait().expect("it is our child") {
+                let mut output = String::new();
+                if let Some(mut stdout) = self.0.stdout.take() {
+                    stdout.read_to_string(&mut output).expect("output is text");
+                }
+                return (status.code(), output);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("it does not end");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A client of a control socket.
+struct Client(BufReader<UnixStream>);
+
+impl Client {
+    fn connect(path: &std::path::Path) -> Client {
+        let start = Instant::now();
+        let stream = loop {
+            match UnixStream::connect(path) {
+                Ok(stream) => break stream,
+                Err(error) => assert!(start.elapsed() < PATIENCE, "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        stream
+            .set_read_timeout(Some(PATIENCE))
+            .expect("a timeout can be set");
+        let mut client = Client(BufReader::new(stream));
+        assert_eq!(client.line(), "Click::ControlSocket/1.3");
+        client
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).expect("the router answers");
+        line.trim_end().to_string()
+    }
+
+    fn say(&mut self, line: &str) -> String {
+        let stream = self.0.get_mut();
+        stream
+            .write_all(format!("{line}\r\n").as_bytes())
+            .expect("the router listens");
+        self.line()
+    }
+
+    fn read(&mut self, handler: &str) -> String {
+        let answer = self.say(&format!("READ {handler}"));
+        assert!(answer.starts_with("200 "), "{answer}");
+        let length = self.line();
+        let length = length.strip_prefix("DATA ").expect("data follows");
+        let mut data = vec![0; length.parse().expect("a length")];
+        self.0.read_exact(&mut data).expect("the data comes");
+        String::from_utf8(data).expect("text")
+    }
+
+    /// Reads a handler until it says `value`.
+    fn until(&mut self, handler: &str, value: &str) {
+        let start = Instant::now();
+        while self.read(handler) != value {
+            assert!(start.elapsed() < PATIENCE, "{handler} is not {value}");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn write(&mut self, handler: &str, value: &str) -> String {
+        let command = format!("WRITEDATA {handler} {}\r\n{value}", value.len());
+        let stream = self.0.get_mut();
+        stream
+            .write_all(command.as_bytes())
+            .expect("the router listens");
+        self.line()
+    }
+}
+
+#[test]
+fn handlers_are_printed_when_the_router_has_stopped() {
+    let router = "InfiniteSource(LIMIT 5, STOP true) -> c :: Counter -> d :: Discard";
+    let one = run(&["-e", router, "-h", "c.count"]);
+    assert_eq!(text(&one.stdout), "5\n");
+    assert_eq!(one.status.code(), Some(0));
+    let several = run(&["-e", router, "-h", "c.count", "-hd.class"]);
+    assert_eq!(
+        text(&several.stdout),
+        "c.count:\n5\n\nd.class:\nDiscard\n\n"
+    );
+    let pattern = run(&["-qe", router, "-h", "?.class"]);
+    assert_eq!(
+        text(&pattern.stdout),
+        "c.class:\nCounter\n\nd.class:\nDiscard\n\n"
+    );
+    let none = run(&["-qe", router, "-h", "c.nothing"]);
+    assert_eq!(text(&none.stderr), "no 'c.nothing' handler\n");
+    assert_eq!(none.status.code(), Some(1));
+}
+
+#[test]
+fn exit_codes_are_click_s() {
+    let source =
+        |limit| format!("InfiniteSource(LIMIT {limit}, STOP true) -> c :: Counter -> i :: Discard");
+    assert_eq!(
+        run(&["-e", &source(7), "-x", "c.count"]).status.code(),
+        Some(7)
+    );
+    assert_eq!(
+        run(&["-qe", "i :: Idle", "-x", "i.class"]).status.code(),
+        Some(255)
+    );
+    assert_eq!(run(&["-qe", "i :: Idle"]).status.code(), Some(0));
+    let wrong = run(&["-e", "Idle ->"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert_eq!(text(&wrong.stderr), "config:1: syntax error near ''\n");
+    let missing = run(&["/no/such/router"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert_eq!(
+        text(&missing.stderr),
+        "/no/such/router: No such file or directory\n"
+    );
+    let option = run(&["--foo"]);
+    assert_eq!(option.status.code(), Some(1));
+    assert!(text(&option.stderr).starts_with("weir click: unrecognized option '--foo'\n"));
+}
+
+#[test]
+fn settings_and_standard_input() {
+    let mut child = weir()
+        .args(["-q", "-", "LIMIT=3", "-h", "i.limit"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("weir starts");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    stdin
+        .write_all(b"define($LIMIT 1) i :: InfiniteSource(LIMIT $LIMIT) -> Discard;")
+        .expect("it reads");
+    drop(stdin);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(text(&output.stdout), "3\n");
+}
+
+#[test]
+fn a_link_named_click_is_click() {
+    let link = path("link");
+    std::fs::create_dir(&link).expect("a new directory");
+    let link = link.join("click");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_weir"), &link).expect("a new link");
+    let output = Command::new(&link).arg("-x").output().expect("it starts");
+    assert!(text(&output.stderr).starts_with("click: "), "{output:?}");
+    std::fs::remove_dir_all(link.parent().expect("it has one")).expect("it can be removed");
+}
+
+#[test]
+fn signals_end_the_run_and_handlers_are_still_read() {
+    for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
+        let socket = path("signal");
+        let shown = socket.to_str().expect("text");
+        let router = "InfiniteSource(LIMIT 2) -> c :: Counter -> Discard";
+        let mut running = Running::start(&["-e", router, "-u", shown, "-h", "c.count"]);
+        let mut client = Client::connect(&socket);
+        client.until("c.count", "2");
+        running.signal(signal);
+        assert_eq!(running.end(), (Some(0), "2\n".to_string()));
+        assert!(!socket.exists(), "the socket is removed");
+    }
+}
+
+#[test]
+fn an_idle_router_uses_no_processor_time() {
+    let socket = path("idle");
+    let mut running = Running::start(&[
+        "-t",
+        "-e",
+        "Idle -> Queue -> Unqueue -> Discard",
+        "-u",
+        socket.to_str().expect("text"),
+    ]);
+    let _client = Client::connect(&socket);
+    std::thread::sleep(Duration::from_millis(700));
+    running.signal(rustix::process::Signal::INT);
+    let (_, times) = running.end();
+    let user = times.split('u').next().expect("a time");
+    let user: f64 = user.parse().expect("seconds");
+    assert!(user < 0.1, "{times}");
+}
+
+#[test]
+fn simulated_time_does_not_wait() {
+    let start = Instant::now();
+    let output = run(&[
+        "--simtime",
+        "-e",
+        "TimedSource(INTERVAL 100, LIMIT 20, STOP true) -> c :: Counter -> Discard",
+        "-h",
+        "c.count",
+    ]);
+    assert_eq!(text(&output.stdout), "20\n");
+    assert!(start.elapsed() < PATIENCE);
+}
+
+#[test]
+fn a_hotswap_keeps_what_is_queued_and_who_is_connected() {
+    let socket = path("hotswap");
+    let shown = socket.to_str().expect("text");
+    let before = "InfiniteSource(LIMIT 5) -> q :: Queue(10) -> Idle";
+    let mut running = Running::start(&["-R", "-e", before, "-u", shown]);
+    let mut client = Client::connect(&socket);
+    client.until("q.length", "5");
+
+    let refused = client.write("hotconfig", "Idle -> nonsense");
+    assert_eq!(refused, "520-Write handler 'hotconfig' error:");
+    assert_eq!(client.line(), "520 config:1: undeclared element 'nonsense'");
+    assert_eq!(client.read("q.length"), "5");
+
+    let after = "i :: Idle -> q :: Queue(10) -> Idle";
+    assert_eq!(
+        client.write("hotconfig", after),
+        "200 Write handler 'hotconfig' OK"
+    );
+    // The swap happens between two rounds of tasks.
+    client.until("config", after);
+    assert_eq!(client.read("q.length"), "5");
+    // New clients come in as well.
+    let mut other = Client::connect(&socket);
+    assert_eq!(other.read("q.length"), "5");
+    assert_eq!(client.say("QUIT"), "200 Goodbye!");
+    running.signal(rustix::process::Signal::INT);
+    assert_eq!(running.end().0, Some(0));
+}
+
+#[test]
+fn without_r_nothing_is_reconfigured() {
+    let socket = path("fixed");
+    let _running = Running::start(&["-e", "Idle", "-u", socket.to_str().expect("text")]);
+    let mut client = Client::connect(&socket);
+    let answer = client.say("WRITE hotconfig Idle");
+    assert_eq!(answer, "511 No handler named 'hotconfig'");
+}
+
+#[test]
+fn a_port_with_a_plus_is_the_first_free_one() {
+    let taken = std::net::TcpListener::bind(("0.0.0.0", 0)).expect("a port is free");
+    let port = taken.local_addr().expect("it has one").port();
+    let socket = path("port");
+    let _running = Running::start(&[
+        "-e",
+        "Idle",
+        "-p",
+        &format!("{port}+"),
+        "-u",
+        socket.to_str().expect("text"),
+    ]);
+    let mut client = Client::connect(&socket);
+    let chosen: u16 = client
+        .read("click_driver@@ControlSocket.port")
+        .parse()
+        .expect("a port");
+    assert!(chosen > port);
+    let stream = TcpStream::connect(("127.0.0.1", chosen)).expect("it listens");
+    let mut greeting = String::new();
+    BufReader::new(stream)
+        .read_line(&mut greeting)
+        .expect("it greets");
+    assert_eq!(greeting, "Click::ControlSocket/1.3\r\n");
+}
+
+#[test]
+fn checks_say_what_is_wrong_and_where() {
+    let file = path("check");
+    let check = |text: &str| {
+        std::fs::write(&file, text).expect("a new file");
+        Command::new(env!("CARGO_BIN_EXE_weir"))
+            .arg("check")
+            .arg(&file)
+            .output()
+            .expect("weir starts")
+    };
+    let wrong = check("Idle\n -> Queue(x) -> Discard;");
+    assert_eq!(wrong.status.code(), Some(1));
+    let place = format!("{}:2: ", file.display());
+    assert!(
+        text(&wrong.stderr).contains(&place),
+        "{}",
+        text(&wrong.stderr)
+    );
+    let right = check("Idle -> Queue(5) -> Unqueue -> Discard;");
+    assert_eq!((right.status.code(), text(&right.stderr)), (Some(0), ""));
+    std::fs::remove_file(&file).expect("it is ours");
+}
