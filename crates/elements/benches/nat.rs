@@ -80,7 +80,7 @@ impl Element for Flows {
                 break;
             };
             let data = packet.data_mut();
-            let address = 0x0a00_0000 | flow / 4;
+            let address = 0x0a00_0000 | (flow / 4);
             data[12..16].copy_from_slice(&address.to_be_bytes());
             data[20..22].copy_from_slice(&(5000 + flow as u16 % 4).to_be_bytes());
             // As many flows to one destination as ports can tell apart with ease.

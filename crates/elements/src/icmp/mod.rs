@@ -4,4 +4,6 @@ crate::elements! {
     check_icmp_header: CheckICMPHeader;
     icmp_error: ICMPError;
     icmp_ping_responder: ICMPPingResponder;
+    icmp_ping_rewriter: ICMPPingRewriter;
+    icmp_rewriter: ICMPRewriter;
 }

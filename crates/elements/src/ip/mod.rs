@@ -8,6 +8,8 @@ crate::elements! {
     direct_ip_lookup: DirectIPLookup, RangeIPLookup;
     fix_ip_src: FixIPSrc;
     get_ip_address: GetIPAddress;
+    ip_addr_pair_rewriter: IPAddrPairRewriter;
+    ip_addr_rewriter: IPAddrRewriter;
     ip_classifier: IPClassifier;
     ip_encap: IPEncap;
     ip_filter: IPFilter;

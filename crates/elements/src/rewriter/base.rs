@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use packet::wire::IpProtocol;
 use router::args::read::Flags;
 use router::args::{AnnoArg, Annotation, Any, Args, Context, Failed, Int, SecondsArg};
 use router::{Cx, ElementId, HandlerError, HandlerFlags, HandlerList, TimerId};
@@ -13,7 +14,7 @@ use super::flow::{Annotations, Direction, Flow};
 use super::input::{Action, Input};
 use super::key::FlowKey;
 use super::path::Scratch;
-use super::set::{FlowSet, SECOND, Table, Tally};
+use super::set::{FlowSet, Kind, SECOND, Table, Tally, Timeouts};
 use super::with_base;
 
 /// Most flows that memory is set aside for at the start; beyond that it grows.
@@ -82,6 +83,57 @@ pub fn optional_seconds(
     context: &Context<'_>,
 ) -> Result<Option<u32>, router::args::Invalid> {
     context.parse_with(SecondsArg(0), text).map(Some)
+}
+
+/// The table of a rewriter that tells no states apart, its timeout `timeout` seconds unless
+/// another is given.
+pub fn addresses_table(times: Times, timeout: u32) -> Vec<Table> {
+    let timeout = seconds(times.timeout.unwrap_or(timeout));
+    alloc::vec![Table {
+        kind: Kind::Plain,
+        timeouts: Timeouts {
+            guarantee: seconds(times.guarantee.unwrap_or(GUARANTEE)),
+            plain: timeout,
+            active: timeout,
+            done: timeout,
+        },
+    }]
+}
+
+/// What a rewriter does to the packets of a key.
+#[derive(Clone, Copy, Debug)]
+pub struct Translation {
+    /// What the key becomes.
+    pub key: FlowKey,
+    /// Which way the packets go.
+    pub direction: Direction,
+    /// The rewriter's output.
+    pub output: u16,
+    /// The annotation of replies.
+    pub annotation: u8,
+}
+
+impl Translation {
+    /// The translation by `flow` to `key`.
+    pub fn new(flow: &Flow, direction: Direction, key: FlowKey) -> Translation {
+        Translation {
+            key,
+            direction,
+            output: flow.outputs[direction as usize],
+            annotation: flow.reply_annotation,
+        }
+    }
+}
+
+/// A rewriter that others ask what it does.
+pub trait Translate {
+    /// What the packets of `key` become, if there is a mapping for them.
+    fn translate(
+        &mut self,
+        cx: &mut Cx<'_>,
+        protocol: IpProtocol,
+        key: FlowKey,
+    ) -> Option<Translation>;
 }
 
 /// Configuring.
@@ -264,8 +316,20 @@ impl Base {
         Some(result)
     }
 
-    /// Finds what the packets of `key` become, in the table that is the element's `table`th.
-    /// Gives the flow itself too.
+    /// What the packets of `key` and `protocol` become by the element's `table`th table.
+    pub fn translate(
+        &mut self,
+        cx: &mut Cx<'_>,
+        table: u16,
+        protocol: IpProtocol,
+        key: FlowKey,
+    ) -> Option<Translation> {
+        let (flow, direction) = self.lookup(cx, table, key)?;
+        let rewritten = flow.rewritten(direction);
+        (flow.protocol == protocol.0).then(|| Translation::new(&flow, direction, rewritten))
+    }
+
+    /// The flow of `key` in the element's `table`th table.
     pub fn lookup(
         &mut self,
         cx: &mut Cx<'_>,

@@ -23,12 +23,30 @@ pub mod set;
 #[cfg(test)]
 mod tests;
 
+use packet::wire::IpProtocol;
 use router::{Cx, ElementId};
 
+use crate::icmp::icmp_ping_rewriter::ICMPPingRewriter;
+use crate::ip::ip_addr_pair_rewriter::IPAddrPairRewriter;
+use crate::ip::ip_addr_rewriter::IPAddrRewriter;
 use crate::tcpudp::ip_rewriter::IPRewriter;
 use crate::tcpudp::tcp_rewriter::TCPRewriter;
 use crate::tcpudp::udp_rewriter::UDPRewriter;
-use base::Base;
+use base::{Base, Translate, Translation};
+use key::FlowKey;
+
+/// Does `$work` with `$element`, which is of the first of the rewriters' classes that `$id` is of.
+macro_rules! with_rewriter {
+    ($cx:ident, $id:ident, |$element:ident, $inner:ident| $work:expr) => {
+        with_rewriter!(@ $cx, $id, $element, $inner, $work, IPRewriter UDPRewriter TCPRewriter
+            IPAddrRewriter IPAddrPairRewriter ICMPPingRewriter)
+    };
+    (@ $cx:ident, $id:ident, $element:ident, $inner:ident, $work:expr, $($class:ty)+) => {
+        $(if $cx.is::<$class>($id) {
+            return $cx.with($id, |$element: &mut $class, $inner| $work);
+        })+
+    };
+}
 
 /// Works with the common part of a rewriter of any class; `None` if the element is not a rewriter,
 /// or is at work.
@@ -37,15 +55,22 @@ pub fn with_base<R>(
     id: ElementId,
     work: impl FnOnce(&mut Base, &mut Cx<'_>) -> R,
 ) -> Option<R> {
-    macro_rules! first_of {
-        ($($class:ty)+) => {
-            $(if cx.is::<$class>(id) {
-                return cx.with(id, |element: &mut $class, cx| work(&mut element.base, cx));
-            })+
-        };
-    }
-    first_of!(IPRewriter UDPRewriter TCPRewriter);
+    with_rewriter!(cx, id, |element, cx| work(&mut element.base, cx));
     None
+}
+
+/// Asks the rewriter `id` what it does to the packets of `key`.
+pub fn translate(
+    cx: &mut Cx<'_>,
+    id: ElementId,
+    protocol: IpProtocol,
+    key: FlowKey,
+) -> Option<Translation> {
+    let ask = |cx: &mut Cx<'_>| {
+        with_rewriter!(cx, id, |element, cx| element.translate(cx, protocol, key));
+        None
+    };
+    ask(cx).flatten()
 }
 
 /// The methods of an element that its `base` does for it. `$scheme` is how it reads packets;

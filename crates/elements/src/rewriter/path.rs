@@ -4,6 +4,8 @@
 //! at, packets are rewritten. Each round asks for the memory that the next one needs, so that with
 //! a hundred thousand flows the processor waits for many lines at a time, not for each by itself.
 
+use core::net::Ipv4Addr;
+
 use packet::checksum::Delta;
 use packet::wire::IpProtocol;
 use packet::{BATCH, Batch, Packet};
@@ -342,9 +344,40 @@ pub fn rewrite_ip(flow: &Flow, direction: Direction, ip: &mut [u8; 20]) {
     if let Some(place) = ip.last_chunk_mut() {
         *place = new;
     }
+    update_ip_sum(flow.ip_delta(direction), ip);
+}
+
+/// Brings the checksum of an IP header up to date.
+#[inline(always)]
+pub fn update_ip_sum(delta: Delta, ip: &mut [u8; 20]) {
     let sum = u16::from_be_bytes([ip[10], ip[11]]);
-    let sum = flow.ip_delta(direction).apply(sum);
-    [ip[10], ip[11]] = sum.to_be_bytes();
+    [ip[10], ip[11]] = delta.apply(sum).to_be_bytes();
+}
+
+/// Sets the source address, and no checksum.
+#[inline(always)]
+pub fn set_source(ip: &mut [u8; 20], source: Ipv4Addr) {
+    [ip[12], ip[13], ip[14], ip[15]] = source.octets();
+}
+
+/// Sets the destination address, and no checksum.
+#[inline(always)]
+pub fn set_destination(ip: &mut [u8; 20], destination: Ipv4Addr) {
+    [ip[16], ip[17], ip[18], ip[19]] = destination.octets();
+}
+
+/// Gives a ping another identifier; `delta` is what that does to its checksum.
+#[inline(always)]
+pub fn set_identifier(delta: Delta, icmp: &mut [u8], identifier: u16) {
+    let Some(place) = icmp.get_mut(4..).and_then(|rest| rest.first_chunk_mut()) else {
+        return;
+    };
+    *place = identifier.to_be_bytes();
+    update_sum(delta, icmp, 2);
+    // The checksum of nothing but zeros is 0xffff, which no delta gives.
+    if icmp.iter().all(|byte| *byte == 0) {
+        icmp[2..4].fill(0xff);
+    }
 }
 
 /// Gives a transport header a flow's ports.

@@ -7,7 +7,7 @@ use core::net::Ipv4Addr;
 
 use proptest::prelude::*;
 
-use crate::testing::{Rig, checksum, tcp, udp};
+use crate::testing::{Rig, checksum, ping, tcp, udp};
 
 /// A rewriter `rw` with two inputs and outputs around `config`, and its packets checked.
 fn rig(config: &str) -> Rig {
@@ -549,6 +549,130 @@ fn mistakes_are_named() {
     assert!(twice.contains("bad source address"), "{twice}");
 }
 
+/// The addresses of the packets that come out, of those sent between pairs of addresses.
+fn addresses(rig: &mut Rig, pairs: &[(&str, &str)]) -> Vec<String> {
+    let mut seen = Vec::new();
+    for (from, to) in pairs {
+        let (from, to) = (from.parse().unwrap(), to.parse().unwrap());
+        rig.push("i", &tcp((from, 9), (to, 10), 0x10, &[1, 2, 3]));
+        let out = rig.data("o").pop();
+        seen.push(out.map_or("-".to_string(), |packet| {
+            assert_intact(&packet);
+            let words = ends(&packet);
+            let words: Vec<&str> = words.split(' ').collect();
+            assert_eq!((words[1], words[3]), ("9", "10"));
+            format!("{} {}", words[0], words[2])
+        }));
+    }
+    seen
+}
+
+fn line(rewriter: &str) -> Rig {
+    Rig::new(&format!(
+        "i :: Inject -> CheckIPHeader -> rw :: {rewriter} -> CheckIPHeader -> o :: Collect;"
+    ))
+}
+
+#[test]
+fn hosts_get_addresses() {
+    let mut rig = line("IPAddrRewriter(pattern 3.0.0.1-3.0.0.2# - 0 0)");
+    let seen = addresses(
+        &mut rig,
+        &[
+            ("1.0.0.1", "9.9.9.9"),
+            ("1.0.0.2", "9.9.9.8"),
+            ("1.0.0.1", "9.9.9.7"),
+            ("1.0.0.3", "9.9.9.7"),
+            ("9.9.9.6", "3.0.0.1"),
+            ("9.9.9.6", "3.0.0.2"),
+        ],
+    );
+    let expected = [
+        "3.0.0.1 9.9.9.9",
+        "3.0.0.2 9.9.9.8",
+        "3.0.0.1 9.9.9.7",
+        "-",
+        "9.9.9.6 1.0.0.1",
+        "9.9.9.6 1.0.0.2",
+    ];
+    assert_eq!(seen, expected);
+    assert_eq!(
+        rig.read("rw.table"),
+        "1.0.0.1 => 3.0.0.1 [*0 0] i0 exp7200\n3.0.0.1 => 1.0.0.1 [0 *0] i0 exp7200\n\
+         1.0.0.2 => 3.0.0.2 [*0 0] i0 exp7200\n3.0.0.2 => 1.0.0.2 [0 *0] i0 exp7200\n"
+    );
+    assert_eq!(rig.read("rw.patterns"), "3.0.0.1-3.0.0.2 - [2]\n");
+    // Whatever would change more than sources is refused, packet by packet.
+    let mut rig = line("IPAddrRewriter(pattern - 9.0.0.1 0 0)");
+    assert_eq!(addresses(&mut rig, &[("1.0.0.1", "9.9.9.9")]), ["-"]);
+}
+
+#[test]
+fn pairs_of_hosts_get_addresses() {
+    let mut rig = line("IPAddrPairRewriter(pattern 3.0.0.1-3.0.0.255# - 0 0)");
+    let seen = addresses(
+        &mut rig,
+        &[
+            ("1.0.0.1", "9.9.9.9"),
+            ("1.0.0.2", "9.9.9.8"),
+            ("1.0.0.1", "9.9.9.9"),
+            ("1.0.0.1", "9.9.9.7"),
+            ("9.9.9.6", "3.0.0.1"),
+            ("9.9.9.7", "3.0.0.3"),
+        ],
+    );
+    let expected = [
+        "3.0.0.1 9.9.9.9",
+        "3.0.0.2 9.9.9.8",
+        "3.0.0.1 9.9.9.9",
+        "3.0.0.3 9.9.9.7",
+        "3.0.0.4 3.0.0.1",
+        "9.9.9.7 1.0.0.1",
+    ];
+    assert_eq!(seen, expected);
+    let table = rig.read("rw.table");
+    assert!(table.starts_with("(1.0.0.1, 9.9.9.9) => (3.0.0.1, 9.9.9.9) [*0 0] i0 exp7200\n"));
+}
+
+/// A ping of a kind (8 request, 0 reply) with an identifier, sequence number 0 and `payload`.
+fn echo(kind: u8, from: &str, to: &str, identifier: u16, payload: &[u8]) -> Vec<u8> {
+    let mut packet = ping(from.parse().unwrap(), to.parse().unwrap(), payload);
+    packet[20] = kind;
+    packet[22..24].fill(0);
+    packet[24..26].copy_from_slice(&identifier.to_be_bytes());
+    packet[26..28].fill(0);
+    let sum = checksum(&packet[20..]);
+    packet[22..24].copy_from_slice(&sum.to_be_bytes());
+    packet
+}
+
+#[test]
+fn pings_get_identifiers() {
+    let mut rig = rig("ICMPPingRewriter(pattern 2.0.0.2 - 0-65535# 0 1, drop)");
+    for payload in [&[][..], &[7]] {
+        for (source, old, new) in [
+            ("1.0.0.1", 10230, 0),
+            ("1.0.0.2", 0, 1),
+            ("1.0.0.1", 10230, 0),
+        ] {
+            rig.push("i0", &echo(8, source, "5.0.0.5", old, payload));
+            assert_eq!(
+                rig.data("o0"),
+                [echo(8, "2.0.0.2", "5.0.0.5", new, payload)]
+            );
+            rig.push("i1", &echo(0, "5.0.0.5", "2.0.0.2", new, payload));
+            assert_eq!(rig.data("o1"), [echo(0, "5.0.0.5", source, old, payload)]);
+        }
+    }
+    // A reply that nobody asked for, and an error.
+    rig.push("i0", &echo(0, "5.0.0.5", "2.0.0.2", 77, &[]));
+    rig.push("i0", &echo(3, "5.0.0.5", "2.0.0.2", 0, &[]));
+    assert_eq!(rig.data("o0").len(), 0);
+    let table = rig.read("rw.table");
+    assert!(table.contains("(1.0.0.2, 5.0.0.5, 0) => (2.0.0.2, 5.0.0.5, 1) [*0 1] i0 exp300"));
+    assert!(table.contains("(5.0.0.5, 2.0.0.2, 1) => (5.0.0.5, 1.0.0.2, 0) [0 *1] i0 exp300"));
+}
+
 fn end() -> impl Strategy<Value = (Ipv4Addr, u16)> {
     (any::<[u8; 4]>(), any::<u16>()).prop_map(|(address, port)| (address.into(), port))
 }
@@ -593,18 +717,25 @@ proptest! {
             (proptest::collection::vec(any::<u8>(), 0..60), 0usize..40, 0usize..40, any::<bool>()),
             1..30,
         ),
-        class in 0usize..3,
+        class in 0usize..6,
     ) {
-        let class = ["IPRewriter", "TCPRewriter", "UDPRewriter"][class];
+        let class = [
+            "IPRewriter(pattern 1.0.0.1 10-12 - - 0 0",
+            "TCPRewriter(pattern 1.0.0.1 10-12 - - 0 0",
+            "UDPRewriter(pattern 1.0.0.1 10-12 - - 0 0",
+            "ICMPPingRewriter(pattern 1.0.0.1 10-12 - - 0 0",
+            "IPAddrRewriter(pattern 1.0.0.1-1.0.0.3 - 0 0",
+            "IPAddrPairRewriter(pattern 1.0.0.1-1.0.0.3 - 0 0",
+        ][class];
         let mut rig = Rig::new(&format!(
-            "rw :: {class}(pattern 1.0.0.1 10-12 - - 0 0, REPLY_ANNO 47, CAPACITY 4);
-             i :: Inject -> rw -> Discard;"
+            "rw :: {class}, REPLY_ANNO 47, CAPACITY 4);
+             i :: Inject -> t :: Tee -> rw -> Discard; t [1] -> ICMPRewriter(rw) -> Discard;"
         ));
         for (mut data, at, length, plausible) in packets {
             if plausible && data.len() > 20 {
                 data[0] = 0x45;
                 data[6..8].fill(0);
-                data[9] = if length % 2 == 0 { 6 } else { 17 };
+                data[9] = [6, 17, 1][length % 3];
             }
             rig.push_with("i", &data, |packet| match plausible {
                 true => packet.set_network_header(0, 20),

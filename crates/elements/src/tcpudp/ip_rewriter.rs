@@ -6,8 +6,9 @@ use router::args::{Args, Failed, SecondsArg};
 use router::{Class, Cx, Element, HandlerError, HandlerList};
 
 use super::tcp_rewriter::{self, TcpTimes};
-use crate::rewriter::base::{Base, GUARANTEE, seconds};
+use crate::rewriter::base::{Base, GUARANTEE, Translate, Translation, seconds};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
+use crate::rewriter::key::FlowKey;
 use crate::rewriter::path::{self, Identity, Scheme};
 use crate::rewriter::rewriter_methods;
 use crate::rewriter::sequence::Sequences;
@@ -199,5 +200,21 @@ impl IPRewriter {
         parameter: &str,
     ) -> Option<Result<String, HandlerError>> {
         (name == "tcp_lookup").then(|| tcp_rewriter::lookup(&mut self.base, cx, parameter))
+    }
+}
+
+impl Translate for IPRewriter {
+    fn translate(
+        &mut self,
+        cx: &mut Cx<'_>,
+        protocol: IpProtocol,
+        key: FlowKey,
+    ) -> Option<Translation> {
+        let table = match protocol {
+            IpProtocol::TCP => TCP,
+            IpProtocol::UDP => UDP,
+            _ => return None,
+        };
+        self.base.translate(cx, table, protocol, key)
     }
 }

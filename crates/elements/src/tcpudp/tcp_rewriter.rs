@@ -7,7 +7,7 @@ use packet::wire::IpProtocol;
 use router::args::{Args, Failed, Port, SecondsArg};
 use router::{Class, Cx, Element, HandlerError, HandlerList};
 
-use crate::rewriter::base::{Base, GUARANTEE, optional_seconds, seconds};
+use crate::rewriter::base::{Base, GUARANTEE, Translate, Translation, optional_seconds, seconds};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::path::{self, Identity, Scheme};
@@ -178,6 +178,17 @@ impl TCPRewriter {
         parameter: &str,
     ) -> Option<Result<String, HandlerError>> {
         (name == "lookup").then(|| lookup(&mut self.base, cx, parameter))
+    }
+}
+
+impl Translate for TCPRewriter {
+    fn translate(
+        &mut self,
+        cx: &mut Cx<'_>,
+        protocol: IpProtocol,
+        key: FlowKey,
+    ) -> Option<Translation> {
+        self.base.translate(cx, 0, protocol, key)
     }
 }
 

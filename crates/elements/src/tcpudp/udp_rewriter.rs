@@ -6,8 +6,9 @@ use packet::wire::IpProtocol;
 use router::args::{Args, Failed};
 use router::{Class, Cx, Element, HandlerError, HandlerList};
 
-use crate::rewriter::base::{Base, GUARANTEE, optional_seconds, seconds};
+use crate::rewriter::base::{Base, GUARANTEE, Translate, Translation, optional_seconds, seconds};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
+use crate::rewriter::key::FlowKey;
 use crate::rewriter::path::{self, DCCP, Identity, Scheme};
 use crate::rewriter::rewriter_methods;
 use crate::rewriter::sequence::Sequences;
@@ -148,6 +149,17 @@ impl UDPRewriter {
         _parameter: &str,
     ) -> Option<Result<String, HandlerError>> {
         None
+    }
+}
+
+impl Translate for UDPRewriter {
+    fn translate(
+        &mut self,
+        cx: &mut Cx<'_>,
+        protocol: IpProtocol,
+        key: FlowKey,
+    ) -> Option<Translation> {
+        self.base.translate(cx, 0, protocol, key)
     }
 }
 

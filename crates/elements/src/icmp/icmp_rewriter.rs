@@ -1,0 +1,379 @@
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use click::config;
+use packet::checksum::{Delta, Sum};
+use packet::wire::IpProtocol;
+use packet::{BATCH, Batch, Packet};
+use router::args::{AnnoArg, Annotation, Any, Args, Context, Failed, Int};
+use router::{Class, Cx, Element, ElementId};
+
+use crate::dispatch::{self, DROP};
+use crate::rewriter::base::Translation;
+use crate::rewriter::flow::Direction;
+use crate::rewriter::key::FlowKey;
+use crate::rewriter::{path, translate, with_base};
+
+/// Rewrites ICMP errors about packets that a rewriter has rewritten.
+///
+/// An ICMP error carries the first part of the packet that it is about. If a rewriter had rewritten
+/// that packet, this element changes the error to what it would be for the original packet: the
+/// packet inside and its checksums, the error's destination, and the error's checksums. Rewriters
+/// are asked in order; the first that has a mapping counts. Errors are destination unreachable,
+/// time exceeded, parameter problem, source quench and redirect.
+///
+/// Packets must have their IP header marked. What is not ICMP is dropped. Other ICMP messages, and
+/// errors about packets that no rewriter knows, leave by output 1 if there is one and no rewriter
+/// has an output of its own, and are dropped otherwise.
+///
+/// # Arguments
+/// - `MAPS` (rewriters, separated by spaces): whom to ask: IPRewriter, TCPRewriter, UDPRewriter,
+///   IPAddrRewriter, IPAddrPairRewriter or ICMPPingRewriter elements. With `:PORT` behind a name,
+///   an error leaves by output PORT plus the rewriter's own output for the mapping; else by output
+///   0.
+/// - `DST_ANNO` (boolean, true): whether to set the destination address annotation.
+/// - `REPLY_ANNO` (annotation of 1 byte, none): an annotation that errors about forward packets
+///   get as the first packet of their flow had it; as given to the rewriters.
+///
+/// # Ports
+/// One push input, one or more push outputs.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// rw :: IPRewriter(pattern 1.0.0.1 1024-65535 - - 0 1, drop);
+/// FromDevice(eth0) -> Strip(14) -> CheckIPHeader -> [0] rw;
+/// FromDevice(eth1) -> Strip(14) -> CheckIPHeader -> c :: IPClassifier(icmp, -);
+/// c [0] -> ICMPRewriter(rw) -> in :: EtherEncap(0x0800, 1:1:1:1:1:1, 3:3:3:3:3:3);
+/// c [1] -> [1] rw;
+/// rw [0] -> EtherEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2) -> Queue -> ToDevice(eth1);
+/// rw [1] -> in -> Queue -> ToDevice(eth0);
+/// ```
+///
+/// # See also
+/// IPRewriter, IPAddrRewriter, ICMPPingRewriter, ICMPError
+pub struct ICMPRewriter {
+    /// Rewriters, with the first of their outputs here.
+    maps: Vec<(ElementId, Option<u32>)>,
+    annotate: bool,
+    reply: Option<u8>,
+    unknown: u32,
+}
+
+impl Default for ICMPRewriter {
+    fn default() -> Self {
+        ICMPRewriter {
+            maps: Vec::new(),
+            annotate: true,
+            reply: None,
+            unknown: DROP,
+        }
+    }
+}
+
+impl Class for ICMPRewriter {
+    const NAME: &'static str = "ICMPRewriter";
+    const PORTS: &'static str = "1/1-";
+    const PROCESSING: &'static str = "h";
+}
+
+impl Element for ICMPRewriter {
+    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let mut maps = String::new();
+        let mut reply: Option<Annotation> = None;
+        let anno =
+            |text: &str, context: &Context<'_>| context.parse_with(AnnoArg(1), text).map(Some);
+        args.mandatory_positional_with("MAPS", Any, &mut maps)
+            .keyword("DST_ANNO", &mut self.annotate)
+            .keyword_with("REPLY_ANNO", anno, &mut reply)
+            .complete()?;
+        self.reply = reply.map(|annotation| annotation.offset);
+        for word in config::split_space(&maps) {
+            self.add_map(cx, args, &word);
+        }
+        if self.maps.is_empty() {
+            return Err(args.fail("no IP rewriters supplied"));
+        }
+        let own_outputs = self.maps.iter().any(|(_, output)| output.is_some());
+        if cx.outputs() == 2 && !own_outputs {
+            self.unknown = 1;
+        }
+        args.finish()
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        let mut outputs = [DROP; BATCH];
+        for (packet, output) in batch.iter_mut().zip(&mut outputs) {
+            *output = self.handle(cx, packet);
+        }
+        dispatch::send(cx, batch, &outputs)
+    }
+}
+
+impl ICMPRewriter {
+    fn add_map(&mut self, cx: &mut Cx<'_>, args: &Args<'_>, word: &str) {
+        let (name, port) = match word.split_once(':') {
+            Some((name, port)) => (name, Some(args.context().parse_with(Int::ANY, port))),
+            None => (word, None),
+        };
+        let element = args.context().find_element(name);
+        let element = element.map(|(index, _)| ElementId::new(index));
+        let (Some(id), None | Some(Ok(_))) = (element, &port) else {
+            return args.error(format!("{name} not an IP rewriter"));
+        };
+        let port: Option<u32> = port.and_then(Result::ok);
+        let theirs = cx.graph().info(id).outputs.len();
+        let ours = cx.outputs();
+        if port.is_some_and(|port| port as usize + theirs > ours) {
+            let outputs = if ours == 1 { "output" } else { "outputs" };
+            args.error(format!(
+                "{word} port offset requires more than {ours} {outputs}"
+            ));
+        } else if with_base(cx, id, |_, _| ()).is_none() {
+            args.error(format!("{name} not an IP rewriter"));
+        } else {
+            self.maps.push((id, port));
+        }
+    }
+
+    /// Rewrites a packet if it is to be, and says which output it leaves by.
+    fn handle(&self, cx: &mut Cx<'_>, packet: &mut Packet) -> u32 {
+        match path::parts(packet) {
+            Some((ip, _)) if path::protocol(ip) == IpProtocol::ICMP => {}
+            _ => return DROP,
+        }
+        let Some(inner) = Inner::of(packet) else {
+            return self.unknown;
+        };
+        for &(id, first) in &self.maps {
+            if let Some(translation) = translate(cx, id, inner.protocol, inner.answer) {
+                self.rewrite(&inner, &translation, packet);
+                return first.map_or(0, |first| first + u32::from(translation.output));
+            }
+        }
+        self.unknown
+    }
+
+    fn rewrite(&self, inner: &Inner, translation: &Translation, packet: &mut Packet) {
+        let Some((ip, icmp)) = path::parts_mut(packet) else {
+            return;
+        };
+        let (old, new) = (inner.answer.destination(), translation.key.destination());
+        let ours = path::addresses(ip) as u32 == old.to_bits();
+        if ours {
+            path::set_destination(ip, new);
+            path::update_ip_sum(Delta::of_u32(old.to_bits(), new.to_bits()), ip);
+        }
+        inner.rewrite(translation.key.reverse(), icmp);
+        if ours && self.annotate {
+            packet.set_dst_ip(new);
+        }
+        if let (Some(at), Direction::Reply) = (self.reply, translation.direction)
+            && let Some(byte) = packet.annotations_mut().get_mut(usize::from(at))
+        {
+            *byte = translation.annotation;
+        }
+    }
+}
+
+/// What an ICMP error says about the packet inside it.
+struct Inner {
+    /// Length of its IP header, in bytes.
+    length: usize,
+    protocol: IpProtocol,
+    /// The key of packets that would answer it; of a ping, both ports are the identifier.
+    answer: FlowKey,
+    /// Whether enough of its transport header is there to tell its ports or identifier.
+    has_ports: bool,
+}
+
+/// Bytes of an ICMP error before the packet inside.
+const ICMP: usize = 8;
+
+impl Inner {
+    /// The packet inside `packet`, which is ICMP; `None` if it is not an error.
+    fn of(packet: &Packet) -> Option<Inner> {
+        const ERRORS: [u8; 5] = [3, 4, 5, 11, 12];
+        let (outer, icmp) = path::parts(packet)?;
+        if !path::is_first(outer) || !ERRORS.contains(icmp.first()?) {
+            return None;
+        }
+        let packet = icmp.get(ICMP..)?;
+        let ip: &[u8; 20] = packet.first_chunk()?;
+        let length = usize::from(ip[0] & 15) * 4;
+        if ip[0] >> 4 != 4 || length < 20 {
+            return None;
+        }
+        let protocol = path::protocol(ip);
+        let transport = packet.get(length..).unwrap_or_default();
+        let mut key = FlowKey {
+            addresses: path::addresses(ip),
+            ports: 0,
+        }
+        .reverse();
+        let mut has_ports = false;
+        match protocol {
+            IpProtocol::TCP | IpProtocol::UDP | path::DCCP => {
+                if let Some(whole) = path::key(ip, transport) {
+                    key = whole.reverse();
+                    has_ports = true;
+                }
+            }
+            IpProtocol::ICMP if path::is_first(ip) => {
+                if let Some(&[8, _, _, _, a, b]) = transport.first_chunk() {
+                    let identifier = u16::from_be_bytes([a, b]);
+                    key = key
+                        .with_source_port(identifier)
+                        .with_destination_port(identifier);
+                    has_ports = true;
+                }
+            }
+            _ => {}
+        }
+        Some(Inner {
+            length,
+            protocol,
+            answer: key,
+            has_ports,
+        })
+    }
+
+    /// Makes the packet inside the error `icmp` one of `key`, with all checksums.
+    fn rewrite(&self, key: FlowKey, icmp: &mut [u8]) {
+        let Some((header, packet)) = icmp.split_at_mut_checked(ICMP) else {
+            return;
+        };
+        let before = Sum::of(packet);
+        let (ip, transport) = packet.split_at_mut(self.length.min(packet.len()));
+        let Some(ip) = ip.first_chunk_mut::<20>() else {
+            return;
+        };
+        let old = self.answer.reverse();
+        let addresses = sums(old.addresses, key.addresses);
+        path::set_source(ip, key.source());
+        path::set_destination(ip, key.destination());
+        path::update_ip_sum(addresses, ip);
+        if self.has_ports && self.protocol == IpProtocol::ICMP {
+            // As an answer's key has it, the identifier is the destination port of what it becomes.
+            let (old, new) = (old.destination_port(), key.source_port());
+            path::set_identifier(Delta::of_u16(old, new), transport, new);
+        } else if self.has_ports {
+            if let Some(ports) = transport.first_chunk_mut() {
+                *ports = key.ports.to_be_bytes();
+            }
+            let delta = addresses + Delta::of_u32(old.ports, key.ports);
+            path::update_transport(delta, self.protocol, transport);
+        }
+        let delta = Delta::of_sums(before, Sum::of(packet));
+        path::update_sum(delta, header, 2);
+    }
+}
+
+/// What a change of both addresses does to checksums.
+fn sums(old: u64, new: u64) -> Delta {
+    Delta::of_u32((old >> 32) as u32, (new >> 32) as u32) + Delta::of_u32(old as u32, new as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::vec::Vec;
+    use core::net::Ipv4Addr;
+
+    use crate::testing::{Rig, checksum, ping, tcp, udp};
+
+    const A: Ipv4Addr = Ipv4Addr::new(18, 26, 4, 44);
+    const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 8);
+
+    /// What comes back for `packet` if what `rewriter` makes of it meets an error on its way.
+    fn back(rewriter: &str, packet: &[u8]) -> Vec<u8> {
+        let mut rig = Rig::new(&format!(
+            "i :: Inject -> CheckIPHeader -> rw :: {rewriter}
+                 -> ICMPError(19.19.19.19, timeexceeded) -> CheckIPHeader -> Paint(0)
+                 -> ICMPRewriter(rw, REPLY_ANNO PAINT) -> CheckIPHeader -> c :: Collect;"
+        ));
+        rig.push_with("i", packet, |packet| packet.set_paint(5));
+        let mut back = rig.collected("c");
+        let back = back.pop().expect("the error comes back");
+        assert_eq!((back.paint(), back.dst_ip()), (5, A));
+        back.data().to_vec()
+    }
+
+    #[test]
+    fn errors_come_back_as_about_the_original() {
+        let reply = "REPLY_ANNO PAINT";
+        let port = format!("pattern 21.0.0.1 1024-65535# - - 0 0, {reply}");
+        let address = format!("pattern 21.0.0.1-21.0.0.9 - 0 0, {reply}");
+        let data = tcp((A, 20), (B, 80), 0x10, b"data");
+        let datagram = udp((A, 20), (B, 80), b"data");
+        let mut no_sum = datagram.clone();
+        no_sum[26..28].fill(0);
+        let echo = ping(A, B, b"data");
+        for (rewriter, packet) in [
+            (format!("IPRewriter({port})"), &data),
+            (format!("IPRewriter({port})"), &datagram),
+            (format!("IPRewriter({port})"), &no_sum),
+            (format!("TCPRewriter({port})"), &data),
+            (format!("UDPRewriter({port})"), &datagram),
+            (format!("IPAddrRewriter({address})"), &data),
+            (format!("IPAddrRewriter({address})"), &echo),
+            (format!("IPAddrPairRewriter({address})"), &datagram),
+            (format!("ICMPPingRewriter({port})"), &echo),
+        ] {
+            let error = back(&rewriter, packet);
+            assert_eq!(error[12..20], [19, 19, 19, 19, 18, 26, 4, 44], "{rewriter}");
+            assert_eq!(checksum(&error[..20]), 0, "{rewriter}");
+            assert_eq!(checksum(&error[20..]), 0, "{rewriter}");
+            assert_eq!(error[28..], packet[..], "{rewriter}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_knows_leaves_apart() {
+        let mut rig = Rig::new(
+            "rw :: IPRewriter(pattern 21.0.0.1 1024-65535# - - 0 0);
+             Idle -> rw -> Discard;
+             i :: Inject -> CheckIPHeader -> r :: ICMPRewriter(rw) -> c :: Collect;
+             r [1] -> d :: Collect;
+             j :: Inject -> CheckIPHeader -> ICMPRewriter(rw) -> c;",
+        );
+        for name in ["i", "j"] {
+            rig.push(name, &ping(A, B, &[]));
+            rig.push(name, &udp((A, 1), (B, 2), &[]));
+        }
+        assert_eq!(rig.data("c").len(), 0);
+        assert_eq!(rig.data("d"), [ping(A, B, &[])]);
+    }
+
+    #[test]
+    fn outputs_can_be_the_rewriters_own() {
+        let mut rig = Rig::new(
+            "i :: Inject -> CheckIPHeader -> rw :: IPRewriter(pattern 21.0.0.1 1-9# - - 0 1)
+                 -> ICMPError(19.19.19.19, timeexceeded) -> CheckIPHeader
+                 -> r :: ICMPRewriter(rw:1) -> c :: Collect;
+             rw [1] -> Discard; r [1] -> c; r [2] -> d :: Collect;",
+        );
+        rig.push("i", &udp((A, 20), (B, 80), b"data"));
+        assert_eq!((rig.data("c").len(), rig.data("d").len()), (0, 1));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (arguments, message) in [
+            ("", "MAPS: required argument missing"),
+            ("d", "d not an IP rewriter"),
+            ("x", "x not an IP rewriter"),
+            ("rw:x", "rw not an IP rewriter"),
+            ("rw:1", "rw:1 port offset requires more than 1 output"),
+        ] {
+            let errors = Rig::errors(&format!(
+                "rw :: IPRewriter(drop); Idle -> rw -> d :: Discard;
+                 Idle -> ICMPRewriter({arguments}) -> d;"
+            ));
+            assert!(errors.contains(message), "{arguments}: {errors}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+use alloc::format;
+use alloc::string::String;
+
+use packet::Packet;
+use packet::wire::IpProtocol;
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, HandlerError, HandlerList};
+
+use crate::rewriter::base::{Base, Translate, Translation, addresses_table};
+use crate::rewriter::flow::{Annotations, Direction, Flow};
+use crate::rewriter::key::FlowKey;
+use crate::rewriter::path::{self, Identity, Scheme};
+use crate::rewriter::rewriter_methods;
+use crate::rewriter::sequence::Sequences;
+
+/// Rewrites source addresses, and the destination addresses of replies: basic network address
+/// translation.
+///
+/// A table of mappings gives each inside address an outside address of its own, for any protocol. A
+/// packet whose source address is mapped leaves with the outside address; one whose destination is
+/// a mapped outside address, with the inside address. Checksums of IP, TCP and UDP are brought up
+/// to date. For any other packet the specification of its input says what to do: `drop`,
+/// `pass OUTPUT`, `keep FOUTPUT ROUTPUT` or the name of a mapper, as with IPRewriter, or
+/// `pattern SADDR - FOUTPUT ROUTPUT`. SADDR is an address, a range `A-B` or a prefix `A/N`: an
+/// address that is not in use is chosen, at random, or with `#` behind in turn. If there is none,
+/// the packet is dropped.
+///
+/// Packets must have their IP header marked; others are dropped. Mappings end as with IPRewriter.
+///
+/// # Arguments
+/// - `INPUTSPEC` (specification, one for each input): what to do with packets of no known flow.
+/// - `TIMEOUT` (seconds, 2 hours): how long a mapping lives after its last packet.
+/// - `GUARANTEE` (seconds, 5): how long after its last packet a mapping is not given up for a new
+///   one.
+/// - `REAP_INTERVAL` (seconds, 15 minutes): how often mappings whose time is up are taken out; 0:
+///   never.
+/// - `MAPPING_CAPACITY` (integer or element, 2147483647): most mappings, or another rewriter to
+///   share the mappings' memory and limit with; also `CAPACITY`.
+/// - `REPLY_ANNO` (annotation of 1 byte, none): an annotation that replies get as the first packet
+///   of their flow had it.
+///
+/// # Ports
+/// One push input for each specification; as many push outputs as the specifications name. Replies
+/// leave with their destination address annotation set.
+///
+/// # Handlers
+/// - `table` (read): the mappings, a line for each direction: address, rewritten address, outputs
+///   with the one that counts starred, input, seconds left.
+/// - `table_size` (read): mappings that this element made.
+/// - `mapping_failures` (read): mappings that could not be made.
+/// - `patterns` (read): the inputs' specifications, with the numbers of mappings they made.
+/// - `pattern0`, `pattern1`, … (read, write): one input's specification. Writing it ends the
+///   mappings that the input made.
+/// - `size` (read): mappings of all elements that share the limit.
+/// - `capacity` (read, write): the limit.
+/// - `clear` (write): ends all mappings.
+///
+/// # Example
+/// ```click
+/// rw :: IPAddrRewriter(pattern 1.0.0.0/24 - 0 1, drop);
+/// FromDevice(eth0) -> Strip(14) -> CheckIPHeader -> [0] rw;
+/// FromDevice(eth1) -> Strip(14) -> CheckIPHeader -> [1] rw;
+/// rw [0] -> EtherEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2) -> Queue -> ToDevice(eth1);
+/// rw [1] -> EtherEncap(0x0800, 1:1:1:1:1:1, 3:3:3:3:3:3) -> Queue -> ToDevice(eth0);
+/// ```
+///
+/// # See also
+/// IPRewriter, IPAddrPairRewriter, IPRewriterPatterns
+#[derive(Default)]
+pub struct IPAddrRewriter {
+    pub(crate) base: Base,
+}
+
+impl Class for IPAddrRewriter {
+    const NAME: &'static str = "IPAddrRewriter";
+    const PORTS: &'static str = "1-/1-";
+    const PROCESSING: &'static str = "h";
+    const IS_A: &'static [&'static str] = &["IPRewriterBase"];
+}
+
+/// How IPAddrRewriter reads and writes packets. Forward keys have a source alone, reply keys a
+/// destination.
+pub struct Sources;
+
+fn by_source(addresses: u64) -> FlowKey {
+    FlowKey {
+        addresses: addresses >> 32 << 32,
+        ports: 0,
+    }
+}
+
+fn by_destination(addresses: u64) -> FlowKey {
+    FlowKey {
+        addresses: addresses & 0xffff_ffff,
+        ports: 0,
+    }
+}
+
+impl Scheme for Sources {
+    #[inline(always)]
+    fn identify(packet: &Packet) -> Identity {
+        match path::parts(packet) {
+            Some((ip, _)) => Identity {
+                key: by_source(path::addresses(ip)),
+                table: 0,
+                protocol: 0,
+            },
+            None => Identity::NONE,
+        }
+    }
+
+    #[inline(always)]
+    fn alternative(packet: &Packet) -> Option<FlowKey> {
+        let (ip, _) = path::parts(packet)?;
+        Some(by_destination(path::addresses(ip)))
+    }
+
+    fn accepts(rewritten: FlowKey) -> bool {
+        rewritten.ports == 0 && rewritten.destination().is_unspecified()
+    }
+
+    #[inline(always)]
+    fn apply(
+        flow: &mut Flow,
+        _sequences: &mut Sequences,
+        direction: Direction,
+        annotations: Annotations,
+        packet: &mut Packet,
+    ) {
+        let Some((ip, transport)) = path::parts_mut(packet) else {
+            return;
+        };
+        let rewritten = flow.rewritten(direction);
+        match direction {
+            Direction::Forward => path::set_source(ip, rewritten.source()),
+            Direction::Reply => path::set_destination(ip, rewritten.destination()),
+        }
+        path::update_ip_sum(flow.ip_delta(direction), ip);
+        if path::is_first(ip) {
+            let delta = flow.transport_delta(direction);
+            path::update_transport(delta, path::protocol(ip), transport);
+        }
+        if direction == Direction::Reply {
+            annotations.set(flow, direction, packet);
+        }
+    }
+}
+
+impl Element for IPAddrRewriter {
+    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.base.configure_annotations(args, false)?;
+        let times = self.base.configure(cx, args)?;
+        self.base.set_tables(addresses_table(times, 2 * 60 * 60));
+        Ok(())
+    }
+
+    rewriter_methods! { Sources;
+        "table", "mappings" => 0, show;
+    }
+}
+
+impl IPAddrRewriter {
+    fn extra_handlers(&self, _list: &mut HandlerList) {}
+
+    fn read_extra(
+        &mut self,
+        _cx: &mut Cx<'_>,
+        _name: &str,
+        _parameter: &str,
+    ) -> Option<Result<String, HandlerError>> {
+        None
+    }
+}
+
+impl Translate for IPAddrRewriter {
+    fn translate(
+        &mut self,
+        cx: &mut Cx<'_>,
+        _protocol: IpProtocol,
+        key: FlowKey,
+    ) -> Option<Translation> {
+        let mut whole = key;
+        let source = self.base.lookup(cx, 0, by_source(key.addresses));
+        let (flow, direction) = match source {
+            Some((flow, direction)) => {
+                whole = whole.with_source(flow.rewritten(direction).source());
+                (flow, direction)
+            }
+            None => {
+                let found = self.base.lookup(cx, 0, by_destination(key.addresses))?;
+                whole = whole.with_destination(found.0.rewritten(found.1).destination());
+                found
+            }
+        };
+        Some(Translation::new(&flow, direction, whole))
+    }
+}
+
+fn show(flow: &Flow, direction: Direction) -> String {
+    let (from, to) = (flow.key(direction), flow.rewritten(direction));
+    match direction {
+        Direction::Forward => format!("{} => {}", from.source(), to.source()),
+        Direction::Reply => format!("{} => {}", from.destination(), to.destination()),
+    }
+}
