@@ -27,6 +27,7 @@ crate::elements! {
     sched: RoundRobinSched, PrioSched;
     script: Script, DriverManager;
     shaper: Shaper, BandwidthShaper;
+    stride: StrideSched, StrideSwitch;
     strip: Strip, Unstrip;
     switch: Switch, StaticSwitch, RoundRobinSwitch;
     tee: Tee, PullTee;
