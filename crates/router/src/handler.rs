@@ -103,12 +103,6 @@ impl HandlerList {
         spec.map(|spec| spec.flags)
     }
 
-    /// What the handler called `name` can do; `None` if there is none in the list.
-    pub fn flags(&self, name: &str) -> Option<HandlerFlags> {
-        let spec = self.specs.iter().find(|spec| spec.name == name)?;
-        Some(spec.flags)
-    }
-
     /// A handler that is read.
     pub fn read(&mut self, name: impl Into<Cow<'static, str>>) -> &mut Self {
         self.add(name, HandlerFlags::READ)

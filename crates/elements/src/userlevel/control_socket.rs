@@ -375,7 +375,7 @@ impl Target for Reach<'_, '_> {
         }
         let visible = HandlerFlags::READ.with(HandlerFlags::WRITE);
         match flags {
-            Some(flags) if flags.any(visible) => Ok(((element, handler.to_string()), flags)),
+            Some(flags) if flags.any(visible) && !flags.has(HandlerFlags::PRIVATE) => Ok(((element, handler.to_string()), flags)),
             _ if self.element.proxy.is_some() => Err(Missing::Proxied),
             _ => Err(Missing::Handler),
         }

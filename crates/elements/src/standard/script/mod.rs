@@ -145,7 +145,7 @@ impl Machine {
     fn has(&self, name: &str) -> bool {
         let mut list = HandlerList::default();
         self.handlers(&mut list);
-        EVERYWHERE.contains(&name) || list.flags(name).is_some()
+        EVERYWHERE.contains(&name) || list.find(name).is_some()
     }
 
     /// What can be done with a handler of this script; `None` if it has none of the name.
@@ -153,8 +153,8 @@ impl Machine {
         let mut list = HandlerList::default();
         self.handlers(&mut list);
         let everywhere = || EVERYWHERE.contains(&name).then_some(READ);
-        let listed = list.flags(name).or_else(everywhere);
-        listed.or_else(|| list.flags("*"))
+        let listed = list.find(name).or_else(everywhere);
+        listed.or_else(|| list.find("*"))
     }
 
     fn read(
