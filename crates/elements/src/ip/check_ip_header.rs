@@ -10,7 +10,7 @@ use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
 
 /// What may be wrong with a header, in the order of `drop_details`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
+pub(super) enum Reason {
     Tiny,
     Version,
     HeaderLength,
@@ -30,7 +30,7 @@ const REASONS: [&str; 6] = [
 
 /// The check of an IP header, its arguments and counts.
 #[derive(Default)]
-struct Check {
+pub(super) struct Check {
     offset: u32,
     checksum: bool,
     verbose: bool,
@@ -48,6 +48,16 @@ struct Good {
 }
 
 impl Check {
+    /// A check of headers at the start of packets, checksum included.
+    pub(super) fn of(bad_sources: Vec<Ipv4Addr>, good_destinations: Vec<Ipv4Addr>) -> Check {
+        Check {
+            checksum: true,
+            bad_sources,
+            good_destinations,
+            ..Check::default()
+        }
+    }
+
     fn configure(&mut self, checksum: bool, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut interfaces, mut details) = (Interfaces::default(), false);
         let (mut bad, mut good) = (Vec::new(), Vec::new());
@@ -105,16 +115,21 @@ impl Check {
         })
     }
 
+    /// Marks the header if it is right, and cuts the packet to the length it says.
+    #[inline(always)]
+    pub(super) fn mark(&self, packet: &mut Packet) -> Result<(), Reason> {
+        let good = self.look(packet)?;
+        let offset = self.offset as usize;
+        packet.set_network_header(offset, good.header_len);
+        packet.truncate(offset + good.total_len);
+        packet.set_dst_ip(good.destination);
+        Ok(())
+    }
+
     #[inline(always)]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        match self.look(packet) {
-            Ok(good) => {
-                let offset = self.offset as usize;
-                packet.set_network_header(offset, good.header_len);
-                packet.truncate(offset + good.total_len);
-                packet.set_dst_ip(good.destination);
-                Verdict::Forward
-            }
+        match self.mark(packet) {
+            Ok(()) => Verdict::Forward,
             Err(reason) => self.refuse(cx, reason),
         }
     }
@@ -157,13 +172,13 @@ impl Check {
 
 /// What a router's interface addresses mean for the check.
 #[derive(Default)]
-struct Interfaces {
-    bad: Vec<Ipv4Addr>,
-    good: Vec<Ipv4Addr>,
+pub(super) struct Interfaces {
+    pub bad: Vec<Ipv4Addr>,
+    pub good: Vec<Ipv4Addr>,
 }
 
 /// Addresses with their prefixes, separated by spaces.
-struct InterfacesArg;
+pub(super) struct InterfacesArg;
 
 impl Parser<Interfaces> for InterfacesArg {
     fn parse(&self, text: &str, context: &Context<'_>) -> Result<Interfaces, Invalid> {

@@ -65,10 +65,23 @@ impl Class for IPGWOptions {
 type Pointer<'a> = PointerOption<&'a mut [u8]>;
 
 impl IPGWOptions {
+    /// For an interface of `address`, of a router without others.
+    pub(super) fn of(address: Ipv4Addr) -> IPGWOptions {
+        IPGWOptions {
+            address,
+            ..IPGWOptions::default()
+        }
+    }
+
+    /// The interface's address.
+    pub(super) fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+
     /// Fills in the options of a packet; the error is where a malformed one is wrong, in bytes
     /// from the start of the header.
     #[cold]
-    fn fill(&self, cx: &Cx<'_>, header: &mut [u8]) -> Result<(), usize> {
+    pub(super) fn fill(&self, cx: &Cx<'_>, header: &mut [u8]) -> Result<(), usize> {
         let mut ip = Ipv4Packet::new_unchecked(header);
         let mut walk = Ipv4OptionWalk::default();
         let mut touched = false;

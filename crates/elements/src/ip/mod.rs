@@ -15,8 +15,11 @@ crate::elements! {
     ip_filter: IPFilter;
     ip_fragmenter: IPFragmenter;
     ip_gw_options: IPGWOptions;
+    ip_input_combo: IPInputCombo;
     ip_mirror: IPMirror;
+    ip_output_combo: IPOutputCombo;
     ip_print: IPPrint;
+    ip_reassembler: IPReassembler;
     ip_rewriter_patterns: IPRewriterPatterns;
     linear_ip_lookup: LinearIPLookup, SortedIPLookup;
     mark_ip_header: MarkIPHeader;

@@ -1,0 +1,160 @@
+use core::net::Ipv4Addr;
+
+use packet::anno::{FIX_IP_SRC, ICMP_PARAMPROB};
+use packet::wire::Ipv4Packet;
+use packet::{Packet, PacketType};
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, Verdict};
+
+use super::ip_gw_options::IPGWOptions;
+
+/// Does what packets meet on their way out of an IP router, in one element.
+///
+/// As `DropBroadcasts -> PaintTee(COLOR) -> IPGWOptions(IPADDR) -> FixIPSrc(IPADDR) -> DecIPTTL ->
+/// CheckLength(MTU)`. Packets must have their IP header marked.
+///
+/// # Arguments
+/// - `COLOR` (integer): the paint of packets that came by the interface they leave by, 0 to 255.
+/// - `IPADDR` (IP address): the interface's address.
+/// - `MTU` (integer): longest packet.
+///
+/// # Ports
+/// One push input, five push outputs: packets to be sent; copies of packets of that paint;
+/// packets with a malformed option; packets that have no hop left; packets that are too long.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// FromDevice(eth0) -> IPInputCombo(1) -> o :: IPOutputCombo(1, 18.26.4.1, 1500)
+///     -> out :: Queue -> ToDevice(eth0);
+/// o[1] -> ICMPError(18.26.4.1, redirect, host) -> out;
+/// o[2] -> ICMPError(18.26.4.1, parameterproblem) -> out;
+/// o[3] -> ICMPError(18.26.4.1, timeexceeded) -> out;
+/// o[4] -> IPFragmenter(1500) -> out;
+/// ```
+///
+/// # See also
+/// IPInputCombo, DropBroadcasts, PaintTee, IPGWOptions, FixIPSrc, DecIPTTL, CheckLength,
+/// IPFragmenter
+#[derive(Default)]
+pub struct IPOutputCombo {
+    colour: u8,
+    options: IPGWOptions,
+    mtu: u32,
+}
+
+impl Class for IPOutputCombo {
+    const NAME: &'static str = "IPOutputCombo";
+    const PORTS: &'static str = "1/5";
+    const PROCESSING: &'static str = "h/h";
+}
+
+impl Element for IPOutputCombo {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let mut address = Ipv4Addr::UNSPECIFIED;
+        args.mandatory_positional("COLOR", &mut self.colour)
+            .mandatory_positional("IPADDR", &mut address)
+            .mandatory_positional("MTU", &mut self.mtu)
+            .complete()?;
+        self.options = IPGWOptions::of(address);
+        Ok(())
+    }
+
+    #[inline]
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if matches!(
+            packet.packet_type(),
+            PacketType::Broadcast | PacketType::Multicast
+        ) {
+            return Verdict::Drop;
+        }
+        if packet.paint() == self.colour
+            && let Some(copy) = cx.pool().clone(packet)
+        {
+            cx.emit(1, copy);
+        }
+        let fix = packet.anno(FIX_IP_SRC) != 0;
+        let header = packet.network_header_mut().unwrap_or_default();
+        if Ipv4Packet::new_unchecked(&*header).header_len() > 20
+            && let Err(at) = self.options.fill(cx, header)
+        {
+            packet.set_anno(ICMP_PARAMPROB, at as u32);
+            return Verdict::To(2);
+        }
+        let mut ip = Ipv4Packet::new_unchecked(header);
+        if fix {
+            ip.set_source(self.options.address());
+            ip.fill_checksum();
+        }
+        let alive = ip.decrement_ttl();
+        if fix {
+            packet.set_anno(FIX_IP_SRC, 0);
+        }
+        match alive {
+            false => Verdict::To(3),
+            true if packet.len() > self.mtu as usize => Verdict::To(4),
+            true => Verdict::Forward,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::Ipv4Addr;
+
+    use packet::PacketType;
+    use packet::anno::{FIX_IP_SRC, ICMP_PARAMPROB};
+
+    use crate::testing::{Rig, checksum, udp};
+
+    const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
+    const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);
+
+    fn rig() -> Rig {
+        Rig::new(
+            "i :: Inject -> MarkIPHeader -> o :: IPOutputCombo(7, 9.9.9.9, 60);
+             o[0] -> c :: Collect; o[1] -> painted :: Collect; o[2] -> options :: Collect;
+             o[3] -> expired :: Collect; o[4] -> long :: Collect;",
+        )
+    }
+
+    #[test]
+    fn packets_leave_with_a_hop_less() {
+        let mut rig = rig();
+        let packet = udp((A, 1), (B, 2), &[]);
+        rig.push("i", &packet);
+        rig.push_with("i", &packet, |packet| packet.set_anno(FIX_IP_SRC, 1));
+        rig.push_with("i", &packet, |p| p.set_packet_type(PacketType::Broadcast));
+        let sent = rig.collected("c");
+        assert_eq!(sent.len(), 2);
+        for packet in &sent {
+            assert_eq!(packet.data()[8], 63);
+            assert_eq!(checksum(&packet.data()[..20]), 0);
+            assert_eq!(packet.anno(FIX_IP_SRC), 0);
+        }
+        assert_eq!(sent[0].data()[12..16], A.octets());
+        assert_eq!(sent[1].data()[12..16], [9, 9, 9, 9]);
+    }
+
+    #[test]
+    fn what_needs_more_leaves_by_its_output() {
+        let mut rig = rig();
+        let packet = udp((A, 1), (B, 2), &[]);
+        rig.push_with("i", &packet, |packet| packet.set_paint(7));
+        assert_eq!(rig.data("painted"), [packet.clone()]);
+        assert_eq!(rig.data("c").len(), 1);
+        let mut expired = packet.clone();
+        expired[8] = 1;
+        rig.push("i", &expired);
+        assert_eq!(rig.data("expired"), [expired]);
+        rig.push("i", &udp((A, 1), (B, 2), &[0; 33]));
+        assert_eq!(rig.data("long").len(), 1);
+        let mut option = packet.clone();
+        option[0] = 0x46;
+        option[20..24].copy_from_slice(&[7, 3, 3, 0]);
+        rig.push("i", &option);
+        assert_eq!(rig.collected("options")[0].anno(ICMP_PARAMPROB), 22);
+    }
+}

@@ -1,0 +1,407 @@
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::Write;
+use core::net::Ipv4Addr;
+use core::ops::Range;
+
+use hashbrown::HashMap;
+use packet::anno::{Anno, IPREASSEMBLER};
+use packet::wire::{IpProtocol, Ipv4Packet};
+use packet::{HEADROOM, Packet, Pool};
+use router::args::{AnnoArg, Annotation, Args, Context, Failed, Invalid, Parser};
+use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+
+/// Nanoseconds of a second.
+const SECOND: i64 = 1_000_000_000;
+/// A packet of which nothing came for so long is given up, in seconds.
+const PATIENCE: i64 = 30;
+/// How often it is looked for such packets, in seconds.
+const INTERVAL: i64 = 10;
+/// What an incomplete packet counts for besides its payload, in bytes.
+const OVERHEAD: usize = 40;
+/// Longest IP packet.
+const LONGEST: usize = 0xffff;
+
+/// What the fragments of one packet have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    source: Ipv4Addr,
+    destination: Ipv4Addr,
+    ident: u16,
+    protocol: IpProtocol,
+}
+
+/// A packet some of whose fragments are here.
+struct Partial {
+    /// The payload, as far as it reaches; what is missing is undefined.
+    payload: Packet,
+    /// What of the payload is here: ranges in order that do not touch.
+    here: Vec<Range<usize>>,
+    /// The first fragment, or until it comes the one that came first, up to the end of its IP
+    /// header.
+    head: Packet,
+    has_first: bool,
+    /// The payload's whole length, known from the last fragment on.
+    length: Option<usize>,
+    /// Longest fragment, its IP header included.
+    longest: usize,
+    /// When the last of the fragments came, in seconds.
+    seen: i64,
+}
+
+impl Partial {
+    fn is_complete(&self) -> bool {
+        let all = self.length.map(|length| 0..length);
+        self.has_first && self.here.len() == 1 && self.here.first() == all.as_ref()
+    }
+
+    /// Bytes that it counts for.
+    fn memory(&self) -> usize {
+        OVERHEAD + self.payload.len() + self.here.len() * size_of::<Range<usize>>()
+    }
+
+    /// Copies a fragment's payload to where it belongs. False if there is no memory.
+    fn fill(&mut self, place: Range<usize>, bytes: &[u8]) -> bool {
+        let more = place.end.saturating_sub(self.payload.len());
+        if more > 0 && !self.payload.put(more) {
+            return false;
+        }
+        if let Some(to) = self.payload.data_mut().get_mut(place.clone()) {
+            to.copy_from_slice(bytes);
+        }
+        // Those that touch the new range become one with it.
+        let first = self.here.partition_point(|range| range.end < place.start);
+        let behind = self.here.partition_point(|range| range.start <= place.end);
+        let touched = &self.here[first..behind.max(first)];
+        let start = touched.first().map_or(place.start, |r| r.start.min(place.start));
+        let end = touched.last().map_or(place.end, |r| r.end.max(place.end));
+        self.here.splice(first..behind.max(first), [start..end]);
+        true
+    }
+
+    /// The packet, of what is here. `None` if it would be too long.
+    fn assemble(self, whole: bool, mtu: Option<Anno>) -> Option<Packet> {
+        let Partial {
+            mut payload,
+            head,
+            longest,
+            ..
+        } = self;
+        let network = usize::try_from(head.network_offset()?).ok()?;
+        let length = head.len() - network + payload.len();
+        if length > LONGEST || !payload.push(head.len()) {
+            return None;
+        }
+        payload.data_mut()[..head.len()].copy_from_slice(head.data());
+        payload.copy_meta(&head);
+        payload.set_anno(IPREASSEMBLER, 0);
+        if let Some(anno) = mtu {
+            payload.set_anno(anno, longest as u32);
+        }
+        let mut ip = Ipv4Packet::new_unchecked(payload.network_header_mut()?);
+        ip.set_total_len(length as u16);
+        let (dont_fragment, more) = (ip.dont_fragment(), !whole && ip.more_fragments());
+        ip.set_fragment(dont_fragment, more, 0);
+        ip.fill_checksum();
+        Some(payload)
+    }
+}
+
+/// Puts fragmented IP packets together again.
+///
+/// Packets must have their IP header marked. Whole packets pass unchanged; fragments are kept until
+/// their packet is complete. It leaves with the headers and annotations of its first fragment, and
+/// the timestamp of the one that completed it. Packets of which no fragment came for 30 seconds are
+/// given up. So are the ones longest without a new fragment, when all together take more than `HIMEM`
+/// bytes, until they take three quarters of it.
+///
+/// Fragments with impossible lengths are dropped, and so are those that reach behind a packet's
+/// known end. Where fragments overlap, what came last counts.
+///
+/// # Arguments
+/// - `HIMEM` (integer, 262144): most memory for packets that are not complete, in bytes.
+/// - `MAX_MTU_ANNO` (annotation): two bytes in which to put the length of the longest fragment.
+///
+/// # Ports
+/// One agnostic input. Output 0 is agnostic. Output 1, optional, is push: packets given up, as one
+/// packet with what was there of them.
+///
+/// # Handlers
+/// - `dump` (read): counts, and a line for each packet that is not complete.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> CheckIPHeader(14) -> IPReassembler -> IPPrint -> Discard;
+/// ```
+///
+/// # See also
+/// IPFragmenter
+pub struct IPReassembler {
+    partial: HashMap<Key, Partial>,
+    most: u32,
+    mtu_anno: Option<Anno>,
+    memory: usize,
+    /// When to look for packets to give up, in seconds.
+    reap_at: i64,
+    seen: u64,
+    good: u64,
+    failed: u64,
+    bad: u64,
+}
+
+impl Default for IPReassembler {
+    fn default() -> Self {
+        IPReassembler {
+            partial: HashMap::new(),
+            most: 256 * 1024,
+            mtu_anno: None,
+            memory: 0,
+            reap_at: 0,
+            seen: 0,
+            good: 0,
+            failed: 0,
+            bad: 0,
+        }
+    }
+}
+
+impl Class for IPReassembler {
+    const NAME: &'static str = "IPReassembler";
+    const PORTS: &'static str = "1/1-2";
+    const PROCESSING: &'static str = "a/ah";
+}
+
+/// A fragment, as far as its header makes sense.
+struct Fragment {
+    key: Key,
+    place: Range<usize>,
+    last: bool,
+}
+
+impl Fragment {
+    /// `None` if a length is impossible.
+    fn of(packet: &Packet) -> Option<Fragment> {
+        let ip = Ipv4Packet::new_checked(packet.network_header()?).ok()?;
+        let start = usize::from(ip.fragment_offset());
+        let length = usize::from(ip.total_len()) - ip.header_len();
+        let (end, last) = (start + length, !ip.more_fragments());
+        if length == 0 || end > LONGEST || (!last && !end.is_multiple_of(8)) {
+            return None;
+        }
+        let key = Key {
+            source: ip.source(),
+            destination: ip.destination(),
+            ident: ip.ident(),
+            protocol: ip.protocol(),
+        };
+        Some(Fragment {
+            key,
+            place: start..end,
+            last,
+        })
+    }
+}
+
+impl IPReassembler {
+    /// Takes a fragment in; gives the packet back if it is complete now.
+    fn take(&mut self, cx: &mut Cx<'_>, packet: &Packet) -> Option<Packet> {
+        self.seen += 1;
+        let now = match packet.timestamp() {
+            0 => cx.wall(),
+            stamp => stamp,
+        } / SECOND;
+        self.reap(cx, now);
+        let Some(fragment) = Fragment::of(packet) else {
+            self.bad += 1;
+            return None;
+        };
+        if self.memory > self.most as usize {
+            self.reap_oldest(cx);
+        }
+        let key = fragment.key;
+        let mut partial = match self.partial.remove(&key) {
+            Some(partial) => {
+                self.memory -= partial.memory();
+                partial
+            }
+            None => start(cx.pool(), packet)?,
+        };
+        let known = add(cx.pool(), &mut partial, packet, &fragment, now);
+        if known == Some(()) && partial.is_complete() {
+            let whole = partial.assemble(true, self.mtu_anno);
+            match whole {
+                Some(_) => self.good += 1,
+                None => self.failed += 1,
+            }
+            return whole;
+        }
+        self.memory += partial.memory();
+        self.partial.insert(key, partial);
+        None
+    }
+
+    /// Gives up packets of which nothing came for long.
+    fn reap(&mut self, cx: &mut Cx<'_>, now: i64) {
+        if now < self.reap_at {
+            return;
+        }
+        self.reap_at = now + INTERVAL;
+        let old = |(key, partial): (&Key, &Partial)| (partial.seen < now - PATIENCE).then_some(*key);
+        let keys: Vec<Key> = self.partial.iter().filter_map(old).collect();
+        for key in keys {
+            self.give_up(cx, &key);
+        }
+    }
+
+    /// Gives up packets, the ones longest without a new fragment first, until a quarter of the
+    /// memory is free.
+    #[cold]
+    fn reap_oldest(&mut self, cx: &mut Cx<'_>) {
+        let low = self.most as usize / 4 * 3;
+        let mut by_age: Vec<(i64, Key)> = self.partial.iter().map(|(k, p)| (p.seen, *k)).collect();
+        by_age.sort_by_key(|(seen, _)| *seen);
+        for (_, key) in by_age {
+            if self.memory <= low {
+                break;
+            }
+            self.give_up(cx, &key);
+        }
+    }
+
+    fn give_up(&mut self, cx: &mut Cx<'_>, key: &Key) {
+        if let Some(partial) = self.partial.remove(key) {
+            self.memory -= partial.memory();
+            self.failed += 1;
+            if let Some(packet) = partial.assemble(false, self.mtu_anno) {
+                cx.emit(1, packet);
+            }
+        }
+    }
+
+    fn dump(&self) -> String {
+        let mut text = alloc::format!(
+            "frags seen total:    {}\ngood reassemblies:   {}\nfailed reassemblies: {}\n\
+             bad fragments seen:  {}\ncached chunk data:\n",
+            self.seen,
+            self.good,
+            self.failed,
+            self.bad
+        );
+        for (key, partial) in &self.partial {
+            let (from, to, ident) = (key.source, key.destination, key.ident);
+            let _ = write!(text, " {from} > {to} {ident}");
+            for range in &partial.here {
+                let _ = write!(text, " ({},{})", range.start, range.end);
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// A packet with nothing in it but the headers of `packet`.
+fn start(pool: &mut Pool, packet: &Packet) -> Option<Partial> {
+    let headroom = HEADROOM + packet.transport_offset()?.max(0) as usize;
+    Some(Partial {
+        payload: pool.packet(headroom, 0)?,
+        here: Vec::new(),
+        head: head_of(pool, packet)?,
+        has_first: false,
+        length: None,
+        longest: 0,
+        seen: 0,
+    })
+}
+
+/// A copy of `packet` up to the end of its IP header.
+fn head_of(pool: &mut Pool, packet: &Packet) -> Option<Packet> {
+    let end = usize::try_from(packet.transport_offset()?).ok()?;
+    let mut head = pool.copy(packet.data().get(..end)?)?;
+    head.copy_meta(packet);
+    Some(head)
+}
+
+/// Adds `packet` to what is here; `None` if it contradicts that, or there is no memory.
+fn add(
+    pool: &mut Pool,
+    partial: &mut Partial,
+    packet: &Packet,
+    fragment: &Fragment,
+    now: i64,
+) -> Option<()> {
+    let end = fragment.place.end;
+    let reach = partial.payload.len();
+    let beyond = partial.length.is_some_and(|length| end > length);
+    if beyond || (fragment.last && end < reach) {
+        return None;
+    }
+    let ip = Ipv4Packet::new_unchecked(packet.network_header()?);
+    if fragment.place.start == 0 {
+        partial.head = head_of(pool, packet)?;
+        partial.has_first = true;
+    }
+    if !partial.fill(fragment.place.clone(), ip.payload()) {
+        return None;
+    }
+    if fragment.last {
+        partial.length = Some(end);
+    }
+    partial.longest = partial.longest.max(usize::from(ip.total_len()));
+    partial.seen = partial.seen.max(now);
+    Some(())
+}
+
+/// The argument `MAX_MTU_ANNO`.
+fn mtu_anno(text: &str, context: &Context<'_>) -> Result<Option<Annotation>, Invalid> {
+    AnnoArg(2).parse(text, context).map(Some)
+}
+
+impl Element for IPReassembler {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let mut anno = None;
+        args.keyword("HIMEM", &mut self.most)
+            .keyword_with("MAX_MTU_ANNO", mtu_anno, &mut anno)
+            .complete()?;
+        self.mtu_anno = anno.map(|anno: Annotation| Anno {
+            name: "",
+            offset: usize::from(anno.offset),
+            size: 2,
+        });
+        Ok(())
+    }
+
+    #[inline]
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let header = packet.network_header().unwrap_or_default();
+        if !Ipv4Packet::new_unchecked(header).is_fragment() {
+            return Verdict::Forward;
+        }
+        match self.take(cx, packet) {
+            Some(mut whole) => {
+                whole.set_timestamp(packet.timestamp());
+                cx.kill(core::mem::replace(packet, whole));
+                Verdict::Forward
+            }
+            None => Verdict::Drop,
+        }
+    }
+
+    fn cleanup(&mut self, _cx: &mut Cx<'_>) {
+        self.partial.clear();
+        self.memory = 0;
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("dump");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "dump" => Ok(self.dump()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+use alloc::vec::Vec;
+use alloc::{format, vec};
+use core::net::Ipv4Addr;
+
+use packet::anno::{Anno, DST_IP};
+use packet::wire::Ipv4Packet;
+use proptest::prelude::*;
+
+use crate::testing::{Rig, checksum, ether, udp};
+
+const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
+const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);
+
+fn rig(args: &str) -> Rig {
+    Rig::new(&format!(
+        "i :: Inject -> MarkIPHeader -> r :: IPReassembler({args}) -> c :: Collect;
+         r[1] -> lost :: Collect;"
+    ))
+}
+
+/// A packet and its fragments with at most `most` bytes of payload each, a multiple of 8.
+fn fragments(ident: u16, payload: &[u8], most: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
+    let whole = with(&udp((A, 1), (B, 2), payload), |ip| ip.set_ident(ident));
+    let data = &whole[20..];
+    let count = data.len().div_ceil(most);
+    let fragment = |(i, piece): (usize, &[u8])| {
+        let bytes = [&whole[..20], piece].concat();
+        with(&bytes, |ip| {
+            ip.set_fragment(false, i + 1 < count, (i * most) as u16);
+            ip.set_total_len(20 + piece.len() as u16);
+        })
+    };
+    let pieces = data.chunks(most).enumerate().map(fragment).collect();
+    (whole, pieces)
+}
+
+fn with(packet: &[u8], change: impl FnOnce(&mut Ipv4Packet<&mut [u8]>)) -> Vec<u8> {
+    let mut packet = packet.to_vec();
+    let mut ip = Ipv4Packet::new_unchecked(&mut packet[..]);
+    change(&mut ip);
+    ip.fill_checksum();
+    packet
+}
+
+#[test]
+fn whole_packets_pass() {
+    let mut rig = rig("");
+    let packet = udp((A, 1), (B, 2), &[1]);
+    rig.push("i", &packet);
+    rig.push("i", &[]);
+    assert_eq!(rig.data("c"), [packet, vec![]]);
+}
+
+#[test]
+fn fragments_in_any_order_make_the_packet() {
+    let mut rig = rig("");
+    let (whole, pieces) = fragments(7, &[5; 72], 24);
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]] {
+        for i in order {
+            assert!(rig.data("c").is_empty());
+            rig.push("i", &pieces[i]);
+        }
+        assert_eq!(rig.data("c"), [&whole[..]]);
+    }
+    assert_eq!(rig.outstanding(), 0);
+    let dump = "frags seen total:    12\ngood reassemblies:   3\nfailed reassemblies: 0\n\
+        bad fragments seen:  0\ncached chunk data:\n";
+    assert_eq!(rig.read("r.dump"), dump);
+}
+
+#[test]
+fn the_first_fragment_gives_headers_and_annotations_the_last_to_come_the_time() {
+    let mut rig = Rig::new(
+        "i :: Inject -> MarkIPHeader(14) -> IPReassembler(MAX_MTU_ANNO 20) -> c :: Collect;",
+    );
+    let (whole, pieces) = fragments(7, &[5; 40], 24);
+    for (n, i) in [1u8, 0].into_iter().enumerate() {
+        let frame = ether([i; 6], [9; 6], 0x0800, &pieces[usize::from(i)]);
+        rig.push_with("i", &frame, |packet| {
+            packet.set_paint(i + 1);
+            packet.set_timestamp(1_000_000_000 + n as i64);
+        });
+    }
+    let packets = rig.collected("c");
+    assert_eq!(packets[0].data(), ether([0; 6], [9; 6], 0x0800, &whole));
+    assert_eq!((packets[0].paint(), packets[0].timestamp()), (1, 1_000_000_001));
+    assert_eq!(packets[0].network_offset(), Some(14));
+    let mtu = Anno { offset: 20, size: 2, ..DST_IP };
+    assert_eq!(packets[0].anno(mtu), 44);
+}
+
+#[test]
+fn packets_are_not_mixed_up() {
+    let mut rig = rig("");
+    let (one, a) = fragments(7, &[5; 40], 24);
+    let (two, b) = fragments(8, &[6; 40], 24);
+    for piece in [&a[0], &b[1], &b[0], &a[1]] {
+        rig.push("i", piece);
+    }
+    assert_eq!(rig.data("c"), [two, one]);
+}
+
+#[test]
+fn nonsense_is_dropped_and_counted() {
+    let mut rig = rig("");
+    let (whole, pieces) = fragments(7, &[5; 40], 24);
+    let odd = with(&pieces[0][..41], |ip| ip.set_total_len(41));
+    let empty = with(&pieces[0][..20], |ip| ip.set_total_len(20));
+    let long = with(&pieces[0], |ip| ip.set_fragment(false, true, 0xfff8));
+    let cut = pieces[0][..30].to_vec();
+    rig.push_all("i", &[odd, empty, long, cut]);
+    assert!(rig.read("r.dump").contains("bad fragments seen:  4\n"));
+    // Behind the known end, and an end before what is there.
+    let beyond = with(&pieces[0], |ip| ip.set_fragment(false, true, 48));
+    let early = with(&pieces[0], |ip| ip.set_fragment(false, false, 8));
+    rig.push_all("i", &[pieces[1].clone(), beyond, early, pieces[0].clone()]);
+    assert_eq!(rig.data("c"), [whole]);
+    assert_eq!(rig.outstanding(), 0);
+}
+
+#[test]
+fn what_stays_incomplete_is_given_up() {
+    let mut rig = rig("");
+    let (_, pieces) = fragments(7, &[5; 72], 24);
+    rig.push("i", &pieces[0]);
+    rig.push("i", &pieces[2]);
+    assert!(rig.read("r.dump").contains(" 1.0.0.1 > 2.0.0.2 7 (0,24) (48,72)\n"));
+    rig.advance(41_000_000_000);
+    let (_, others) = fragments(8, &[5; 40], 24);
+    rig.push("i", &others[0]);
+    let lost = rig.data("lost");
+    assert_eq!(lost.len(), 1);
+    assert_eq!(lost[0].len(), 20 + 72);
+    assert_eq!(lost[0][6], 0x20);
+    assert_eq!(checksum(&lost[0][..20]), 0);
+    assert!(rig.read("r.dump").contains("failed reassemblies: 1\n"));
+}
+
+#[test]
+fn memory_is_bounded() {
+    let mut rig = rig("HIMEM 4000");
+    for ident in 0..100 {
+        let (_, pieces) = fragments(ident, &[5; 40], 24);
+        rig.push("i", &pieces[0]);
+    }
+    let left = rig.read("r.dump").matches(" > ").count();
+    assert!((30..60).contains(&left), "{left}");
+    assert_eq!(rig.data("lost").len() + left, 100);
+}
+
+proptest! {
+    #[test]
+    fn any_cuts_in_any_order_make_the_packet(
+        payload in proptest::collection::vec(any::<u8>(), 9..500),
+        cuts in proptest::collection::vec((0usize..64, 1usize..20), 0..40),
+    ) {
+        let (whole, _) = fragments(7, &payload, 1000);
+        let data = &whole[20..];
+        let mut rig = rig("");
+        let piece = |start: usize, end: usize| {
+            with(&[&whole[..20], &data[start..end]].concat(), |ip| {
+                ip.set_fragment(false, end < data.len(), start as u16);
+                ip.set_total_len((20 + end - start) as u16);
+            })
+        };
+        let mut done = false;
+        for (start, length) in cuts {
+            let start = start * 8;
+            if start < data.len() && !done && start > 0 {
+                rig.push("i", &piece(start, data.len().min(start + length * 8)));
+            }
+            done |= !rig.data("c").is_empty();
+        }
+        prop_assert!(!done, "the first fragment is missing");
+        for start in (0..data.len()).step_by(8).rev() {
+            rig.push("i", &piece(start, data.len().min(start + 8)));
+        }
+        prop_assert_eq!(rig.data("c"), [whole]);
+    }
+}
