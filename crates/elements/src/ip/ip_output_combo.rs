@@ -143,7 +143,7 @@ mod tests {
         let mut rig = rig();
         let packet = udp((A, 1), (B, 2), &[]);
         rig.push_with("i", &packet, |packet| packet.set_paint(7));
-        assert_eq!(rig.data("painted"), [packet.clone()]);
+        assert_eq!(rig.data("painted"), [&packet[..]]);
         assert_eq!(rig.data("c").len(), 1);
         let mut expired = packet.clone();
         expired[8] = 1;

@@ -75,7 +75,8 @@ impl Partial {
         let touched = &self.here[first..behind.max(first)];
         let start = touched.first().map_or(place.start, |r| r.start.min(place.start));
         let end = touched.last().map_or(place.end, |r| r.end.max(place.end));
-        self.here.splice(first..behind.max(first), [start..end]);
+        let merged = core::iter::once(start..end);
+        self.here.splice(first..behind.max(first), merged);
         true
     }
 
