@@ -12,10 +12,10 @@ use router::Steady;
 const TICK: u64 = 1_000_000;
 /// Ticks of a second.
 const TICKS: u64 = 1_000_000_000 / TICK;
-/// The level of a full bucket. A large bucket's levels are finer, as its tokens are smaller parts
-/// of it.
+/// The level of a full bucket. Where that would make what comes in at a tick so small that rounding
+/// it down shows, levels are finer.
 const FULL: u64 = u32::MAX as u64;
-const LARGE: u64 = 1 << 16;
+const SMALL: u64 = 1 << 12;
 const FINER: u32 = 16;
 
 /// A token bucket.
@@ -39,10 +39,15 @@ impl TokenBucket {
         let least = rate.div_ceil(TICKS);
         let capacity = capacity.max(least).clamp(1, u32::MAX.into());
         self.rate = rate;
-        let bits = if capacity > LARGE { FINER } else { 0 };
+        let token = FULL / capacity;
+        let income = u128::from(rate) * u128::from(token);
+        let bits = match income / u128::from(TICKS) < SMALL.into() {
+            true => FINER,
+            false => 0,
+        };
         self.full = FULL << bits;
-        self.token = (FULL / capacity) << bits;
-        let income = u128::from(rate) * u128::from(self.token) / u128::from(TICKS);
+        self.token = token << bits;
+        let income = (income << bits) / u128::from(TICKS);
         self.income = match rate {
             0 => 0,
             _ => (income.min(self.full.into()) as u64).max(1),
