@@ -23,6 +23,7 @@ macro_rules! elements {
 }
 pub(crate) use elements;
 
+pub mod app;
 pub mod classification;
 mod dispatch;
 pub mod ethernet;
@@ -52,6 +53,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     icmp::CLASSES,
     ip::CLASSES,
     tcpudp::CLASSES,
+    app::CLASSES,
 ];
 
 fn everywhere() -> router::Library {

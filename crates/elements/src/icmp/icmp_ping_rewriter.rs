@@ -197,7 +197,7 @@ impl Translate for ICMPPingRewriter {
     }
 }
 
-fn show(flow: &Flow, direction: Direction) -> String {
+fn show(flow: &Flow, direction: Direction, _: &Sequences) -> String {
     let part = |key: FlowKey| {
         let (source, destination) = (key.source(), key.destination());
         format!("({source}, {destination}, {})", identifier(key, direction))

@@ -160,7 +160,7 @@ impl Translate for IPAddrPairRewriter {
     }
 }
 
-fn show(flow: &Flow, direction: Direction) -> String {
+fn show(flow: &Flow, direction: Direction, _: &Sequences) -> String {
     let (from, to) = (flow.key(direction), flow.rewritten(direction));
     let (a, b) = (from.source(), from.destination());
     let (c, d) = (to.source(), to.destination());

@@ -196,7 +196,7 @@ impl Translate for IPAddrRewriter {
     }
 }
 
-fn show(flow: &Flow, direction: Direction) -> String {
+fn show(flow: &Flow, direction: Direction, _: &Sequences) -> String {
     let (from, to) = (flow.key(direction), flow.rewritten(direction));
     match direction {
         Direction::Forward => format!("{} => {}", from.source(), to.source()),

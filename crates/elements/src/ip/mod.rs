@@ -24,6 +24,7 @@ crate::elements! {
     linear_ip_lookup: LinearIPLookup, SortedIPLookup;
     mark_ip_header: MarkIPHeader;
     radix_ip_lookup: RadixIPLookup;
+    round_robin_ip_mapper: RoundRobinIPMapper;
     set_ip_address: SetIPAddress;
     set_ip_checksum: SetIPChecksum;
     static_ip_lookup: StaticIPLookup, LookupIPRoute;

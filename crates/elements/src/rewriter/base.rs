@@ -13,7 +13,9 @@ use router::{Cx, ElementId, HandlerError, HandlerFlags, HandlerList, TimerId};
 use super::flow::{Annotations, Direction, Flow};
 use super::input::{Action, Input};
 use super::key::FlowKey;
+use super::mapper;
 use super::path::Scratch;
+use super::sequence::Sequences;
 use super::set::{FlowSet, Kind, SECOND, Table, Tally, Timeouts};
 use super::with_base;
 
@@ -134,6 +136,19 @@ pub trait Translate {
         protocol: IpProtocol,
         key: FlowKey,
     ) -> Option<Translation>;
+
+    /// As [`translate`](Self::translate), of a flow with ports; if it has no mapping, one is made
+    /// as if a packet had come by input `port`.
+    fn obtain(
+        &mut self,
+        cx: &mut Cx<'_>,
+        protocol: IpProtocol,
+        key: FlowKey,
+        port: usize,
+    ) -> Option<Translation> {
+        let _ = port;
+        self.translate(cx, protocol, key)
+    }
 }
 
 /// Configuring.
@@ -245,6 +260,13 @@ impl Base {
         if self.home == Some(cx.id()) {
             return Err(cx.error("MAPPING_CAPACITY leads round in a circle"));
         }
+        for (number, input) in self.inputs.iter().enumerate() {
+            if let Action::Mapper(id) = input.action
+                && let Err(error) = mapper::check(cx, id, cx.outputs())
+            {
+                return Err(cx.error(format_args!("input spec {number}: {error}")));
+            }
+        }
         let Some(mut set) = self.take_set(cx) else {
             return Err(cx.error("MAPPING_CAPACITY leads nowhere"));
         };
@@ -327,6 +349,39 @@ impl Base {
         let (flow, direction) = self.lookup(cx, table, key)?;
         let rewritten = flow.rewritten(direction);
         (flow.protocol == protocol.0).then(|| Translation::new(&flow, direction, rewritten))
+    }
+
+    /// Lets sequence numbers of the packets of `key`, in the element's `table`th table, differ by
+    /// `by` from number `from` on.
+    pub fn change_sequence(
+        &mut self,
+        cx: &mut Cx<'_>,
+        table: u16,
+        key: FlowKey,
+        from: u32,
+        by: u32,
+    ) -> bool {
+        let changed = self.with_set(cx, |set, base| {
+            let entry = set.find(base.first_table + table, key)?;
+            let (flow, sequences) = set.flow_and_sequences(entry.flow())?;
+            Some(sequences.change(&mut flow.extra, entry.direction(), from, by))
+        });
+        changed.flatten().unwrap_or(false)
+    }
+
+    /// Gives the replies of the flow of `key`, in the element's `table`th table, an annotation.
+    pub fn set_reply_annotation(
+        &mut self,
+        cx: &mut Cx<'_>,
+        table: u16,
+        key: FlowKey,
+        annotation: u8,
+    ) {
+        self.with_set(cx, |set, base| {
+            let entry = set.find(base.first_table + table, key)?;
+            set.flow_mut(entry.flow())?.reply_annotation = annotation;
+            Some(())
+        });
     }
 
     /// The flow of `key` in the element's `table`th table.
@@ -480,7 +535,7 @@ impl Base {
         &mut self,
         cx: &mut Cx<'_>,
         table: u16,
-        show: impl Fn(&Flow, Direction) -> String,
+        show: impl Fn(&Flow, Direction, &Sequences) -> String,
     ) -> String {
         let now = cx.steady().0;
         let mut text = String::new();
@@ -492,7 +547,7 @@ impl Base {
                     if itself && direction == Direction::Forward {
                         continue;
                     }
-                    text += &show(flow, direction);
+                    text += &show(flow, direction, &set.sequences);
                     text += &show_ports(set, flow, direction, now);
                 }
             }

@@ -51,6 +51,17 @@ enum SpecAction {
 }
 
 impl Input {
+    /// The pattern with outputs that `text` describes, in words or by name, for any number of
+    /// outputs.
+    pub fn parse_pattern(
+        text: &str,
+        context: &Context<'_>,
+    ) -> Result<impl FnOnce(&mut Cx<'_>) -> Result<Input, String> + use<>, String> {
+        let (action, outputs) = parse_pattern(text, usize::MAX, context)?;
+        let spec = Spec { action, outputs };
+        Ok(move |cx: &mut Cx<'_>| spec.resolve(cx))
+    }
+
     /// The input that the argument `text` describes, of an element at work with `outputs` outputs.
     pub fn parse(
         text: &str,

@@ -73,6 +73,22 @@ pub fn translate(
     ask(cx).flatten()
 }
 
+/// As [`translate`], making a mapping if there is none; see [`Translate::obtain`].
+pub fn obtain(
+    cx: &mut Cx<'_>,
+    id: ElementId,
+    protocol: IpProtocol,
+    key: FlowKey,
+    port: usize,
+) -> Option<Translation> {
+    let ask = |cx: &mut Cx<'_>| {
+        with_rewriter!(cx, id, |element, cx| element
+            .obtain(cx, protocol, key, port));
+        None
+    };
+    ask(cx).flatten()
+}
+
 /// The methods of an element that its `base` does for it. `$scheme` is how it reads packets;
 /// `$table => $name, $old, $number, $show` are its handlers that show a table.
 macro_rules! rewriter_methods {

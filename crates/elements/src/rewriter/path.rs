@@ -11,7 +11,7 @@ use packet::wire::IpProtocol;
 use packet::{BATCH, Batch, Packet};
 use router::{Cx, ElementId};
 
-use super::base::Base;
+use super::base::{Base, Translation};
 use super::flow::{Annotations, Direction, Entry, Flow, NO_TABLE};
 use super::input::{Action, Input};
 use super::key::FlowKey;
@@ -144,6 +144,41 @@ impl Base {
     }
 }
 
+impl Base {
+    /// The flow of `key` and `protocol` in the element's `table`th table; if there is none, one is
+    /// made as if a packet of it had come by input `port`.
+    pub fn obtain<S: Scheme>(
+        &mut self,
+        cx: &mut Cx<'_>,
+        identity: Identity,
+        port: usize,
+    ) -> Option<Translation> {
+        let identity = Identity {
+            table: self.first_table + identity.table,
+            ..identity
+        };
+        let mut set = self.take_set(cx)?;
+        let entry = set.find(identity.table, identity.key).or_else(|| {
+            let mut rounds = Rounds {
+                now: cx.steady().0,
+                set: &mut set,
+                input: self.inputs.get(port)?,
+                cx,
+                number: self.first_input + port as u16,
+                annotations: self.annotations,
+            };
+            let number = rounds.make::<S>(&identity)?;
+            Some(Entry::new(number, Direction::Forward))
+        });
+        let translation = entry.and_then(|entry| {
+            let (flow, direction) = (set.flow(entry.flow())?, entry.direction());
+            Some(Translation::new(flow, direction, flow.rewritten(direction)))
+        });
+        self.put_set(cx, set);
+        translation
+    }
+}
+
 impl Rounds<'_, '_> {
     #[inline(always)]
     fn run<S: Scheme>(
@@ -228,9 +263,21 @@ impl Rounds<'_, '_> {
         if !S::starts(identity) {
             return self.leave();
         }
-        let rewritten = match &self.input.action {
-            Action::Drop => return DROP,
-            Action::Pass(output) => return (*output).into(),
+        match self.make::<S>(identity) {
+            Some(number) => {
+                if let Some(flow) = self.set.flow_mut(number) {
+                    self.annotations.keep(flow, packet);
+                }
+                self.rewrite::<S>(Entry::new(number, Direction::Forward), packet)
+            }
+            None => self.leave(),
+        }
+    }
+
+    /// Makes a flow as the input says; `None` if it does not, or cannot.
+    fn make<S: Scheme>(&mut self, identity: &Identity) -> Option<u32> {
+        let made = match &self.input.action {
+            Action::Drop | Action::Pass(_) => return None,
             Action::Keep => Some((identity.key, self.input.outputs)),
             Action::Pattern(pattern) => {
                 let rewritten = self.choose::<S>(&pattern.clone(), identity);
@@ -238,12 +285,12 @@ impl Rounds<'_, '_> {
             }
             Action::Mapper(mapper) => self.map::<S>(*mapper, identity),
         };
-        let Some((rewritten, outputs)) = rewritten else {
+        let Some((rewritten, outputs)) = made else {
             self.set.fail(self.number);
-            return DROP;
+            return None;
         };
         if !S::accepts(rewritten) {
-            return DROP;
+            return None;
         }
         let new = NewFlow {
             table: identity.table,
@@ -253,14 +300,9 @@ impl Rounds<'_, '_> {
             outputs,
             protocol: identity.protocol,
         };
-        let Some(number) = self.set.add(new, self.now) else {
-            return DROP;
-        };
-        if let Some(flow) = self.set.flow_mut(number) {
-            S::prepare(flow);
-            self.annotations.keep(flow, packet);
-        }
-        self.rewrite::<S>(Entry::new(number, Direction::Forward), packet)
+        let number = self.set.add(new, self.now)?;
+        S::prepare(self.set.flow_mut(number)?);
+        Some(number)
     }
 
     fn choose<S: Scheme>(&mut self, pattern: &Pattern, identity: &Identity) -> Option<FlowKey> {

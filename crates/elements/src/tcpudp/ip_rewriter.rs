@@ -109,7 +109,7 @@ impl Class for IPRewriter {
     const NAME: &'static str = "IPRewriter";
     const PORTS: &'static str = "1-/1-";
     const PROCESSING: &'static str = "h";
-    const IS_A: &'static [&'static str] = &["IPRewriterBase"];
+    const IS_A: &'static [&'static str] = &["IPRewriterBase", "TCPRewriter"];
 }
 
 /// How IPRewriter reads and writes packets.
@@ -216,5 +216,25 @@ impl Translate for IPRewriter {
             _ => return None,
         };
         self.base.translate(cx, table, protocol, key)
+    }
+
+    fn obtain(
+        &mut self,
+        cx: &mut Cx<'_>,
+        protocol: IpProtocol,
+        key: FlowKey,
+        port: usize,
+    ) -> Option<Translation> {
+        let table = match protocol {
+            IpProtocol::TCP => TCP,
+            IpProtocol::UDP => UDP,
+            _ => return None,
+        };
+        let identity = Identity {
+            key,
+            table,
+            protocol: protocol.0,
+        };
+        self.base.obtain::<Both>(cx, identity, port)
     }
 }

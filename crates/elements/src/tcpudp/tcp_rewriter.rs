@@ -190,11 +190,31 @@ impl Translate for TCPRewriter {
     ) -> Option<Translation> {
         self.base.translate(cx, 0, protocol, key)
     }
+
+    fn obtain(
+        &mut self,
+        cx: &mut Cx<'_>,
+        protocol: IpProtocol,
+        key: FlowKey,
+        port: usize,
+    ) -> Option<Translation> {
+        let table = 0;
+        let identity = Identity {
+            key,
+            table,
+            protocol: protocol.0,
+        };
+        self.base.obtain::<Segments>(cx, identity, port)
+    }
 }
 
 /// Shows a mapping of a connection.
-pub(super) fn show(flow: &Flow, direction: Direction) -> String {
-    format!("{} => {}", flow.key(direction), flow.rewritten(direction))
+pub(super) fn show(flow: &Flow, direction: Direction, sequences: &Sequences) -> String {
+    let (from, to) = (flow.key(direction), flow.rewritten(direction));
+    match sequences.latest(flow.extra, direction) {
+        0 => format!("{from} => {to}"),
+        by => format!("{from} => {to} seq {by:+}"),
+    }
 }
 
 /// Answers what a connection, as `text` gives it, is rewritten to.

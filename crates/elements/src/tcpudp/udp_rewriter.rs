@@ -161,9 +161,25 @@ impl Translate for UDPRewriter {
     ) -> Option<Translation> {
         self.base.translate(cx, 0, protocol, key)
     }
+
+    fn obtain(
+        &mut self,
+        cx: &mut Cx<'_>,
+        protocol: IpProtocol,
+        key: FlowKey,
+        port: usize,
+    ) -> Option<Translation> {
+        let table = 0;
+        let identity = Identity {
+            key,
+            table,
+            protocol: protocol.0,
+        };
+        self.base.obtain::<Datagrams>(cx, identity, port)
+    }
 }
 
 /// Shows a mapping.
-pub(super) fn show(flow: &Flow, direction: Direction) -> String {
+pub(super) fn show(flow: &Flow, direction: Direction, _: &Sequences) -> String {
     format!("{} => {}", flow.key(direction), flow.rewritten(direction))
 }
