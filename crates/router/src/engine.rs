@@ -195,7 +195,7 @@ impl Core {
             Some(end) => *end as usize,
             None => self.outputs.len(),
         };
-        (port < end - first).then_some((first + port) as u32)
+        (port < end - first).then(|| (first + port) as u32)
     }
 
     pub fn input_edge(&self, id: ElementId, port: usize) -> Option<u32> {
@@ -204,7 +204,7 @@ impl Core {
             Some(end) => *end as usize,
             None => self.inputs.len(),
         };
-        (port < end - first).then_some((first + port) as u32)
+        (port < end - first).then(|| (first + port) as u32)
     }
 
     /// Takes note of the element that works from now on, plus one; returns the one before.

@@ -7,9 +7,10 @@ use router::{Class, Cx, Element, HandlerError, HandlerList, Notice, Ran, Search,
 
 use super::source::Pace;
 
-/// What packets hold if DATA is not given: 69 bytes.
+/// What packets hold if DATA is not given: the 69 bytes that Click's sources send, which existing
+/// configurations and their tests count on.
 pub(crate) const DATA: &[u8] =
-    b"A packet of no particular content, but of sixty-four bytes or more....";
+    b"Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
 
 /// Makes packets of the same data as fast as it can.
 ///
