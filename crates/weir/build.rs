@@ -144,11 +144,9 @@ fn macro_docs(tokens: TokenStream, structs: &[String], docs: &mut BTreeMap<Strin
                 let attribute = syn::parse_str::<syn::ItemStruct>(&attribute).ok();
                 lines.extend(attribute.and_then(|a| a.attrs.first().and_then(doc_line)));
             }
-            TokenTree::Ident(name) if structs.iter().any(|s| name == s) => {
-                if !lines.is_empty() {
-                    docs.insert(name.to_string(), join(&lines));
-                    lines.clear();
-                }
+            TokenTree::Ident(name) if !lines.is_empty() && structs.iter().any(|s| name == s) => {
+                docs.insert(name.to_string(), join(&lines));
+                lines.clear();
             }
             TokenTree::Punct(ref punct) if punct.as_char() == '#' => {
                 after_hash = true;

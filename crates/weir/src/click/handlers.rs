@@ -135,7 +135,7 @@ fn read_call(router: &mut Router, call: &str) -> Result<String, String> {
             Some(id) => (Some(id), handler),
             None => return Err(format!("no element named ‘{element}’")),
         },
-        None => (None, &name[..]),
+        None => (None, name),
     };
     let full = full_name(router, element, handler);
     let flags = router.handler(element, handler);
@@ -145,7 +145,7 @@ fn read_call(router: &mut Router, call: &str) -> Result<String, String> {
     if !parameter.is_empty() && !flags.has(HandlerFlags::PARAMETER) {
         return Err(format!("read handler ‘{full}’ does not take parameters"));
     }
-    match router.read(element, handler, &parameter) {
+    match router.read(element, handler, parameter) {
         Ok(text) => Ok(text),
         Err(router::HandlerError::Failed(text)) => Err(text),
         Err(router::HandlerError::Unknown) => Err(format!("no ‘{full}’ read handler")),
