@@ -452,6 +452,11 @@ fn report<'d>(
     id: ElementId,
 ) -> click::Within<'d> {
     let info = graph.info(id);
-    let heading = alloc::format!("{what} ‘{} :: {}’:", info.name, info.class.name);
-    diagnostics.within(Context::heading(heading).at(&info.location))
+    // Only the heading names the place, as Click has it.
+    let place = match info.location.is_known() {
+        true => alloc::format!("{}: ", info.location),
+        false => String::new(),
+    };
+    let heading = alloc::format!("{place}{what} ‘{} :: {}’:", info.name, info.class.name);
+    diagnostics.within(Context::heading(heading))
 }

@@ -66,7 +66,7 @@ fn matching(
     }
     let readable = |id: &ElementId| {
         let flags = router.handler(Some(*id), handler);
-        flags.is_some_and(|flags| flags.has(HandlerFlags::READ))
+        flags.is_some_and(|f| f.has(HandlerFlags::READ) && !f.has(HandlerFlags::PRIVATE))
     };
     Ok((found.into_iter().filter(readable).collect(), true))
 }
@@ -85,7 +85,8 @@ fn print_one(
     heading: bool,
 ) -> io::Result<bool> {
     let full = full_name(router, element, name);
-    let flags = match router.handler(element, name) {
+    let visible = |flags: &HandlerFlags| !flags.has(HandlerFlags::PRIVATE);
+    let flags = match router.handler(element, name).filter(visible) {
         None => {
             complain(&format!("no ‘{full}’ handler"));
             return Ok(false);
