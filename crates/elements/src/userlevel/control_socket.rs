@@ -8,9 +8,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use router::args::{Args, ElementRef, Failed, FilenameArg, TcpPort, WordArg};
-use router::{
-    Class, Cx, Element, ElementId, HandlerError, HandlerFlags, HandlerList, TimerId,
-};
+use router::{Class, Cx, Element, ElementId, HandlerError, HandlerFlags, HandlerList, TimerId};
 
 pub mod protocol;
 #[cfg(test)]
@@ -375,7 +373,9 @@ impl Target for Reach<'_, '_> {
         }
         let visible = HandlerFlags::READ.with(HandlerFlags::WRITE);
         match flags {
-            Some(flags) if flags.any(visible) && !flags.has(HandlerFlags::PRIVATE) => Ok(((element, handler.to_string()), flags)),
+            Some(flags) if flags.any(visible) && !flags.has(HandlerFlags::PRIVATE) => {
+                Ok(((element, handler.to_string()), flags))
+            }
             _ if self.element.proxy.is_some() => Err(Missing::Proxied),
             _ => Err(Missing::Handler),
         }

@@ -485,10 +485,7 @@ impl Session {
         }
         let (element, number) = name.split_once('#').unwrap_or((name, ""));
         if u32::from_str_radix(number, 16).is_err() {
-            return self.say(
-                code::SYNTAX,
-                format!("Syntax error in LLRPC name '{name}'"),
-            );
+            return self.say(code::SYNTAX, format!("Syntax error in LLRPC name '{name}'"));
         }
         if self.find(target, &format!("{element}.name")).is_none() {
             return Step::Done;

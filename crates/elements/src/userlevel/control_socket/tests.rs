@@ -80,10 +80,19 @@ fn reads_answer_with_data() {
     assert_eq!(hear(b"READ e.r a b\r\n"), ok);
     assert_eq!(hear(b"  get   e.r  a b  \n"), ok);
     assert_eq!(hear(b"READDATA e.r 3\r\na b"), ok);
-    assert_eq!(hear(b"READUNTIL e.r\na b\n\n"), ok.replace("5\r\n<a b", "6\r\n<a b\n"));
-    assert_eq!(hear(b"READ 1.r\n"), "200 Read handler '1.r' OK\r\nDATA 2\r\n<>");
+    assert_eq!(
+        hear(b"READUNTIL e.r\na b\n\n"),
+        ok.replace("5\r\n<a b", "6\r\n<a b\n")
+    );
+    assert_eq!(
+        hear(b"READ 1.r\n"),
+        "200 Read handler '1.r' OK\r\nDATA 2\r\n<>"
+    );
     assert_eq!(hear(b"READ .r"), "200 Read handler '.r' OK\r\nDATA 2\r\n<>");
-    assert_eq!(hear(b"READ 0.r"), "200 Read handler '0.r' OK\r\nDATA 2\r\n<>");
+    assert_eq!(
+        hear(b"READ 0.r"),
+        "200 Read handler '0.r' OK\r\nDATA 2\r\n<>"
+    );
 }
 
 #[test]
@@ -118,7 +127,10 @@ fn errors_have_click_s_codes_and_words() {
         ("LLRPC e#zz", "500 Syntax error in LLRPC name 'e#zz'"),
         ("LLRPC e#10", "501 Cannot call LLRPC 'e#10' remotely"),
         ("LLRPC x#10", "510 No element named 'x'"),
-        ("READ e.f", "590-Read handler 'e.f' error:\r\n590-one\r\n590 two"),
+        (
+            "READ e.f",
+            "590-Read handler 'e.f' error:\r\n590-one\r\n590 two",
+        ),
         ("WRITE e.f", "520-Write handler 'e.f' error:\r\n520 no"),
         ("QUIT", "200 Goodbye!"),
     ];
@@ -130,7 +142,11 @@ fn errors_have_click_s_codes_and_words() {
 #[test]
 fn a_read_only_session_writes_nothing() {
     let mut target = Fake::default();
-    let heard = talk(&mut target, true, &[b"WRITE e.w 1\nCHECKWRITE e.w\nREAD e.r\n"]);
+    let heard = talk(
+        &mut target,
+        true,
+        &[b"WRITE e.w 1\nCHECKWRITE e.w\nREAD e.r\n"],
+    );
     assert_eq!(heard.matches("530 Permission denied for 'e.w'").count(), 2);
     assert!(heard.contains("200 Read"));
     assert!(target.written.is_empty());
