@@ -168,7 +168,12 @@ impl Router {
             for message in messages {
                 let severity = severity(message.severity);
                 ok &= severity != Severity::Error;
-                report.report(severity, &click::Location::unknown(), message.text);
+                // A blank place is a place, and stands for itself.
+                let place = match message.placed {
+                    true => click::Location::unknown(),
+                    false => click::Location::new(" ", 0),
+                };
+                report.report(severity, &place, message.text);
             }
         }
         for &i in order.iter().take_while(|_| ok) {

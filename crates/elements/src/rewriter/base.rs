@@ -233,7 +233,7 @@ impl Base {
             let input = Input::parse(text, cx.outputs(), &args.context());
             match input.and_then(|resolve| resolve(cx)) {
                 Ok(input) => self.inputs.push(input),
-                Err(error) => args.error(format!("input spec {number}: {error}")),
+                Err(error) => args.error_in(format_args!("input spec {number}"), error),
             }
         }
         args.finish()

@@ -99,6 +99,9 @@ pub struct Message {
     pub severity: Severity,
     /// The line, without severity or place.
     pub text: String,
+    /// Whether the line is to repeat the element's place, which the heading above names too. A line
+    /// about a part of an argument does not, in Click.
+    pub placed: bool,
 }
 
 /// The arguments of one element, and all that is needed to make sense of them.
@@ -292,6 +295,16 @@ impl<'n> Args<'n> {
         self.messages.borrow_mut().push(Message {
             severity,
             text: text.to_string(),
+            placed: true,
+        });
+    }
+
+    /// Adds an error about the part `part` of an argument: `input spec 0`.
+    pub fn error_in(&self, part: impl Display, text: impl Display) {
+        self.messages.borrow_mut().push(Message {
+            severity: Severity::Error,
+            text: format!("{part}: {text}"),
+            placed: false,
         });
     }
 
