@@ -6,7 +6,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # What the demo and the tests drive traffic with.
 PACKAGES := gcc libc6-dev pkg-config iproute2 iputils-ping iperf3 curl nginx-light tcpdump ethtool
 
-.PHONY: run test bench lint fuzz soak conformance setup clean help
+.PHONY: run test bench lint fuzz conformance docs setup clean help
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,12 +29,17 @@ conformance: setup ## Run Click's own test suite from the checkout at CLICK_SOUR
 	$(CARGO) build --release --quiet --package weir
 	tests/clicktest.sh
 
+docs: setup ## Write the element reference anew from the elements' own pages
+	$(CARGO) run --quiet --package weir -- element --markdown docs/elements
+
 FUZZ_SECONDS ?= 60
 fuzz: setup ## Run every fuzz target for FUZZ_SECONDS
 	@command -v cargo-fuzz >/dev/null || $(CARGO) install --quiet cargo-fuzz
 	@cd fuzz && for target in $$($(CARGO) +nightly fuzz list); do \
-		echo "fuzz $$target"; \
-		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -verbosity=0 || exit 1; \
+		echo "fuzz $$target"; mkdir -p corpus/$$target; \
+		$(CARGO) +nightly fuzz run $$target corpus/$$target $$(ls -d seeds/$$target 2>/dev/null) -- \
+			$$(ls $$target.dict 2>/dev/null | sed 's/^/-dict=/') \
+			-max_total_time=$(FUZZ_SECONDS) -verbosity=0 || exit 1; \
 	done
 
 clean: ## Remove what was built

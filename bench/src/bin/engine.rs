@@ -95,7 +95,7 @@ fn programs() -> Vec<Program> {
     let mut programs = vec![Program {
         name: "Weir".into(),
         command: weir.into(),
-        before: vec!["click".into(), "--batch".into(), "64".into()],
+        before: vec!["click".into()],
     }];
     for (name, variable) in [("Click", "CLICK"), ("FastClick", "FASTCLICK")] {
         if let Some(command) = std::env::var_os(variable) {

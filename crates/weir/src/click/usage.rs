@@ -37,7 +37,8 @@ Options:
   -t, --time                    Print how long the router ran.
   -w, --no-warnings             Do not print warnings.
       --simtime[=T]             Run in simulated time, from T on.
-      --batch N                 Move at most N packets at a time, 1 to 64.
+      --batch N                 Move at most N packets at a time, 1 to 64 (default);
+                                with 1, the order of events is exactly Click's.
   -C, --clickpath PATH          Use PATH for CLICKPATH.
       --help                    Print this and exit.
   -v, --version                 Print the version and exit.
