@@ -9,7 +9,7 @@ use router::args::{Args, ElementOf, ElementRef, Failed};
 use router::{Class, Cx, Element, ElementId, Verdict};
 
 use crate::rewriter::key::FlowKey;
-use crate::rewriter::{obtain, path, with_base};
+use crate::rewriter::{headers, obtain, with_base};
 
 /// Lets FTP clients behind a rewriter use active transfers.
 ///
@@ -144,11 +144,11 @@ struct Command {
 impl Command {
     /// The command in `packet`, if there is one.
     fn of(packet: &Packet) -> Option<Command> {
-        let (ip, segment) = path::parts(packet)?;
-        if path::protocol(ip) != IpProtocol::TCP {
+        let (ip, segment) = headers::parts(packet)?;
+        if headers::protocol(ip) != IpProtocol::TCP {
             return None;
         }
-        let key = path::key(ip, segment)?;
+        let key = headers::key(ip, segment)?;
         let header = segment.first_chunk::<20>()?;
         let length = usize::from(header[12] >> 4) * 4;
         let data = segment.get(length.max(20)..)?;
@@ -225,26 +225,26 @@ impl FTPPortMapper {
 /// returns how much longer the packet is. `None`, and nothing changed, if there is no room.
 fn replace(packet: &mut Packet, command: &Command, text: &[u8]) -> Option<u32> {
     let old = command.end - command.start;
-    let (_, segment) = path::parts(packet)?;
+    let (_, segment) = headers::parts(packet)?;
     let before = (Sum::of(segment), segment.len());
     if text.len() > old && !packet.put(text.len() - old) {
         return None;
     }
-    let (_, segment) = path::parts_mut(packet)?;
+    let (_, segment) = headers::parts_mut(packet)?;
     segment.copy_within(command.end..before.1, command.start + text.len());
     segment
         .get_mut(command.start..command.start + text.len())?
         .copy_from_slice(text);
     packet.take(old.saturating_sub(text.len()));
-    let (ip, segment) = path::parts_mut(packet)?;
+    let (ip, segment) = headers::parts_mut(packet)?;
     let by = (text.len() as u32).wrapping_sub(old as u32);
     let total = u16::from_be_bytes([ip[2], ip[3]]);
     let new_total = total.wrapping_add(by as u16);
     [ip[2], ip[3]] = new_total.to_be_bytes();
     let lengths = Delta::of_u16(total, new_total);
-    path::update_ip_sum(lengths, ip);
+    headers::update_ip_sum(lengths, ip);
     let delta = Delta::of_sums(before.0, Sum::of(segment)) + lengths;
-    path::update_sum(delta, segment, 16);
+    headers::update_sum(delta, segment, 16);
     Some(by)
 }
 

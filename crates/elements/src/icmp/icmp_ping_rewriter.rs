@@ -9,7 +9,8 @@ use router::{Class, Cx, Element, HandlerError, HandlerList};
 use crate::rewriter::base::{Base, Translate, Translation, addresses_table};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::key::FlowKey;
-use crate::rewriter::path::{self, Identity, Scheme};
+use crate::rewriter::headers;
+use crate::rewriter::path::{Identity, Scheme};
 use crate::rewriter::rewriter_methods;
 use crate::rewriter::sequence::Sequences;
 
@@ -99,21 +100,21 @@ fn identifier(key: FlowKey, direction: Direction) -> u16 {
 impl Scheme for Pings {
     #[inline(always)]
     fn identify(packet: &Packet) -> Identity {
-        let Some((ip, transport)) = path::parts(packet) else {
+        let Some((ip, transport)) = headers::parts(packet) else {
             return Identity::NONE;
         };
         let Some(&[kind, _, _, _, a, b]) = transport.first_chunk() else {
             return Identity::NONE;
         };
-        if path::protocol(ip) != IpProtocol::ICMP
-            || !path::is_first(ip)
+        if headers::protocol(ip) != IpProtocol::ICMP
+            || !headers::is_first(ip)
             || !matches!(kind, ECHO | ECHO_REPLY)
         {
             return Identity::NONE;
         }
         Identity {
             key: FlowKey {
-                addresses: path::addresses(ip),
+                addresses: headers::addresses(ip),
                 ports: ports(u16::from_be_bytes([a, b]), kind == ECHO),
             },
             table: 0,
@@ -144,12 +145,12 @@ impl Scheme for Pings {
         annotations: Annotations,
         packet: &mut Packet,
     ) {
-        let Some((ip, transport)) = path::parts_mut(packet) else {
+        let Some((ip, transport)) = headers::parts_mut(packet) else {
             return;
         };
-        path::rewrite_ip(flow, direction, ip);
+        headers::rewrite_ip(flow, direction, ip);
         let identifier = identifier(flow.rewritten(direction), direction);
-        path::set_identifier(flow.transport_delta(direction), transport, identifier);
+        headers::set_identifier(flow.transport_delta(direction), transport, identifier);
         annotations.set(flow, direction, packet);
     }
 }

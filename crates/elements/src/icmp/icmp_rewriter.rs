@@ -13,7 +13,7 @@ use crate::dispatch::{self, DROP};
 use crate::rewriter::base::Translation;
 use crate::rewriter::flow::Direction;
 use crate::rewriter::key::FlowKey;
-use crate::rewriter::{path, translate, with_base};
+use crate::rewriter::{headers, translate, with_base};
 
 /// Rewrites ICMP errors about packets that a rewriter has rewritten.
 ///
@@ -141,8 +141,8 @@ impl ICMPRewriter {
 
     /// Rewrites a packet if it is to be, and says which output it leaves by.
     fn handle(&self, cx: &mut Cx<'_>, packet: &mut Packet) -> u32 {
-        match path::parts(packet) {
-            Some((ip, _)) if path::protocol(ip) == IpProtocol::ICMP => {}
+        match headers::parts(packet) {
+            Some((ip, _)) if headers::protocol(ip) == IpProtocol::ICMP => {}
             _ => return DROP,
         }
         let Some(inner) = Inner::of(packet) else {
@@ -158,14 +158,14 @@ impl ICMPRewriter {
     }
 
     fn rewrite(&self, inner: &Inner, translation: &Translation, packet: &mut Packet) {
-        let Some((ip, icmp)) = path::parts_mut(packet) else {
+        let Some((ip, icmp)) = headers::parts_mut(packet) else {
             return;
         };
         let (old, new) = (inner.answer.destination(), translation.key.destination());
-        let ours = path::addresses(ip) as u32 == old.to_bits();
+        let ours = headers::addresses(ip) as u32 == old.to_bits();
         if ours {
-            path::set_destination(ip, new);
-            path::update_ip_sum(Delta::of_u32(old.to_bits(), new.to_bits()), ip);
+            headers::set_destination(ip, new);
+            headers::update_ip_sum(Delta::of_u32(old.to_bits(), new.to_bits()), ip);
         }
         inner.rewrite(translation.key.reverse(), icmp);
         if ours && self.annotate {
@@ -197,8 +197,8 @@ impl Inner {
     /// The packet inside `packet`, which is ICMP; `None` if it is not an error.
     fn of(packet: &Packet) -> Option<Inner> {
         const ERRORS: [u8; 5] = [3, 4, 5, 11, 12];
-        let (outer, icmp) = path::parts(packet)?;
-        if !path::is_first(outer) || !ERRORS.contains(icmp.first()?) {
+        let (outer, icmp) = headers::parts(packet)?;
+        if !headers::is_first(outer) || !ERRORS.contains(icmp.first()?) {
             return None;
         }
         let packet = icmp.get(ICMP..)?;
@@ -207,22 +207,22 @@ impl Inner {
         if ip[0] >> 4 != 4 || length < 20 {
             return None;
         }
-        let protocol = path::protocol(ip);
+        let protocol = headers::protocol(ip);
         let transport = packet.get(length..).unwrap_or_default();
         let mut key = FlowKey {
-            addresses: path::addresses(ip),
+            addresses: headers::addresses(ip),
             ports: 0,
         }
         .reverse();
         let mut has_ports = false;
         match protocol {
-            IpProtocol::TCP | IpProtocol::UDP | path::DCCP => {
-                if let Some(whole) = path::key(ip, transport) {
+            IpProtocol::TCP | IpProtocol::UDP | headers::DCCP => {
+                if let Some(whole) = headers::key(ip, transport) {
                     key = whole.reverse();
                     has_ports = true;
                 }
             }
-            IpProtocol::ICMP if path::is_first(ip) => {
+            IpProtocol::ICMP if headers::is_first(ip) => {
                 if let Some(&[8, _, _, _, a, b]) = transport.first_chunk() {
                     let identifier = u16::from_be_bytes([a, b]);
                     key = key
@@ -253,22 +253,22 @@ impl Inner {
         };
         let old = self.answer.reverse();
         let addresses = sums(old.addresses, key.addresses);
-        path::set_source(ip, key.source());
-        path::set_destination(ip, key.destination());
-        path::update_ip_sum(addresses, ip);
+        headers::set_source(ip, key.source());
+        headers::set_destination(ip, key.destination());
+        headers::update_ip_sum(addresses, ip);
         if self.has_ports && self.protocol == IpProtocol::ICMP {
             // As an answer's key has it, the identifier is the destination port of what it becomes.
             let (old, new) = (old.destination_port(), key.source_port());
-            path::set_identifier(Delta::of_u16(old, new), transport, new);
+            headers::set_identifier(Delta::of_u16(old, new), transport, new);
         } else if self.has_ports {
             if let Some(ports) = transport.first_chunk_mut() {
                 *ports = key.ports.to_be_bytes();
             }
             let delta = addresses + Delta::of_u32(old.ports, key.ports);
-            path::update_transport(delta, self.protocol, transport);
+            headers::update_transport(delta, self.protocol, transport);
         }
         let delta = Delta::of_sums(before, Sum::of(packet));
-        path::update_sum(delta, header, 2);
+        headers::update_sum(delta, header, 2);
     }
 }
 

@@ -9,7 +9,8 @@ use router::{Class, Cx, Element, HandlerError, HandlerList};
 use crate::rewriter::base::{Base, Translate, Translation, addresses_table};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::key::FlowKey;
-use crate::rewriter::path::{self, Identity, Scheme};
+use crate::rewriter::headers;
+use crate::rewriter::path::{Identity, Scheme};
 use crate::rewriter::rewriter_methods;
 use crate::rewriter::sequence::Sequences;
 
@@ -82,10 +83,10 @@ pub struct Pairs;
 impl Scheme for Pairs {
     #[inline(always)]
     fn identify(packet: &Packet) -> Identity {
-        match path::parts(packet) {
+        match headers::parts(packet) {
             Some((ip, _)) => Identity {
                 key: FlowKey {
-                    addresses: path::addresses(ip),
+                    addresses: headers::addresses(ip),
                     ports: 0,
                 },
                 table: 0,
@@ -107,13 +108,13 @@ impl Scheme for Pairs {
         annotations: Annotations,
         packet: &mut Packet,
     ) {
-        let Some((ip, transport)) = path::parts_mut(packet) else {
+        let Some((ip, transport)) = headers::parts_mut(packet) else {
             return;
         };
-        path::rewrite_ip(flow, direction, ip);
-        if path::is_first(ip) {
+        headers::rewrite_ip(flow, direction, ip);
+        if headers::is_first(ip) {
             let delta = flow.transport_delta(direction);
-            path::update_transport(delta, path::protocol(ip), transport);
+            headers::update_transport(delta, headers::protocol(ip), transport);
         }
         annotations.set(flow, direction, packet);
     }

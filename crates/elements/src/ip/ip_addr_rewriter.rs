@@ -9,7 +9,8 @@ use router::{Class, Cx, Element, HandlerError, HandlerList};
 use crate::rewriter::base::{Base, Translate, Translation, addresses_table};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::key::FlowKey;
-use crate::rewriter::path::{self, Identity, Scheme};
+use crate::rewriter::headers;
+use crate::rewriter::path::{Identity, Scheme};
 use crate::rewriter::rewriter_methods;
 use crate::rewriter::sequence::Sequences;
 
@@ -99,9 +100,9 @@ fn by_destination(addresses: u64) -> FlowKey {
 impl Scheme for Sources {
     #[inline(always)]
     fn identify(packet: &Packet) -> Identity {
-        match path::parts(packet) {
+        match headers::parts(packet) {
             Some((ip, _)) => Identity {
-                key: by_source(path::addresses(ip)),
+                key: by_source(headers::addresses(ip)),
                 table: 0,
                 protocol: 0,
             },
@@ -111,8 +112,8 @@ impl Scheme for Sources {
 
     #[inline(always)]
     fn alternative(packet: &Packet) -> Option<FlowKey> {
-        let (ip, _) = path::parts(packet)?;
-        Some(by_destination(path::addresses(ip)))
+        let (ip, _) = headers::parts(packet)?;
+        Some(by_destination(headers::addresses(ip)))
     }
 
     fn accepts(rewritten: FlowKey) -> bool {
@@ -127,18 +128,18 @@ impl Scheme for Sources {
         annotations: Annotations,
         packet: &mut Packet,
     ) {
-        let Some((ip, transport)) = path::parts_mut(packet) else {
+        let Some((ip, transport)) = headers::parts_mut(packet) else {
             return;
         };
         let rewritten = flow.rewritten(direction);
         match direction {
-            Direction::Forward => path::set_source(ip, rewritten.source()),
-            Direction::Reply => path::set_destination(ip, rewritten.destination()),
+            Direction::Forward => headers::set_source(ip, rewritten.source()),
+            Direction::Reply => headers::set_destination(ip, rewritten.destination()),
         }
-        path::update_ip_sum(flow.ip_delta(direction), ip);
-        if path::is_first(ip) {
+        headers::update_ip_sum(flow.ip_delta(direction), ip);
+        if headers::is_first(ip) {
             let delta = flow.transport_delta(direction);
-            path::update_transport(delta, path::protocol(ip), transport);
+            headers::update_transport(delta, headers::protocol(ip), transport);
         }
         if direction == Direction::Reply {
             annotations.set(flow, direction, packet);

@@ -75,7 +75,7 @@ pub struct Flow {
     pub table: u16,
     /// IP protocol; 0 if any.
     pub protocol: u8,
-    /// What its packets have shown so far: see [`Kind`](super::Kind).
+    /// What its packets have shown so far: see [`Kind`](super::table::Kind).
     pub state: u8,
     /// The annotation its first packet had, for replies.
     pub reply_annotation: u8,

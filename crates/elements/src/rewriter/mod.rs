@@ -4,14 +4,17 @@
 //! - [`flow`]: one flow in a cache line, with its changes of checksums worked out;
 //! - [`index`]: from a key to its flow, in one cache line nearly always;
 //! - [`deadlines`]: when flows may be given up, at no cost to packets;
-//! - [`set`]: flows under one limit;
+//! - [`table`], [`set`]: flows of a kind, and flows under one limit;
 //! - [`pattern`], [`input`], [`mapper`]: what becomes of packets of no known flow;
+//! - [`headers`], [`sequence`]: what is read from packets and written into them;
 //! - [`path`]: the way of a packet, a batch at a time;
-//! - [`base`]: the part that the elements share.
+//! - [`base`]: the part that the elements share, with its handlers.
 
 pub mod base;
 pub mod deadlines;
 pub mod flow;
+mod handlers;
+pub mod headers;
 pub mod index;
 pub mod input;
 pub mod key;
@@ -20,6 +23,7 @@ pub mod path;
 pub mod pattern;
 pub mod sequence;
 pub mod set;
+pub mod table;
 #[cfg(test)]
 mod tests;
 

@@ -4,10 +4,6 @@
 //! at, packets are rewritten. Each round asks for the memory that the next one needs, so that with
 //! a hundred thousand flows the processor waits for many lines at a time, not for each by itself.
 
-use core::net::Ipv4Addr;
-
-use packet::checksum::Delta;
-use packet::wire::IpProtocol;
 use packet::{BATCH, Batch, Packet};
 use router::{Cx, ElementId};
 
@@ -18,7 +14,7 @@ use super::key::FlowKey;
 use super::mapper;
 use super::pattern::Pattern;
 use super::sequence::Sequences;
-use super::set::{BOTH_DONE, DATA, DONE, FlowSet, NewFlow, REPLIED, THREE};
+use super::set::{FlowSet, NewFlow};
 use crate::dispatch::{self, DROP};
 
 /// What a packet is to a rewriter.
@@ -306,13 +302,17 @@ impl Rounds<'_, '_> {
     }
 
     fn choose<S: Scheme>(&mut self, pattern: &Pattern, identity: &Identity) -> Option<FlowKey> {
+        let (table, ground) = (identity.table, pattern.ground(identity.key));
+        if self.set.is_exhausted(table, self.number, ground) {
+            return None;
+        }
         let set = &*self.set;
-        let taken = |key| {
-            set.find(identity.table, S::complete(key).reverse())
-                .is_some()
-        };
-        let rewritten = pattern.rewrite(identity.key, self.cx.random(), taken)?;
-        Some(S::complete(rewritten))
+        let taken = |key| set.find(table, S::complete(key).reverse()).is_some();
+        let rewritten = pattern.rewrite(identity.key, self.cx.random(), taken);
+        if rewritten.is_none() {
+            self.set.set_exhausted(table, self.number, ground);
+        }
+        rewritten.map(S::complete)
     }
 
     fn map<S: Scheme>(
@@ -327,218 +327,5 @@ impl Rounds<'_, '_> {
         };
         let mapped = mapper::map(self.cx, mapper, identity.key, &taken)?;
         Some((S::complete(mapped.0), mapped.1))
-    }
-}
-
-/// The IP header and what follows it.
-#[inline(always)]
-pub fn parts(packet: &Packet) -> Option<(&[u8; 20], &[u8])> {
-    let length = packet.network_header_len();
-    let (ip, rest) = packet.network_header()?.split_at_checked(length)?;
-    Some((ip.first_chunk()?, rest))
-}
-
-/// As [`parts`], to be changed.
-#[inline(always)]
-pub fn parts_mut(packet: &mut Packet) -> Option<(&mut [u8; 20], &mut [u8])> {
-    let length = packet.network_header_len();
-    let (ip, rest) = packet.network_header_mut()?.split_at_mut_checked(length)?;
-    Some((ip.first_chunk_mut()?, rest))
-}
-
-/// Whether an IP header is that of a whole packet or of a first fragment.
-#[inline(always)]
-pub fn is_first(ip: &[u8; 20]) -> bool {
-    u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff == 0
-}
-
-/// An IP header's protocol.
-#[inline(always)]
-pub fn protocol(ip: &[u8; 20]) -> IpProtocol {
-    IpProtocol(ip[9])
-}
-
-/// Source and destination address of an IP header, as in a [`FlowKey`].
-#[inline(always)]
-pub fn addresses(ip: &[u8; 20]) -> u64 {
-    let [.., a, b, c, d, e, f, g, h] = *ip;
-    u64::from_be_bytes([a, b, c, d, e, f, g, h])
-}
-
-/// The key of a packet with ports, if it is one: its protocol is not looked at.
-#[inline(always)]
-pub fn key(ip: &[u8; 20], transport: &[u8]) -> Option<FlowKey> {
-    let ports: &[u8; 8] = transport.first_chunk()?;
-    if !is_first(ip) {
-        return None;
-    }
-    let [a, b, c, d, ..] = *ports;
-    Some(FlowKey {
-        addresses: addresses(ip),
-        ports: u32::from_be_bytes([a, b, c, d]),
-    })
-}
-
-/// Gives an IP header a flow's addresses.
-#[inline(always)]
-pub fn rewrite_ip(flow: &Flow, direction: Direction, ip: &mut [u8; 20]) {
-    let new = flow.rewritten(direction).addresses.to_be_bytes();
-    if let Some(place) = ip.last_chunk_mut() {
-        *place = new;
-    }
-    update_ip_sum(flow.ip_delta(direction), ip);
-}
-
-/// Brings the checksum of an IP header up to date.
-#[inline(always)]
-pub fn update_ip_sum(delta: Delta, ip: &mut [u8; 20]) {
-    let sum = u16::from_be_bytes([ip[10], ip[11]]);
-    [ip[10], ip[11]] = delta.apply(sum).to_be_bytes();
-}
-
-/// Sets the source address, and no checksum.
-#[inline(always)]
-pub fn set_source(ip: &mut [u8; 20], source: Ipv4Addr) {
-    [ip[12], ip[13], ip[14], ip[15]] = source.octets();
-}
-
-/// Sets the destination address, and no checksum.
-#[inline(always)]
-pub fn set_destination(ip: &mut [u8; 20], destination: Ipv4Addr) {
-    [ip[16], ip[17], ip[18], ip[19]] = destination.octets();
-}
-
-/// Gives a ping another identifier; `delta` is what that does to its checksum.
-#[inline(always)]
-pub fn set_identifier(delta: Delta, icmp: &mut [u8], identifier: u16) {
-    let Some(place) = icmp.get_mut(4..).and_then(|rest| rest.first_chunk_mut()) else {
-        return;
-    };
-    *place = identifier.to_be_bytes();
-    update_sum(delta, icmp, 2);
-    // The checksum of nothing but zeros is 0xffff, which no delta gives.
-    if icmp.iter().all(|byte| *byte == 0) {
-        icmp[2..4].fill(0xff);
-    }
-}
-
-/// Gives a transport header a flow's ports.
-#[inline(always)]
-pub fn rewrite_ports(flow: &Flow, direction: Direction, transport: &mut [u8]) {
-    if let Some(ports) = transport.first_chunk_mut() {
-        *ports = flow.rewritten(direction).ports.to_be_bytes();
-    }
-}
-
-/// Brings a checksum in `header`, `at` bytes in, up to date.
-#[inline(always)]
-pub fn update_sum(delta: Delta, header: &mut [u8], at: usize) {
-    if let Some(place) = header.get_mut(at..).and_then(|h| h.first_chunk_mut()) {
-        *place = delta.apply(u16::from_be_bytes(*place)).to_be_bytes();
-    }
-}
-
-/// Brings the checksum of a UDP header up to date, if there is one. (RFC 768: 0 says that there is
-/// none; a sum of 0 is sent as 0xffff.)
-#[inline(always)]
-pub fn update_udp_sum(delta: Delta, header: &mut [u8]) {
-    if let Some(place) = header.get_mut(6..).and_then(|h| h.first_chunk_mut()) {
-        let old = u16::from_be_bytes(*place);
-        if old != 0 {
-            let new = match delta.apply(old) {
-                0 => 0xffff,
-                new => new,
-            };
-            *place = new.to_be_bytes();
-        }
-    }
-}
-
-/// Brings the checksum that covers the addresses up to date in a header of any protocol that has
-/// one there; ports are not covered by `delta`, or changed already.
-#[inline(always)]
-pub fn update_transport(delta: Delta, protocol: IpProtocol, transport: &mut [u8]) {
-    match protocol {
-        IpProtocol::TCP => update_sum(delta, transport, 16),
-        IpProtocol::UDP => update_udp_sum(delta, transport),
-        DCCP => update_sum(delta, transport, 6),
-        _ => {}
-    }
-}
-
-/// The Datagram Congestion Control Protocol, whose ports and checksum stand where UDP's do.
-pub const DCCP: IpProtocol = IpProtocol(33);
-
-/// Rewrites a packet of a flow of datagrams: addresses, ports and checksums, whatever the protocol.
-#[inline(always)]
-pub fn apply_datagram(
-    flow: &mut Flow,
-    direction: Direction,
-    annotations: Annotations,
-    packet: &mut Packet,
-) {
-    let Some((ip, transport)) = parts_mut(packet) else {
-        return;
-    };
-    rewrite_ip(flow, direction, ip);
-    rewrite_ports(flow, direction, transport);
-    update_transport(flow.transport_delta(direction), protocol(ip), transport);
-    annotations.set(flow, direction, packet);
-    if direction == Direction::Reply {
-        flow.state |= REPLIED;
-    }
-    if flow.state < THREE {
-        flow.state += 2;
-    }
-}
-
-/// Rewrites a packet of a TCP connection.
-#[inline(always)]
-pub fn apply_segment(
-    flow: &mut Flow,
-    sequences: &mut Sequences,
-    direction: Direction,
-    annotations: Annotations,
-    packet: &mut Packet,
-) {
-    let Some((ip, transport)) = parts_mut(packet) else {
-        return;
-    };
-    rewrite_ip(flow, direction, ip);
-    let header_len = usize::from(ip[0] & 15) * 4;
-    let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
-    if let Some(header) = transport.first_chunk::<18>() {
-        let (offset, flags) = (usize::from(header[12] >> 4) * 4, header[13]);
-        rewrite_ports(flow, direction, transport);
-        update_sum(flow.transport_delta(direction), transport, 16);
-        flow.state = connection(flow.state, direction, flags, header_len + offset < total);
-        if flow.extra != 0 {
-            sequences.apply(flow.extra, direction, transport);
-        }
-    }
-    annotations.set(flow, direction, packet);
-}
-
-const FIN: u8 = 1;
-const SYN: u8 = 2;
-const RST: u8 = 4;
-
-/// What state a connection is in after a segment with `flags`, and payload or not.
-#[inline(always)]
-fn connection(state: u8, direction: Direction, flags: u8, payload: bool) -> u8 {
-    let done = DONE << direction as u8;
-    let state = if flags & RST != 0 {
-        state | BOTH_DONE
-    } else if flags & FIN != 0 {
-        state | done
-    } else if flags & SYN != 0 || payload {
-        state & !done
-    } else {
-        state
-    };
-    if payload {
-        state | DATA << direction as u8
-    } else {
-        state
     }
 }

@@ -104,6 +104,17 @@ impl Pattern {
         random: &mut Random,
         taken: impl Fn(FlowKey) -> bool,
     ) -> Option<FlowKey> {
+        let rewritten = self.fixed(key);
+        if self.variation == 0 {
+            return Some(rewritten);
+        }
+        let value = self.choose(key, random, |value| !taken(self.vary(rewritten, value)))?;
+        self.next.store(value.wrapping_add(1), Ordering::Relaxed);
+        Some(self.vary(rewritten, value))
+    }
+
+    /// What the packets of `key` become but for a choice of sources.
+    fn fixed(&self, key: FlowKey) -> FlowKey {
         let mut rewritten = key;
         if let Some(source) = self.source {
             rewritten = rewritten.with_source(source);
@@ -117,12 +128,13 @@ impl Pattern {
         if let Some(port) = self.destination_port {
             rewritten = rewritten.with_destination_port(port);
         }
-        if self.variation == 0 {
-            return Some(rewritten);
-        }
-        let value = self.choose(key, random, |value| !taken(self.vary(rewritten, value)))?;
-        self.next.store(value.wrapping_add(1), Ordering::Relaxed);
-        Some(self.vary(rewritten, value))
+        rewritten
+    }
+
+    /// What all that the packets of `key` may become have in common: two keys with the same ground
+    /// have the same choice of sources.
+    pub fn ground(&self, key: FlowKey) -> FlowKey {
+        self.vary(self.fixed(key), 0)
     }
 
     /// `key` with the source that is `value` places from the first.

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use packet::checksum::{Delta, Sum};
 
 use super::flow::Direction;
-use super::path::update_sum;
+use super::headers::update_sum;
 
 /// Most changes that are remembered for one direction of a connection. With one more, the oldest is
 /// taken to hold from the start.

@@ -11,79 +11,13 @@ use super::flow::{Direction, Entry, Flow, NO_TABLE, Queue};
 use super::index::{Index, NoMemory};
 use super::key::FlowKey;
 use super::sequence::Sequences;
+use super::table::Table;
 
 /// Most flows that numbers reach for.
 pub const MOST: usize = i32::MAX as usize;
 
-/// Nanoseconds of a second.
-pub const SECOND: u64 = 1_000_000_000;
-
-/// What a table's flows keep of their packets in [`Flow::state`], and what follows from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Nothing.
-    Plain,
-    /// Packets, up to three, and whether one was a reply.
-    Datagrams,
-    /// Data and ends of either direction.
-    Connections,
-}
-
-/// How long a table's flows live after their last packet, in nanoseconds.
-#[derive(Clone, Copy, Debug)]
-pub struct Timeouts {
-    /// How long a flow cannot be given up for another; 0: it always can.
-    pub guarantee: u64,
-    /// Flows with nothing special about them.
-    pub plain: u64,
-    /// Connections with data both ways; streams of datagrams.
-    pub active: u64,
-    /// Connections that ended.
-    pub done: u64,
-}
-
-/// A table of a set.
-#[derive(Clone, Copy, Debug)]
-pub struct Table {
-    /// What its flows keep.
-    pub kind: Kind,
-    /// How long they live.
-    pub timeouts: Timeouts,
-}
-
-/// [`Flow::state`] of [`Kind::Connections`]: the forward direction is done; shifted by one, the
-/// reply direction.
-pub const DONE: u8 = 1;
-/// Both directions are done.
-pub const BOTH_DONE: u8 = 3;
-/// There was data in the forward direction; shifted by one, in the reply direction.
-pub const DATA: u8 = 4;
-/// There was data both ways.
-pub const BOTH_DATA: u8 = 12;
-/// [`Flow::state`] of [`Kind::Datagrams`]: there was a reply.
-pub const REPLIED: u8 = 1;
-/// Three packets or more; the bits below count.
-pub const THREE: u8 = 6;
-
-impl Table {
-    /// When flow `flow` may not be given up any more.
-    #[inline]
-    fn guaranteed(&self, flow: &Flow) -> u64 {
-        flow.last.saturating_add(self.timeouts.guarantee)
-    }
-
-    /// When a flow's time is up.
-    pub fn expires(&self, flow: &Flow) -> u64 {
-        let timeouts = &self.timeouts;
-        let timeout = match self.kind {
-            Kind::Connections if flow.state & BOTH_DONE == BOTH_DONE => timeouts.done,
-            Kind::Connections if flow.state & BOTH_DATA == BOTH_DATA => timeouts.active,
-            Kind::Datagrams if flow.state > THREE => timeouts.active,
-            _ => timeouts.plain,
-        };
-        flow.last.saturating_add(timeout)
-    }
-}
+/// Searches without result that are remembered.
+const EXHAUSTED: usize = 64;
 
 /// How one input of a rewriter fares.
 #[derive(Clone, Copy, Debug, Default)]
@@ -122,8 +56,11 @@ pub struct FlowSet {
     index: Index,
     deadlines: Deadlines,
     capacity: i32,
-    /// Flows that ended so far: what could not be had before may be had after it changes.
-    pub ended: u64,
+    /// Flows that ended so far.
+    ended: u64,
+    /// Where searches for a source found none lately, and `ended` then: until a flow ends, they
+    /// would find none again, and they are long.
+    exhausted: [Option<(u16, u16, FlowKey, u64)>; EXHAUSTED],
     /// The tables of all elements.
     pub tables: Vec<Table>,
     /// The inputs of all elements.
@@ -142,6 +79,7 @@ impl Default for FlowSet {
             deadlines: Deadlines::default(),
             capacity: MOST as i32,
             ended: 0,
+            exhausted: [None; EXHAUSTED],
             tables: Vec::new(),
             tallies: Vec::new(),
             sequences: Sequences::default(),
@@ -280,6 +218,31 @@ impl FlowSet {
         self.flows.try_reserve(1).map_err(|_| NoMemory)?;
         self.flows.push(Flow::default());
         Ok(self.flows.len() as u32 - 1)
+    }
+}
+
+/// Sources that are all taken.
+impl FlowSet {
+    fn exhausted_at(&self, table: u16, ground: FlowKey) -> usize {
+        self.hash(table, ground) as usize % EXHAUSTED
+    }
+
+    /// Whether a search by `input` is known to find nothing: `ground` is what all it would try have
+    /// in common.
+    pub fn is_exhausted(&self, table: u16, input: u16, ground: FlowKey) -> bool {
+        let known = self.exhausted[self.exhausted_at(table, ground)];
+        known == Some((table, input, ground, self.ended))
+    }
+
+    /// Takes note of a search that found nothing.
+    pub fn set_exhausted(&mut self, table: u16, input: u16, ground: FlowKey) {
+        let at = self.exhausted_at(table, ground);
+        self.exhausted[at] = Some((table, input, ground, self.ended));
+    }
+
+    /// Forgets searches that found nothing: an input has something else to do.
+    pub fn forget_exhausted(&mut self) {
+        self.exhausted = [None; EXHAUSTED];
     }
 }
 

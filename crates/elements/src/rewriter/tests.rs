@@ -132,6 +132,29 @@ fn flows_get_ports_and_replies_come_back() {
 }
 
 #[test]
+fn a_source_is_given_again_when_its_flow_has_ended() {
+    let mut rig = rig(
+        "IPRewriter(pattern 1.0.0.1 7-8 - - 0 1, drop, REAP_INTERVAL 1,
+        UDP_TIMEOUT 5, UDP_GUARANTEE 1)",
+    );
+    let seen = play(
+        &mut rig,
+        "0 0 U 9.0.0.1 7 10.0.0.4 1
+         3 0 U 9.0.0.2 7 10.0.0.4 1
+         3 0 U 9.0.0.3 7 10.0.0.4 1
+         3 0 U 9.0.0.4 7 10.0.0.4 1
+         3 0 U 9.0.0.4 7 10.0.0.5 1
+         7 0 U 9.0.0.4 7 10.0.0.4 1
+         7 0 U 9.0.0.3 7 10.0.0.4 1",
+    );
+    assert_eq!((seen[2].as_str(), seen[3].as_str()), ("-", "-"));
+    assert_eq!(seen[4], "0 1.0.0.1 7 10.0.0.5 1");
+    assert_eq!(seen[5], "0 1.0.0.1 7 10.0.0.4 1");
+    assert_eq!(seen[6], "-");
+    assert_eq!(rig.read("rw.mapping_failures"), "3");
+}
+
+#[test]
 fn tcp_and_udp_flows_are_different_flows_of_ip_rewriter() {
     let mut rig = rig("IPRewriter(pattern 1.0.0.1 1024-65535# - - 0 1, drop)");
     let seen = play(

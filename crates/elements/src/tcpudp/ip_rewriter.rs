@@ -9,10 +9,11 @@ use super::tcp_rewriter::{self, TcpTimes};
 use crate::rewriter::base::{Base, GUARANTEE, Translate, Translation, seconds};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::key::FlowKey;
-use crate::rewriter::path::{self, Identity, Scheme};
+use crate::rewriter::headers;
+use crate::rewriter::path::{Identity, Scheme};
 use crate::rewriter::rewriter_methods;
 use crate::rewriter::sequence::Sequences;
-use crate::rewriter::set::{Kind, Table, Timeouts};
+use crate::rewriter::table::{Kind, Table, Timeouts};
 
 /// Rewrites addresses and ports of TCP and UDP packets: network address and port translation.
 ///
@@ -118,16 +119,16 @@ pub struct Both;
 impl Scheme for Both {
     #[inline(always)]
     fn identify(packet: &Packet) -> Identity {
-        let Some((ip, transport)) = path::parts(packet) else {
+        let Some((ip, transport)) = headers::parts(packet) else {
             return Identity::NONE;
         };
-        let protocol = path::protocol(ip);
+        let protocol = headers::protocol(ip);
         let table = match protocol {
             IpProtocol::TCP => TCP,
             IpProtocol::UDP => UDP,
             _ => return Identity::NONE,
         };
-        match path::key(ip, transport) {
+        match headers::key(ip, transport) {
             Some(key) => Identity {
                 key,
                 table,
@@ -146,9 +147,9 @@ impl Scheme for Both {
         packet: &mut Packet,
     ) {
         if flow.protocol == IpProtocol::TCP.0 {
-            path::apply_segment(flow, sequences, direction, annotations, packet);
+            headers::apply_segment(flow, sequences, direction, annotations, packet);
         } else {
-            path::apply_datagram(flow, direction, annotations, packet);
+            headers::apply_datagram(flow, direction, annotations, packet);
         }
     }
 }

@@ -10,10 +10,11 @@ use router::{Class, Cx, Element, HandlerError, HandlerList};
 use crate::rewriter::base::{Base, GUARANTEE, Translate, Translation, optional_seconds, seconds};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::key::FlowKey;
-use crate::rewriter::path::{self, Identity, Scheme};
+use crate::rewriter::headers;
+use crate::rewriter::path::{Identity, Scheme};
 use crate::rewriter::rewriter_methods;
 use crate::rewriter::sequence::Sequences;
-use crate::rewriter::set::{Kind, Table, Timeouts};
+use crate::rewriter::table::{Kind, Table, Timeouts};
 
 /// Rewrites addresses and ports of TCP packets, and their sequence numbers where asked to.
 ///
@@ -126,9 +127,9 @@ pub struct Segments;
 impl Scheme for Segments {
     #[inline(always)]
     fn identify(packet: &Packet) -> Identity {
-        let key = path::parts(packet)
-            .filter(|(ip, _)| path::protocol(ip) == IpProtocol::TCP)
-            .and_then(|(ip, transport)| path::key(ip, transport));
+        let key = headers::parts(packet)
+            .filter(|(ip, _)| headers::protocol(ip) == IpProtocol::TCP)
+            .and_then(|(ip, transport)| headers::key(ip, transport));
         match key {
             Some(key) => Identity {
                 key,
@@ -147,7 +148,7 @@ impl Scheme for Segments {
         annotations: Annotations,
         packet: &mut Packet,
     ) {
-        path::apply_segment(flow, sequences, direction, annotations, packet);
+        headers::apply_segment(flow, sequences, direction, annotations, packet);
     }
 }
 

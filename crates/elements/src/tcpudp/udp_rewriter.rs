@@ -9,10 +9,11 @@ use router::{Class, Cx, Element, HandlerError, HandlerList};
 use crate::rewriter::base::{Base, GUARANTEE, Translate, Translation, optional_seconds, seconds};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::key::FlowKey;
-use crate::rewriter::path::{self, DCCP, Identity, Scheme};
+use crate::rewriter::headers::{self, DCCP};
+use crate::rewriter::path::{Identity, Scheme};
 use crate::rewriter::rewriter_methods;
 use crate::rewriter::sequence::Sequences;
-use crate::rewriter::set::{Kind, Table, Timeouts};
+use crate::rewriter::table::{Kind, Table, Timeouts};
 
 /// Rewrites addresses and ports of UDP packets, and of others with ports where UDP has them.
 ///
@@ -80,14 +81,14 @@ pub struct Datagrams;
 impl Scheme for Datagrams {
     #[inline(always)]
     fn identify(packet: &Packet) -> Identity {
-        let Some((ip, transport)) = path::parts(packet) else {
+        let Some((ip, transport)) = headers::parts(packet) else {
             return Identity::NONE;
         };
-        let protocol = path::protocol(ip);
+        let protocol = headers::protocol(ip);
         if !matches!(protocol, IpProtocol::TCP | IpProtocol::UDP | DCCP) {
             return Identity::NONE;
         }
-        match path::key(ip, transport) {
+        match headers::key(ip, transport) {
             Some(key) => Identity {
                 key,
                 table: 0,
@@ -105,7 +106,7 @@ impl Scheme for Datagrams {
         annotations: Annotations,
         packet: &mut Packet,
     ) {
-        path::apply_datagram(flow, direction, annotations, packet);
+        headers::apply_datagram(flow, direction, annotations, packet);
     }
 }
 
