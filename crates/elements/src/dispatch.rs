@@ -4,7 +4,7 @@ use packet::{BATCH, Batch, Packet};
 use router::Cx;
 
 /// The output of packets that are to be dropped: no element has it.
-pub const DROP: u32 = u32::MAX;
+pub const DROP: u32 = crate::classification::NO_OUTPUT;
 
 /// Sends each packet by the output that `choose` names. Those for the most common output stay in
 /// the batch, in order, and that output is returned, for [`push`](router::Element::push) to

@@ -59,4 +59,4 @@ pub use diagnostic::{Compiled, Diagnostic, Diagnostics, Severity};
 pub use headers::Headers;
 pub use ip_filter::{ip_classifier, ip_filter};
 pub use names::{Names, NumberName, ProtocolNames};
-pub use program::{Form, Program};
+pub use program::{Form, NO_OUTPUT, Program};

@@ -28,7 +28,9 @@ pub(super) struct Hit {
     verify: u32,
 }
 
-const DROP: u32 = u32::MAX;
+const DROP: u32 = NO_OUTPUT;
+/// What [`Program::classify_each`] says of a packet that goes nowhere.
+pub const NO_OUTPUT: u32 = u32::MAX;
 const EXACT: u32 = u32::MAX;
 
 /// A compiled set of rules.
@@ -147,6 +149,27 @@ impl Program {
         }
     }
 
+    /// Classifies several packets, as many as `outputs` has room for: each output is that of
+    /// [`classify`](Self::classify), with [`NO_OUTPUT`] for none.
+    pub fn classify_each<'p>(
+        &self,
+        packets: impl Iterator<Item = Headers<'p>>,
+        outputs: &mut [u32],
+    ) {
+        match &self.matcher {
+            Matcher::Bytes16(tables) => self.each_by_bytes(tables, packets, outputs),
+            Matcher::Bytes32(tables) => self.each_by_bytes(tables, packets, outputs),
+            Matcher::Bytes64(tables) => self.each_by_bytes(tables, packets, outputs),
+            _ => {
+                for (headers, output) in packets.zip(outputs) {
+                    *output = self
+                        .classify(&headers)
+                        .map_or(NO_OUTPUT, |output| output as u32);
+                }
+            }
+        }
+    }
+
     /// The output that a packet goes to; `None` when it is dropped.
     #[inline]
     pub fn classify(&self, headers: &Headers<'_>) -> Option<usize> {
@@ -166,6 +189,18 @@ impl Program {
             Matcher::Linear => self.by_rules(headers),
         };
         (output != DROP).then_some(output as usize)
+    }
+
+    #[inline(always)]
+    fn each_by_bytes<'p, R: Row>(
+        &self,
+        tables: &ByteTables<R>,
+        packets: impl Iterator<Item = Headers<'p>>,
+        outputs: &mut [u32],
+    ) {
+        for (headers, output) in packets.zip(outputs) {
+            *output = self.by_bytes(tables, &headers);
+        }
     }
 
     #[inline(always)]

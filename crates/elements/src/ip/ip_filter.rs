@@ -1,12 +1,12 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use packet::Batch;
+use packet::{BATCH, Batch};
 use router::args::{Args, Failed};
 use router::{Class, Cx, Element, HandlerError, HandlerList};
 
 use crate::classification::{Program, ip_filter};
-use crate::dispatch::{DROP, dispatch};
+use crate::dispatch::{DROP, send};
 use crate::rules::{RouterNames, headers, take_compiled};
 
 /// Filters IP packets by rules like tcpdump's.
@@ -60,10 +60,9 @@ pub(super) fn filter(cx: &mut Cx<'_>, batch: &mut Batch, program: Option<&Progra
     let Some(program) = program else {
         return DROP as usize;
     };
-    dispatch(cx, batch, |packet| {
-        let output = program.classify(&headers(packet));
-        output.map_or(DROP, |output| output as u32)
-    })
+    let mut outputs = [0; BATCH];
+    program.classify_each(batch.iter().map(headers), &mut outputs);
+    send(cx, batch, &outputs)
 }
 
 impl Element for IPFilter {
