@@ -114,12 +114,16 @@ impl GuestLink {
         Ok(bytes)
     }
 
-    /// Hands the batch's slots back. Their buffers stay where they are: they are spent.
+    /// Hands the batch's slots back. Their buffers stay where they are: they are spent. A guest
+    /// that sleeps on a full ring is woken.
     #[inline]
     pub(super) fn release(&mut self) {
         if self.taken > 0 {
             self.side.transmit.release(self.taken);
             self.taken = 0;
+            if self.side.transmit.producer_sleeps() {
+                self.wake_guest();
+            }
         }
     }
 
@@ -201,7 +205,9 @@ impl GuestLink {
             self.side.receive.publish(delivery.filled);
             delivery.frames += delivery.filled;
             delivery.filled = 0;
-            self.wake_guest();
+            if self.side.receive.consumer_sleeps() {
+                self.wake_guest();
+            }
         }
     }
 
@@ -299,12 +305,10 @@ impl GuestLink {
     }
 
     fn wake_guest(&self) {
-        if self.side.receive.consumer_sleeps() {
-            let word = self.side.region.wake_word();
-            word.fetch_add(1, Ordering::SeqCst);
-            // One sleeper waits on a guest's word. That nobody could be woken is no error.
-            let _ = futex::wake(word, futex::Flags::empty(), 1);
-        }
+        let word = self.side.region.wake_word();
+        word.fetch_add(1, Ordering::SeqCst);
+        // One sleeper waits on a guest's word. That nobody could be woken is no error.
+        let _ = futex::wake(word, futex::Flags::empty(), 1);
     }
 
     pub(super) fn sleep(&mut self) -> bool {

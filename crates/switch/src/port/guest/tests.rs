@@ -171,6 +171,38 @@ fn what_does_not_fit_is_dropped_at_its_destination_and_counted() {
 }
 
 #[test]
+fn a_guest_that_sleeps_on_a_full_ring_is_woken_when_slots_come_free() {
+    let mut bench = Bench::new();
+    let (mut a, _, bell) = bench.guest(64);
+    let fill = |a: &mut GuestSide| {
+        while send(a, &bell, &frame(9, 1, &[])) {}
+        a.region.wake_word().load(Ordering::SeqCst)
+    };
+    let before = fill(&mut a);
+    bench.turn();
+    let awake = a.region.wake_word().load(Ordering::SeqCst);
+    assert_eq!(awake, before, "nobody asked to be woken");
+
+    fill(&mut a);
+    a.transmit.set_sleeps(true);
+    assert_eq!(a.transmit.free(1), Ok(0));
+    bench.turn();
+    assert_eq!(a.transmit.free(64), Ok(64));
+    assert_ne!(a.region.wake_word().load(Ordering::SeqCst), before);
+}
+
+#[test]
+fn a_guest_whose_frames_are_all_refused_is_woken_too() {
+    let mut bench = Bench::new();
+    let (mut a, _, bell) = bench.guest(64);
+    while send(&mut a, &bell, &[0; 13]) {}
+    let before = a.region.wake_word().load(Ordering::SeqCst);
+    a.transmit.set_sleeps(true);
+    bench.turn();
+    assert_ne!(a.region.wake_word().load(Ordering::SeqCst), before);
+}
+
+#[test]
 fn a_port_whose_guest_goes_on_breaking_rules_is_closed() {
     let mut bench = Bench::new();
     let (mut bad, place, bell) = bench.guest(64);
