@@ -260,22 +260,42 @@ impl Packet {
         else {
             return false;
         };
+        let front = self.stripped();
         if needed <= capacity {
-            // Split what is spare evenly, so that the next encapsulation finds room too.
-            let data = META + head + (capacity - needed) / 2;
+            // Split what is spare evenly, so that the next encapsulation finds room too; headers
+            // that were stripped go along where there is room for them.
+            let even = META + head + (capacity - needed) / 2;
+            let data = even.max(META + front).min(capacity - tail - len);
+            let front = front.min(data - META);
             // SAFETY: both ranges lie inside the buffer; `copy` allows overlap.
-            unsafe { core::ptr::copy(self.byte(start), self.byte(data), len) };
+            unsafe {
+                core::ptr::copy(
+                    self.byte(start - front),
+                    self.byte(data - front),
+                    front + len,
+                )
+            };
             self.shift_headers(start, data);
             self.meta_mut().data = data as u32;
             return true;
         }
-        let Some(mut larger) = Packet::large(head + HEADROOM, len, tail + HEADROOM) else {
+        let Some(mut larger) = Packet::large(head + HEADROOM, front + len, tail + HEADROOM) else {
             return false;
         };
-        larger.data_mut().copy_from_slice(self.data());
+        larger.data_mut().copy_from_slice(self.data_from(front));
+        larger.pull(front);
         larger.copy_meta(self);
         *self = larger;
         true
+    }
+
+    /// Bytes from the first header that stands before the data up to the data.
+    fn stripped(&self) -> usize {
+        let meta = self.meta();
+        let before = |at: u16| (meta.data as usize).saturating_sub(at as usize);
+        let places = [meta.mac, meta.network, meta.transport];
+        let marked = places.into_iter().filter(|at| *at != 0);
+        marked.map(before).max().unwrap_or(0)
     }
 
     fn shift_headers(&mut self, from: usize, to: usize) {

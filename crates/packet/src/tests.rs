@@ -44,6 +44,22 @@ fn headers_stay_where_they_are_when_the_data_start_moves() {
 }
 
 #[test]
+fn stripped_headers_move_along_with_the_data() {
+    let mut pool = Pool::heap(16);
+    for more in [DATA_MAX - 40, DATA_MAX * 2] {
+        let mut packet = pool.copy(&(0..60).collect::<Vec<u8>>()).unwrap();
+        packet.set_mac_header(0);
+        packet.pull(14);
+        assert!(packet.put(more));
+        assert_eq!(
+            packet.mac_header().unwrap()[..20],
+            *(0..20).collect::<Vec<u8>>()
+        );
+        assert_eq!(packet.data()[0], 14);
+    }
+}
+
+#[test]
 fn a_packet_that_outgrows_its_buffer_moves_to_the_heap() {
     let mut pool = Pool::heap(16);
     let mut packet = numbered(&mut pool, 3);

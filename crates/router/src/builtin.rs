@@ -93,7 +93,8 @@ impl Core {
         };
         let base = self.stack_height();
         let read = self.with(id, |element, cx| element.read(cx, name, parameter));
-        let outermost = base == 0;
+        // Else an element is at work, and whoever runs it runs the stack when it is back.
+        let outermost = self.current == 0;
         if outermost {
             self.run_stack(base);
         }
@@ -126,7 +127,8 @@ impl Core {
             return self.write_global(name, value);
         };
         let base = self.stack_height();
-        let outermost = base == 0;
+        // Else an element is at work, and whoever runs it runs the stack when it is back.
+        let outermost = self.current == 0;
         let written = self.with(id, |element, cx| element.write(cx, name, value));
         if outermost {
             self.run_stack(base);

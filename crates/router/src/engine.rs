@@ -114,8 +114,8 @@ pub(crate) struct Core {
     pub driver_manager: Option<ElementId>,
     /// What elements report while they are initialized.
     pub reports: Vec<(Severity, String)>,
-    /// The element that works, plus one.
-    current: u32,
+    /// The element that works, plus one; 0 for none.
+    pub current: u32,
     /// Where a crash report looks for it.
     observed: Option<&'static AtomicU32>,
 }

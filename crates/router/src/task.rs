@@ -118,7 +118,8 @@ impl Tasks {
         if core::mem::replace(&mut self.task_mut(id).scheduled, true) || self.running == Some(id) {
             return;
         }
-        if let Some(&front) = self.queue.front() {
+        // A task that runs is the front, though it is off the queue.
+        if let Some(front) = self.running.or_else(|| self.queue.front().copied()) {
             self.task_mut(id).pass = self.task(front).pass;
         }
         self.insert(id);
