@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use clap::{Parser, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::run::instance::printable;
 use crate::{check, demo, element, run};
 
 /// Network functions as tiny virtual machines.
@@ -82,7 +83,9 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
         } => demo::firewall(stop()).map_err(Into::into),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("weir: {error}");
+        // A guest may have had a say in it.
+        let lines: Vec<_> = error.to_string().lines().map(printable).collect();
+        eprintln!("weir: {}", lines.join("\n"));
         ExitCode::FAILURE
     })
 }

@@ -132,8 +132,8 @@ pub fn firewall(stop: Arc<AtomicBool>) -> Result<ExitCode, DemoError> {
     let throughput = throughput(&runner, &inside)?;
     let delay = delay(&runner, &inside)?;
     report(&mut firewall, throughput, delay)?;
-    let exit = firewall.stop()?;
-    println!("{exit}; namespaces, links and processes are gone");
+    let exit = firewall.stop(&mut Vec::new())?;
+    println!("{exit}");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -249,7 +249,7 @@ fn report(
     );
     if let Some(kib) = firewall.memory_kib() {
         row(
-            "memory, private",
+            "memory, rings and buffers included",
             format!("{:.2} MB", kib as f64 / 1e3 * 1.024),
         );
     }

@@ -4,8 +4,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use super::instance::printable;
 use super::name::{self, NameError};
 
+/// How long a guest may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Longest value that is read, in bytes.
 const VALUE_MAX: usize = 64 << 20;
 
@@ -68,6 +71,12 @@ pub enum ClientError {
     /// The connection broke.
     #[error("the guest’s control socket: {0}")]
     Socket(#[from] std::io::Error),
+    /// No answer came.
+    #[error("the guest did not answer within {} s", PATIENCE.as_secs())]
+    Silent,
+    /// What was read cannot be written.
+    #[error("standard output: {0}")]
+    Output(std::io::Error),
     /// It said no.
     #[error("{0}")]
     Refused(String),
@@ -85,7 +94,7 @@ impl Client {
     /// Connects to the guest called `name`.
     pub fn connect(name: &str) -> Result<Client, ClientError> {
         let stream = name::connect(name)?;
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         let mut client = Client {
             stream: BufReader::new(stream),
         };
@@ -98,7 +107,14 @@ impl Client {
 
     fn line(&mut self) -> Result<String, ClientError> {
         let mut line = String::new();
-        if self.stream.read_line(&mut line)? == 0 {
+        let read = self
+            .stream
+            .read_line(&mut line)
+            .map_err(|error| match error.kind() {
+                std::io::ErrorKind::WouldBlock => ClientError::Silent,
+                _ => error.into(),
+            })?;
+        if read == 0 {
             return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
         }
         Ok(line.trim_end().to_string())
@@ -158,11 +174,12 @@ pub fn read(args: &ReadArgs) -> Result<(), ClientError> {
     words.extend(args.arguments.iter().cloned());
     let value = Client::connect(&args.name)?.read(&words.join(" "))?;
     let mut out = std::io::stdout().lock();
-    out.write_all(&value)?;
-    if value.last().is_some_and(|byte| *byte != b'\n') {
-        out.write_all(b"\n")?;
-    }
-    Ok(())
+    let end: &[u8] = match value.last() {
+        None | Some(b'\n') => b"",
+        Some(_) => b"\n",
+    };
+    let written = out.write_all(&value).and_then(|()| out.write_all(end));
+    written.map_err(ClientError::Output)
 }
 
 /// `weir write`.
@@ -183,8 +200,8 @@ fn counts(client: &mut Client) -> Result<Vec<Count>, ClientError> {
     let count = |line: &str| {
         let mut fields = line.split('\t');
         Some(Count {
-            name: fields.next()?.into(),
-            class: fields.next()?.into(),
+            name: printable(fields.next()?),
+            class: printable(fields.next()?),
             packets: fields.next()?.parse().ok()?,
         })
     };

@@ -159,9 +159,26 @@ impl Voice {
         }
     }
 
-    fn ended(&self, exit: &Exit, config: &str) {
+    fn ended(&self, instance: &Instance, exit: &Exit, config: &str) {
         let mut facts = serde_json::json!({ "exit": exit.to_string() });
         let mut text = exit.to_string();
+        for (interface, guest, host) in instance.counters() {
+            for (port, stats) in [("guest", guest), ("link", host)] {
+                for (reason, frames) in stats.drops().filter(|(_, frames)| *frames > 0) {
+                    let reason = reason.name();
+                    let dropped = format!(
+                        "{interface}: {frames} frames to or from the {port} were dropped ({reason})"
+                    );
+                    text.push_str(&format!("\n  {dropped}"));
+                    facts["drops"][interface][port][reason] = frames.into();
+                }
+            }
+        }
+        if instance.console_lost() > 0 {
+            let lost = instance.console_lost();
+            text.push_str(&format!("\n  {lost} bytes of its console were lost"));
+            facts["console_lost"] = lost.into();
+        }
         if let Exit::Crashed(crash) | Exit::Stopped(crash) = exit {
             if let Some(place) = crash.element.and_then(|element| place(config, element)) {
                 text.push_str(&format!("; it was in {place}"));
@@ -245,29 +262,29 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
     })?;
     voice.running(&instance);
     let config = String::from_utf8_lossy(&config);
-    attend(&mut instance, &claim, &signals, &voice)
-        .map(|ended| match ended {
-            Ended::Exit(exit) => {
-                voice.ended(&exit, &config);
-                match exit {
-                    Exit::Halted => ExitCode::SUCCESS,
-                    _ => ExitCode::FAILURE,
-                }
-            }
-            Ended::Asked => {
-                match instance.stop() {
-                    Ok(exit) => voice.ended(&exit, &config),
-                    Err(error) => voice.say("error", &error.to_string(), serde_json::json!({})),
-                }
-                ExitCode::SUCCESS
-            }
-            Ended::Switch => {
-                let text = "its switch ended, so the guest is ended too";
-                voice.say("switch-ended", text, serde_json::json!({}));
-                ExitCode::FAILURE
-            }
-        })
-        .map_err(RunError::from)
+    let ended = attend(&mut instance, &claim, &signals, &voice)?;
+    let success = match ended {
+        Ended::Exit(exit) => {
+            voice.ended(&instance, &exit, &config);
+            matches!(exit, Exit::Halted)
+        }
+        Ended::Asked => {
+            let mut printed = Vec::new();
+            let exit = instance.stop(&mut printed)?;
+            voice.console(&printed);
+            voice.ended(&instance, &exit, &config);
+            true
+        }
+        Ended::Switch => {
+            let text = "its switch ended, so the guest is ended too";
+            voice.say("switch-ended", text, serde_json::json!({}));
+            false
+        }
+    };
+    Ok(match success {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }
 
 /// Why attending a guest ended.
@@ -284,20 +301,21 @@ fn attend(
     voice: &Voice,
 ) -> Result<Ended, instance::Error> {
     let mut server = Server::default();
+    let mut printed = Vec::new();
     loop {
         let mut own: Vec<BorrowedFd<'_>> = vec![signals.as_fd(), claim.listener().as_fd()];
         own.extend(server.descriptors());
-        match instance.wait(&own, None)? {
-            Event::Console(lines) => voice.console(&lines),
+        let event = instance.wait(&own, &mut printed)?;
+        voice.console(&printed);
+        printed.clear();
+        // A signal to the whole process group ends the others too: the user's wish goes first.
+        if std::io::Read::read(&mut &*signals, &mut [0]).is_ok() {
+            return Ok(Ended::Asked);
+        }
+        match event {
             Event::GuestEnded(exit) => return Ok(Ended::Exit(exit)),
             Event::SwitchEnded => return Ok(Ended::Switch),
-            Event::Other => {
-                let mut byte = [0];
-                if std::io::Read::read(&mut &*signals, &mut byte).is_ok() {
-                    return Ok(Ended::Asked);
-                }
-                server.serve(claim.listener(), instance);
-            }
+            Event::Other => server.serve(claim.listener(), instance),
         }
     }
 }

@@ -20,6 +20,8 @@ use super::links::{self, Link};
 
 /// How long a guest may take to answer, or to end when it is asked to.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Longest line of a guest's that is printed as one, in bytes.
+const LINE_MAX: usize = 8192;
 /// How long a guest may take to start: it does in milliseconds, but the machine may be busy.
 const START: Duration = Duration::from_secs(10);
 
@@ -91,16 +93,14 @@ struct Ports {
     host: PortId,
 }
 
-/// What [`Instance::wait`] saw.
+/// What [`Instance::wait`] saw. One of the caller's own descriptors may be ready besides.
 #[derive(Debug)]
 pub enum Event {
-    /// Lines that the guest printed.
-    Console(Vec<String>),
     /// The guest ended.
     GuestEnded(Exit),
     /// The switch ended.
     SwitchEnded,
-    /// Nothing for the time that was given, or one of the caller's own descriptors is ready.
+    /// Nothing of these.
     Other,
 }
 
@@ -202,10 +202,8 @@ impl Instance {
                     // It ran, and was done before anybody looked.
                     break;
                 }
-                let mut lines = self.lines()?;
-                if !self.console.is_empty() {
-                    lines.push(String::from_utf8_lossy(&self.console).into_owned());
-                }
+                let mut lines = Vec::new();
+                self.read_rest(&mut lines)?;
                 let console = lines.iter().map(|line| format!("\n  {line}")).collect();
                 return Err(Error::Ended { exit, console });
             }
@@ -248,9 +246,10 @@ impl Instance {
         self.switch.pid().as_raw_nonzero().get() as u32
     }
 
-    /// Private memory of the guest's process, in KiB.
+    /// Memory of the guest's own, in KiB: rings and buffers included, the image, which all guests
+    /// share, not.
     pub fn memory_kib(&self) -> Option<u64> {
-        private_memory(&Path::new("/proc").join(self.pid().to_string()))
+        own_memory(&Path::new("/proc").join(self.pid().to_string()))
     }
 
     /// Each interface with its counters at the switch: the guest's port, and the host link's.
@@ -291,14 +290,14 @@ impl Instance {
     }
 
     /// Waits for something to happen: to the guest, the switch, or the caller's own descriptors.
+    /// Whole lines that the guest printed meanwhile are added to `printed`; while there are some,
+    /// this does not wait.
     pub fn wait(
         &mut self,
         own: &[BorrowedFd<'_>],
-        limit: Option<Duration>,
+        printed: &mut Vec<String>,
     ) -> Result<Event, Error> {
-        if let Some(event) = self.event()? {
-            return Ok(event);
-        }
+        self.read_lines(printed)?;
         let mut ready = vec![
             PollFd::new(&self.doorbell, PollFlags::IN),
             PollFd::from_borrowed_fd(self.guest.pidfd(), PollFlags::IN),
@@ -308,59 +307,66 @@ impl Instance {
             own.iter()
                 .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)),
         );
-        wait(&mut ready, limit)?;
+        wait(&mut ready, (!printed.is_empty()).then_some(Duration::ZERO))?;
+        let switch_ended = ready[2].revents().contains(PollFlags::IN);
         self.silence();
-        Ok(self.event()?.unwrap_or(Event::Other))
-    }
-
-    fn event(&mut self) -> Result<Option<Event>, Error> {
-        let lines = self.lines()?;
-        if !lines.is_empty() {
-            return Ok(Some(Event::Console(lines)));
-        }
         if let Some(exit) = self.guest.try_wait(&self.control)? {
-            // What it printed last may have come in between.
-            let lines = self.lines()?;
-            return Ok(Some(match lines.is_empty() {
-                true => Event::GuestEnded(exit),
-                false => Event::Console(lines),
-            }));
+            self.read_rest(printed)?;
+            return Ok(Event::GuestEnded(exit));
         }
-        let mut ended = [PollFd::from_borrowed_fd(self.switch.ended(), PollFlags::IN)];
-        wait(&mut ended, Some(Duration::ZERO))?;
-        let ended = ended[0].revents().contains(PollFlags::IN);
-        Ok(ended.then_some(Event::SwitchEnded))
-    }
-
-    /// The whole lines that the guest printed since the last call.
-    fn lines(&mut self) -> Result<Vec<String>, Error> {
-        self.control.read_console(&mut self.console)?;
-        let Some(end) = self.console.iter().rposition(|byte| *byte == b'\n') else {
-            return Ok(Vec::new());
-        };
-        let whole: Vec<u8> = self.console.drain(..=end).collect();
-        let text = String::from_utf8_lossy(&whole);
-        Ok(text.lines().map(printable).collect())
-    }
-
-    /// Asks the guest to end, and kills it if it has not after a second.
-    pub fn stop(mut self) -> Result<Exit, Error> {
-        let _ = self.control.request(kind::STOP, "");
-        let exit = self.guest.wait(&self.control, Some(PATIENCE))?;
-        Ok(match exit {
-            Some(exit) => exit,
-            None => {
-                self.guest.kill();
-                self.guest
-                    .wait(&self.control, Some(PATIENCE))?
-                    .unwrap_or(Exit::Killed(9))
-            }
+        Ok(match switch_ended {
+            true => Event::SwitchEnded,
+            false => Event::Other,
         })
+    }
+
+    /// Adds the whole lines that the guest printed since the last call. A line that goes on and on
+    /// is cut at [`LINE_MAX`].
+    fn read_lines(&mut self, lines: &mut Vec<String>) -> Result<(), Error> {
+        let old = self.console.len();
+        self.control.read_console(&mut self.console)?;
+        let newline = self.console[old..].iter().rposition(|byte| *byte == b'\n');
+        let end = match newline {
+            Some(at) => old + at + 1,
+            None if self.console.len() > LINE_MAX => self.console.len(),
+            None => return Ok(()),
+        };
+        let whole: Vec<u8> = self.console.drain(..end).collect();
+        lines.extend(String::from_utf8_lossy(&whole).lines().map(printable));
+        Ok(())
+    }
+
+    /// Adds all that the guest printed, its last line included if that has no end.
+    fn read_rest(&mut self, lines: &mut Vec<String>) -> Result<(), Error> {
+        self.read_lines(lines)?;
+        if !self.console.is_empty() {
+            let rest = std::mem::take(&mut self.console);
+            lines.extend(String::from_utf8_lossy(&rest).lines().map(printable));
+        }
+        Ok(())
+    }
+
+    /// Asks the guest to end, and kills it if it has not after a second. What it printed last is
+    /// added to `printed`.
+    pub fn stop(&mut self, printed: &mut Vec<String>) -> Result<Exit, Error> {
+        let _ = self.control.request(kind::STOP, "");
+        let mut exit = self.guest.wait(&self.control, Some(PATIENCE))?;
+        if exit.is_none() {
+            self.guest.kill();
+            exit = self.guest.wait(&self.control, Some(PATIENCE))?;
+        }
+        self.read_rest(printed)?;
+        Ok(exit.unwrap_or(Exit::Killed(9)))
+    }
+
+    /// Bytes that the guest could not print because nobody read its console.
+    pub fn console_lost(&self) -> u64 {
+        self.control.console_lost()
     }
 }
 
 /// A guest's line with control characters shown, not obeyed: it may be hostile to the terminal.
-fn printable(line: &str) -> String {
+pub fn printable(line: &str) -> String {
     let shown = |c: char| match c {
         '\t' => "\t".to_string(),
         c if c.is_control() => c.escape_default().to_string(),
@@ -380,15 +386,27 @@ fn wait(ready: &mut [PollFd<'_>], limit: Option<Duration>) -> Result<(), Error> 
     }
 }
 
-/// The private memory of a process, in KiB.
-pub fn private_memory(process: &Path) -> Option<u64> {
-    let rollup = std::fs::read_to_string(process.join("smaps_rollup")).ok()?;
-    let private = rollup
-        .lines()
-        .filter_map(|line| line.strip_prefix("Private_"));
-    private
-        .map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok())
-        .sum()
+/// The memory that a guest's process has of its own, in KiB: what is private to it, and its rings
+/// and buffers, which it shares with the switch. The image's pages are every guest's.
+fn own_memory(process: &Path) -> Option<u64> {
+    let maps = std::fs::read_to_string(process.join("smaps")).ok()?;
+    let (mut total, mut image, mut data) = (0, false, false);
+    for line in maps.lines() {
+        let (field, value) = line.split_once(char::is_whitespace)?;
+        if !field.ends_with(':') {
+            let readable_only = value.trim_start().starts_with("r-");
+            image = line.contains("/memfd:weir-image") && readable_only;
+            data = line.contains("/memfd:weir-data");
+        }
+        let counts = match data {
+            true => field == "Rss:",
+            false => field.starts_with("Private_") && !image,
+        };
+        if counts {
+            total += value.trim().strip_suffix(" kB")?.parse::<u64>().ok()?;
+        }
+    }
+    Some(total)
 }
 
 #[cfg(test)]

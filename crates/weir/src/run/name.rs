@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -60,6 +61,8 @@ fn path(name: &str) -> Result<PathBuf, NameError> {
 pub struct Claim {
     listener: UnixListener,
     path: PathBuf,
+    /// Locked as long as the name is taken: only its holder may make or remove the socket.
+    _lock: fs::File,
 }
 
 impl Claim {
@@ -71,19 +74,19 @@ impl Claim {
             source,
         };
         fs::create_dir_all(folder()).map_err(failed)?;
-        match UnixStream::connect(&path) {
-            Ok(_) => return Err(NameError::InUse(name.into())),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                fs::remove_file(&path).map_err(failed)?;
-            }
-            Err(_) => {}
-        }
-        let listener = UnixListener::bind(&path).map_err(|source| match source.kind() {
-            io::ErrorKind::AddrInUse => NameError::InUse(name.into()),
-            _ => failed(source),
+        let lock = lock(&path.with_extension("lock")).map_err(|error| match error {
+            fs::TryLockError::WouldBlock => NameError::InUse(name.into()),
+            fs::TryLockError::Error(source) => failed(source),
         })?;
+        // A socket that is there was left by a process that was killed.
+        let _ = fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        Ok(Claim { listener, path })
+        Ok(Claim {
+            listener,
+            path,
+            _lock: lock,
+        })
     }
 
     /// Where requests come in.
@@ -92,9 +95,22 @@ impl Claim {
     }
 }
 
+/// Makes and locks a file. Its last holder removes it, so what was locked has to be there still.
+fn lock(path: &Path) -> Result<fs::File, fs::TryLockError> {
+    loop {
+        let file = fs::File::create(path).map_err(fs::TryLockError::Error)?;
+        file.try_lock()?;
+        let ours = file.metadata().map_err(fs::TryLockError::Error)?;
+        if fs::metadata(path).is_ok_and(|there| there.ino() == ours.ino()) {
+            return Ok(file);
+        }
+    }
+}
+
 impl Drop for Claim {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
+        let _ = fs::remove_file(self.path.with_extension("lock"));
     }
 }
 
