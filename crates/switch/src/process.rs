@@ -46,7 +46,8 @@ pub struct Switch {
 
 impl Switch {
     /// Starts a switch in a child process that keeps nothing of this one: no descriptor but its
-    /// control socket, no privilege, few system calls. This process must have one thread only.
+    /// control socket, a pidfd of this process and standard error, no signal handler, no
+    /// privilege, few system calls. This process must have one thread only.
     pub fn spawn() -> Result<Switch, SpawnError> {
         let (ours, theirs) = rustix::net::socketpair(
             AddressFamily::UNIX,

@@ -41,6 +41,10 @@ const TESTS: &[(&str, fn())] = &[
         a_killed_switch,
     ),
     ("a_killed_parent_ends_the_switch", a_killed_parent),
+    (
+        "a_switch_keeps_no_signals_and_no_standard_streams_but_errors",
+        a_switch_lets_go,
+    ),
     ("idle_guests_cost_no_time", idle_guests),
     (
         "attaching_and_detaching_leaves_nothing",
@@ -428,6 +432,53 @@ fn anonymous(process: i32) -> u64 {
         .find(|line| line.starts_with("RssAnon"))
         .unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Ignores and blocks signals as a parent may, for as long as a switch starts.
+#[allow(unsafe_code)]
+fn with_odd_signals<T>(then: impl FnOnce() -> T) -> T {
+    // SAFETY: ignoring and blocking signals runs no code; the sets are filled in before use. Both
+    // are undone.
+    unsafe {
+        let mut block = std::mem::zeroed();
+        let mut before = std::mem::zeroed();
+        libc::sigemptyset(&mut block);
+        libc::sigaddset(&mut block, libc::SIGUSR1);
+        libc::sigprocmask(libc::SIG_BLOCK, &block, &mut before);
+        let old = libc::signal(libc::SIGTERM, libc::SIG_IGN);
+        let result = then();
+        libc::signal(libc::SIGTERM, old);
+        libc::sigprocmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        result
+    }
+}
+
+fn a_switch_lets_go() {
+    let leaked = fs::File::open("/dev/zero").unwrap();
+    let switch = with_odd_signals(|| Switch::spawn().unwrap());
+    switch.client().ports().unwrap();
+    drop(leaked);
+    let place = format!("/proc/{}", switch.pid().as_raw_pid());
+    let target = |fd: &str| fs::read_link(format!("{place}/fd/{fd}")).unwrap();
+    assert_eq!(target("0").as_os_str(), "/dev/null");
+    assert_eq!(target("1").as_os_str(), "/dev/null");
+    assert_eq!(target("2"), fs::read_link("/proc/self/fd/2").unwrap());
+    for entry in fs::read_dir(format!("{place}/fd")).unwrap() {
+        assert_ne!(
+            fs::read_link(entry.unwrap().path()).unwrap().as_os_str(),
+            "/dev/zero"
+        );
+    }
+    let status = fs::read_to_string(format!("{place}/status")).unwrap();
+    let mask = |what: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(what));
+        u64::from_str_radix(line.unwrap().trim(), 16).unwrap()
+    };
+    let bit = |signal: libc::c_int| 1u64 << (signal - 1);
+    // SIGPIPE is ignored by every Rust program.
+    let reset = bit(libc::SIGTERM) | bit(libc::SIGPIPE) | bit(libc::SIGUSR1);
+    assert_eq!(mask("SigBlk:"), 0);
+    assert_eq!((mask("SigIgn:") | mask("SigCgt:")) & reset, 0);
 }
 
 fn idle_guests() {

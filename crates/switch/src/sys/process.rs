@@ -1,14 +1,30 @@
 //! Starting a process that shares nothing with this one.
 
+use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::check;
+use super::{check, last_error};
+
+/// Signals that programs are wont to handle. A handler of the parent's would run in the child with
+/// a copy of the parent's state and none of its descriptors.
+const HANDLED: [libc::c_int; 8] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGPIPE,
+    libc::SIGCHLD,
+];
 
 /// Starts a process that runs `body` with the descriptors `keep`, as 3, 4, …, standard error, and
-/// no others, and exits with the status that `body` returns. Returns its id.
+/// no others (standard input and output are /dev/null), and exits with the status that `body`
+/// returns. Signals have their default actions there, and none is blocked. Returns its id.
 ///
 /// Refused (`EDEADLK`) while this process has more than one thread: the child would have only this
 /// one, and what the others had locked would stay locked. `body` must not have captured any
@@ -28,16 +44,35 @@ pub fn fork_with<const N: usize>(
     }
     // The child neither returns nor unwinds into its caller's frames: what they own is the
     // parent's.
-    let run = std::panic::AssertUnwindSafe(|| match keep_only(keep) {
-        Ok(keep) => body(keep),
-        Err(_) => 1,
-    });
+    let run =
+        std::panic::AssertUnwindSafe(|| match reset_signals().and_then(|()| keep_only(keep)) {
+            Ok(keep) => body(keep),
+            Err(_) => 1,
+        });
     let status = std::panic::catch_unwind(run).unwrap_or(101);
     // SAFETY: ends the process without running the parent's exit handlers.
     unsafe { libc::_exit(status) }
 }
 
-/// Moves `keep` to descriptors 3, 4, … and closes every other from 3 on.
+/// Lets go of the parent's signal handlers and of what it blocked.
+fn reset_signals() -> Result<(), Errno> {
+    for signal in HANDLED {
+        // SAFETY: the default action runs no code of this process.
+        if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
+            return Err(last_error());
+        }
+    }
+    let mut none = MaybeUninit::uninit();
+    // SAFETY: the set is filled in before it is read; the old mask is not asked for.
+    check(unsafe {
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut())
+    })
+    .map(drop)
+}
+
+/// Moves `keep` to descriptors 3, 4, …, puts /dev/null in the place of standard input and output,
+/// and closes every other but standard error.
 fn keep_only<const N: usize>(keep: [OwnedFd; N]) -> Result<[OwnedFd; N], Errno> {
     const FIRST: libc::c_int = 3;
     // First out of the way, so that no move overwrites one that is yet to be moved.
@@ -46,6 +81,13 @@ fn keep_only<const N: usize>(keep: [OwnedFd; N]) -> Result<[OwnedFd; N], Errno> 
     for (to, from) in high.iter_mut().zip(keep) {
         // SAFETY: a plain system call on a descriptor of ours.
         *to = check(unsafe { libc::fcntl(from.into_raw_fd(), libc::F_DUPFD_CLOEXEC, above) })?;
+    }
+    // Whatever number this gets, it is overwritten or closed below unless it is one of its places.
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    let null = null.into_raw_fd();
+    for to in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {
+        // SAFETY: as above; what is kept has been moved away from these numbers.
+        check(unsafe { libc::dup2(null, to) })?;
     }
     for (to, from) in (FIRST..).zip(high) {
         // SAFETY: as above; nobody uses what the target was, see `fork_with`.
