@@ -21,10 +21,10 @@ pub const VERSION: u32 = 1;
 pub const MESSAGE_MAX: usize = 16 * 1024;
 /// Most descriptors with a message.
 pub const DESCRIPTORS_MAX: usize = 2;
-/// Longest name of a port, in bytes.
-pub const NAME_MAX: usize = 63;
+/// Longest name of a port, in bytes: a guest's name (64), a dot, and its interface's (31).
+pub const NAME_MAX: usize = 96;
 /// Most ports told of in one reply.
-pub const PORTS_PER_REPLY: usize = 64;
+pub const PORTS_PER_REPLY: usize = 32;
 
 /// Names a port of a switch for as long as it is attached; never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -259,6 +259,43 @@ mod tests {
         let (got, descriptors) = receive::<Request>(b.as_fd()).unwrap();
         assert_eq!(descriptors.len(), 2);
         assert_eq!(format!("{got:?}"), format!("{request:?}"));
+    }
+
+    #[test]
+    fn the_longest_messages_fit() {
+        let (a, b) = pair();
+        // Quotes take two bytes each in JSON; control characters, which take six, are refused.
+        let name = "\"".repeat(NAME_MAX);
+        let interface = GuestInterface {
+            name: name.clone(),
+            domain: u32::MAX,
+            mtu: u16::MAX,
+            mac: Some(Mac([255; 6])),
+        };
+        let request = Request::AttachGuest {
+            slots: u32::MAX,
+            interfaces: vec![interface; abi::region::INTERFACES_MAX],
+        };
+        send(a.as_fd(), &request, &[]).unwrap();
+        let (got, _) = receive::<Request>(b.as_fd()).unwrap();
+        assert_eq!(format!("{got:?}"), format!("{request:?}"));
+
+        let port = PortDescription {
+            id: PortId {
+                place: u16::MAX,
+                turn: u32::MAX,
+            },
+            name,
+            domain: u32::MAX,
+            closed: false,
+        };
+        let reply = Reply::Ports {
+            ports: vec![port; PORTS_PER_REPLY],
+            next: Some(u16::MAX),
+        };
+        send(b.as_fd(), &reply, &[]).unwrap();
+        let (got, _) = receive::<Reply>(a.as_fd()).unwrap();
+        assert_eq!(format!("{got:?}"), format!("{reply:?}"));
     }
 
     #[test]

@@ -241,5 +241,12 @@ fn check_name(name: &str) -> Result<(), String> {
             name.len()
         ));
     }
+    // They would also make a name several times as long in a message.
+    if name.chars().any(char::is_control) {
+        return Err(format!(
+            "a port's name has no control characters, ‘{}’ has",
+            name.escape_debug()
+        ));
+    }
     Ok(())
 }
