@@ -8,7 +8,7 @@
 
 use core::mem::{align_of, offset_of, size_of};
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 /// The shared words of a ring. All zero is an empty ring.
 #[repr(C, align(64))]
@@ -119,6 +119,9 @@ impl<'a> ByteRing<'a> {
             ptr::copy_nonoverlapping(self.buffer.as_ptr().add(start), into.as_mut_ptr(), first);
             ptr::copy_nonoverlapping(self.buffer.as_ptr(), into.as_mut_ptr().add(first), second);
         }
+        // Without this a compiler may serve a later use of the copy from the shared original, which
+        // the other side may have changed since.
+        compiler_fence(Ordering::SeqCst);
     }
 }
 

@@ -211,7 +211,13 @@ pub struct SwitchSide {
     _keep: Arc<SharedRegion>,
 }
 
-/// The guest's side of one interface. Fields must not be moved out and kept beyond it.
+/// The guest's side of one interface. Its rings and pool cannot be taken out of it:
+///
+/// ```compile_fail,E0509
+/// fn keep(side: switch::memory::GuestSide) -> abi::ring::Producer {
+///     side.transmit
+/// }
+/// ```
 pub struct GuestSide {
     /// Where frames for the guest come from.
     pub receive: Consumer,
@@ -220,6 +226,12 @@ pub struct GuestSide {
     /// The pool.
     pub region: Region,
     _keep: Arc<SharedRegion>,
+}
+
+/// Nothing to do, but no field can be moved out of what has a `Drop`: rings and pool would outlive
+/// the mapping that they point into.
+impl Drop for GuestSide {
+    fn drop(&mut self) {}
 }
 
 /// Counters of a switch's ports in shared memory: one writer, any number of readers.
