@@ -70,6 +70,8 @@ pub struct Pool {
     total: usize,
     /// Most buffers the pool may have.
     limit: usize,
+    /// Buffers that stood in rings from the start.
+    in_rings: usize,
     region: Option<NonNull<u8>>,
     exhausted: u64,
 }
@@ -88,6 +90,7 @@ impl Pool {
             chunks: Vec::new(),
             total: 0,
             limit,
+            in_rings: 0,
             region: None,
             exhausted: 0,
         }
@@ -104,6 +107,7 @@ impl Pool {
         pool.free.reserve_exact(count);
         pool.region = Some(base);
         pool.total = count;
+        pool.in_rings = first.min(count);
         for i in 0..count {
             // SAFETY: inside the region.
             let buffer = unsafe { base.add(i * BUFFER) }.cast::<Meta>();
@@ -123,6 +127,12 @@ impl Pool {
     /// Most buffers that the pool may have.
     pub fn limit(&self) -> usize {
         self.limit
+    }
+
+    /// Most buffers that packets can have for long: those that do not stand in rings. What keeps
+    /// packets bounds itself by a part of them, so that others are left to receive into.
+    pub fn own(&self) -> usize {
+        self.limit - self.in_rings
     }
 
     /// Buffers that are out: in packets, or in rings.

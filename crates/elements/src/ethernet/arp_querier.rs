@@ -43,8 +43,9 @@ enum Home {
 ///   stands for both (see AddressInfo).
 /// - `TABLE` (element): an ARPTable to use in place of a table of its own. The arguments from
 ///   `CAPACITY` to `TIMEOUT` do nothing then.
-/// - `CAPACITY` (integer, 2048): most packets that wait; 0: no limit.
-/// - `ENTRY_CAPACITY` (integer, 0): most addresses; 0: 65536. The oldest goes first.
+/// - `CAPACITY` (integer, 2048): most packets that wait; 0: no limit of its own. Never more than
+///   a quarter of the packet buffers wait.
+/// - `ENTRY_CAPACITY` (integer, 0): most addresses; 0: 4096. The oldest goes first.
 /// - `ENTRY_PACKET_CAPACITY` (integer, 0): most packets that wait for one address; 0: no limit of
 ///   its own.
 /// - `CAPACITY_SLIM_FACTOR` (integer, 2): when `CAPACITY` is exceeded, one part in this many of

@@ -19,8 +19,9 @@ use table::{Limits, Millis, Table};
 /// Packets that wait for an address count as the table's.
 ///
 /// # Arguments
-/// - `CAPACITY` (integer, 2048): most packets that wait; 0: no limit.
-/// - `ENTRY_CAPACITY` (integer, 0): most addresses; 0: 65536. The oldest goes first.
+/// - `CAPACITY` (integer, 2048): most packets that wait; 0: no limit of its own. Never more than
+///   a quarter of the packet buffers wait.
+/// - `ENTRY_CAPACITY` (integer, 0): most addresses; 0: 4096. The oldest goes first.
 /// - `ENTRY_PACKET_CAPACITY` (integer, 0): most packets that wait for one address; 0: no limit of
 ///   its own. What comes on top is dropped.
 /// - `CAPACITY_SLIM_FACTOR` (integer, 2): when `CAPACITY` is exceeded, one part in this many of

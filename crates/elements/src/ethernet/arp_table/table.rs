@@ -54,9 +54,12 @@ impl core::ops::Sub for Millis {
     }
 }
 
-/// Most entries of a table without an entry capacity: a neighbour for each address of a /16. What
-/// asks for more is a scan.
-pub const ENTRIES_MAX: u32 = 1 << 16;
+/// Most entries of a table without an entry capacity: a neighbour for each address of a /20, in
+/// some hundred KiB of memory. What asks for more is a scan.
+pub const ENTRIES_MAX: u32 = 1 << 12;
+/// One part in this many of a pool's own buffers may wait: were it all of them, replies could not
+/// come in.
+const POOL_SHARE: usize = 4;
 /// After this many queries without an answer, queries become rare.
 const PATIENCE: u8 = 10;
 /// Between two queries for an address.
@@ -67,7 +70,7 @@ const RARE_QUERY_INTERVAL: Millis = Millis(2000);
 /// How much a table may hold.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Most packets that wait; 0: as many as there are.
+    /// Most packets that wait; 0, or more than a quarter of the pool's own buffers: that quarter.
     pub packets: u32,
     /// Most entries; 0: [`ENTRIES_MAX`].
     pub entries: u32,
@@ -237,7 +240,9 @@ impl Table {
 
     /// Learns that `ip` is at `ether`; the broadcast address means that it is not known any more.
     pub fn insert(&mut self, pool: &mut Pool, ip: Ipv4Addr, ether: EtherAddress, now: Millis) {
-        let at = self.ensure(pool, ip, now);
+        let Some(at) = self.ensure(pool, ip, now) else {
+            return;
+        };
         self.unlink(at);
         self.link_before(NONE, at);
         let entry = &mut self.entries[at as usize];
@@ -256,18 +261,17 @@ impl Table {
 
     /// Lets `packet` wait until `ip`, which is not known, is learned.
     pub fn wait(&mut self, pool: &mut Pool, ip: Ipv4Addr, packet: Packet, now: Millis) -> Waits {
-        let at = self.ensure(pool, ip, now);
+        let Some(at) = self.ensure(pool, ip, now) else {
+            return self.refuse(pool, packet);
+        };
         self.keep_alive(at, now);
-        let limits = &self.limits;
-        if limits.entry_packets > 0
-            && self.entries[at as usize].packets >= limits.entry_packets
-        {
-            self.drops += 1;
-            pool.kill(packet);
-            return Waits::Not;
+        let most = self.limits.entry_packets;
+        let full = most > 0 && self.entries[at as usize].packets >= most;
+        if full || !make_room(&mut self.waiting, &mut self.free_waiting) {
+            return self.refuse(pool, packet);
         }
         self.packets += 1;
-        if limits.packets > 0 && self.packets > limits.packets {
+        if self.packets > self.packets_max(pool) {
             self.slim_keeping(pool, now, at);
         }
         self.append(at, packet);
@@ -276,6 +280,13 @@ impl Table {
         } else {
             Waits::Silently
         }
+    }
+
+    #[cold]
+    fn refuse(&mut self, pool: &mut Pool, packet: Packet) -> Waits {
+        self.drops += 1;
+        pool.kill(packet);
+        Waits::Not
     }
 
     /// Drops entries that have expired or are too many, and packets where too many wait, the
@@ -287,8 +298,8 @@ impl Table {
     /// As [`slim`](Self::slim), but keeps the entry at `kept`, to which a packet is to be added.
     fn slim_keeping(&mut self, pool: &mut Pool, now: Millis, kept: u32) {
         self.slim_entries(pool, now, self.entries_max(), kept);
-        let most = self.limits.packets;
-        if most == 0 || self.packets <= most {
+        let most = self.packets_max(pool);
+        if self.packets <= most {
             return;
         }
         // One packet at least stays: the one that asked for room is counted, but not here yet.
@@ -315,6 +326,15 @@ impl Table {
                 break;
             }
             self.remove(pool, self.oldest);
+        }
+    }
+
+    /// Most packets that wait; not 0.
+    fn packets_max(&self, pool: &Pool) -> u32 {
+        let share = u32::try_from(pool.own() / POOL_SHARE).unwrap_or(u32::MAX).max(1);
+        match self.limits.packets {
+            0 => share,
+            most => most.min(share),
         }
     }
 
@@ -346,14 +366,31 @@ impl Table {
         text
     }
 
-    /// The entry of `ip`, new if there was none.
-    fn ensure(&mut self, pool: &mut Pool, ip: Ipv4Addr, now: Millis) -> u32 {
+    /// Makes room for one more entry; where there is no memory, in the place of the oldest ones.
+    /// False if there is none even so.
+    fn reserve(&mut self, pool: &mut Pool) -> bool {
+        while !make_room(&mut self.entries, &mut self.free_entries)
+            || self.index.try_reserve(1).is_err()
+        {
+            if self.oldest == NONE {
+                return false;
+            }
+            self.remove(pool, self.oldest);
+        }
+        true
+    }
+
+    /// The entry of `ip`, new if there was none. `None` if there is no memory.
+    fn ensure(&mut self, pool: &mut Pool, ip: Ipv4Addr, now: Millis) -> Option<u32> {
         if let Some(at) = self.find(ip) {
-            return at;
+            return Some(at);
         }
         if self.count() >= self.entries_max() {
             // The new one counts too.
             self.slim_entries(pool, now, self.entries_max() - 1, NONE);
+        }
+        if !self.reserve(pool) {
+            return None;
         }
         let entry = Entry {
             ip,
@@ -372,7 +409,7 @@ impl Table {
         self.index.insert(ip, at);
         self.link_before(NONE, at);
         self.recent = at;
-        at
+        Some(at)
     }
 
     /// Keeps an entry that packets are still sent to just this side of expiring, so that making
@@ -468,7 +505,14 @@ impl Table {
     }
 }
 
-/// Puts `value` into an arena.
+/// Makes room for one more value in an arena, and for every place of it in the list of free ones,
+/// so that neither [`put`] nor giving places back needs memory. False if there is none.
+fn make_room<T>(arena: &mut Vec<T>, free: &mut Vec<u32>) -> bool {
+    !free.is_empty()
+        || (arena.try_reserve(1).is_ok() && free.try_reserve(arena.len() + 1).is_ok())
+}
+
+/// Puts `value` into an arena that has room for it.
 fn put<T>(arena: &mut Vec<T>, free: &mut Vec<u32>, value: T) -> u32 {
     match free.pop() {
         Some(at) => {
@@ -598,6 +642,36 @@ mod tests {
         table.limits.entry_packets = 1;
         assert_ne!(table.packet(&mut pool, 9, 9), Waits::Not);
         assert_eq!(table.packet(&mut pool, 9, 9), Waits::Not);
+        table.check();
+    }
+
+    #[test]
+    fn most_of_the_pool_is_left_for_others() {
+        for capacity in [0, 2048] {
+            let (mut table, mut pool) = (Table::default(), Pool::heap(64));
+            table.limits.packets = capacity;
+            for n in 0..200 {
+                table.packet(&mut pool, n, 0);
+                assert!(table.length() <= 16);
+            }
+            assert_eq!(table.drops() + u64::from(table.length()), 200);
+            assert_eq!((pool.outstanding(), pool.exhausted()), (table.length() as usize, 0));
+            table.check();
+        }
+        let (mut table, mut pool) = (Table::default(), Pool::heap(2));
+        assert_eq!(table.packet(&mut pool, 1, 0), Waits::AndQuery);
+        assert_eq!(table.packet(&mut pool, 2, 0), Waits::AndQuery);
+        assert_eq!((table.length(), table.drops()), (1, 1));
+    }
+
+    #[test]
+    fn a_scan_finds_the_default_limit() {
+        let (mut table, mut pool) = (Table::default(), Pool::heap(16));
+        for n in 0..=ENTRIES_MAX {
+            table.insert(&mut pool, Ipv4Addr::from_bits(n), ether(1), Millis(n.into()));
+        }
+        assert_eq!(table.count(), ENTRIES_MAX as usize);
+        assert!(!table.unparse(Millis(0)).starts_with("0.0.0.0 "));
         table.check();
     }
 
