@@ -306,6 +306,11 @@ impl Rig {
         }
     }
 
+    /// Lets `nanoseconds` pass in which the router does not run.
+    pub fn pause(&mut self, nanoseconds: u64) {
+        self.now.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+
     /// Pushes a packet of `data` out of the Inject called `name`.
     #[track_caller]
     pub fn push(&mut self, name: &str, data: &[u8]) {

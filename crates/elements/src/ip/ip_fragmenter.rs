@@ -168,6 +168,10 @@ impl IPFragmenter {
         let mut fragment = cx.pool().packet(self.headroom as usize, bytes.len())?;
         fragment.data_mut().copy_from_slice(bytes);
         fragment.copy_meta(packet);
+        if packet.mac_offset().is_some_and(|at| at < 0) {
+            // It was stripped, and not copied.
+            fragment.clear_mac_header();
+        }
         Some(fragment)
     }
 

@@ -9,7 +9,7 @@ use packet::anno::{Anno, IPREASSEMBLER};
 use packet::wire::{IpProtocol, Ipv4Packet};
 use packet::{HEADROOM, Packet, Pool};
 use router::args::{AnnoArg, Annotation, Args, Context, Failed, Invalid, Parser};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Element, HandlerError, HandlerList, Steady, TimerId, Verdict};
 
 /// Nanoseconds of a second.
 const SECOND: i64 = 1_000_000_000;
@@ -19,6 +19,8 @@ const PATIENCE: i64 = 30;
 const INTERVAL: i64 = 10;
 /// What an incomplete packet counts for besides its payload, in bytes.
 const OVERHEAD: usize = 40;
+/// One in this many of a pool's own buffers: most packets that may be incomplete. Each has two.
+const POOL_SHARE: usize = 8;
 /// Longest IP packet.
 const LONGEST: usize = 0xffff;
 
@@ -33,7 +35,7 @@ struct Key {
 
 /// A packet some of whose fragments are here.
 struct Partial {
-    /// The payload, as far as it reaches; what is missing is undefined.
+    /// The payload, as far as it reaches; what is missing is zero.
     payload: Packet,
     /// What of the payload is here: ranges in order that do not touch.
     here: Vec<Range<usize>>,
@@ -45,8 +47,10 @@ struct Partial {
     length: Option<usize>,
     /// Longest fragment, its IP header included.
     longest: usize,
-    /// When the last of the fragments came, in seconds.
+    /// When the last of the fragments came, in seconds, by the fragments' own times.
     seen: i64,
+    /// The same by the router's clock.
+    touched: Steady,
 }
 
 impl Partial {
@@ -62,9 +66,14 @@ impl Partial {
 
     /// Copies a fragment's payload to where it belongs. False if there is no memory.
     fn fill(&mut self, place: Range<usize>, bytes: &[u8]) -> bool {
-        let more = place.end.saturating_sub(self.payload.len());
+        let reach = self.payload.len();
+        let more = place.end.saturating_sub(reach);
         if more > 0 && !self.payload.put(more) {
             return false;
+        }
+        // What buffers held before stays here.
+        if let Some(hole) = self.payload.data_mut().get_mut(reach..place.start) {
+            hole.fill(0);
         }
         if let Some(to) = self.payload.data_mut().get_mut(place.clone()) {
             to.copy_from_slice(bytes);
@@ -114,7 +123,7 @@ impl Partial {
 /// their packet is complete. It leaves with the headers and annotations of its first fragment, and
 /// the timestamp of the one that completed it. Packets of which no fragment came for 30 seconds are
 /// given up. So are the ones longest without a new fragment, when all together take more than `HIMEM`
-/// bytes, until they take three quarters of it.
+/// bytes or are more than an eighth of the packet buffers, until three quarters of that is left.
 ///
 /// Fragments with impossible lengths are dropped, and so are those that reach behind a packet's
 /// known end. Where fragments overlap, what came last counts.
@@ -142,8 +151,10 @@ pub struct IPReassembler {
     most: u32,
     mtu_anno: Option<Anno>,
     memory: usize,
-    /// When to look for packets to give up, in seconds.
+    /// When to look for packets to give up, in seconds, by the fragments' times.
     reap_at: i64,
+    /// Gives packets up when no fragments come at all.
+    timer: Option<TimerId>,
     seen: u64,
     good: u64,
     failed: u64,
@@ -158,6 +169,7 @@ impl Default for IPReassembler {
             mtu_anno: None,
             memory: 0,
             reap_at: 0,
+            timer: None,
             seen: 0,
             good: 0,
             failed: 0,
@@ -217,7 +229,7 @@ impl IPReassembler {
             return None;
         };
         if self.memory > self.most as usize {
-            self.reap_oldest(cx);
+            self.reap_oldest(cx, self.most as usize / 4 * 3, usize::MAX);
         }
         let key = fragment.key;
         let mut partial = match self.partial.remove(&key) {
@@ -225,8 +237,15 @@ impl IPReassembler {
                 self.memory -= partial.memory();
                 partial
             }
-            None => start(cx.pool(), packet)?,
+            None => {
+                let most = (cx.pool().own() / POOL_SHARE).max(1);
+                if self.partial.len() >= most {
+                    self.reap_oldest(cx, usize::MAX, most * 3 / 4);
+                }
+                start(cx.pool(), packet)?
+            }
         };
+        partial.touched = cx.steady();
         let known = add(cx.pool(), &mut partial, packet, &fragment, now);
         if known == Some(()) && partial.is_complete() {
             let whole = partial.assemble(true, self.mtu_anno);
@@ -238,6 +257,7 @@ impl IPReassembler {
         }
         self.memory += partial.memory();
         self.partial.insert(key, partial);
+        self.watch(cx);
         None
     }
 
@@ -247,22 +267,35 @@ impl IPReassembler {
             return;
         }
         self.reap_at = now + INTERVAL;
-        let old = |(key, partial): (&Key, &Partial)| (partial.seen < now - PATIENCE).then_some(*key);
-        let keys: Vec<Key> = self.partial.iter().filter_map(old).collect();
+        self.give_up_where(cx, |partial| partial.seen < now - PATIENCE);
+    }
+
+    fn give_up_where(&mut self, cx: &mut Cx<'_>, lost: impl Fn(&Partial) -> bool) {
+        let lost = |(key, partial): (&Key, &Partial)| lost(partial).then_some(*key);
+        let keys: Vec<Key> = self.partial.iter().filter_map(lost).collect();
         for key in keys {
             self.give_up(cx, &key);
         }
     }
 
-    /// Gives up packets, the ones longest without a new fragment first, until a quarter of the
-    /// memory is free.
+    /// Sees to it that the timer runs while there are incomplete packets.
+    fn watch(&mut self, cx: &mut Cx<'_>) {
+        if let Some(timer) = self.timer
+            && cx.expires(timer).is_none()
+        {
+            cx.schedule_after(timer, (INTERVAL * SECOND) as u64);
+        }
+    }
+
+    /// Gives up packets, the ones longest without a new fragment first, until they take `memory`
+    /// bytes and are `count` at most.
     #[cold]
-    fn reap_oldest(&mut self, cx: &mut Cx<'_>) {
-        let low = self.most as usize / 4 * 3;
-        let mut by_age: Vec<(i64, Key)> = self.partial.iter().map(|(k, p)| (p.seen, *k)).collect();
-        by_age.sort_by_key(|(seen, _)| *seen);
-        for (_, key) in by_age {
-            if self.memory <= low {
+    fn reap_oldest(&mut self, cx: &mut Cx<'_>, memory: usize, count: usize) {
+        let age = |(key, partial): (&Key, &Partial)| (partial.seen, partial.touched, *key);
+        let mut by_age: Vec<(i64, Steady, Key)> = self.partial.iter().map(age).collect();
+        by_age.sort_unstable_by_key(|(seen, touched, _)| (*seen, *touched));
+        for (_, _, key) in by_age {
+            if self.memory <= memory && self.partial.len() <= count {
                 break;
             }
             self.give_up(cx, &key);
@@ -311,6 +344,7 @@ fn start(pool: &mut Pool, packet: &Packet) -> Option<Partial> {
         length: None,
         longest: 0,
         seen: 0,
+        touched: Steady::default(),
     })
 }
 
@@ -319,6 +353,10 @@ fn head_of(pool: &mut Pool, packet: &Packet) -> Option<Packet> {
     let end = usize::try_from(packet.transport_offset()?).ok()?;
     let mut head = pool.copy(packet.data().get(..end)?)?;
     head.copy_meta(packet);
+    if packet.mac_offset().is_some_and(|at| at < 0) {
+        // It was stripped, and not copied.
+        head.clear_mac_header();
+    }
     Some(head)
 }
 
@@ -369,6 +407,19 @@ impl Element for IPReassembler {
             size: 2,
         });
         Ok(())
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.timer = Some(cx.timer());
+        Ok(())
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        let (now, patience) = (cx.steady(), (PATIENCE * SECOND) as u64);
+        self.give_up_where(cx, |partial| partial.touched.after(patience) < now);
+        if !self.partial.is_empty() {
+            self.watch(cx);
+        }
     }
 
     #[inline]

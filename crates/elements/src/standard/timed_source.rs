@@ -8,7 +8,13 @@ use router::{
 
 use super::infinite_source::DATA;
 
+/// Most nanoseconds of arrears that are made up for; longer ones are dropped.
+const ARREARS_MAX: u64 = 1_000_000_000;
+
 /// Makes a packet at every interval.
+///
+/// After a pause of more than a second in which the router did not run, what was missed is not
+/// made up for.
 ///
 /// # Arguments
 /// - `INTERVAL` (time, 0.5s): time between packets.
@@ -108,7 +114,11 @@ impl Element for TimedSource {
             .keyword("ACTIVE", &mut self.active)
             .keyword("STOP", &mut self.stop)
             .keyword("HEADROOM", &mut self.headroom)
-            .complete()
+            .complete()?;
+        if self.interval.0 <= 0 {
+            return Err(args.fail("INTERVAL must be positive"));
+        }
+        Ok(())
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
@@ -127,8 +137,11 @@ impl Element for TimedSource {
         if self.limit < 0 || self.count < self.limit {
             self.make(cx);
             self.count = self.count.wrapping_add(1);
-            // From when it was due, so that delays do not add up.
-            self.schedule(cx, self.due.after(self.interval()));
+            // From when it was due, so that delays do not add up, unless that is long past.
+            let (due, now) = (self.due.after(self.interval()), cx.steady());
+            let late = due.after(ARREARS_MAX) < now;
+            let due = if late { now.after(self.interval()) } else { due };
+            self.schedule(cx, due);
         } else if self.stop {
             cx.stop();
         }
@@ -181,6 +194,7 @@ impl Element for TimedSource {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
     use alloc::vec::Vec;
 
     use crate::testing::{Rig, START};
@@ -212,6 +226,28 @@ mod tests {
         assert!(rig.collected("c").is_empty());
         assert_eq!(rig.read("s.interval"), "5ms");
         assert!(rig.try_write("s.interval", "0").is_err());
+    }
+
+    #[test]
+    fn arrears_after_a_pause_are_dropped() {
+        let mut rig = Rig::new("s :: TimedSource(20ms) -> c :: Collect;");
+        rig.pause(60_000 * MS);
+        rig.run();
+        assert_eq!(rig.collected("c").len(), 1);
+        rig.advance(70 * MS);
+        assert_eq!(rig.collected("c").len(), 3);
+        rig.pause(500 * MS);
+        rig.run();
+        assert!((20..30).contains(&rig.collected("c").len()));
+    }
+
+    #[test]
+    fn an_interval_has_to_be_positive() {
+        for interval in ["0", "-1s"] {
+            let errors = Rig::errors(&format!("TimedSource({interval}) -> Discard;"));
+            assert!(!errors.is_empty());
+        }
+        assert!(Rig::errors("TimedSource(0) -> Discard;").contains("INTERVAL must be positive"));
     }
 
     #[test]

@@ -77,6 +77,19 @@ fn padding_is_not_fragmented() {
 }
 
 #[test]
+fn a_mac_header_is_pointed_to_only_if_it_was_copied() {
+    for (strip, mac) in [("Null -> MarkIPHeader(14)", Some(0)), ("Strip(14) -> MarkIPHeader", None)] {
+        let config = format!("i :: Inject -> {strip} -> IPFragmenter(68) -> c :: Collect;");
+        let mut rig = Rig::new(&config);
+        let frame = [&[9; 14][..], &udp((A, 1), (B, 2), &[7; 100])].concat();
+        rig.push_with("i", &frame, |packet| packet.set_mac_header(0));
+        let fragments = rig.collected("c");
+        assert_eq!(fragments[0].mac_offset(), mac);
+        assert_eq!(fragments[1].mac_offset(), None);
+    }
+}
+
+#[test]
 fn dont_fragment_is_obeyed_or_not() {
     let mut packet = udp((A, 1), (B, 2), &[7; 100]);
     packet[6] = 0x40;

@@ -148,6 +148,60 @@ fn memory_is_bounded() {
     assert_eq!(rig.data("lost").len() + left, 100);
 }
 
+#[test]
+fn what_stays_incomplete_is_given_up_though_nothing_else_comes() {
+    let mut rig = rig("");
+    let (_, pieces) = fragments(7, &[5; 72], 24);
+    // A time long past, as from a file, does not make it old.
+    rig.push_with("i", &pieces[0], |packet| packet.set_timestamp(1_000_000_000));
+    rig.advance(25_000_000_000);
+    assert!(rig.data("lost").is_empty());
+    rig.advance(20_000_000_000);
+    assert_eq!(rig.data("lost").len(), 1);
+    assert_eq!(rig.outstanding(), 0);
+}
+
+#[test]
+fn most_buffers_are_left_for_others() {
+    let mut rig = rig("HIMEM 100000000");
+    for ident in 0..3000 {
+        let (_, pieces) = fragments(ident, &[5; 40], 24);
+        rig.push("i", &pieces[0]);
+        assert!(rig.outstanding() <= (1 << 14) / 4 + rig.data("lost").len());
+    }
+    let last = fragments(2999, &[5; 40], 24).1;
+    rig.push("i", &last[1]);
+    assert_eq!(rig.data("c").len(), 1, "the oldest went");
+}
+
+#[test]
+fn holes_hold_nothing_of_earlier_packets() {
+    let mut rig = rig("");
+    for _ in 0..20 {
+        rig.push("i", &udp((A, 1), (B, 2), &[0xee; 200]));
+    }
+    rig.data("c");
+    let (_, pieces) = fragments(7, &[5; 72], 24);
+    rig.push("i", &pieces[3]);
+    rig.push("i", &pieces[0]);
+    rig.advance(41_000_000_000);
+    let lost = rig.data("lost");
+    assert_eq!(lost[0][20 + 24..20 + 72], [0; 48]);
+}
+
+#[test]
+fn a_stripped_mac_header_is_not_pointed_to() {
+    let mut rig = Rig::new(
+        "i :: Inject -> Strip(14) -> MarkIPHeader -> IPReassembler -> c :: Collect;",
+    );
+    let (_, pieces) = fragments(7, &[5; 40], 24);
+    for piece in &pieces {
+        let frame = ether([1; 6], [9; 6], 0x0800, piece);
+        rig.push_with("i", &frame, |packet| packet.set_mac_header(0));
+    }
+    assert_eq!(rig.collected("c")[0].mac_offset(), None);
+}
+
 proptest! {
     #[test]
     fn any_cuts_in_any_order_make_the_packet(
