@@ -520,7 +520,10 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
             "FromNetfront(a) -> Tee -> ToNetfront(b); i :: Counter;",
             "unused",
         ),
-        ("FromNetfront(c) -> ToNetfront(b);", "c: no such interface"),
+        (
+            "FromNetfront(c) -> ToNetfront(b);",
+            "interface ‘c’ stands on nothing",
+        ),
     ] {
         let said = try_config(text, &[])
             .replace('\'', "‘")
@@ -539,6 +542,7 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
         (&["--link", "x=dev:nosuch0"], "no interface ‘nosuch0’"),
         (&["--name", "../x"], "is no name for a guest"),
         (&["--isolation", "glass"], "isolation"),
+        (&["--cpu", "4000"], "there is no CPU 4000"),
     ] {
         let said = try_config(WIRE, more);
         assert!(said.contains(expected), "{more:?}\n{said}");
@@ -565,4 +569,57 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
     ]);
     assert!(said.contains("a guest called ‘wire’ is running"), "{said}");
     drop(running);
+}
+
+#[test]
+fn the_firewall_demo_passes_what_it_allows_and_refuses_the_rest() {
+    if not_root() {
+        return;
+    }
+    if let Err(missing) = weir::lab::require(&["ping", "curl", "iperf3", "nginx"]) {
+        eprintln!("skipped: {missing}");
+        return;
+    }
+    let bench = Bench::new();
+    let output = bench.output(&["demo", "firewall"]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let wrong = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}\n{wrong}");
+    for expected in [
+        "0% packet loss",
+        "port 80: served through the firewall",
+        "port 8080: curl: (7)",
+        "Gb/s of TCP",
+    ] {
+        assert!(said.contains(expected), "{expected}\n{said}");
+    }
+    let refused = said
+        .lines()
+        .find(|line| line.contains("refused"))
+        .unwrap_or_default();
+    assert!(refused.contains("1 packets"), "{said}");
+}
+
+#[test]
+fn the_examples_are_right() {
+    let bench = Bench::new();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut checked = 0;
+    for entry in std::fs::read_dir(examples).unwrap().flatten() {
+        if entry
+            .path()
+            .extension()
+            .is_some_and(|ending| ending == "click")
+        {
+            let output = bench.output(&["check", entry.path().to_str().unwrap()]);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(
+                output.status.success(),
+                "{}: {said}",
+                entry.path().display()
+            );
+            checked += 1;
+        }
+    }
+    assert!(checked > 0);
 }

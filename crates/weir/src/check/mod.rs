@@ -9,16 +9,18 @@ pub mod dot;
 mod layout;
 pub mod svg;
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use click::Diagnostics;
-use router::args::NameDatabase;
+use router::args::{EtherAddress, Host, Interfaces, Ipv4Prefix, Kind, NameDatabase};
 use router::{ClassEntry, Embedding, Refused, Router, Runtime, Steady};
 
 use crate::click::{Source, Surroundings};
 use crate::host::{Clock, Machine, chatter_all, print, seed};
+use crate::run::links::{address, named};
 
 /// Says what is wrong with a configuration, without running it.
 ///
@@ -77,7 +79,10 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
 
 /// Classes outside the userlevel group whose elements reach out of the router when they are
 /// initialized.
-const REACH_OUT: [&str; 2] = ["Script", "DriverManager"];
+const REACH_OUT: [&str; 4] = ["Script", "DriverManager", NETFRONTS[0], NETFRONTS[1]];
+
+/// Elements that name a guest's interfaces; which there are is the guest's affair.
+const NETFRONTS: [&str; 2] = ["FromNetfront", "ToNetfront"];
 
 /// What a check found.
 pub struct Checked {
@@ -115,7 +120,8 @@ pub fn source_text(source: &Source, settings: &[(String, String)]) -> Checked {
     };
     let flat = click::parse(&source.text, &source.name, &options, &mut diagnostics);
     let router = flat.and_then(|flat| {
-        let home = Box::new(Nowhere(Clock::default()));
+        let interfaces = named(&flat, &NETFRONTS).into_iter().map(|(name, _)| name);
+        let home = Box::new(Nowhere(Clock::default(), interfaces.collect()));
         let runtime = Runtime::new(home, packet::Pool::heap(1 << 16));
         let library = &surroundings.library;
         Router::check(flat, library, runtime, stays_inside, &mut diagnostics)
@@ -133,8 +139,38 @@ fn stays_inside(class: &ClassEntry) -> bool {
     !REACH_OUT.contains(&class.name) && !userlevel.iter().any(|other| other.name == class.name)
 }
 
-/// A home without devices, in which nothing is printed.
-struct Nowhere(Clock);
+/// A home without devices, in which nothing is printed; but names that stand for a guest's
+/// interfaces have addresses.
+struct Nowhere(Clock, Vec<String>);
+
+/// This machine, and a guest's interfaces.
+struct Around(Machine, Interfaces);
+
+impl Host for Around {
+    fn ip(&self, device: &str) -> Option<Ipv4Addr> {
+        self.0.ip(device)
+    }
+
+    fn ip_prefix(&self, device: &str) -> Option<Ipv4Prefix> {
+        self.0.ip_prefix(device)
+    }
+
+    fn gateway(&self, device: &str) -> Option<Ipv4Addr> {
+        self.0.gateway(device)
+    }
+
+    fn ether(&self, device: &str) -> Option<EtherAddress> {
+        self.1.ether(device).or_else(|| self.0.ether(device))
+    }
+
+    fn number(&self, kind: Kind, name: &str) -> Option<u32> {
+        self.0.number(kind, name)
+    }
+
+    fn home(&self, user: Option<&str>) -> Option<String> {
+        self.0.home(user)
+    }
+}
 
 impl Embedding for Nowhere {
     fn steady(&self) -> Steady {
@@ -157,7 +193,9 @@ impl Embedding for Nowhere {
 
     fn names(&mut self) -> NameDatabase {
         let mut names = NameDatabase::new();
-        names.set_host(Box::new(Machine::default()));
+        let address = |name: &String| (name.clone(), EtherAddress(address("", name)));
+        let interfaces = Interfaces(self.1.iter().map(address).collect());
+        names.set_host(Box::new(Around(Machine::default(), interfaces)));
         names
     }
 }
@@ -187,6 +225,15 @@ mod tests {
         assert_eq!(setting("A=b=c"), Ok(("A".into(), "b=c".into())));
         assert!(setting("=b").is_err());
         assert!(setting("a-b=c").is_err());
+    }
+
+    #[test]
+    fn a_guest_s_interfaces_are_taken_for_granted() {
+        let checked = check(
+            "FromNetfront(in) -> c :: Classifier(12/0806 20/0001, -);
+             c[0] -> ARPResponder(10.0.0.1 in) -> ToNetfront(in); c[1] -> Discard;",
+        );
+        assert!(checked.router.is_some(), "{}", checked.diagnostics);
     }
 
     #[test]

@@ -9,6 +9,9 @@ use router::{Device, Embedding, Router, Runtime, Settings, Steady};
 
 use super::links;
 
+/// Elements that name the guest's interfaces.
+const DEVICES: [&str; 4] = ["FromNetfront", "ToNetfront", "FromDevice", "ToDevice"];
+
 /// What a guest would find around itself, without anything in it.
 struct Dry {
     guest: String,
@@ -81,6 +84,20 @@ pub fn check(source: &[u8], file: &Path, guest: &str, interfaces: &[String]) -> 
     let options = Options::new(&library);
     let name = file.display().to_string();
     if let Some(flat) = click::parse(source, &name, &options, &mut diagnostics) {
+        // Before anything else: arguments may name the interfaces too, and be odd without them.
+        for (interface, location) in links::named(&flat, &DEVICES) {
+            if !interfaces.contains(&interface) {
+                diagnostics.error(
+                    &location,
+                    format_args!(
+                        "interface ‘{interface}’ stands on nothing: give it a link, as in --link {interface}=tap:weir0"
+                    ),
+                );
+            }
+        }
+        if diagnostics.errors() > 0 {
+            return diagnostics;
+        }
         let dry = Dry {
             guest: guest.into(),
             interfaces: interfaces.to_vec(),

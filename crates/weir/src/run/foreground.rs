@@ -107,6 +107,11 @@ pub enum RunError {
     /// The guest, its switch and its links.
     #[error(transparent)]
     Instance(#[from] instance::Error),
+    /// No such CPU.
+    #[error(
+        "there is no CPU {0} that this process may run on: `taskset -p $$` lists those there are"
+    )]
+    Cpu(usize),
     /// Signals.
     #[error("signals cannot be waited for: {0}")]
     Signals(std::io::Error),
@@ -245,6 +250,14 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
         return Err(RunError::Config(diagnostics.to_string().trim_end().into()));
     }
     eprint!("{diagnostics}");
+    if let Some(cpu) = args.cpu {
+        let allowed = rustix::thread::sched_getaffinity(None);
+        let is_one =
+            |set: rustix::thread::CpuSet| cpu < rustix::thread::CpuSet::MAX_CPU && set.is_set(cpu);
+        if !allowed.is_ok_and(is_one) {
+            return Err(RunError::Cpu(cpu));
+        }
+    }
     let signals = signals().map_err(RunError::Signals)?;
     let claim = Claim::new(&name)?;
     let voice = Voice {
