@@ -10,14 +10,18 @@ extern crate alloc;
 #[cfg(any(test, feature = "host"))]
 extern crate std;
 
-/// Lists a group's elements, a line for each file: `file: Class, Class;`.
+/// Lists a group's elements, a line for each file: `file: Class, Class;`. A class with a second
+/// name is `Class as "Name"`.
 macro_rules! elements {
-    ($($file:ident: $($class:ident),+;)*) => {
+    ($($file:ident: $($class:ident $(as $name:literal)?),+;)*) => {
         $(pub mod $file;)*
 
         /// The group's classes.
         pub static CLASSES: &[router::ClassEntry] = &[
-            $($(router::ClassEntry::of::<$file::$class>(),)+)*
+            $($(
+                router::ClassEntry::of::<$file::$class>(),
+                $(router::ClassEntry::of::<$file::$class>().named($name),)?
+            )+)*
         ];
     };
 }

@@ -63,6 +63,7 @@ struct Ends {
     arrived: VecDeque<Vec<u8>>,
     sent: Vec<Vec<u8>>,
     room: usize,
+    promised: usize,
 }
 
 /// A device whose far end the test holds.
@@ -86,6 +87,11 @@ impl Cable {
     /// Makes room for this many frames to be sent.
     pub fn make_room(&self, frames: usize) {
         self.0.lock().unwrap().room = frames;
+    }
+
+    /// Says that there is room for this many frames, though there may be less.
+    pub fn promise_room(&self, frames: usize) {
+        self.0.lock().unwrap().promised = frames;
     }
 
     /// Takes the frames that were sent.
@@ -125,7 +131,8 @@ impl Device for Cable {
     }
 
     fn room(&mut self) -> usize {
-        self.0.lock().unwrap().room
+        let ends = self.0.lock().unwrap();
+        ends.room.max(ends.promised)
     }
 
     fn arm_receive(&mut self) -> bool {
@@ -133,7 +140,7 @@ impl Device for Cable {
     }
 
     fn arm_transmit(&mut self) -> bool {
-        self.room() == 0
+        self.0.lock().unwrap().room == 0
     }
 
     fn has_received(&mut self) -> bool {
@@ -260,6 +267,27 @@ impl Rig {
             .unwrap()
             .extend(diagnostics.to_string().lines().map(|line| line.to_string()));
         Ok(Rig { router, now, lines })
+    }
+
+    /// Puts a router of `config` in the place of this one, as a hotswap does.
+    #[track_caller]
+    pub fn swap(&mut self, config: &str) {
+        let mut diagnostics = Diagnostics::new();
+        let mut library = crate::library();
+        library.add(CLASSES);
+        let options = Options::new(&library);
+        let flat = click::parse(config.as_bytes(), "config", &options, &mut diagnostics)
+            .expect("the configuration can be read");
+        let settings = Settings { batch: 64 };
+        let kept = Router::replace(
+            &mut self.router,
+            flat,
+            config,
+            &library,
+            settings,
+            &mut diagnostics,
+        );
+        assert!(kept.is_ok(), "{diagnostics}");
     }
 
     /// Ends the router, as a driver does.

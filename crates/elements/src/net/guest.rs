@@ -189,6 +189,13 @@ impl Element for ToDevice {
         self.0.cleanup(cx);
     }
 
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
+        let old: &mut dyn core::any::Any = old;
+        if let Some(old) = old.downcast_mut::<ToDevice>() {
+            self.0.take_state(cx, &mut old.0);
+        }
+    }
+
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         self.0.push(cx, batch);

@@ -139,6 +139,22 @@ impl Sender {
         self.drops += (before - batch.len()) as u64;
     }
 
+    /// Takes over the frames that its predecessor had pulled and could not send yet.
+    pub fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut Sender) {
+        if self.interface != old.interface {
+            return;
+        }
+        let Some(mut held) = old.held.take() else {
+            return;
+        };
+        if self.pull.is_some() {
+            self.held = Some(held);
+        } else {
+            self.push(cx, &mut held);
+            cx.done(held);
+        }
+    }
+
     pub fn cleanup(&mut self, cx: &mut Cx<'_>) {
         if let Some(batch) = self.held.take() {
             cx.done(batch);

@@ -63,6 +63,13 @@ impl Element for ToNetfront {
         self.0.cleanup(cx);
     }
 
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
+        let old: &mut dyn core::any::Any = old;
+        if let Some(old) = old.downcast_mut::<ToNetfront>() {
+            self.0.take_state(cx, &mut old.0);
+        }
+    }
+
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         self.0.push(cx, batch);
@@ -143,6 +150,25 @@ mod tests {
         rig.run();
         assert_eq!(cable.sent().len(), 1);
         assert_eq!(rig.read("t.scheduled"), "false");
+    }
+
+    #[test]
+    fn frames_that_did_not_fit_outlive_a_hotswap() {
+        for new in ["i :: Inject -> q :: Queue -> t :: ToNetfront(a);", "t :: ToNetfront(a); i :: Inject -> t;"] {
+            let cable = Cable::new(MAC);
+            cable.make_room(1);
+            cable.promise_room(3);
+            let config = "i :: Inject -> q :: Queue -> t :: ToNetfront(a);";
+            let mut rig = Rig::with_cables(config, 64, &[("a", &cable)]);
+            rig.push_all("i", &[vec![0; 60], vec![1; 60], vec![2; 60]]);
+            rig.run();
+            assert_eq!((cable.sent().len(), rig.outstanding()), (1, 2));
+            cable.make_room(9);
+            rig.swap(new);
+            rig.run();
+            assert_eq!(cable.sent(), [[1; 60], [2; 60]]);
+            assert_eq!((rig.read("t.drops").as_str(), rig.outstanding()), ("0", 0));
+        }
     }
 
     #[test]

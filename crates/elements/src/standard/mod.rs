@@ -24,7 +24,7 @@ crate::elements! {
     rated_source: RatedSource;
     rated_splitter: RatedSplitter, BandwidthRatedSplitter;
     rated_unqueue: RatedUnqueue, BandwidthRatedUnqueue;
-    sched: RoundRobinSched, PrioSched;
+    sched: RoundRobinSched as "RRSched", PrioSched;
     script: Script, DriverManager;
     shaper: Shaper, BandwidthShaper;
     stride: StrideSched, StrideSwitch;

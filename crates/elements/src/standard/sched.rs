@@ -13,6 +13,7 @@ fn upstream_signals(cx: &mut Cx<'_>) -> Vec<Signal> {
 /// Pulls from its inputs in turn.
 ///
 /// Each packet comes from the next input that has one. Inputs known to be empty are not asked.
+/// `RRSched` is another name of the class.
 ///
 /// # Arguments
 /// None.
@@ -192,8 +193,8 @@ mod tests {
 
     #[test]
     fn inputs_take_turns() {
-        for most in [1, 3, 64] {
-            let mut rig = rig("RoundRobinSched", 3);
+        for (most, class) in [(1, "RoundRobinSched"), (3, "RRSched"), (64, "RoundRobinSched")] {
+            let mut rig = rig(class, 3);
             for (input, data) in [("i0", 1), ("i0", 2), ("i0", 3), ("i1", 11), ("i2", 21)] {
                 rig.push(input, &[data]);
             }

@@ -23,6 +23,9 @@ const BUFFER: usize = 64 << 10;
 ///
 /// Each packet is written with its timestamp, or the present time if it has none.
 ///
+/// When a configuration is replaced, an element of the same name goes on with the file of its
+/// predecessor if `FILENAME`, `SNAPLEN`, `NANO` and the link type are the same.
+///
 /// # Arguments
 /// - `FILENAME` (file name): the file, which is made anew; `-` is the standard output.
 /// - `SNAPLEN` (integer, 2000): most bytes written of a packet; 0: all.
@@ -265,14 +268,21 @@ impl Element for ToDump {
         self.file = None;
     }
 
-    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
         let old: &mut dyn Any = old;
         if let Some(old) = old.downcast_mut::<ToDump>()
             && old.filename == self.filename
-            && old.link == self.link
         {
-            self.file = old.file.take();
-            self.buffer = core::mem::take(&mut old.buffer);
+            let format = |dump: &ToDump| (dump.link, dump.nanoseconds, dump.snaplen);
+            if format(old) == format(self) {
+                self.file = old.file.take();
+                self.buffer = core::mem::take(&mut old.buffer);
+                self.count = old.count;
+            } else {
+                // The file is made anew: nothing of the old element may come in between later.
+                old.flush(cx);
+                old.file = None;
+            }
         }
     }
 
@@ -382,6 +392,27 @@ mod tests {
         assert_eq!((word(&bytes, 0), word(&bytes, 20)), (0xa1b2_c3d4, 101));
         let heads: Vec<u32> = (0..4).map(|i| word(&bytes, 24 + 4 * i)).collect();
         assert_eq!(heads, [7, 123, 3000, 3000]);
+    }
+
+    #[test]
+    fn a_file_of_the_same_format_is_gone_on_with() {
+        let file = TempFile::new("to_dump_swap");
+        let config = |args: &str| format!("i :: Inject -> d :: ToDump({file}, {args});");
+        let mut rig = Rig::new(&config("8"));
+        rig.push("i", &[1; 20]);
+        rig.swap(&config("8, UNBUFFERED true"));
+        assert_eq!(rig.read("d.count"), "1");
+        rig.push("i", &[2; 20]);
+        assert_eq!((rig.read("d.count").as_str(), file.read().len()), ("2", 24 + 2 * 24));
+        for args in ["16", "16, NANO false"] {
+            rig.swap(&config(args));
+            assert_eq!(rig.read("d.count"), "0", "{args}");
+            rig.push("i", &[3; 20]);
+        }
+        rig.end();
+        let bytes = file.read();
+        assert_eq!((word(&bytes, 0), word(&bytes, 16)), (0xa1b2_c3d4, 16));
+        assert_eq!(bytes.len(), 24 + 16 + 16);
     }
 
     #[test]
