@@ -4,7 +4,9 @@ use alloc::vec::Vec;
 
 use abi::bytes::{Consumer, Producer};
 use abi::control::Region;
-use abi::message::{CONTENTS_MAX, Header, Outgoing, PAYLOAD_MAX, kind, receive, status};
+use abi::message::{
+    CONTENTS_MAX, HEADER_BYTES, Header, Outgoing, PAYLOAD_MAX, kind, receive, status,
+};
 
 use crate::Application;
 
@@ -76,9 +78,18 @@ impl Agent {
         self.stopping && (self.leaving.is_none() || self.broken)
     }
 
-    /// Whether [`Self::poll`] has something to do.
+    /// Whether [`Self::poll`] has something to do now: room for the answer that is leaving, or a request.
     pub(crate) fn has_work(&self) -> bool {
-        !self.broken && self.leaving.is_none() && self.requests.available().is_ok_and(|n| n > 0)
+        if self.broken {
+            return false;
+        }
+        let Some((_, contents)) = &self.leaving else {
+            return self.requests.available().is_ok_and(|n| n > 0);
+        };
+        // Only the last message may be shorter. Should just that one fit, the ring isn't empty: the host
+        // wakes this guest when it takes the rest.
+        let next = HEADER_BYTES + contents.len().min(PAYLOAD_MAX);
+        self.answers.free().is_ok_and(|free| free >= next)
     }
 
     /// Moves the channel on by at most one message each way. Says whether the host has something new to read.
@@ -164,5 +175,71 @@ impl Agent {
                 contents,
             }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use abi::control::{CHANNEL_BYTES, REGION_BYTES};
+    use core::ptr::NonNull;
+    use std::boxed::Box;
+    use std::vec;
+
+    use crate::Round;
+
+    #[repr(align(4096))]
+    struct Memory([u8; REGION_BYTES]);
+
+    fn region() -> Region<'static> {
+        let memory = Box::leak(Box::new(Memory([0; REGION_BYTES])));
+        // SAFETY: aligned, long enough, never freed.
+        unsafe { Region::new(NonNull::from(&mut memory.0).cast()) }
+    }
+
+    /// Answers everything with this many bytes.
+    struct Verbose(usize);
+
+    impl Application for Verbose {
+        fn round(&mut self) -> Round {
+            Round::Idle(None)
+        }
+
+        fn ask_for_wake(&mut self, _wake: bool) -> bool {
+            false
+        }
+
+        fn request(&mut self, _request: Request) -> Answer {
+            Answer::ok(vec![7; self.0])
+        }
+    }
+
+    #[test]
+    fn room_for_a_leaving_answer_is_work() {
+        let region = region();
+        let mut agent = Agent::new(region);
+        let mut host = region.answers().consumer();
+        let mut requests = region.requests().producer();
+        assert!(!agent.has_work());
+        let mut ask = Outgoing::new(kind::READ, 1, status::OK);
+        assert_eq!(ask.send(&mut requests, b"x"), Ok(true));
+        assert!(agent.has_work(), "a request has come");
+
+        let length = 3 * CHANNEL_BYTES;
+        let mut application = Verbose(length);
+        assert!(agent.poll(&mut application));
+        assert!(agent.leaving.is_some());
+        assert!(!agent.has_work(), "the ring is full");
+
+        let (mut got, mut payload) = (0, [0; PAYLOAD_MAX]);
+        while got < length {
+            let header = receive(&mut host, &mut payload).unwrap().unwrap();
+            got += header.length as usize;
+            if agent.leaving.is_some() && agent.has_work() {
+                assert!(agent.poll(&mut application));
+            }
+        }
+        assert!(agent.leaving.is_none() && !agent.has_work());
     }
 }
