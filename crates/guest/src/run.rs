@@ -40,12 +40,18 @@ pub fn run(platform: &'static Platform, application: &mut impl Application) -> !
     platform.ring_control();
     loop {
         platform.beat();
-        let round = application.round();
-        let answered = agent.poll(application);
-        if answered || platform.console().take_written() {
+        // Before the round, whose deadline then knows what a request started or stopped.
+        if agent.poll(application) {
             platform.ring_control();
         }
-        if round == Round::Done || agent.stopped() {
+        let round = match agent.stopped() {
+            true => Round::Done,
+            false => application.round(),
+        };
+        if platform.console().take_written() {
+            platform.ring_control();
+        }
+        if round == Round::Done {
             application.stop();
             platform.halt();
         }
