@@ -15,11 +15,14 @@
 //! its guests run with its own rights behind the filter.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::fs::{Gid, Uid};
 use rustix::process::{Resource, Rlimit, chroot, fchdir, geteuid, setrlimit};
+use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::thread::{set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -99,18 +102,36 @@ impl Jail {
     }
 }
 
+/// Makes a folder, opens it, and removes its name.
 fn nameless_folder() -> Result<OwnedFd> {
-    let mut name = std::env::temp_dir();
-    name.push(format!("weir-jail-{}", std::process::id()));
-    std::fs::create_dir(&name).context("making a folder for the jail")?;
+    let name = fresh_folder()?;
     let folder = openat(
         CWD,
         &name,
-        OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::PATH,
+        OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::PATH,
         Mode::empty(),
     );
     std::fs::remove_dir(&name).context("removing the jail's folder")?;
     folder.context("opening the jail's folder")
+}
+
+/// Makes a folder whose name nobody can guess, so that nobody can be in its way: everyone may write where
+/// temporary files go.
+fn fresh_folder() -> Result<PathBuf> {
+    const TRIES: usize = 8;
+    let mut tries = 0;
+    loop {
+        let mut random = [0; 8];
+        getrandom(&mut random, GetRandomFlags::empty()).context("a name for the jail's folder")?;
+        let random = u64::from_ne_bytes(random);
+        let name = std::env::temp_dir().join(format!("weir-jail-{random:016x}"));
+        tries += 1;
+        match std::fs::create_dir(&name) {
+            Ok(()) => return Ok(name),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && tries < TRIES => {}
+            Err(error) => return Err(error).context("making a folder for the jail"),
+        }
+    }
 }
 
 /// A rule's condition: the low half of an argument has this value.
@@ -143,4 +164,18 @@ pub(crate) fn compile(
     SeccompFilter::new(rules, otherwise, SeccompAction::Allow, TargetArch::x86_64)
         .and_then(TryInto::try_into)
         .map_err(broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_fresh() {
+        let (one, other) = (fresh_folder().unwrap(), fresh_folder().unwrap());
+        assert_ne!(one, other);
+        std::fs::remove_dir(one).unwrap();
+        std::fs::remove_dir(other).unwrap();
+        nameless_folder().unwrap();
+    }
 }
