@@ -253,7 +253,7 @@ pub(crate) fn read(
         kind::NONE if control.state() == Some(State::Halted) => return Exit::Halted,
         kind::SETUP => {
             let length = (raw.text_length as usize).min(TEXT_MAX);
-            return Exit::NotStarted(String::from_utf8_lossy(&raw.text[..length]).into_owned());
+            return Exit::NotStarted(printable(&raw.text[..length]));
         }
         _ => {}
     }
@@ -300,6 +300,19 @@ pub(crate) fn read(
     } else {
         Exit::Crashed(crash)
     }
+}
+
+/// A sentence with its control characters shown, not obeyed: behind the process wall, the guest can write the
+/// whole report.
+fn printable(text: &[u8]) -> String {
+    let mut shown = String::new();
+    for c in String::from_utf8_lossy(text).chars() {
+        match c.is_control() {
+            true => shown.extend(c.escape_default()),
+            false => shown.push(c),
+        }
+    }
+    shown
 }
 
 /// The message that the guest left, made printable.
@@ -438,5 +451,18 @@ fn signal(raw: &RawReport, layout: &Layout) -> Finding {
             format!("its process got {}", name(other)),
             None,
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_cannot_drive_the_terminal() {
+        assert_eq!(
+            printable(b"no \x1b[2Jmemory\n\xff"),
+            "no \\u{1b}[2Jmemory\\n\u{fffd}"
+        );
     }
 }
