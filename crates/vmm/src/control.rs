@@ -6,8 +6,10 @@ use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use abi::bytes::{Consumer, Producer};
-use abi::control::{MESSAGE_MAX, REGION_BYTES, Region, State};
-use abi::message::{CONTENTS_MAX, ChannelError, Outgoing, PAYLOAD_MAX, receive, status};
+use abi::control::{CHANNEL_BYTES, MESSAGE_MAX, REGION_BYTES, Region, State};
+use abi::message::{
+    CONTENTS_MAX, ChannelError, HEADER_BYTES, Outgoing, PAYLOAD_MAX, receive, status,
+};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use rustix::thread::futex;
@@ -20,6 +22,9 @@ use crate::report::RawReport;
 pub(crate) const FILE_BYTES: usize = REGION_BYTES + REPORT_BYTES as usize;
 /// Most bytes of requests that wait to be taken by the guest.
 const BACKLOG_MAX: usize = 2 * CONTENTS_MAX;
+/// Most messages taken at a time: all that a full ring can hold. A guest that writes on and on while they are
+/// taken gets no more than that of its parent's time.
+const MESSAGES_MAX: usize = CHANNEL_BYTES / HEADER_BYTES;
 
 /// An answer whose contents have all arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,30 +180,35 @@ impl Control {
     /// fit the ring yet goes out with [`Self::poll`].
     pub fn request(&mut self, kind: u32, contents: impl Into<Vec<u8>>) -> Result<u32> {
         let contents = contents.into();
+        if contents.len() > CONTENTS_MAX {
+            return Err(Error::RequestTooLong(contents.len()));
+        }
+        if self.backlog + contents.len() > BACKLOG_MAX {
+            return Err(Error::Backlog(self.backlog));
+        }
         let number = self.next;
         self.next = self.next.wrapping_add(1);
         self.backlog += contents.len();
-        if contents.len() > CONTENTS_MAX || self.backlog > BACKLOG_MAX {
-            self.backlog -= contents.len();
-            return Err(ChannelError::Length(contents.len() as u32).into());
-        }
         self.leaving
             .push_back((Outgoing::new(kind, number, status::OK), contents));
         self.push()?;
         Ok(number)
     }
 
-    /// Moves requests on and takes the next answer, if it is there.
+    /// Moves requests on and takes the next answer, if it is there. Comes back soon whatever the guest writes.
     pub fn poll(&mut self) -> Result<Option<Answer>> {
         self.push()?;
         let mut payload = [0; PAYLOAD_MAX];
         let mut taken = false;
         let mut answer = None;
-        while let Some(header) = receive(&mut self.answers, &mut payload)? {
+        for _ in 0..MESSAGES_MAX {
+            let Some(header) = receive(&mut self.answers, &mut payload)? else {
+                break;
+            };
             taken = true;
             self.moved += 1;
             if self.arriving.len() + header.length as usize > CONTENTS_MAX {
-                return Err(ChannelError::Length(header.length).into());
+                return Err(Error::AnswerTooLong);
             }
             self.arriving
                 .extend_from_slice(&payload[..header.length as usize]);
@@ -226,23 +236,44 @@ impl Control {
         contents: impl Into<Vec<u8>>,
         limit: Duration,
     ) -> Result<Answer> {
+        self.call_while(kind, contents, limit, || true)
+    }
+
+    /// As [`Self::call`], and gives up with [`Error::Ended`] as soon as `alive` says that the guest has ended.
+    /// What it had answered before its end still counts.
+    pub fn call_while(
+        &mut self,
+        kind: u32,
+        contents: impl Into<Vec<u8>>,
+        limit: Duration,
+        mut alive: impl FnMut() -> bool,
+    ) -> Result<Answer> {
         let number = self.request(kind, contents)?;
         let start = Instant::now();
         const SHORT: Duration = Duration::from_micros(20);
         let mut pause = SHORT;
         loop {
+            // Asked before the answers are read: of a guest that has ended, no more come after them.
+            let lives = alive();
             let before = self.moved;
-            match self.poll()? {
-                Some(answer) if answer.request == number => return Ok(answer),
-                Some(_) => {}
-                None if start.elapsed() > limit => return Err(Error::NoAnswer(limit.as_millis())),
-                None => {
-                    if self.moved != before {
-                        pause = SHORT;
-                    }
-                    std::thread::sleep(pause);
-                    pause = (pause * 2).min(Duration::from_millis(2));
+            let answer = self.poll()?;
+            let other = answer.is_some();
+            if let Some(answer) = answer.filter(|answer| answer.request == number) {
+                return Ok(answer);
+            }
+            if !lives && !other {
+                return Err(Error::Ended);
+            }
+            // Also between answers to others: a hostile guest may send them without end.
+            if start.elapsed() > limit {
+                return Err(Error::NoAnswer(limit.as_millis()));
+            }
+            if !other {
+                if self.moved != before {
+                    pause = SHORT;
                 }
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(2));
             }
         }
     }
@@ -268,5 +299,92 @@ impl Control {
             self.wake();
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use abi::message::kind;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    const ENDLESS: Duration = Duration::from_secs(3600);
+
+    /// Writes the header of an empty message as a guest would.
+    fn write_message(ring: &mut Producer<'_>, request: u32, status: u32) -> bool {
+        let words = [kind::PING, request, status, 0].map(u32::to_le_bytes);
+        ring.write_whole(&[words.as_flattened()]).unwrap()
+    }
+
+    /// Runs `host` while a guest keeps the ring of answers full with such messages.
+    fn flooded<T>(status: u32, host: impl FnOnce(&mut Control) -> T) -> T {
+        let mut control = Control::new().unwrap();
+        // SAFETY: mapped until `control` is dropped, when the thread has ended.
+        let region: Region<'static> = unsafe { Region::new(control.memory) };
+        let mut ring = region.answers().producer();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    write_message(&mut ring, u32::MAX, status);
+                }
+            });
+            let result = host(&mut control);
+            done.store(true, Ordering::Relaxed);
+            result
+        })
+    }
+
+    #[test]
+    fn an_endless_answer_does_not_hold_a_poll() {
+        let moved = flooded(abi::message::MORE, |control| {
+            assert_eq!(control.poll().unwrap(), None);
+            control.moved
+        });
+        assert!(moved <= MESSAGES_MAX as u64);
+    }
+
+    #[test]
+    fn answers_to_others_do_not_hold_a_call() {
+        let limit = Duration::from_millis(50);
+        let error = flooded(status::OK, |control| {
+            control.call(kind::PING, "", limit).unwrap_err()
+        });
+        assert!(matches!(error, Error::NoAnswer(50)), "{error}");
+    }
+
+    #[test]
+    fn the_end_of_the_guest_ends_a_call() {
+        let mut control = Control::new().unwrap();
+        let error = control.call_while(kind::PING, "", ENDLESS, || false);
+        let error = error.unwrap_err();
+        assert_eq!(error.to_string(), "the guest ended before it answered");
+    }
+
+    #[test]
+    fn an_answer_counts_though_the_guest_has_ended() {
+        let mut control = Control::new().unwrap();
+        let mut ring = control.region().answers().producer();
+        assert!(write_message(&mut ring, 77, status::OK));
+        assert!(write_message(&mut ring, 1, status::OK));
+        let answer = control.call_while(kind::PING, "", ENDLESS, || false);
+        assert_eq!(answer.unwrap().request, 1);
+    }
+
+    #[test]
+    fn long_requests_are_refused_in_words() {
+        let mut control = Control::new().unwrap();
+        let error = control.request(kind::PING, vec![0; CONTENTS_MAX + 1]);
+        let expected = format!(
+            "the request is {} bytes long, at most {CONTENTS_MAX} are possible",
+            CONTENTS_MAX + 1
+        );
+        assert_eq!(error.unwrap_err().to_string(), expected);
+        for _ in 0..2 {
+            control.request(kind::PING, vec![0; CONTENTS_MAX]).unwrap();
+        }
+        // The first is partly out, and counts until all of it is.
+        let error = control.request(kind::PING, "x").unwrap_err();
+        assert!(matches!(error, Error::Backlog(_)), "{error}");
     }
 }

@@ -78,6 +78,26 @@ pub enum Error {
     /// The guest wrote something impossible into its control channel.
     #[error("the control channel of the guest is broken: {0}")]
     Channel(#[from] abi::message::ChannelError),
+    /// A request is too long for the control channel.
+    #[error(
+        "the request is {0} bytes long, at most {most} are possible",
+        most = abi::message::CONTENTS_MAX
+    )]
+    RequestTooLong(usize),
+    /// The guest does not take its requests.
+    #[error(
+        "{0} bytes of requests wait for the guest already: ask again when it has answered some of them"
+    )]
+    Backlog(usize),
+    /// An answer is longer than any request or answer may be.
+    #[error(
+        "the guest sent an answer of more than {most} bytes",
+        most = abi::message::CONTENTS_MAX
+    )]
+    AnswerTooLong,
+    /// The guest ended while its answer was awaited.
+    #[error("the guest ended before it answered")]
+    Ended,
     /// The guest did not answer.
     #[error("the guest did not answer within {0} ms")]
     NoAnswer(u128),

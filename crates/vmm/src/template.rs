@@ -48,6 +48,7 @@ impl Template {
             (Isolation::Vm, Err(error)) => Err(match error {
                 Error::NoKvm => Error::NoKvm,
                 Error::KvmPermission => Error::KvmPermission,
+                Error::KvmUnusable(reason) => Error::KvmUnusable(reason.clone()),
                 other => Error::KvmUnusable(other.to_string()),
             }),
         }
