@@ -264,7 +264,13 @@ impl Instance {
 
     /// Asks the guest; its answer's contents.
     pub fn request(&mut self, kind: u32, contents: &str) -> Result<vmm::Answer, Error> {
-        Ok(self.control.call(kind, contents, PATIENCE)?)
+        let pidfd = self.guest.pidfd();
+        let alive = || {
+            let mut ended = [PollFd::from_borrowed_fd(pidfd, PollFlags::IN)];
+            // Should it not be known, the time limit ends the wait.
+            wait(&mut ended, Some(Duration::ZERO)).is_err() || ended[0].revents().is_empty()
+        };
+        Ok(self.control.call_while(kind, contents, PATIENCE, alive)?)
     }
 
     /// Reads a handler, `element.handler` with arguments if it takes any.
