@@ -10,18 +10,14 @@ extern crate alloc;
 #[cfg(any(test, feature = "host"))]
 extern crate std;
 
-/// Lists a group's elements, a line for each file: `file: Class, Class;`. A class with a second
-/// name is `Class as "Name"`.
+/// Lists a group's elements, a line for each file: `file: Class, Class;`.
 macro_rules! elements {
-    ($($file:ident: $($class:ident $(as $name:literal)?),+;)*) => {
+    ($($file:ident: $($class:ident),+;)*) => {
         $(pub mod $file;)*
 
         /// The group's classes.
         pub static CLASSES: &[router::ClassEntry] = &[
-            $($(
-                router::ClassEntry::of::<$file::$class>(),
-                $(router::ClassEntry::of::<$file::$class>().named($name),)?
-            )+)*
+            $($(router::ClassEntry::of::<$file::$class>(),)+)*
         ];
     };
 }
@@ -49,6 +45,10 @@ mod transport_check;
 pub mod userlevel;
 mod values;
 
+/// Second names of classes.
+static ALIASES: &[router::ClassEntry] =
+    &[router::ClassEntry::of::<standard::sched::RoundRobinSched>().named("RRSched")];
+
 /// The groups of classes that run anywhere.
 static GROUPS: &[&[router::ClassEntry]] = &[
     standard::CLASSES,
@@ -58,6 +58,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     ip::CLASSES,
     tcpudp::CLASSES,
     app::CLASSES,
+    ALIASES,
 ];
 
 fn everywhere() -> router::Library {

@@ -24,7 +24,7 @@ crate::elements! {
     rated_source: RatedSource;
     rated_splitter: RatedSplitter, BandwidthRatedSplitter;
     rated_unqueue: RatedUnqueue, BandwidthRatedUnqueue;
-    sched: RoundRobinSched as "RRSched", PrioSched;
+    sched: RoundRobinSched, PrioSched;
     script: Script, DriverManager;
     shaper: Shaper, BandwidthShaper;
     stride: StrideSched, StrideSwitch;
