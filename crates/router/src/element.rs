@@ -203,6 +203,8 @@ pub struct ClassEntry {
     pub phase: i32,
     /// See [`Class::IS_A`].
     pub is_a: &'static [&'static str],
+    /// The class's own name, where `name` is a second one.
+    pub own_name: &'static str,
     /// Why the class cannot be used here; `None` if it can.
     pub refused: Option<&'static str>,
     make: fn() -> Box<dyn Element>,
@@ -213,6 +215,7 @@ impl ClassEntry {
     pub const fn of<C: Class>() -> ClassEntry {
         ClassEntry {
             name: C::NAME,
+            own_name: C::NAME,
             ports: C::PORTS,
             processing: C::PROCESSING,
             flow: C::FLOW,
@@ -227,6 +230,7 @@ impl ClassEntry {
     pub const fn refused(name: &'static str, reason: &'static str) -> ClassEntry {
         ClassEntry {
             name,
+            own_name: name,
             ports: "-/-",
             refused: Some(reason),
             ..ClassEntry::of::<Refused>()

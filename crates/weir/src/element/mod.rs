@@ -105,6 +105,12 @@ pub fn find(name: &str) -> Result<&'static Page, Error> {
     if let Some(page) = found.or_else(|| PAGES.iter().find(alike)) {
         return Ok(page);
     }
+    if let Some(class) = elements::library()
+        .find(name)
+        .filter(|class| class.own_name != name)
+    {
+        return find(class.own_name);
+    }
     let name = name.to_string();
     Err(match elements::library().nearest(&name) {
         Some(near) => Error::Similar {
@@ -179,7 +185,7 @@ mod tests {
     fn every_class_has_a_page_in_shape() {
         let library = elements::library();
         for class in library.iter().filter(|class| class.refused.is_none()) {
-            let page = PAGES.iter().find(|page| page.name == class.name);
+            let page = PAGES.iter().find(|page| page.name == class.own_name);
             let Some(page) = page else {
                 panic!("{} has no page", class.name);
             };
@@ -193,6 +199,7 @@ mod tests {
     #[test]
     fn pages_are_found_by_any_case_and_nearness() {
         assert_eq!(find("counter").unwrap().name, "Counter");
+        assert_eq!(find("RRSched").unwrap().name, "RoundRobinSched");
         let error = find("Conter").unwrap_err().to_string();
         assert_eq!(
             error,
