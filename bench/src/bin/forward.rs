@@ -8,7 +8,6 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use abi::control::State;
 use abi::message::kind;
 use abi::region::{Geometry, Interface, Region};
 use bench::{machine, median, save};
@@ -47,6 +46,8 @@ struct Figure {
     most: f64,
     /// Bits of frames a second, in Gb/s, median.
     gigabits: f64,
+    /// From asking for the guest to its first frame having crossed the switch, in ms, median.
+    first_frame_ms: f64,
 }
 
 #[derive(Serialize)]
@@ -64,8 +65,9 @@ fn pin(pid: Pid, cpu: usize) -> Result<(), Failure> {
     Ok(sched_setaffinity(Some(pid), &set)?)
 }
 
-/// Frames a second from a guest through the switch back to the guest.
-fn rate(template: &Template, case: Case) -> Result<f64, Failure> {
+/// Frames a second from a guest through the switch back to the guest, and the time from asking for
+/// the guest to its first frame having crossed the switch.
+fn rate(template: &Template, case: Case) -> Result<(f64, Duration), Failure> {
     let interfaces = ["source", "sink"];
     let mut described = Vec::new();
     for (i, name) in (1..).zip(interfaces) {
@@ -83,7 +85,7 @@ fn rate(template: &Template, case: Case) -> Result<f64, Failure> {
         mtu: 1500,
         mac: None,
     };
-    switch.client().attach_guest(Attachment {
+    let ports = switch.client().attach_guest(Attachment {
         region: file.as_fd(),
         doorbell: doorbell.as_fd(),
         slots: SLOTS,
@@ -97,6 +99,7 @@ fn rate(template: &Template, case: Case) -> Result<f64, Failure> {
         case.frame_bytes
     );
     let mut control = Control::new()?;
+    let asked = Instant::now();
     let guest = template.spawn(&GuestSpec {
         isolation: case.isolation,
         config: config.as_bytes(),
@@ -109,9 +112,8 @@ fn rate(template: &Template, case: Case) -> Result<f64, Failure> {
         cpu: Some(0),
         ..GuestSpec::new("forward", 1, &control)
     })?;
-    let start = Instant::now();
-    while control.state() != Some(State::Running) {
-        if start.elapsed() > Duration::from_secs(2) {
+    while switch.client().stats(ports[1]).frames_out == 0 {
+        if asked.elapsed() > Duration::from_secs(2) {
             let mut console = Vec::new();
             control.read_console(&mut console)?;
             return Err(format!(
@@ -120,8 +122,9 @@ fn rate(template: &Template, case: Case) -> Result<f64, Failure> {
             )
             .into());
         }
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::yield_now();
     }
+    let first = asked.elapsed();
     std::thread::sleep(WARM_UP);
     let mut count = || -> Result<u64, Failure> {
         let answer = control.call(kind::READ, "sunk.count", Duration::from_secs(2))?;
@@ -131,7 +134,8 @@ fn rate(template: &Template, case: Case) -> Result<f64, Failure> {
     std::thread::sleep(MEASURED);
     let (after, to) = (count()?, Instant::now());
     drop(guest);
-    Ok((after - before) as f64 / to.duration_since(from).as_secs_f64())
+    let rate = (after - before) as f64 / to.duration_since(from).as_secs_f64();
+    Ok((rate, first))
 }
 
 fn run() -> Result<(), Failure> {
@@ -153,19 +157,25 @@ fn run() -> Result<(), Failure> {
         };
         cases.extend([case(60), case(1514)]);
     }
-    let mut rates = vec![Vec::new(); cases.len()];
+    let mut measured = vec![(Vec::new(), Vec::new()); cases.len()];
     for _ in 0..rounds {
-        for (case, rates) in cases.iter().zip(&mut rates) {
-            rates.push(rate(&template, *case)? / 1e6);
+        for (case, (rates, firsts)) in cases.iter().zip(&mut measured) {
+            let (rate, first) = rate(&template, *case)?;
+            rates.push(rate / 1e6);
+            firsts.push(first.as_secs_f64() * 1e3);
         }
     }
-    let figures = cases.iter().zip(&rates).map(|(case, rates)| Figure {
-        case: *case,
-        mpps: median(rates),
-        least: rates.iter().copied().fold(f64::INFINITY, f64::min),
-        most: rates.iter().copied().fold(0.0, f64::max),
-        gigabits: median(rates) * case.frame_bytes as f64 * 8.0 / 1e3,
-    });
+    let figures = cases
+        .iter()
+        .zip(&measured)
+        .map(|(case, (rates, firsts))| Figure {
+            case: *case,
+            mpps: median(rates),
+            least: rates.iter().copied().fold(f64::INFINITY, f64::min),
+            most: rates.iter().copied().fold(0.0, f64::max),
+            gigabits: median(rates) * case.frame_bytes as f64 * 8.0 / 1e3,
+            first_frame_ms: median(firsts),
+        });
     let report = Report {
         benchmark: "forward",
         machine: machine(),
@@ -175,8 +185,12 @@ fn run() -> Result<(), Failure> {
     };
     for figure in &report.figures {
         println!(
-            "{:<8} {:>5} bytes  {:6.2} Mpps  {:6.2} Gb/s",
-            figure.case.wall, figure.case.frame_bytes, figure.mpps, figure.gigabits
+            "{:<8} {:>5} bytes  {:6.2} Mpps  {:6.2} Gb/s  first frame after {:.2} ms",
+            figure.case.wall,
+            figure.case.frame_bytes,
+            figure.mpps,
+            figure.gigabits,
+            figure.first_frame_ms
         );
     }
     println!("{}", save("forward", &report)?.display());
