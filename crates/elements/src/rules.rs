@@ -3,7 +3,7 @@
 use core::net::Ipv4Addr;
 
 use packet::Packet;
-use router::args::{self, Args, Failed, Kind};
+use router::args::{self, Args, Failed};
 
 use crate::classification::{
     Compiled, Diagnostics, Headers, Names, NumberName, Program, ProtocolNames, Severity,
@@ -15,15 +15,10 @@ pub struct RouterNames<'c>(pub args::Context<'c>);
 impl Names for RouterNames<'_> {
     fn number(&self, kind: NumberName, name: &str) -> Option<u32> {
         let Self(context) = self;
-        let table = match kind {
-            NumberName::IpProtocol => Kind::IpProtocol,
-            NumberName::TcpPort => Kind::TCP_PORT,
-            NumberName::UdpPort => Kind::UDP_PORT,
-            NumberName::IcmpType => Kind::IcmpType,
-            NumberName::TcpOption => return ProtocolNames.number(kind, name),
-        };
-        let known = context.names.int(table, name, context.element);
-        known.or_else(|| ProtocolNames.number(kind, name))
+        match kind.table() {
+            Some(table) => context.names.int(table, name, context.element),
+            None => ProtocolNames.number(kind, name),
+        }
     }
 
     fn ip_address(&self, name: &str) -> Option<[u8; 4]> {

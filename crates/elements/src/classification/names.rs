@@ -1,5 +1,7 @@
 //! Names in patterns: addresses, ports, protocols, ICMP types, TCP flags.
 
+use router::args::{Kind, NameDatabase};
+
 /// What kind of number a name may stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberName {
@@ -53,33 +55,34 @@ pub struct ProtocolNames;
 
 impl Names for ProtocolNames {
     fn number(&self, kind: NumberName, name: &str) -> Option<u32> {
-        let table = match kind {
-            NumberName::IpProtocol => IP_PROTOCOLS,
-            NumberName::TcpPort | NumberName::UdpPort => PORTS,
-            NumberName::TcpOption => TCP_OPTIONS,
-            NumberName::IcmpType => ICMP_TYPES,
-        };
-        let at = table.binary_search_by(|entry| entry.0.cmp(name)).ok()?;
-        Some(u32::from(table[at].1))
+        match kind.table() {
+            Some(table) => BUILT_IN.int(table, name, ""),
+            None => tcp_flag(name),
+        }
     }
 }
 
-// Each table is sorted by name; a test holds that.
-pub(super) const IP_PROTOCOLS: &[(&str, u16)] = &[
-    ("dccp", 33),
-    ("gre", 47),
-    ("icmp", 1),
-    ("igmp", 2),
-    ("ipip", 4),
-    ("payload", 259),
-    ("sctp", 132),
-    ("tcp", 6),
-    ("tcpudp", 256),
-    ("transp", 258),
-    ("udp", 17),
-];
+static BUILT_IN: NameDatabase = NameDatabase::new();
 
-pub(super) const TCP_OPTIONS: &[(&str, u16)] = &[
+impl NumberName {
+    /// The table of a name database that has such names; TCP's flags are in none.
+    pub fn table(self) -> Option<Kind> {
+        match self {
+            NumberName::IpProtocol => Some(Kind::IpProtocol),
+            NumberName::TcpPort => Some(Kind::TCP_PORT),
+            NumberName::UdpPort => Some(Kind::UDP_PORT),
+            NumberName::IcmpType => Some(Kind::IcmpType),
+            NumberName::TcpOption => None,
+        }
+    }
+}
+
+fn tcp_flag(name: &str) -> Option<u32> {
+    let flag = TCP_OPTIONS.iter().find(|(flag, _)| *flag == name);
+    flag.map(|(_, bit)| u32::from(*bit))
+}
+
+const TCP_OPTIONS: &[(&str, u16)] = &[
     ("ack", 0x10),
     ("fin", 0x01),
     ("psh", 0x08),
@@ -87,70 +90,3 @@ pub(super) const TCP_OPTIONS: &[(&str, u16)] = &[
     ("syn", 0x02),
     ("urg", 0x20),
 ];
-
-pub(super) const ICMP_TYPES: &[(&str, u16)] = &[
-    ("echo", 8),
-    ("echo-reply", 0),
-    ("inforeq", 15),
-    ("inforeq-reply", 16),
-    ("maskreq", 17),
-    ("maskreq-reply", 18),
-    ("parameterproblem", 12),
-    ("redirect", 5),
-    ("routeradvert", 9),
-    ("routersolicit", 10),
-    ("sourcequench", 4),
-    ("timeexceeded", 11),
-    ("timestamp", 13),
-    ("timestamp-reply", 14),
-    ("unreachable", 3),
-];
-
-pub(super) const PORTS: &[(&str, u16)] = &[
-    ("auth", 113),
-    ("bootpc", 68),
-    ("bootps", 67),
-    ("chargen", 19),
-    ("daytime", 13),
-    ("discard", 9),
-    ("dns", 53),
-    ("domain", 53),
-    ("echo", 7),
-    ("finger", 79),
-    ("ftp", 21),
-    ("ftp-data", 20),
-    ("https", 443),
-    ("imap3", 220),
-    ("imaps", 993),
-    ("irc", 194),
-    ("netbios-dgm", 138),
-    ("netbios-ns", 137),
-    ("netbios-ssn", 139),
-    ("nntp", 119),
-    ("ntp", 123),
-    ("pop3", 110),
-    ("pop3s", 995),
-    ("pptp", 1723),
-    ("rip", 520),
-    ("route", 520),
-    ("smtp", 25),
-    ("snmp", 161),
-    ("snmp-trap", 162),
-    ("ssh", 22),
-    ("sunrpc", 111),
-    ("telnet", 23),
-    ("tftp", 69),
-    ("www", 80),
-];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tables_are_sorted_for_binary_search() {
-        for table in [IP_PROTOCOLS, TCP_OPTIONS, ICMP_TYPES, PORTS] {
-            assert!(table.windows(2).all(|pair| pair[0].0 < pair[1].0));
-        }
-    }
-}
