@@ -306,19 +306,21 @@ impl Region {
         &self.header().wake
     }
 
+    /// Where one of interface `i`'s rings starts.
+    fn ring(&self, i: usize, offset: fn(&Geometry, usize) -> usize) -> NonNull<u8> {
+        assert!(i < self.geometry.interfaces());
+        // SAFETY: inside the region.
+        unsafe { self.base.add(offset(&self.geometry, i)) }
+    }
+
     /// The producing side of interface `i`'s receive ring: the switch's.
     ///
     /// # Safety
     /// `i` is below the number of interfaces and no other such producer is open.
     pub unsafe fn receive_producer(&self, i: usize) -> Producer {
-        assert!(i < self.geometry.interfaces());
-        // SAFETY: inside the region.
-        unsafe {
-            Producer::open(
-                self.base.add(self.geometry.receive_ring(i)),
-                self.geometry.slots,
-            )
-        }
+        let ring = self.ring(i, Geometry::receive_ring);
+        // SAFETY: a ring of this region; the caller opens this end once.
+        unsafe { Producer::open(ring, self.geometry.slots) }
     }
 
     /// The consuming side of interface `i`'s receive ring: the guest's.
@@ -326,14 +328,9 @@ impl Region {
     /// # Safety
     /// As for [`receive_producer`](Self::receive_producer).
     pub unsafe fn receive_consumer(&self, i: usize) -> Consumer {
-        assert!(i < self.geometry.interfaces());
-        // SAFETY: inside the region.
-        unsafe {
-            Consumer::open(
-                self.base.add(self.geometry.receive_ring(i)),
-                self.geometry.slots,
-            )
-        }
+        let ring = self.ring(i, Geometry::receive_ring);
+        // SAFETY: a ring of this region; the caller opens this end once.
+        unsafe { Consumer::open(ring, self.geometry.slots) }
     }
 
     /// The producing side of interface `i`'s transmit ring: the guest's.
@@ -341,14 +338,9 @@ impl Region {
     /// # Safety
     /// As for [`receive_producer`](Self::receive_producer).
     pub unsafe fn transmit_producer(&self, i: usize) -> Producer {
-        assert!(i < self.geometry.interfaces());
-        // SAFETY: inside the region.
-        unsafe {
-            Producer::open(
-                self.base.add(self.geometry.transmit_ring(i)),
-                self.geometry.slots,
-            )
-        }
+        let ring = self.ring(i, Geometry::transmit_ring);
+        // SAFETY: a ring of this region; the caller opens this end once.
+        unsafe { Producer::open(ring, self.geometry.slots) }
     }
 
     /// The consuming side of interface `i`'s transmit ring: the switch's.
@@ -356,14 +348,9 @@ impl Region {
     /// # Safety
     /// As for [`receive_producer`](Self::receive_producer).
     pub unsafe fn transmit_consumer(&self, i: usize) -> Consumer {
-        assert!(i < self.geometry.interfaces());
-        // SAFETY: inside the region.
-        unsafe {
-            Consumer::open(
-                self.base.add(self.geometry.transmit_ring(i)),
-                self.geometry.slots,
-            )
-        }
+        let ring = self.ring(i, Geometry::transmit_ring);
+        // SAFETY: a ring of this region; the caller opens this end once.
+        unsafe { Consumer::open(ring, self.geometry.slots) }
     }
 
     /// Start of the buffer pool.
