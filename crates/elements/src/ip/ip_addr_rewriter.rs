@@ -4,9 +4,9 @@ use alloc::string::String;
 use packet::Packet;
 use packet::wire::IpProtocol;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Element};
 
-use crate::rewriter::base::{Base, Translate, Translation, addresses_table};
+use crate::rewriter::base::{Base, ExtraHandlers, Translate, Translation, addresses_table};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::headers;
@@ -160,18 +160,7 @@ impl Element for IPAddrRewriter {
     }
 }
 
-impl IPAddrRewriter {
-    fn extra_handlers(&self, _list: &mut HandlerList) {}
-
-    fn read_extra(
-        &mut self,
-        _cx: &mut Cx<'_>,
-        _name: &str,
-        _parameter: &str,
-    ) -> Option<Result<String, HandlerError>> {
-        None
-    }
-}
+impl ExtraHandlers for IPAddrRewriter {}
 
 impl Translate for IPAddrRewriter {
     fn translate(

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use packet::wire::IpProtocol;
 use router::args::read::Flags;
 use router::args::{AnnoArg, Annotation, Any, Args, Context, Failed, Int, SecondsArg};
-use router::{Cx, ElementId, TimerId};
+use router::{Cx, ElementId, HandlerError, HandlerList, TimerId};
 
 use super::flow::{Annotations, Direction, Flow};
 use super::input::{Action, Input};
@@ -124,6 +124,25 @@ impl Translation {
             output: flow.outputs[direction as usize],
             annotation: flow.reply_annotation,
         }
+    }
+}
+
+/// Handlers that a rewriter has besides those all have; most have none.
+pub trait ExtraHandlers {
+    /// Lists them.
+    fn extra_handlers(&self, list: &mut HandlerList) {
+        let _ = list;
+    }
+
+    /// Reads one; `None` if `name` is none of them.
+    fn read_extra(
+        &mut self,
+        cx: &mut Cx<'_>,
+        name: &str,
+        parameter: &str,
+    ) -> Option<Result<String, HandlerError>> {
+        let _ = (cx, name, parameter);
+        None
     }
 }
 

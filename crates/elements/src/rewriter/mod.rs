@@ -117,7 +117,7 @@ macro_rules! rewriter_methods {
 
         fn handlers(&self, list: &mut router::HandlerList) {
             $($crate::rewriter::base::Base::table_handler(list, $name, $old);)+
-            self.extra_handlers(list);
+            $crate::rewriter::base::ExtraHandlers::extra_handlers(self, list);
             self.base.handlers(list);
         }
 
@@ -129,7 +129,7 @@ macro_rules! rewriter_methods {
         ) -> Result<alloc::string::String, router::HandlerError> {
             match name {
                 $($name | $old => Ok(self.base.show_table(cx, $number, $show)),)+
-                _ => match self.read_extra(cx, name, parameter) {
+                _ => match $crate::rewriter::base::ExtraHandlers::read_extra(self, cx, name, parameter) {
                     Some(answer) => answer,
                     None => self.base.read(cx, name),
                 },

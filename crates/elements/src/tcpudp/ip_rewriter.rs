@@ -6,7 +6,7 @@ use router::args::{Args, Failed, SecondsArg};
 use router::{Class, Cx, Element, HandlerError, HandlerList};
 
 use super::tcp_rewriter::{self, TcpTimes};
-use crate::rewriter::base::{Base, GUARANTEE, Translate, Translation, seconds};
+use crate::rewriter::base::{Base, ExtraHandlers, GUARANTEE, Translate, Translation, seconds};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::headers;
@@ -189,7 +189,7 @@ impl Element for IPRewriter {
     }
 }
 
-impl IPRewriter {
+impl ExtraHandlers for IPRewriter {
     fn extra_handlers(&self, list: &mut HandlerList) {
         list.read_with("tcp_lookup");
     }

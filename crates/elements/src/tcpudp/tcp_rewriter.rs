@@ -7,7 +7,7 @@ use packet::wire::IpProtocol;
 use router::args::{Args, Failed, Port, SecondsArg};
 use router::{Class, Cx, Element, HandlerError, HandlerList};
 
-use crate::rewriter::base::{Base, GUARANTEE, Translate, Translation, optional_seconds, seconds};
+use crate::rewriter::base::{Base, ExtraHandlers, GUARANTEE, Translate, Translation, optional_seconds, seconds};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::headers;
@@ -167,7 +167,7 @@ impl Element for TCPRewriter {
     }
 }
 
-impl TCPRewriter {
+impl ExtraHandlers for TCPRewriter {
     fn extra_handlers(&self, list: &mut HandlerList) {
         list.read_with("lookup");
     }

@@ -4,9 +4,9 @@ use alloc::string::String;
 use packet::Packet;
 use packet::wire::IpProtocol;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Element};
 
-use crate::rewriter::base::{Base, GUARANTEE, Translate, Translation, optional_seconds, seconds};
+use crate::rewriter::base::{Base, ExtraHandlers, GUARANTEE, Translate, Translation, optional_seconds, seconds};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::headers::{self, DCCP};
@@ -140,18 +140,7 @@ impl Element for UDPRewriter {
     }
 }
 
-impl UDPRewriter {
-    fn extra_handlers(&self, _list: &mut HandlerList) {}
-
-    fn read_extra(
-        &mut self,
-        _cx: &mut Cx<'_>,
-        _name: &str,
-        _parameter: &str,
-    ) -> Option<Result<String, HandlerError>> {
-        None
-    }
-}
+impl ExtraHandlers for UDPRewriter {}
 
 impl Translate for UDPRewriter {
     fn translate(
