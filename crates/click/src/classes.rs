@@ -73,9 +73,14 @@ impl Classes {
         if !environment.has_class(name) {
             return None;
         }
+        Some(self.assume(name))
+    }
+
+    /// Takes `name` for a class of the engine.
+    pub(crate) fn assume(&mut self, name: &str) -> ClassId {
         let class = self.add(ClassKind::Primitive(name.into()));
         self.scopes[0].insert(name.into(), class);
-        Some(class)
+        class
     }
 
     /// Adds a class and lets `name`, unless empty, mean it in the innermost

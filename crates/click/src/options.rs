@@ -31,6 +31,13 @@ pub trait Environment {
         None
     }
 
+    /// Whether a name that is neither an element nor a known class stands for a
+    /// class that others know: so it is for a program that only rewrites
+    /// configurations. Otherwise such a name is an error.
+    fn is_open(&self) -> bool {
+        false
+    }
+
     /// Whether `require(package NAME)` is satisfied.
     fn has_package(&self, _name: &str) -> bool {
         false

@@ -37,6 +37,26 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Writes a configuration without its compound elements.
+    #[command(
+        disable_help_flag = true,
+        after_help = "Example:\n  weir click-flatten router.click >flat.click"
+    )]
+    ClickFlatten {
+        /// Click's options: `weir click-flatten --help` lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Says whether element classes and features are there.
+    #[command(
+        disable_help_flag = true,
+        after_help = "Example:\n  weir click-buildtool provides IPRewriter"
+    )]
+    ClickBuildtool {
+        /// `provides NAME...`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Shows the main job on real traffic.
     Demo {
         #[command(subcommand)]
@@ -77,6 +97,12 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
             .map_err(Into::into),
         Verb::Click { arguments } => {
             return crate::click::main("weir click", arguments.clone()).into();
+        }
+        Verb::ClickFlatten { arguments } => {
+            return crate::click::flatten("weir click-flatten", arguments.clone()).into();
+        }
+        Verb::ClickBuildtool { arguments } => {
+            return crate::click::buildtool("weir click-buildtool", arguments.clone()).into();
         }
         Verb::Demo {
             demo: Demo::Firewall,

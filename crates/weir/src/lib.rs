@@ -20,13 +20,27 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         true => "weir".into(),
         false => arguments.remove(0),
     };
+    // A link named as one of Click's programs serves for it.
     let name = std::path::Path::new(&program).file_name();
-    if name.is_some_and(|name| name == "click") {
-        return click::main("click", arguments).into();
+    if let Some(run) = name.and_then(click_program) {
+        let name = name.unwrap_or_default().to_string_lossy().into_owned();
+        return run(&name, arguments).into();
     }
-    if arguments.first().is_some_and(|first| first == "click") {
-        arguments.remove(0);
-        return click::main("weir click", arguments).into();
+    if let Some(run) = arguments.first().and_then(|first| click_program(first)) {
+        let name = format!("weir {}", arguments.remove(0).to_string_lossy());
+        return run(&name, arguments).into();
     }
     command::main(program, arguments)
+}
+
+/// Runs one of Click's programs, under a name for messages; returns the exit code.
+type Program = fn(&str, Vec<OsString>) -> u8;
+
+fn click_program(name: &std::ffi::OsStr) -> Option<Program> {
+    match name.to_str()? {
+        "click" => Some(click::main),
+        "click-flatten" => Some(click::flatten),
+        "click-buildtool" => Some(click::buildtool),
+        _ => None,
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::element::Element;
 use super::{Block, Parser};
-use crate::classes::Classes;
+use crate::classes::{ClassId, Classes};
 use crate::compound::{INPUT, OUTPUT};
 use crate::lexer::{Kind, Lexeme};
 use alloc::format;
@@ -111,21 +111,13 @@ impl Parser<'_> {
         }
         let name = &element.name;
         match (element.class, element.declared) {
-            (Some(_), Some(_)) => {
+            (class, Some(declared))
+                if class.is_some() || self.classes.primitive_name(declared) == name =>
+            {
                 let text = format!("class ‘{name}’ used as element name");
                 self.error_at(&element.location, text);
             }
-            (None, None) => {
-                let text = match self.options.environment.nearest_class(name) {
-                    Some(nearest) => {
-                        format!("undeclared element ‘{name}’; did you mean the class ‘{nearest}’?")
-                    }
-                    None => format!("undeclared element ‘{name}’"),
-                };
-                self.error_at(&element.location, text);
-                let class = self.find_class(&element.name);
-                element.class = class.or_else(|| Some(self.make_up_class(&element.name)));
-            }
+            (None, None) => element.class = Some(self.class_of_undeclared(&element)),
             _ => {}
         }
         if element.class.is_some() {
@@ -138,6 +130,25 @@ impl Parser<'_> {
             node,
             ports: element.ports,
         }
+    }
+
+    /// What the name of an element that was never declared stands for.
+    fn class_of_undeclared(&mut self, element: &Element) -> ClassId {
+        let name = &element.name;
+        if self.options.environment.is_open()
+            && let Some(class) = self.find_or_assume_class(name)
+        {
+            return class;
+        }
+        let text = match self.options.environment.nearest_class(name) {
+            Some(nearest) => {
+                format!("undeclared element ‘{name}’; did you mean the class ‘{nearest}’?")
+            }
+            None => format!("undeclared element ‘{name}’"),
+        };
+        self.error_at(&element.location, text);
+        let class = self.find_class(name);
+        class.unwrap_or_else(|| self.make_up_class(name))
     }
 
     fn complain_about_redeclaration(&mut self, element: &Element, node: usize) {

@@ -161,10 +161,17 @@ impl Parser<'_> {
         self.classes.find(name, self.options.environment)
     }
 
+    /// The class called `name`, which need not be known in an open environment.
+    fn find_or_assume_class(&mut self, name: &str) -> Option<ClassId> {
+        let open = self.options.environment.is_open();
+        let class = self.find_class(name);
+        class.or_else(|| open.then(|| self.classes.assume(name)))
+    }
+
     /// The class called `name`; one is made up, with an error, if there is
     /// none.
     fn force_class(&mut self, name: &str) -> ClassId {
-        if let Some(class) = self.find_class(name) {
+        if let Some(class) = self.find_or_assume_class(name) {
             return class;
         }
         match self.options.environment.nearest_class(name) {

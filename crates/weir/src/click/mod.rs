@@ -7,9 +7,10 @@ mod home;
 mod options;
 mod run;
 mod source;
+mod tools;
 mod usage;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ use handlers::complain;
 use home::Driver;
 use options::{Argument, BadOption, Name, Options, Value};
 pub use source::{Source, Surroundings, reason};
+pub use tools::{buildtool, flatten};
 
 /// Most packets that elements pass on together. Sources and queues send bursts of one unless they
 /// are told otherwise, so most configurations see the very order of events that Click has; where
@@ -37,6 +39,21 @@ const SIMULATION_START: f64 = 1e9;
 enum Place {
     File(PathBuf),
     Expression(Vec<u8>),
+}
+
+impl Place {
+    fn expression(value: Value) -> Place {
+        Place::Expression(value.text().into_vec())
+    }
+
+    /// The configuration at a place; at none, standard input.
+    fn read(place: Option<Place>) -> Result<Source, String> {
+        match place {
+            Some(Place::Expression(text)) => Source::expression(text),
+            Some(Place::File(path)) => Source::file(&path),
+            None => Source::file("-".as_ref()),
+        }
+    }
 }
 
 /// What the command line asks for.
@@ -84,7 +101,7 @@ fn text(value: Value) -> String {
 fn read(program: &str, arguments: Vec<OsString>) -> Result<Read, Vec<String>> {
     let quotes = Options::locale_quotes();
     let mut command = Command::new();
-    for argument in Options::new(arguments, quotes) {
+    for argument in Options::new(&options::DRIVER, arguments, quotes) {
         let argument = argument.map_err(|BadOption(lines)| prefixed(program, lines))?;
         match argument {
             Argument::Plain(text) => command.plain(text)?,
@@ -154,6 +171,31 @@ fn port(text: &str) -> Option<String> {
     (1..65536).contains(&first).then(|| format!("{first}+"))
 }
 
+/// What a second file or expression is.
+const CONFIGURATION: &str = "router configuration";
+
+/// Takes what may be given once.
+fn once<T>(place: &mut Option<T>, value: T, what: &str) -> Result<(), Vec<String>> {
+    match place.replace(value) {
+        Some(_) => Err(vec![format!("{what} specified twice")]),
+        None => Ok(()),
+    }
+}
+
+/// A `NAME=VALUE` setting.
+fn setting(argument: &OsStr) -> Option<(String, String)> {
+    let bytes = argument.as_bytes();
+    let name = bytes
+        .iter()
+        .take_while(|b| b.is_ascii_alphanumeric() || **b == b'_')
+        .count();
+    if name == 0 || bytes.get(name) != Some(&b'=') {
+        return None;
+    }
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    Some((text(&bytes[..name]), text(&bytes[name + 1..])))
+}
+
 impl Command {
     fn new() -> Command {
         Command {
@@ -178,25 +220,11 @@ impl Command {
         }
     }
 
-    fn place(&mut self, place: Place) -> Result<(), Vec<String>> {
-        match self.place.replace(place) {
-            Some(_) => Err(vec!["router configuration specified twice".into()]),
-            None => Ok(()),
-        }
-    }
-
     /// A setting or a file.
     fn plain(&mut self, argument: OsString) -> Result<(), Vec<String>> {
-        let bytes = argument.as_bytes();
-        let name = bytes
-            .iter()
-            .take_while(|b| b.is_ascii_alphanumeric() || **b == b'_')
-            .count();
-        if name == 0 || bytes.get(name) != Some(&b'=') {
-            return self.place(Place::File(argument.into()));
-        }
-        let name = String::from_utf8_lossy(&bytes[..name]).into_owned();
-        let value = String::from_utf8_lossy(&bytes[name.len() + 1..]).into_owned();
+        let Some((name, value)) = setting(&argument) else {
+            return once(&mut self.place, Place::File(argument.into()), CONFIGURATION);
+        };
         let variables = &mut self.driver.variables;
         if variables.iter().any(|(other, _)| *other == name) {
             complain(&format!("parameter ‘{name}’ multiply defined"));
@@ -209,18 +237,19 @@ impl Command {
     fn option(&mut self, name: Name, negated: bool, value: Value) -> Result<(), Vec<String>> {
         let driver = &mut self.driver;
         match name {
-            Name::File => self.place(Place::File(value.text().into()))?,
-            Name::Expression => self.place(Place::Expression(value.text().into_vec()))?,
+            Name::File => {
+                let file = Place::File(value.text().into());
+                once(&mut self.place, file, CONFIGURATION)?;
+            }
+            Name::Expression => {
+                once(&mut self.place, Place::expression(value), CONFIGURATION)?;
+            }
             Name::Output => {
-                if self.output.replace(value.text().into()).is_some() {
-                    return Err(vec!["output file specified twice".into()]);
-                }
+                once(&mut self.output, value.text().into(), "output file")?;
             }
             Name::Handler => self.handlers.push(text(value)),
             Name::ExitHandler => {
-                if self.exit_handler.replace(text(value)).is_some() {
-                    return Err(vec!["--exit-handler specified twice".into()]);
-                }
+                once(&mut self.exit_handler, text(value), "--exit-handler")?;
             }
             Name::UnixSocket => {
                 let file = click::config::quote(value.text().as_bytes());
@@ -259,7 +288,8 @@ impl Command {
                 Value::Int(batch @ 1..=64, _) => driver.settings.batch = batch as usize,
                 _ => return Err(vec!["--batch takes a number from 1 to 64".into()]),
             },
-            Name::Help | Name::Version | Name::Port => {}
+            // Handled before, or another program's.
+            _ => {}
         }
         Ok(())
     }
@@ -273,12 +303,7 @@ fn execute(command: Command) -> u8 {
         driver.clock = Clock::simulated((start * 1e9) as i64);
     }
     let driver = Arc::new(driver);
-    let source = match place {
-        Some(Place::Expression(text)) => Source::expression(text),
-        Some(Place::File(path)) => Source::file(&path),
-        None => Source::file("-".as_ref()),
-    };
-    let source = match source {
+    let source = match Place::read(place) {
         Ok(source) => source,
         Err(message) => {
             complain(&message);
@@ -341,9 +366,5 @@ fn execute(command: Command) -> u8 {
 
 fn write_flat(router: &mut Router, output: &std::path::Path) -> Result<(), String> {
     let text = router.read(None, "flatconfig", "").unwrap_or_default();
-    let written = match output.as_os_str() == "-" {
-        true => io::stdout().write_all(text.as_bytes()),
-        false => std::fs::write(output, text),
-    };
-    written.map_err(|error| format!("{}: {}", output.display(), reason(&error)))
+    tools::write(output, &text)
 }

@@ -1,5 +1,5 @@
-//! The options of `weir click`, read the way Click's driver reads its own: long names may be
-//! shortened, short ones bundled and joined with their values, `--no-` turns an option round.
+//! The options of `weir click` and its tools, read the way Click's own programs read theirs: long
+//! names may be shortened, short ones bundled and joined with their values, `--no-` turns an option round.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -49,6 +49,16 @@ pub enum Name {
     ExitHandler,
     /// `--batch`, which Click does not have.
     Batch,
+    /// `-c`, `--classes`.
+    Classes,
+    /// `-n`, `--names`.
+    Names,
+    /// `-d`, `--declarations`.
+    Declarations,
+    /// `--config`.
+    Config,
+    /// `--expand-vars`.
+    ExpandVars,
 }
 
 /// The value an option takes.
@@ -62,7 +72,8 @@ enum Takes {
     OptionalReal,
 }
 
-struct Spec {
+/// An option that a program has.
+pub struct Spec {
     long: &'static str,
     short: u8,
     name: Name,
@@ -85,8 +96,8 @@ const fn negatable(mut spec: Spec) -> Spec {
     spec
 }
 
-/// Ambiguities are listed in this order.
-static SPECS: [Spec; 22] = [
+/// The driver's options. Ambiguities are listed in this order.
+pub static DRIVER: [Spec; 22] = [
     negatable(spec(
         "allow-reconfigure",
         b'R',
@@ -114,6 +125,22 @@ static SPECS: [Spec; 22] = [
     spec("exit-handler", b'x', Name::ExitHandler, Takes::Text),
     negatable(spec("", b'w', Name::NoWarnings, Takes::Nothing)),
     spec("batch", 0, Name::Batch, Takes::Int),
+];
+
+/// The options of `click-flatten`.
+pub static FLATTEN: [Spec; 12] = [
+    spec("classes", b'c', Name::Classes, Takes::Nothing),
+    spec("names", b'n', Name::Names, Takes::Nothing),
+    spec("elements", 0, Name::Names, Takes::Nothing),
+    spec("declarations", b'd', Name::Declarations, Takes::Nothing),
+    spec("file", b'f', Name::File, Takes::Text),
+    spec("expression", b'e', Name::Expression, Takes::Text),
+    spec("config", 0, Name::Config, Takes::Nothing),
+    negatable(spec("expand-vars", 0, Name::ExpandVars, Takes::Nothing)),
+    spec("output", b'o', Name::Output, Takes::Text),
+    spec("clickpath", b'C', Name::ClickPath, Takes::Text),
+    spec("help", 0, Name::Help, Takes::Nothing),
+    spec("version", b'v', Name::Version, Takes::Nothing),
 ];
 
 /// An argument of the command line.
@@ -149,6 +176,7 @@ pub enum Value {
 
 /// Reads a command line argument by argument.
 pub struct Options {
+    specs: &'static [Spec],
     arguments: std::vec::IntoIter<OsString>,
     /// What is left of a bundle of short options.
     bundle: Vec<u8>,
@@ -162,9 +190,11 @@ pub struct Options {
 pub struct BadOption(pub Vec<String>);
 
 impl Options {
-    /// Reads `arguments`, without the program's name. Messages have `quotes`.
-    pub fn new(arguments: Vec<OsString>, quotes: Quotes) -> Options {
+    /// Reads `arguments`, without the program's name, of a program that has the options in
+    /// `specs`. Messages have `quotes`.
+    pub fn new(specs: &'static [Spec], arguments: Vec<OsString>, quotes: Quotes) -> Options {
         Options {
+            specs,
             arguments: arguments.into_iter(),
             bundle: Vec::new(),
             plain: false,
@@ -199,7 +229,7 @@ impl Options {
     fn short(&mut self) -> Result<Argument, BadOption> {
         let letter = self.bundle.remove(0);
         let shown = format!("-{}", letter as char);
-        let Some(spec) = SPECS.iter().find(|s| s.short == letter) else {
+        let Some(spec) = self.specs.iter().find(|s| s.short == letter) else {
             self.bundle.insert(0, letter);
             let rest = String::from_utf8_lossy(&self.bundle).into_owned();
             let first = rest.chars().next().unwrap_or('?');
@@ -225,13 +255,13 @@ impl Options {
 
     fn long(&mut self, text: &[u8]) -> Result<Argument, BadOption> {
         let mut ambiguous = Vec::new();
-        let mut found = find_long(text, false, &mut ambiguous);
+        let mut found = find_long(self.specs, text, false, &mut ambiguous);
         let (mut name, mut negated) = (text, false);
         while found.is_none()
             && let Some(rest) = name.strip_prefix(b"no-")
         {
             (name, negated) = (rest, !negated);
-            found = find_long(name, negated, &mut ambiguous);
+            found = find_long(self.specs, name, negated, &mut ambiguous);
         }
         let shown = || String::from_utf8_lossy(&[b"--", text].concat()).into_owned();
         let Some(spec) = found else {
@@ -349,13 +379,14 @@ impl Iterator for Options {
 /// The option that `text`, up to a `=`, is the name of, or the start of only one's name. What
 /// else it may be goes to `ambiguous`.
 fn find_long<'s>(
+    specs: &'s [Spec],
     text: &[u8],
     negated: bool,
     ambiguous: &mut Vec<(&'s Spec, bool)>,
 ) -> Option<&'s Spec> {
     let end = text.iter().position(|c| *c == b'=').unwrap_or(text.len());
     let name = &text[..end];
-    let specs = SPECS
+    let specs = specs
         .iter()
         .filter(|s| !s.long.is_empty() && (s.negatable || !negated));
     let starts: Vec<&Spec> = specs
@@ -433,7 +464,7 @@ mod tests {
 
     fn read(arguments: &[&str]) -> Vec<Result<(Name, bool, String), String>> {
         let arguments = arguments.iter().map(OsString::from).collect();
-        Options::new(arguments, Quotes::Ascii)
+        Options::new(&DRIVER, arguments, Quotes::Ascii)
             .map(|argument| match argument {
                 Ok(Argument::Option {
                     name,

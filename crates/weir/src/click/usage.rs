@@ -51,6 +51,45 @@ Examples:
     )
 }
 
+/// All options of `click-flatten`.
+pub fn flatten(program: &str) -> String {
+    format!(
+        "\
+Writes a Click configuration without its compound elements: every element
+declared, every connection between two of them. Classes need not be known.
+
+Usage: {program} [OPTION]... [ROUTERFILE] [NAME=VALUE]...
+
+Options:
+  -f, --file FILE        Read the configuration from FILE, '-' for standard input.
+  -e, --expression EXPR  Use EXPR as the configuration.
+  -c, --classes          Write the names of the classes that are used.
+  -n, --names            Write the elements' names.
+  -d, --declarations     Write the elements' names and classes.
+      --config           Write the configuration (default).
+      --expand-vars      Accepted; variables are always expanded.
+  -o, --output FILE      Write to FILE.
+  -C, --clickpath PATH   Use PATH for CLICKPATH.
+      --help             Print this and exit.
+  -v, --version          Print the version and exit.
+"
+    )
+}
+
+/// What `click-buildtool` can do.
+pub fn buildtool(program: &str) -> String {
+    format!(
+        "\
+Says whether element classes and features are there.
+
+Usage: {program} provides NAME...
+
+Exits with 0 if every NAME is an element class that 'weir click' has, or a
+feature such as 'userlevel' or 'umultithread'; else with 1.
+"
+    )
+}
+
 /// The version of the language and of this program.
 pub fn version() -> String {
     format!(
