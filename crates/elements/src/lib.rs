@@ -24,6 +24,7 @@ macro_rules! elements {
 pub(crate) use elements;
 
 pub mod app;
+pub mod aqm;
 pub mod classification;
 mod dispatch;
 pub mod ethernet;
@@ -58,6 +59,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     ip::CLASSES,
     tcpudp::CLASSES,
     app::CLASSES,
+    aqm::CLASSES,
     ALIASES,
 ];
 

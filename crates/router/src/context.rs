@@ -465,6 +465,12 @@ impl Cx<'_> {
             .flatten()
     }
 
+    /// Packets that an element stores; `None` if it stores none, or is the one at work.
+    #[inline]
+    pub fn stored(&self, id: ElementId) -> Option<usize> {
+        self.core.elements.get(id.index())?.as_ref()?.stored()
+    }
+
     /// Reads a handler of an element, or with `None` of the router.
     pub fn read_handler(
         &mut self,

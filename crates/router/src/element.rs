@@ -137,6 +137,12 @@ pub trait Element: Any + Send {
         Search::Pass
     }
 
+    /// Packets that it stores, if it is a Storage (see [`Class::IS_A`]): what elements that manage
+    /// queues look at.
+    fn stored(&self) -> Option<usize> {
+        None
+    }
+
     /// The router is asked to stop, and this element manages it (see [`Cx::manage_driver`]): it
     /// goes on if the run count is above 0 afterwards.
     fn driver_stopped(&mut self, cx: &mut Cx<'_>) {

@@ -9,6 +9,7 @@ use click::{FlatGraph, Location};
 use crate::args::Elements;
 use crate::context::ElementId;
 use crate::element::ClassEntry;
+use crate::ports::flow;
 
 /// What is known of an element beside its state.
 pub struct ElementInfo {
@@ -80,6 +81,58 @@ impl Graph {
         connections
             .filter(move |c| c.from == (id.index(), port))
             .map(|c| (ElementId(c.to.0 as u32), c.to.1))
+    }
+
+    /// The elements of class or kind `class` that packets leaving `id` by output `port` come to
+    /// first, nearest first.
+    pub fn nearest_downstream(&self, id: ElementId, port: usize, class: &str) -> Vec<ElementId> {
+        self.nearest(self.downstream(id, port).collect(), class, |id, port| {
+            let info = self.info(id);
+            let ways = flow(info.class.flow, port, info.outputs.len(), false);
+            let outputs = ways.iter().enumerate().filter(|(_, way)| **way);
+            outputs
+                .flat_map(|(output, _)| self.downstream(id, output))
+                .collect()
+        })
+    }
+
+    /// The elements of class or kind `class` that packets coming to `id` by input `port` were in
+    /// last, nearest first.
+    pub fn nearest_upstream(&self, id: ElementId, port: usize, class: &str) -> Vec<ElementId> {
+        self.nearest(self.upstream(id, port).collect(), class, |id, port| {
+            let info = self.info(id);
+            let ways = flow(info.class.flow, port, info.inputs.len(), true);
+            let inputs = ways.iter().enumerate().filter(|(_, way)| **way);
+            inputs
+                .flat_map(|(input, _)| self.upstream(id, input))
+                .collect()
+        })
+    }
+
+    /// Goes on from `ahead` by `beyond` until elements of `class` are met.
+    fn nearest(
+        &self,
+        mut ahead: Vec<(ElementId, usize)>,
+        class: &str,
+        beyond: impl Fn(ElementId, usize) -> Vec<(ElementId, usize)>,
+    ) -> Vec<ElementId> {
+        let mut found = Vec::new();
+        let mut next = 0;
+        while let Some(&(id, port)) = ahead.get(next) {
+            next += 1;
+            if self.is_a(id.index(), class) {
+                if !found.contains(&id) {
+                    found.push(id);
+                }
+                continue;
+            }
+            for place in beyond(id, port) {
+                if !ahead.contains(&place) {
+                    ahead.push(place);
+                }
+            }
+        }
+        found
     }
 }
 

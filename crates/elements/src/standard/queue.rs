@@ -53,6 +53,10 @@ macro_rules! queue {
                 self.store.notifier(notice, port)
             }
 
+            fn stored(&self) -> Option<usize> {
+                Some(self.store.len())
+            }
+
             fn handlers(&self, list: &mut HandlerList) {
                 self.store.handlers(list);
             }

@@ -72,6 +72,12 @@ impl Store {
         Ok(())
     }
 
+    /// Packets stored.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
     fn room(&self) -> usize {
         self.capacity.saturating_sub(self.packets.len())
     }

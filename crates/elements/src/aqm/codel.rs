@@ -1,0 +1,505 @@
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::any::Any;
+
+use packet::{Batch, Packet, anno};
+use router::args::{self, Args, Failed, Timestamp};
+use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList};
+
+use super::managed::Managed;
+use crate::values;
+
+/// Delay aimed at, in nanoseconds.
+const TARGET: i64 = 5_000_000;
+/// Time in which a sender can react, in nanoseconds.
+const INTERVAL: i64 = 100_000_000;
+/// Largest interval, in nanoseconds: a day.
+const INTERVAL_MAX: i64 = 86_400_000_000_000;
+/// A cycle of drops that ended less than so many intervals ago tells how fast to drop.
+const RECENT: i64 = 16;
+
+/// The control law of RFC 8289: which packets to drop so that the least delay within an interval
+/// comes down to the target. Times are wall-clock times and differences in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Law {
+    target: i64,
+    interval: i64,
+    /// When the delay will have been above the target for an interval; `None`: it is below.
+    first_above: Option<i64>,
+    drop_next: i64,
+    /// Drops of this cycle, and of the one before when this one began.
+    count: u32,
+    last_count: u32,
+    dropping: bool,
+    /// What the packet before means for the next.
+    after: After,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    /// The packet before was let through.
+    Passed,
+    /// It was the first to be dropped: the next one passes.
+    Entered,
+    /// It was dropped as one of several.
+    Dropped,
+}
+
+impl Default for Law {
+    fn default() -> Self {
+        Law {
+            target: TARGET,
+            interval: INTERVAL,
+            first_above: None,
+            drop_next: 0,
+            count: 0,
+            last_count: 0,
+            dropping: false,
+            after: After::Passed,
+        }
+    }
+}
+
+impl Law {
+    /// When to drop next after `time`: an interval later, divided by the root of the count.
+    fn next_drop(&self, time: i64) -> i64 {
+        // The root is taken of the count times 2³², for 16 binary digits after the point.
+        let root = (u64::from(self.count.max(1)) << 32).isqrt();
+        let wait = (i128::from(self.interval) << 16) / i128::from(root.max(1));
+        time.saturating_add(i64::try_from(wait).unwrap_or(i64::MAX))
+    }
+
+    /// Whether the delay has been above the target for an interval.
+    fn stands(&mut self, now: i64, sojourn: i64, left: usize) -> bool {
+        // A queue of one packet cannot be shorter.
+        if sojourn < self.target || left == 0 {
+            self.first_above = None;
+            return false;
+        }
+        let first_above = *self
+            .first_above
+            .get_or_insert(now.saturating_add(self.interval));
+        now >= first_above
+    }
+
+    /// Decides on a packet that was in the queue for `sojourn`, where `left` packets are left.
+    #[inline]
+    fn drops(&mut self, now: i64, sojourn: i64, left: usize) -> bool {
+        let stands = self.stands(now, sojourn, left);
+        match core::mem::replace(&mut self.after, After::Passed) {
+            After::Entered => return false,
+            After::Dropped if stands => self.drop_next = self.next_drop(self.drop_next),
+            _ => {}
+        }
+        if !stands {
+            self.dropping = false;
+            return false;
+        }
+        if self.dropping {
+            if now < self.drop_next {
+                return false;
+            }
+            self.count = self.count.saturating_add(1);
+            self.after = After::Dropped;
+            return true;
+        }
+        self.enter(now);
+        true
+    }
+
+    /// Begins a cycle of drops.
+    fn enter(&mut self, now: i64) {
+        let recent = now.saturating_sub(self.drop_next) < RECENT.saturating_mul(self.interval);
+        let delta = self.count.saturating_sub(self.last_count);
+        self.count = if delta > 1 && recent { delta } else { 1 };
+        self.drop_next = self.next_drop(now);
+        self.last_count = self.count;
+        self.dropping = true;
+        self.after = After::Entered;
+    }
+
+    /// The queue is empty, or the packet does not say when it came.
+    fn rest(&mut self) {
+        self.first_above = None;
+        self.dropping = false;
+        self.after = After::Passed;
+    }
+}
+
+/// Drops packets such that the delay in the queue before it comes down to a target.
+///
+/// Controlled delay (RFC 8289): packets say by their first-timestamp annotation when they came to
+/// the queue. When the delay has been above TARGET for an INTERVAL, a packet is dropped, and more
+/// of them at ever shorter intervals until the delay is below TARGET. Packets without the
+/// annotation pass. Bursts pass too: what counts is the least delay within an interval.
+///
+/// # Arguments
+/// - `TARGET` (time, 5ms): delay aimed at.
+/// - `INTERVAL` (time, 100ms): how long the delay may be above it; about the longest round-trip
+///   time of the connections.
+/// - `QUEUES` (element names): the queues whose lengths count, instead of the nearest.
+///
+/// # Ports
+/// One pull input, one pull output.
+///
+/// # Handlers
+/// - `codel_target`, `codel_interval` (read, write): the arguments; `target` and `interval` mean
+///   the same.
+/// - `drops` (read): packets dropped.
+/// - `queues` (read): the queues that count, one a line.
+/// - `stats` (read): length and packets dropped, in words.
+///
+/// # Example
+/// ```click
+/// RatedSource(RATE 1000, LIMIT 1000, STOP true)
+///     -> SetTimestamp(FIRST true) -> Queue(200) -> CoDel(5ms, 100ms)
+///     -> RatedUnqueue(900) -> Discard;
+/// ```
+///
+/// # See also
+/// RED, PI, Queue, SetTimestamp
+#[derive(Default)]
+pub struct CoDel {
+    law: Law,
+    queues: Managed,
+    drops: u64,
+}
+
+impl Class for CoDel {
+    const NAME: &'static str = "CoDel";
+    const PORTS: &'static str = "1/1";
+    const PROCESSING: &'static str = "l";
+}
+
+impl CoDel {
+    #[inline]
+    fn decide(&mut self, now: i64, packet: &Packet, left: usize) -> bool {
+        let came = packet.anno_u64(anno::FIRST_TIMESTAMP) as i64;
+        if came == 0 {
+            self.law.rest();
+            return false;
+        }
+        self.law.drops(now, now.saturating_sub(came), left)
+    }
+
+    fn set(&mut self, target: Timestamp, interval: Timestamp) -> Result<(), &'static str> {
+        if !(1..=INTERVAL_MAX).contains(&interval.0) {
+            return Err("INTERVAL must be above 0 and at most a day");
+        }
+        if target.0 > INTERVAL_MAX {
+            return Err("TARGET must be at most a day");
+        }
+        (self.law.target, self.law.interval) = (target.0, interval.0);
+        Ok(())
+    }
+}
+
+impl Element for CoDel {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let (mut target, mut interval) = (Timestamp(TARGET), Timestamp(INTERVAL));
+        let mut queues = String::new();
+        args.positional("TARGET", &mut target)
+            .positional("INTERVAL", &mut interval)
+            .keyword_with("QUEUES", args::Any, &mut queues)
+            .complete()?;
+        self.queues.configure(args, &queues)?;
+        self.set(target, interval).map_err(|error| args.fail(error))
+    }
+
+    fn can_live_reconfigure(&self) -> bool {
+        true
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.queues.initialize(cx)
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        let mut wanted = most.min(batch.room());
+        let mut now = None;
+        while wanted > 0 {
+            let mut pulled = cx.batch();
+            cx.pull(0, &mut pulled, wanted);
+            let found = pulled.len();
+            if found == 0 {
+                cx.done(pulled);
+                self.law.rest();
+                break;
+            }
+            let now = *now.get_or_insert_with(|| cx.wall());
+            // Those behind a packet were still in the queue when it left.
+            let left = self.queues.length(cx) + found;
+            pulled.filter(
+                &mut (&mut *self, &mut *cx, left),
+                |(codel, _, left), packet| {
+                    *left = left.saturating_sub(1);
+                    codel.decide(now, packet, *left).then_some(())
+                },
+                |(codel, cx, _), packet, ()| {
+                    codel.drops += 1;
+                    cx.kill(packet);
+                },
+            );
+            wanted -= batch.append(&mut pulled, wanted);
+            cx.done(pulled);
+        }
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read_write("codel_target").read_write("codel_interval");
+        list.read_write("target").read_write("interval");
+        list.read("drops").read("stats").read("queues");
+        list.add("config", HandlerFlags::CALM);
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        let (target, interval) = (Timestamp(self.law.target), Timestamp(self.law.interval));
+        let length = self.queues.length(cx);
+        Ok(match name {
+            "codel_target" | "target" => target.to_string(),
+            "codel_interval" | "interval" => interval.to_string(),
+            "drops" => self.drops.to_string(),
+            "queues" => self.queues.lines(cx),
+            "stats" => format!("{length} current queue\n{} drops\n", self.drops),
+            "config" => format!("{target}s, {interval}s, {}", self.queues.argument(cx)),
+            _ => return Err(HandlerError::Unknown),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let (mut target, mut interval) = (Timestamp(self.law.target), Timestamp(self.law.interval));
+        let before = cx.config(cx.id()).to_string();
+        match name {
+            "codel_target" | "target" => values::argument(cx, 0, "TARGET", value, &mut target)?,
+            "codel_interval" | "interval" => {
+                values::argument(cx, 1, "INTERVAL", value, &mut interval)?;
+            }
+            _ => return Err(HandlerError::Unknown),
+        }
+        self.set(target, interval).map_err(|error| {
+            cx.set_config(before);
+            error.into()
+        })
+    }
+
+    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
+        let old: &mut dyn Any = old;
+        if let Some(old) = old.downcast_mut::<CoDel>() {
+            let (target, interval) = (self.law.target, self.law.interval);
+            self.law = Law {
+                target,
+                interval,
+                ..old.law
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{Rig, START};
+
+    const MILLISECOND: u64 = 1_000_000;
+
+    /// Pushes a packet that comes `now`, in nanoseconds of the simulated clock.
+    fn push(rig: &mut Rig, now: u64) {
+        let now = START as u64 + now;
+        rig.push_with("i", &[0], |p| p.set_anno_u64(anno::FIRST_TIMESTAMP, now));
+    }
+
+    /// What senders do.
+    #[derive(Clone, Copy)]
+    enum Senders {
+        /// So many packets a millisecond, come what may.
+        Steady(f64),
+        /// Twenty TCP connections with a round-trip time of 50 ms: their rate grows by a packet
+        /// each within that time, and halves for one of them with each drop.
+        Tcp,
+    }
+
+    /// A queue that 10 packets leave every millisecond: the delays of the packets that left in the
+    /// second half of the time, in order of size and in milliseconds, and the drops.
+    fn delays(codel: &str, senders: Senders, milliseconds: u64) -> (Vec<u64>, u64) {
+        let mut rig = Rig::new(&format!(
+            "i :: Inject -> q :: Queue(10000) -> c :: {codel} -> o :: Puller;"
+        ));
+        let mut rate = match senders {
+            Senders::Steady(rate) => rate,
+            Senders::Tcp => 10.0,
+        };
+        let (mut delays, mut credit, mut drops) = (Vec::new(), 0.0, 0);
+        let mut now = 0;
+        for tick in 0..milliseconds {
+            credit += rate;
+            while credit >= 1.0 {
+                credit -= 1.0;
+                push(&mut rig, now);
+            }
+            for packet in rig.pull("o", 10) {
+                let came = packet.anno_u64(anno::FIRST_TIMESTAMP) - START as u64;
+                if tick >= milliseconds / 2 {
+                    delays.push((now - came) / MILLISECOND);
+                }
+            }
+            let dropped = rig.read("c.drops").parse::<u64>().unwrap();
+            if let Senders::Tcp = senders {
+                rate += 20.0 / 50.0 / 50.0;
+                rate *= 0.975f64.powi((dropped - drops) as i32);
+            }
+            drops = dropped;
+            rig.pause(MILLISECOND);
+            now += MILLISECOND;
+        }
+        assert_eq!(rig.outstanding() as u64, rig.read("q.length").parse::<u64>().unwrap());
+        delays.sort_unstable();
+        (delays, drops)
+    }
+
+    fn median(delays: &[u64]) -> u64 {
+        delays[delays.len() / 2]
+    }
+
+    #[test]
+    fn the_delay_is_held_near_the_target_under_overload() {
+        let (delays, drops) = delays("CoDel", Senders::Tcp, 40_000);
+        let (median, high) = (median(&delays), delays[delays.len() * 95 / 100]);
+        // Without drops the queue would stay full: 1000 ms.
+        assert!((1..=20).contains(&median), "{median}");
+        assert!(high <= 60, "{high}");
+        assert!(drops > 300, "{drops}");
+    }
+
+    #[test]
+    fn sources_that_do_not_slow_down_are_held_too() {
+        // One in a hundred cannot leave: the delay would be 200 ms after 20 s.
+        let (delays, drops) = delays("CoDel", Senders::Steady(10.1), 20_000);
+        let median = median(&delays);
+        assert!((1..=25).contains(&median), "{median}");
+        assert!((1_700..2_100).contains(&drops), "{drops}");
+    }
+
+    #[test]
+    fn target_and_interval_are_settings() {
+        // Drops within a second in which packets come every millisecond, 40 ms old.
+        let drops = |args: &str| {
+            let mut rig = Rig::new(&format!("Idle -> Queue -> c :: CoDel({args}) -> Puller;"));
+            let id = rig.router.find("c").unwrap();
+            let work = |element: &mut dyn Element, _: &mut Cx<'_>| {
+                let element: &mut dyn Any = element;
+                let law = &mut element.downcast_mut::<CoDel>().unwrap().law;
+                let times = (0..1_000).map(|now| now * MILLISECOND as i64);
+                times.filter(|now| law.drops(*now, 40_000_000, 9)).count()
+            };
+            rig.router.with(id, work).unwrap()
+        };
+        assert_eq!(drops("50ms"), 0);
+        let (slow, fast) = (drops("39ms, 300ms"), drops("TARGET 2ms, INTERVAL 20ms"));
+        assert!((3..10).contains(&slow), "{slow}");
+        assert!(fast > 100, "{fast}");
+    }
+
+    #[test]
+    fn nothing_is_dropped_below_the_target_or_in_a_burst() {
+        let (delays, drops) = delays("CoDel", Senders::Steady(10.0), 3_000);
+        assert!(delays.iter().all(|delay| *delay == 0));
+        assert_eq!(drops, 0);
+        // A burst that takes 80 ms to drain is shorter than the interval.
+        let mut rig = Rig::new("i :: Inject -> Queue -> c :: CoDel -> o :: Puller;");
+        rig.pause(MILLISECOND);
+        for _ in 0..80 {
+            push(&mut rig, MILLISECOND);
+        }
+        for _ in 0..80 {
+            assert_eq!(rig.pull("o", 1).len(), 1);
+            rig.pause(MILLISECOND);
+        }
+        assert_eq!(rig.read("c.drops"), "0");
+    }
+
+    #[test]
+    fn drops_come_at_intervals_over_the_root_of_their_count() {
+        // RFC 8289, section 4.4, with an overload that nothing relieves.
+        let mut law = Law::default();
+        let mut times = Vec::new();
+        for now in 0..600_000 {
+            // In units of a microsecond.
+            if law.drops(now * 1000, 50_000_000, 100) {
+                times.push(now / 1000);
+                assert!(!law.drops(now * 1000, 50_000_000, 100));
+            }
+        }
+        // The first after an interval; then 100 / √1, √2, √3, … later.
+        assert_eq!(times, [100, 200, 270, 328, 378, 423, 463, 501, 537, 570]);
+    }
+
+    #[test]
+    fn a_cycle_begins_where_the_recent_one_was() {
+        let mut law = Law::default();
+        let mut now = 0;
+        let mut run = |law: &mut Law, until: i64, sojourn: i64| {
+            let mut drops = 0;
+            while now < until {
+                drops += u32::from(law.drops(now, sojourn, 100));
+                now += 1_000_000;
+            }
+            drops
+        };
+        assert!(run(&mut law, 1_000_000_000, 50_000_000) > 15);
+        let count = law.count;
+        run(&mut law, 1_010_000_000, 0);
+        run(&mut law, 1_111_000_000, 50_000_000);
+        assert_eq!((law.count, law.dropping), (count - 1, true));
+        run(&mut law, 10_000_000_000, 0);
+        run(&mut law, 10_101_000_000, 50_000_000);
+        assert_eq!(law.count, 1);
+    }
+
+    #[test]
+    fn packets_without_the_annotation_pass() {
+        let mut rig = Rig::new("i :: Inject -> Queue -> c :: CoDel -> o :: Puller;");
+        for _ in 0..100 {
+            rig.push("i", &[0]);
+        }
+        for _ in 0..100 {
+            rig.pause(50 * MILLISECOND);
+            assert_eq!(rig.pull("o", 1).len(), 1);
+        }
+        assert_eq!(rig.read("c.drops"), "0");
+    }
+
+    #[test]
+    fn handlers_show_and_change_the_arguments() {
+        let mut rig = Rig::new("Idle -> q :: Queue -> c :: CoDel -> Puller;");
+        assert_eq!(rig.read("c.config"), "0.005000s, 0.100000s, QUEUES q");
+        rig.write("c.codel_target", "7ms");
+        rig.write("c.interval", "1s");
+        assert_eq!(rig.read("c.target"), "0.007000");
+        assert_eq!(rig.read("c.codel_interval"), "1.000000");
+        assert!(rig.try_write("c.interval", "0").is_err());
+        assert_eq!(rig.read("c.stats"), "0 current queue\n0 drops\n");
+        let errors = Rig::errors("Idle -> Queue -> CoDel(1ms, 0) -> Puller;");
+        assert!(errors.contains("INTERVAL must be above 0"), "{errors}");
+        let errors = Rig::errors("Idle -> CoDel -> Puller;");
+        assert!(errors.contains("no nearby Queues"), "{errors}");
+    }
+
+    proptest! {
+        #[test]
+        fn no_times_make_it_fail(
+            times in proptest::collection::vec((any::<i64>(), any::<i64>(), 0usize..3), 0..200),
+            target: i64,
+            interval in 1..=INTERVAL_MAX,
+        ) {
+            let mut law = Law { target, interval, ..Law::default() };
+            for (now, came, left) in times {
+                law.drops(now, now.saturating_sub(came), left);
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The queues that an element manages.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use router::args::{Args, ElementRef, Failed};
+use router::{Cx, ElementId};
+
+/// The queues whose lengths count, found in the graph or named by `QUEUES`.
+#[derive(Default)]
+pub(super) struct Managed {
+    queues: Vec<ElementId>,
+}
+
+impl Managed {
+    /// Takes the names in `QUEUES`, unless the queues are known already.
+    pub fn configure(&mut self, args: &Args<'_>, names: &str) -> Result<(), Failed> {
+        if !self.queues.is_empty() {
+            return Ok(());
+        }
+        let mut queues = Vec::new();
+        for name in click::config::split_space(names) {
+            match args.context().parse::<ElementRef>(&name) {
+                Ok(element) => queues.push(ElementId::new(element.index)),
+                Err(_) => return Err(args.fail(format_args!("no element named ‘{name}’"))),
+            }
+        }
+        self.queues = queues;
+        Ok(())
+    }
+
+    /// Finds the queues that are nearest: behind a push output 0, before a pull input 0.
+    pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        if self.queues.is_empty() {
+            let graph = cx.graph();
+            self.queues = match cx.output_is_push(0) {
+                true => graph.nearest_downstream(cx.id(), 0, "Storage"),
+                false => graph.nearest_upstream(cx.id(), 0, "Storage"),
+            };
+        }
+        if self.queues.is_empty() {
+            return Err(cx.error("no nearby Queues"));
+        }
+        let strangers: Vec<String> = self
+            .queues
+            .iter()
+            .filter(|id| cx.stored(**id).is_none())
+            .map(|id| format!("‘{}’ is not a Storage element", cx.graph().info(*id).name))
+            .collect();
+        for stranger in &strangers {
+            let _ = cx.error(stranger);
+        }
+        match strangers.is_empty() {
+            true => Ok(()),
+            false => Err(Failed),
+        }
+    }
+
+    /// Packets in the queues.
+    #[inline]
+    pub fn length(&self, cx: &Cx<'_>) -> usize {
+        match self.queues[..] {
+            [queue] => cx.stored(queue).unwrap_or(0),
+            _ => self.sum(cx),
+        }
+    }
+
+    fn sum(&self, cx: &Cx<'_>) -> usize {
+        let lengths = self.queues.iter().filter_map(|id| cx.stored(*id));
+        lengths.sum()
+    }
+
+    /// The queues' names, one a line.
+    pub fn lines(&self, cx: &Cx<'_>) -> String {
+        self.names(cx).fold(String::new(), |mut text, name| {
+            let _ = writeln!(text, "{name}");
+            text
+        })
+    }
+
+    /// The `QUEUES` argument that names them.
+    pub fn argument(&self, cx: &Cx<'_>) -> String {
+        self.names(cx)
+            .fold(String::from("QUEUES"), |text, name| text + " " + name)
+    }
+
+    fn names<'s>(&'s self, cx: &'s Cx<'_>) -> impl Iterator<Item = &'s str> {
+        self.queues
+            .iter()
+            .map(|id| cx.graph().info(*id).name.as_str())
+    }
+}

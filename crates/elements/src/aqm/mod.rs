@@ -1,0 +1,12 @@
+//! Active queue management: dropping before queues are full, so that senders slow down.
+
+mod average;
+mod managed;
+mod red_core;
+
+crate::elements! {
+    adaptive_red: AdaptiveRED;
+    codel: CoDel;
+    pi: PI;
+    red: RED;
+}

@@ -1,0 +1,338 @@
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::any::Any;
+
+use packet::Batch;
+use router::args::{self, Args, Failed, Flags, unparse};
+use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, TimerId};
+
+use super::average::Average;
+use super::managed::Managed;
+use crate::values;
+
+/// Largest target length.
+const TARGET_MAX: u32 = 0xffff;
+/// Shortest interval between observations, in seconds.
+const INTERVAL_MIN: f64 = 0.001;
+/// Longest interval between observations, in seconds.
+const INTERVAL_MAX: f64 = 3600.0;
+
+#[derive(Clone, Copy, Default)]
+struct Parameters {
+    /// Seconds between observations.
+    w: f64,
+    /// Weight of the distance from the target now.
+    a: f64,
+    /// Weight of the distance an interval ago.
+    b: f64,
+    target: u32,
+    /// Of the average length.
+    stability: u32,
+}
+
+impl Parameters {
+    fn check(&self) -> Result<(), String> {
+        if self.target > TARGET_MAX {
+            return Err(format!("‘target_q’ too large (max {TARGET_MAX})"));
+        }
+        if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&self.w) {
+            return Err(format!("w must be between {INTERVAL_MIN} and {INTERVAL_MAX}"));
+        }
+        for (name, value) in [("a", self.a), ("b", self.b)] {
+            if !(0.0..=1e9).contains(&value) {
+                return Err(format!("{name} must be positive"));
+            }
+        }
+        match self.stability {
+            1..=16 => Ok(()),
+            _ => Err("STABILITY parameter must be between 1 and 16".into()),
+        }
+    }
+
+    /// Nanoseconds between observations.
+    fn interval(&self) -> u64 {
+        (self.w * 1e9) as u64
+    }
+}
+
+/// Drops packets with a probability that a proportional-integral controller sets.
+///
+/// The controller (Hollot, Misra, Towsley and Gong, 2001) observes the length of the nearest queues
+/// (behind it if its output is push, before it if its input is pull) at regular intervals, and
+/// moves the probability by A times its distance from the target, less B times the distance an
+/// interval before. Packets that are hit are dropped, or leave by output 1.
+///
+/// # Arguments
+/// - `W` (real): seconds between observations, at least 0.001.
+/// - `A`, `B` (real): the controller's coefficients; A is a little larger than B.
+/// - `TARGET` (integer): the queue length aimed at. `QREF` means the same.
+/// - `QUEUES` (element names): the queues whose lengths count, instead of the nearest.
+/// - `STABILITY` (integer from 1 to 16, 4): how slowly the average that is shown follows.
+///
+/// # Ports
+/// One input, agnostic. Output 0 is as the input; output 1, optional, is push: packets that are
+/// hit.
+///
+/// # Handlers
+/// - `w`, `a`, `b`, `target` (read, write): the arguments.
+/// - `p` (read): the probability at the moment.
+/// - `drops` (read): packets hit.
+/// - `queues` (read): the queues that count, one a line.
+/// - `avg_queue_size` (read): their average length.
+/// - `stats` (read): length, average length and packets hit, in words.
+///
+/// # Example
+/// ```click
+/// RatedSource(RATE 1000, LIMIT 1000, STOP true)
+///     -> PI(0.01, 0.0001, 0.00009, 20) -> Queue(200) -> RatedUnqueue(900) -> Discard;
+/// ```
+///
+/// # See also
+/// RED, CoDel, Queue
+#[derive(Default)]
+pub struct PI {
+    parameters: Parameters,
+    queues: Managed,
+    average: Average,
+    /// Probability from 0 to 1.
+    probability: f64,
+    /// Length an interval ago.
+    before: u32,
+    drops: u64,
+}
+
+impl Class for PI {
+    const NAME: &'static str = "PI";
+    const PORTS: &'static str = "1/1-2";
+    const PROCESSING: &'static str = "a/ah";
+}
+
+impl PI {
+    #[inline]
+    fn filter(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        // Of 2³²; the probability is from 0 to 1.
+        let threshold = (self.probability * 4_294_967_296.0) as u64;
+        let state = &mut (self, cx);
+        batch.filter(
+            state,
+            |(_, cx), _| (u64::from(cx.random().next_u32()) < threshold).then_some(()),
+            |(pi, cx), packet, ()| {
+                pi.drops += 1;
+                cx.emit(1, packet);
+            },
+        );
+    }
+
+    fn set(&mut self, parameters: Parameters) {
+        self.parameters = parameters;
+        self.average.set_stability(parameters.stability);
+    }
+}
+
+impl Element for PI {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let (mut p, mut queues) = (Parameters::default(), String::new());
+        let (mut target, mut reference) = (None, None);
+        p.stability = 4;
+        // The target goes by either name.
+        let number = |text: &str, context: &args::Context<'_>| context.parse::<u32>(text).map(Some);
+        args.mandatory_positional("W", &mut p.w)
+            .mandatory_positional("A", &mut p.a)
+            .mandatory_positional("B", &mut p.b)
+            .arg("TARGET", Flags::POSITIONAL, number, &mut target)
+            .positional_with("QUEUES", args::Any, &mut queues)
+            .keyword_with("QREF", number, &mut reference)
+            .keyword("STABILITY", &mut p.stability)
+            .complete()?;
+        p.target = reference
+            .or(target)
+            .ok_or_else(|| args.fail("TARGET: required argument missing"))?;
+        p.check().map_err(|error| args.fail(error))?;
+        self.queues.configure(args, &queues)?;
+        self.set(p);
+        Ok(())
+    }
+
+    fn can_live_reconfigure(&self) -> bool {
+        true
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.queues.initialize(cx)?;
+        let timer = cx.timer();
+        cx.schedule_after(timer, self.parameters.interval());
+        Ok(())
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
+        let length = self.queues.length(cx) as u32;
+        let distance = |length: u32| f64::from(length) - f64::from(self.parameters.target);
+        let step =
+            self.parameters.a * distance(length) - self.parameters.b * distance(self.before);
+        self.probability = (self.probability + step).clamp(0.0, 1.0);
+        self.before = length;
+        self.average.update(length.into());
+        cx.schedule_after(timer, self.parameters.interval());
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.filter(cx, batch);
+        0
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        let mut wanted = most.min(batch.room());
+        while wanted > 0 {
+            let mut pulled = cx.batch();
+            cx.pull(0, &mut pulled, wanted);
+            let found = pulled.len();
+            self.filter(cx, &mut pulled);
+            wanted -= batch.append(&mut pulled, wanted);
+            cx.done(pulled);
+            if found == 0 {
+                break;
+            }
+        }
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read_write("w").read_write("a").read_write("b").read_write("target");
+        list.read("p").read("drops").read("avg_queue_size").read("stats");
+        list.read("queues").add("config", HandlerFlags::CALM);
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        let p = &self.parameters;
+        Ok(match name {
+            "w" => unparse::real(p.w),
+            "a" => unparse::real(p.a),
+            "b" => unparse::real(p.b),
+            "target" => p.target.to_string(),
+            "p" => unparse::real(self.probability),
+            "drops" => self.drops.to_string(),
+            "avg_queue_size" => self.average.unparse(),
+            "queues" => self.queues.lines(cx),
+            "stats" => {
+                let (length, average) = (self.queues.length(cx), self.average.unparse());
+                let drops = self.drops;
+                format!("{length} current queue\n{average} avg queue\n{drops} drops\n")
+            }
+            "config" => {
+                let [w, a, b] = [p.w, p.a, p.b].map(unparse::real);
+                let (target, stability) = (p.target, p.stability);
+                let queues = self.queues.argument(cx);
+                format!("{w}, {a}, {b}, {target}, {queues}, STABILITY {stability}")
+            }
+            _ => return Err(HandlerError::Unknown),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let mut new = self.parameters;
+        let before = cx.config(cx.id()).to_string();
+        match name {
+            "w" => values::argument(cx, 0, "W", value, &mut new.w)?,
+            "a" => values::argument(cx, 1, "A", value, &mut new.a)?,
+            "b" => values::argument(cx, 2, "B", value, &mut new.b)?,
+            "target" => values::argument(cx, 3, "TARGET", value, &mut new.target)?,
+            _ => return Err(HandlerError::Unknown),
+        }
+        if let Err(error) = new.check() {
+            cx.set_config(before);
+            return Err(error.into());
+        }
+        self.set(new);
+        Ok(())
+    }
+
+    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
+        let old: &mut dyn Any = old;
+        if let Some(old) = old.downcast_mut::<PI>() {
+            self.average.take(&old.average);
+            (self.probability, self.before) = (old.probability, old.before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use crate::testing::Rig;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn the_queue_comes_to_its_target_under_overload() {
+        let mut rig = Rig::new(
+            "RatedSource(RATE 4000) -> p :: PI(0.01, 0.0002, 0.00018, 100)
+             -> q :: Queue(1000) -> RatedUnqueue(3000) -> Discard;",
+        );
+        rig.advance(30 * SECOND);
+        let mut sum = 0;
+        for _ in 0..100 {
+            rig.advance(SECOND / 10);
+            sum += rig.read("q.length").parse::<u64>().unwrap();
+        }
+        let average = sum / 100;
+        assert!((70..130).contains(&average), "{average}");
+        // A quarter of what comes cannot leave.
+        let p: f64 = rig.read("p.p").parse().unwrap();
+        assert!((0.2..0.3).contains(&p), "{p}");
+    }
+
+    #[test]
+    fn nothing_is_dropped_while_the_queue_is_short() {
+        let mut rig = Rig::new(
+            "RatedSource(RATE 1000) -> p :: PI(0.01, 0.0002, 0.00018, 100)
+             -> q :: Queue(1000) -> RatedUnqueue(3000) -> Discard;",
+        );
+        rig.advance(5 * SECOND);
+        assert_eq!((rig.read("p.drops"), rig.read("p.p")), ("0".into(), "0".into()));
+    }
+
+    #[test]
+    fn it_works_behind_the_queue_too() {
+        let mut rig = Rig::new(
+            "i :: Inject -> q :: Queue -> p :: PI(0.001, 1, 0, 0) -> o :: Puller;
+             p[1] -> c :: Collect;",
+        );
+        assert_eq!(rig.read("p.queues"), "q\n");
+        for _ in 0..10 {
+            rig.push("i", &[0]);
+        }
+        assert_eq!(rig.pull("o", 4).len(), 4);
+        rig.advance(2_000_000);
+        assert_eq!(rig.pull("o", 64).len(), 0);
+        assert_eq!((rig.data("c").len(), rig.read("p.drops")), (6, "6".into()));
+    }
+
+    #[test]
+    fn handlers_show_and_change_the_arguments() {
+        let mut rig = Rig::new("Inject -> p :: PI(0.01, 0.5, 0.25, QREF 7) -> q :: Queue -> Puller;");
+        assert_eq!(rig.read("p.config"), "0.01, 0.5, 0.25, 7, QUEUES q, STABILITY 4");
+        rig.write("p.target", "9");
+        rig.write("p.a", "0.75");
+        assert_eq!((rig.read("p.target"), rig.read("p.a")), ("9".into(), "0.75".into()));
+        for wrong in ["-1", "nan", "1e300"] {
+            assert!(rig.try_write("p.w", wrong).is_err());
+        }
+        assert_eq!(rig.read("p.w"), "0.01");
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused() {
+        for (args, error) in [
+            ("0, 1, 1, 5", "w must be between 0.001 and 3600"),
+            ("1, -1, 1, 5", "a must be positive"),
+            ("1, 1, nan, 5", "b must be positive"),
+            ("1, 1, 1, 70000", "'target_q' too large (max 65535)"),
+            ("1, 1, 1", "TARGET: required argument missing"),
+            ("1, 1, 1, 5, STABILITY 0", "STABILITY parameter must be between 1 and 16"),
+        ] {
+            let errors = Rig::errors(&format!("Inject -> PI({args}) -> Queue -> Puller;"));
+            assert!(errors.contains(error), "{errors}");
+        }
+    }
+}

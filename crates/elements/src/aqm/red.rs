@@ -1,0 +1,296 @@
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::any::Any;
+
+use packet::Batch;
+use router::args::{self, Args, Failed, FixedPoint, unparse};
+use router::{Class, Cx, Element, HandlerError, HandlerList};
+
+use super::red_core::{Parameters, Red};
+use crate::values;
+
+/// Drops packets at random, the more the longer the queue is on average.
+///
+/// Random early detection (Floyd and Jacobson, 1993) keeps queues short and senders apart: the
+/// average length of the nearest queues (behind it if its output is push, before it if its input
+/// is pull) decides with which probability a packet is marked. Marked packets are dropped, or leave
+/// by output 1.
+///
+/// # Arguments
+/// - `MIN_THRESH` (integer): up to this average length no packet is marked.
+/// - `MAX_THRESH` (integer): at this average length, packets are marked with probability `MAX_P`;
+///   between the two, with one in proportion.
+/// - `MAX_P` (real from 0 to 1): see `MAX_THRESH`.
+/// - `QUEUES` (element names): the queues whose lengths count, instead of the nearest.
+/// - `STABILITY` (integer from 0 to 16, 4): how slowly the average follows: an observation
+///   counts for one part in 2^STABILITY. 9 is usual for a link of 300 packets a second; 0: the
+///   length itself.
+/// - `GENTLE` (boolean, true): whether the probability rises from `MAX_P` to 1 between
+///   `MAX_THRESH` and twice that. Otherwise each packet above `MAX_THRESH` is marked.
+///
+/// # Ports
+/// One input, agnostic. Output 0 is as the input; output 1, optional, is push: marked packets.
+///
+/// # Handlers
+/// - `min_thresh`, `max_thresh`, `max_p` (read, write): the arguments.
+/// - `drops` (read): packets marked.
+/// - `queues` (read): the queues that count, one a line.
+/// - `avg_queue_size` (read): their average length.
+/// - `stats` (read): length, average length and packets marked, in words.
+///
+/// # Example
+/// ```click
+/// RatedSource(RATE 1000, LIMIT 1000, STOP true)
+///     -> RED(5, 50, 0.02) -> Queue(200) -> RatedUnqueue(900) -> Discard;
+/// ```
+///
+/// # See also
+/// AdaptiveRED, CoDel, PI, Queue
+#[derive(Default)]
+pub struct RED {
+    red: Red,
+}
+
+impl Class for RED {
+    const NAME: &'static str = "RED";
+    const PORTS: &'static str = "1/1-2";
+    const PROCESSING: &'static str = "a/ah";
+}
+
+impl Element for RED {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let (mut parameters, mut queues) = (Parameters::default(), String::new());
+        args.mandatory_positional("MIN_THRESH", &mut parameters.min_thresh)
+            .mandatory_positional("MAX_THRESH", &mut parameters.max_thresh)
+            .mandatory_positional_with("MAX_P", FixedPoint { bits: 16 }, &mut parameters.max_p)
+            .keyword_with("QUEUES", args::Any, &mut queues)
+            .keyword("STABILITY", &mut parameters.stability)
+            .keyword("GENTLE", &mut parameters.gentle)
+            .complete()?;
+        self.red.configure(args, parameters, &queues)
+    }
+
+    fn can_live_reconfigure(&self) -> bool {
+        true
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.red.initialize(cx)
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.red.push(cx, batch);
+        0
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        self.red.pull(cx, batch, most);
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        self.red.handlers(list);
+        list.write("min_thresh").write("max_thresh").write("max_p");
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        if name != "config" {
+            return self.red.read(cx, name);
+        }
+        let Parameters {
+            min_thresh,
+            max_thresh,
+            stability,
+            ..
+        } = self.red.parameters;
+        let max_p = unparse::real2(self.red.parameters.max_p.into(), 16);
+        let queues = self.red.queues.argument(cx);
+        let gentle = match self.red.parameters.gentle {
+            true => "",
+            false => ", GENTLE false",
+        };
+        Ok(format!(
+            "{min_thresh}, {max_thresh}, {max_p}, {queues}, STABILITY {stability}{gentle}"
+        ))
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let mut new = self.red.parameters;
+        let before = cx.config(cx.id()).to_string();
+        match name {
+            "min_thresh" => values::argument(cx, 0, "MIN_THRESH", value, &mut new.min_thresh)?,
+            "max_thresh" => values::argument(cx, 1, "MAX_THRESH", value, &mut new.max_thresh)?,
+            "max_p" => {
+                let parser = FixedPoint { bits: 16 };
+                values::argument_with(cx, 2, "MAX_P", value, parser, &mut new.max_p)?;
+            }
+            _ => return Err(HandlerError::Unknown),
+        }
+        if let Err(error) = new.check() {
+            cx.set_config(before);
+            return Err(error.into());
+        }
+        self.red.set(new);
+        Ok(())
+    }
+
+    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
+        let old: &mut dyn Any = old;
+        if let Some(old) = old.downcast_mut::<RED>() {
+            self.red.average.take(&old.red.average);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use crate::testing::Rig;
+
+    const MILLISECOND: u64 = 1_000_000;
+
+    /// Packets marked of 10000 that come while the queue holds `length`, its average settled.
+    fn marked(args: &str, length: usize) -> u64 {
+        let mut rig = Rig::new(&format!(
+            "q :: Queue(1000) -> Puller; i :: Inject -> q;
+             j :: Inject -> r :: RED({args}, QUEUES q, STABILITY 1) -> c :: Collect;"
+        ));
+        for _ in 0..length {
+            rig.push("i", &[0]);
+        }
+        for _ in 0..30 {
+            rig.push("j", &[0]);
+        }
+        let before: u64 = rig.read("r.drops").parse().unwrap();
+        for _ in 0..10_000 {
+            rig.push("j", &[0]);
+            rig.collected("c");
+        }
+        rig.read("r.drops").parse::<u64>().unwrap() - before
+    }
+
+    #[test]
+    fn marks_grow_with_the_average_length() {
+        assert_eq!(marked("10, 50, 0.1", 10), 0);
+        // With even spacing between marks, 1/(2p) packets lie between two on average (Floyd and
+        // Jacobson 1993, section 7): at p = 0.05 one in 10.5 is marked.
+        let half = marked("10, 50, 0.1", 30);
+        assert!((800..1200).contains(&half), "{half}");
+        let full = marked("10, 50, 0.1", 50);
+        assert!((1600..2300).contains(&full), "{full}");
+        let gentle = marked("10, 50, 0.1", 75);
+        assert!((full + 1000..9_900).contains(&gentle), "{gentle}");
+        assert_eq!(marked("10, 50, 0.1", 101), 10_000);
+        assert_eq!(marked("10, 50, 0.1, GENTLE false", 51), 10_000);
+        assert_eq!(marked("10, 50, 1", 51), 10_000);
+    }
+
+    #[test]
+    fn the_nearest_queues_count() {
+        let mut rig = Rig::new(
+            "i :: Inject -> r :: RED(0, 1, 1, STABILITY 0) -> Counter -> s :: PaintSwitch;
+             s[0] -> a :: Queue -> Puller; s[1] -> b :: Queue -> Unqueue -> Queue -> Puller;
+             r[1] -> c :: Collect;",
+        );
+        assert_eq!(rig.read("r.queues"), "a\nb\n");
+        rig.push("i", &[0]);
+        rig.push_with("i", &[0], |packet| packet.set_paint(1));
+        rig.push("i", &[0]);
+        assert_eq!(rig.data("c").len(), 1);
+        let mut rig = Rig::new(
+            "i :: Inject -> a :: Queue -> p :: Puller;
+             j :: Inject -> b :: Queue -> r :: RED(1, 2, 1, STABILITY 0) -> PullNull -> o :: Puller;",
+        );
+        assert_eq!(rig.read("r.queues"), "b\n");
+        for _ in 0..5 {
+            rig.push("j", &[0]);
+        }
+        // Two are left once the last marked one is gone.
+        assert_eq!(rig.pull("o", 1).len(), 1);
+        assert!(rig.read("r.drops").parse::<u32>().unwrap() >= 2);
+        let errors = Rig::errors("Inject -> RED(1, 2, 0.5) -> Collect;");
+        assert!(errors.contains("no nearby Queues"), "{errors}");
+        let errors = Rig::errors("Inject -> RED(1, 2, 0.5, QUEUES c) -> c :: Collect;");
+        assert!(errors.contains("'c' is not a Storage element"), "{errors}");
+    }
+
+    #[test]
+    fn within_a_batch_the_packets_before_count() {
+        let mut rig = Rig::new(
+            "i :: Inject -> r :: RED(3, 3, 1, STABILITY 0) -> q :: Queue(100) -> Puller;",
+        );
+        let batch: alloc::vec::Vec<_> = (0..50).map(|n| alloc::vec![n]).collect();
+        rig.push_all("i", &batch);
+        // Up to an average of 3 all pass: the fourth is the last that finds 3 or fewer.
+        assert_eq!((rig.read("q.length"), rig.read("r.drops")), ("4".into(), "46".into()));
+    }
+
+    #[test]
+    fn the_average_decays_while_the_queue_is_empty() {
+        let mut rig = Rig::new("i :: Inject -> r :: RED(100, 200, 0.5) -> q :: Queue -> p :: Puller;");
+        for _ in 0..100 {
+            rig.push("i", &[0]);
+        }
+        let high: f64 = rig.read("r.avg_queue_size").parse().unwrap();
+        assert!(high > 20.0, "{high}");
+        rig.pull("p", 64);
+        rig.pull("p", 64);
+        rig.push("i", &[0]);
+        rig.pull("p", 1);
+        rig.advance(200 * MILLISECOND);
+        rig.push("i", &[0]);
+        let lower: f64 = rig.read("r.avg_queue_size").parse().unwrap();
+        assert!(lower < high * 0.6 && lower > high * 0.3, "{lower}");
+        rig.pull("p", 1);
+        rig.advance(3000 * MILLISECOND);
+        rig.push("i", &[0]);
+        assert_eq!(rig.read("r.avg_queue_size"), "0");
+        let stats = rig.read("r.stats");
+        assert_eq!(stats, "1 current queue\n0 avg queue\n0 drops\n");
+    }
+
+    #[test]
+    fn handlers_show_and_change_the_arguments() {
+        let mut rig =
+            Rig::new("Inject -> r :: RED(5, 50, 0.02, GENTLE false) -> q :: Queue -> Puller;");
+        assert_eq!(
+            rig.read("r.config"),
+            "5, 50, 0.02, QUEUES q, STABILITY 4, GENTLE false"
+        );
+        rig.write("r.min_thresh", "7");
+        rig.write("r.max_p", "0.25");
+        assert_eq!((rig.read("r.min_thresh"), rig.read("r.max_p")), ("7".into(), "0.25".into()));
+        assert!(rig.try_write("r.max_thresh", "6").is_err());
+        assert_eq!(rig.read("r.max_thresh"), "50");
+        rig.write("r.config", "1, 2, 0.5");
+        assert_eq!(rig.read("r.config"), "1, 2, 0.5, QUEUES q, STABILITY 4");
+    }
+
+    #[test]
+    fn the_average_survives_a_hotswap() {
+        let config = "i :: Inject -> r :: RED(50, 100, 0.5) -> q :: Queue -> p :: Puller;";
+        let mut rig = Rig::new(config);
+        for _ in 0..50 {
+            rig.push("i", &[0]);
+        }
+        let average = rig.read("r.avg_queue_size");
+        rig.swap(config);
+        assert_eq!(rig.read("r.avg_queue_size"), average);
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused() {
+        for (args, error) in [
+            ("1, 70000, 0.5", "MAX_THRESH must be <= 65535"),
+            ("3, 2, 0.5", "MIN_THRESH must be <= MAX_THRESH"),
+            ("1, 2, 1.5", "MAX_P must be between 0 and 1"),
+            ("1, 2, 0.5, STABILITY 17", "STABILITY must be between 0 and 16"),
+            ("1, 2, 0.5, QUEUES zork", "no element named 'zork'"),
+        ] {
+            let errors = Rig::errors(&format!("Inject -> RED({args}) -> Queue -> Puller;"));
+            assert!(errors.contains(error), "{errors}");
+        }
+    }
+}

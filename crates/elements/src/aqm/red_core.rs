@@ -1,0 +1,270 @@
+//! Random early detection: what RED and AdaptiveRED share.
+
+use alloc::format;
+use alloc::string::String;
+
+use packet::Batch;
+use router::args::{Args, Failed, unparse};
+use router::{Cx, HandlerError, HandlerFlags, HandlerList};
+
+use super::average::{Average, SCALE};
+use super::managed::Managed;
+
+/// Probability 1, in the fixed-point numbers that probabilities are.
+pub(super) const CERTAIN: u32 = 1 << 16;
+/// How often an empty queue counts as observed, in nanoseconds.
+const EMPTY_INTERVAL: u64 = 20_000_000;
+/// Largest threshold.
+const THRESHOLD_MAX: u32 = 0xffff;
+/// Largest stability.
+const STABILITY_MAX: u32 = 16;
+
+/// When packets are marked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parameters {
+    /// Up to this average length, never.
+    pub min_thresh: u32,
+    /// At this average length, with probability `max_p`.
+    pub max_thresh: u32,
+    /// Of [`CERTAIN`].
+    pub max_p: u32,
+    /// Of the average.
+    pub stability: u32,
+    /// Whether the probability rises to 1 at twice `max_thresh`, instead of jumping to it.
+    pub gentle: bool,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Parameters {
+            min_thresh: 0,
+            max_thresh: 0,
+            max_p: 0,
+            stability: 4,
+            gentle: true,
+        }
+    }
+}
+
+impl Parameters {
+    /// What is wrong with them.
+    pub fn check(&self) -> Result<(), String> {
+        if self.max_thresh > THRESHOLD_MAX {
+            return Err(format!("MAX_THRESH must be <= {THRESHOLD_MAX}"));
+        }
+        if self.min_thresh > self.max_thresh {
+            return Err("MIN_THRESH must be <= MAX_THRESH".into());
+        }
+        if self.max_p > CERTAIN {
+            return Err("MAX_P must be between 0 and 1".into());
+        }
+        if self.stability > STABILITY_MAX {
+            return Err(format!("STABILITY must be between 0 and {STABILITY_MAX}"));
+        }
+        Ok(())
+    }
+
+    /// Above this average length, always.
+    fn kill_thresh(&self) -> u64 {
+        let gentle = self.gentle && self.max_p != CERTAIN;
+        u64::from(self.max_thresh) << u32::from(gentle)
+    }
+
+    /// The lines along which the probability rises.
+    fn lines(&self) -> Lines {
+        let (max_p, min) = (i64::from(self.max_p), i64::from(self.min_thresh));
+        let span = i64::from(self.max_thresh) - min;
+        let certain = i64::from(CERTAIN);
+        Lines {
+            lower: match span {
+                0 => (0, 1),
+                _ => (max_p / span, max_p * min / span),
+            },
+            upper: (
+                (certain - max_p) / i64::from(self.max_thresh).max(1),
+                certain - 2 * max_p,
+            ),
+        }
+    }
+}
+
+/// Slope and offset of the probability, up to the upper threshold and beyond.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lines {
+    lower: (i64, i64),
+    upper: (i64, i64),
+}
+
+/// The state of a RED element.
+#[derive(Default)]
+pub(super) struct Red {
+    pub parameters: Parameters,
+    pub queues: Managed,
+    pub average: Average,
+    lines: Lines,
+    /// Packets since one was marked; -1: the average was low.
+    count: i64,
+    /// What the next mark waits for.
+    random: i64,
+    /// When the queue was last seen empty, in [`EMPTY_INTERVAL`]s; 0: it is not.
+    empty_since: u64,
+    pub drops: u64,
+}
+
+impl Red {
+    /// Takes what the arguments say. `queues` are the names of `QUEUES`.
+    pub fn configure(
+        &mut self,
+        args: &Args<'_>,
+        parameters: Parameters,
+        queues: &str,
+    ) -> Result<(), Failed> {
+        parameters.check().map_err(|error| args.fail(error))?;
+        self.queues.configure(args, queues)?;
+        self.set(parameters);
+        Ok(())
+    }
+
+    /// Takes parameters that were checked.
+    pub fn set(&mut self, parameters: Parameters) {
+        self.parameters = parameters;
+        self.average.set_stability(parameters.stability);
+        self.lines = parameters.lines();
+    }
+
+    pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.queues.initialize(cx)?;
+        self.average.clear();
+        (self.count, self.drops, self.empty_since) = (-1, 0, 0);
+        Ok(())
+    }
+
+    /// The queues' length for decisions that are not about a packet.
+    pub fn observed(&self, cx: &Cx<'_>) -> u64 {
+        match self.average.stability() {
+            0 => self.queues.length(cx) as u64,
+            _ => self.average.rounded(),
+        }
+    }
+
+    /// Observes the queues' length, and decides on a packet.
+    #[inline]
+    fn marks(&mut self, cx: &mut Cx<'_>, length: usize) -> bool {
+        let length = length as u64;
+        if length > 0 {
+            self.average.update(length);
+            self.empty_since = 0;
+        } else {
+            self.observe_empty(cx);
+        }
+        let average = self.average.rounded();
+        if average <= u64::from(self.parameters.min_thresh) {
+            self.count = -1;
+            return false;
+        }
+        if average > self.parameters.kill_thresh() {
+            self.count = -1;
+            return true;
+        }
+        let (slope, offset) = match average <= u64::from(self.parameters.max_thresh) {
+            true => self.lines.lower,
+            false => self.lines.upper,
+        };
+        let scaled = (self.average.scaled() as i64).saturating_mul(slope);
+        let probability = (scaled >> SCALE) - offset;
+        self.count += 1;
+        let marks = self.count > 0 && probability > 0 && self.count > self.random / probability;
+        if marks {
+            self.count = 0;
+        }
+        if self.count == 0 {
+            self.random = i64::from(cx.random().below(CERTAIN));
+        }
+        marks
+    }
+
+    /// The time that a queue is empty counts by itself, since no packet comes to observe it.
+    fn observe_empty(&mut self, cx: &Cx<'_>) {
+        // From 1, since 0 means that the queue is not empty.
+        let now = cx.steady().0 / EMPTY_INTERVAL + 1;
+        let n = match self.empty_since {
+            0 => 1,
+            since => now.saturating_sub(since),
+        };
+        self.average.update_empty(n);
+        self.empty_since = now;
+    }
+
+    #[inline]
+    pub fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        // The packets of the batch that pass will be in the queues when the next one comes.
+        let length = self.queues.length(cx);
+        let state = &mut (self, cx, length);
+        batch.filter(
+            state,
+            |(red, cx, length), _| {
+                let marked = red.marks(cx, *length);
+                *length += usize::from(!marked);
+                marked.then_some(())
+            },
+            |(red, cx, _), packet, ()| {
+                red.drops += 1;
+                cx.emit(1, packet);
+            },
+        );
+    }
+
+    #[inline]
+    pub fn pull(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) {
+        let mut wanted = most.min(batch.room());
+        while wanted > 0 {
+            let mut pulled = cx.batch();
+            cx.pull(0, &mut pulled, wanted);
+            let found = pulled.len();
+            // Those behind a packet were still in the queue when it left.
+            let length = self.queues.length(cx) + found;
+            let state = &mut (&mut *self, &mut *cx, length);
+            pulled.filter(
+                state,
+                |(red, cx, length), _| {
+                    *length = length.saturating_sub(1);
+                    red.marks(cx, *length).then_some(())
+                },
+                |(red, cx, _), packet, ()| {
+                    red.drops += 1;
+                    cx.emit(1, packet);
+                },
+            );
+            wanted -= batch.append(&mut pulled, wanted);
+            cx.done(pulled);
+            if found == 0 {
+                break;
+            }
+        }
+    }
+
+    pub fn handlers(&self, list: &mut HandlerList) {
+        list.read("drops").read("avg_queue_size").read("stats");
+        list.read("queues").add("config", HandlerFlags::CALM);
+        list.read("min_thresh").read("max_thresh").read("max_p");
+    }
+
+    pub fn read(&self, cx: &Cx<'_>, name: &str) -> Result<String, HandlerError> {
+        Ok(match name {
+            "min_thresh" => format!("{}", self.parameters.min_thresh),
+            "max_thresh" => format!("{}", self.parameters.max_thresh),
+            "max_p" => unparse::real2(self.parameters.max_p.into(), 16),
+            "drops" => format!("{}", self.drops),
+            "avg_queue_size" => self.average.unparse(),
+            "queues" => self.queues.lines(cx),
+            "stats" => self.statistics(cx),
+            _ => return Err(HandlerError::Unknown),
+        })
+    }
+
+    fn statistics(&self, cx: &Cx<'_>) -> String {
+        let (length, average) = (self.queues.length(cx), self.average.unparse());
+        let drops = self.drops;
+        format!("{length} current queue\n{average} avg queue\n{drops} drops\n")
+    }
+}
