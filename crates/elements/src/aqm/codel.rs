@@ -4,7 +4,7 @@ use core::any::Any;
 
 use packet::{Batch, Packet, anno};
 use router::args::{self, Args, Failed, Timestamp};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList};
+use router::{Class, Cx, Element, HandlerError, HandlerList};
 
 use super::managed::Managed;
 use crate::values;
@@ -249,7 +249,6 @@ impl Element for CoDel {
         list.read_write("codel_target").read_write("codel_interval");
         list.read_write("target").read_write("interval");
         list.read("drops").read("stats").read("queues");
-        list.add("config", HandlerFlags::CALM);
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {

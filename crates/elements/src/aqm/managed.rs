@@ -24,9 +24,10 @@ impl Managed {
         for name in click::config::split_space(names) {
             match args.context().parse::<ElementRef>(&name) {
                 Ok(element) => queues.push(ElementId::new(element.index)),
-                Err(_) => return Err(args.fail(format_args!("no element named ‘{name}’"))),
+                Err(_) => args.error(format_args!("no element named ‘{name}’")),
             }
         }
+        args.finish()?;
         self.queues = queues;
         Ok(())
     }

@@ -4,7 +4,7 @@ use core::any::Any;
 
 use packet::Batch;
 use router::args::{self, Args, Failed, Flags, unparse};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, TimerId};
+use router::{Class, Cx, Element, HandlerError, HandlerList, TimerId};
 
 use super::average::Average;
 use super::managed::Managed;
@@ -199,7 +199,7 @@ impl Element for PI {
     fn handlers(&self, list: &mut HandlerList) {
         list.read_write("w").read_write("a").read_write("b").read_write("target");
         list.read("p").read("drops").read("avg_queue_size").read("stats");
-        list.read("queues").add("config", HandlerFlags::CALM);
+        list.read("queues");
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {

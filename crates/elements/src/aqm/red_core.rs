@@ -5,7 +5,7 @@ use alloc::string::String;
 
 use packet::Batch;
 use router::args::{Args, Failed, unparse};
-use router::{Cx, HandlerError, HandlerFlags, HandlerList};
+use router::{Cx, HandlerError, HandlerList};
 
 use super::average::{Average, SCALE};
 use super::managed::Managed;
@@ -245,7 +245,7 @@ impl Red {
 
     pub fn handlers(&self, list: &mut HandlerList) {
         list.read("drops").read("avg_queue_size").read("stats");
-        list.read("queues").add("config", HandlerFlags::CALM);
+        list.read("queues");
         list.read("min_thresh").read("max_thresh").read("max_p");
     }
 
