@@ -10,10 +10,10 @@
 //! between batches, and the buffer's memory may be a region shared with the switch. Everything
 //! they hand out is bounds-checked against the buffer once, when a length or offset changes.
 
-use core::net::Ipv4Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 use core::ptr::NonNull;
 
-use crate::anno::{ANNO_BYTES, Anno, DST_IP, PAINT};
+use crate::anno::{ANNO_BYTES, Anno, DST_IP, DST_IP6, PAINT};
 use crate::pool::Home;
 
 /// Bytes of metadata in front of every buffer.
@@ -560,6 +560,21 @@ impl Packet {
     #[inline]
     pub fn set_dst_ip(&mut self, address: Ipv4Addr) {
         self.set_anno(DST_IP, u32::from_ne_bytes(address.octets()));
+    }
+
+    /// The destination IPv6 address annotation.
+    #[inline]
+    pub fn dst_ip6(&self) -> Ipv6Addr {
+        let bytes = self.annotations()[DST_IP6.offset..].first_chunk();
+        bytes.map_or(Ipv6Addr::UNSPECIFIED, |bytes| Ipv6Addr::from(*bytes))
+    }
+
+    /// Sets the destination IPv6 address annotation.
+    #[inline]
+    pub fn set_dst_ip6(&mut self, address: Ipv6Addr) {
+        if let Some(place) = self.annotations_mut()[DST_IP6.offset..].first_chunk_mut() {
+            *place = address.octets();
+        }
     }
 
     /// The paint annotation.

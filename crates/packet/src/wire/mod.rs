@@ -18,11 +18,14 @@
 mod field;
 mod arp;
 mod ethernet;
+#[macro_use]
+mod icmp;
 mod icmpv4;
 mod icmpv6;
 mod ip;
 mod ipv4;
 mod ipv6;
+mod ndp;
 mod tcp;
 mod udp;
 mod vlan;
@@ -45,6 +48,7 @@ pub use ipv4::{
 pub use ipv6::{
     Extension, Extensions, Fragment, Ipv6Header, Ipv6Packet, MAX_EXTENSIONS, UpperLayer,
 };
+pub use ndp::{NeighborMessage, ether_group, solicited_node};
 pub use tcp::{TcpFlags, TcpHeader, TcpOption, TcpOptions, TcpPacket, TcpSequence};
 pub use udp::{UdpHeader, UdpPacket};
 pub use vlan::{MAX_TAGS, VlanPacket, VlanTag, skip_tags};
@@ -71,6 +75,9 @@ pub enum WireError {
     /// An ARP packet for hardware other than Ethernet or a protocol other than IPv4.
     #[error("the ARP packet is not about IPv4 addresses on Ethernet: drop the packet")]
     AddressFormat,
+    /// A message of another kind than the one that is read.
+    #[error("the message's type and code name another message: read it as that one")]
+    Kind,
     /// An option or extension header with an impossible length.
     #[error(
         "the option at byte {at} has a length below its minimum or past the end of the header: drop the packet"

@@ -1,6 +1,7 @@
 //! IPv6 addresses and prefixes.
 
 use alloc::format;
+use alloc::vec::Vec;
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -15,6 +16,14 @@ impl Argument for Ipv6Addr {
             .or_else(|| with_ipv4_name(text, context))
             .or_else(|| context.names.ip6(text, context.element))
             .ok_or(Invalid::PARSE)
+    }
+}
+
+/// Addresses separated by spaces.
+impl Argument for Vec<Ipv6Addr> {
+    fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
+        let words = click::config::split_space(text);
+        words.iter().map(|word| context.parse(word)).collect()
     }
 }
 
