@@ -26,11 +26,13 @@ pub(crate) use elements;
 pub mod app;
 pub mod aqm;
 pub mod classification;
+mod destination;
 mod dispatch;
 pub mod ethernet;
 mod gap_rate;
 pub mod icmp;
 pub mod ip;
+pub mod ip6;
 mod link_type;
 pub mod net;
 mod rate;
@@ -57,6 +59,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     ethernet::CLASSES,
     icmp::CLASSES,
     ip::CLASSES,
+    ip6::CLASSES,
     tcpudp::CLASSES,
     app::CLASSES,
     aqm::CLASSES,

@@ -1,5 +1,7 @@
 //! A bench to try elements on: a router in simulated time, with what it prints kept.
 
+pub mod ip6;
+
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};

@@ -7,47 +7,8 @@ use packet::wire::{Ecn, IpProtocol, Ipv4Header, Ipv4Packet};
 use router::args::{Any, Args, Failed, KeywordArg, Kind, NamedInt};
 use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
 
+use crate::destination::Destination;
 use crate::values;
-
-/// Where packets go.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Destination {
-    To(Ipv4Addr),
-    /// Where their destination address annotation says.
-    Annotation,
-}
-
-impl Destination {
-    /// Reads an address or `DST_ANNO`; `None` if it is neither.
-    pub fn parse(text: &str, context: &router::args::Context<'_>) -> Option<Destination> {
-        if text == "DST_ANNO" {
-            return Some(Destination::Annotation);
-        }
-        context.parse(text).ok().map(Destination::To)
-    }
-
-    /// The address for a packet; sets its annotation to it.
-    #[inline(always)]
-    pub fn of(self, packet: &mut Packet) -> Ipv4Addr {
-        match self {
-            Destination::To(address) => {
-                packet.set_dst_ip(address);
-                address
-            }
-            Destination::Annotation => packet.dst_ip(),
-        }
-    }
-}
-
-/// As the argument has it.
-impl core::fmt::Display for Destination {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Destination::To(address) => address.fmt(f),
-            Destination::Annotation => f.write_str("DST_ANNO"),
-        }
-    }
-}
 
 /// Puts a fixed IP header in front of packets.
 ///
@@ -84,7 +45,7 @@ impl core::fmt::Display for Destination {
 /// UDPIPEncap, StripIPHeader
 pub struct IPEncap {
     header: Ipv4Header,
-    destination: Destination,
+    destination: Destination<Ipv4Addr>,
     /// The header without length and identification, and its checksum.
     template: [u8; 20],
     ident: u16,

@@ -7,6 +7,7 @@ crate::elements! {
     set_tcp_checksum: SetTCPChecksum;
     set_udp_checksum: SetUDPChecksum;
     tcp_rewriter: TCPRewriter;
+    udp_ip6_encap: UDPIP6Encap;
     udp_ip_encap: UDPIPEncap;
     udp_rewriter: UDPRewriter;
 }

@@ -7,7 +7,7 @@ use packet::wire::{IpProtocol, Ipv4Header, Ipv4Packet, UdpHeader, UdpPacket};
 use router::args::{Any, Args, Failed, Port};
 use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
 
-use crate::ip::ip_encap::Destination;
+use crate::destination::Destination;
 use crate::values;
 
 /// Length of both headers.
@@ -41,7 +41,7 @@ const HEADERS: usize = 28;
 /// IPEncap, Strip
 pub struct UDPIPEncap {
     source: Ipv4Addr,
-    destination: Destination,
+    destination: Destination<Ipv4Addr>,
     ports: (u16, u16),
     checksum: bool,
     ident: u16,

@@ -1,0 +1,175 @@
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+
+use packet::Packet;
+use packet::wire::Ipv6Packet;
+use router::args::{Args, Context, Failed, Invalid};
+use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+
+/// No host has this address.
+const ALL_ONES: Ipv6Addr = Ipv6Addr::from_bits(u128::MAX);
+
+/// Checks IPv6 headers, marks them, and drops packets whose header is wrong.
+///
+/// A header is right if its version is 6, its payload length fits the packet, and the source
+/// address is not a bad one. A right header is marked, so that other elements find it, and the
+/// packet is cut to the length that the header says. The first wrong packet draws a message.
+///
+/// # Arguments
+/// - `BADADDRS` (addresses): bad source addresses, besides the one whose bits are all ones. `::` is
+///   one for routers.
+/// - `OFFSET` (integer, 0): where the header starts, in bytes from the packet's start.
+///
+/// # Ports
+/// One agnostic input. Output 0 is agnostic: right packets. Output 1, optional, is push: wrong
+/// packets.
+///
+/// # Handlers
+/// - `drops` (read): wrong packets.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> Strip(14)
+///     -> CheckIP6Header(BADADDRS 2001:db8::ffff ::)
+///     -> IP6Print -> Discard;
+/// ```
+///
+/// # See also
+/// MarkIP6Header, DecIP6HLIM, CheckIPHeader
+#[derive(Default)]
+pub struct CheckIP6Header {
+    offset: u32,
+    bad: Vec<Ipv6Addr>,
+    drops: u64,
+}
+
+impl Class for CheckIP6Header {
+    const NAME: &'static str = "CheckIP6Header";
+    const PORTS: &'static str = "1/1-2";
+    const PROCESSING: &'static str = "a/ah";
+}
+
+/// Addresses separated by spaces, perhaps in quotes.
+fn addresses(text: &str, context: &Context<'_>) -> Result<Vec<Ipv6Addr>, Invalid> {
+    context.parse(&click::config::unquote_text(text))
+}
+
+impl CheckIP6Header {
+    /// Where the packet ends by its header, if that is right.
+    #[inline(always)]
+    fn look(&self, packet: &Packet) -> Option<usize> {
+        let bytes = packet.data().get(self.offset as usize..)?;
+        let ip = Ipv6Packet::new_checked(bytes).ok()?;
+        let end = 40 + usize::from(ip.payload_len());
+        (!self.bad.contains(&ip.source())).then_some(end)
+    }
+
+    #[cold]
+    fn refuse(&mut self, cx: &mut Cx<'_>) -> Verdict {
+        if self.drops == 0 {
+            cx.chatter("IP6 header check failed");
+        }
+        self.drops += 1;
+        Verdict::To(1)
+    }
+}
+
+impl Element for CheckIP6Header {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.positional_with("BADADDRS", addresses, &mut self.bad)
+            .positional("OFFSET", &mut self.offset)
+            .complete()?;
+        self.bad.push(ALL_ONES);
+        self.bad.sort_unstable();
+        self.bad.dedup();
+        Ok(())
+    }
+
+    #[inline]
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let Some(end) = self.look(packet) else {
+            return self.refuse(cx);
+        };
+        let offset = self.offset as usize;
+        packet.set_network_header(offset, 40);
+        packet.truncate(offset + end);
+        Verdict::Forward
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("drops");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "drops" => Ok(self.drops.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use crate::testing::Rig;
+    use crate::testing::ip6::{addr, packet};
+
+    fn good() -> Vec<u8> {
+        packet(59, addr("2001:db8::1"), addr("2001:db8::2"), &[1, 2, 3])
+    }
+
+    #[test]
+    fn right_packets_are_marked_and_cut() {
+        let mut rig = Rig::new("i :: Inject -> k :: CheckIP6Header(OFFSET 2) -> c :: Collect;");
+        rig.push("i", &[&[0; 2], &good()[..], &[0; 9]].concat());
+        let packets = rig.collected("c");
+        assert_eq!(packets[0].data(), [&[0; 2], &good()[..]].concat());
+        assert_eq!(packets[0].network_offset(), Some(2));
+        assert_eq!(packets[0].transport_offset(), Some(42));
+        assert_eq!(rig.read("k.drops"), "0");
+    }
+
+    #[test]
+    fn wrong_packets_leave_by_output_1_and_are_counted() {
+        let mut rig = Rig::new(
+            "i :: Inject -> k :: CheckIP6Header(2001:db8::bad ::) -> c :: Collect;
+            k[1] -> bad :: Collect;",
+        );
+        let from = |source| packet(59, addr(source), addr("2001:db8::2"), &[]);
+        let (mut version, mut length) = (good(), good());
+        version[0] = 0x45;
+        length[5] += 1;
+        let wrong = [
+            good()[..39].to_vec(),
+            Vec::new(),
+            version,
+            length,
+            from("2001:db8::bad"),
+            from("::"),
+            from("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+        ];
+        rig.push_all("i", &wrong);
+        assert_eq!(rig.data("bad"), wrong);
+        assert!(rig.data("c").is_empty());
+        assert_eq!(rig.printed(), ["IP6 header check failed"]);
+        assert_eq!(rig.read("k.drops"), "7");
+    }
+
+    #[test]
+    fn bad_addresses_may_stand_in_quotes() {
+        let mut rig = Rig::new("i :: Inject -> k :: CheckIP6Header(\"::1 ::2\") -> c :: Collect;");
+        for source in ["::1", "::2", "::3"] {
+            rig.push("i", &packet(59, addr(source), addr("::4"), &[]));
+        }
+        assert_eq!(rig.data("c").len(), 1);
+        assert_eq!(rig.read("k.drops"), "2");
+    }
+
+    #[test]
+    fn bad_addresses_are_addresses() {
+        let errors = Rig::errors("Inject -> CheckIP6Header(::1 zork) -> Collect;");
+        assert!(errors.contains("BADADDRS"), "{errors}");
+    }
+}

@@ -1,0 +1,72 @@
+use core::net::Ipv6Addr;
+
+use packet::Packet;
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, Verdict};
+
+/// Copies an IPv6 address out of packets into their destination address annotation.
+///
+/// Packets that do not have the address keep the annotation they have.
+///
+/// # Arguments
+/// - `OFFSET` (integer): where the address is, in bytes from the packet's start: 24 for the
+///   destination of a packet that starts with its IPv6 header.
+///
+/// # Ports
+/// One input, one output, agnostic.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> Strip(14) -> CheckIP6Header -> GetIP6Address(24)
+///     -> LookupIP6Route(::/0 0) -> Discard;
+/// ```
+///
+/// # See also
+/// IP6NDSolicitor, LookupIP6Route, SetIP6Address, GetIPAddress
+#[derive(Default)]
+pub struct GetIP6Address {
+    offset: u32,
+}
+
+impl Class for GetIP6Address {
+    const NAME: &'static str = "GetIP6Address";
+    const PORTS: &'static str = "1/1";
+}
+
+impl Element for GetIP6Address {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.mandatory_positional("OFFSET", &mut self.offset)
+            .complete()
+    }
+
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let bytes = packet.data().get(self.offset as usize..);
+        if let Some(address) = bytes.and_then(|bytes| bytes.first_chunk()) {
+            packet.set_dst_ip6(Ipv6Addr::from_octets(*address));
+        }
+        Verdict::Forward
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+    use crate::testing::ip6::{addr, packet};
+
+    #[test]
+    fn the_address_is_copied_where_there_is_one() {
+        let mut rig = Rig::new("i :: Inject -> GetIP6Address(24) -> c :: Collect;");
+        let whole = packet(59, addr("::1"), addr("2001:db8::7"), &[]);
+        rig.push("i", &whole);
+        rig.push_with("i", &whole[..39], |p| p.set_dst_ip6(addr("::9")));
+        let packets = rig.collected("c");
+        assert_eq!(packets[0].dst_ip6(), addr("2001:db8::7"));
+        assert_eq!(packets[1].dst_ip6(), addr("::9"));
+        let errors = Rig::errors("Inject -> GetIP6Address -> Collect;");
+        assert!(errors.contains("OFFSET: required argument missing"), "{errors}");
+    }
+}

@@ -1,0 +1,362 @@
+use alloc::string::{String, ToString};
+use core::ops::Range;
+
+use packet::wire::{Fragment, IpProtocol, Ipv6Packet};
+use packet::{Batch, HEADROOM, Packet};
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, HandlerError, HandlerList};
+
+/// Cuts IPv6 packets that are longer than a link allows into fragments.
+///
+/// Packets must have their IPv6 header marked; others pass unchanged, as do packets that fit. A
+/// longer packet is cut as RFC 8200, section 4.5, says: the headers that routers on the way read
+/// (up to hop-by-hop options and routing headers) stand in front of each fragment; what is a
+/// fragment already is cut further. Fragments start with the IPv6 header, and have the packet's
+/// annotations.
+///
+/// To fragment is for the sender alone, or whoever translates for one: a router has to answer with
+/// "packet too big" instead. With HONOR_DF it takes every packet for one that must not be
+/// fragmented.
+///
+/// # Arguments
+/// - `MTU` (integer): longest packet, in bytes; at least 56, and at least 1280 on any real link.
+/// - `HONOR_DF` (boolean, false): whether packets that are too long leave by output 1 whole.
+///
+/// # Ports
+/// One push input. Push output 0: packets and fragments. Push output 1, optional: packets that are
+/// too long and cannot be cut.
+///
+/// # Handlers
+/// - `drops` (read): packets that could not be cut.
+/// - `fragments` (read): fragments made.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> Strip(14) -> CheckIP6Header
+///     -> fr :: IP6Fragmenter(1280, HONOR_DF true) -> Discard;
+/// fr[1] -> ICMP6Error(2001:db8::1, 2, 0, PMTU 1280) -> IP6Print -> Discard;
+/// ```
+///
+/// # See also
+/// ICMP6Error, IPFragmenter
+#[derive(Default)]
+pub struct IP6Fragmenter {
+    mtu: u32,
+    honor: bool,
+    drops: u64,
+    fragments: u64,
+}
+
+impl Class for IP6Fragmenter {
+    const NAME: &'static str = "IP6Fragmenter";
+    const PORTS: &'static str = "1/1-2";
+    const PROCESSING: &'static str = "h/h";
+}
+
+/// Length of a fragment header.
+const FRAGMENT: usize = 8;
+/// An IPv6 header, a fragment header, and the least that is cut off.
+const MTU_MIN: u32 = 56;
+
+/// How a packet is cut.
+struct Plan {
+    /// Length of the headers that each fragment starts with.
+    kept: usize,
+    /// Where, in those, the kind of the next header stands.
+    link: usize,
+    /// What follows the fragment header.
+    next: u8,
+    /// What is cut, counted from the start of the IPv6 header.
+    payload: Range<usize>,
+    /// The fragment header of a packet that is a fragment already.
+    fragment: Option<Fragment>,
+    /// Payload of a fragment, a multiple of eight.
+    piece: usize,
+}
+
+impl Plan {
+    /// `None` if the packet cannot be cut.
+    fn of(ip: &Ipv6Packet<&[u8]>, mtu: usize) -> Option<Plan> {
+        let end = 40 + ip.payload().len();
+        let mut plan = Plan {
+            kept: 40,
+            link: 6,
+            next: ip.next_header().0,
+            payload: 40..end,
+            fragment: None,
+            piece: 0,
+        };
+        let mut link = plan.link;
+        for extension in ip.extensions() {
+            let extension = extension.ok()?;
+            let named_at = core::mem::replace(&mut link, extension.at);
+            let behind = extension.at + extension.bytes.len();
+            let next = *extension.bytes.first()?;
+            plan.fragment = extension.fragment();
+            if plan.fragment.is_some() {
+                (plan.kept, plan.link) = (extension.at, named_at);
+            } else if matches!(extension.kind, IpProtocol::HOP_BY_HOP | IpProtocol::ROUTING) {
+                (plan.kept, plan.link) = (behind, extension.at);
+            } else {
+                continue;
+            }
+            (plan.next, plan.payload.start) = (next, behind);
+            if plan.fragment.is_some() {
+                break;
+            }
+        }
+        plan.piece = mtu.checked_sub(plan.kept + FRAGMENT)? & !7;
+        let whole = plan.base() + plan.payload.len();
+        (plan.piece >= 8 && whole <= 0xffff).then_some(plan)
+    }
+
+    /// Where the payload belongs in the whole.
+    fn base(&self) -> usize {
+        self.fragment
+            .map_or(0, |fragment| usize::from(fragment.offset))
+    }
+
+    /// The fragment of `piece`, a part of the payload; `None` if there is no memory.
+    fn fragment(
+        &self,
+        cx: &mut Cx<'_>,
+        packet: &Packet,
+        piece: Range<usize>,
+        ident: u32,
+    ) -> Option<Packet> {
+        let header = packet.network_header()?;
+        let (kept, payload) = (header.get(..self.kept)?, header.get(piece.clone())?);
+        let more = piece.end < self.payload.end
+            || self.fragment.is_some_and(|fragment| fragment.more);
+        let offset = self.base() + piece.start - self.payload.start;
+        let length = self.kept + FRAGMENT + payload.len();
+        let mut fragment = cx.pool().packet(HEADROOM, length)?;
+        let (headers, rest) = fragment.data_mut().split_at_mut(self.kept);
+        headers.copy_from_slice(kept);
+        *headers.get_mut(self.link)? = IpProtocol::FRAGMENT.0;
+        Ipv6Packet::new_unchecked(headers).set_payload_len((length - 40) as u16);
+        let (fragment_header, body) = rest.split_at_mut(FRAGMENT);
+        let [high, low] = (offset as u16 | u16::from(more)).to_be_bytes();
+        let [a, b, c, d] = ident.to_be_bytes();
+        fragment_header.copy_from_slice(&[self.next, 0, high, low, a, b, c, d]);
+        body.copy_from_slice(payload);
+        fragment.copy_meta(packet);
+        fragment.clear_mac_header();
+        fragment.set_network_header(0, 40);
+        Some(fragment)
+    }
+}
+
+impl IP6Fragmenter {
+    /// Sends on a packet that may be longer than the MTU.
+    fn fragment(&mut self, cx: &mut Cx<'_>, mut packet: Packet) {
+        let mtu = self.mtu as usize;
+        let header = packet.network_header().unwrap_or_default();
+        let Ok(ip) = Ipv6Packet::new_checked(header) else {
+            return self.refuse(cx, packet);
+        };
+        let length = 40 + usize::from(ip.payload_len());
+        if length <= mtu {
+            // There is padding behind its end.
+            packet.take(header.len() - length);
+            return cx.emit(0, packet);
+        }
+        let plan = Plan::of(&ip, mtu).filter(|_| !self.honor);
+        let Some(plan) = plan else {
+            return self.refuse(cx, packet);
+        };
+        let ident = match plan.fragment {
+            Some(fragment) => fragment.ident,
+            None => cx.random().next_u32(),
+        };
+        let mut at = plan.payload.start;
+        while at < plan.payload.end {
+            let end = plan.payload.end.min(at + plan.piece);
+            if let Some(fragment) = plan.fragment(cx, &packet, at..end, ident) {
+                self.fragments += 1;
+                cx.emit(0, fragment);
+            }
+            at = end;
+        }
+        cx.kill(packet);
+    }
+
+    #[cold]
+    fn refuse(&mut self, cx: &mut Cx<'_>, packet: Packet) {
+        self.drops += 1;
+        cx.emit(1, packet);
+    }
+
+    #[inline]
+    fn fits(&self, packet: &Packet) -> bool {
+        packet
+            .network_header()
+            .is_none_or(|header| header.len() <= self.mtu as usize)
+    }
+}
+
+impl Element for IP6Fragmenter {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.mandatory_positional("MTU", &mut self.mtu)
+            .keyword("HONOR_DF", &mut self.honor)
+            .complete()?;
+        if self.mtu < MTU_MIN {
+            return Err(args.fail("MTU must be at least 56"));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        if !batch.iter().all(|packet| self.fits(packet)) {
+            // One by one, so that all packets leave in order.
+            for packet in batch.drain() {
+                if self.fits(&packet) {
+                    cx.emit(0, packet);
+                } else {
+                    self.fragment(cx, packet);
+                }
+            }
+        }
+        0
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("drops").read("fragments");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "drops" => Ok(self.drops.to_string()),
+            "fragments" => Ok(self.fragments.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::vec::Vec;
+
+    use packet::wire::{IpProtocol, Ipv6Packet};
+    use proptest::prelude::*;
+
+    use crate::testing::Rig;
+    use crate::testing::ip6::{addr, packet};
+
+    fn rig(args: &str) -> Rig {
+        Rig::new(&format!(
+            "i :: Inject -> MarkIP6Header -> f :: IP6Fragmenter({args}) -> c :: Collect;
+            f[1] -> big :: Collect;"
+        ))
+    }
+
+    fn whole(next: u8, payload: &[u8]) -> Vec<u8> {
+        packet(next, addr("2001:db8::a"), addr("2001:db8::b"), payload)
+    }
+
+    /// What fragments say together: the headers in front, with the fragment header taken out, and
+    /// the payload; and their identification.
+    fn reassemble(fragments: &[Vec<u8>], mtu: usize) -> (Vec<u8>, u32) {
+        let (mut front, mut payload, mut idents) = (Vec::new(), Vec::<u8>::new(), Vec::new());
+        for (i, fragment) in fragments.iter().enumerate() {
+            assert!(fragment.len() <= mtu);
+            let ip = Ipv6Packet::new_checked(&fragment[..]).unwrap();
+            assert_eq!(fragment.len(), 40 + usize::from(ip.payload_len()));
+            let mut link = 6;
+            for extension in ip.extensions() {
+                let extension = extension.unwrap();
+                let Some(header) = extension.fragment() else {
+                    link = extension.at;
+                    continue;
+                };
+                assert_eq!(usize::from(header.offset), payload.len());
+                assert_eq!(header.more, i + 1 < fragments.len());
+                idents.push(header.ident);
+                front = fragment[..extension.at].to_vec();
+                front[link] = extension.bytes[0];
+                payload.extend(&fragment[extension.at + 8..]);
+            }
+        }
+        idents.dedup();
+        assert_eq!(idents.len(), 1);
+        let length = (front.len() - 40 + payload.len()) as u16;
+        front[4..6].copy_from_slice(&length.to_be_bytes());
+        front.extend(payload);
+        (front, idents[0])
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn fragments_make_the_packet_again(
+            length in 0usize..4000, mtu in 80usize..1600, options: bool,
+        ) {
+            let mut payload: Vec<u8> = (0..length).map(|i| i as u8).collect();
+            let mut next = 17;
+            if options {
+                // Hop-by-hop options, then options for the destination.
+                next = 0;
+                let headers = [60, 0, 1, 4, 0, 0, 0, 0, 17, 0, 1, 4, 0, 0, 0, 0];
+                payload.splice(..0, headers);
+            }
+            let packet = whole(next, &payload);
+            let mut rig = rig(&format!("{mtu}"));
+            rig.push("i", &packet);
+            let out = rig.data("c");
+            if packet.len() <= mtu {
+                prop_assert_eq!(out, [packet]);
+            } else {
+                prop_assert_eq!(rig.read("f.fragments"), format!("{}", out.len()));
+                prop_assert_eq!(reassemble(&out, mtu).0, packet);
+            }
+            prop_assert_eq!(rig.outstanding(), 0);
+        }
+    }
+
+    #[test]
+    fn a_fragment_is_cut_further() {
+        let payload: Vec<u8> = (0..100).collect();
+        let part = [&[17, 0, 0, 0, 0, 0, 0, 77], &payload[..]].concat();
+        let mut first = rig("96");
+        first.push("i", &whole(44, &part));
+        let (packet, ident) = reassemble(&first.data("c"), 96);
+        assert_eq!((packet, ident), (whole(17, &payload), 77));
+        // From the middle, with more behind.
+        let middle = [&[17, 0, 1, 1, 0, 0, 0, 77], &payload[..96]].concat();
+        let mut later = rig("96");
+        later.push("i", &whole(44, &middle));
+        let offsets: Vec<_> = later.data("c").iter().map(|p| (p[42], p[43])).collect();
+        assert_eq!(offsets, [(1, 1), (1, 0x31)]);
+    }
+
+    #[test]
+    fn what_cannot_be_cut_leaves_by_output_1() {
+        let long = whole(17, &[0; 200]);
+        // Routing headers of 80 bytes leave no room in 96.
+        let mut routed = [0; 88];
+        (routed[0], routed[1]) = (17, 9);
+        let routed = whole(IpProtocol::ROUTING.0, &routed);
+        let mut end = [0; 200];
+        (end[0], end[2], end[3]) = (17, 0xff, 0xf8);
+        let end = whole(44, &end);
+        let mut cut = rig("96");
+        cut.push_all("i", &[routed.clone(), end.clone()]);
+        assert_eq!(cut.data("big"), [routed, end]);
+        let mut honest = rig("96, HONOR_DF true");
+        honest.push("i", &long);
+        assert_eq!(honest.data("big"), [long]);
+        assert_eq!(honest.read("f.drops"), "1");
+        let errors = Rig::errors("Inject -> IP6Fragmenter(55) -> Collect;");
+        assert!(errors.contains("MTU must be at least 56"), "{errors}");
+    }
+
+    #[test]
+    fn padding_does_not_count() {
+        let packet = whole(17, &[1; 56]);
+        let mut rig = rig("96");
+        rig.push("i", &[&packet[..], &[0; 9]].concat());
+        assert_eq!(rig.data("c"), [packet]);
+    }
+}

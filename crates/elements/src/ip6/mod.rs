@@ -1,0 +1,15 @@
+//! Click's ip6 group: IPv6 headers, addresses, fragments, and translation to and from IPv4.
+
+crate::elements! {
+    check_ip6_header: CheckIP6Header;
+    dec_ip6_hlim: DecIP6HLIM;
+    get_ip6_address: GetIP6Address;
+    icmp6_error: ICMP6Error;
+    ip6_encap: IP6Encap;
+    ip6_fragmenter: IP6Fragmenter;
+    ip6_mirror: IP6Mirror;
+    ip6_print: IP6Print;
+    mark_ip6_header: MarkIP6Header;
+    set_ip6_address: SetIP6Address;
+    set_ip6_dscp: SetIP6DSCP;
+}

@@ -1,0 +1,69 @@
+use core::net::Ipv6Addr;
+
+use packet::Packet;
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, Verdict};
+
+/// Sets packets' destination address annotation to a fixed IPv6 address.
+///
+/// # Arguments
+/// - `IPADDR` (IPv6 address): the address.
+///
+/// # Ports
+/// One input, one output, agnostic.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> Strip(14) -> SetIP6Address(2001:db8::1)
+///     -> LookupIP6Route(::/0 0) -> Discard;
+/// ```
+///
+/// # See also
+/// GetIP6Address, LookupIP6Route, SetIPAddress
+pub struct SetIP6Address {
+    address: Ipv6Addr,
+}
+
+impl Default for SetIP6Address {
+    fn default() -> Self {
+        SetIP6Address {
+            address: Ipv6Addr::UNSPECIFIED,
+        }
+    }
+}
+
+impl Class for SetIP6Address {
+    const NAME: &'static str = "SetIP6Address";
+    const PORTS: &'static str = "1/1";
+}
+
+impl Element for SetIP6Address {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.mandatory_positional("IPADDR", &mut self.address)
+            .complete()
+    }
+
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        packet.set_dst_ip6(self.address);
+        Verdict::Forward
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+    use crate::testing::ip6::addr;
+
+    #[test]
+    fn the_annotation_is_set() {
+        let mut rig = Rig::new("i :: Inject -> SetIP6Address(2001:db8::1) -> c :: Collect;");
+        rig.push("i", &[]);
+        assert_eq!(rig.collected("c")[0].dst_ip6(), addr("2001:db8::1"));
+        let errors = Rig::errors("Inject -> SetIP6Address(1.2.3.4) -> Collect;");
+        assert!(errors.contains("IPADDR"), "{errors}");
+    }
+}

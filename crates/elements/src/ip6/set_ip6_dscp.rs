@@ -1,0 +1,123 @@
+use alloc::string::{String, ToString};
+
+use packet::Packet;
+use packet::wire::Ipv6Packet;
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
+
+use crate::values;
+
+/// Sets IPv6 packets' differentiated services code point.
+///
+/// Packets must have their IPv6 header marked; others pass unchanged. The code point is the upper
+/// six bits of the traffic class; congestion notification, in the lower two, stays as it is.
+///
+/// # Arguments
+/// - `DSCP` (integer): the code point, 0 to 63.
+///
+/// # Ports
+/// One input, one output, agnostic.
+///
+/// # Handlers
+/// - `dscp` (read, write): the argument.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> Strip(14) -> CheckIP6Header -> SetIP6DSCP(46) -> Discard;
+/// ```
+///
+/// # See also
+/// CheckIP6Header, MarkIP6Header
+#[derive(Default)]
+pub struct SetIP6DSCP {
+    dscp: u8,
+}
+
+impl Class for SetIP6DSCP {
+    const NAME: &'static str = "SetIP6DSCP";
+    const PORTS: &'static str = "1/1";
+}
+
+fn code_point(value: u32) -> Result<u8, &'static str> {
+    match value {
+        0..64 => Ok(value as u8),
+        _ => Err("diffserv code point out of range"),
+    }
+}
+
+impl Element for SetIP6DSCP {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let mut dscp = 0;
+        args.mandatory_positional("DSCP", &mut dscp).complete()?;
+        self.dscp = code_point(dscp).map_err(|error| args.fail(error))?;
+        Ok(())
+    }
+
+    fn can_live_reconfigure(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let header = packet.network_header_mut().unwrap_or_default();
+        let mut ip = Ipv6Packet::new_unchecked(header);
+        let class = self.dscp << 2 | ip.traffic_class() & 3;
+        ip.set_class_and_flow(class, ip.flow_label());
+        Verdict::Forward
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read_write("dscp").add("dscp", HandlerFlags::CALM);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "dscp" => Ok(self.dscp.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        if name != "dscp" {
+            return Err(HandlerError::Unknown);
+        }
+        let dscp = code_point(values::unsigned(cx, value)?)?;
+        values::argument(cx, 0, "DSCP", value, &mut self.dscp)?;
+        self.dscp = dscp;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+    use crate::testing::ip6::{addr, packet};
+
+    #[test]
+    fn the_code_point_alone_changes() {
+        let mut rig = Rig::new(
+            "i :: Inject -> MarkIP6Header -> d :: SetIP6DSCP(46) -> c :: Collect;",
+        );
+        let mut before = packet(59, addr("::1"), addr("::2"), &[]);
+        before[..4].copy_from_slice(&[0x6f, 0xfa, 0xbc, 0xde]);
+        rig.push("i", &before);
+        // Class 0xff: code point 46 (0b101110), notification 3.
+        let mut after = before.clone();
+        after[..2].copy_from_slice(&[0x6b, 0xba]);
+        assert_eq!(rig.data("c"), [after]);
+        rig.write("d.dscp", "0");
+        assert_eq!((rig.read("d.dscp"), rig.read("d.config")), ("0".into(), "0".into()));
+        rig.push("i", &before);
+        assert_eq!(rig.data("c")[0][..2], [0x60, 0x3a]);
+    }
+
+    #[test]
+    fn code_points_have_six_bits() {
+        let mut rig = Rig::new("Inject -> d :: SetIP6DSCP(63) -> Collect;");
+        let error = rig.try_write("d.dscp", "64").unwrap_err();
+        assert_eq!(error, "diffserv code point out of range".into());
+        assert_eq!(rig.read("d.dscp"), "63");
+        let errors = Rig::errors("Inject -> SetIP6DSCP(64) -> Collect;");
+        assert!(errors.contains("diffserv code point out of range"), "{errors}");
+    }
+}

@@ -1,0 +1,73 @@
+//! IPv6 packets for tests, with checksums computed the plain way.
+
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+
+use super::checksum;
+
+/// An address.
+pub fn addr(text: &str) -> Ipv6Addr {
+    text.parse().expect("an IPv6 address")
+}
+
+/// A packet of `payload` after `next`, hop limit 64.
+pub fn packet(next: u8, from: Ipv6Addr, to: Ipv6Addr, payload: &[u8]) -> Vec<u8> {
+    let mut packet = std::vec![0x60, 0, 0, 0];
+    packet.extend((payload.len() as u16).to_be_bytes());
+    packet.extend([next, 64]);
+    packet.extend(from.octets());
+    packet.extend(to.octets());
+    packet.extend(payload);
+    packet
+}
+
+/// The checksum of an upper layer's bytes with the pseudo header; 0 if they hold a right one.
+pub fn upper_checksum(protocol: u8, from: Ipv6Addr, to: Ipv6Addr, upper: &[u8]) -> u16 {
+    let mut pseudo = Vec::new();
+    pseudo.extend(from.octets());
+    pseudo.extend(to.octets());
+    pseudo.extend((upper.len() as u32).to_be_bytes());
+    pseudo.extend([0, 0, 0, protocol]);
+    pseudo.extend(upper);
+    checksum(&pseudo)
+}
+
+fn finish(protocol: u8, from: Ipv6Addr, to: Ipv6Addr, mut upper: Vec<u8>, at: usize) -> Vec<u8> {
+    let sum = upper_checksum(protocol, from, to, &upper);
+    upper[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    packet(protocol, from, to, &upper)
+}
+
+/// A UDP packet.
+pub fn udp(from: (Ipv6Addr, u16), to: (Ipv6Addr, u16), payload: &[u8]) -> Vec<u8> {
+    let mut udp = Vec::new();
+    udp.extend(from.1.to_be_bytes());
+    udp.extend(to.1.to_be_bytes());
+    udp.extend((8 + payload.len() as u16).to_be_bytes());
+    udp.extend([0, 0]);
+    udp.extend(payload);
+    finish(17, from.0, to.0, udp, 6)
+}
+
+/// A TCP segment.
+pub fn tcp(from: (Ipv6Addr, u16), to: (Ipv6Addr, u16), flags: u8, payload: &[u8]) -> Vec<u8> {
+    let mut tcp = Vec::new();
+    tcp.extend(from.1.to_be_bytes());
+    tcp.extend(to.1.to_be_bytes());
+    tcp.extend([0, 0, 0, 1, 0, 0, 0, 2, 0x50, flags, 0x20, 0, 0, 0, 0, 0]);
+    tcp.extend(payload);
+    finish(6, from.0, to.0, tcp, 16)
+}
+
+/// An ICMPv6 message of `kind`, `code` and the four bytes `rest`.
+pub fn icmp(
+    from: Ipv6Addr,
+    to: Ipv6Addr,
+    (kind, code, rest): (u8, u8, [u8; 4]),
+    payload: &[u8],
+) -> Vec<u8> {
+    let mut icmp = std::vec![kind, code, 0, 0];
+    icmp.extend(rest);
+    icmp.extend(payload);
+    finish(58, from, to, icmp, 2)
+}
