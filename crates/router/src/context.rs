@@ -107,6 +107,12 @@ impl Cx<'_> {
     pub fn limit(&self) -> usize {
         self.core.limit
     }
+
+    /// Lowers the limit: for elements, to be called when they are initialized, whose sense depends
+    /// on how many packets are under way at a time.
+    pub fn limit_batches(&mut self, most: usize) {
+        self.core.limit = self.core.limit.min(most.max(1));
+    }
 }
 
 /// Packets.
@@ -151,6 +157,18 @@ impl Cx<'_> {
     #[inline]
     pub fn pull(&mut self, port: usize, batch: &mut Batch, most: usize) {
         self.core.pull(self.id, port, batch, most);
+    }
+
+    /// Leaves the rest of a pull to the router: once [`pull`](Element::pull) has returned, its
+    /// batch is filled with at most `most` packets from input `port`, and given to
+    /// [`pulled`](Element::pulled) if there are any. The last thing that a pull does.
+    ///
+    /// For elements that a path may pass more than once: unlike with [`pull`](Self::pull), the
+    /// element is not at work meanwhile, so that packets can be pulled from its other outputs, and
+    /// its handlers be called.
+    #[inline]
+    pub fn pull_through(&mut self, port: usize, most: usize) {
+        self.core.through = Some((self.id, port, most));
     }
 
     /// Pulls one packet from input `port`.
@@ -448,6 +466,13 @@ impl Cx<'_> {
         };
         let any: &dyn Any = element.as_ref();
         any.is::<E>()
+    }
+
+    /// Packets that an element has room for; `None` if it stores none, has no limit, or is the one
+    /// at work.
+    #[inline]
+    pub fn room(&self, id: ElementId) -> Option<usize> {
+        self.core.elements.get(id.index())?.as_ref()?.room()
     }
 
     /// Works with another element of class `E`; `None` if it is of another class, or is the one

@@ -80,6 +80,12 @@ pub trait Element: Any + Send {
         filter(self, cx, batch);
     }
 
+    /// Looks at a batch, which is not empty, that was pulled from output `port` by way of
+    /// [`Cx::pull_through`].
+    fn pulled(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
+        let _ = (cx, port, batch);
+    }
+
     /// Runs a task that the element made.
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
         let _ = (cx, task);
@@ -140,6 +146,11 @@ pub trait Element: Any + Send {
     /// Packets that it stores, if it is a Storage (see [`Class::IS_A`]): what elements that manage
     /// queues look at.
     fn stored(&self) -> Option<usize> {
+        None
+    }
+
+    /// Packets that it has room for, if it is a Storage that has a limit.
+    fn room(&self) -> Option<usize> {
         None
     }
 

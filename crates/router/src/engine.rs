@@ -114,6 +114,11 @@ pub(crate) struct Core {
     pub driver_manager: Option<ElementId>,
     /// What elements report while they are initialized.
     pub reports: Vec<(Severity, String)>,
+    /// An element whose pull goes on at one of its inputs once it has returned, that input, and the
+    /// most packets.
+    pub through: Option<(ElementId, usize, usize)>,
+    /// Outputs from which packets are being pulled through their elements.
+    passing: Vec<(ElementId, usize)>,
     /// The element that works, plus one; 0 for none.
     pub current: u32,
     /// Where a crash report looks for it.
@@ -168,6 +173,8 @@ impl Core {
             run_count: 1,
             driver_manager: None,
             reports: Vec::new(),
+            through: None,
+            passing: Vec::with_capacity(16),
             current: 0,
             observed,
         };
@@ -370,7 +377,32 @@ impl Core {
         );
         self.enter(outer);
         self.elements[from.index()] = Some(element);
+        if let Some((_, input, most)) = self.through.take_if(|(id, ..)| *id == from) {
+            self.pull_through(from, out, input, batch, most);
+        }
         self.inputs[edge as usize].packets += batch.len() as u64;
+    }
+
+    /// Goes on with a pull from output `out` of an element that left it to the router. A path that
+    /// leads in a circle gives nothing.
+    #[inline(never)]
+    fn pull_through(
+        &mut self,
+        id: ElementId,
+        out: usize,
+        input: usize,
+        batch: &mut Batch,
+        most: usize,
+    ) {
+        if self.passing.contains(&(id, out)) {
+            return;
+        }
+        self.passing.push((id, out));
+        self.pull(id, input, batch, most);
+        self.passing.pop();
+        if !batch.is_empty() {
+            self.with(id, |element, cx| element.pulled(cx, out, batch));
+        }
     }
 
     /// Lets an element work with everything around it. `None` if it is at work already.

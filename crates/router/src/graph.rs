@@ -86,49 +86,56 @@ impl Graph {
     /// The elements of class or kind `class` that packets leaving `id` by output `port` come to
     /// first, nearest first.
     pub fn nearest_downstream(&self, id: ElementId, port: usize, class: &str) -> Vec<ElementId> {
-        self.nearest(self.downstream(id, port).collect(), class, |id, port| {
-            let info = self.info(id);
-            let ways = flow(info.class.flow, port, info.outputs.len(), false);
-            let outputs = ways.iter().enumerate().filter(|(_, way)| **way);
-            outputs
-                .flat_map(|(output, _)| self.downstream(id, output))
-                .collect()
-        })
+        let is_wanted = |id: ElementId| self.is_a(id.index(), class);
+        self.nearest((id, port), is_wanted, false)
     }
 
     /// The elements of class or kind `class` that packets coming to `id` by input `port` were in
     /// last, nearest first.
     pub fn nearest_upstream(&self, id: ElementId, port: usize, class: &str) -> Vec<ElementId> {
-        self.nearest(self.upstream(id, port).collect(), class, |id, port| {
-            let info = self.info(id);
-            let ways = flow(info.class.flow, port, info.inputs.len(), true);
-            let inputs = ways.iter().enumerate().filter(|(_, way)| **way);
-            inputs
-                .flat_map(|(input, _)| self.upstream(id, input))
-                .collect()
-        })
+        let is_wanted = |id: ElementId| self.is_a(id.index(), class);
+        self.nearest((id, port), is_wanted, true)
     }
 
-    /// Goes on from `ahead` by `beyond` until elements of `class` are met.
+    /// Whether packets that leave `id` by output `port` may come to the element `to`, which may be
+    /// `id` itself.
+    pub fn leads(&self, id: ElementId, port: usize, to: ElementId) -> bool {
+        let met = self.nearest((id, port), |id| id == to, false);
+        !met.is_empty()
+    }
+
+    /// Goes on from a port, downstream or `upstream`, until elements that `is_wanted` are met.
     fn nearest(
         &self,
-        mut ahead: Vec<(ElementId, usize)>,
-        class: &str,
-        beyond: impl Fn(ElementId, usize) -> Vec<(ElementId, usize)>,
+        (id, port): (ElementId, usize),
+        is_wanted: impl Fn(ElementId) -> bool,
+        upstream: bool,
     ) -> Vec<ElementId> {
+        let step = |id, port| -> Vec<(ElementId, usize)> {
+            match upstream {
+                true => self.upstream(id, port).collect(),
+                false => self.downstream(id, port).collect(),
+            }
+        };
         let mut found = Vec::new();
+        let mut ahead = step(id, port);
         let mut next = 0;
         while let Some(&(id, port)) = ahead.get(next) {
             next += 1;
-            if self.is_a(id.index(), class) {
+            if is_wanted(id) {
                 if !found.contains(&id) {
                     found.push(id);
                 }
                 continue;
             }
-            for place in beyond(id, port) {
-                if !ahead.contains(&place) {
-                    ahead.push(place);
+            let info = self.info(id);
+            let others = if upstream { &info.inputs } else { &info.outputs };
+            let ways = flow(info.class.flow, port, others.len(), upstream);
+            for (other, _) in ways.iter().enumerate().filter(|(_, way)| **way) {
+                for place in step(id, other) {
+                    if !ahead.contains(&place) {
+                        ahead.push(place);
+                    }
                 }
             }
         }
