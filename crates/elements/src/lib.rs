@@ -38,6 +38,7 @@ pub mod net;
 mod rate;
 pub mod rewriter;
 mod rules;
+pub mod simple;
 pub mod standard;
 pub mod tcpudp;
 #[cfg(test)]
@@ -49,12 +50,15 @@ pub mod userlevel;
 mod values;
 
 /// Second names of classes.
-static ALIASES: &[router::ClassEntry] =
-    &[router::ClassEntry::of::<standard::sched::RoundRobinSched>().named("RRSched")];
+static ALIASES: &[router::ClassEntry] = &[
+    router::ClassEntry::of::<standard::sched::RoundRobinSched>().named("RRSched"),
+    router::ClassEntry::of::<simple::simple_sched::SimpleRoundRobinSched>().named("SimpleRRSched"),
+];
 
 /// The groups of classes that run anywhere.
 static GROUPS: &[&[router::ClassEntry]] = &[
     standard::CLASSES,
+    simple::CLASSES,
     net::CLASSES,
     ethernet::CLASSES,
     icmp::CLASSES,

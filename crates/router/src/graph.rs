@@ -129,7 +129,11 @@ impl Graph {
                 continue;
             }
             let info = self.info(id);
-            let others = if upstream { &info.inputs } else { &info.outputs };
+            let others = if upstream {
+                &info.inputs
+            } else {
+                &info.outputs
+            };
             let ways = flow(info.class.flow, port, others.len(), upstream);
             for (other, _) in ways.iter().enumerate().filter(|(_, way)| **way) {
                 for place in step(id, other) {

@@ -1,11 +1,12 @@
 use alloc::string::String;
 
-use packet::{Batch, Packet};
-use router::args::{Args, Failed, Timestamp, unparse};
+use packet::Batch;
+use router::args::{Args, Failed};
 use router::{
-    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Notice, Search, Signal, SignalId,
-    TimerId,
+    Class, Cx, Element, HandlerError, HandlerList, Notice, Search, Signal, SignalId, TimerId,
 };
+
+use super::delay::{Delay, Next};
 
 /// Lets packets be pulled a while after they came.
 ///
@@ -28,12 +29,10 @@ use router::{
 /// ```
 ///
 /// # See also
-/// Shaper, BandwidthShaper, SetTimestamp
+/// DelayUnqueue, LinkUnqueue, Shaper, BandwidthShaper, SetTimestamp
 #[derive(Default)]
 pub struct DelayShaper {
-    delay: Timestamp,
-    /// The packet that waits; its timestamp is when it may leave.
-    waiting: Option<Packet>,
+    delay: Delay,
     timer: Option<TimerId>,
     signal: Option<SignalId>,
     upstream: Signal,
@@ -46,20 +45,6 @@ impl Class for DelayShaper {
 }
 
 impl DelayShaper {
-    /// The next packet, with its timestamp set to when it may leave.
-    fn next(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        if let Some(packet) = self.waiting.take() {
-            return Some(packet);
-        }
-        let mut packet = cx.pull_one(0)?;
-        let came = match packet.timestamp() {
-            0 => cx.wall(),
-            came => came,
-        };
-        packet.set_timestamp(came.saturating_add(self.delay.0));
-        Some(packet)
-    }
-
     fn set_active(&self, cx: &mut Cx<'_>, active: bool) {
         if let Some(signal) = self.signal {
             cx.set_signal(signal, active);
@@ -70,7 +55,7 @@ impl DelayShaper {
 impl Element for DelayShaper {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.signal.get_or_insert_with(|| cx.signal(true));
-        args.mandatory_positional("DELAY", &mut self.delay)
+        args.mandatory_positional("DELAY", &mut self.delay.delay)
             .complete()
     }
 
@@ -85,20 +70,21 @@ impl Element for DelayShaper {
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
         let now = cx.wall();
         while batch.len() < most && !batch.is_full() {
-            let Some(mut packet) = self.next(cx) else {
-                if batch.is_empty() && !cx.is_active(&self.upstream) {
-                    self.set_active(cx, false);
+            let mut packet = match self.delay.next(cx, now) {
+                Next::Due(packet) => packet,
+                Next::Early(early) => {
+                    if let Some(timer) = self.timer {
+                        cx.schedule_after(timer, early);
+                    }
+                    return self.set_active(cx, false);
                 }
-                return;
+                Next::None => {
+                    if batch.is_empty() && !cx.is_active(&self.upstream) {
+                        self.set_active(cx, false);
+                    }
+                    return;
+                }
             };
-            let early = packet.timestamp().saturating_sub(now);
-            if early > 0 {
-                self.waiting = Some(packet);
-                if let Some(timer) = self.timer {
-                    cx.schedule_after(timer, early.unsigned_abs());
-                }
-                return self.set_active(cx, false);
-            }
             packet.set_timestamp(now);
             // There is room, as the batch is not full.
             let _ = batch.push(packet);
@@ -117,29 +103,19 @@ impl Element for DelayShaper {
     }
 
     fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        if let Some(packet) = self.waiting.take() {
-            cx.kill(packet);
-        }
+        self.delay.cleanup(cx);
     }
 
     fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("delay").add("delay", HandlerFlags::CALM);
+        Delay::handlers(list);
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "delay" => Ok(unparse::interval(self.delay)),
-            _ => Err(HandlerError::Unknown),
-        }
+        self.delay.read(name)
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name != "delay" {
-            return Err(HandlerError::Unknown);
-        }
-        let delay = cx.names().parse(value);
-        self.delay = delay.map_err(|_| "delay must be a timestamp")?;
-        Ok(())
+        self.delay.write(cx, name, value)
     }
 }
 

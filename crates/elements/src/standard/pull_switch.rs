@@ -9,7 +9,7 @@ use router::{
 
 /// The input that is pulled from, if any.
 #[derive(Default)]
-struct Chosen(Option<usize>);
+pub(crate) struct Chosen(Option<usize>);
 
 impl Chosen {
     fn set(&mut self, cx: &Cx<'_>, number: i32) {
@@ -17,7 +17,7 @@ impl Chosen {
         self.0 = input.filter(|input| *input < cx.inputs());
     }
 
-    fn configure(&mut self, cx: &Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+    pub fn configure(&mut self, cx: &Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut number = 0;
         args.positional("INPUT", &mut number).complete()?;
         self.set(cx, number);
@@ -25,18 +25,18 @@ impl Chosen {
     }
 
     #[inline]
-    fn pull(&self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) {
+    pub fn pull(&self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) {
         if let Some(input) = self.0 {
             cx.pull(input, batch, most);
         }
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
+    pub fn handlers(&self, list: &mut HandlerList) {
         list.read_write("switch");
         list.add("config", HandlerFlags::CALM);
     }
 
-    fn read(&self, name: &str) -> Result<String, HandlerError> {
+    pub fn read(&self, name: &str) -> Result<String, HandlerError> {
         match (name, self.0) {
             ("switch" | "config", Some(input)) => Ok(input.to_string()),
             ("switch" | "config", None) => Ok("-1".to_string()),
@@ -44,7 +44,7 @@ impl Chosen {
         }
     }
 
-    fn write(&mut self, cx: &Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+    pub fn write(&mut self, cx: &Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         if name != "switch" {
             return Err(HandlerError::Unknown);
         }
@@ -159,67 +159,6 @@ impl Element for PullSwitch {
             }
         }
         Ok(())
-    }
-}
-
-/// Pulls from one input, which can be changed while it runs, without a notifier.
-///
-/// Whoever pulls from it sleeps only while there is nothing to be pulled from any input.
-///
-/// # Arguments
-/// - `INPUT` (integer, 0): the input; nothing can be pulled if there is none of that number.
-///
-/// # Ports
-/// Any number of pull inputs, one pull output.
-///
-/// # Handlers
-/// - `switch` (read, write): the argument; -1 if there is no such input.
-///
-/// # Example
-/// ```click
-/// s :: SimplePullSwitch(1);
-/// InfiniteSource(LIMIT 10) -> Queue -> [0]s;
-/// InfiniteSource(LIMIT 10) -> Queue -> [1]s;
-/// s -> Discard;
-/// ```
-///
-/// # See also
-/// PullSwitch, StaticPullSwitch
-#[derive(Default)]
-pub struct SimplePullSwitch {
-    chosen: Chosen,
-}
-
-impl Class for SimplePullSwitch {
-    const NAME: &'static str = "SimplePullSwitch";
-    const PORTS: &'static str = "-/1";
-    const PROCESSING: &'static str = "l";
-}
-
-impl Element for SimplePullSwitch {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.chosen.configure(cx, args)
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        self.chosen.pull(cx, batch, most);
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        self.chosen.handlers(list);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.chosen.read(name)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.chosen.write(cx, name, value)
     }
 }
 

@@ -5,12 +5,12 @@ use packet::Batch;
 use router::args::{Args, Failed};
 use router::{Class, Cx, Element, HandlerError, HandlerList, Notice, Search};
 
-use super::store::{Overflow, Store};
+use super::store::{Overflow, Sleep, Store};
 
 macro_rules! queue {
     (
         $(#[$doc:meta])* $name:ident, $inputs:literal, $processing:literal,
-        nonempty: $nonempty:literal, nonfull: $nonfull:literal, $overflow:ident,
+        sleep: $sleep:ident, nonfull: $nonfull:literal, $overflow:ident,
         is_a: $is_a:expr
     ) => {
         $(#[$doc])*
@@ -28,7 +28,7 @@ macro_rules! queue {
 
         impl Element for $name {
             fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-                self.store.configure(cx, args, $nonempty, $nonfull)
+                self.store.configure(cx, args, Sleep::$sleep, $nonfull)
             }
 
             fn can_live_reconfigure(&self) -> bool {
@@ -55,6 +55,10 @@ macro_rules! queue {
 
             fn stored(&self) -> Option<usize> {
                 Some(self.store.len())
+            }
+
+            fn room(&self) -> Option<usize> {
+                Some(self.store.room())
             }
 
             fn handlers(&self, list: &mut HandlerList) {
@@ -117,7 +121,7 @@ queue! {
     ///
     /// # See also
     /// NotifierQueue, SimpleQueue, FrontDropQueue, MixedQueue, Unqueue
-    Queue, "1", "h/lh", nonempty: true, nonfull: true, New,
+    Queue, "1", "h/lh", sleep: Late, nonfull: true, New,
     is_a: &["Storage", "SimpleQueue", "NotifierQueue", "FullNoteQueue"]
 }
 
@@ -145,8 +149,40 @@ queue! {
     ///
     /// # See also
     /// Queue
-    FullNoteQueue, "1", "h/lh", nonempty: true, nonfull: true, New,
+    FullNoteQueue, "1", "h/lh", sleep: Late, nonfull: true, New,
     is_a: &["Storage", "SimpleQueue", "NotifierQueue", "Queue"]
+}
+
+queue! {
+    /// Stores packets first in, first out, and says at once when it is empty.
+    ///
+    /// As Queue, but its notifier tells whoever pulls from it to sleep as soon as the last packet
+    /// was pulled. Queue waits until several pulls found nothing, which saves work where packets
+    /// come one by one.
+    ///
+    /// # Arguments
+    /// - `CAPACITY` (integer, 1000): most packets it stores.
+    ///
+    /// # Ports
+    /// One push input. Output 0 is pull; output 1, optional, is push: packets for which there was no room.
+    ///
+    /// # Handlers
+    /// - `length` (read): packets stored.
+    /// - `highwater_length` (read): most packets stored so far.
+    /// - `capacity` (read, write): the argument.
+    /// - `drops` (read): packets for which there was no room.
+    /// - `reset_counts` (write): sets `drops` to 0 and `highwater_length` to `length`.
+    /// - `reset` (write): drops all packets stored.
+    ///
+    /// # Example
+    /// ```click
+    /// RatedSource(RATE 1000, LIMIT 100) -> QuickNoteQueue(20) -> RatedUnqueue(100) -> Discard;
+    /// ```
+    ///
+    /// # See also
+    /// Queue, NotifierQueue
+    QuickNoteQueue, "1", "h/lh", sleep: AtOnce, nonfull: true, New,
+    is_a: &["Storage", "SimpleQueue", "NotifierQueue", "FullNoteQueue"]
 }
 
 queue! {
@@ -175,7 +211,7 @@ queue! {
     ///
     /// # See also
     /// Queue, SimpleQueue
-    NotifierQueue, "1", "h/lh", nonempty: true, nonfull: false, New,
+    NotifierQueue, "1", "h/lh", sleep: Late, nonfull: false, New,
     is_a: &["Storage", "SimpleQueue"]
 }
 
@@ -205,7 +241,7 @@ queue! {
     ///
     /// # See also
     /// Queue, NotifierQueue
-    SimpleQueue, "1", "h/lh", nonempty: false, nonfull: false, New,
+    SimpleQueue, "1", "h/lh", sleep: Never, nonfull: false, New,
     is_a: &["Storage"]
 }
 
@@ -235,7 +271,7 @@ queue! {
     ///
     /// # See also
     /// Queue, NotifierQueue
-    FrontDropQueue, "1", "h/lh", nonempty: true, nonfull: false, Oldest,
+    FrontDropQueue, "1", "h/lh", sleep: Late, nonfull: false, Oldest,
     is_a: &["Storage", "SimpleQueue", "NotifierQueue"]
 }
 
@@ -269,7 +305,7 @@ queue! {
     ///
     /// # See also
     /// Queue, FrontDropQueue
-    MixedQueue, "2", "h/lh", nonempty: true, nonfull: false, New,
+    MixedQueue, "2", "h/lh", sleep: Late, nonfull: false, New,
     is_a: &["Storage", "SimpleQueue", "NotifierQueue"]
 }
 
@@ -372,6 +408,22 @@ mod tests {
             assert_eq!(rig.read("v.scheduled"), (!sleeps).to_string(), "{class}");
             let count = if waits { "3" } else { "9" };
             assert_eq!(rig.read("s.count"), count, "{class}");
+        }
+    }
+
+    #[test]
+    fn a_quick_note_queue_lets_whoever_pulls_sleep_at_once() {
+        for (class, pulls) in [("Queue", 10), ("QuickNoteQueue", 1)] {
+            let config = alloc::format!("i :: Inject -> {class} -> Unqueue -> c :: Counter -> Discard;");
+            let mut rig = Rig::new(&config);
+            rig.run();
+            rig.push("i", &[1]);
+            let mut tasks = 0;
+            while rig.step() == router::Status::Busy {
+                tasks += 1;
+            }
+            assert_eq!(rig.read("c.count"), "1");
+            assert_eq!(tasks, pulls, "{class}");
         }
     }
 

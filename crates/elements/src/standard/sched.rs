@@ -5,9 +5,15 @@ use packet::Batch;
 use router::args::Failed;
 use router::{Class, Cx, Element, Signal};
 
+/// For each input the signal that says whether it has something.
 fn upstream_signals(cx: &mut Cx<'_>) -> Vec<Signal> {
     let inputs = 0..cx.inputs();
     inputs.map(|i| cx.upstream_signal(i, None)).collect()
+}
+
+/// For each input a signal that says so always.
+fn busy_signals(cx: &Cx<'_>) -> Vec<Signal> {
+    (0..cx.inputs()).map(|_| Signal::busy()).collect()
 }
 
 /// Pulls from its inputs in turn.
@@ -49,6 +55,16 @@ impl Class for RoundRobinSched {
 }
 
 impl RoundRobinSched {
+    /// Prepares to ask all inputs, whether they have something or not.
+    pub(crate) fn ask_always(&mut self, cx: &Cx<'_>) {
+        self.set_signals(busy_signals(cx));
+    }
+
+    fn set_signals(&mut self, signals: Vec<Signal>) {
+        self.pulled = signals.iter().map(|_| Batch::new()).collect();
+        self.signals = signals;
+    }
+
     /// The inputs in the order in which they are asked.
     fn order(&self) -> impl Iterator<Item = usize> + use<> {
         (self.next..self.signals.len()).chain(0..self.next)
@@ -93,8 +109,7 @@ impl RoundRobinSched {
 
 impl Element for RoundRobinSched {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.signals = upstream_signals(cx);
-        self.pulled = self.signals.iter().map(|_| Batch::new()).collect();
+        self.set_signals(upstream_signals(cx));
         Ok(())
     }
 
@@ -141,6 +156,13 @@ impl Class for PrioSched {
     const NAME: &'static str = "PrioSched";
     const PORTS: &'static str = "-/1";
     const PROCESSING: &'static str = "l";
+}
+
+impl PrioSched {
+    /// Prepares to ask all inputs, whether they have something or not.
+    pub(crate) fn ask_always(&mut self, cx: &Cx<'_>) {
+        self.signals = busy_signals(cx);
+    }
 }
 
 impl Element for PrioSched {

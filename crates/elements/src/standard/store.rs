@@ -22,6 +22,18 @@ pub(super) enum Overflow {
     Oldest,
 }
 
+/// When the empty notifier says that there is nothing to pull.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Sleep {
+    /// There is no such notifier.
+    #[default]
+    Never,
+    /// When several pulls found nothing.
+    Late,
+    /// As soon as the last packet leaves.
+    AtOnce,
+}
+
 /// A store of packets with a limit.
 #[derive(Default)]
 pub(super) struct Store {
@@ -30,6 +42,7 @@ pub(super) struct Store {
     highwater: usize,
     drops: u64,
     sleepiness: u32,
+    sleep: Sleep,
     nonempty: Option<SignalId>,
     nonfull: Option<SignalId>,
 }
@@ -40,12 +53,13 @@ impl Store {
         &mut self,
         cx: &mut Cx<'_>,
         args: &mut Args<'_>,
-        nonempty: bool,
+        sleep: Sleep,
         nonfull: bool,
     ) -> Result<(), Failed> {
         let mut capacity = 1000u32;
         args.positional("CAPACITY", &mut capacity).complete()?;
-        if nonempty {
+        self.sleep = sleep;
+        if sleep != Sleep::Never {
             self.nonempty.get_or_insert_with(|| cx.signal(false));
         }
         if nonfull {
@@ -78,7 +92,8 @@ impl Store {
         self.packets.len()
     }
 
-    fn room(&self) -> usize {
+    /// Packets that it has room for.
+    pub fn room(&self) -> usize {
         self.capacity.saturating_sub(self.packets.len())
     }
 
@@ -168,11 +183,19 @@ impl Store {
         if was_full {
             self.tell_nonfull(cx);
         }
-        if n > 0 {
+        if self.sleep == Sleep::AtOnce {
+            self.tell_empty(cx);
+        } else if n > 0 {
             self.sleepiness = 0;
         } else if self.sleepiness < SLEEPINESS {
             self.sleepiness += 1;
         } else if let Some(signal) = self.nonempty {
+            cx.set_signal(signal, false);
+        }
+    }
+
+    fn tell_empty(&self, cx: &mut Cx<'_>) {
+        if let (Some(signal), true) = (self.nonempty, self.packets.is_empty()) {
             cx.set_signal(signal, false);
         }
     }

@@ -90,6 +90,48 @@ impl Element for Unstrip {
     }
 }
 
+/// Removes or brings back bytes so that packets start with their network header.
+///
+/// A packet whose network header is not marked stays as it is.
+///
+/// # Arguments
+/// None.
+///
+/// # Ports
+/// One input, one output, agnostic.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> MarkIPHeader(14) -> StripToNetworkHeader -> Discard;
+/// ```
+///
+/// # See also
+/// Strip, Unstrip, MarkIPHeader, CheckIPHeader
+#[derive(Default)]
+pub struct StripToNetworkHeader;
+
+impl Class for StripToNetworkHeader {
+    const NAME: &'static str = "StripToNetworkHeader";
+    const PORTS: &'static str = "1/1";
+}
+
+impl Element for StripToNetworkHeader {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let offset = packet.network_offset().unwrap_or(0);
+        let bytes = offset.unsigned_abs();
+        if offset > 0 {
+            packet.pull(bytes);
+        } else if !packet.push(bytes) {
+            return Verdict::Drop;
+        }
+        Verdict::Forward
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::testing::Rig;
@@ -113,6 +155,19 @@ mod tests {
         rig.push("i", &[7]);
         let data = rig.data("c");
         assert_eq!((data[0].len(), data[0].last()), (5001, Some(&7)));
+    }
+
+    #[test]
+    fn packets_start_with_their_network_header() {
+        let config = "i :: Inject -> StripToNetworkHeader -> a :: Collect;
+            j :: Inject -> Strip(4) -> StripToNetworkHeader -> b :: Collect;";
+        let mut rig = Rig::new(config);
+        for name in ["i", "j"] {
+            rig.push_with(name, &[1, 2, 3, 4, 5], |packet| packet.set_network_header(2, 1));
+            rig.push(name, &[1, 2, 3, 4, 5]);
+        }
+        assert_eq!(rig.data("a"), [&[3, 4, 5][..], &[1, 2, 3, 4, 5]]);
+        assert_eq!(rig.data("b"), [&[3, 4, 5][..], &[5]]);
     }
 
     #[test]

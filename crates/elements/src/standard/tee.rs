@@ -15,7 +15,7 @@ fn expect_outputs(cx: &Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
 
 /// Sends a copy of each packet out by output `port`.
 #[inline]
-fn copy(cx: &mut Cx<'_>, port: usize, batch: &Batch) {
+pub(super) fn copy(cx: &mut Cx<'_>, port: usize, batch: &Batch) {
     let mut copies = cx.batch();
     for packet in batch.iter() {
         // Where there is no buffer for a copy, this output goes without.

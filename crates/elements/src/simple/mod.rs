@@ -1,0 +1,8 @@
+//! Click's simple group: elements without notifiers, beside those of the standard group that have
+//! them.
+
+crate::elements! {
+    simple_idle: SimpleIdle;
+    simple_pull_switch: SimplePullSwitch;
+    simple_sched: SimplePrioSched, SimpleRoundRobinSched;
+}

@@ -1,0 +1,189 @@
+use alloc::string::String;
+
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, Signal, TaskId, TimerId};
+
+use super::delay::{Delay, Next};
+
+/// Pulls packets and pushes them on a while after they came.
+///
+/// A packet leaves no earlier than its timestamp and the delay, and then carries that time. One
+/// without a timestamp is delayed from when it was pulled. One packet waits at a time; those behind
+/// it wait upstream.
+///
+/// # Arguments
+/// - `DELAY` (time): the delay.
+///
+/// # Ports
+/// One pull input, one push output.
+///
+/// # Handlers
+/// - `delay` (read, write): the argument; a packet that waits keeps its own.
+/// - `scheduled`, `tickets`, `home_thread`: the task's.
+///
+/// # Example
+/// ```click
+/// RatedSource(RATE 100, LIMIT 10) -> Queue -> DelayUnqueue(50ms) -> Discard;
+/// ```
+///
+/// # See also
+/// DelayShaper, LinkUnqueue, Unqueue, RatedUnqueue, SetTimestamp
+#[derive(Default)]
+pub struct DelayUnqueue {
+    delay: Delay,
+    task: Option<TaskId>,
+    timer: Option<TimerId>,
+    signal: Signal,
+}
+
+impl Class for DelayUnqueue {
+    const NAME: &'static str = "DelayUnqueue";
+    const PORTS: &'static str = "1/1";
+    const PROCESSING: &'static str = "l/h";
+}
+
+impl Element for DelayUnqueue {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.mandatory_positional("DELAY", &mut self.delay.delay)
+            .complete()
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let task = cx.task();
+        cx.schedule(task);
+        self.signal = cx.upstream_signal(0, Some(task));
+        (self.task, self.timer) = (Some(task), Some(cx.timer()));
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+        let now = cx.wall();
+        let mut batch = cx.batch();
+        let early = loop {
+            match self.delay.next(cx, now) {
+                Next::Due(packet) => {
+                    // There is room: a batch that is as long as may be was pushed.
+                    let _ = batch.push(packet);
+                    if batch.len() >= cx.limit() {
+                        cx.push(0, batch);
+                        return Ran::More;
+                    }
+                }
+                Next::Early(early) => break Some(early),
+                Next::None => break None,
+            }
+        };
+        let worked = !batch.is_empty();
+        cx.push(0, batch);
+        match (early, self.timer) {
+            (Some(early), Some(timer)) => cx.schedule_after(timer, early),
+            _ if cx.is_active(&self.signal) => cx.schedule(task),
+            _ => {}
+        }
+        Ran::worked(worked)
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        if let Some(task) = self.task {
+            cx.schedule(task);
+        }
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        self.delay.cleanup(cx);
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        Delay::handlers(list);
+        list.task(false);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        self.delay.read(name)
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        self.delay.write(cx, name, value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use crate::testing::{Rig, START};
+
+    const MS: u64 = 1_000_000;
+    const CONFIG: &str = "i :: Inject -> Queue -> d :: DelayUnqueue(50ms) -> c :: Collect;";
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        /// Whenever packets come, each leaves when the delay is over.
+        #[test]
+        fn packets_leave_after_the_delay(
+            gaps in prop::collection::vec(0u64..80, 1..20),
+            batch in prop::sample::select(&[1, 64][..]),
+        ) {
+            let mut rig = Rig::with_batch(CONFIG, batch);
+            let mut came = Vec::new();
+            let mut left = Vec::new();
+            let end = gaps.iter().sum::<u64>() + 50;
+            for gap in gaps {
+                came.push(came.last().unwrap_or(&0) + gap);
+            }
+            for now in 0..=end {
+                let count = came.iter().filter(|came| **came == now).count();
+                for _ in 0..count {
+                    let time = START + (now * MS) as i64;
+                    rig.push_with("i", &[1], |packet| packet.set_timestamp(time));
+                }
+                rig.run();
+                left.extend(rig.collected("c").iter().map(|_| now));
+                rig.advance(MS);
+            }
+            prop_assert!(left.iter().copied().eq(came.iter().map(|came| came + 50)), "{left:?}");
+        }
+    }
+
+    #[test]
+    fn a_timestamp_says_when_a_packet_came() {
+        let mut rig = Rig::new(CONFIG);
+        rig.push_with("i", &[1], |packet| packet.set_timestamp(START - 20 * MS as i64));
+        rig.push_with("i", &[2], |packet| packet.set_timestamp(START));
+        rig.advance(30 * MS - 1);
+        assert!(rig.collected("c").is_empty());
+        rig.advance(1);
+        assert_eq!(rig.data("c"), [[1]]);
+        assert_eq!(rig.read("d.scheduled"), "false");
+        rig.advance(20 * MS);
+        assert_eq!(rig.collected("c")[0].timestamp(), START + 50 * MS as i64);
+        assert_eq!(rig.outstanding(), 0);
+    }
+
+    #[test]
+    fn packets_that_are_late_all_leave_at_once() {
+        for batch in [1, 64] {
+            let mut rig = Rig::with_batch(CONFIG, batch);
+            for n in 0..100 {
+                rig.push_with("i", &[n], |packet| packet.set_timestamp(START - 60 * MS as i64));
+            }
+            rig.run();
+            assert!(rig.data("c").into_iter().eq((0..100).map(|n| [n])));
+        }
+    }
+
+    #[test]
+    fn the_delay_can_be_changed() {
+        let mut rig = Rig::new(CONFIG);
+        rig.write("d.delay", "1ms");
+        assert_eq!(rig.read("d.delay"), "1ms");
+        rig.push("i", &[1]);
+        rig.advance(MS);
+        assert_eq!(rig.data("c").len(), 1);
+        assert!(rig.try_write("d.delay", "soon").is_err());
+        let errors = Rig::errors("Idle -> DelayUnqueue -> Discard;");
+        assert!(errors.contains("DELAY: required argument missing"), "{errors}");
+    }
+}

@@ -1,0 +1,348 @@
+use alloc::collections::VecDeque;
+use alloc::string::{String, ToString};
+
+use packet::{Packet, anno};
+use router::args::{Args, Bandwidth, Failed, Timestamp, unparse};
+use router::{
+    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Ran, Signal, TaskId,
+    TimerId,
+};
+
+/// Pulls packets and pushes them on as a serial link would: one after the other, and late.
+///
+/// Each packet takes its length, divided by the bandwidth, to get onto the link, behind those before
+/// it, and the latency to get along. Packets are pulled as soon as there is room at the link's
+/// beginning; to give the link a queue, put a Queue before it. The extra length annotation counts
+/// as part of the length, and a packet that leaves carries the time at which it did.
+///
+/// Packets on the link keep their buffers: it holds no more than half of those there are, and pulls
+/// no more until some have left.
+///
+/// # Arguments
+/// - `LATENCY` (time): how long a packet is on the link.
+/// - `BANDWIDTH` (bandwidth): bytes a second, 100 at least, or with a unit as in `10Mbps`.
+///
+/// # Ports
+/// One pull input, one push output.
+///
+/// # Handlers
+/// - `latency`, `bandwidth` (read, write): the arguments; the bandwidth is read in bytes a second.
+///   Written, all packets on the link are dropped.
+/// - `size` (read): packets on the link.
+/// - `reset` (write): drops all packets on the link.
+/// - `scheduled`, `tickets`, `home_thread`: the task's.
+///
+/// # Example
+/// ```click
+/// RatedSource(RATE 100, LIMIT 10) -> Queue -> LinkUnqueue(20ms, 1Mbps) -> Discard;
+/// ```
+///
+/// # See also
+/// DelayUnqueue, DelayShaper, BandwidthRatedUnqueue, Unqueue
+#[derive(Default)]
+pub struct LinkUnqueue {
+    latency: Timestamp,
+    bandwidth: u64,
+    /// What is on the link; timestamps are when packets leave it.
+    packets: VecDeque<Packet>,
+    /// Most packets on the link.
+    limit: usize,
+    /// The last packet came right behind the one before.
+    back_to_back: bool,
+    /// The moment whose packets are being sent, while there are more than a batch of them.
+    sending: Option<i64>,
+    task: Option<TaskId>,
+    timer: Option<TimerId>,
+    signal: Signal,
+}
+
+impl Class for LinkUnqueue {
+    const NAME: &'static str = "LinkUnqueue";
+    const PORTS: &'static str = "1/1";
+    const PROCESSING: &'static str = "l/h";
+    const IS_A: &'static [&'static str] = &["Storage"];
+}
+
+const SECOND: u128 = 1_000_000_000;
+
+/// Checks a bandwidth.
+fn enough(bandwidth: Bandwidth) -> Result<u64, &'static str> {
+    match bandwidth.0 {
+        0..100 => Err("bandwidth too small, minimum 100Bps"),
+        enough => Ok(enough),
+    }
+}
+
+impl LinkUnqueue {
+    /// Nanoseconds that a packet takes to get onto the link.
+    fn time(&self, packet: &Packet) -> i64 {
+        let length = packet.len() as u128 + u128::from(packet.anno(anno::EXTRA_LENGTH));
+        let time = length * SECOND / u128::from(self.bandwidth.max(1));
+        i64::try_from(time).unwrap_or(i64::MAX)
+    }
+
+    /// Pulls packets while there is room at the link's beginning; returns whether there were any.
+    fn take_in(&mut self, cx: &mut Cx<'_>, now: i64) -> bool {
+        let before = self.packets.len();
+        let arrival = now.saturating_add(self.latency.0);
+        let free = |last: &Packet| last.timestamp() <= arrival;
+        while self.packets.back().is_none_or(free) && self.packets.len() < self.limit {
+            let Some(mut packet) = cx.pull_one(0) else {
+                self.back_to_back = false;
+                break;
+            };
+            let start = match self.packets.back() {
+                Some(last) if self.back_to_back => last.timestamp(),
+                _ => arrival,
+            };
+            packet.set_timestamp(start.saturating_add(self.time(&packet)));
+            self.packets.push_back(packet);
+            self.back_to_back = true;
+        }
+        self.packets.len() > before
+    }
+
+    /// Sends the packets that have arrived by `now`, as many as a batch holds; returns how many.
+    fn send(&mut self, cx: &mut Cx<'_>, now: i64) -> usize {
+        let mut batch = cx.batch();
+        while batch.len() < cx.limit()
+            && let Some(packet) = self.packets.pop_front_if(|packet| packet.timestamp() <= now)
+        {
+            // There is room: no limit is above that of a batch.
+            let _ = batch.push(packet);
+        }
+        let sent = batch.len();
+        cx.push(0, batch);
+        sent
+    }
+
+    /// Sets the task or the timer for when there is something to do next.
+    fn sleep(&self, cx: &mut Cx<'_>, now: i64) {
+        let (Some(task), Some(timer)) = (self.task, self.timer) else {
+            return;
+        };
+        let (Some(first), Some(last)) = (self.packets.front(), self.packets.back()) else {
+            if cx.is_active(&self.signal) {
+                cx.schedule(task);
+            }
+            return;
+        };
+        let mut next = first.timestamp();
+        if cx.is_active(&self.signal) && self.packets.len() < self.limit {
+            next = next.min(last.timestamp().saturating_sub(self.latency.0));
+        }
+        match u64::try_from(next.saturating_sub(now)) {
+            Ok(wait @ 1..) => cx.schedule_after(timer, wait),
+            _ => cx.schedule(task),
+        }
+    }
+
+    fn reset(&mut self, cx: &mut Cx<'_>) {
+        self.packets.drain(..).for_each(|packet| cx.kill(packet));
+        if let (Some(task), Some(timer)) = (self.task, self.timer) {
+            cx.unschedule_timer(timer);
+            cx.schedule(task);
+        }
+    }
+}
+
+impl Element for LinkUnqueue {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let mut bandwidth = Bandwidth(0);
+        args.mandatory_positional("LATENCY", &mut self.latency)
+            .mandatory_positional("BANDWIDTH", &mut bandwidth)
+            .complete()?;
+        self.bandwidth = enough(bandwidth).map_err(|e| args.fail(e))?;
+        Ok(())
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let task = cx.task();
+        cx.schedule(task);
+        self.signal = cx.upstream_signal(0, Some(task));
+        (self.task, self.timer) = (Some(task), Some(cx.timer()));
+        self.limit = (cx.pool().own() / 2).max(1);
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+        let (now, mut worked) = match self.sending.take() {
+            Some(now) => (now, true),
+            None => {
+                let now = cx.wall();
+                (now, self.take_in(cx, now))
+            }
+        };
+        let sent = self.send(cx, now);
+        worked |= sent > 0;
+        if sent > 0 && sent == cx.limit() {
+            self.sending = Some(now);
+            return Ran::More;
+        }
+        self.sleep(cx, now);
+        Ran::worked(worked)
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        if let Some(task) = self.task {
+            cx.schedule(task);
+        }
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        self.packets.drain(..).for_each(|packet| cx.kill(packet));
+    }
+
+    fn stored(&self) -> Option<usize> {
+        Some(self.packets.len())
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read_write("latency").read_write("bandwidth");
+        for name in ["latency", "bandwidth"] {
+            list.add(name, HandlerFlags::CALM);
+        }
+        list.read("size").button("reset").task(false);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "latency" => Ok(unparse::interval(self.latency)),
+            "bandwidth" => Ok(self.bandwidth.to_string()),
+            "size" => Ok(self.packets.len().to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let names = cx.names();
+        match name {
+            "latency" => {
+                let latency = names.parse(value);
+                self.latency = latency.map_err(|_| "latency must be a timestamp")?;
+            }
+            "bandwidth" => {
+                let bandwidth = names.parse(value).map_err(|_| "invalid bandwidth")?;
+                self.bandwidth = enough(bandwidth)?;
+            }
+            "reset" => {}
+            _ => return Err(HandlerError::Unknown),
+        }
+        self.reset(cx);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use packet::anno;
+    use proptest::prelude::*;
+
+    use crate::testing::{Rig, START};
+
+    const MS: u64 = 1_000_000;
+
+    fn rig(latency: u64, bandwidth: u64, batch: usize) -> Rig {
+        let config = format!(
+            "i :: Inject -> q :: Queue -> l :: LinkUnqueue({latency}ms, {bandwidth}) -> c :: Collect;"
+        );
+        Rig::with_batch(&config, batch)
+    }
+
+    proptest! {
+        /// Packets that wait for the link leave one after the other at its bandwidth.
+        #[test]
+        fn packets_leave_at_the_bandwidth_after_the_latency(
+            latency in 0u64..300,
+            bandwidth in 1_000u64..10_000_000,
+            lengths in prop::collection::vec(1usize..1500, 1..60),
+            batch in prop::sample::select(&[1, 64][..]),
+        ) {
+            let mut rig = rig(latency, bandwidth, batch);
+            let packets: Vec<_> = lengths.iter().map(|length| vec![0; *length]).collect();
+            rig.push_all("i", &packets);
+            let bytes: usize = lengths.iter().sum();
+            rig.advance(latency * MS + bytes as u64 * 1_000_000_000 / bandwidth + MS);
+            let left = rig.collected("c");
+            prop_assert_eq!(left.len(), lengths.len());
+            let mut expected = START as u64 + latency * MS;
+            for packet in &left {
+                expected += packet.len() as u64 * 1_000_000_000 / bandwidth;
+                prop_assert_eq!(packet.timestamp() as u64, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn times_are_those_of_click() {
+        for batch in [1, 64] {
+            let mut rig = rig(5, 12_500, batch);
+            for length in [20, 20, 1600, 20, 1600, 20] {
+                rig.push("i", &vec![0; length]);
+            }
+            rig.advance(400 * MS);
+            let left = rig.collected("c");
+            let times = left.iter().map(|packet| (packet.timestamp() - START) / 100_000);
+            let expected = [66, 82, 1362, 1378, 2658, 2674];
+            assert!(times.eq(expected), "batches of {batch}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_on_the_link_is_pulled() {
+        // A packet takes 100 ms to get onto the link, and 250 ms along.
+        let mut rig = rig(250, 1000, 64);
+        for _ in 0..10 {
+            rig.push_with("i", &[0; 60], |packet| packet.set_anno(anno::EXTRA_LENGTH, 40));
+        }
+        rig.advance(MS);
+        assert_eq!((rig.read("l.size"), rig.read("q.length")), ("1".into(), "9".into()));
+        rig.advance(300 * MS);
+        assert_eq!((rig.read("l.size"), rig.read("q.length")), ("4".into(), "6".into()));
+        assert_eq!(rig.collected("c").len(), 0);
+        rig.advance(50 * MS);
+        assert_eq!((rig.read("l.size"), rig.collected("c").len()), ("3".into(), 1));
+        rig.write("l.reset", "");
+        assert_eq!(rig.read("l.size"), "0");
+        rig.advance(2000 * MS);
+        assert_eq!(rig.collected("c").len(), 6);
+        assert_eq!(rig.read("l.scheduled"), "false");
+        assert_eq!(rig.outstanding(), 0);
+    }
+
+    #[test]
+    fn half_of_the_buffers_are_left_to_others() {
+        // 20000 packets would fit the link, but there are 16384 buffers.
+        let config = "InfiniteSource(LENGTH 64, BURST 64) -> q :: Queue(100)
+            -> l :: LinkUnqueue(10s, 128kBps) -> c :: Counter -> Discard;";
+        let mut rig = Rig::new(config);
+        rig.advance(9_000 * MS);
+        assert_eq!(rig.read("l.size"), "8192");
+        assert_eq!(rig.read("l.scheduled"), "false");
+        rig.advance(2_000 * MS);
+        assert_ne!(rig.read("c.count"), "0");
+        assert_eq!(rig.read("l.size"), "8192");
+    }
+
+    #[test]
+    fn handlers_show_and_change_the_link() {
+        let mut rig = rig(250, 1000, 64);
+        assert_eq!((rig.read("l.latency"), rig.read("l.bandwidth")), ("250ms".into(), "1000".into()));
+        rig.write("l.latency", "1ms");
+        rig.write("l.bandwidth", "8Mbps");
+        assert_eq!((rig.read("l.latency"), rig.read("l.bandwidth")), ("1ms".into(), "1000000".into()));
+        for (handler, value, message) in [
+            ("l.latency", "x", "latency must be a timestamp"),
+            ("l.bandwidth", "x", "invalid bandwidth"),
+            ("l.bandwidth", "99", "bandwidth too small, minimum 100Bps"),
+        ] {
+            assert_eq!(rig.try_write(handler, value), Err(message.into()));
+        }
+        let errors = Rig::errors("Idle -> LinkUnqueue(1ms, 700bps) -> Discard;");
+        assert!(errors.contains("bandwidth too small, minimum 100Bps"), "{errors}");
+    }
+}
