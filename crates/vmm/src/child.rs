@@ -1,13 +1,14 @@
 //! The guest's process, from the fork to the wall.
 //!
-//! Everything here runs in the child. It lays out the guest's memory, lets go of all that it inherited, and
-//! ends in one of the walls. It never returns.
+//! Everything here runs in the child. It lets go of all that it inherited, makes ready whatever all guests have
+//! in common, waits for its order, lays out the guest's memory, and ends in one of the walls. It never returns.
 
 use std::ffi::c_void;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
+use abi::PAGE;
 use abi::boot::{Doorbells, Span};
 use abi::control::Region;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
@@ -20,24 +21,27 @@ use rustix::thread::{CpuSet, sched_setaffinity, set_name};
 
 use crate::control::FILE_BYTES;
 use crate::error::{Context, Error, Result};
-use crate::image::{Access, Image};
+use crate::image::{Access, IMAGE_BASE, Image};
 use crate::jail::Jail;
-use crate::kvm::Kvm;
-use crate::layout::Layout;
+use crate::kvm::{Kvm, Vacant};
+use crate::order::{self, Order};
 use crate::process::ProcessWall;
 use crate::report::Reporter;
 use crate::{GuestSpec, watchdog};
 
-/// What the child has to do.
-pub(crate) struct Plan<'a> {
-    pub(crate) spec: &'a GuestSpec<'a>,
-    pub(crate) layout: &'a Layout,
+/// What a process is made ready from.
+pub(crate) struct Ground<'a> {
     pub(crate) image: &'a Image,
-    pub(crate) boot_area: &'a [u8],
+    /// Addresses of all that the guest will have.
+    pub(crate) range: Span,
     /// KVM, if that is the wall.
     pub(crate) kvm: Option<&'a Kvm>,
     pub(crate) process: &'a ProcessWall,
     pub(crate) jail: &'a Jail,
+    pub(crate) switch_doorbell: Option<BorrowedFd<'a>>,
+    pub(crate) control_doorbell: Option<BorrowedFd<'a>>,
+    /// Where the order comes from.
+    pub(crate) orders: BorrowedFd<'a>,
     pub(crate) parent: Pid,
 }
 
@@ -59,6 +63,8 @@ const HANDLED: [Signal; 8] = [
 /// Descriptors of the doorbells in a guest's process: the first two numbers.
 pub(crate) const SWITCH_DOORBELL: RawFd = 0;
 pub(crate) const CONTROL_DOORBELL: RawFd = 1;
+/// Descriptor of the orders in a process that waits for its guest, behind the process wall.
+const ORDERS: RawFd = 2;
 
 /// The doorbells of a guest behind the process wall.
 pub(crate) fn process_doorbells(spec: &GuestSpec<'_>) -> Doorbells {
@@ -75,23 +81,26 @@ pub(crate) fn process_doorbells(spec: &GuestSpec<'_>) -> Doorbells {
 }
 
 /// The child's whole life.
-pub(crate) fn run(plan: &Plan<'_>) -> ! {
-    let status = match map_control(plan) {
-        Err(_) => SPEECHLESS,
-        Ok((control, reporter)) => {
-            // Nothing may unwind into the parent's code, of which this is a copy.
-            let outcome = catch_unwind(AssertUnwindSafe(|| live(plan, control, reporter)));
-            match outcome {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => reporter.write_setup(&error.to_string()),
-                Err(_) => {
-                    reporter.write_setup("the program that runs guests panicked, which is a bug")
-                }
-            }
-            0
-        }
+pub(crate) fn run(ground: &Ground<'_>) -> ! {
+    // Nothing may unwind into the parent's code, of which this is a copy.
+    let ready = catch(|| Ready::make(ground));
+    // What went wrong is told to whoever wants a guest: then there is a place for it.
+    let orders = ready.as_ref().map_or(ground.orders, |ready| ready.orders);
+    let Ok(Some(order)) = order::take(orders) else {
+        end(SPEECHLESS);
     };
-    end(status)
+    let Ok((control, reporter)) = map_control(&order) else {
+        end(SPEECHLESS);
+    };
+    let outcome = ready.and_then(|ready| catch(|| ready.start(ground, order, control, reporter)));
+    if let Err(error) = outcome {
+        reporter.write_setup(&error.to_string());
+    }
+    end(0)
+}
+
+fn catch<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Error::Panicked))
 }
 
 /// Ends the process without running the parent's exit handlers.
@@ -100,41 +109,72 @@ fn end(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-fn live(plan: &Plan<'_>, control: Region<'static>, reporter: Reporter) -> Result<()> {
-    detach(plan)?;
-    map_memory(plan)?;
-    plan.jail.leave_files()?;
-    if let Some(kvm) = plan.kvm {
-        let spec = plan.spec;
+/// A process that waits for its guest: all that can be done without knowing which.
+struct Ready<'a> {
+    /// The machine, if KVM is the wall.
+    machine: Option<Vacant>,
+    orders: BorrowedFd<'a>,
+}
+
+impl<'a> Ready<'a> {
+    fn make(ground: &Ground<'a>) -> Result<Ready<'a>> {
+        detach()?;
+        map_image(ground.image)?;
+        ground.jail.leave_files()?;
+        let Some(kvm) = ground.kvm else {
+            return Ok(Ready {
+                machine: None,
+                orders: keep_doorbells(ground)?,
+            });
+        };
         keep_only(&[
             Some(kvm.device()),
-            spec.switch_doorbell,
-            spec.control_doorbell,
+            ground.switch_doorbell,
+            ground.control_doorbell,
+            Some(ground.orders),
         ]);
-        let mut machine = kvm.create(plan)?;
+        Ok(Ready {
+            machine: Some(kvm.create(ground)?),
+            orders: ground.orders,
+        })
+    }
+
+    /// Runs the guest to its end.
+    fn start(
+        self,
+        ground: &Ground<'_>,
+        order: Order,
+        control: Region<'static>,
+        reporter: Reporter,
+    ) -> Result<()> {
+        settle(&order)?;
+        let (image, layout) = (ground.image, order.layout);
+        map_memory(&order)?;
         watchdog::start()?;
-        lock(plan)?;
-        plan.jail.filter()?;
+        let Some(machine) = self.machine else {
+            let vault = ground.process.prepare_entry(image, &layout)?;
+            lock(ground, order)?;
+            close(self.orders);
+            return vault.enter();
+        };
+        let mut machine = machine.enter(image, &layout)?;
+        lock(ground, order)?;
+        close(self.orders);
+        ground.jail.filter()?;
         machine.run(control, reporter);
         // The jail leaves no way to tear the machine down; the kernel does it.
         end(0)
-    } else {
-        keep_doorbells(plan)?;
-        let vault = plan.process.prepare_entry(plan)?;
-        watchdog::start()?;
-        lock(plan)?;
-        vault.enter()
     }
 }
 
 /// Drops what running needs no more, but for system calls.
-fn lock(plan: &Plan<'_>) -> Result<()> {
-    plan.jail.enter()?;
-    if plan.spec.end_with_parent {
+fn lock(ground: &Ground<'_>, order: Order) -> Result<()> {
+    ground.jail.enter()?;
+    if order.end_with_parent {
         // Losing privileges takes this back, so it comes after the jail.
         set_parent_process_death_signal(Some(RustixSignal::KILL))
             .context("tying the guest to its parent")?;
-        if getppid() != Some(plan.parent) {
+        if getppid() != Some(ground.parent) {
             // It ended before it could be tied to.
             end(SPEECHLESS);
         }
@@ -142,19 +182,8 @@ fn lock(plan: &Plan<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Leaves the parent's terminal, signal handlers and, if asked for, its CPUs.
-fn detach(plan: &Plan<'_>) -> Result<()> {
-    let name: Vec<u8> = plan
-        .spec
-        .name
-        .bytes()
-        .filter(|&b| b != 0)
-        .take(15)
-        .collect();
-    if let Ok(name) = std::ffi::CString::new(name) {
-        // A label for ps only.
-        let _ = set_name(&name);
-    }
+/// Leaves the parent's terminal and signal handlers.
+fn detach() -> Result<()> {
     // Ctrl-C at the parent's terminal is the parent's affair.
     setsid().context("a session for the guest's process")?;
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
@@ -164,8 +193,18 @@ fn detach(plan: &Plan<'_>) -> Result<()> {
     }
     SigSet::empty()
         .thread_set_mask()
-        .context("unblocking signals")?;
-    if let Some(cpu) = plan.spec.cpu {
+        .context("unblocking signals")
+}
+
+/// Takes the guest's name and, if asked for, its CPU.
+fn settle(order: &Order) -> Result<()> {
+    let name = order.name.iter().copied();
+    let name: Vec<u8> = name.filter(|&b| b != 0).take(15).collect();
+    if let Ok(name) = std::ffi::CString::new(name) {
+        // A label for ps only.
+        let _ = set_name(&name);
+    }
+    if let Some(cpu) = order.cpu {
         let mut cpus = CpuSet::new();
         if cpu < CpuSet::MAX_CPU {
             cpus.set(cpu);
@@ -175,89 +214,71 @@ fn detach(plan: &Plan<'_>) -> Result<()> {
     Ok(())
 }
 
-fn map_control(plan: &Plan<'_>) -> Result<(Region<'static>, Reporter)> {
+fn map_control(order: &Order) -> Result<(Region<'static>, Reporter)> {
     let span = Span {
-        address: plan.layout.control.address,
+        address: order.layout.control.address,
         length: FILE_BYTES as u64,
     };
-    let at = map_file(
-        span,
-        Access::Write,
-        MapFlags::SHARED,
-        plan.spec.control.file(),
-        0,
-    )?;
+    let file = order.control.as_fd();
+    let at = map_file(span, Access::Write, MapFlags::SHARED, file, 0)?;
     // SAFETY: just mapped, for good; both parts lie inside and are page aligned.
     unsafe {
-        let report = at.add(plan.layout.control.length as usize);
+        let report = at.add(order.layout.control.length as usize);
         Ok((Region::new(at), Reporter::new(report.cast())))
     }
 }
 
-/// Maps everything but the control region.
-fn map_memory(plan: &Plan<'_>) -> Result<()> {
-    let layout = plan.layout;
-    for segment in &plan.image.segments {
+fn map_image(image: &Image) -> Result<()> {
+    for segment in &image.segments {
         let span = Span {
             address: segment.address,
             length: segment.length,
         };
-        let offset = segment.address - layout.image.address;
-        let file = plan.image.file.as_fd();
+        let offset = segment.address - IMAGE_BASE;
         // Private: pages that no guest writes are the file's own, shared by all guests.
-        map_file(
-            span,
-            segment.access,
-            MapFlags::PRIVATE | MapFlags::POPULATE,
-            file,
-            offset,
-        )?;
+        let flags = MapFlags::PRIVATE | MapFlags::POPULATE;
+        map_file(span, segment.access, flags, image.file.as_fd(), offset)?;
+        if segment.access == Access::Write {
+            populate(span, 0, 2);
+        }
     }
+    Ok(())
+}
+
+/// Maps everything but the image and the control region.
+///
+/// The pages that every guest touches when it starts are provided: the heads of the control region, of the
+/// console and of the heap, the end of the stack. That is cheaper than a fault for each inside the guest, and
+/// KVM maps neighbours that are there along with a page that faults.
+fn map_memory(order: &Order) -> Result<()> {
+    let layout = &order.layout;
     for span in [layout.boot, layout.stack, layout.heap, layout.private] {
         map_anonymous(span)?;
     }
-    if let Some(data) = plan.spec.data {
-        map_file(layout.data, Access::Write, MapFlags::SHARED, data.file, 0)?;
+    if let Some(file) = &order.data {
+        let file = file.as_fd();
+        map_file(layout.data, Access::Write, MapFlags::SHARED, file, 0)?;
     }
     // SAFETY: just mapped, writable, and long enough.
     unsafe {
         let to = layout.boot.address as *mut u8;
-        std::ptr::copy_nonoverlapping(plan.boot_area.as_ptr(), to, plan.boot_area.len());
+        std::ptr::copy_nonoverlapping(order.boot_area.as_ptr(), to, order.boot_area.len());
     }
-    populate(plan);
+    populate(layout.control, 0, 2);
+    populate(layout.heap, 0, 2);
+    populate(layout.stack, layout.stack.length / PAGE as u64 - 4, 4);
     Ok(())
 }
 
-/// Provides the pages that every guest touches when it starts: the image's data, the head of the control
-/// region and of the console, the ends of stack and heap. That is cheaper than a fault for each inside the
-/// guest, and KVM maps neighbours that are there along with a page that faults.
-fn populate(plan: &Plan<'_>) {
-    let page = abi::PAGE as u64;
-    let layout = plan.layout;
-    let data = plan
-        .image
-        .segments
-        .iter()
-        .filter(|s| s.access == Access::Write);
-    let data = data.map(|s| Span {
-        address: s.address,
-        length: s.length.min(2 * page),
-    });
-    let stack = Span {
-        address: layout.stack.end() - 4 * page,
-        length: 4 * page,
+/// Provides some pages of a span ahead.
+fn populate(span: Span, first: u64, pages: u64) {
+    let page = PAGE as u64;
+    let length = (pages * page).min(span.length);
+    // SAFETY: inside the guest's memory, mapped writable. If it fails, the guest's faults do it.
+    let _ = unsafe {
+        let at = (span.address + first * page) as *mut c_void;
+        madvise(at, length as usize, Advice::LinuxPopulateWrite)
     };
-    let heads = [layout.control, layout.heap].map(|s| Span {
-        length: 2 * page,
-        ..s
-    });
-    for span in data.chain(heads).chain([stack]) {
-        // SAFETY: inside the guest's memory, mapped writable. If it fails, the guest's faults do it.
-        let _ = unsafe {
-            let at = span.address as *mut c_void;
-            madvise(at, span.length as usize, Advice::LinuxPopulateWrite)
-        };
-    }
 }
 
 fn protection(access: Access) -> ProtFlags {
@@ -319,17 +340,22 @@ fn close_range(first: RawFd, last: RawFd) {
     }
 }
 
-/// Moves the doorbells to their numbers and closes all other descriptors.
-fn keep_doorbells(plan: &Plan<'_>) -> Result<()> {
+fn close(descriptor: BorrowedFd<'_>) {
+    close_range(descriptor.as_raw_fd(), descriptor.as_raw_fd());
+}
+
+/// Moves doorbells and orders to their numbers and closes all other descriptors.
+fn keep_doorbells(ground: &Ground<'_>) -> Result<BorrowedFd<'static>> {
     const FREE: RawFd = 3;
-    let doorbells = [
-        (plan.spec.switch_doorbell, SWITCH_DOORBELL),
-        (plan.spec.control_doorbell, CONTROL_DOORBELL),
+    let moves = [
+        (ground.switch_doorbell, SWITCH_DOORBELL),
+        (ground.control_doorbell, CONTROL_DOORBELL),
+        (Some(ground.orders), ORDERS),
     ];
     let mut copies = Vec::new();
-    for (doorbell, number) in doorbells {
-        if let Some(doorbell) = doorbell {
-            let copy = fcntl_dupfd_cloexec(doorbell, FREE).context("a doorbell")?;
+    for (descriptor, number) in moves {
+        if let Some(descriptor) = descriptor {
+            let copy = fcntl_dupfd_cloexec(descriptor, FREE).context("a doorbell")?;
             copies.push((copy.into_raw_fd(), number));
         }
     }
@@ -341,5 +367,6 @@ fn keep_doorbells(plan: &Plan<'_>) -> Result<()> {
         }
     }
     close_range(FREE, RawFd::MAX);
-    Ok(())
+    // SAFETY: just put there; open until the guest starts, when nobody takes orders any more.
+    Ok(unsafe { BorrowedFd::borrow_raw(ORDERS) })
 }

@@ -67,6 +67,14 @@ pub enum Error {
         "a guest can only be started from a program with one thread, this one has {0}: start guests before other threads, or from a process of their own"
     )]
     Threads(usize),
+    /// The guest does not fit the process that was made ready.
+    #[error(
+        "guest {0} can't have the process that was made ready: prepare one for its isolation, memory, data region and doorbells"
+    )]
+    Unlike(String),
+    /// A bug in this program.
+    #[error("the program that runs guests panicked, which is a bug")]
+    Panicked,
     /// A system call failed.
     #[error("{what} failed: {source}")]
     System {

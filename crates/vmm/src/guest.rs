@@ -14,61 +14,17 @@ use crate::image::Image;
 use crate::layout::Layout;
 use crate::{Control, Exit, Wall, report};
 
-/// A guest's process. Dropping it kills the guest if it still runs.
-pub struct Guest {
+/// A child process. Dropping it kills it if it still runs.
+pub(crate) struct Process {
     pub(crate) pid: Pid,
     pub(crate) pidfd: OwnedFd,
-    pub(crate) wall: Wall,
-    pub(crate) image: Rc<Image>,
-    pub(crate) layout: Layout,
     pub(crate) ended: Option<WaitIdStatus>,
 }
 
-impl Guest {
-    /// Its process.
-    pub fn pid(&self) -> u32 {
-        self.pid.as_raw_nonzero().get() as u32
-    }
-
-    /// Which wall it is behind.
-    pub fn wall(&self) -> Wall {
-        self.wall
-    }
-
-    /// Its one descriptor: readable when the guest has ended.
-    pub fn pidfd(&self) -> BorrowedFd<'_> {
-        self.pidfd.as_fd()
-    }
-
-    /// Kills the guest. What it was doing is lost; to end it in good order, send it
-    /// [`abi::message::kind::STOP`].
-    pub fn kill(&self) {
+impl Process {
+    fn kill(&self) {
         // A process that has ended already is what is wanted.
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
-    }
-
-    /// What became of the guest, if it has ended. `control` is the region it was started with.
-    pub fn try_wait(&mut self, control: &Control) -> Result<Option<Exit>> {
-        if !self.reap(WaitIdOptions::EXITED | WaitIdOptions::NOHANG)? {
-            return Ok(None);
-        }
-        Ok(Some(self.exit(control)))
-    }
-
-    /// Waits until the guest has ended, at most for `limit`; `None` if it runs on.
-    pub fn wait(&mut self, control: &Control, limit: Option<Duration>) -> Result<Option<Exit>> {
-        if self.ended.is_none() {
-            let limit = limit.map(|limit| Timespec {
-                tv_sec: limit.as_secs() as i64,
-                tv_nsec: limit.subsec_nanos().into(),
-            });
-            let mut polled = [PollFd::new(&self.pidfd, PollFlags::IN)];
-            match poll(&mut polled, limit.as_ref()) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error).context("waiting for a guest"),
-            }
-        }
-        self.try_wait(control)
     }
 
     fn reap(&mut self, options: WaitIdOptions) -> Result<bool> {
@@ -78,9 +34,77 @@ impl Guest {
         }
         Ok(self.ended.is_some())
     }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.ended.is_none() {
+            self.kill();
+            let _ = self.reap(WaitIdOptions::EXITED);
+        }
+    }
+}
+
+/// A guest's process. Dropping it kills the guest if it still runs.
+pub struct Guest {
+    pub(crate) process: Process,
+    pub(crate) wall: Wall,
+    pub(crate) image: Rc<Image>,
+    pub(crate) layout: Layout,
+}
+
+impl Guest {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.process.pid.as_raw_nonzero().get() as u32
+    }
+
+    /// Which wall it is behind.
+    pub fn wall(&self) -> Wall {
+        self.wall
+    }
+
+    /// Its one descriptor: readable when the guest has ended.
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.process.pidfd.as_fd()
+    }
+
+    /// Kills the guest. What it was doing is lost; to end it in good order, send it
+    /// [`abi::message::kind::STOP`].
+    pub fn kill(&self) {
+        self.process.kill();
+    }
+
+    /// What became of the guest, if it has ended. `control` is the region it was started with.
+    pub fn try_wait(&mut self, control: &Control) -> Result<Option<Exit>> {
+        if !self
+            .process
+            .reap(WaitIdOptions::EXITED | WaitIdOptions::NOHANG)?
+        {
+            return Ok(None);
+        }
+        Ok(Some(self.exit(control)))
+    }
+
+    /// Waits until the guest has ended, at most for `limit`; `None` if it runs on.
+    pub fn wait(&mut self, control: &Control, limit: Option<Duration>) -> Result<Option<Exit>> {
+        if self.process.ended.is_none() {
+            let limit = limit.map(|limit| Timespec {
+                tv_sec: limit.as_secs() as i64,
+                tv_nsec: limit.subsec_nanos().into(),
+            });
+            let mut polled = [PollFd::new(&self.process.pidfd, PollFlags::IN)];
+            match poll(&mut polled, limit.as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error).context("waiting for a guest"),
+            }
+        }
+        self.try_wait(control)
+    }
 
     fn exit(&self, control: &Control) -> Exit {
         match self
+            .process
             .ended
             .as_ref()
             .and_then(WaitIdStatus::terminating_signal)
@@ -92,15 +116,6 @@ impl Guest {
                 &self.image,
                 &self.layout,
             ),
-        }
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        if self.ended.is_none() {
-            self.kill();
-            let _ = self.reap(WaitIdOptions::EXITED);
         }
     }
 }

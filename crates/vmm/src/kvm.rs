@@ -24,9 +24,9 @@ use rustix::thread::futex;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use vmm_sys_util::eventfd::EventFd;
 
-use crate::child::Plan;
+use crate::child::Ground;
 use crate::error::{Context, Error, Result};
-use crate::image::Access;
+use crate::image::{Access, Image};
 use crate::layout::{Layout, doorbell};
 use crate::paging::Tables;
 use crate::report::{NO_FAULT, Reporter, kind, register};
@@ -89,7 +89,8 @@ impl Kvm {
         let machine = system.create_vm().map_err(unusable)?;
         let mut processor = machine.create_vcpu(0).map_err(unusable)?;
         let xcr0 = xcr0(&cpuid);
-        prepare_processor(&processor, &cpuid, xcr0, Start::default())
+        equip(&processor, &cpuid, xcr0)
+            .and_then(|()| aim(&processor, Start::default()))
             .map_err(|error| Error::KvmUnusable(error.to_string()))?;
         let tsc_khz = processor.get_tsc_khz().map_err(unusable)?.into();
         // Guests' processes don't inherit it.
@@ -111,10 +112,10 @@ impl Kvm {
         self.device.as_fd()
     }
 
-    /// Makes the guest's machine from memory that is mapped already.
-    pub(crate) fn create(&self, plan: &Plan<'_>) -> Result<Machine> {
-        let layout = plan.layout;
-        write_tables(plan);
+    /// Makes a machine whose memory is what is mapped, now or later, in `range`, and whose doorbells lie behind
+    /// that.
+    pub(crate) fn create(&self, ground: &Ground<'_>) -> Result<Vacant> {
+        let range = ground.range;
         let machine = system(self.device())
             .create_vm()
             .context("creating a virtual machine")?;
@@ -123,54 +124,63 @@ impl Kvm {
         let region = kvm_userspace_memory_region {
             slot: 0,
             flags: 0,
-            guest_phys_addr: layout.start(),
-            memory_size: layout.end() - layout.start(),
-            userspace_addr: layout.start(),
+            guest_phys_addr: range.address,
+            memory_size: range.length,
+            userspace_addr: range.address,
         };
         // SAFETY: what is mapped there is the guest's, mapped for good; what isn't mapped faults.
         unsafe { machine.set_user_memory_region(region) }.context("giving the guest memory")?;
-        let place = |offset| IoEventAddress::Mmio(layout.doorbells_physical() + offset);
         for (doorbell, offset) in [
-            (plan.spec.switch_doorbell, doorbell::SWITCH),
-            (plan.spec.control_doorbell, doorbell::CONTROL),
+            (ground.switch_doorbell, doorbell::SWITCH),
+            (ground.control_doorbell, doorbell::CONTROL),
         ] {
             if let Some(doorbell) = doorbell {
-                let doorbell = event(doorbell);
+                let place = IoEventAddress::Mmio(range.end() + offset);
                 machine
-                    .register_ioevent(&doorbell, &place(offset), NoDatamatch)
+                    .register_ioevent(&event(doorbell), &place, NoDatamatch)
                     .context("connecting a doorbell")?;
             }
         }
         let processor = machine
             .create_vcpu(0)
             .context("creating a virtual processor")?;
+        equip(&processor, &self.cpuid, self.xcr0)?;
+        handle_alarm()?;
+        Ok(Vacant { processor, machine })
+    }
+}
+
+/// A machine without a guest.
+pub(crate) struct Vacant {
+    processor: VcpuFd,
+    machine: VmFd,
+}
+
+impl Vacant {
+    /// Brings the machine to the first instruction of a guest that is mapped already.
+    pub(crate) fn enter(self, image: &Image, layout: &Layout) -> Result<Machine> {
+        write_tables(image, layout);
         let start = Start {
-            entry: plan.image.entry,
+            entry: image.entry,
             stack: layout.stack.end(),
             boot: layout.boot.address,
             tables: layout.private.address,
         };
-        prepare_processor(&processor, &self.cpuid, self.xcr0, start)?;
-        handle_alarm()?;
+        aim(&self.processor, start)?;
         Ok(Machine {
-            processor,
-            _machine: machine,
+            processor: self.processor,
+            _machine: self.machine,
             layout: *layout,
-            text: text(plan),
+            text: text(image),
         })
     }
 }
 
-/// Brings a new virtual processor to the guest's first instruction.
-fn prepare_processor(processor: &VcpuFd, cpuid: &CpuId, xcr0: u64, start: Start) -> Result<()> {
+/// Gives a new virtual processor what every guest has.
+fn equip(processor: &VcpuFd, cpuid: &CpuId, xcr0: u64) -> Result<()> {
     processor
         .set_cpuid2(cpuid)
         .context("setting the guest's CPUID")?;
-    let mut special = processor.get_sregs().context("reading registers")?;
-    long_mode(&mut special, start.tables);
-    processor
-        .set_sregs(&special)
-        .context("setting special registers")?;
     let mut extended = kvm_xcrs {
         nr_xcrs: 1,
         ..kvm_xcrs::default()
@@ -180,7 +190,16 @@ fn prepare_processor(processor: &VcpuFd, cpuid: &CpuId, xcr0: u64, start: Start)
         reserved: 0,
         value: xcr0,
     };
-    processor.set_xcrs(&extended).context("setting XCR0")?;
+    processor.set_xcrs(&extended).context("setting XCR0")
+}
+
+/// Brings an equipped virtual processor to the guest's first instruction.
+fn aim(processor: &VcpuFd, start: Start) -> Result<()> {
+    let mut special = processor.get_sregs().context("reading registers")?;
+    long_mode(&mut special, start.tables);
+    processor
+        .set_sregs(&special)
+        .context("setting special registers")?;
     let registers = kvm_regs {
         rip: start.entry,
         rsp: start.stack,
@@ -254,15 +273,14 @@ fn long_mode(special: &mut kvm_sregs, tables: u64) {
     special.efer = EFER;
 }
 
-fn write_tables(plan: &Plan<'_>) {
-    let layout = plan.layout;
+fn write_tables(image: &Image, layout: &Layout) {
     let Span { address, length } = layout.private;
     // SAFETY: mapped, zeroed, page aligned, and nothing else refers to it.
     let memory = unsafe {
         std::slice::from_raw_parts_mut(address as *mut [u64; 512], length as usize / abi::PAGE)
     };
     let mut tables = Tables::new(memory, address);
-    for segment in &plan.image.segments {
+    for segment in &image.segments {
         tables.map(
             Span {
                 address: segment.address,
@@ -278,12 +296,8 @@ fn write_tables(plan: &Plan<'_>) {
     tables.map_doorbells(layout.doorbells, layout.doorbells_physical());
 }
 
-fn text(plan: &Plan<'_>) -> Span {
-    let text = plan
-        .image
-        .segments
-        .iter()
-        .find(|s| s.access == Access::Execute);
+fn text(image: &Image) -> Span {
+    let text = image.segments.iter().find(|s| s.access == Access::Execute);
     text.map_or(Span::default(), |s| Span {
         address: s.address,
         length: s.length,

@@ -19,7 +19,7 @@ use abi::control::REGION_BYTES;
 
 use crate::error::{Error, Result};
 use crate::image::{IMAGE_BASE, Image};
-use crate::{GuestSpec, Wall, paging, process};
+use crate::{GuestSpec, Shape, Wall, paging, process};
 
 /// Bytes of a guest's stack.
 const STACK: u64 = 128 << 10;
@@ -29,6 +29,9 @@ const HEAP_MIN: u64 = 64 << 10;
 const MEMORY_MAX: u64 = 64 << 30;
 /// Length of the report area behind the control region.
 pub(crate) const REPORT_BYTES: u64 = PAGE as u64;
+
+/// Words that a layout takes.
+pub(crate) const WORDS: usize = 19;
 
 /// The doorbells' places in their page.
 pub(crate) mod doorbell {
@@ -82,7 +85,28 @@ impl Layout {
         {
             return Err(Error::DataRegion(spec.name.to_owned()));
         }
-        let heap = (spec.memory - fixed) / page * page;
+        let mut layout = Self::place(image, boot, spec.memory - fixed, data, wall);
+        if let Some(data) = spec.data {
+            layout.data_wake = layout.data.address + data.wake_offset as u64;
+        }
+        Ok(layout)
+    }
+
+    /// The whole range of any guest of a shape: what its configuration takes, its heap lacks.
+    pub(crate) fn range(image: &Image, shape: &Shape<'_>, wall: Wall) -> Span {
+        let fixed = image.private() + STACK;
+        // What is out of bounds is found out when the guest is to start.
+        let memory = shape.memory.clamp(fixed, MEMORY_MAX);
+        let data = (shape.data as u64).min(MEMORY_MAX);
+        let layout = Self::place(image, 0, memory - fixed, data, wall);
+        Span {
+            address: layout.start(),
+            length: layout.end() - layout.start(),
+        }
+    }
+
+    fn place(image: &Image, boot: u64, heap: u64, data: u64, wall: Wall) -> Self {
+        let page = PAGE as u64;
         let mut next = IMAGE_BASE;
         let mut place = |length: u64, guard: u64| {
             let span = Span {
@@ -98,7 +122,7 @@ impl Layout {
             control: place(REGION_BYTES as u64, 0),
             report: place(REPORT_BYTES, page),
             stack: place(STACK, page),
-            heap: place(heap, page),
+            heap: place(heap / page * page, page),
             data: place(data, 0),
             doorbells: place(page, 0),
             private: place(0, 0),
@@ -108,15 +132,55 @@ impl Layout {
             Wall::Vm => paging::bytes(IMAGE_BASE, layout.doorbells.end()),
             Wall::Process => process::PRIVATE_BYTES,
         };
-        if let Some(data) = spec.data {
-            layout.data_wake = layout.data.address + data.wake_offset as u64;
-        }
-        Ok(layout)
+        layout
     }
 
     /// Physical address of the doorbell page: behind the memory slot, so that accesses leave the guest.
     pub(crate) fn doorbells_physical(&self) -> u64 {
         self.end()
+    }
+
+    /// The layout as words, to hand it to the guest's process.
+    pub(crate) fn words(&self) -> [u64; WORDS] {
+        let mut words = [0; WORDS];
+        for (place, span) in words.chunks_exact_mut(2).zip(self.spans()) {
+            place.copy_from_slice(&[span.address, span.length]);
+        }
+        words[WORDS - 1] = self.data_wake;
+        words
+    }
+
+    pub(crate) fn from_words(words: &[u64; WORDS]) -> Self {
+        let span = |i: usize| Span {
+            address: words[2 * i],
+            length: words[2 * i + 1],
+        };
+        Self {
+            image: span(0),
+            boot: span(1),
+            control: span(2),
+            report: span(3),
+            stack: span(4),
+            heap: span(5),
+            data: span(6),
+            doorbells: span(7),
+            private: span(8),
+            data_wake: words[WORDS - 1],
+        }
+    }
+
+    fn spans(&self) -> [Span; 9] {
+        [
+            self.image,
+            self.boot,
+            self.control,
+            self.report,
+            self.stack,
+            self.heap,
+            self.data,
+            self.doorbells,
+            self.private,
+        ]
     }
 
     /// First address of the whole range.

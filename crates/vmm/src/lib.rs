@@ -27,6 +27,7 @@ mod image;
 mod jail;
 mod kvm;
 mod layout;
+mod order;
 mod paging;
 mod process;
 mod report;
@@ -38,8 +39,8 @@ pub use control::{Answer, Control};
 pub use error::{Error, Result};
 pub use guest::Guest;
 pub use report::{Crash, Exit, Fault, REGISTERS, Registers};
-pub use spec::{DEFAULT_MEMORY, DataFile, GuestSpec, Isolation, Wall};
-pub use template::Template;
+pub use spec::{DEFAULT_MEMORY, DataFile, GuestSpec, Isolation, Shape, Wall};
+pub use template::{Prepared, Template};
 
 /// The guest image that this build made.
 pub static IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/weir-guest"));

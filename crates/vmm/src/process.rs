@@ -20,9 +20,11 @@ use abi::control::HEARTBEAT_OFFSET;
 use rustix::mm::{MprotectFlags, mprotect};
 use seccompiler::{BpfProgram, SeccompAction};
 
-use crate::child::{CONTROL_DOORBELL, Plan, SWITCH_DOORBELL};
+use crate::child::{CONTROL_DOORBELL, SWITCH_DOORBELL};
 use crate::error::{Context, Error, Result};
+use crate::image::Image;
 use crate::jail::{argument, compile};
+use crate::layout::Layout;
 use crate::report::kind;
 use crate::watchdog;
 
@@ -236,14 +238,14 @@ impl ProcessWall {
     }
 
     /// Writes the vault and hands the process's signals to it.
-    pub(crate) fn prepare_entry(&self, plan: &Plan<'_>) -> Result<Vault> {
+    pub(crate) fn prepare_entry(&self, image: &Image, layout: &Layout) -> Result<Vault> {
         let vault = Span {
-            address: plan.layout.private.address,
+            address: layout.private.address,
             length: VAULT_BYTES,
         };
         let start = (&raw const weir_vault_start) as u64;
         let place = |symbol: *const u8| vault.address + (symbol as u64 - start);
-        self.write(plan, vault)?;
+        self.write(image, layout, vault)?;
         let stack = libc::stack_t {
             ss_sp: vault.end() as *mut libc::c_void,
             ss_flags: 0,
@@ -278,8 +280,7 @@ impl ProcessWall {
     }
 
     /// Copies the vault to its page, fills in its first words, and makes it unwritable.
-    fn write(&self, plan: &Plan<'_>, vault: Span) -> Result<()> {
-        let layout = plan.layout;
+    fn write(&self, image: &Image, layout: &Layout, vault: Span) -> Result<()> {
         let start = &raw const weir_vault_start;
         let code = (&raw const weir_vault_end) as usize - start as usize;
         let filter_bytes = size_of_val(self.filter.as_slice());
@@ -297,7 +298,7 @@ impl ProcessWall {
             report: layout.report.address,
             heartbeat: layout.control.address + HEARTBEAT_OFFSET as u64,
             stack: layout.stack.end(),
-            entry: plan.image.entry,
+            entry: image.entry,
             boot: layout.boot.address,
             filter_length: self.filter.len() as u64,
             filter: vault.address + filter as u64,

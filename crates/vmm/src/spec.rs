@@ -48,6 +48,21 @@ pub struct DataFile<'a> {
     pub wake_offset: usize,
 }
 
+/// What has to be known of a guest to make a process ready for it.
+#[derive(Clone, Copy)]
+pub struct Shape<'a> {
+    /// Which wall it gets.
+    pub isolation: Isolation,
+    /// Bytes of private memory.
+    pub memory: u64,
+    /// Bytes of its data region; 0 for none.
+    pub data: usize,
+    /// Eventfd that it rings for the switch.
+    pub switch_doorbell: Option<BorrowedFd<'a>>,
+    /// Eventfd that it rings for the control plane.
+    pub control_doorbell: Option<BorrowedFd<'a>>,
+}
+
 /// A guest to be started.
 #[derive(Clone, Copy)]
 pub struct GuestSpec<'a> {
@@ -91,6 +106,16 @@ impl<'a> GuestSpec<'a> {
             control_doorbell: None,
             cpu: None,
             end_with_parent: true,
+        }
+    }
+    /// What makes a process ready for this guest.
+    pub fn shape(&self) -> Shape<'a> {
+        Shape {
+            isolation: self.isolation,
+            memory: self.memory,
+            data: self.data.map_or(0, |data| data.length),
+            switch_doorbell: self.switch_doorbell,
+            control_doorbell: self.control_doorbell,
         }
     }
 }

@@ -1,23 +1,26 @@
 //! What all guests of a program have in common, made ready once.
 
 use std::fs;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 
-use abi::boot;
+use abi::boot::{self, Span};
 use nix::unistd::{ForkResult, fork};
 use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::child::{self, Plan};
+use crate::child::{self, Ground};
 use crate::error::{Context, Error, Result};
+use crate::guest::Process;
 use crate::image::Image;
 use crate::jail::Jail;
 use crate::kvm::Kvm;
 use crate::layout::{Layout, doorbell};
+use crate::order;
 use crate::process::ProcessWall;
-use crate::{Guest, GuestSpec, Isolation, Wall};
+use crate::{Guest, GuestSpec, Isolation, Shape, Wall};
 
 /// The image, the walls' prepared parts, and the power to make guests of them.
 pub struct Template {
@@ -54,48 +57,59 @@ impl Template {
         }
     }
 
-    /// Starts a guest. Returns when its process exists; whether the guest in it runs shows in its state, and
-    /// why not in its exit.
+    /// Starts a guest. Returns when its process exists and has its order; whether the guest in it runs shows in
+    /// its state, and why not in its exit.
     ///
     /// The calling program has one thread: the guest's process is forked from it.
     pub fn spawn(&self, spec: &GuestSpec<'_>) -> Result<Guest> {
-        let wall = self.wall(spec.isolation)?;
-        let layout = Layout::new(&self.image, spec, wall)?;
-        let boot_area = self.boot_area(spec, &layout, wall)?;
+        // What is wrong with the guest is found out before there is a process.
+        Layout::new(&self.image, spec, self.wall(spec.isolation)?)?;
+        self.prepare(&spec.shape())?.start(spec)
+    }
+
+    /// Makes a process ready for a guest of a shape, whichever it will be: most of what it takes to start a
+    /// guest, done ahead. The calling program has one thread.
+    pub fn prepare(&self, shape: &Shape<'_>) -> Result<Prepared<'_>> {
+        let wall = self.wall(shape.isolation)?;
         check_threads()?;
-        let plan = Plan {
-            spec,
-            layout: &layout,
+        let (orders, taker) = order::channel()?;
+        let range = Layout::range(&self.image, shape, wall);
+        let ground = Ground {
             image: &self.image,
-            boot_area: &boot_area,
+            range,
             kvm: self.kvm.as_ref().ok().filter(|_| wall == Wall::Vm),
             process: &self.process,
             jail: &self.jail,
+            switch_doorbell: shape.switch_doorbell,
+            control_doorbell: shape.control_doorbell,
+            orders: taker.as_fd(),
             parent: getpid(),
         };
         // SAFETY: one thread, so the child finds no lock taken.
-        match unsafe { fork() }.context("starting a process for the guest")? {
-            ForkResult::Child => child::run(&plan),
-            ForkResult::Parent { child } => {
-                let pid = Pid::from_raw(child.as_raw()).expect("a child's number is not 0");
-                let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
-                    Ok(pidfd) => pidfd,
-                    Err(error) => {
-                        abandon(pid);
-                        return Err(error).context("a descriptor for the guest's process");
-                    }
-                };
-                let image = Rc::clone(&self.image);
-                Ok(Guest {
-                    pid,
-                    pidfd,
-                    wall,
-                    image,
-                    layout,
-                    ended: None,
-                })
+        let child = match unsafe { fork() }.context("starting a process for the guest")? {
+            ForkResult::Child => child::run(&ground),
+            ForkResult::Parent { child } => child,
+        };
+        let pid = Pid::from_raw(child.as_raw()).expect("a child's number is not 0");
+        let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(pidfd) => pidfd,
+            Err(error) => {
+                abandon(pid);
+                return Err(error).context("a descriptor for the guest's process");
             }
-        }
+        };
+        Ok(Prepared {
+            template: self,
+            process: Process {
+                pid,
+                pidfd,
+                ended: None,
+            },
+            orders,
+            wall,
+            range,
+            doorbells: doorbells(shape),
+        })
     }
 
     fn boot_area(&self, spec: &GuestSpec<'_>, layout: &Layout, wall: Wall) -> Result<Vec<u8>> {
@@ -134,6 +148,42 @@ impl Template {
         })?;
         Ok(area)
     }
+}
+
+/// A process that waits for its guest. Dropping it ends it.
+pub struct Prepared<'t> {
+    template: &'t Template,
+    process: Process,
+    orders: OwnedFd,
+    wall: Wall,
+    range: Span,
+    doorbells: [Option<RawFd>; 2],
+}
+
+impl Prepared<'_> {
+    /// Starts a guest of the shape that the process was made ready for; otherwise like [`Template::spawn`].
+    pub fn start(self, spec: &GuestSpec<'_>) -> Result<Guest> {
+        let template = self.template;
+        let layout = Layout::new(&template.image, spec, self.wall)?;
+        let fits = template.wall(spec.isolation)? == self.wall
+            && layout.end() == self.range.end()
+            && doorbells(&spec.shape()) == self.doorbells;
+        if !fits {
+            return Err(Error::Unlike(spec.name.to_owned()));
+        }
+        let boot_area = template.boot_area(spec, &layout, self.wall)?;
+        order::give(self.orders.as_fd(), spec, &layout, &boot_area)?;
+        Ok(Guest {
+            process: self.process,
+            wall: self.wall,
+            image: Rc::clone(&template.image),
+            layout,
+        })
+    }
+}
+
+fn doorbells(shape: &Shape<'_>) -> [Option<RawFd>; 2] {
+    [shape.switch_doorbell, shape.control_doorbell].map(|doorbell| Some(doorbell?.as_raw_fd()))
 }
 
 /// Ends a child that nothing can refer to safely but its number, which is its own until it is waited for.

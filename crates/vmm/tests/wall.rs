@@ -51,6 +51,8 @@ fn main() {
         ("the_process_is_jailed", jailed),
         ("it_ends_with_its_parent", ends_with_parent),
         ("nothing_is_left_behind", nothing_is_left),
+        ("a_process_made_ready_takes_its_guest", prepared_starts),
+        ("a_process_made_ready_takes_no_other", prepared_refuses),
     ];
     let mut trials = vec![
         Trial::test("vm::wild_doorbells_end_it", || {
@@ -658,6 +660,45 @@ fn nothing_is_left(isolation: Isolation) -> Outcome {
         .filter(|p| fs::exists(format!("/proc/{p}")).unwrap())
         .collect();
     check(alive.is_empty(), format!("processes are left: {alive:?}"))
+}
+
+fn prepared_starts(isolation: Isolation) -> Outcome {
+    let template = Template::new(HOSTILE)?;
+    let control = Control::new()?;
+    // Its length moves everything behind the boot area.
+    let config = format!("halt{}", " ".repeat(3 * 4096));
+    let spec = GuestSpec {
+        isolation,
+        config: config.as_bytes(),
+        ..GuestSpec::new("late", 1, &control)
+    };
+    let prepared = template.prepare(&spec.shape())?;
+    let mut guest = prepared.start(&spec)?;
+    let exit = guest.wait(&control, Some(LIMIT))?;
+    check(
+        matches!(exit, Some(Exit::Halted)),
+        format!("it ended with {exit:?}"),
+    )
+}
+
+fn prepared_refuses(isolation: Isolation) -> Outcome {
+    let template = Template::new(HOSTILE)?;
+    let control = Control::new()?;
+    let spec = GuestSpec {
+        isolation,
+        ..GuestSpec::new("other", 1, &control)
+    };
+    let before = descriptors();
+    let prepared = template.prepare(&spec.shape())?;
+    let larger = GuestSpec {
+        memory: 2 * spec.memory,
+        ..spec
+    };
+    let sentence = prepared.start(&larger).err().map(|e| e.to_string());
+    let sentence = sentence.unwrap_or_default();
+    check(sentence.contains("prepare one for its"), sentence)?;
+    drop(template.prepare(&spec.shape())?);
+    check(descriptors() == before, "descriptors are left")
 }
 
 fn threads_are_refused() -> Outcome {

@@ -120,7 +120,7 @@ pub fn firewall(stop: Arc<AtomicBool>) -> Result<ExitCode, DemoError> {
         cpu: None,
     })?;
     println!(
-        "firewall  between them: a guest behind wall ‘{}’, running {:.2} ms after it was asked for",
+        "firewall  between them: a guest behind wall ‘{}’, running {:.2} ms after the order to start",
         firewall.wall(),
         firewall.boot().as_secs_f64() * 1e3
     );

@@ -143,7 +143,7 @@ impl Voice {
         };
         let milliseconds = instance.boot().as_secs_f64() * 1e3;
         let text = format!(
-            "running as {wall} ({}), {milliseconds:.2} ms after it was asked for",
+            "running as {wall} ({}), {milliseconds:.2} ms after the order to start",
             instance.wall()
         );
         let facts = serde_json::json!({

@@ -14,7 +14,7 @@ use switch::links::LinkError;
 use switch::memory::{MemoryError, SharedRegion};
 use switch::process::{SpawnError, Switch};
 use switch::protocol::{GuestInterface, PortId};
-use vmm::{Control, DataFile, Exit, Guest, GuestSpec, IMAGE, Isolation, Template, Wall};
+use vmm::{Control, DataFile, Exit, Guest, GuestSpec, IMAGE, Isolation, Shape, Template, Wall};
 
 use super::links::{self, Link};
 
@@ -120,7 +120,20 @@ impl Instance {
     pub fn start(plan: &Plan) -> Result<Instance, Error> {
         let geometry = Geometry::new(plan.ring_slots, plan.links.len())?;
         let template = Template::new(IMAGE)?;
-        template.wall(plan.isolation)?;
+        let event = |what| {
+            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+                .map_err(|error| Error::System(what, error))
+        };
+        let switch_doorbell = event("make a doorbell for the switch")?;
+        let doorbell = event("make a doorbell for the guest")?;
+        // Made ready while the links are.
+        let prepared = template.prepare(&Shape {
+            isolation: plan.isolation,
+            memory: plan.memory,
+            data: geometry.bytes(),
+            switch_doorbell: Some(switch_doorbell.as_fd()),
+            control_doorbell: Some(doorbell.as_fd()),
+        })?;
         let switch = Switch::spawn()?;
         let mut hosts = Vec::new();
         let mut interfaces = Vec::new();
@@ -138,12 +151,6 @@ impl Instance {
         }
         let (region, file) = SharedRegion::create(geometry, &interfaces)?;
         drop(region);
-        let event = |what| {
-            eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-                .map_err(|error| Error::System(what, error))
-        };
-        let switch_doorbell = event("make a doorbell for the switch")?;
-        let doorbell = event("make a doorbell for the guest")?;
         let guests = switch.client().attach_guest(SwitchGuest {
             region: file.as_fd(),
             doorbell: switch_doorbell.as_fd(),
@@ -181,7 +188,7 @@ impl Instance {
             ..GuestSpec::new(&plan.name, 1, &control)
         };
         let start = Instant::now();
-        let guest = template.spawn(&spec)?;
+        let guest = prepared.start(&spec)?;
         let mut instance = Instance {
             guest,
             control,
@@ -226,7 +233,7 @@ impl Instance {
         let _ = rustix::io::read(&self.doorbell, &mut [0; 8]);
     }
 
-    /// Time from asking for the guest to its main loop.
+    /// Time from the order to start the guest, in a process made ready before, to its main loop.
     pub fn boot(&self) -> Duration {
         self.boot
     }
