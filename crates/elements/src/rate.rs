@@ -53,6 +53,11 @@ impl Rate {
         }
     }
 
+    /// Whole events a second.
+    pub fn rate(&self) -> u64 {
+        self.scaled.saturating_mul(HZ) >> SCALE
+    }
+
     /// `factor` times the events a second, as handlers show it.
     pub fn unparse(&self, factor: u64) -> String {
         unparse::real2(self.scaled.saturating_mul(HZ * factor), SCALE)

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex};
 use click::{Diagnostics, Options};
 use packet::{Batch, Packet, Pool};
 use router::{
-    Class, ClassEntry, Cx, Device, Element, ElementId, Embedding, HandlerError, Library, Router,
-    Runtime, Settings, Status, Steady,
+    Class, ClassEntry, Cx, Device, Element, ElementId, Embedding, HandlerError, Library, Llrpc,
+    Router, Runtime, Settings, Status, Steady,
 };
 
 /// Wall-clock time at which every test starts: 1000000000 s after 1970.
@@ -429,6 +429,21 @@ impl Rig {
         let (element, name) = handler.rsplit_once('.').expect("element.handler");
         let id = (!element.is_empty()).then(|| self.id(element));
         self.router.write(id, name, value)
+    }
+
+    /// Makes an LLRPC of an element.
+    #[track_caller]
+    pub fn llrpc(
+        &mut self,
+        element: &str,
+        call: Llrpc,
+        mut data: [u8; 4],
+    ) -> Result<[u8; 4], HandlerError> {
+        let id = self.id(element);
+        let made = self
+            .router
+            .with(id, |element, cx| element.llrpc(cx, call, &mut data));
+        made.expect("the element is there").map(|()| data)
     }
 
     /// Takes the lines printed so far, warnings of the start included. What goes to standard output

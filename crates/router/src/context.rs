@@ -15,6 +15,7 @@ use crate::embedding::{Device, Steady};
 use crate::engine::{Core, Watch};
 use crate::graph::Graph;
 use crate::handler::HandlerError;
+use crate::llrpc::Llrpc;
 use crate::notifier::{Notice, Search, Signal, SignalId};
 use crate::ports::flow;
 use crate::random::Random;
@@ -515,6 +516,19 @@ impl Cx<'_> {
         value: &str,
     ) -> Result<(), HandlerError> {
         self.core.write_handler(element, name, value)
+    }
+
+    /// Makes an LLRPC of an element. The element's own cannot be made this way: it is at work.
+    pub fn llrpc(
+        &mut self,
+        element: ElementId,
+        call: Llrpc,
+        data: &mut [u8],
+    ) -> Result<(), HandlerError> {
+        let made = self
+            .core
+            .with(element, |element, cx| element.llrpc(cx, call, data));
+        made.unwrap_or_else(|| Err("the element is at work".into()))
     }
 
     /// Whether an element, or with `None` the router, has a handler, and what it can do.

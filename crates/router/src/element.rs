@@ -9,6 +9,7 @@ use packet::{Batch, Packet};
 use crate::args::{Args, Failed};
 use crate::context::Cx;
 use crate::handler::{HandlerError, HandlerList};
+use crate::llrpc::Llrpc;
 use crate::notifier::{Notice, Search};
 use crate::task::{Ran, TaskId};
 use crate::timer::TimerId;
@@ -121,6 +122,12 @@ pub trait Element: Any + Send {
     /// Writes handler `name`.
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         let _ = (cx, name, value);
+        Err(HandlerError::Unknown)
+    }
+
+    /// Carries out an LLRPC: reads and changes `data`, [`call.size()`](Llrpc::size) bytes.
+    fn llrpc(&mut self, cx: &mut Cx<'_>, call: Llrpc, data: &mut [u8]) -> Result<(), HandlerError> {
+        let _ = (cx, call, data);
         Err(HandlerError::Unknown)
     }
 

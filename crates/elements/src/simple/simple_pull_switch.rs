@@ -2,7 +2,7 @@ use alloc::string::String;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Element, HandlerError, HandlerList, Llrpc};
 
 use crate::standard::pull_switch::Chosen;
 
@@ -64,5 +64,9 @@ impl Element for SimplePullSwitch {
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         self.chosen.write(cx, name, value)
+    }
+
+    fn llrpc(&mut self, cx: &mut Cx<'_>, call: Llrpc, data: &mut [u8]) -> Result<(), HandlerError> {
+        self.chosen.llrpc(cx, call, data)
     }
 }

@@ -3,7 +3,7 @@ use alloc::string::{String, ToString};
 
 use packet::Batch;
 use router::args::{Any, Args, Failed};
-use router::{Call, Class, Cx, Element, HandlerError, HandlerList};
+use router::{Call, Class, Cx, Element, HandlerError, HandlerList, Llrpc, llrpc};
 
 use crate::rate::Rate;
 
@@ -200,5 +200,18 @@ impl Element for Counter {
             .parse(cx, value)
             .map_err(|()| format!("'{name}' first word should be unsigned (count)"))?;
         Ok(trigger.resolve(cx)?)
+    }
+
+    fn llrpc(&mut self, cx: &mut Cx<'_>, call: Llrpc, data: &mut [u8]) -> Result<(), HandlerError> {
+        let value = match (call, llrpc::word(data)?) {
+            (Llrpc::GET_RATE, 0) => {
+                self.rate.update(cx.steady(), 0);
+                self.rate.rate()
+            }
+            (Llrpc::GET_COUNT, 0) => self.count,
+            (Llrpc::GET_COUNT, 1) => self.bytes,
+            _ => return Err(HandlerError::Unknown),
+        };
+        llrpc::set_word(data, value as u32)
     }
 }

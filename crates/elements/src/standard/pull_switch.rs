@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 use packet::Batch;
 use router::args::{Args, Failed};
 use router::{
-    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Notice, Search, Signal, SignalId,
+    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Llrpc, Notice, Search, Signal,
+    SignalId, llrpc,
 };
 
 /// The input that is pulled from, if any.
@@ -52,6 +53,20 @@ impl Chosen {
         self.set(cx, number);
         Ok(())
     }
+
+    pub fn llrpc(&mut self, cx: &Cx<'_>, call: Llrpc, data: &mut [u8]) -> Result<(), HandlerError> {
+        match call {
+            Llrpc::GET_SWITCH => {
+                let input = self.0.map_or(-1, |input| input as i32);
+                llrpc::set_word(data, input as u32)
+            }
+            Llrpc::SET_SWITCH => {
+                self.set(cx, llrpc::word(data)? as i32);
+                Ok(())
+            }
+            _ => Err(HandlerError::Unknown),
+        }
+    }
 }
 
 /// Pulls from one input, which can be changed while it runs.
@@ -98,6 +113,17 @@ impl PullSwitch {
             // Before all is initialized nothing is known of the inputs.
             Some(input) => self.inputs.get(input).is_none_or(|s| cx.is_active(s)),
             None => false,
+        }
+    }
+
+    /// Says what the input chosen now may give.
+    fn tell(&self, cx: &mut Cx<'_>) {
+        if let Some(signal) = self.signal {
+            let active = self.may_give(cx);
+            // Who is asleep is woken; who is awake finds out by the next pull.
+            if active || self.chosen.0.is_none() {
+                cx.set_signal(signal, active);
+            }
         }
     }
 }
@@ -151,13 +177,13 @@ impl Element for PullSwitch {
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         self.chosen.write(cx, name, value)?;
-        if let Some(signal) = self.signal {
-            let active = self.may_give(cx);
-            // Who is asleep is woken; who is awake finds out by the next pull.
-            if active || self.chosen.0.is_none() {
-                cx.set_signal(signal, active);
-            }
-        }
+        self.tell(cx);
+        Ok(())
+    }
+
+    fn llrpc(&mut self, cx: &mut Cx<'_>, call: Llrpc, data: &mut [u8]) -> Result<(), HandlerError> {
+        self.chosen.llrpc(cx, call, data)?;
+        self.tell(cx);
         Ok(())
     }
 }

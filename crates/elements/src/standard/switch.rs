@@ -2,7 +2,9 @@ use alloc::string::{String, ToString};
 
 use packet::{Batch, Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
+use router::{
+    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Llrpc, Verdict, llrpc,
+};
 
 /// No output: what is sent there is dropped.
 const NOWHERE: usize = u32::MAX as usize;
@@ -89,6 +91,21 @@ impl Element for Switch {
             None => -1,
         };
         Ok(())
+    }
+
+    fn llrpc(&mut self, cx: &mut Cx<'_>, call: Llrpc, data: &mut [u8]) -> Result<(), HandlerError> {
+        match call {
+            Llrpc::GET_SWITCH => llrpc::set_word(data, self.output as u32),
+            Llrpc::SET_SWITCH => {
+                let number = llrpc::word(data)? as i32;
+                if number >= 0 && output(number, cx.outputs()).is_none() {
+                    return Err("Invalid argument".into());
+                }
+                self.output = number;
+                Ok(())
+            }
+            _ => Err(HandlerError::Unknown),
+        }
     }
 }
 
@@ -181,6 +198,8 @@ impl Element for RoundRobinSwitch {
 mod tests {
     use alloc::vec;
 
+    use router::Llrpc;
+
     use crate::testing::Rig;
 
     const TWO: &str = "s[0] -> a :: Collect; s[1] -> b :: Collect;";
@@ -200,6 +219,17 @@ mod tests {
         assert_eq!(rig.outstanding(), 0);
         rig.write("s.config", "1");
         assert_eq!(rig.read("s.switch"), "1");
+    }
+
+    #[test]
+    fn llrpcs_read_and_set_it() {
+        let mut rig = Rig::new(&["i :: Inject -> s :: Switch(1);", TWO].concat());
+        let one = 1u32.to_ne_bytes();
+        assert_eq!(rig.llrpc("s", Llrpc::GET_SWITCH, [9; 4]), Ok(one));
+        assert!(rig.llrpc("s", Llrpc::SET_SWITCH, [0; 4]).is_ok());
+        assert_eq!(rig.read("s.switch"), "0");
+        assert!(rig.llrpc("s", Llrpc::SET_SWITCH, 2u32.to_ne_bytes()).is_err());
+        assert!(rig.llrpc("s", Llrpc::GET_RATE, [0; 4]).is_err());
     }
 
     #[test]

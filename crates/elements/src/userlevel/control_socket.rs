@@ -8,7 +8,9 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use router::args::{Args, ElementRef, Failed, FilenameArg, TcpPort, WordArg};
-use router::{Class, Cx, Element, ElementId, HandlerError, HandlerFlags, HandlerList, TimerId};
+use router::{
+    Class, Cx, Element, ElementId, HandlerError, HandlerFlags, HandlerList, Llrpc, TimerId,
+};
 
 pub mod protocol;
 #[cfg(test)]
@@ -27,7 +29,7 @@ const RETRY: u64 = 1;
 ///
 /// Speaks version 1.3 of Click's control protocol. A client sends commands, each a line of words:
 /// `READ`, `WRITE`, `READDATA`, `WRITEDATA`, `READUNTIL`, `WRITEUNTIL`, `CHECKREAD`, `CHECKWRITE`,
-/// `HELP`, `QUIT`. Each is answered by a line that starts with a code (2xx: it worked, 5xx: it did
+/// `LLRPC`, `HELP`, `QUIT`. Each is answered by a line that starts with a code (2xx: it worked, 5xx: it did
 /// not), and a read also by `DATA n` and n bytes. A handler is named `ELEMENT.HANDLER`,
 /// `NUMBER.HANDLER` (elements count from 1), or just `HANDLER` for one of the router's own.
 ///
@@ -396,6 +398,17 @@ impl Target for Reach<'_, '_> {
     fn write(&mut self, handler: &Self::Handler, value: &str) -> Result<(), String> {
         let (element, name) = handler;
         self.cx.write_handler(*element, name, value).map_err(words)
+    }
+
+    fn llrpc(&mut self, handler: &Self::Handler, call: Llrpc, data: &mut [u8]) -> Result<(), String> {
+        let refused = || "Invalid argument".to_string();
+        // What stands in for the router's elements has no LLRPCs of theirs.
+        let element = handler.0.filter(|_| self.element.proxy.is_none());
+        let made = self.cx.llrpc(element.ok_or_else(refused)?, call, data);
+        made.map_err(|error| match error {
+            HandlerError::Failed(text) => text,
+            HandlerError::Unknown => refused(),
+        })
     }
 }
 

@@ -8,9 +8,10 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 
-use router::HandlerFlags;
+use router::{HandlerFlags, Llrpc};
 use router::args::Context;
 
 /// What a session says first.
@@ -31,6 +32,7 @@ mod code {
     pub const NO_SUCH_HANDLER: u16 = 511;
     pub const HANDLER_ERROR: u16 = 520;
     pub const DATA_TOO_BIG: u16 = 521;
+    pub const LLRPC_ERROR: u16 = 522;
     pub const PERMISSION: u16 = 530;
     pub const UNSPECIFIED: u16 = 590;
 }
@@ -59,6 +61,18 @@ pub trait Target {
 
     /// Writes it.
     fn write(&mut self, handler: &Self::Handler, value: &str) -> Result<(), String>;
+
+    /// Makes an LLRPC of the element that has the handler. Where they cannot be made, the error
+    /// says so.
+    fn llrpc(
+        &mut self,
+        handler: &Self::Handler,
+        call: Llrpc,
+        data: &mut [u8],
+    ) -> Result<(), String> {
+        let _ = (handler, call, data);
+        Err("Function not implemented".into())
+    }
 }
 
 /// What is to be done with a handler.
@@ -426,9 +440,7 @@ impl Session {
             Verb::Read => match target.read(&handler, &data) {
                 Ok(text) => {
                     self.message(code::OK, &format!("Read handler '{name}' OK"), false);
-                    let head = format!("DATA {}\r\n", text.len());
-                    self.output.extend_from_slice(head.as_bytes());
-                    self.output.extend_from_slice(text.as_bytes());
+                    self.output_data(text.as_bytes());
                     Step::Done
                 }
                 Err(lines) => {
@@ -475,25 +487,48 @@ impl Session {
         }
     }
 
-    /// LLRPCs hand over a machine's memory layouts: none can be called, but their data is taken.
     fn llrpc<T: Target>(&mut self, target: &mut T, name: &str, length: &[u8]) -> Step {
         let data = self
             .length("llrpc", length)
             .and_then(|length| self.data(length, name));
-        if let Err(step) = data {
-            return step;
-        }
+        let mut data = match data {
+            Ok(data) => data,
+            Err(step) => return step,
+        };
         let (element, number) = name.split_once('#').unwrap_or((name, ""));
-        if u32::from_str_radix(number, 16).is_err() {
+        let Ok(number) = u32::from_str_radix(number, 16) else {
             return self.say(code::SYNTAX, format!("Syntax error in LLRPC name '{name}'"));
-        }
-        if self.find(target, &format!("{element}.name")).is_none() {
+        };
+        let Some((handler, _)) = self.find(target, &format!("{element}.name")) else {
             return Step::Done;
+        };
+        let call = Llrpc(number);
+        if !call.is_remote() {
+            let text = format!("Cannot call LLRPC '{name}' remotely");
+            return self.say(code::UNIMPLEMENTED, text);
         }
-        self.say(
-            code::UNIMPLEMENTED,
-            format!("Cannot call LLRPC '{name}' remotely"),
-        )
+        // Which ones change something cannot be told.
+        if self.read_only {
+            return self.say(code::PERMISSION, format!("Permission denied for '{name}'"));
+        }
+        if !call.takes() {
+            data = vec![0; call.size()];
+        } else if data.len() != call.size() {
+            let text = format!("LLRPC '{name}' requires {} bytes input data", call.size());
+            return self.say(code::LLRPC_ERROR, text);
+        }
+        if let Err(reason) = target.llrpc(&handler, call, &mut data) {
+            return self.say(code::LLRPC_ERROR, format!("LLRPC '{name}' error: {reason}"));
+        }
+        self.message(code::OK, &format!("LLRPC '{name}' OK"), false);
+        self.output_data(if call.gives() { &data } else { &[] });
+        Step::Done
+    }
+
+    fn output_data(&mut self, data: &[u8]) {
+        let head = format!("DATA {}\r\n", data.len());
+        self.output.extend_from_slice(head.as_bytes());
+        self.output.extend_from_slice(data);
     }
 
     fn help(&mut self) -> Step {
@@ -507,7 +542,7 @@ impl Session {
             "WRITEUNTIL handler term the same, with lines up to term as value",
             "CHECKREAD handler       say whether a handler can be read",
             "CHECKWRITE handler      say whether a handler can be written",
-            "LLRPC elt#number [len]  refused: there are no LLRPCs",
+            "LLRPC elt#number [len]  make an LLRPC, with len bytes, answer with DATA",
             "QUIT                    close the connection",
         ];
         for (i, line) in LINES.iter().enumerate() {

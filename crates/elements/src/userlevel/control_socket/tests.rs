@@ -3,7 +3,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use proptest::prelude::*;
-use router::HandlerFlags;
+use router::{HandlerFlags, Llrpc};
 
 use super::protocol::*;
 
@@ -44,6 +44,15 @@ impl Target for Fake {
             return Err("no".to_string());
         }
         self.written.push(value.to_string());
+        Ok(())
+    }
+
+    fn llrpc(&mut self, _: &String, call: Llrpc, data: &mut [u8]) -> Result<(), String> {
+        match call {
+            Llrpc::GET_SWITCH => data.copy_from_slice(b"\0\r\n\xff"),
+            Llrpc::SET_SWITCH => self.written.push(format!("{data:?}")),
+            _ => return Err("Invalid argument".to_string()),
+        }
         Ok(())
     }
 }
@@ -126,6 +135,11 @@ fn errors_have_click_s_codes_and_words() {
         ("CHECKREAD e.r", "200 Read handler 'e.r' OK"),
         ("LLRPC e#zz", "500 Syntax error in LLRPC name 'e#zz'"),
         ("LLRPC e#10", "501 Cannot call LLRPC 'e#10' remotely"),
+        ("LLRPC e#4004C007", "522 LLRPC 'e#4004C007' error: Invalid argument"),
+        (
+            "LLRPC e#80044006",
+            "522 LLRPC 'e#80044006' requires 4 bytes input data",
+        ),
         ("LLRPC x#10", "510 No element named 'x'"),
         (
             "READ e.f",
@@ -137,6 +151,24 @@ fn errors_have_click_s_codes_and_words() {
     for (said, heard) in cases {
         assert_eq!(hear(said.as_bytes()), format!("{heard}\r\n"), "{said}");
     }
+}
+
+#[test]
+fn llrpcs_carry_bytes_both_ways() {
+    let mut target = Fake::default();
+    let mut session = Session::new(false);
+    session.input(b"LLRPC e#4004C005\nLLRPC e#80044006 4\n\0\n\r\x01\n");
+    while session.step(&mut target) {}
+    let heard = [
+        GREETING.as_bytes(),
+        b"200 LLRPC 'e#4004C005' OK\r\nDATA 4\r\n\0\r\n\xff",
+        b"200 LLRPC 'e#80044006' OK\r\nDATA 0\r\n",
+    ]
+    .concat();
+    assert_eq!(session.output(), heard);
+    assert_eq!(target.written, ["[0, 10, 13, 1]"]);
+    let denied = talk(&mut target, true, &[b"LLRPC e#4004C005\n"]);
+    assert_eq!(denied, "530 Permission denied for 'e#4004C005'\r\n");
 }
 
 #[test]
