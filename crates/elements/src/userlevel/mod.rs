@@ -3,11 +3,15 @@
 pub mod capture;
 mod kernel_filter;
 mod packet_socket;
+mod transport;
 
 crate::elements! {
     control_socket: ControlSocket;
     from_device: FromDevice;
     from_dump: FromDump;
+    mcast_socket: McastSocket;
+    raw_socket: RawSocket, FromRawSocket, ToRawSocket;
+    socket: Socket, FromSocket, ToSocket;
     to_device: ToDevice;
     to_dump: ToDump;
 }

@@ -1,9 +1,18 @@
 //! What this group's tests need of the host.
 
 use core::fmt;
+use std::format;
 use std::fs;
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::string::String;
+use std::time::{Duration, Instant};
 use std::vec::Vec;
+
+use nix::sched::{CloneFlags, setns};
+
+use crate::testing::Rig;
 
 /// A file that is gone when the test ends.
 pub struct TempFile(PathBuf);
@@ -13,6 +22,11 @@ impl TempFile {
     pub fn new(name: &str) -> TempFile {
         let name = std::format!("weir-test-{}-{name}.pcap", std::process::id());
         TempFile(std::env::temp_dir().join(name))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
     }
 
     /// What the file holds.
@@ -35,5 +49,80 @@ impl fmt::Display for TempFile {
 impl Drop for TempFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// A network namespace that is gone when the test ends.
+pub struct Namespace(String);
+
+impl Namespace {
+    /// A namespace for `test` with nothing in it but a loopback that is down.
+    pub fn new(test: &str) -> Namespace {
+        let namespace = Namespace(format!("weir-{test}-{}", std::process::id()));
+        run(&format!("netns add {namespace}", namespace = namespace.0));
+        namespace
+    }
+
+    /// As `new`, with the veth pair `veth0` and `veth1`, both up.
+    pub fn with_veth(test: &str) -> Namespace {
+        let namespace = Namespace::new(test);
+        namespace.ip("link add veth0 mtu 9000 type veth peer name veth1 mtu 9000");
+        namespace.ip("link set veth0 up");
+        namespace.ip("link set veth1 up");
+        namespace
+    }
+
+    /// Runs `ip` in it.
+    pub fn ip(&self, arguments: &str) -> String {
+        run(&format!("-n {} {arguments}", self.0))
+    }
+
+    /// Runs a test in the namespace.
+    pub fn within(&self, test: impl FnOnce() + Send) {
+        let file = File::open(format!("/run/netns/{}", self.0)).expect("the namespace is there");
+        let entered = move || {
+            setns(file, CloneFlags::CLONE_NEWNET).expect("the namespace can be entered");
+            test();
+        };
+        std::thread::scope(|scope| {
+            let done = scope.spawn(entered).join();
+            done.expect("the test ends well");
+        });
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).output();
+    }
+}
+
+fn run(arguments: &str) -> String {
+    let ran = Command::new("ip").args(arguments.split(' ')).output();
+    let ran = ran.expect("there is an ip command");
+    let error = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "ip {arguments}: {error}");
+    String::from_utf8_lossy(&ran.stdout).into_owned()
+}
+
+/// Whether the tests can be run; says if not.
+pub fn can_run() -> bool {
+    let root = nix::unistd::geteuid().is_root();
+    if !root {
+        std::println!("skipped: packet sockets and namespaces need root");
+    }
+    root
+}
+
+/// Runs the router, and tells its elements of descriptors, until `done` or for two seconds.
+pub fn run_until(rig: &mut Rig, mut done: impl FnMut(&mut Rig) -> bool) {
+    let end = Instant::now() + Duration::from_secs(2);
+    while !done(rig) && Instant::now() < end {
+        rig.advance(1_000_000);
+        for watch in rig.router.watches().to_vec() {
+            rig.router
+                .selected(watch.element, watch.fd, watch.read, watch.write);
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }

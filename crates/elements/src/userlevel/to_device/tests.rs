@@ -1,89 +1,19 @@
 //! FromDevice and ToDevice over a veth pair, in a network namespace of each test's own.
 
 use std::format;
-use std::fs::File;
-use std::process::Command;
 use std::string::String;
-use std::time::{Duration, Instant};
 use std::vec;
 use std::vec::Vec;
 
-use nix::sched::{CloneFlags, setns};
 use packet::PacketType;
 use packet::anno::EXTRA_LENGTH;
 
+use super::super::testing::{Namespace, can_run, run_until};
 use crate::testing::{Rig, ether};
 
 /// An Ethernet type for local experiments (IEEE 802), so that the host's own frames stay out.
 const KIND: u16 = 0x88b5;
 const FILTER: &str = "PROTOCOL 0x88b5";
-
-/// A namespace with the veth pair `veth0` and `veth1` in it.
-struct Namespace(String);
-
-impl Namespace {
-    fn new(test: &str) -> Namespace {
-        let namespace = Namespace(format!("weir-{test}-{}", std::process::id()));
-        run(&format!("netns add {namespace}", namespace = namespace.0));
-        namespace.ip("link add veth0 mtu 9000 type veth peer name veth1 mtu 9000");
-        namespace.ip("link set veth0 up");
-        namespace.ip("link set veth1 up");
-        namespace
-    }
-
-    fn ip(&self, arguments: &str) -> String {
-        run(&format!("-n {} {arguments}", self.0))
-    }
-
-    /// Runs a test in the namespace.
-    fn within(&self, test: impl FnOnce() + Send) {
-        let file = File::open(format!("/run/netns/{}", self.0)).expect("the namespace is there");
-        let entered = move || {
-            setns(file, CloneFlags::CLONE_NEWNET).expect("the namespace can be entered");
-            test();
-        };
-        std::thread::scope(|scope| {
-            let done = scope.spawn(entered).join();
-            done.expect("the test ends well");
-        });
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).output();
-    }
-}
-
-fn run(arguments: &str) -> String {
-    let ran = Command::new("ip").args(arguments.split(' ')).output();
-    let ran = ran.expect("there is an ip command");
-    let error = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success(), "ip {arguments}: {error}");
-    String::from_utf8_lossy(&ran.stdout).into_owned()
-}
-
-/// Whether the tests can be run; says if not.
-fn can_run() -> bool {
-    let root = nix::unistd::geteuid().is_root();
-    if !root {
-        std::println!("skipped: packet sockets and namespaces need root");
-    }
-    root
-}
-
-/// Runs the router, and tells its elements of descriptors, until `done` or for two seconds.
-fn run_until(rig: &mut Rig, mut done: impl FnMut(&mut Rig) -> bool) {
-    let end = Instant::now() + Duration::from_secs(2);
-    while !done(rig) && Instant::now() < end {
-        rig.advance(1_000_000);
-        for watch in rig.router.watches().to_vec() {
-            rig.router
-                .selected(watch.element, watch.fd, watch.read, watch.write);
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
 
 fn frame(length: usize) -> Vec<u8> {
     let payload: Vec<u8> = (0..length - 14).map(|n| n as u8).collect();
@@ -95,7 +25,7 @@ fn frames_cross_a_veth_pair() {
     if !can_run() {
         return;
     }
-    Namespace::new("cross").within(|| {
+    Namespace::with_veth("cross").within(|| {
         let mut rig = Rig::new(&format!(
             "i :: Inject -> Queue -> t :: ToDevice(veth0, BURST 8) -> s :: Collect;
              f :: FromDevice(veth1, BURST 4, SNAPLEN 65535, {FILTER}) -> c :: Collect;"
@@ -120,7 +50,7 @@ fn frames_are_cut_to_snaplen_and_counted() {
     if !can_run() {
         return;
     }
-    Namespace::new("snaplen").within(|| {
+    Namespace::with_veth("snaplen").within(|| {
         let mut rig = Rig::new(&format!(
             "i :: Inject -> Queue -> ToDevice(veth0);
              f :: FromDevice(veth1, SNAPLEN 100, TIMESTAMP false, {FILTER}) -> c :: Collect;"
@@ -139,7 +69,7 @@ fn what_the_host_sends_is_seen_only_if_asked_for() {
     if !can_run() {
         return;
     }
-    Namespace::new("outbound").within(|| {
+    Namespace::with_veth("outbound").within(|| {
         let mut rig = Rig::new(&format!(
             "i :: Inject -> Queue -> ToDevice(veth0);
              f :: FromDevice(veth0, OUTBOUND true, {FILTER}) -> c :: Collect;
@@ -157,7 +87,7 @@ fn an_interface_is_promiscuous_while_it_is_listened_to() {
     if !can_run() {
         return;
     }
-    let namespace = Namespace::new("promisc");
+    let namespace = Namespace::with_veth("promisc");
     namespace.within(|| {
         let promiscuity = || {
             let shown = namespace.ip("-d link show veth1");
@@ -177,7 +107,7 @@ fn an_interface_that_goes_away_is_told_of_once() {
     if !can_run() {
         return;
     }
-    let namespace = Namespace::new("gone");
+    let namespace = Namespace::with_veth("gone");
     namespace.within(|| {
         let mut rig = Rig::new(&format!(
             "i :: Inject -> Queue -> t :: ToDevice(veth0) -> Discard; t[1] -> l :: Collect;
@@ -209,7 +139,7 @@ fn wrong_devices_are_refused_in_clicks_words() {
     if !can_run() {
         return;
     }
-    Namespace::new("wrong").within(|| {
+    Namespace::with_veth("wrong").within(|| {
         let error = |config: &str, text: &str| {
             let errors = Rig::errors(config);
             assert!(errors.contains(text), "{errors}");

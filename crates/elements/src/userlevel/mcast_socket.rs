@@ -1,0 +1,358 @@
+use alloc::string::String;
+use core::net::{Ipv4Addr, SocketAddrV4};
+use std::format;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+
+use packet::{Batch, Packet};
+use router::args::{Args, Failed, Port};
+use router::{Class, Cx, Element, HandlerList, Ran, TaskId};
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, getsockname, ipproto,
+    recvfrom, sendto, socket_with,
+};
+
+use super::transport::{Inlet, Outlet, Sent, call_failed, wait_writable};
+
+/// Sends packets to a multicast group over UDP, and receives what others send there.
+///
+/// Packets do not pass through it: those that come in go to the group, those that come from the
+/// group go out. With a source address, the interface that has it is the one used, and its own
+/// packets, which the host hands back, are left out. Without, routing chooses, and its own packets
+/// come back unless LOOP is false.
+///
+/// A packet that is pushed waits for room in the socket; a pulled one waits without holding up
+/// others. When the kernel refuses a packet for another reason than room, that is said, and the
+/// socket is closed.
+///
+/// # Arguments
+/// - `MCASTIP` (IP address), `MCASTPORT` (port): the group.
+/// - `SOURCEIP` (IP address), `SOURCEPORT` (port): the source of what is sent; the kernel chooses
+///   the port if that is 0.
+/// - `SNAPLEN` (integer, 2048): most bytes of a packet; more are counted in the extra length
+///   annotation.
+/// - `HEADROOM` (integer, 128): bytes in front of each packet.
+/// - `TIMESTAMP` (boolean, true): whether packets carry the time at which they were received.
+/// - `SNDBUF`, `RCVBUF` (integer): bytes of the sockets' queues.
+/// - `LOOP` (boolean, true): whether this host receives what it sends.
+///
+/// # Ports
+/// One agnostic input and one push output, both optional.
+///
+/// # Handlers
+/// - `scheduled`, `tickets`, `home_thread`: the task's.
+///
+/// # Example
+/// ```click
+/// RatedSource("hello", RATE 1) -> McastSocket(233.252.0.0, 1234, 127.0.0.1) -> Print -> Discard;
+/// ```
+///
+/// # See also
+/// Socket, RawSocket
+#[derive(Default)]
+pub struct McastSocket {
+    group: Option<SocketAddrV4>,
+    source: Option<SocketAddrV4>,
+    inlet: Inlet,
+    outlet: Outlet,
+    send_buffer: i32,
+    receive_buffer: i32,
+    loops: bool,
+    receiver: Option<OwnedFd>,
+    sender: Option<OwnedFd>,
+}
+
+impl Class for McastSocket {
+    const NAME: &'static str = "McastSocket";
+    const PORTS: &'static str = "0-1/0-1";
+    const PROCESSING: &'static str = "a/h";
+    const FLOW: &'static str = "x/y";
+}
+
+impl McastSocket {
+    /// Opens both sockets; an error is a sentence.
+    fn open(&mut self, group: SocketAddrV4) -> Result<(), String> {
+        let place = format!("{group}");
+        let at = |call: &'static str| {
+            let place = place.clone();
+            move |errno| call_failed(call, &place, errno)
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let new = || socket_with(AddressFamily::INET, SocketType::DGRAM, flags, Some(ipproto::UDP));
+        let receiver = new().map_err(at("socket"))?;
+        let sender = new().map_err(at("socket"))?;
+        if let Ok(size) = usize::try_from(self.send_buffer) {
+            let set = sockopt::set_socket_send_buffer_size(&sender, size);
+            set.map_err(at("setsockopt(SO_SNDBUF)"))?;
+        }
+        if let Ok(size) = usize::try_from(self.receive_buffer) {
+            let set = sockopt::set_socket_recv_buffer_size(&receiver, size);
+            set.map_err(at("setsockopt(SO_RCVBUF)"))?;
+        }
+        // Others on this host may listen to the group too.
+        let set = sockopt::set_socket_reuseaddr(&receiver, true);
+        set.map_err(at("setsockopt(SO_REUSEADDR)"))?;
+        bind(&receiver, &group).map_err(at("bind"))?;
+        let mut interface = Ipv4Addr::UNSPECIFIED;
+        if let Some(source) = self.source {
+            let failed = |call: &str, errno| call_failed(call, &format!("{source}"), errno);
+            interface = *source.ip();
+            bind(&sender, &source).map_err(|errno| failed("bind", errno))?;
+            let own = getsockname(&sender).map_err(|errno| failed("getsockname", errno))?;
+            self.source = own.try_into().ok();
+            let set = sockopt::set_ip_multicast_if(&sender, &interface);
+            set.map_err(|errno| failed("setsockopt(IP_MULTICAST_IF)", errno))?;
+        }
+        let joined = sockopt::set_ip_add_membership(&receiver, group.ip(), &interface);
+        joined.map_err(at("setsockopt(IP_ADD_MEMBERSHIP)"))?;
+        let set = sockopt::set_ip_multicast_loop(&sender, self.loops);
+        set.map_err(at("setsockopt(IP_MULTICAST_LOOP)"))?;
+        (self.receiver, self.sender) = (Some(receiver), Some(sender));
+        Ok(())
+    }
+
+    fn close(&mut self, cx: &mut Cx<'_>) {
+        for socket in [self.receiver.take(), self.sender.take()].into_iter().flatten() {
+            cx.watch(socket.as_raw_fd(), false, false);
+        }
+        self.outlet.clear(cx);
+    }
+
+    fn give_up(&mut self, cx: &mut Cx<'_>, errno: Errno) {
+        let declaration = cx.declaration();
+        let reason = super::os_error(&errno.into());
+        cx.chatter(format_args!("{declaration}: {reason}"));
+        self.close(cx);
+    }
+
+    /// Receives one packet; false if none is there.
+    fn receive(&mut self, cx: &mut Cx<'_>) -> bool {
+        let Some(socket) = &self.receiver else {
+            return false;
+        };
+        let flags = RecvFlags::TRUNC | RecvFlags::DONTWAIT;
+        match self.inlet.receive(cx, |room| recvfrom(socket, room, flags)) {
+            Ok(Some((packet, from))) => {
+                let from: Option<SocketAddrV4> = from.and_then(|from| from.try_into().ok());
+                if self.source.is_some() && from == self.source {
+                    cx.kill(packet);
+                } else {
+                    cx.emit(0, packet);
+                }
+                true
+            }
+            Ok(None) | Err(Errno::AGAIN | Errno::INTR) => false,
+            Err(errno) => {
+                self.give_up(cx, errno);
+                false
+            }
+        }
+    }
+
+    /// Sends one packet.
+    fn send(&self, packet: &Packet) -> Result<Sent, Errno> {
+        let (Some(socket), Some(group)) = (&self.sender, self.group) else {
+            return Ok(Sent::Done);
+        };
+        loop {
+            match sendto(socket, packet.data(), SendFlags::DONTWAIT, &group) {
+                Ok(_) => return Ok(Sent::Done),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN | Errno::NOBUFS) => return Ok(Sent::Later),
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+}
+
+impl Element for McastSocket {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let (mut group, mut port) = (Ipv4Addr::UNSPECIFIED, 0);
+        let (mut source, mut source_port) = (Ipv4Addr::UNSPECIFIED, 0);
+        (self.loops, self.send_buffer, self.receive_buffer) = (true, -1, -1);
+        args.mandatory_positional("MCASTIP", &mut group)
+            .mandatory_positional_with("MCASTPORT", Port::UDP, &mut port)
+            .positional("SOURCEIP", &mut source)
+            .positional_with("SOURCEPORT", Port::UDP, &mut source_port)
+            .keyword("SNAPLEN", &mut self.inlet.snaplen)
+            .keyword("HEADROOM", &mut self.inlet.headroom)
+            .keyword("TIMESTAMP", &mut self.inlet.timestamp)
+            .keyword("RCVBUF", &mut self.receive_buffer)
+            .keyword("SNDBUF", &mut self.send_buffer)
+            .keyword("LOOP", &mut self.loops)
+            .complete()?;
+        if !group.is_multicast() {
+            let text = "MCASTIP must be a multicast address, 224.0.0.0 to 239.255.255.255";
+            return Err(args.fail(text));
+        }
+        self.group = Some(SocketAddrV4::new(group, port));
+        let source = SocketAddrV4::new(source, source_port);
+        self.source = (!source.ip().is_unspecified()).then_some(source);
+        self.inlet.check(args)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        if let Some(group) = self.group {
+            self.open(group).map_err(|error| cx.error(error))?;
+        }
+        if let (Some(receiver), 1..) = (&self.receiver, cx.outputs()) {
+            cx.watch(receiver.as_raw_fd(), true, false);
+        }
+        self.outlet.initialize(cx);
+        Ok(())
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        self.close(cx);
+    }
+
+    fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, _readable: bool, _writable: bool) {
+        if self.sender.as_ref().map(|socket| socket.as_raw_fd()) == Some(fd) {
+            cx.watch(fd, false, false);
+            self.outlet.wake(cx);
+            return;
+        }
+        for _ in 0..cx.limit() {
+            if !self.receive(cx) {
+                break;
+            }
+        }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        for packet in batch.drain() {
+            loop {
+                match self.send(&packet) {
+                    Ok(Sent::Done) => break,
+                    Ok(Sent::Later) => {
+                        let waited = self.sender.as_ref().map(|fd| wait_writable(fd.as_fd()));
+                        if let None | Some(Err(_)) = waited {
+                            break;
+                        }
+                    }
+                    Err(errno) => {
+                        self.give_up(cx, errno);
+                        break;
+                    }
+                }
+            }
+            cx.kill(packet);
+        }
+        0
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+        if self.sender.is_none() {
+            return Ran::Nothing;
+        }
+        let mut outlet = core::mem::take(&mut self.outlet);
+        let mut failed = None;
+        let ran = outlet.run(cx, |_, packet| {
+            self.send(packet).unwrap_or_else(|errno| {
+                failed = Some(errno);
+                Sent::Done
+            })
+        });
+        self.outlet = outlet;
+        if let Some(errno) = failed {
+            self.give_up(cx, errno);
+        } else if let (true, Some(socket)) = (self.outlet.waits(), &self.sender) {
+            cx.watch(socket.as_raw_fd(), false, true);
+        }
+        ran
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        if self.outlet.pulls() {
+            list.task(true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, UdpSocket};
+    use std::vec::Vec;
+
+    use packet::anno::EXTRA_LENGTH;
+
+    use super::super::testing::{Namespace, can_run, run_until};
+    use crate::testing::Rig;
+
+    const CONFIG: &str = "i :: Inject -> m :: McastSocket(233.252.0.0, 4321, 127.0.0.1)
+        -> c :: Collect;";
+
+    /// A namespace whose loopback takes multicast.
+    fn namespace(test: &str) -> Namespace {
+        let namespace = Namespace::new(test);
+        namespace.ip("link set lo up");
+        namespace.ip("route add 224.0.0.0/4 dev lo");
+        namespace
+    }
+
+    #[test]
+    fn others_packets_come_and_own_ones_do_not() {
+        if !can_run() {
+            return;
+        }
+        namespace("mcast").within(|| {
+            let (mut a, mut b) = (Rig::new(CONFIG), Rig::new(CONFIG));
+            a.push("i", b"from a");
+            b.push("i", b"from b");
+            let (mut at_a, mut at_b) = (Vec::new(), Vec::new());
+            run_until(&mut a, |a| {
+                at_a.extend(a.collected("c"));
+                !at_a.is_empty()
+            });
+            run_until(&mut b, |b| {
+                at_b.extend(b.collected("c"));
+                !at_b.is_empty()
+            });
+            assert_eq!(at_a[0].data(), b"from b");
+            assert_eq!(at_b[0].data(), b"from a");
+            assert_eq!((at_a.len(), at_b.len()), (1, 1));
+            assert_ne!(at_a[0].timestamp(), 0);
+        });
+    }
+
+    #[test]
+    fn packets_are_pulled_and_long_ones_cut() {
+        if !can_run() {
+            return;
+        }
+        namespace("mcast-pull").within(|| {
+            let plain = UdpSocket::bind("0.0.0.0:4321").unwrap();
+            let group = Ipv4Addr::new(233, 252, 0, 0);
+            let config = "i :: Inject -> q :: Queue -> McastSocket(233.252.0.0, 4322, LOOP true)
+                -> c :: Collect;
+                f :: McastSocket(233.252.0.0, 4322, SNAPLEN 5) -> d :: Collect;";
+            let mut rig = Rig::new(config);
+            rig.push_all("i", &[b"one".to_vec(), b"twotwo".to_vec()]);
+            let (mut whole, mut cut) = (Vec::new(), Vec::new());
+            run_until(&mut rig, |rig| {
+                whole.extend(rig.collected("c"));
+                cut.extend(rig.collected("d"));
+                whole.len() == 2 && cut.len() == 2
+            });
+            assert_eq!(whole[1].data(), b"twotwo");
+            assert_eq!((cut[1].data(), cut[1].anno(EXTRA_LENGTH)), (&b"twotw"[..], 1));
+            assert_eq!(rig.read("q.length"), "0");
+            drop((plain, group));
+        });
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        let error = |config: &str, text: &str| {
+            let errors = Rig::errors(config);
+            assert!(errors.contains(text), "{errors}");
+        };
+        error("McastSocket(10.0.0.1, 1) -> Discard;", "MCASTIP must be a multicast address");
+        error(
+            "McastSocket(233.252.0.0, 4321, 203.0.113.9) -> Discard;",
+            "bind 203.0.113.9:0: Cannot assign requested address; give the host that address",
+        );
+        error("McastSocket(233.252.0.0, 1, SNAPLEN 0) -> Discard;", "SNAPLEN must be from 1");
+    }
+}

@@ -1,0 +1,701 @@
+use alloc::string::{String, ToString};
+use core::net::{Ipv4Addr, SocketAddrV4};
+use std::format;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+
+use packet::{Batch, Packet};
+use router::args::{Args, ElementOf, ElementRef, Failed, FilenameArg, IpProtocol, Port};
+use router::{Class, Cx, Element, ElementId, HandlerList, Ran, TaskId};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::net::addr::SocketAddrArg;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags,
+    SocketType, acceptfrom_with, bind, connect, ipproto, listen, recvfrom, send, sendto, shutdown,
+    socket_with, sockopt,
+};
+
+use super::transport::{Inlet, Outlet, Sent, call_failed, wait_writable};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 2;
+
+/// Where a socket is, or where it leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    Internet(SocketAddrV4),
+    /// A file name; one that starts with a zero byte is in the abstract name space.
+    File(String),
+}
+
+impl Place {
+    fn address(&self) -> Result<SocketAddrAny, Errno> {
+        match self {
+            Place::Internet(address) => Ok(address.as_any()),
+            Place::File(name) => Ok(match name.strip_prefix('\0') {
+                Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
+                None => SocketAddrUnix::new(name.as_str())?,
+            }
+            .as_any()),
+        }
+    }
+
+    fn is_set(&self) -> bool {
+        match self {
+            Place::Internet(address) => address.port() != 0,
+            Place::File(name) => !name.is_empty(),
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Place::Internet(address) => address.to_string(),
+            Place::File(name) => name.replace('\0', "@"),
+        }
+    }
+
+    /// As messages show an address.
+    fn colon(address: &SocketAddrAny) -> String {
+        if let Ok(address) = SocketAddrV4::try_from(address.clone()) {
+            return address.to_string();
+        }
+        let path = SocketAddrUnix::try_from(address.clone()).ok();
+        let path = path.and_then(|unix| Some(String::from_utf8_lossy(unix.path_bytes()?).into()));
+        path.unwrap_or_default()
+    }
+}
+
+/// What a socket element is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Stream,
+    Datagram,
+}
+
+/// Sends packets over a TCP, UDP or Unix socket, and receives what comes back.
+///
+/// Packets do not pass through it: those that come in go to the other side, those from the other
+/// side go out. The bytes of a stream are cut into packets as they arrive; Reframe puts whole ones
+/// together again.
+///
+/// A stream is either a server, which has one connection at a time, or a client, which connects
+/// when the router is initialized. A datagram server sends to whoever sent to it last, a datagram
+/// client to the address given, or, if that is 0.0.0.0, to each packet's destination annotation.
+/// It is a client if CLIENT says so, or without outputs; else a server.
+///
+/// A packet that is pushed waits for room in the socket; a pulled one waits without holding up
+/// others.
+///
+/// # Arguments
+/// - `TYPE` (`TCP`, `UDP`, `UNIX` or `UNIX_DGRAM`): the kind of socket.
+/// - `ADDR` (IP address), `PORT` (port): with `TCP` and `UDP`, what a server listens on, and what
+///   a client sends to.
+/// - `LOCAL_ADDR` (IP address), `LOCAL_PORT` (port): what a client sends from.
+/// - `FILENAME`, `LOCAL_FILENAME` (file names): the same with `UNIX` and `UNIX_DGRAM`.
+/// - `CLIENT` (boolean): whether it is a client.
+/// - `SNAPLEN` (integer, 2048): most bytes of a packet; of a longer datagram, more are counted in
+///   the extra length annotation.
+/// - `HEADROOM` (integer, 128): bytes in front of each packet.
+/// - `TIMESTAMP` (boolean, true): whether packets carry the time at which they were received.
+/// - `NODELAY` (boolean, true): with `TCP`, whether small segments are sent at once.
+/// - `SNDBUF`, `RCVBUF` (integer): bytes of the socket's queues.
+/// - `ALLOW`, `DENY` (IP routing tables): a server takes connections and datagrams only from
+///   addresses that ALLOW has a route for, or that DENY has none for.
+/// - `VERBOSE` (boolean, false): prints when connections come and go.
+/// - `PROPER` (boolean): accepted, and without meaning.
+///
+/// # Ports
+/// One agnostic input and one push output, both optional.
+///
+/// # Handlers
+/// - `scheduled`, `tickets`, `home_thread`: the task's.
+///
+/// # Example
+/// ```click
+/// allow :: RadixIPLookup(127.0.0.1 0);
+/// deny :: RadixIPLookup(0.0.0.0/0 0);
+/// Idle -> allow -> Discard;
+/// Idle -> deny -> Discard;
+/// Socket(TCP, 0.0.0.0, 12345, ALLOW allow, DENY deny) -> Print -> Discard;
+/// ```
+///
+/// # See also
+/// RawSocket, McastSocket, Reframe
+#[derive(Default)]
+pub struct Socket {
+    kind: Option<Kind>,
+    /// What a server binds to and a client sends to.
+    remote: Option<Place>,
+    local: Option<Place>,
+    client: bool,
+    no_delay: bool,
+    verbose: bool,
+    send_buffer: i32,
+    receive_buffer: i32,
+    allow: Option<ElementRef>,
+    deny: Option<ElementRef>,
+    inlet: Inlet,
+    outlet: Outlet,
+    socket: Option<OwnedFd>,
+    /// A stream server's connection.
+    connection: Option<OwnedFd>,
+    /// Who gets datagrams.
+    peer: Option<SocketAddrAny>,
+    /// A file name that was bound, to be removed.
+    bound: Option<String>,
+}
+
+impl Class for Socket {
+    const NAME: &'static str = "Socket";
+    const PORTS: &'static str = "0-1/0-1";
+    const PROCESSING: &'static str = "a/h";
+    const FLOW: &'static str = "x/y";
+}
+
+impl Socket {
+    fn is_stream(&self) -> bool {
+        self.kind == Some(Kind::Stream)
+    }
+
+    /// The descriptor that bytes are sent and received by.
+    fn active(&self) -> Option<&OwnedFd> {
+        match self.is_stream() && !self.client {
+            true => self.connection.as_ref(),
+            false => self.socket.as_ref(),
+        }
+    }
+
+    /// Opens the socket; an error is a sentence.
+    fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let Some(remote) = self.remote.clone() else {
+            return Ok(());
+        };
+        let name = remote.name();
+        let (family, protocol) = match (&remote, self.kind) {
+            (Place::File(_), _) => (AddressFamily::UNIX, None),
+            (_, Some(Kind::Stream)) => (AddressFamily::INET, Some(ipproto::TCP)),
+            _ => (AddressFamily::INET, Some(ipproto::UDP)),
+        };
+        let kind = match self.is_stream() {
+            true => SocketType::STREAM,
+            false => SocketType::DGRAM,
+        };
+        let socket = socket_with(family, kind, SocketFlags::CLOEXEC, protocol);
+        let socket = socket.map_err(|errno| call_failed("socket", &name, errno))?;
+        self.set_options(&socket, protocol == Some(ipproto::TCP))?;
+        let local = match self.client {
+            true => self.local.clone().filter(Place::is_set),
+            false => Some(remote.clone()),
+        };
+        if let Some(local) = local {
+            let bound = local.address().and_then(|address| bind(&socket, &address));
+            bound.map_err(|errno| call_failed("bind", &local.name(), errno))?;
+            if let Place::File(name) = local
+                && !name.starts_with('\0')
+            {
+                self.bound = Some(name);
+            }
+        }
+        let address = remote.address();
+        let address = address.map_err(|errno| call_failed("connect", &name, errno))?;
+        if self.is_stream() {
+            self.open_stream(cx, &socket, &address, &name)?;
+        }
+        if self.client {
+            self.peer = Some(address);
+        }
+        let flags = fcntl_getfl(&socket).unwrap_or(OFlags::empty()) | OFlags::NONBLOCK;
+        fcntl_setfl(&socket, flags).map_err(|errno| call_failed("fcntl", &name, errno))?;
+        self.socket = Some(socket);
+        Ok(())
+    }
+
+    fn open_stream(
+        &self,
+        cx: &mut Cx<'_>,
+        socket: &OwnedFd,
+        address: &SocketAddrAny,
+        name: &str,
+    ) -> Result<(), String> {
+        let (declaration, fd) = (cx.declaration(), socket.as_raw_fd());
+        let said = if self.client {
+            connect(socket, address).map_err(|errno| call_failed("connect", name, errno))?;
+            format!("{declaration}: opened connection {fd} to {name}")
+        } else {
+            listen(socket, BACKLOG).map_err(|errno| call_failed("listen", name, errno))?;
+            format!("{declaration}: listening for connections on {name} ({fd})")
+        };
+        if self.verbose {
+            cx.chatter(said);
+        }
+        Ok(())
+    }
+
+    fn set_options(&self, socket: &OwnedFd, tcp: bool) -> Result<(), String> {
+        let failed = |option: &'static str| {
+            move |errno| call_failed(&format!("setsockopt({option})"), "", errno)
+        };
+        if tcp && self.no_delay {
+            sockopt::set_tcp_nodelay(socket, true).map_err(failed("TCP_NODELAY"))?;
+        }
+        if let Ok(size) = usize::try_from(self.send_buffer) {
+            sockopt::set_socket_send_buffer_size(socket, size).map_err(failed("SO_SNDBUF"))?;
+        }
+        if let Ok(size) = usize::try_from(self.receive_buffer) {
+            sockopt::set_socket_recv_buffer_size(socket, size).map_err(failed("SO_RCVBUF"))?;
+        }
+        Ok(())
+    }
+
+    /// Whether a server takes what comes from an address.
+    fn is_allowed(&self, cx: &mut Cx<'_>, from: &SocketAddrAny) -> bool {
+        let Ok(from) = SocketAddrV4::try_from(from.clone()) else {
+            return true;
+        };
+        let address = from.ip().to_string();
+        let mut has_route = |table: &ElementRef| {
+            let route = cx.read_handler(Some(ElementId::new(table.index)), "lookup", &address);
+            route.is_ok_and(|route| !route.trim().starts_with('-'))
+        };
+        if self.allow.as_ref().is_some_and(&mut has_route) {
+            return true;
+        }
+        !self.deny.as_ref().is_some_and(has_route)
+    }
+
+    /// Asks to be told of what there is to do.
+    fn watch(&self, cx: &mut Cx<'_>) {
+        let wants_room = self.outlet.waits();
+        if let Some(connection) = &self.connection {
+            cx.watch(connection.as_raw_fd(), true, wants_room);
+        }
+        if let Some(socket) = &self.socket {
+            let (fd, serves) = (socket.as_raw_fd(), self.is_stream() && !self.client);
+            match serves {
+                // One connection at a time: others wait.
+                true => cx.watch(fd, self.connection.is_none(), false),
+                false => cx.watch(fd, self.is_stream() || cx.outputs() > 0, wants_room),
+            }
+        }
+    }
+
+    fn accept(&mut self, cx: &mut Cx<'_>) {
+        let Some(socket) = &self.socket else {
+            return;
+        };
+        let declaration = cx.declaration();
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (connection, from) = match acceptfrom_with(socket, flags) {
+            Ok(accepted) => accepted,
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return,
+            Err(errno) => {
+                let reason = super::os_error(&errno.into());
+                cx.chatter(format_args!("{declaration}: accept: {reason}"));
+                return;
+            }
+        };
+        let allowed = from.as_ref().is_none_or(|from| self.is_allowed(cx, from));
+        if self.verbose {
+            let (fd, from) = (connection.as_raw_fd(), from.as_ref().map(Place::colon));
+            let word = if allowed { "opened" } else { "denied" };
+            let from = from.unwrap_or_default();
+            cx.chatter(format_args!("{declaration}: {word} connection {fd} from {from}"));
+        }
+        if allowed {
+            self.connection = Some(connection);
+            self.watch(cx);
+            self.outlet.wake(cx);
+        }
+    }
+
+    /// Ends the connection, or a client's socket.
+    fn close(&mut self, cx: &mut Cx<'_>, why: Option<Errno>) {
+        let served = self.is_stream() && !self.client;
+        let closed = match served {
+            true => self.connection.take(),
+            false => self.socket.take(),
+        };
+        let Some(closed) = closed else {
+            return;
+        };
+        let (declaration, fd) = (cx.declaration(), closed.as_raw_fd());
+        cx.watch(fd, false, false);
+        if self.verbose {
+            if let Some(errno) = why {
+                let reason = super::os_error(&errno.into());
+                cx.chatter(format_args!("{declaration}: {reason}"));
+            }
+            cx.chatter(format_args!("{declaration}: closed connection {fd}"));
+        }
+        drop(closed);
+        self.watch(cx);
+    }
+
+    /// Receives one packet; false if none is there.
+    fn receive(&mut self, cx: &mut Cx<'_>) -> bool {
+        let (stream, served) = (self.is_stream(), !self.client);
+        let active = match stream && served {
+            true => self.connection.as_ref(),
+            false => self.socket.as_ref(),
+        };
+        let Some(socket) = active else {
+            return false;
+        };
+        let flags = match stream {
+            true => RecvFlags::DONTWAIT,
+            false => RecvFlags::DONTWAIT | RecvFlags::TRUNC,
+        };
+        let received = self.inlet.receive(cx, |room| recvfrom(socket, room, flags));
+        match received {
+            Ok(Some((packet, _))) if stream && packet.is_empty() => {
+                cx.kill(packet);
+                self.close(cx, None);
+                false
+            }
+            Ok(Some((packet, from))) => {
+                if !stream && served {
+                    self.take_datagram(cx, packet, from);
+                } else {
+                    cx.emit(0, packet);
+                }
+                true
+            }
+            Ok(None) | Err(Errno::AGAIN | Errno::INTR) => false,
+            // What a datagram sent earlier met on its way.
+            Err(errno) if !stream && errno != Errno::BADF => {
+                if self.verbose {
+                    let declaration = cx.declaration();
+                    let reason = super::os_error(&errno.into());
+                    cx.chatter(format_args!("{declaration}: {reason}"));
+                }
+                false
+            }
+            Err(errno) => {
+                self.close(cx, Some(errno));
+                false
+            }
+        }
+    }
+
+    /// A server takes a datagram if its sender may send, and answers to it from now on.
+    fn take_datagram(&mut self, cx: &mut Cx<'_>, packet: Packet, from: Option<SocketAddrAny>) {
+        if let Some(from) = from {
+            if !self.is_allowed(cx, &from) {
+                if self.verbose {
+                    let (declaration, from) = (cx.declaration(), Place::colon(&from));
+                    cx.chatter(format_args!("{declaration}: dropped datagram from {from}"));
+                }
+                cx.kill(packet);
+                return;
+            }
+            let first = self.peer.is_none();
+            self.peer = Some(from);
+            if first {
+                self.outlet.wake(cx);
+            }
+        }
+        cx.emit(0, packet);
+    }
+
+    /// Whether there is somebody to send to.
+    fn can_send(&self) -> bool {
+        self.active().is_some() && (self.is_stream() || self.peer.is_some())
+    }
+
+    /// Sends a packet; of a stream's, what was sent is taken off.
+    fn send(&self, packet: &mut Packet) -> Result<Sent, Errno> {
+        let Some(socket) = self.active() else {
+            return Ok(Sent::Done);
+        };
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        while !packet.is_empty() {
+            let sent = if self.is_stream() {
+                send(socket, packet.data(), flags)
+            } else if let Some(to) = self.by_annotation(packet) {
+                sendto(socket, packet.data(), flags, &to)
+            } else if let Some(peer) = &self.peer {
+                sendto(socket, packet.data(), flags, peer)
+            } else {
+                return Ok(Sent::Done);
+            };
+            match sent {
+                Ok(count) => packet.pull(count),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN | Errno::NOBUFS) => return Ok(Sent::Later),
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(Sent::Done)
+    }
+
+    /// Where a packet goes by its destination annotation, if a client is to go by that.
+    fn by_annotation(&self, packet: &Packet) -> Option<SocketAddrV4> {
+        match self.remote {
+            Some(Place::Internet(to)) if self.client && to.ip().is_unspecified() => {
+                Some(SocketAddrV4::new(packet.dst_ip(), to.port()))
+            }
+            _ => None,
+        }
+    }
+
+    /// What follows from a packet that could not be sent: the end of a stream, but not of a
+    /// datagram socket, whose other packets may go elsewhere.
+    fn send_failed(&mut self, cx: &mut Cx<'_>, errno: Errno) {
+        if self.is_stream() {
+            self.close(cx, Some(errno));
+        } else if self.verbose {
+            let declaration = cx.declaration();
+            let reason = super::os_error(&errno.into());
+            cx.chatter(format_args!("{declaration}: {reason}, dropping packet"));
+        }
+    }
+
+    fn configure_places(&mut self, args: &mut Args<'_>, kind: &str) -> Result<(), Failed> {
+        let protocol = match kind {
+            "TCP" => IpProtocol::TCP,
+            "UDP" => IpProtocol::UDP,
+            _ => return self.configure_files(args),
+        };
+        let [mut to, mut from] = [Ipv4Addr::UNSPECIFIED; 2];
+        let [mut port, mut from_port] = [0; 2];
+        args.mandatory_positional("ADDR", &mut to)
+            .mandatory_positional_with("PORT", Port(protocol.0), &mut port)
+            .positional("LOCAL_ADDR", &mut from)
+            .positional_with("LOCAL_PORT", Port(protocol.0), &mut from_port)
+            .complete()?;
+        self.remote = Some(Place::Internet(SocketAddrV4::new(to, port)));
+        self.local = Some(Place::Internet(SocketAddrV4::new(from, from_port)));
+        Ok(())
+    }
+
+    fn configure_files(&mut self, args: &mut Args<'_>) -> Result<(), Failed> {
+        let (mut remote, mut local) = (String::new(), String::new());
+        args.mandatory_positional_with("FILENAME", FilenameArg, &mut remote)
+            .positional_with("LOCAL_FILENAME", FilenameArg, &mut local)
+            .complete()?;
+        for (which, name) in [("remote", &remote), ("local", &local)] {
+            // The size of sun_path, with its closing zero byte but in the abstract name space;
+            // see unix(7).
+            if name.len() > 108 || (name.len() == 108 && !name.starts_with('\0')) {
+                return Err(args.fail(format_args!("{which} filename '{name}' too long")));
+            }
+        }
+        self.remote = Some(Place::File(remote));
+        self.local = Some(Place::File(local));
+        Ok(())
+    }
+}
+
+impl Element for Socket {
+    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let (mut kind, mut proper) = (String::new(), false);
+        self.client = cx.outputs() == 0;
+        (self.no_delay, self.send_buffer, self.receive_buffer) = (true, -1, -1);
+        args.mandatory_positional("TYPE", &mut kind).consume()?;
+        args.keyword("VERBOSE", &mut self.verbose)
+            .keyword("SNAPLEN", &mut self.inlet.snaplen)
+            .keyword("HEADROOM", &mut self.inlet.headroom)
+            .keyword("TIMESTAMP", &mut self.inlet.timestamp)
+            .keyword("RCVBUF", &mut self.receive_buffer)
+            .keyword("SNDBUF", &mut self.send_buffer)
+            .keyword("NODELAY", &mut self.no_delay)
+            .keyword("CLIENT", &mut self.client)
+            .keyword("PROPER", &mut proper)
+            .consume()?;
+        for (keyword, table) in [("ALLOW", &mut self.allow), ("DENY", &mut self.deny)] {
+            let (mut found, mut given) = (ElementRef { index: 0, name: String::new() }, false);
+            args.keyword_with(keyword, ElementOf("IPRouteTable"), &mut found)
+                .given(&mut given)
+                .consume()?;
+            *table = given.then_some(found);
+        }
+        let kind = kind.to_ascii_uppercase();
+        self.kind = Some(match kind.as_str() {
+            "TCP" | "UNIX" => Kind::Stream,
+            "UDP" | "UNIX_DGRAM" => Kind::Datagram,
+            _ => {
+                let text = "is not TCP, UDP, UNIX or UNIX_DGRAM";
+                return Err(args.fail(format_args!("unknown socket type ‘{kind}’: it {text}")));
+            }
+        });
+        self.configure_places(args, &kind)?;
+        self.inlet.check(args)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.open(cx).map_err(|error| cx.error(error))?;
+        self.outlet.initialize(cx);
+        self.watch(cx);
+        Ok(())
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        self.outlet.clear(cx);
+        for socket in [self.connection.take(), self.socket.take()].into_iter().flatten() {
+            cx.watch(socket.as_raw_fd(), false, false);
+            // A child of this process may have the descriptor too.
+            let _ = shutdown(&socket, Shutdown::Both);
+        }
+        if let Some(name) = self.bound.take() {
+            let _ = std::fs::remove_file(name);
+        }
+    }
+
+    fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, readable: bool, writable: bool) {
+        let listens = self.is_stream() && !self.client;
+        if listens && self.socket.as_ref().map(|socket| socket.as_raw_fd()) == Some(fd) {
+            self.accept(cx);
+            return;
+        }
+        if readable {
+            for _ in 0..cx.limit() {
+                if !self.receive(cx) {
+                    break;
+                }
+            }
+        }
+        if writable {
+            self.outlet.wake(cx);
+        }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        for mut packet in batch.drain() {
+            loop {
+                match self.send(&mut packet) {
+                    Ok(Sent::Done) => break,
+                    Ok(Sent::Later) => {
+                        let waited = self.active().map(|fd| wait_writable(fd.as_fd()));
+                        if let None | Some(Err(_)) = waited {
+                            break;
+                        }
+                    }
+                    Err(errno) => {
+                        self.send_failed(cx, errno);
+                        break;
+                    }
+                }
+            }
+            cx.kill(packet);
+        }
+        0
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+        if !self.can_send() {
+            return Ran::Nothing;
+        }
+        let mut outlet = core::mem::take(&mut self.outlet);
+        let waited = outlet.waits();
+        let mut failed = None;
+        let ran = outlet.run(cx, |_, packet| {
+            self.send(packet).unwrap_or_else(|errno| {
+                failed = Some(errno);
+                Sent::Done
+            })
+        });
+        self.outlet = outlet;
+        if let Some(errno) = failed {
+            self.send_failed(cx, errno);
+        }
+        if waited || self.outlet.waits() {
+            self.watch(cx);
+        }
+        ran
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        if self.outlet.pulls() {
+            list.task(true);
+        }
+    }
+}
+
+macro_rules! one_way {
+    ($(#[$doc:meta])* $name:ident, $ports:literal, $processing:literal) => {
+        $(#[$doc])*
+        #[derive(Default)]
+        pub struct $name(Socket);
+
+        impl Class for $name {
+            const NAME: &'static str = stringify!($name);
+            const PORTS: &'static str = $ports;
+            const PROCESSING: &'static str = $processing;
+            const FLOW: &'static str = "x/y";
+        }
+
+        impl Element for $name {
+            fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+                args.warning(concat!(stringify!($name), " is deprecated, use Socket instead"));
+                self.0.configure(cx, args)
+            }
+
+            fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+                self.0.initialize(cx)
+            }
+
+            fn cleanup(&mut self, cx: &mut Cx<'_>) {
+                self.0.cleanup(cx);
+            }
+
+            fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, readable: bool, writable: bool) {
+                self.0.selected(cx, fd, readable, writable);
+            }
+
+            fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+                self.0.run_task(cx, task)
+            }
+
+            fn handlers(&self, list: &mut HandlerList) {
+                self.0.handlers(list);
+            }
+        }
+    };
+}
+
+one_way! {
+    /// Receives packets from a socket: an old name of a Socket without input.
+    ///
+    /// # Arguments
+    /// Those of Socket.
+    ///
+    /// # Ports
+    /// No input; one push output.
+    ///
+    /// # Handlers
+    /// None of its own.
+    ///
+    /// # Example
+    /// ```click
+    /// FromSocket(UDP, 127.0.0.1, 12345) -> Print -> Discard;
+    /// ```
+    ///
+    /// # See also
+    /// Socket, ToSocket
+    FromSocket, "0/1", "/h"
+}
+
+one_way! {
+    /// Sends packets over a socket: an old name of a Socket without output.
+    ///
+    /// # Arguments
+    /// Those of Socket.
+    ///
+    /// # Ports
+    /// One pull input; no output.
+    ///
+    /// # Handlers
+    /// - `scheduled`, `tickets`, `home_thread`: the task's.
+    ///
+    /// # Example
+    /// ```click
+    /// RatedSource("hello", RATE 1) -> Queue -> ToSocket(UDP, 127.0.0.1, 12345);
+    /// ```
+    ///
+    /// # See also
+    /// Socket, FromSocket
+    ToSocket, "1/0", "l"
+}
+
+#[cfg(test)]
+mod tests;
