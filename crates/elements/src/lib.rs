@@ -51,6 +51,11 @@ mod values;
 
 /// Second names of classes.
 static ALIASES: &[router::ClassEntry] = &[
+    router::ClassEntry::of::<ethernet::set_vlan_anno::SetVLANAnno>().named("SetVlanAnno"),
+    router::ClassEntry::of::<ethernet::strip_ether_vlan_header::StripEtherVLANHeader>()
+        .named("StripEtherVlanHeader"),
+    router::ClassEntry::of::<ethernet::vlan_encap::EtherVLANEncap>().named("EtherVlanEncap"),
+    router::ClassEntry::of::<icmp::icmp_ping_source::ICMPPingSource>().named("ICMPSendPings"),
     router::ClassEntry::of::<standard::sched::RoundRobinSched>().named("RRSched"),
     router::ClassEntry::of::<simple::simple_sched::SimpleRoundRobinSched>().named("SimpleRRSched"),
 ];

@@ -56,18 +56,28 @@ pub fn argument_with<T>(
     parser: impl Parser<T>,
     slot: &mut T,
 ) -> Result<(), HandlerError> {
+    *slot = parse_with(cx, keyword, value, parser)?;
     let value = config::uncomment(value);
-    let parsed = cx.names().parse_with(parser, &value);
-    *slot = parsed.map_err(|invalid| {
+    let text = with_argument(cx.config(cx.id()), position, keyword, &value);
+    cx.set_config(text);
+    Ok(())
+}
+
+/// Takes an argument anew in a given notation; errors name its `keyword`.
+pub fn parse_with<T>(
+    cx: &Cx<'_>,
+    keyword: &str,
+    value: &str,
+    parser: impl Parser<T>,
+) -> Result<T, HandlerError> {
+    let parsed = cx.names().parse_with(parser, &config::uncomment(value));
+    parsed.map_err(|invalid| {
         let lines: Vec<String> = invalid
             .lines()
             .map(|line| format!("{keyword}: {line}"))
             .collect();
         HandlerError::Failed(lines.join("\n"))
-    })?;
-    let text = with_argument(cx.config(cx.id()), position, keyword, &value);
-    cx.set_config(text);
-    Ok(())
+    })
 }
 
 /// Reads the words of `value` as arguments.

@@ -1,10 +1,22 @@
-//! Click's ethernet group: Ethernet headers and ARP.
+//! Click's ethernet group: Ethernet headers, VLAN tags and ARP.
+
+mod vlan_tag;
 
 crate::elements! {
+    arp_faker: ARPFaker;
+    arp_print: ARPPrint;
     arp_querier: ARPQuerier;
     arp_responder: ARPResponder;
     arp_table: ARPTable;
+    check_arp_header: CheckARPHeader;
+    ensure_ether: EnsureEther;
     ether_encap: EtherEncap;
     ether_mirror: EtherMirror;
+    ether_pause_source: EtherPauseSource;
     ether_rewrite: EtherRewrite;
+    host_ether_filter: HostEtherFilter;
+    set_vlan_anno: SetVLANAnno;
+    store_ether_address: StoreEtherAddress, GetEtherAddress, SetEtherAddress;
+    strip_ether_vlan_header: StripEtherVLANHeader;
+    vlan_encap: EtherVLANEncap, VLANEncap, VLANDecap;
 }

@@ -3,7 +3,9 @@
 crate::elements! {
     check_icmp_header: CheckICMPHeader;
     icmp_error: ICMPError;
+    icmp_ip_encap: ICMPIPEncap, ICMPPingEncap;
     icmp_ping_responder: ICMPPingResponder;
     icmp_ping_rewriter: ICMPPingRewriter;
+    icmp_ping_source: ICMPPingSource;
     icmp_rewriter: ICMPRewriter;
 }

@@ -10,7 +10,7 @@ use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Verdic
 use crate::values;
 
 mod dump;
-mod output;
+pub(crate) mod output;
 mod transport;
 
 use dump::Form;

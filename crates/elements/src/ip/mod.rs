@@ -12,6 +12,7 @@ crate::elements! {
     ip_addr_rewriter: IPAddrRewriter;
     ip_classifier: IPClassifier;
     ip_encap: IPEncap;
+    ip_field_info: IPFieldInfo, IPNameInfo;
     ip_filter: IPFilter;
     ip_fragmenter: IPFragmenter;
     ip_gw_options: IPGWOptions;
@@ -24,10 +25,15 @@ crate::elements! {
     linear_ip_lookup: LinearIPLookup, SortedIPLookup;
     mark_ip_header: MarkIPHeader;
     radix_ip_lookup: RadixIPLookup;
+    rip_send: RIPSend;
     round_robin_ip_mapper: RoundRobinIPMapper;
     set_ip_address: SetIPAddress;
     set_ip_checksum: SetIPChecksum;
+    set_ip_dscp: SetIPDSCP, SetIPECN, MarkIPCE;
+    set_rand_ip_address: SetRandIPAddress;
+    source_ip_hash_mapper: SourceIPHashMapper;
     static_ip_lookup: StaticIPLookup, LookupIPRoute;
     store_ip_address: StoreIPAddress;
-    strip_ip_header: StripIPHeader;
+    strip_ip_header: StripIPHeader, UnstripIPHeader;
+    truncate_ip_payload: TruncateIPPayload;
 }

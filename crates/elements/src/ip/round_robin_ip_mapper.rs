@@ -1,4 +1,3 @@
-use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -7,6 +6,7 @@ use router::{Class, Cx, Element, phase};
 
 use crate::rewriter::input::{Action, Input};
 use crate::rewriter::key::FlowKey;
+use crate::rewriter::mapper;
 
 /// Tells rewriters to use several patterns in turn.
 ///
@@ -33,7 +33,7 @@ use crate::rewriter::key::FlowKey;
 /// ```
 ///
 /// # See also
-/// IPRewriter, IPRewriterPatterns
+/// IPRewriter, IPRewriterPatterns, SourceIPHashMapper
 #[derive(Default)]
 pub struct RoundRobinIPMapper {
     inputs: Vec<Input>,
@@ -69,21 +69,11 @@ impl Element for RoundRobinIPMapper {
 impl RoundRobinIPMapper {
     /// Checks that a rewriter with this many outputs has those that the patterns name.
     pub fn check(&self, cx: &Cx<'_>, outputs: usize) -> Result<(), String> {
-        let most = |input: &Input| input.outputs.iter().copied().max();
-        let missing = |input: &Input| most(input).map(usize::from) >= Some(outputs);
-        match self.inputs.iter().position(missing) {
-            Some(number) => {
-                let name = cx.declaration();
-                Err(format!(
-                    "output port out of range in {name} pattern {number}"
-                ))
-            }
-            None => Ok(()),
-        }
+        mapper::check_patterns(cx, &self.inputs, outputs)
     }
 
     /// What the packets of `key` are to become, and their outputs; see
-    /// [`mapper::map`](crate::rewriter::mapper::map).
+    /// [`mapper::map`].
     pub fn map(
         &mut self,
         cx: &mut Cx<'_>,

@@ -356,6 +356,14 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv4Packet<T> {
         true
     }
 
+    /// Replaces the type of service and updates the header's checksum.
+    #[inline(always)]
+    pub fn rewrite_tos(&mut self, tos: u8) {
+        let delta = Delta::of_u16(self.tos().into(), tos.into());
+        self.set_tos(tos);
+        self.update_checksum(delta);
+    }
+
     /// Replaces the sender and updates the header's checksum. Returns what the change means for the
     /// checksum of a transport protocol with a pseudo header.
     #[inline(always)]

@@ -1,0 +1,153 @@
+use alloc::string::{String, ToString};
+
+use packet::wire::{EtherAddress, EthernetFrame};
+use packet::{Packet, PacketType};
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+
+use crate::values;
+
+/// Drops Ethernet frames for other hosts, as a network card does.
+///
+/// The packet type annotation is set after the frame's destination: to this host, broadcast,
+/// multicast, or to another host. Packets too short for an Ethernet header are dropped.
+///
+/// # Arguments
+/// - `ETHER` (Ethernet address): this host's address.
+/// - `DROP_OWN` (boolean, false): whether to drop frames from this host.
+/// - `DROP_OTHER` (boolean, true): whether to drop frames to another host.
+/// - `OFFSET` (integer, 0): where the Ethernet header starts, in bytes from the packet's start.
+///
+/// # Ports
+/// One agnostic input. Output 0 is agnostic. Output 1, optional, is push: what is dropped
+/// otherwise.
+///
+/// # Handlers
+/// - `ether` (read, write): the argument.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> HostEtherFilter(1:1:1:1:1:1) -> Print(mine) -> Discard;
+/// ```
+///
+/// # See also
+/// DropBroadcasts, EtherRewrite
+#[derive(Default)]
+pub struct HostEtherFilter {
+    address: EtherAddress,
+    drop_own: bool,
+    drop_other: bool,
+    offset: u32,
+}
+
+impl Class for HostEtherFilter {
+    const NAME: &'static str = "HostEtherFilter";
+    const PORTS: &'static str = "1/1-2";
+    const PROCESSING: &'static str = "a/ah";
+}
+
+impl Element for HostEtherFilter {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.mandatory_positional("ETHER", &mut self.address)
+            .positional_or("DROP_OWN", &mut self.drop_own, false)
+            .positional_or("DROP_OTHER", &mut self.drop_other, true)
+            .keyword_or("OFFSET", &mut self.offset, 0)
+            .complete()
+    }
+
+    fn can_live_reconfigure(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let header = packet.data().get(self.offset as usize..).unwrap_or_default();
+        let Ok(frame) = EthernetFrame::new_checked(header) else {
+            return Verdict::To(1);
+        };
+        let destination = frame.destination();
+        if self.drop_own && frame.source() == self.address {
+            return Verdict::To(1);
+        }
+        let (kind, drop) = if destination == self.address {
+            (PacketType::Host, false)
+        } else if destination.is_broadcast() {
+            (PacketType::Broadcast, false)
+        } else if destination.is_group() {
+            (PacketType::Multicast, false)
+        } else {
+            (PacketType::OtherHost, self.drop_other)
+        };
+        packet.set_packet_type(kind);
+        if drop { Verdict::To(1) } else { Verdict::Forward }
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read_write("ether");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "ether" => Ok(self.address.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        match name {
+            "ether" => values::argument(cx, 0, "ETHER", value, &mut self.address),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::vec::Vec;
+
+    use packet::PacketType;
+
+    use crate::testing::{Rig, ether};
+
+    const ME: [u8; 6] = [2, 0, 0, 0, 0, 1];
+    const OTHER: [u8; 6] = [2, 0, 0, 0, 0, 2];
+    const GROUP: [u8; 6] = [1, 0, 0, 0, 0, 2];
+
+    fn rig(arguments: &str) -> Rig {
+        Rig::new(&format!(
+            "i :: Inject -> f :: HostEtherFilter({arguments}) -> c :: Collect;
+             f[1] -> other :: Collect;"
+        ))
+    }
+
+    fn types(rig: &mut Rig, output: &str) -> Vec<PacketType> {
+        let packets = rig.collected(output);
+        packets.iter().map(|packet| packet.packet_type()).collect()
+    }
+
+    #[test]
+    fn frames_are_sorted_by_destination() {
+        let mut rig = rig("2:0:0:0:0:1");
+        let frames = [ME, [255; 6], GROUP, OTHER].map(|to| ether(to, OTHER, 0x0800, &[]));
+        rig.push_all("i", &frames);
+        rig.push("i", &[2; 13]);
+        let kept = [PacketType::Host, PacketType::Broadcast, PacketType::Multicast];
+        assert_eq!(types(&mut rig, "c"), kept);
+        let other = [PacketType::OtherHost, PacketType::Host]; // The short one keeps its own.
+        assert_eq!(types(&mut rig, "other"), other);
+    }
+
+    #[test]
+    fn what_is_dropped_can_be_chosen() {
+        let mut rig = rig("2:0:0:0:0:1, true, false, OFFSET 1");
+        for (to, from) in [(OTHER, OTHER), (OTHER, ME)] {
+            rig.push("i", &[&[0][..], &ether(to, from, 0x0800, &[])].concat());
+        }
+        assert_eq!(types(&mut rig, "c"), [PacketType::OtherHost]);
+        assert_eq!(rig.collected("other").len(), 1);
+        rig.write("f.ether", "2:0:0:0:0:2");
+        assert_eq!(rig.read("f.ether"), "02-00-00-00-00-02");
+        assert_eq!(rig.read("f.config"), "2:0:0:0:0:2, true, false, OFFSET 1");
+    }
+}
