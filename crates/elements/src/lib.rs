@@ -23,6 +23,7 @@ macro_rules! elements {
 }
 pub(crate) use elements;
 
+pub mod analysis;
 pub mod app;
 pub mod aqm;
 pub mod classification;
@@ -70,6 +71,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     ip::CLASSES,
     ip6::CLASSES,
     tcpudp::CLASSES,
+    analysis::CLASSES,
     app::CLASSES,
     aqm::CLASSES,
     ALIASES,
@@ -88,7 +90,10 @@ pub fn library() -> router::Library {
     #[allow(unused_mut)]
     let mut library = everywhere();
     #[cfg(feature = "host")]
-    library.add(userlevel::CLASSES);
+    {
+        library.add(userlevel::CLASSES);
+        library.add(analysis::dumps::CLASSES);
+    }
     library
 }
 

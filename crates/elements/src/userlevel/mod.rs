@@ -17,7 +17,7 @@ crate::elements! {
 }
 
 /// What the system says of an error, without its number.
-fn os_error(error: &std::io::Error) -> alloc::string::String {
+pub(crate) fn os_error(error: &std::io::Error) -> alloc::string::String {
     use alloc::string::ToString;
     let text = error.to_string();
     match text.split_once(" (os error") {
@@ -27,4 +27,4 @@ fn os_error(error: &std::io::Error) -> alloc::string::String {
 }
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

@@ -45,6 +45,14 @@ impl Input {
         Ok(Some(&self.buffer[self.start..self.start + n]))
     }
 
+    /// The next bytes, as many as are at hand; none at the end of the file.
+    pub fn available(&mut self) -> io::Result<&[u8]> {
+        if self.start == self.end {
+            self.fill(1)?;
+        }
+        Ok(&self.buffer[self.start..self.end])
+    }
+
     /// Passes over `n` bytes that were seen.
     #[inline]
     pub fn consume(&mut self, n: usize) {

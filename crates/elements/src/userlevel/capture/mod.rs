@@ -12,7 +12,7 @@ use std::boxed::Box;
 use std::io::{self, Read};
 use std::string::String;
 
-use input::Input;
+pub(crate) use input::Input;
 use pcapng::Section;
 pub use writer::{Record, file_header, record_header};
 

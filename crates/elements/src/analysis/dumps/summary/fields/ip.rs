@@ -1,0 +1,194 @@
+//! Fields of the IP header.
+
+use std::borrow::Cow;
+
+use packet::anno::EXTRA_LENGTH;
+
+use super::{byte, long, number, word};
+use crate::analysis::dumps::summary::{Build, Field, Format, Order, Seen, Value};
+
+/// The bits of the type of service that are the ECN (RFC 3168).
+const ECN: u8 = 3;
+
+pub static FIELDS: &[Field] = &[
+    Field {
+        name: "ip_src",
+        aliases: &[],
+        format: Format::Address,
+        of_ip: true,
+        extract: Some(|seen| seen.ip(16).and_then(|ip| number(long(ip, 12)?))),
+        inject: Some((Order::NET, |build, value| {
+            build.set_ip(12, &(value.number() as u32).to_be_bytes());
+        })),
+    },
+    Field {
+        name: "ip_dst",
+        aliases: &[],
+        format: Format::Address,
+        of_ip: true,
+        extract: Some(|seen| seen.ip(20).and_then(|ip| number(long(ip, 16)?))),
+        inject: Some((Order::NET, |build, value| {
+            build.set_ip(16, &(value.number() as u32).to_be_bytes());
+        })),
+    },
+    Field {
+        name: "ip_tos",
+        aliases: &[],
+        format: Format::Number(1),
+        of_ip: true,
+        extract: Some(|seen| seen.ip(2).and_then(|ip| byte(ip, 1))),
+        inject: Some((Order::NET, |build, value| {
+            build.set_tos(0xff, value.number() as u8);
+        })),
+    },
+    Field {
+        name: "ip_dscp",
+        aliases: &[],
+        format: Format::Number(1),
+        of_ip: true,
+        extract: Some(|seen| seen.ip(2).and_then(|ip| number(ip.get(1)? >> 2))),
+        inject: Some((Order::NET, |build, value| {
+            build.set_tos(!ECN, (value.number() as u8) << 2);
+        })),
+    },
+    Field {
+        name: "ip_ecn",
+        aliases: &[],
+        format: Format::Ecn,
+        of_ip: true,
+        extract: Some(|seen| seen.ip(2).and_then(|ip| number(ip.get(1)? & ECN))),
+        inject: Some((Order::NET, |build, value| {
+            build.set_tos(ECN, value.number() as u8);
+        })),
+    },
+    Field {
+        name: "ip_ttl",
+        aliases: &[],
+        format: Format::Number(1),
+        of_ip: true,
+        extract: Some(|seen| seen.ip(9).and_then(|ip| byte(ip, 8))),
+        inject: Some((Order::NET, |build, value| {
+            build.set_ip(8, &[value.number() as u8]);
+        })),
+    },
+    Field {
+        name: "ip_frag",
+        aliases: &[],
+        format: Format::Fragment,
+        of_ip: true,
+        extract: Some(|seen| seen.ip(8).and_then(|ip| number(word(ip, 6)?))),
+        inject: Some((Order::NET.plus(-2), set_fragment)),
+    },
+    Field {
+        name: "ip_fragoff",
+        aliases: &[],
+        format: Format::FragmentOffset,
+        of_ip: true,
+        extract: Some(|seen| seen.ip(8).and_then(|ip| number(word(ip, 6)?))),
+        inject: Some((Order::NET.plus(-1), set_fragment)),
+    },
+    Field {
+        name: "ip_id",
+        aliases: &[],
+        format: Format::Number(2),
+        of_ip: true,
+        extract: Some(|seen| seen.ip(6).and_then(|ip| number(word(ip, 4)?))),
+        inject: Some((Order::NET, |build, value| {
+            build.set_ip(4, &(value.number() as u16).to_be_bytes());
+        })),
+    },
+    Field {
+        name: "ip_sum",
+        aliases: &[],
+        format: Format::Number(2),
+        of_ip: true,
+        extract: Some(|seen| seen.ip(12).and_then(|ip| number(word(ip, 10)?))),
+        inject: Some((Order::NET.plus(2), |build, value| {
+            build.set_ip(10, &(value.number() as u16).to_be_bytes());
+        })),
+    },
+    Field {
+        name: "ip_proto",
+        aliases: &["ip_p"],
+        format: Format::Protocol,
+        of_ip: true,
+        extract: Some(|seen| seen.ip(10).and_then(|ip| byte(ip, 9))),
+        inject: Some((Order::NET, |build, value| {
+            build.set_ip(9, &[value.number() as u8]);
+        })),
+    },
+    Field {
+        name: "ip_hl",
+        aliases: &[],
+        format: Format::Number(1),
+        of_ip: true,
+        extract: Some(|seen| seen.ip(1).and_then(|ip| number((ip.first()? & 15) * 4))),
+        inject: Some((Order::NET.plus(-1), |build, value| {
+            build.set_ip_header_len(value.number());
+        })),
+    },
+    Field {
+        name: "ip_len",
+        aliases: &["length"],
+        format: Format::Number(4),
+        of_ip: true,
+        extract: Some(extract_len),
+        inject: Some((Order::NET.plus(1), |build, value| {
+            build.set_ip_len(value.number());
+        })),
+    },
+    Field {
+        name: "ip_capture_len",
+        aliases: &[],
+        format: Format::Number(4),
+        of_ip: true,
+        extract: Some(extract_capture_len),
+        // It is known to fields that are read, but says nothing of the packet.
+        inject: Some((Order::PAYLOAD.plus(2), |_, _| {})),
+    },
+    Field {
+        name: "ip_opt",
+        aliases: &[],
+        format: Format::IpOptions,
+        of_ip: true,
+        extract: Some(extract_options),
+        inject: Some((Order::NET, |build, value| {
+            build.set_ip_options(value.bytes())
+        })),
+    },
+];
+
+fn set_fragment(build: &mut Build<'_>, value: &Value<'_>) {
+    build.set_ip(6, &(value.number() as u16).to_be_bytes());
+}
+
+fn extract_len(seen: &mut Seen<'_>) -> Option<Value<'static>> {
+    let length = match seen.any_ip() {
+        Some(ip) => word(ip, 2)?.into(),
+        None => seen.packet.len() as u32,
+    };
+    let extra = match seen.extra_length {
+        true => seen.packet.anno(EXTRA_LENGTH),
+        false => 0,
+    };
+    number(length.saturating_add(extra))
+}
+
+fn extract_capture_len(seen: &mut Seen<'_>) -> Option<Value<'static>> {
+    match seen.any_ip() {
+        Some(ip) => number(u32::from(word(ip, 2)?).min(ip.len() as u32)),
+        None => number(seen.packet.len() as u32),
+    }
+}
+
+fn extract_options<'p>(seen: &mut Seen<'p>) -> Option<Value<'p>> {
+    let header = match seen.any_ip() {
+        Some(ip) => usize::from(ip.first()? & 15) * 4,
+        None => 20,
+    };
+    if header == 20 && seen.any_ip().is_some() {
+        return Some(Value::Bytes(Cow::Borrowed(&[])));
+    }
+    let options = seen.ip(header)?.get(20..header)?;
+    Some(Value::Bytes(options.into()))
+}

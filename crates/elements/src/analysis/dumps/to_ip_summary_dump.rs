@@ -1,0 +1,250 @@
+use std::format;
+use std::string::String;
+use std::time::SystemTime;
+
+use packet::Batch;
+use router::args::{self, Args, Failed, FilenameArg, Timestamp};
+use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, Signal, TaskId};
+
+use super::output::Output;
+use super::summary::{Selection, Writer};
+
+/// Writes a line about each packet to a file: an IP summary dump.
+///
+/// A line has the fields that `FIELDS` names, in that order, with `-` where the packet does not
+/// have one. The first lines, which start with `!`, say what the file is and name the fields;
+/// FromIPSummaryDump reads such files.
+///
+/// | field | what it is |
+/// | --- | --- |
+/// | `timestamp`, `ntimestamp` | time, in seconds since 1970: `996033261.451094` |
+/// | `ts_sec`, `ts_usec`, `ts_usec1` | its seconds, their microseconds, all of it in microseconds |
+/// | `first_timestamp`, `first_ntimestamp` | first timestamp annotation |
+/// | `count` | packets that the packet stands for |
+/// | `direction` | paint annotation: `>` for 0, `<` for 1 |
+/// | `link`, `paint` | paint annotation, as a number |
+/// | `aggregate` | aggregate annotation |
+/// | `wire_len` | length of the packet's data |
+/// | `eth_src`, `eth_dst`, `eth_type` | Ethernet addresses, and the type in hexadecimal |
+/// | `ip_src`, `ip_dst` | addresses |
+/// | `ip_tos`, `ip_dscp`, `ip_ecn` | type of service, and its parts: `no`, `ect1`, `ect2`, `ce` |
+/// | `ip_ttl`, `ip_id`, `ip_sum` | time to live, identification, checksum |
+/// | `ip_frag` | `F` first, `f` later fragment; `!` or `.` none, with or without DF |
+/// | `ip_fragoff` | offset in bytes, `+` with MF, `!` with DF: `1480+` |
+/// | `ip_proto` | protocol: `T`, `U`, `I` or a number |
+/// | `ip_hl`, `ip_len`, `ip_capture_len` | lengths of the header, of the packet, and of what is there of it |
+/// | `ip_opt` | options: `rr{10.0.0.1}+5`, `ssrr{1.0.0.1^1.0.0.2}`, `ts{1,!45}+2++3`, `99=0:5` |
+/// | `sport`, `dport` | ports of TCP, UDP, DCCP and UDP-Lite |
+/// | `tcp_seq`, `tcp_ack`, `tcp_off`, `tcp_window`, `tcp_urp` | fields of the TCP header |
+/// | `tcp_flags` | of `FSRPAUECN`; `.` for none |
+/// | `tcp_opt` | options: `mss1400;sackok;wscale10;ts1:2;sack95-98` |
+/// | `tcp_ntopt`, `tcp_sack` | options without timestamps; those that concern SACK |
+/// | `udp_len` | length in the UDP header |
+/// | `icmp_type`, `icmp_code` | numbers; `icmp_type_name`, `icmp_code_name`: names where known |
+/// | `icmp_flowid`, `icmp_seq`, `icmp_nextmtu` | where the type has them |
+/// | `payload` | what follows the headers, as a quoted string |
+/// | `payload_len`, `payload_md5`, `payload_md5_hex` | its length, and its MD5 |
+///
+/// `ip_` may be left out, and spaces may stand for underscores in quoted names. Options other
+/// than padding are separated by semicolons; `.` says that there are none, `?` that they make no
+/// sense.
+///
+/// In a binary dump, each packet makes a record: its length in 4 bytes, itself included, then the
+/// fields' values in network order, options with a byte of their length in front. A length with
+/// the highest bit set is that of a line.
+///
+/// # Arguments
+/// - `FILENAME` (file name): the file, which is made anew; `-` is the standard output.
+/// - `FIELDS` (words, `timestamp ip_src`): the fields of a line, up to 1024. `CONTENTS` and `DATA`
+///   mean the same.
+/// - `VERBOSE` (boolean, false): whether the header says on which host and when it began.
+/// - `HEADER` (boolean, true): whether there are lines that say what the file is.
+/// - `BANNER` (string): who made the file, for the header.
+/// - `MULTIPACKET` (boolean, false): whether a packet that stands for several makes a line for
+///   each, up to 2^20; not with the field `count`.
+/// - `BAD_PACKETS` (boolean, false): whether a line `!bad REASON` stands before that of a packet
+///   with a bad header.
+/// - `CAREFUL_TRUNC` (boolean, true): whether a packet shorter than its IP length is bad.
+/// - `EXTRA_LENGTH` (boolean, true): whether lengths count the extra length annotation.
+/// - `BINARY` (boolean, false): whether to write records.
+///
+/// # Ports
+/// One input, agnostic. Output 0, optional, is push: the packets, once written. From a pull input
+/// it pulls of itself.
+///
+/// # Handlers
+/// - `flush` (write): writes what was held back.
+/// - `scheduled`, `tickets`, `home_thread`: the task's; on a pull input.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap, FORCE_IP true, STOP true)
+///     -> ToIPSummaryDump(-, FIELDS timestamp ip_src sport ip_dst dport ip_len);
+/// ```
+///
+/// # See also
+/// FromIPSummaryDump, ToDump, ToIPFlowDumps
+#[derive(Default)]
+pub struct ToIPSummaryDump {
+    filename: String,
+    header: bool,
+    verbose: bool,
+    banner: String,
+    writer: Writer,
+    output: Output,
+    pull: Option<(TaskId, Signal)>,
+}
+
+impl Class for ToIPSummaryDump {
+    const NAME: &'static str = "ToIPSummaryDump";
+    const PORTS: &'static str = "1/0-1";
+    const PROCESSING: &'static str = "a/h";
+}
+
+impl ToIPSummaryDump {
+    fn header(&self, cx: &Cx<'_>) -> String {
+        let (mut header, data) = self.writer.selection.header();
+        if !self.banner.is_empty() {
+            let banner = click::config::quote(self.banner.as_bytes());
+            header.push_str(&format!("!creator {banner}\n"));
+        }
+        if self.verbose {
+            let host = rustix::system::uname();
+            let host = host.nodename().to_string_lossy();
+            header.push_str(&format!("!host {host}\n"));
+            let time = date(SystemTime::now());
+            let now = Timestamp(cx.wall());
+            header.push_str(&format!("!runtime {now} ({time})\n"));
+        }
+        header + &data
+    }
+
+    #[inline]
+    fn add_all(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        if !self.output.is_open() {
+            return;
+        }
+        for packet in batch.iter_mut() {
+            self.writer.add(packet, cx.names(), self.output.buffer());
+        }
+        self.output.written(cx);
+    }
+}
+
+/// A date as ctime(3) writes it, in UTC.
+fn date(time: SystemTime) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let (days, seconds) = (since.as_secs() / 86400, since.as_secs() % 86400);
+    // Days since 1 March of year 0, in eras of 400 years (146097 days), which are all alike.
+    let from_march = days + 719_468;
+    let (era, day) = (from_march / 146_097, from_march % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 { (month + 2, 0) } else { (month - 10, 1) };
+    format!(
+        "{} {} {day:2} {:02}:{:02}:{:02} {}",
+        DAYS[days as usize % 7],
+        MONTHS[month as usize % 12],
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60,
+        era * 400 + year + carry,
+    )
+}
+
+impl Element for ToIPSummaryDump {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let mut fields = String::from("timestamp ip_src");
+        let mut binary = false;
+        self.header = true;
+        let writer = &mut self.writer;
+        (writer.careful_truncation, writer.extra_length) = (true, true);
+        // The last one given counts.
+        let (mut contents, mut data) = (String::new(), String::new());
+        args.mandatory_positional_with("FILENAME", FilenameArg, &mut self.filename)
+            .keyword_with("FIELDS", args::Any, &mut fields)
+            .keyword_with("CONTENTS", args::Any, &mut contents)
+            .keyword_with("DATA", args::Any, &mut data)
+            .keyword("VERBOSE", &mut self.verbose)
+            .keyword("HEADER", &mut self.header)
+            .keyword("BANNER", &mut self.banner)
+            .keyword("MULTIPACKET", &mut writer.multipacket)
+            .keyword("BAD_PACKETS", &mut writer.bad_packets)
+            .keyword("CAREFUL_TRUNC", &mut writer.careful_truncation)
+            .keyword("EXTRA_LENGTH", &mut writer.extra_length)
+            .keyword("BINARY", &mut binary)
+            .complete()?;
+        for other in [contents, data] {
+            if !other.is_empty() {
+                fields = other;
+            }
+        }
+        let (selection, errors) = Selection::parse(&fields, binary);
+        errors.iter().for_each(|error| args.error(error));
+        writer.multipacket &= !selection.has("count");
+        writer.selection = selection;
+        args.finish()
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.output = Output::create(&self.filename).map_err(|error| cx.error(error))?;
+        if self.header {
+            let header = self.header(cx);
+            self.output.buffer().extend(header.bytes());
+            self.output.written(cx);
+        }
+        if !cx.input_is_push(0) {
+            let task = cx.task();
+            cx.schedule(task);
+            self.pull = Some((task, cx.upstream_signal(0, Some(task))));
+        }
+        Ok(())
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        self.output.flush(cx);
+        self.output = Output::default();
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.add_all(cx, batch);
+        0
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+        let mut batch = cx.batch();
+        let most = cx.limit();
+        cx.pull(0, &mut batch, most);
+        let pulled = batch.len();
+        self.add_all(cx, &mut batch);
+        cx.push(0, batch);
+        if pulled > 0 || matches!(&self.pull, Some((_, signal)) if cx.is_active(signal)) {
+            cx.schedule(task);
+        }
+        Ran::worked(pulled > 0)
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.write("flush");
+        if self.pull.is_some() {
+            list.task(false);
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
+        match name {
+            "flush" => self.output.flush(cx),
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,6 @@
+//! Click's analysis group: traces and their aggregates.
+
+#[cfg(feature = "host")]
+pub mod dumps;
+
+crate::elements! {}
