@@ -27,7 +27,7 @@ fn groups(elements: &Path) -> BTreeMap<String, PathBuf> {
     let mut groups = BTreeMap::new();
     for entry in fs::read_dir(elements).expect("the elements' sources are beside this crate") {
         let path = entry.expect("the folder can be read").path();
-        if path.join("mod.rs").exists() && !listed(&parse(&path.join("mod.rs"))).is_empty() {
+        if path.join("mod.rs").exists() && !pages(&path).is_empty() {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             groups.insert(name.into_owned(), path);
         }
@@ -60,9 +60,10 @@ fn listed(file: &File) -> Vec<(String, Vec<String>)> {
     all
 }
 
-/// The pages of a group by class name.
+/// The pages of a group by class name, those of the parts of it that have a list of their own
+/// included.
 fn pages(folder: &Path) -> BTreeMap<String, String> {
-    let mut pages = BTreeMap::new();
+    let mut pages = parts(folder);
     for (name, structs) in listed(&parse(&folder.join("mod.rs"))) {
         let mut path = folder.join(format!("{name}.rs"));
         if !path.exists() {
@@ -78,6 +79,17 @@ fn pages(folder: &Path) -> BTreeMap<String, String> {
         }
     }
     pages
+}
+
+/// The pages of the folders within a group that list elements.
+fn parts(folder: &Path) -> BTreeMap<String, String> {
+    let entries = fs::read_dir(folder).expect("the group's folder can be read");
+    let paths = entries.map(|entry| entry.expect("the folder can be read").path());
+    let lists = |path: &PathBuf| {
+        let list = path.join("mod.rs");
+        list.exists() && !listed(&parse(&list)).is_empty()
+    };
+    paths.filter(lists).flat_map(|path| pages(&path)).collect()
 }
 
 /// `NAME` of each `impl Class for STRUCT`.

@@ -77,7 +77,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Classes outside the userlevel group whose elements reach out of the router when they are
+/// Classes outside the host's groups whose elements reach out of the router when they are
 /// initialized.
 const REACH_OUT: [&str; 4] = ["Script", "DriverManager", NETFRONTS[0], NETFRONTS[1]];
 
@@ -135,8 +135,12 @@ pub fn source_text(source: &Source, settings: &[(String, String)]) -> Checked {
 }
 
 fn stays_inside(class: &ClassEntry) -> bool {
-    let userlevel = elements::userlevel::CLASSES;
-    !REACH_OUT.contains(&class.name) && !userlevel.iter().any(|other| other.name == class.name)
+    let hosts = [
+        elements::userlevel::CLASSES,
+        elements::analysis::dumps::CLASSES,
+    ];
+    let mut of_host = hosts.iter().flat_map(|group| group.iter());
+    !REACH_OUT.contains(&class.name) && !of_host.any(|other| other.name == class.name)
 }
 
 /// A home without devices, in which nothing is printed; but names that stand for a guest's
