@@ -18,4 +18,5 @@ pub use hops::Hop;
 pub(super) use lookup::{Kind, RouteLookup, route_lookup};
 pub use route::Route;
 pub use slots::Order;
+pub(crate) use slots::Slots;
 pub use table::{Refused, RouteTable};

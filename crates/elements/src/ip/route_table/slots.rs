@@ -4,8 +4,6 @@ use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::Route;
-
 /// Which free slot a new route takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
@@ -17,19 +15,20 @@ pub enum Order {
 }
 
 /// The routes of a table.
-#[derive(Default)]
-pub struct Slots {
+pub struct Slots<R> {
     order: Order,
-    routes: Vec<Option<Route>>,
+    routes: Vec<Option<R>>,
     lowest: BinaryHeap<Reverse<u32>>,
     latest: Vec<u32>,
 }
 
-impl Slots {
-    pub fn new(order: Order) -> Slots {
+impl<R> Slots<R> {
+    pub fn new(order: Order) -> Self {
         Slots {
             order,
-            ..Slots::default()
+            routes: Vec::new(),
+            lowest: BinaryHeap::new(),
+            latest: Vec::new(),
         }
     }
 
@@ -38,16 +37,16 @@ impl Slots {
         self.routes.try_reserve(1).is_ok()
     }
 
-    pub fn get(&self, slot: u32) -> Option<&Route> {
+    pub fn get(&self, slot: u32) -> Option<&R> {
         self.routes.get(slot as usize)?.as_ref()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Route> {
+    pub fn iter(&self) -> impl Iterator<Item = &R> {
         self.routes.iter().flatten()
     }
 
     /// Stores a route; returns its slot.
-    pub fn insert(&mut self, route: Route) -> u32 {
+    pub fn insert(&mut self, route: R) -> u32 {
         let free = match self.order {
             Order::Lowest => self.lowest.pop().map(|Reverse(slot)| slot),
             Order::Latest => self.latest.pop(),
@@ -74,7 +73,7 @@ impl Slots {
     }
 
     /// Puts `route` in the place of the one in `slot`; returns where it is then.
-    pub fn replace(&mut self, slot: u32, route: Route) -> u32 {
+    pub fn replace(&mut self, slot: u32, route: R) -> u32 {
         match self.order {
             Order::Lowest => {
                 self.routes[slot as usize] = Some(route);

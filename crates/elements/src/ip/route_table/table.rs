@@ -24,7 +24,7 @@ pub enum Refused {
 /// in order, as Click's LinearIPLookup does.
 pub struct RouteTable {
     order: Order,
-    slots: Slots,
+    slots: Slots<Route>,
     /// Where each route is.
     index: BTreeMap<(u32, u32), u32>,
     prefixes: Prefixes,

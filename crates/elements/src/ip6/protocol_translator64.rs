@@ -1,0 +1,69 @@
+use alloc::string::{String, ToString};
+
+use packet::Packet;
+use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+
+use super::translate;
+
+/// Translates IPv6 packets to IPv4.
+///
+/// Packets must start with their IPv6 header. Addresses are translated as they are, without state:
+/// 10.0.0.1 is `::ffff:10.0.0.1` (AddressTranslator changes them before or behind). Extension
+/// headers are left behind, but for what a fragment header says; a packet that is no fragment gets
+/// the "don't fragment" flag. Type of service and hops left stay as they are. TCP's and UDP's
+/// checksums are brought up to date. ICMP echo and errors become those of the other version, and
+/// the packet that an error quotes is translated too.
+///
+/// Dropped are damaged packets, packets of other addresses, ICMPv6 messages other than echo and
+/// errors, fragments of ICMPv6 messages, and packets with a routing header that is not at its end.
+/// The result's header is marked, and the destination address annotation set.
+///
+/// # Arguments
+/// None.
+///
+/// # Ports
+/// One input, one output, agnostic.
+///
+/// # Handlers
+/// - `drops` (read): packets that could not be translated.
+///
+/// # Example
+/// ```click
+/// InfiniteSource(LIMIT 1, STOP true)
+///     -> UDPIP6Encap(::ffff:10.0.0.1, 1234, ::ffff:192.0.2.1, 53)
+///     -> ProtocolTranslator64 -> IPPrint -> Discard;
+/// ```
+///
+/// # See also
+/// ProtocolTranslator46, AddressTranslator
+#[derive(Default)]
+pub struct ProtocolTranslator64 {
+    drops: u64,
+}
+
+impl Class for ProtocolTranslator64 {
+    const NAME: &'static str = "ProtocolTranslator64";
+    const PORTS: &'static str = "1/1";
+}
+
+impl Element for ProtocolTranslator64 {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if translate::to_v4(packet).is_some() {
+            return Verdict::Forward;
+        }
+        self.drops += 1;
+        Verdict::Drop
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("drops");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "drops" => Ok(self.drops.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
