@@ -4,6 +4,7 @@ pub mod route_table;
 mod translate;
 
 crate::elements! {
+    address_translator: AddressTranslator;
     check_ip6_header: CheckIP6Header;
     dec_ip6_hlim: DecIP6HLIM;
     get_ip6_address: GetIP6Address;

@@ -142,7 +142,8 @@ impl RouteTable {
         // Neighbours that lead the same way are one.
         let mut before = from.checked_sub(1).map(|at| self.hops[at]);
         run.retain(|(_, hop)| before.replace(*hop) != Some(*hop));
-        self.starts.splice(from..to, run.iter().map(|(start, _)| *start));
+        self.starts
+            .splice(from..to, run.iter().map(|(start, _)| *start));
         self.hops.splice(from..to, run.iter().map(|(_, hop)| *hop));
     }
 
@@ -328,7 +329,10 @@ mod tests {
         table.remove(prefix(1));
         table.add(prefix(3), hop(1)).unwrap();
         table.add(prefix(9), hop(1)).unwrap();
-        let shown: Vec<_> = table.iter().map(|(prefix, _)| key(prefix).0 >> 112).collect();
+        let shown: Vec<_> = table
+            .iter()
+            .map(|(prefix, _)| key(prefix).0 >> 112)
+            .collect();
         assert_eq!(shown, [0, 3, 2, 9]);
     }
 }

@@ -66,10 +66,7 @@ fn unreachable_to_v6(icmp: &Icmpv4Packet<&[u8]>, length: u16) -> Option<(Icmpv6T
 /// The next link's MTU, or the likeliest one where the router does not tell.
 fn next_hop_mtu(icmp: &Icmpv4Packet<&[u8]>, length: u16) -> u16 {
     match icmp.next_hop_mtu() {
-        0 => PLATEAUS
-            .into_iter()
-            .find(|mtu| *mtu < length)
-            .unwrap_or(68),
+        0 => PLATEAUS.into_iter().find(|mtu| *mtu < length).unwrap_or(68),
         mtu => mtu,
     }
 }

@@ -61,7 +61,11 @@ fn header(ip: &Ipv4Packet<&[u8]>) -> Option<Translated> {
         traffic_class: ip.tos(),
         flow_label: 0,
         payload_len: u16::try_from(payload + len - V6).ok()?,
-        next_header: if fragment { IpProtocol::FRAGMENT } else { protocol },
+        next_header: if fragment {
+            IpProtocol::FRAGMENT
+        } else {
+            protocol
+        },
         hop_limit: ip.ttl(),
         source: mapped(source),
         destination: mapped(destination),
@@ -69,8 +73,7 @@ fn header(ip: &Ipv4Packet<&[u8]>) -> Option<Translated> {
     let mut bytes = [0; V6 + FRAGMENT];
     bytes[..V6].copy_from_slice(&header.to_bytes());
     if fragment {
-        let [high, low] =
-            (ip.fragment_offset() | u16::from(ip.more_fragments())).to_be_bytes();
+        let [high, low] = (ip.fragment_offset() | u16::from(ip.more_fragments())).to_be_bytes();
         let [a, b] = ip.ident().to_be_bytes();
         bytes[V6..].copy_from_slice(&[protocol.0, 0, high, low, 0, 0, a, b]);
     }
@@ -177,7 +180,7 @@ fn error(packet: &mut Packet, header_len: usize, outer: &Translated) -> Option<(
         // Of other messages nothing is known that could be translated.
         IpProtocol::ICMPV6 if inner.first => {
             let _ = question(transport, &inner);
-        },
+        }
         protocol if inner.first => fix_transport(protocol, transport, inner.delta),
         _ => {}
     }

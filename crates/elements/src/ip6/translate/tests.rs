@@ -57,9 +57,18 @@ fn pairs(ports: (u16, u16), payload: &[u8]) -> [(Vec<u8>, Vec<u8>); 4] {
     let rest = [ports.0 as u8, 1, ports.1 as u8, 0];
     [
         (testing::udp(a, b, payload), udp(a6, b6, payload)),
-        (testing::tcp(a, b, 0x12, payload), tcp(a6, b6, 0x12, payload)),
-        (icmp4((8, 0, rest), payload), icmp(a6.0, b6.0, (128, 0, rest), payload)),
-        (icmp4((0, 0, rest), payload), icmp(a6.0, b6.0, (129, 0, rest), payload)),
+        (
+            testing::tcp(a, b, 0x12, payload),
+            tcp(a6, b6, 0x12, payload),
+        ),
+        (
+            icmp4((8, 0, rest), payload),
+            icmp(a6.0, b6.0, (128, 0, rest), payload),
+        ),
+        (
+            icmp4((0, 0, rest), payload),
+            icmp(a6.0, b6.0, (129, 0, rest), payload),
+        ),
     ]
 }
 
@@ -154,7 +163,11 @@ fn errors_change_type_and_code_as_click_does() {
         ((3, 4, [0, 0, 0x05, 0x78]), (2, 0, [0, 0, 0x05, 0x8c])),
     ];
     for (message4, message6) in both_ways {
-        assert_eq!(translated(to_v6, &four(message4)), Some(six(message6)), "{message4:?}");
+        assert_eq!(
+            translated(to_v6, &four(message4)),
+            Some(six(message6)),
+            "{message4:?}"
+        );
         let made = translated(to_v4, &six(message6));
         assert_eq!(made, Some(unfragmentable(four(message4))), "{message6:?}");
     }
@@ -169,7 +182,11 @@ fn errors_change_type_and_code_as_click_does() {
         ((3, 4, [0, 0, 1, 0]), (2, 0, [0, 0, 5, 0])),
     ];
     for (message4, message6) in one_way {
-        assert_eq!(translated(to_v6, &four(message4)), Some(six(message6)), "{message4:?}");
+        assert_eq!(
+            translated(to_v6, &four(message4)),
+            Some(six(message6)),
+            "{message4:?}"
+        );
     }
     let protocol = translated(to_v6, &four((3, 2, [0; 4])));
     assert_eq!(protocol, Some(six((4, 1, [0, 0, 0, 6]))));
@@ -178,7 +195,12 @@ fn errors_change_type_and_code_as_click_does() {
     let option = translated(to_v4, &six((4, 2, [0; 4])));
     assert_eq!(option, Some(unfragmentable(four((12, 0, [255, 0, 0, 0])))));
     // No such thing in the other version, or damaged.
-    for message in [(3, 14, [0; 4]), (5, 0, [0; 4]), (13, 0, [0; 4]), (4, 0, [0; 4])] {
+    for message in [
+        (3, 14, [0; 4]),
+        (5, 0, [0; 4]),
+        (13, 0, [0; 4]),
+        (4, 0, [0; 4]),
+    ] {
         assert_eq!(translated(to_v6, &four(message)), None, "{message:?}");
     }
     for message in [(5, 0, [0; 4]), (135, 0, [0; 4]), (4, 3, [0; 4])] {
@@ -193,7 +215,10 @@ fn errors_change_type_and_code_as_click_does() {
 fn udp_without_a_checksum_gets_one() {
     let mut four = testing::udp((A, 5), (B, 6), &[1, 2, 3]);
     four[26..28].fill(0);
-    assert_eq!(translated(to_v6, &four), Some(udp((six(A), 5), (six(B), 6), &[1, 2, 3])));
+    assert_eq!(
+        translated(to_v6, &four),
+        Some(udp((six(A), 5), (six(B), 6), &[1, 2, 3]))
+    );
     // Unless it is the first fragment of more.
     four[6] = 0x20;
     assert_eq!(translated(to_v6, &header_checksum(four)), None);
@@ -219,7 +244,12 @@ fn extension_headers_and_options_are_left_behind() {
     let options = [60, 0, 1, 4, 0, 0, 0, 0, 43, 0, 1, 4, 0, 0, 0, 0];
     let mut routing = [17, 0, 0, 0, 0, 0, 0, 0];
     let with = |routing: &[u8]| {
-        packet(0, six(A), six(B), &[&options, routing, &plain[40..]].concat())
+        packet(
+            0,
+            six(A),
+            six(B),
+            &[&options, routing, &plain[40..]].concat(),
+        )
     };
     let four = unfragmentable(testing::udp((A, 5), (B, 6), &[1]));
     assert_eq!(translated(to_v4, &with(&routing)), Some(four));
@@ -243,7 +273,11 @@ fn extension_headers_and_options_are_left_behind() {
 fn addresses_must_stand_for_others() {
     let six = udp((addr("2001:db8::1"), 5), (six(B), 6), &[]);
     assert_eq!(translated(to_v4, &six), None);
-    let zero = udp((addr("::ffff:0.0.0.0"), 5), (addr("::ffff:1.2.3.4"), 6), &[]);
+    let zero = udp(
+        (addr("::ffff:0.0.0.0"), 5),
+        (addr("::ffff:1.2.3.4"), 6),
+        &[],
+    );
     assert_eq!(translated(to_v4, &zero), None);
     // Padding is cut off, and what is short refused.
     let four = testing::udp((A, 5), (B, 6), &[]);
