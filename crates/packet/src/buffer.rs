@@ -248,6 +248,38 @@ impl Packet {
         meta.len = meta.len.min(len as u32);
     }
 
+    /// Moves the data so that its first byte's address is `offset` more than a multiple of
+    /// `modulus`, a power of two up to 64; returns whether there was room. Headers that were
+    /// stripped go along.
+    #[must_use]
+    pub fn align(&mut self, modulus: usize, offset: usize) -> bool {
+        debug_assert!(modulus.is_power_of_two() && modulus <= 64);
+        // Buffers start at multiples of 64: places in them are as good as addresses.
+        let by = |packet: &Packet| {
+            let place = packet.meta().data as usize;
+            offset.wrapping_sub(place) & (modulus - 1)
+        };
+        if by(self) > self.tailroom() && !self.make_room(0, modulus) {
+            return false;
+        }
+        let (by, front, len) = (by(self), self.stripped().min(self.headroom()), self.len());
+        if by > 0 {
+            let start = self.meta().data as usize;
+            // SAFETY: `front` bytes lie before the data and `by` behind it, all inside the buffer;
+            // `copy` allows overlap.
+            unsafe {
+                core::ptr::copy(
+                    self.byte(start - front),
+                    self.byte(start - front + by),
+                    front + len,
+                )
+            };
+            self.shift_headers(start, start + by);
+            self.meta_mut().data += by as u32;
+        }
+        true
+    }
+
     /// Moves the data so that at least `head` bytes are free in front and `tail` behind.
     #[cold]
     fn make_room(&mut self, head: usize, tail: usize) -> bool {

@@ -43,6 +43,32 @@ fn headers_stay_where_they_are_when_the_data_start_moves() {
     assert_eq!(packet.network_header().unwrap().len(), 46);
 }
 
+proptest! {
+    /// Wherever the data stands, it can be moved to any residue, and takes its headers along.
+    #[test]
+    fn data_can_be_aligned(
+        length in 0usize..DATA_MAX,
+        stripped in 0usize..64,
+        more in 0usize..HEADROOM,
+        modulus in prop::sample::select(&[2usize, 4, 8, 64][..]),
+        offset: usize,
+    ) {
+        let mut pool = Pool::heap(4);
+        let data: Vec<u8> = (0..length).map(|i| i as u8).collect();
+        let mut packet = pool.copy(&data).unwrap();
+        packet.set_mac_header(0);
+        packet.pull(stripped);
+        let grown = packet.push(more);
+        prop_assert!(grown);
+        let before = packet.data().to_vec();
+        let offset = offset % modulus;
+        prop_assert!(packet.align(modulus, offset));
+        prop_assert_eq!(packet.data().as_ptr().addr() % modulus, offset);
+        prop_assert_eq!(packet.data(), before);
+        prop_assert_eq!(packet.mac_header(), Some(&data[..]));
+    }
+}
+
 #[test]
 fn stripped_headers_move_along_with_the_data() {
     let mut pool = Pool::heap(16);
