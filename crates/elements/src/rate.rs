@@ -11,6 +11,23 @@ const STABILITY: u32 = 4;
 /// Averages carry ten binary digits after the point.
 const SCALE: u32 = 10;
 
+/// An average of events for each epoch, with [`SCALE`] binary digits after the point.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Level(u64);
+
+impl Level {
+    /// The average that `rate` events a second are, rounded down.
+    pub fn per_second(rate: u64) -> Level {
+        let scaled = (u128::from(rate) << SCALE) / u128::from(HZ);
+        Level(u64::try_from(scaled).unwrap_or(u64::MAX))
+    }
+
+    /// `factor` times the events a second, as handlers show it.
+    pub fn unparse(self, factor: u64) -> String {
+        unparse::real2(self.0.saturating_mul(HZ * factor), SCALE)
+    }
+}
+
 /// A moving average of events a second, over epochs of a millisecond with weight 1/16.
 #[derive(Clone, Debug, Default)]
 pub struct Rate {
@@ -60,6 +77,12 @@ impl Rate {
 
     /// `factor` times the events a second, as handlers show it.
     pub fn unparse(&self, factor: u64) -> String {
-        unparse::real2(self.scaled.saturating_mul(HZ * factor), SCALE)
+        self.level().unparse(factor)
+    }
+
+    /// The average as it is, to be compared with others.
+    #[inline]
+    pub fn level(&self) -> Level {
+        Level(self.scaled)
     }
 }

@@ -1,0 +1,100 @@
+use packet::Batch;
+use router::args::Failed;
+use router::{Class, Cx, Element, HandlerList, Ran, Signal, TaskId};
+
+/// Swallows every packet without giving its buffer back.
+///
+/// Only for measuring what making packets costs. When all buffers are gone, no more packets are made
+/// or received.
+///
+/// # Arguments
+/// None.
+///
+/// # Ports
+/// One input, agnostic; no output. On a pull input it pulls as fast as it can.
+///
+/// # Handlers
+/// - `scheduled`, `tickets`, `home_thread`: the task's; on a pull input.
+///
+/// # Example
+/// ```click
+/// InfiniteSource(LIMIT 1000, STOP true) -> DiscardNoFree;
+/// ```
+///
+/// # See also
+/// Discard
+#[derive(Default)]
+pub struct DiscardNoFree {
+    pull: Option<(TaskId, Signal)>,
+}
+
+impl Class for DiscardNoFree {
+    const NAME: &'static str = "DiscardNoFree";
+    const PORTS: &'static str = "1/0";
+}
+
+fn lose(batch: &mut Batch) {
+    batch.drain().for_each(core::mem::forget);
+}
+
+impl Element for DiscardNoFree {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        if !cx.input_is_push(0) {
+            let task = cx.task();
+            cx.schedule(task);
+            self.pull = Some((task, cx.upstream_signal(0, Some(task))));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn push(&mut self, _cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        lose(batch);
+        0
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+        let mut batch = cx.batch();
+        cx.pull(0, &mut batch, cx.limit());
+        let worked = !batch.is_empty();
+        lose(&mut batch);
+        cx.done(batch);
+        let more = self.pull.as_ref().is_some_and(|(_, signal)| cx.is_active(signal));
+        if worked || more {
+            cx.schedule(task);
+        }
+        Ran::worked(worked)
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        if self.pull.is_some() {
+            list.task(false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn buffers_do_not_come_back() {
+        let config = "i :: Inject -> DiscardNoFree; j :: Inject -> Queue -> d :: DiscardNoFree;";
+        let mut rig = Rig::new(config);
+        for n in 1..=3 {
+            rig.push("i", &[1]);
+            rig.push("j", &[1]);
+            rig.run();
+            assert_eq!(rig.outstanding(), 2 * n);
+        }
+        assert_eq!(rig.read("d.scheduled"), "false");
+    }
+
+    #[test]
+    fn when_they_are_gone_nothing_is_made() {
+        let config = "s :: InfiniteSource(BURST 64, LIMIT 20000) -> DiscardNoFree;";
+        let mut rig = Rig::new(config);
+        rig.run();
+        assert_eq!(rig.read("s.count"), "16384");
+    }
+}

@@ -1,0 +1,286 @@
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use packet::{Batch, Packet};
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, Notice, Search, Signal, SignalId};
+
+/// Pulls from its inputs so that each gets an equal share of the bytes.
+///
+/// Deficit round robin (Shreedhar and Varghese, 1995): at its turn an input may send QUANTUM bytes
+/// more than before, and sends packets as long as that is enough; what is left counts for its next
+/// turn, unless it has nothing to send. Inputs known to be empty are not asked.
+///
+/// Whoever pulls from it sleeps while no input has packets.
+///
+/// # Arguments
+/// - `QUANTUM` (integer, 500): bytes that an input may send more at each turn. With one that is as
+///   large as the longest packet, every pull finds a packet if there is one.
+///
+/// # Ports
+/// Any number of pull inputs, one pull output.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// d :: DRRSched(1500);
+/// InfiniteSource(LENGTH 100, LIMIT 10) -> Queue -> [0]d;
+/// InfiniteSource(LENGTH 1000, LIMIT 10) -> Queue -> [1]d;
+/// d -> Discard;
+/// ```
+///
+/// # See also
+/// RoundRobinSched, StrideSched, PrioSched
+#[derive(Default)]
+pub struct DRRSched {
+    quantum: u32,
+    inputs: Vec<Input>,
+    /// The input whose turn it is.
+    next: usize,
+    signal: Option<SignalId>,
+    pulled: Box<Batch>,
+}
+
+#[derive(Default)]
+struct Input {
+    /// The packet that waits until its input may send it.
+    head: Option<Packet>,
+    /// Bytes that the input may send.
+    deficit: u64,
+    signal: Signal,
+}
+
+impl Class for DRRSched {
+    const NAME: &'static str = "DRRSched";
+    const PORTS: &'static str = "-/1";
+    const PROCESSING: &'static str = "l";
+}
+
+impl DRRSched {
+    /// The next packet, if an input may send one within a round; else whether any input has, or may
+    /// have, packets.
+    fn next(&mut self, cx: &mut Cx<'_>) -> Result<Packet, bool> {
+        let mut any = false;
+        for _ in 0..self.inputs.len() {
+            let input = &mut self.inputs[self.next];
+            let active = input.head.is_some() || cx.is_active(&input.signal);
+            if active && input.head.is_none() {
+                cx.pull(self.next, &mut self.pulled, 1);
+                input.head = self.pulled.pop();
+            }
+            any |= active;
+            input.deficit = match &input.head {
+                None => 0,
+                Some(_) => input.deficit,
+            };
+            let enough = |head: &mut Packet| head.len() as u64 <= input.deficit;
+            if let Some(head) = input.head.take_if(enough) {
+                input.deficit -= head.len() as u64;
+                return Ok(head);
+            }
+            self.next = (self.next + 1) % self.inputs.len();
+            self.inputs[self.next].deficit += u64::from(self.quantum);
+        }
+        Err(any)
+    }
+}
+
+impl Element for DRRSched {
+    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let mut quantum = 500i32;
+        args.positional("QUANTUM", &mut quantum).complete()?;
+        self.quantum = match u32::try_from(quantum) {
+            Ok(quantum @ 1..) => quantum,
+            _ => return Err(args.fail("bad QUANTUM")),
+        };
+        self.signal.get_or_insert_with(|| cx.signal(true));
+        Ok(())
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let Some(signal) = self.signal else {
+            return Ok(());
+        };
+        for i in 0..cx.inputs() {
+            let signal = cx.lead_upstream(i, signal);
+            self.inputs.push(Input {
+                signal,
+                ..Input::default()
+            });
+        }
+        Ok(())
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        let mut any = true;
+        while batch.len() < most && !batch.is_full() {
+            match self.next(cx) {
+                // There is room, as the batch is not full.
+                Ok(packet) => drop(batch.push(packet)),
+                Err(may_come) => {
+                    any = may_come;
+                    break;
+                }
+            }
+        }
+        if let Some(signal) = self.signal {
+            cx.set_signal(signal, any || !batch.is_empty());
+        }
+    }
+
+    fn notifier(&self, notice: Notice, _port: usize) -> Search {
+        match (notice, self.signal) {
+            (Notice::Empty, Some(signal)) => Search::ContinueWake(signal),
+            _ => Search::Pass,
+        }
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        let heads = self.inputs.iter_mut().filter_map(|input| input.head.take());
+        heads.for_each(|packet| cx.kill(packet));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::String;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use crate::testing::Rig;
+
+    fn rig(quantum: u32, inputs: usize) -> Rig {
+        let mut config = format!("d :: DRRSched({quantum}) -> p :: Puller;");
+        for i in 0..inputs {
+            config += &format!("i{i} :: Inject -> Queue -> [{i}] d;");
+        }
+        Rig::new(&config)
+    }
+
+    /// A packet of input `i`.
+    fn packet(i: usize, length: usize) -> Vec<u8> {
+        let mut data = vec![0; length];
+        data[0] = i as u8;
+        data
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        /// Inputs that always have packets are never more than a quantum and a packet apart.
+        #[test]
+        fn bytes_are_shared_equally(
+            quantum in 20u32..3000,
+            lengths in prop::collection::vec(
+                prop::collection::vec(1usize..1500, 300), 2..5),
+            most in prop::sample::select(&[1usize, 64][..]),
+        ) {
+            let mut rig = rig(quantum, lengths.len());
+            for (i, lengths) in lengths.iter().enumerate() {
+                let packets: Vec<_> = lengths.iter().map(|length| packet(i, *length)).collect();
+                rig.push_all(&format!("i{i}"), &packets);
+            }
+            let longest = *lengths.iter().flatten().max().unwrap();
+            let mut sent = vec![(0, 0); lengths.len()];
+            // As long as no input runs dry.
+            let mut idle = 0;
+            while sent.iter().all(|(packets, _)| *packets < 230) && idle < 200 {
+                let pulled = rig.pull("p", most);
+                idle = if pulled.is_empty() { idle + 1 } else { 0 };
+                for packet in pulled {
+                    let (packets, bytes) = &mut sent[packet.data()[0] as usize];
+                    *packets += 1;
+                    *bytes += packet.len();
+                }
+                let least = sent.iter().map(|(_, bytes)| *bytes).min().unwrap();
+                let most = sent.iter().map(|(_, bytes)| *bytes).max().unwrap();
+                // Within a batch turns go on: what one input has more is a turn's worth.
+                let slack = quantum as usize + 2 * longest;
+                prop_assert!(most - least <= slack, "{sent:?}");
+            }
+            prop_assert!(idle < 200, "packets were found");
+        }
+
+        /// Nothing is lost, and the packets of an input stay in order.
+        #[test]
+        fn every_packet_leaves(
+            quantum in 20u32..3000,
+            counts in prop::collection::vec(0usize..30, 1..6),
+        ) {
+            let mut rig = rig(quantum, counts.len());
+            for (i, count) in counts.iter().enumerate() {
+                for n in 0..*count {
+                    let mut data = packet(i, 2 + (n * 337) % 1400);
+                    data[1] = n as u8;
+                    rig.push(&format!("i{i}"), &data);
+                }
+            }
+            let mut next = vec![0; counts.len()];
+            for _ in 0..20_000 {
+                for packet in rig.pull("p", 64) {
+                    let [i, n, ..] = *packet.data() else { unreachable!() };
+                    prop_assert_eq!(next[i as usize], n);
+                    next[i as usize] += 1;
+                }
+                if rig.outstanding() == 0 {
+                    break;
+                }
+            }
+            let left: Vec<_> = next.into_iter().map(usize::from).collect();
+            prop_assert_eq!(left, counts);
+        }
+    }
+
+    #[test]
+    fn turns_are_those_of_click() {
+        // A pull goes once around: where nobody may send yet, it finds nothing.
+        let mut rig = rig(500, 2);
+        for _ in 0..2 {
+            rig.push("i0", &packet(0, 600));
+            for _ in 0..3 {
+                rig.push("i1", &packet(1, 200));
+            }
+        }
+        let mut turns = String::new();
+        for _ in 0..20 {
+            let pulled = rig.pull("p", 1);
+            turns += pulled.first().map_or("-", |p| if p.data()[0] == 0 { "0" } else { "1" });
+        }
+        assert_eq!(turns.trim_end_matches('-'), "11-111010");
+    }
+
+    #[test]
+    fn whoever_pulls_sleeps_while_all_inputs_are_empty() {
+        let config = "i :: Inject -> Queue -> [0] d :: DRRSched(10) -> u :: Unqueue -> c :: Collect;
+            Idle -> [1] d; j :: Inject -> Queue -> [2] d;";
+        let mut rig = Rig::new(config);
+        rig.run();
+        assert_eq!(rig.read("u.scheduled"), "false");
+        for length in [100, 1, 5000] {
+            rig.push("j", &vec![0; length]);
+            rig.run();
+            assert_eq!(rig.collected("c").len(), 1, "{length} bytes");
+            assert_eq!(rig.read("u.scheduled"), "false");
+        }
+        rig.push("i", &[1]);
+        rig.run();
+        assert_eq!(rig.data("c"), [[1]]);
+    }
+
+    #[test]
+    fn what_waits_is_given_back_at_the_end() {
+        let mut rig = Rig::new("i :: Inject -> Queue -> DRRSched(1) -> p :: Puller;");
+        rig.push("i", &[0; 100]);
+        assert!(rig.pull("p", 1).is_empty());
+        assert_eq!(rig.outstanding(), 1);
+        rig.end();
+        for quantum in ["0", "-1"] {
+            let errors = Rig::errors(&format!("Idle -> DRRSched({quantum}) -> Discard;"));
+            assert!(errors.contains("bad QUANTUM"), "{errors}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+use packet::{Batch, Packet};
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element};
+
+use crate::dispatch::dispatch;
+
+/// Sends packets to outputs by a hash of some of their bytes.
+///
+/// Packets with the same bytes leave by the same output: those of a flow stay together. The hash is
+/// the sum of the bytes. Packets that are too short for it leave by output 0.
+///
+/// # Arguments
+/// - `OFFSET` (integer): the first of the bytes.
+/// - `LENGTH` (integer): how many, 1 at least.
+///
+/// # Ports
+/// One push input, one or more push outputs.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// // By the IP destination address.
+/// h :: HashSwitch(16, 4);
+/// FromDump(in.pcap) -> Strip(14) -> h;
+/// h[0] -> Discard;
+/// h[1] -> Discard;
+/// ```
+///
+/// # See also
+/// RoundRobinSwitch, RandomSwitch, StrideSwitch, Switch
+#[derive(Default)]
+pub struct HashSwitch {
+    offset: u32,
+    length: u32,
+}
+
+impl Class for HashSwitch {
+    const NAME: &'static str = "HashSwitch";
+    const PORTS: &'static str = "1/1-";
+    const PROCESSING: &'static str = "h";
+}
+
+impl HashSwitch {
+    #[inline]
+    fn output(&self, packet: &Packet, outputs: u32) -> u32 {
+        let bytes = packet.data().get(self.offset as usize..);
+        let Some(bytes) = bytes.and_then(|bytes| bytes.get(..self.length as usize)) else {
+            return 0;
+        };
+        let sum = bytes.iter().fold(0u32, |sum, byte| sum.wrapping_add((*byte).into()));
+        match outputs {
+            2 | 4 | 8 => (sum ^ (sum >> 4)) & (outputs - 1),
+            _ => sum % outputs.max(1),
+        }
+    }
+}
+
+impl Element for HashSwitch {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.mandatory_positional("OFFSET", &mut self.offset)
+            .mandatory_positional("LENGTH", &mut self.length)
+            .complete()?;
+        if self.length == 0 {
+            return Err(args.fail("length must be > 0"));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        let outputs = cx.outputs() as u32;
+        dispatch(cx, batch, |packet| self.output(packet, outputs))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    use crate::testing::Rig;
+
+    fn hash(outputs: usize, batch: usize) -> Rig {
+        let mut config = String::from("i :: Inject -> h :: HashSwitch(1, 2);");
+        for output in 0..outputs {
+            config += &format!("h[{output}] -> c{output} :: Collect;");
+        }
+        Rig::with_batch(&config, batch)
+    }
+
+    #[test]
+    fn outputs_are_those_of_click() {
+        // Sums 0, 17, 450, 7 and 37.
+        let packets = [[9, 0, 0], [9, 10, 7], [9, 200, 250], [9, 1, 6], [9, 30, 7]];
+        for batch in [1, 64] {
+            for (outputs, expected) in [
+                (1, [0, 0, 0, 0, 0]),
+                (2, [0, 0, 0, 1, 1]),
+                (3, [0, 2, 0, 1, 1]),
+                (4, [0, 0, 2, 3, 3]),
+                (8, [0, 0, 6, 7, 7]),
+            ] {
+                let mut rig = hash(outputs, batch);
+                for (packet, output) in packets.iter().zip(expected) {
+                    rig.push("i", packet);
+                    let data = rig.data(&format!("c{output}"));
+                    assert_eq!(data, [*packet], "{outputs} outputs");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn packets_with_the_same_bytes_stay_together_in_order() {
+        let mut rig = hash(3, 64);
+        let packets: Vec<Vec<u8>> = (0..60).map(|n| [n, n % 7, 1].to_vec()).collect();
+        rig.push_all("i", &packets);
+        let all: Vec<_> = (0..3).map(|output| rig.data(&format!("c{output}"))).collect();
+        assert_eq!(all.iter().map(Vec::len).sum::<usize>(), 60);
+        for (output, data) in all.iter().enumerate() {
+            assert!(data.windows(2).all(|pair| pair[0][0] < pair[1][0]));
+            assert!(data.iter().all(|packet| (packet[1] + 1) as usize % 3 == output));
+        }
+    }
+
+    #[test]
+    fn short_packets_leave_by_output_0() {
+        let mut rig = hash(3, 64);
+        for data in [&[][..], &[1], &[1, 2]] {
+            rig.push("i", data);
+        }
+        assert_eq!(rig.data("c0").len(), 3);
+        let config = "i :: Inject -> h :: HashSwitch(4294967295, 4294967295); h -> c :: Collect;";
+        let mut rig = Rig::new(config);
+        rig.push("i", &[1]);
+        assert_eq!(rig.data("c").len(), 1);
+        let errors = Rig::errors("Idle -> HashSwitch(0, 0) -> Discard;");
+        assert!(errors.contains("length must be > 0"), "{errors}");
+    }
+}

@@ -1,0 +1,65 @@
+use packet::Batch;
+use router::{Class, Cx, Element};
+
+use crate::dispatch::dispatch;
+
+/// Sends each packet to an output chosen by chance.
+///
+/// # Arguments
+/// None.
+///
+/// # Ports
+/// One push input, one or more push outputs.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// r :: RandomSwitch;
+/// InfiniteSource(LIMIT 100) -> r;
+/// r[0] -> Discard;
+/// r[1] -> Discard;
+/// ```
+///
+/// # See also
+/// RoundRobinSwitch, HashSwitch, StrideSwitch, RandomSample
+#[derive(Default)]
+pub struct RandomSwitch;
+
+impl Class for RandomSwitch {
+    const NAME: &'static str = "RandomSwitch";
+    const PORTS: &'static str = "1/1-";
+    const PROCESSING: &'static str = "h";
+}
+
+impl Element for RandomSwitch {
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        let outputs = cx.outputs() as u32;
+        let mut random = cx.random().clone();
+        let output = dispatch(cx, batch, |_| random.below(outputs));
+        *cx.random() = random;
+        output
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn every_output_is_as_likely() {
+        for batch in [1, 64] {
+            let config = "InfiniteSource(LIMIT 9000, BURST 64) -> r :: RandomSwitch;
+                r[0] -> a :: Counter -> Discard; r[1] -> b :: Counter -> Discard;
+                r[2] -> c :: Counter -> Discard;";
+            let mut rig = Rig::with_batch(config, batch);
+            rig.run();
+            let mut count = |name: &str| rig.read(name).parse::<u32>().unwrap();
+            let counts = [count("a.count"), count("b.count"), count("c.count")];
+            assert_eq!(counts.iter().sum::<u32>(), 9000);
+            assert!(counts.iter().all(|n| n.abs_diff(3000) < 300), "{counts:?}");
+        }
+    }
+}

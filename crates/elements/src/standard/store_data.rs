@@ -1,0 +1,70 @@
+use alloc::vec::Vec;
+
+use packet::Packet;
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, Verdict};
+
+/// Overwrites bytes of packets.
+///
+/// Packets keep their length: bytes beyond their end are not written.
+///
+/// # Arguments
+/// - `OFFSET` (integer): the first byte that is written.
+/// - `DATA` (bytes): what is written.
+///
+/// # Ports
+/// One input, one output, agnostic.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> StoreData(12, \<0800>) -> Discard;
+/// ```
+///
+/// # See also
+/// Clipboard, Strip, Unstrip
+#[derive(Default)]
+pub struct StoreData {
+    offset: u32,
+    data: Vec<u8>,
+}
+
+impl Class for StoreData {
+    const NAME: &'static str = "StoreData";
+    const PORTS: &'static str = "1/1";
+}
+
+impl Element for StoreData {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.mandatory_positional("OFFSET", &mut self.offset)
+            .mandatory_positional("DATA", &mut self.data)
+            .complete()
+    }
+
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let place = packet.data_mut().get_mut(self.offset as usize..);
+        let place = place.unwrap_or_default();
+        let length = place.len().min(self.data.len());
+        place[..length].copy_from_slice(&self.data[..length]);
+        Verdict::Forward
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn bytes_are_overwritten_where_there_are_any() {
+        let mut rig = Rig::new("i :: Inject -> StoreData(2, \\<09 08>) -> c :: Collect;");
+        let packets: [&[u8]; 4] = [&[1, 2, 3, 4, 5], &[1, 2, 3], &[1, 2], &[]];
+        packets.iter().for_each(|data| rig.push("i", data));
+        let expected: [&[u8]; 4] = [&[1, 2, 9, 8, 5], &[1, 2, 9], &[1, 2], &[]];
+        assert_eq!(rig.data("c"), expected);
+        let errors = Rig::errors("Idle -> StoreData(4) -> Discard;");
+        assert!(errors.contains("DATA: required argument missing"), "{errors}");
+    }
+}

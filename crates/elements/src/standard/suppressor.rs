@@ -1,0 +1,154 @@
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use packet::Batch;
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList};
+
+/// Passes packets on, but for those of ports that are suppressed.
+///
+/// Packets go from an input to the output of the same number. On a suppressed port they are dropped
+/// where they are pushed, and cannot be pulled. Handlers suppress ports, and so do elements such as
+/// EtherSpanTree.
+///
+/// # Arguments
+/// None.
+///
+/// # Ports
+/// Any number of inputs, and as many outputs, agnostic.
+///
+/// # Handlers
+/// - `active0`, `active1`, ... (read, write): whether the port lets packets pass; true at first.
+/// - `reset` (write): lets all ports pass packets.
+///
+/// # Example
+/// ```click
+/// s :: Suppressor;
+/// TimedSource(1s, LIMIT 5) -> [0] s [0] -> Discard;
+/// TimedSource(1s, LIMIT 5) -> [1] s [1] -> Discard;
+/// Script(wait 2s, write s.active1 false);
+/// ```
+///
+/// # See also
+/// InputSwitch, Switch, EtherSpanTree
+#[derive(Default)]
+pub struct Suppressor {
+    /// For each port whether packets pass.
+    active: Vec<bool>,
+}
+
+impl Class for Suppressor {
+    const NAME: &'static str = "Suppressor";
+    const PORTS: &'static str = "-/=";
+    const FLOW: &'static str = "#/#";
+}
+
+impl Suppressor {
+    /// Whether a port lets packets pass.
+    #[inline]
+    pub fn is_active(&self, port: usize) -> bool {
+        self.active.get(port).is_some_and(|active| *active)
+    }
+
+    /// Lets a port pass packets, or not.
+    pub fn set_active(&mut self, port: usize, active: bool) {
+        if let Some(slot) = self.active.get_mut(port) {
+            *slot = active;
+        }
+    }
+
+    /// Lets all ports pass packets.
+    pub fn reset(&mut self) {
+        self.active.fill(true);
+    }
+
+    fn port(&self, handler: &str) -> Result<usize, HandlerError> {
+        let number = handler.strip_prefix("active").and_then(|n| n.parse().ok());
+        let port = number.filter(|port| *port < self.active.len());
+        port.ok_or(HandlerError::Unknown)
+    }
+}
+
+impl Element for Suppressor {
+    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.active.resize(cx.outputs(), true);
+        args.none()
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        if !self.is_active(port) {
+            cx.pool().recycle(batch);
+        }
+        port
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, _batch: &mut Batch, most: usize) {
+        if self.is_active(port) {
+            cx.pull_through(port, most);
+        }
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        for port in 0..self.active.len() {
+            let name = format!("active{port}");
+            list.read_write(name.clone()).add(name, HandlerFlags::CHECKBOX);
+        }
+        list.button("reset");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        let port = self.port(name)?;
+        Ok(self.is_active(port).to_string())
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        if name == "reset" {
+            self.reset();
+            return Ok(());
+        }
+        let port = self.port(name)?;
+        let active = cx.names().parse(value).map_err(|_| "type mismatch")?;
+        self.set_active(port, active);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn suppressed_ports_let_nothing_pass() {
+        let config = "i :: Inject -> [0] s :: Suppressor [0] -> c :: Collect;
+            j :: Inject -> Queue -> [1] s; s[1] -> p :: Puller;";
+        let mut rig = Rig::new(config);
+        rig.push("i", &[1]);
+        rig.push("j", &[2]);
+        assert_eq!((rig.data("c").len(), rig.pull("p", 1).len()), (1, 1));
+        rig.write("s.active0", "false");
+        rig.write("s.active1", "false");
+        rig.push("i", &[1]);
+        rig.push("j", &[2]);
+        assert_eq!((rig.data("c").len(), rig.pull("p", 1).len()), (0, 0));
+        assert_eq!((rig.read("s.active0"), rig.outstanding()), ("false".into(), 1));
+        rig.write("s.reset", "");
+        assert_eq!((rig.read("s.active1"), rig.pull("p", 1).len()), ("true".into(), 1));
+        assert_eq!(rig.try_write("s.active0", "x"), Err("type mismatch".into()));
+        assert!(rig.try_write("s.active2", "true").is_err());
+    }
+
+    #[test]
+    fn a_path_may_pass_two_ports() {
+        let config = "i :: Inject -> Queue -> [0] s :: Suppressor [0] -> Paint(1) -> [1] s;
+            s[1] -> p :: Puller;";
+        let mut rig = Rig::new(config);
+        rig.push("i", &[1]);
+        rig.write("s.active0", "false");
+        assert!(rig.pull("p", 9).is_empty());
+        rig.write("s.active0", "true");
+        assert_eq!(rig.pull("p", 9)[0].paint(), 1);
+    }
+}

@@ -1,0 +1,180 @@
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use router::args::{Any, Args, ElementOf, Failed};
+use router::{Class, Cx, Element, ElementId, HandlerError, HandlerList, Ran, Signal, TaskId};
+
+/// Pulls packets and pushes them on, as long as there is room in the queues behind it.
+///
+/// Unqueue is to be preferred.
+///
+/// # Arguments
+/// - `BURST` (integer, 1): most packets each time it is scheduled; no limit if 0.
+/// - `QUEUES` (elements): names of the queues whose room is asked for; those downstream if not given.
+/// - `QUIET` (boolean, false): whether it does without a warning that there is something better.
+///
+/// # Ports
+/// One pull input, one push output.
+///
+/// # Handlers
+/// - `packets` (read): packets passed.
+/// - `scheduled`, `tickets`, `home_thread`: the task's.
+///
+/// # Example
+/// ```click
+/// InfiniteSource(LIMIT 100) -> Queue -> Unqueue2(QUIET true) -> Queue(10) -> Discard;
+/// ```
+///
+/// # See also
+/// Unqueue, RatedUnqueue
+#[derive(Default)]
+pub struct Unqueue2 {
+    burst: usize,
+    queues: Option<Vec<ElementId>>,
+    count: u64,
+    /// Packets left of the burst under way.
+    left: usize,
+    upstream: Signal,
+    downstream: Signal,
+}
+
+impl Class for Unqueue2 {
+    const NAME: &'static str = "Unqueue2";
+    const PORTS: &'static str = "1/1";
+    const PROCESSING: &'static str = "l/h";
+}
+
+impl Unqueue2 {
+    /// Packets that the queue with the least room takes.
+    fn room(&self, cx: &Cx<'_>) -> usize {
+        let queues = self.queues.iter().flatten();
+        let rooms = queues.filter_map(|queue| cx.room(*queue));
+        rooms.min().unwrap_or(usize::MAX)
+    }
+}
+
+impl Element for Unqueue2 {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let (mut burst, mut names, mut given, mut quiet) = (1i32, String::new(), false, false);
+        args.positional("BURST", &mut burst)
+            .keyword_with("QUEUES", Any, &mut names)
+            .given(&mut given)
+            .keyword("QUIET", &mut quiet)
+            .complete()?;
+        self.burst = match usize::try_from(burst) {
+            Ok(0) => i32::MAX as usize,
+            Ok(burst) => burst,
+            Err(_) => return Err(args.fail("BURST must not be negative")),
+        };
+        if given {
+            let names = click::config::split_space(&names);
+            let queue = |name: &String| args.context().parse_with(ElementOf("Storage"), name);
+            let queues: Result<Vec<_>, _> = names.iter().map(queue).collect();
+            let queues = queues.map_err(|_| args.fail("bad QUEUES"))?;
+            let ids = queues.iter().map(|queue| ElementId::new(queue.index));
+            self.queues = Some(ids.collect());
+        }
+        if !quiet {
+            args.warning("Unqueue2 is deprecated, you should probably use Unqueue");
+        }
+        Ok(())
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        if self.queues.is_none() {
+            self.queues = Some(cx.graph().nearest_downstream(cx.id(), 0, "Storage"));
+        }
+        let task = cx.task();
+        cx.schedule(task);
+        self.upstream = cx.upstream_signal(0, Some(task));
+        self.downstream = cx.downstream_signal(0, Some(task));
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+        if self.left == 0 {
+            self.left = self.burst.min(self.room(cx));
+        }
+        if self.left == 0 {
+            // Whoever makes room wakes it, if that can be told.
+            if cx.is_active(&self.downstream) {
+                cx.schedule(task);
+            }
+            return Ran::Nothing;
+        }
+        let most = cx.limit().min(self.left);
+        let mut batch = cx.batch();
+        cx.pull(0, &mut batch, most);
+        let pulled = batch.len();
+        self.count += pulled as u64;
+        self.left -= pulled;
+        cx.push(0, batch);
+        if pulled == most && self.left > 0 {
+            return Ran::More;
+        }
+        self.left = 0;
+        if pulled == most || cx.is_active(&self.upstream) {
+            cx.schedule(task);
+        }
+        Ran::worked(pulled > 0)
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("packets").task(false);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "packets" => Ok(self.count.to_string() + " packets\n"),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use crate::testing::Rig;
+
+    #[test]
+    fn queues_behind_it_never_overflow() {
+        for batch in [1, 64] {
+            for burst in [0, 1, 7, 1000] {
+                let config = format!(
+                    "InfiniteSource(LIMIT 500, BURST 64) -> Queue(500) -> u :: Unqueue2({burst})
+                        -> t :: Tee -> a :: Queue(30) -> p :: Puller; t[1] -> b :: Queue(100) -> Idle;"
+                );
+                let mut rig = Rig::with_batch(&config, batch);
+                rig.run();
+                assert_eq!((rig.read("a.length"), rig.read("b.length")), ("30".into(), "30".into()));
+                rig.pull("p", 10);
+                rig.run();
+                assert_eq!((rig.read("a.drops"), rig.read("b.length")), ("0".into(), "40".into()));
+                assert_eq!(rig.read("u.packets"), "40 packets\n");
+            }
+        }
+    }
+
+    #[test]
+    fn queues_can_be_named() {
+        let config = "InfiniteSource(LIMIT 50) -> Queue -> Unqueue2(QUEUES b c, QUIET true)
+            -> a :: Queue(5) -> Idle; Idle -> b :: Queue(100) -> Idle; Idle -> c :: Queue(9) -> Idle;";
+        let mut rig = Rig::new(config);
+        rig.run();
+        assert_eq!((rig.read("a.length"), rig.read("a.drops")), ("5".into(), "45".into()));
+        let errors = Rig::errors("Idle -> u :: Unqueue2(QUEUES u) -> Discard;");
+        assert!(errors.contains("bad QUEUES"), "{errors}");
+    }
+
+    #[test]
+    fn it_sleeps_while_there_is_nothing_to_pull() {
+        let mut rig = Rig::new("i :: Inject -> Queue -> u :: Unqueue2 -> c :: Collect;");
+        assert!(rig.printed().concat().contains("you should probably use Unqueue"));
+        rig.run();
+        assert_eq!(rig.read("u.scheduled"), "false");
+        rig.push("i", &[1]);
+        rig.run();
+        assert_eq!(rig.data("c"), [[1]]);
+    }
+}
