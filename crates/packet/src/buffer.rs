@@ -44,6 +44,7 @@ pub enum PacketType {
 
 /// What travels in front of a packet's data. The first line holds what nearly every element
 /// touches.
+#[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Meta {
     /// Where the data starts, in bytes from the buffer's start.
@@ -63,10 +64,45 @@ pub(crate) struct Meta {
     pub(crate) anno: [u64; ANNO_BYTES / 8],
     /// Size of the whole buffer, metadata included.
     pub(crate) capacity: u32,
-    _tail: [u8; META - 84],
+    _padding: u32,
+    _tail: Tail,
 }
 
+/// The part of the metadata that is not used.
+type Tail = core::mem::MaybeUninit<[u8; META - 88]>;
+
 const _: () = assert!(size_of::<Meta>() == META);
+
+impl Meta {
+    /// Metadata of a packet of `len` bytes behind `headroom`, all else clear.
+    pub(crate) const fn new(
+        home: *const Home,
+        capacity: usize,
+        headroom: usize,
+        len: usize,
+    ) -> Meta {
+        Meta {
+            data: (META + headroom) as u32,
+            len: len as u32,
+            mac: 0,
+            network: 0,
+            transport: 0,
+            packet_type: PacketType::Host,
+            _reserved: 0,
+            home,
+            timestamp: 0,
+            anno: [0; ANNO_BYTES / 8],
+            capacity: capacity as u32,
+            _padding: 0,
+            _tail: Tail::uninit(),
+        }
+    }
+
+    pub(crate) const fn at(mut self, timestamp: i64) -> Meta {
+        self.timestamp = timestamp;
+        self
+    }
+}
 
 /// A packet, and the only handle to its buffer.
 ///
@@ -115,6 +151,16 @@ impl Packet {
         let mut packet = unsafe { Packet::start(buffer, headroom) };
         packet.meta_mut().len = len as u32;
         Some(packet)
+    }
+
+    /// Takes ownership of a buffer whose metadata and data are in place.
+    ///
+    /// # Safety
+    /// The buffer is owned by nobody else, its metadata is that of [`Meta::new`], whose data lies
+    /// inside the buffer, and it lives until it was given back to its home.
+    #[inline]
+    pub(crate) unsafe fn from_raw(buffer: NonNull<Meta>) -> Packet {
+        Packet(buffer)
     }
 
     #[inline]

@@ -18,4 +18,4 @@ mod tests;
 
 pub use batch::{BATCH, Batch, Drain};
 pub use buffer::{HEADROOM, META, Packet, PacketType, prefetch};
-pub use pool::{BUFFER, DATA_MAX, Pool};
+pub use pool::{BUFFER, DATA_MAX, Mold, Pool};

@@ -23,6 +23,8 @@ pub const DATA_MAX: usize = BUFFER - META - HEADROOM;
 /// Buffers that a heap pool takes at a time.
 const CHUNK: usize = 256;
 
+const _: () = assert!((META + HEADROOM).is_multiple_of(64) && DATA_MAX.is_multiple_of(64));
+
 /// Where buffers of a pool come back to from elsewhere.
 pub(crate) struct Home {
     /// A stack linked through the buffers' first annotation word: pushed one by one, taken whole.
@@ -58,6 +60,39 @@ pub(crate) unsafe fn give_back(buffer: NonNull<Meta>) {
             Ok(_) => return,
             Err(now) => head = now,
         }
+    }
+}
+
+/// A cache line.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+/// Data to make many packets of, in whole cache lines.
+#[derive(Default)]
+pub struct Mold {
+    lines: Vec<Line>,
+    len: usize,
+}
+
+impl Mold {
+    /// A mold for packets that hold `data`.
+    pub fn new(data: &[u8]) -> Mold {
+        let line = |chunk: &[u8]| {
+            let mut line = Line([0; 64]);
+            line.0[..chunk.len()].copy_from_slice(chunk);
+            line
+        };
+        Mold {
+            lines: data.chunks(64).map(line).collect(),
+            len: data.len(),
+        }
+    }
+
+    /// The data.
+    pub fn data(&self) -> &[u8] {
+        // SAFETY: lines are arrays of bytes without gaps, and hold at least `len`.
+        unsafe { core::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
     }
 }
 
@@ -235,6 +270,65 @@ impl Pool {
         Some(packet)
     }
 
+    /// Adds at most `most` packets with the data of `mold` and the timestamp to a batch, as far as
+    /// there is room and memory; returns how many.
+    pub fn cast(&mut self, mold: &Mold, timestamp: i64, batch: &mut Batch, most: usize) -> usize {
+        let most = most.min(batch.room());
+        if mold.len > DATA_MAX {
+            return self.cast_large(mold, timestamp, batch, most);
+        }
+        if self.free.len() < most {
+            self.stock(most);
+        }
+        let rest = self.free.len().saturating_sub(most);
+        let meta = Meta::new(self.home.as_ptr(), BUFFER, HEADROOM, mold.len).at(timestamp);
+        let buffers = self.free.drain(rest..).rev();
+        let made = buffers.len();
+        for buffer in buffers {
+            // SAFETY: a free buffer is ours. The data starts on a cache line and a mold's lines
+            // end within the buffer, as DATA_MAX is a whole number of them.
+            let packet = unsafe {
+                buffer.write(meta);
+                let data = buffer.cast::<Line>().add((META + HEADROOM) / 64);
+                for (i, line) in mold.lines.iter().enumerate() {
+                    data.add(i).write(*line);
+                }
+                Packet::from_raw(buffer)
+            };
+            let fits = batch.push(packet);
+            debug_assert!(fits.is_ok());
+        }
+        made
+    }
+
+    #[cold]
+    fn cast_large(&mut self, mold: &Mold, timestamp: i64, batch: &mut Batch, most: usize) -> usize {
+        for made in 0..most {
+            let Some(mut packet) = self.copy(mold.data()) else {
+                return made;
+            };
+            packet.set_timestamp(timestamp);
+            let _ = batch.push(packet);
+        }
+        most
+    }
+
+    /// Sees to it that `count` buffers are free, if it can be.
+    #[cold]
+    fn stock(&mut self, count: usize) {
+        self.collect();
+        while self.free.len() < count && self.region.is_none() && self.total < self.limit {
+            let before = self.total;
+            self.grow();
+            if self.total == before {
+                break;
+            }
+        }
+        if self.free.len() < count {
+            self.exhausted += (count - self.free.len()) as u64;
+        }
+    }
+
     /// A copy of `packet`: data, annotations and header places, and the bytes in front back to
     /// the first header, so that what was stripped can be unstripped.
     pub fn clone(&mut self, packet: &Packet) -> Option<Packet> {
@@ -273,6 +367,8 @@ impl Pool {
     /// Gives a batch's buffers back and leaves it empty.
     #[inline]
     pub fn recycle(&mut self, batch: &mut Batch) {
+        self.free.reserve(batch.len());
+        // From the back, so that the next packets come in this batch's order.
         while let Some(packet) = batch.pop() {
             self.kill(packet);
         }

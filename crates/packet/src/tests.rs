@@ -5,7 +5,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use crate::anno::{AGGREGATE, PAINT, VLAN_TCI};
-use crate::{BATCH, Batch, DATA_MAX, HEADROOM, Packet, Pool};
+use crate::{BATCH, Batch, DATA_MAX, HEADROOM, Mold, Packet, Pool};
 
 fn numbered(pool: &mut Pool, n: u8) -> Packet {
     pool.copy(&[n; 60]).expect("the pool has room")
@@ -227,4 +227,40 @@ proptest! {
             prop_assert!(model.iter().eq(packet.data()));
         }
     }
+}
+
+#[test]
+fn a_mold_casts_equal_packets() {
+    for len in [0, 1, 60, 64, 65, DATA_MAX, DATA_MAX + 1] {
+        let data: Vec<u8> = (0..len).map(|i| i as u8).collect();
+        let mold = Mold::new(&data);
+        assert_eq!(mold.data(), data);
+        let mut pool = Pool::heap(300);
+        let mut batch = Batch::new();
+        assert_eq!(pool.cast(&mold, 7, &mut batch, 10), 10);
+        // No more than there is room for.
+        assert_eq!(pool.cast(&mold, 8, &mut batch, 100), BATCH - 10);
+        for (i, packet) in batch.iter_mut().enumerate() {
+            assert_eq!(packet.data(), data, "{len}");
+            assert_eq!(packet.timestamp(), if i < 10 { 7 } else { 8 });
+            assert_eq!(packet.headroom(), HEADROOM);
+            assert_eq!(packet.network_offset(), None);
+            packet.data_mut().fill(0xff);
+        }
+        pool.recycle(&mut batch);
+        assert_eq!(pool.outstanding(), 0);
+        assert_eq!(pool.cast(&mold, 0, &mut batch, 1), 1);
+        assert_eq!(batch.as_slice()[0].data(), data);
+    }
+}
+
+#[test]
+fn a_mold_casts_what_the_pool_has() {
+    let mold = Mold::new(b"abc");
+    let mut pool = Pool::heap(40);
+    let mut batch = Batch::new();
+    assert_eq!(pool.cast(&mold, 0, &mut batch, 64), 40);
+    assert_eq!((pool.exhausted(), batch.len()), (24, 40));
+    let mut other = Batch::new();
+    assert_eq!(pool.cast(&mold, 0, &mut other, 1), 0);
 }

@@ -1,7 +1,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use packet::Batch;
+use packet::{Batch, Mold};
 use router::args::{Any, Args, Failed};
 use router::{Class, Cx, Element, HandlerError, HandlerList, Notice, Ran, Search, TaskId};
 
@@ -44,7 +44,7 @@ pub(crate) const DATA: &[u8] =
 pub struct InfiniteSource {
     data: Vec<u8>,
     length: i32,
-    template: Vec<u8>,
+    mold: Mold,
     pace: Pace,
 }
 
@@ -65,8 +65,8 @@ pub(crate) fn packet_data(data: &[u8], length: i32) -> Vec<u8> {
 }
 
 impl InfiniteSource {
-    fn make_template(&mut self) {
-        self.template = packet_data(&self.data, self.length);
+    fn make_mold(&mut self) {
+        self.mold = Mold::new(&packet_data(&self.data, self.length));
     }
 }
 
@@ -85,7 +85,7 @@ impl Element for InfiniteSource {
             .keyword_with("END_CALL", Any, &mut self.pace.end)
             .complete()?;
         self.pace.check(cx, stop).map_err(|e| args.fail(e))?;
-        self.make_template();
+        self.make_mold();
         Ok(())
     }
 
@@ -94,14 +94,17 @@ impl Element for InfiniteSource {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        let template = &self.template;
-        self.pace.run_task(cx, task, |cx| cx.pool().copy(template))
+        let mold = &self.mold;
+        self.pace.run_task(cx, task, |cx, batch, most, now| {
+            cx.pool().cast(mold, now, batch, most)
+        })
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let template = &self.template;
-        self.pace
-            .pull(cx, batch, most, |cx| cx.pool().copy(template));
+        let mold = &self.mold;
+        self.pace.pull(cx, batch, most, |cx, batch, most, now| {
+            cx.pool().cast(mold, now, batch, most)
+        });
     }
 
     fn notifier(&self, notice: Notice, _port: usize) -> Search {
@@ -131,7 +134,7 @@ impl Element for InfiniteSource {
             }
             _ => return self.pace.write(cx, name, value),
         }
-        self.make_template();
+        self.make_mold();
         self.pace.wake(cx);
         Ok(())
     }

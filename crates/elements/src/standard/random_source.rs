@@ -1,6 +1,6 @@
 use alloc::string::{String, ToString};
 
-use packet::{Batch, Packet};
+use packet::Batch;
 use router::args::{Any, Args, Failed};
 use router::{Class, Cx, Element, HandlerError, HandlerList, Notice, Ran, Search, TaskId};
 
@@ -50,14 +50,22 @@ fn checked(length: i32) -> Option<usize> {
     usize::try_from(length).ok().filter(|length| *length < 1 << 16)
 }
 
-fn make(cx: &mut Cx<'_>, length: usize) -> Option<Packet> {
-    let mut packet = cx.pool().packet(packet::HEADROOM, length)?;
-    let random = cx.random();
-    for word in packet.data_mut().chunks_mut(8) {
-        let bytes = random.next_u64().to_ne_bytes();
-        word.copy_from_slice(&bytes[..word.len()]);
+fn make(cx: &mut Cx<'_>, length: usize, batch: &mut Batch, most: usize, now: i64) -> usize {
+    for made in 0..most {
+        let Some(mut packet) = cx.pool().packet(packet::HEADROOM, length) else {
+            return made;
+        };
+        let random = cx.random();
+        for word in packet.data_mut().chunks_mut(8) {
+            let bytes = random.next_u64().to_ne_bytes();
+            word.copy_from_slice(&bytes[..word.len()]);
+        }
+        packet.set_timestamp(now);
+        if batch.push(packet).is_err() {
+            return made;
+        }
     }
-    Some(packet)
+    most
 }
 
 impl Element for RandomSource {
@@ -85,12 +93,16 @@ impl Element for RandomSource {
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
         let length = self.length;
-        self.pace.run_task(cx, task, |cx| make(cx, length))
+        self.pace.run_task(cx, task, |cx, batch, most, now| {
+            make(cx, length, batch, most, now)
+        })
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
         let length = self.length;
-        self.pace.pull(cx, batch, most, |cx| make(cx, length));
+        self.pace.pull(cx, batch, most, |cx, batch, most, now| {
+            make(cx, length, batch, most, now)
+        });
     }
 
     fn notifier(&self, notice: Notice, _port: usize) -> Search {

@@ -2,7 +2,7 @@
 
 use alloc::string::{String, ToString};
 
-use packet::{Batch, Packet};
+use packet::Batch;
 use router::args::Failed;
 use router::{Call, Cx, HandlerError, HandlerList, Notice, Ran, Search, Signal, SignalId, TaskId};
 
@@ -73,19 +73,10 @@ impl Pace {
         cx: &mut Cx<'_>,
         batch: &mut Batch,
         most: usize,
-        mut make: impl FnMut(&mut Cx<'_>) -> Option<Packet>,
+        make: impl FnOnce(&mut Cx<'_>, &mut Batch, usize, i64) -> usize,
     ) {
         let now = if self.timestamp { cx.wall() } else { 0 };
-        for _ in 0..most {
-            let Some(mut packet) = make(cx) else {
-                break;
-            };
-            packet.set_timestamp(now);
-            if batch.push(packet).is_err() {
-                break;
-            }
-            self.count += 1;
-        }
+        self.count += make(cx, batch, most, now) as u64;
     }
 
     fn finished(&mut self, cx: &mut Cx<'_>) {
@@ -97,11 +88,13 @@ impl Pace {
         }
     }
 
+    /// Runs the source's task. `make` adds at most so many packets with a timestamp to a batch, and
+    /// says how many.
     pub fn run_task(
         &mut self,
         cx: &mut Cx<'_>,
         task: TaskId,
-        make: impl FnMut(&mut Cx<'_>) -> Option<Packet>,
+        make: impl FnOnce(&mut Cx<'_>, &mut Batch, usize, i64) -> usize,
     ) -> Ran {
         if self.left == 0 {
             if !self.active || !cx.is_active(&self.nonfull) {
@@ -127,12 +120,13 @@ impl Pace {
         Ran::worked(made > 0)
     }
 
+    /// Answers a pull; `make` as for [`run_task`](Self::run_task).
     pub fn pull(
         &mut self,
         cx: &mut Cx<'_>,
         batch: &mut Batch,
         most: usize,
-        make: impl FnMut(&mut Cx<'_>) -> Option<Packet>,
+        make: impl FnOnce(&mut Cx<'_>, &mut Batch, usize, i64) -> usize,
     ) {
         let most = (most as u64).min(self.allowed()) as usize;
         if self.active && most > 0 {
