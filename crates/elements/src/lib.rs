@@ -34,6 +34,7 @@ mod gap_rate;
 pub mod icmp;
 pub mod ip;
 pub mod ip6;
+pub mod ipsec;
 mod link_type;
 pub mod net;
 mod rate;
@@ -57,6 +58,8 @@ static ALIASES: &[router::ClassEntry] = &[
         .named("StripEtherVlanHeader"),
     router::ClassEntry::of::<ethernet::vlan_encap::EtherVLANEncap>().named("EtherVlanEncap"),
     router::ClassEntry::of::<icmp::icmp_ping_source::ICMPPingSource>().named("ICMPSendPings"),
+    router::ClassEntry::of::<ipsec::aes::IPsecAES>().named("Aes"),
+    router::ClassEntry::of::<ipsec::des::IPsecDES>().named("Des"),
     router::ClassEntry::of::<standard::sched::RoundRobinSched>().named("RRSched"),
     router::ClassEntry::of::<simple::simple_sched::SimpleRoundRobinSched>().named("SimpleRRSched"),
 ];
@@ -74,6 +77,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     analysis::CLASSES,
     app::CLASSES,
     aqm::CLASSES,
+    ipsec::CLASSES,
     ALIASES,
 ];
 

@@ -1,0 +1,54 @@
+//! The shape of ESP packets, and what the elements that work on them share.
+
+use router::args::{Argument, Context, Invalid};
+
+use super::ciphers::{AES_BLOCK, SHORT_BLOCK};
+
+/// Bytes of index and sequence number in front of the initialization vector.
+pub(super) const FIXED: usize = 8;
+
+/// The `BLOCK` argument: bytes of an initialization vector, and of what packets are padded to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum BlockSize {
+    /// 8, as DES needs it and Click has it.
+    #[default]
+    Short,
+    /// 16, as RFC 3602 has it for AES.
+    Aes,
+}
+
+impl BlockSize {
+    pub fn bytes(self) -> usize {
+        match self {
+            BlockSize::Short => SHORT_BLOCK,
+            BlockSize::Aes => AES_BLOCK,
+        }
+    }
+
+    /// Bytes in front of the payload.
+    pub fn header(self) -> usize {
+        FIXED + self.bytes()
+    }
+}
+
+impl Argument for BlockSize {
+    fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
+        match context.parse::<u32>(text)? {
+            8 => Ok(BlockSize::Short),
+            16 => Ok(BlockSize::Aes),
+            _ => Err(Invalid::because("should be 8 or 16")),
+        }
+    }
+}
+
+/// Says something the first time only: what packets do must not flood whoever watches.
+#[derive(Default)]
+pub(super) struct Once(bool);
+
+impl Once {
+    pub fn say(&mut self, cx: &mut router::Cx<'_>, text: &str) {
+        if !core::mem::replace(&mut self.0, true) {
+            cx.chatter(text);
+        }
+    }
+}
