@@ -79,10 +79,10 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Error> {
 
 /// Classes outside the host's groups whose elements reach out of the router when they are
 /// initialized.
-const REACH_OUT: [&str; 4] = ["Script", "DriverManager", NETFRONTS[0], NETFRONTS[1]];
+const REACH_OUT: [&str; 4] = ["Script", "DriverManager", DEVICES[0], DEVICES[1]];
 
-/// Elements that name a guest's interfaces; which there are is the guest's affair.
-const NETFRONTS: [&str; 2] = ["FromNetfront", "ToNetfront"];
+/// Elements that name interfaces; which there are is the affair of the guest or host to be.
+const DEVICES: [&str; 4] = ["FromNetfront", "ToNetfront", "FromDevice", "ToDevice"];
 
 /// What a check found.
 pub struct Checked {
@@ -120,7 +120,7 @@ pub fn source_text(source: &Source, settings: &[(String, String)]) -> Checked {
     };
     let flat = click::parse(&source.text, &source.name, &options, &mut diagnostics);
     let router = flat.and_then(|flat| {
-        let interfaces = named(&flat, &NETFRONTS).into_iter().map(|(name, _)| name);
+        let interfaces = named(&flat, &DEVICES).into_iter().map(|(name, _)| name);
         let home = Box::new(Nowhere(Clock::default(), interfaces.collect()));
         let runtime = Runtime::new(home, packet::Pool::heap(1 << 16));
         let library = &surroundings.library;
@@ -143,11 +143,11 @@ fn stays_inside(class: &ClassEntry) -> bool {
     !REACH_OUT.contains(&class.name) && !of_host.any(|other| other.name == class.name)
 }
 
-/// A home without devices, in which nothing is printed; but names that stand for a guest's
-/// interfaces have addresses.
+/// A home without devices, in which nothing is printed; but names that stand for interfaces have
+/// addresses.
 struct Nowhere(Clock, Vec<String>);
 
-/// This machine, and a guest's interfaces.
+/// This machine, and the interfaces that a configuration names.
 struct Around(Machine, Interfaces);
 
 impl Host for Around {
@@ -232,12 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_s_interfaces_are_taken_for_granted() {
-        let checked = check(
-            "FromNetfront(in) -> c :: Classifier(12/0806 20/0001, -);
-             c[0] -> ARPResponder(10.0.0.1 in) -> ToNetfront(in); c[1] -> Discard;",
-        );
-        assert!(checked.router.is_some(), "{}", checked.diagnostics);
+    fn interfaces_are_taken_for_granted() {
+        for (from, to) in [("FromNetfront", "ToNetfront"), ("FromDevice", "ToDevice")] {
+            let checked = check(&format!(
+                "{from}(in) -> c :: Classifier(12/0806 20/0001, -);
+                 c[0] -> ARPResponder(10.0.0.1 in) -> Queue -> {to}(in); c[1] -> Discard;"
+            ));
+            assert!(checked.router.is_some(), "{}", checked.diagnostics);
+        }
     }
 
     #[test]
