@@ -20,11 +20,13 @@ crate::elements! {
     ip_mirror: IPMirror;
     ip_output_combo: IPOutputCombo;
     ip_print: IPPrint;
+    ip_rate_monitor: IPRateMonitor;
     ip_reassembler: IPReassembler;
     ip_rewriter_patterns: IPRewriterPatterns;
     linear_ip_lookup: LinearIPLookup, SortedIPLookup;
     mark_ip_header: MarkIPHeader;
     radix_ip_lookup: RadixIPLookup;
+    rfc2507: RFC2507c, RFC2507d;
     rip_send: RIPSend;
     round_robin_ip_mapper: RoundRobinIPMapper;
     set_ip_address: SetIPAddress;
