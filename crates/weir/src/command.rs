@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -76,7 +77,14 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
     let command = match Command::try_parse_from(words) {
         Ok(command) => command,
         Err(error) => {
-            let _ = error.print();
+            match error.kind() {
+                ErrorKind::DisplayHelp
+                | ErrorKind::DisplayVersion
+                | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                    let _ = error.print();
+                }
+                _ => eprintln!("weir: {}", sentence(&error.render().to_string())),
+            }
             return ExitCode::from(error.exit_code() as u8);
         }
     };
@@ -116,6 +124,23 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
     })
 }
 
+/// What is wrong with a command line, and where to find help, in a sentence: the paragraphs before
+/// the usage that `text` ends with.
+fn sentence(text: &str) -> String {
+    let (wrong, usage) = text.split_once("Usage: ").unwrap_or((text, "weir"));
+    let words: Vec<_> = wrong.split_whitespace().collect();
+    let wrong = words.join(" ").replace(" tip: ", "; ");
+    let wrong = wrong.strip_prefix("error: ").unwrap_or(&wrong);
+    let command = usage.split_whitespace();
+    let command: Vec<_> = command
+        .take_while(|word| !word.starts_with(['[', '<', '-']))
+        .collect();
+    format!(
+        "{wrong} (‘{} --help’ shows what is possible)",
+        command.join(" ")
+    )
+}
+
 /// Becomes true when the user asks for the end.
 fn stop() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
@@ -128,7 +153,23 @@ fn stop() -> Arc<AtomicBool> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{CommandFactory, Parser};
+
+    #[test]
+    fn a_bad_command_line_is_a_sentence() {
+        let wrong = |words: &[&str]| {
+            let error = super::Command::try_parse_from(words).unwrap_err();
+            super::sentence(&error.render().to_string())
+        };
+        let sentence = wrong(&["weir", "run", "x.click", "--ring-slot", "64"]);
+        assert!(sentence.starts_with("unexpected argument '--ring-slot' found; "));
+        assert!(sentence.ends_with("(‘weir run --help’ shows what is possible)"));
+        let sentence = wrong(&["weir", "read"]);
+        assert!(sentence.contains("<NAME>") && sentence.contains("‘weir read --help’"));
+        let sentence = wrong(&["weir", "run", "x.click", "--memory", "4X"]);
+        assert!(sentence.contains("‘4X’ is no size"), "{sentence}");
+        assert!(!sentence.contains('\n'));
+    }
 
     #[test]
     fn the_command_line_is_sound() {

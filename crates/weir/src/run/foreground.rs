@@ -164,7 +164,7 @@ impl Voice {
         }
     }
 
-    fn ended(&self, instance: &Instance, exit: &Exit, config: &str) {
+    fn ended(&self, instance: &Instance, exit: &Exit) {
         let mut facts = serde_json::json!({ "exit": exit.to_string() });
         let mut text = exit.to_string();
         for (interface, guest, host) in instance.counters() {
@@ -185,7 +185,10 @@ impl Voice {
             facts["console_lost"] = lost.into();
         }
         if let Exit::Crashed(crash) | Exit::Stopped(crash) = exit {
-            if let Some(place) = crash.element.and_then(|element| place(config, element)) {
+            if let Some(place) = crash
+                .element
+                .and_then(|element| place(instance.config(), element))
+            {
                 text.push_str(&format!("; it was in {place}"));
                 facts["element"] = place.into();
             }
@@ -266,7 +269,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
     };
     let mut instance = Instance::start(&Plan {
         name,
-        config: config.clone(),
+        config,
         links: args.links.clone(),
         isolation: args.isolation.into(),
         memory: args.memory,
@@ -274,18 +277,17 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
         cpu: args.cpu,
     })?;
     voice.running(&instance);
-    let config = String::from_utf8_lossy(&config);
     let ended = attend(&mut instance, &claim, &signals, &voice)?;
     let success = match ended {
         Ended::Exit(exit) => {
-            voice.ended(&instance, &exit, &config);
+            voice.ended(&instance, &exit);
             matches!(exit, Exit::Halted)
         }
         Ended::Asked => {
             let mut printed = Vec::new();
             let exit = instance.stop(&mut printed)?;
             voice.console(&printed);
-            voice.ended(&instance, &exit, &config);
+            voice.ended(&instance, &exit);
             true
         }
         Ended::Switch => {

@@ -113,6 +113,8 @@ pub struct Instance {
     ports: Vec<Ports>,
     boot: Duration,
     console: Vec<u8>,
+    /// What the guest runs.
+    config: String,
 }
 
 impl Instance {
@@ -197,6 +199,7 @@ impl Instance {
             ports: ports.collect(),
             boot: Duration::ZERO,
             console: Vec::new(),
+            config: String::from_utf8_lossy(&plan.config).into_owned(),
         };
         instance.await_running(start)?;
         Ok(instance)
@@ -277,7 +280,20 @@ impl Instance {
             // Should it not be known, the time limit ends the wait.
             wait(&mut ended, Some(Duration::ZERO)).is_err() || ended[0].revents().is_empty()
         };
-        Ok(self.control.call_while(kind, contents, PATIENCE, alive)?)
+        let answer = self.control.call_while(kind, contents, PATIENCE, alive)?;
+        if kind == abi::message::kind::WRITE
+            && answer.ok()
+            && let Some(config) = contents.strip_prefix("hotconfig ")
+        {
+            self.config = config.to_string();
+        }
+        Ok(answer)
+    }
+
+    /// The configuration that the guest runs: the one it was booted with, or the last that took
+    /// its place.
+    pub fn config(&self) -> &str {
+        &self.config
     }
 
     /// Reads a handler, `element.handler` with arguments if it takes any.
