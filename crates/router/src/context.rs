@@ -10,6 +10,7 @@ use click::Severity;
 use packet::{Batch, Packet, Pool};
 
 use crate::args::{self, Failed, NameDatabase};
+use crate::chatter::DEFAULT_CHANNEL;
 use crate::element::Element;
 use crate::embedding::{Device, Steady};
 use crate::engine::{Core, Watch};
@@ -207,7 +208,35 @@ impl Cx<'_> {
 impl Cx<'_> {
     /// Prints a line to whoever watches the router.
     pub fn chatter(&mut self, line: impl Display) {
-        self.core.runtime.embedding.chatter(&line.to_string());
+        self.chatter_on(DEFAULT_CHANNEL, line);
+    }
+
+    /// As [`chatter`](Self::chatter), on a channel: only who listens to that hears it.
+    pub fn chatter_on(&mut self, channel: &str, line: impl Display) {
+        let line = line.to_string();
+        if self.core.listeners.is_loud(channel) {
+            self.core.runtime.embedding.chatter(&line);
+        }
+        let Core {
+            listeners, tasks, ..
+        } = &mut *self.core;
+        listeners.hear(channel, &line, |task| tasks.schedule(task));
+    }
+
+    /// Lets this element hear what is said on a channel from now on. `quiet`: on a channel other
+    /// than the default one, nothing is printed because of this listener.
+    pub fn listen(&mut self, channel: &str, quiet: bool) {
+        self.core.listeners.add(self.id, channel, quiet);
+    }
+
+    /// Lets `task` be scheduled whenever there is something to hear.
+    pub fn wake_to_hear(&mut self, task: TaskId) {
+        self.core.listeners.wake(self.id, task);
+    }
+
+    /// What was said since the last call, a line each.
+    pub fn heard(&mut self) -> Vec<String> {
+        self.core.listeners.take(self.id)
     }
 
     /// Writes text to standard output, or to whoever watches the router where there is none.

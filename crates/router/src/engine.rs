@@ -15,6 +15,7 @@ use click::Severity;
 use packet::{BATCH, Batch, Packet, Pool};
 
 use crate::args::NameDatabase;
+use crate::chatter::Listeners;
 use crate::context::{Cx, ElementId};
 use crate::element::Element;
 use crate::embedding::{Device, Embedding};
@@ -112,6 +113,8 @@ pub(crate) struct Core {
     pub runtime: Runtime,
     pub run_count: i32,
     pub driver_manager: Option<ElementId>,
+    /// Elements that hear what others say.
+    pub listeners: Listeners,
     /// What elements report while they are initialized.
     pub reports: Vec<(Severity, String)>,
     /// An element whose pull goes on at one of its inputs once it has returned, that input, and the
@@ -172,6 +175,7 @@ impl Core {
             runtime,
             run_count: 1,
             driver_manager: None,
+            listeners: Listeners::default(),
             reports: Vec::new(),
             through: None,
             passing: Vec::with_capacity(16),

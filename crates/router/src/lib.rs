@@ -17,6 +17,7 @@ extern crate std;
 pub mod args;
 mod builtin;
 mod call;
+mod chatter;
 mod context;
 mod element;
 mod embedding;
@@ -35,6 +36,7 @@ mod timer;
 
 pub use builtin::VERSION;
 pub use call::Call;
+pub use chatter::DEFAULT_CHANNEL;
 pub use context::{Cx, DeviceId, ElementId};
 pub use element::{Class, ClassEntry, Element, Verdict, filter, phase};
 pub use embedding::{Device, Embedding, Steady};

@@ -56,7 +56,8 @@ struct Fields {
 /// - `SWAP` (boolean, true): whether to take ICMP identifiers and sequence numbers for big-endian.
 /// - `OUTFILE` (file name): a file to print to instead of the console. On a host only.
 /// - `ACTIVE` (boolean, true): whether to print at all.
-/// - `CHANNEL` (word): accepted, and without effect: there is one console.
+/// - `CHANNEL` (word, default): whom it speaks to: the default channel is the console's, others are
+///   heard by a ChatterSocket alone.
 ///
 /// # Ports
 /// One input, one output, agnostic.
@@ -223,7 +224,7 @@ impl Element for IPPrint {
         // NBYTES is MAXLENGTH's name of old.
         let most = bytes.or(most).unwrap_or(1500);
         self.dump = IPPrint::read_dump(args, &contents, &payload, most)?;
-        self.output = Output::named(file);
+        self.output = Output::named(file, channel);
         Ok(())
     }
 

@@ -3,9 +3,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 
 use router::args::{Args, ElementRef, Failed, FilenameArg, TcpPort, WordArg};
 use router::{
@@ -16,14 +16,12 @@ pub mod protocol;
 #[cfg(test)]
 mod tests;
 
+use super::listener::{CONNECTIONS, Listener, Retry, SUN_PATH, transient};
+use super::os_error;
 use protocol::{Missing, Session, Target};
 
-/// Most connections at a time; others are closed as they come.
-const CONNECTIONS: usize = 256;
 /// Ports that `PORT+` tries after the first.
 const PORTS_TRIED: u16 = 11;
-/// Seconds between two tries to listen.
-const RETRY: u64 = 1;
 
 /// Lets other programs read and write handlers over a socket.
 ///
@@ -73,8 +71,7 @@ pub struct ControlSocket {
     read_only: bool,
     verbose: bool,
     local: bool,
-    retries: i32,
-    retry_warnings: bool,
+    retry: Retry,
     proxy: Option<ElementRef>,
     listener: Option<Listener>,
     connections: BTreeMap<RawFd, Connection>,
@@ -93,37 +90,6 @@ enum Place {
 impl Default for Place {
     fn default() -> Self {
         Place::Tcp(0, false)
-    }
-}
-
-enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
-impl Listener {
-    fn fd(&self) -> RawFd {
-        match self {
-            Listener::Tcp(listener) => listener.as_raw_fd(),
-            Listener::Unix(listener) => listener.as_raw_fd(),
-        }
-    }
-
-    /// A connection, and where it comes from.
-    fn accept(&self) -> io::Result<(OwnedFd, String)> {
-        match self {
-            Listener::Tcp(listener) => {
-                let (stream, from) = listener.accept()?;
-                stream.set_nonblocking(true)?;
-                let from = format!(" from {}.{}", from.ip(), from.port());
-                Ok((stream.into(), from))
-            }
-            Listener::Unix(listener) => {
-                let (stream, _) = listener.accept()?;
-                stream.set_nonblocking(true)?;
-                Ok((stream.into(), String::new()))
-            }
-        }
     }
 }
 
@@ -166,19 +132,6 @@ impl Connection {
     }
 }
 
-fn transient(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
-}
-
-/// What the system says of an error, without its number.
-fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.split_once(" (os error") {
-        Some((reason, _)) => reason.to_string(),
-        None => text,
-    }
-}
-
 impl Class for ControlSocket {
     const NAME: &'static str = "ControlSocket";
     const PORTS: &'static str = "0/0";
@@ -197,16 +150,11 @@ impl ControlSocket {
                     true => port.saturating_add(PORTS_TRIED),
                     false => *port,
                 };
-                let (listener, found) = bind_one(address, *port, last)?;
+                let (listener, found) = Listener::tcp(address, *port, last)?;
                 (*port, *more) = (found, false);
-                listener.set_nonblocking(true)?;
-                Listener::Tcp(listener)
+                listener
             }
-            Place::Unix(path) => {
-                let listener = UnixListener::bind(path.as_str())?;
-                listener.set_nonblocking(true)?;
-                Listener::Unix(listener)
-            }
+            Place::Unix(path) => Listener::unix(path)?,
             Place::Descriptor(_) => return Ok(()),
         };
         self.listener = Some(listener);
@@ -216,25 +164,15 @@ impl ControlSocket {
     /// Tries to listen; if it cannot, says so and tries again later, while tries are left. An
     /// error is what is wrong when none are.
     fn try_to_listen(&mut self, cx: &mut Cx<'_>) -> Result<Option<String>, String> {
-        self.retries -= 1;
-        let Err(error) = self.listen() else {
-            if let Some(listener) = &self.listener {
-                cx.watch(listener.fd(), true, false);
+        match self.listen() {
+            Ok(()) => {
+                if let Some(listener) = &self.listener {
+                    cx.watch(listener.fd(), true, false);
+                }
+                Ok(None)
             }
-            return Ok(None);
-        };
-        let text = format!("bind: {}", reason(&error));
-        if self.retries < 0 {
-            return Err(text);
+            Err(error) => self.retry.failed(cx, self.timer, &error),
         }
-        if let Some(timer) = self.timer {
-            cx.schedule_after(timer, RETRY * 1_000_000_000);
-        }
-        let left = self.retries + 1;
-        let tries = if left == 1 { "try" } else { "tries" };
-        Ok(self
-            .retry_warnings
-            .then(|| format!("{text} ({left} {tries} left)")))
     }
 
     /// Begins to speak on a descriptor that this process inherited.
@@ -252,7 +190,7 @@ impl ControlSocket {
             Ok(socket) => self.connect(cx, socket),
             Err(error) => {
                 let declaration = cx.declaration();
-                cx.chatter(format!("{declaration}: FD {fd}: {}", reason(&error)));
+                cx.chatter(format!("{declaration}: FD {fd}: {}", os_error(&error)));
             }
         }
     }
@@ -277,7 +215,7 @@ impl ControlSocket {
             Err(error) => {
                 if !transient(&error) {
                     let declaration = cx.declaration();
-                    cx.chatter(format!("{declaration}: accept: {}", reason(&error)));
+                    cx.chatter(format!("{declaration}: accept: {}", os_error(&error)));
                 }
                 return;
             }
@@ -320,18 +258,6 @@ impl ControlSocket {
         let waits = !connection.session.output().is_empty();
         cx.watch(fd, connection.session.wants_input(), again || waits);
         self.connections.insert(fd, connection);
-    }
-}
-
-/// Listens on the first port from `first` to `last` that is free.
-fn bind_one(address: Ipv4Addr, first: u16, last: u16) -> io::Result<(TcpListener, u16)> {
-    let mut port = first;
-    loop {
-        match TcpListener::bind((address, port)) {
-            Ok(listener) => return Ok((listener, port)),
-            Err(error) if port >= last => return Err(error),
-            Err(_) => port += 1,
-        }
     }
 }
 
@@ -427,12 +353,11 @@ impl Reach<'_, '_> {
 impl Element for ControlSocket {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut kind = String::new();
-        (self.retry_warnings, self.retries) = (true, 0);
         args.mandatory_positional("TYPE", &mut kind).consume()?;
         args.keyword("READONLY", &mut self.read_only)
             .keyword("VERBOSE", &mut self.verbose)
-            .keyword("RETRIES", &mut self.retries)
-            .keyword("RETRY_WARNINGS", &mut self.retry_warnings)
+            .keyword("RETRIES", &mut self.retry.left)
+            .keyword("RETRY_WARNINGS", &mut self.retry.warns)
             .keyword("LOCALHOST", &mut self.local)
             .consume()?;
         let mut proxy = ElementRef {
@@ -458,8 +383,7 @@ impl Element for ControlSocket {
                 let mut path = String::new();
                 args.mandatory_positional_with("FILENAME", FilenameArg, &mut path)
                     .complete()?;
-                // The size of sun_path, see unix(7).
-                if path.len() >= 108 {
+                if path.len() >= SUN_PATH {
                     return Err(args.fail("filename too long"));
                 }
                 self.place = Place::Unix(path);

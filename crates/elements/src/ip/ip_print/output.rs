@@ -1,8 +1,8 @@
-//! Where IPPrint prints to: the console, or on a host a file.
+//! Where IPPrint prints to: a channel of what elements say, or on a host a file.
 
 use alloc::string::String;
 
-use router::Cx;
+use router::{Cx, DEFAULT_CHANNEL};
 
 #[cfg(feature = "host")]
 use std::{fs::File, io::BufWriter, io::Write};
@@ -10,17 +10,20 @@ use std::{fs::File, io::BufWriter, io::Write};
 /// See the module.
 #[derive(Default)]
 pub struct Output {
-    /// The file's name; empty: the console.
+    /// The file's name; empty: the channel.
     name: String,
+    /// The channel; empty: the default one, which the console has.
+    channel: String,
     #[cfg(feature = "host")]
     file: Option<BufWriter<File>>,
 }
 
 impl Output {
-    /// The file called `name`, or the console if that is empty.
-    pub fn named(name: String) -> Output {
+    /// The file called `name`, or the channel if that is empty.
+    pub fn named(name: String, channel: String) -> Output {
         Output {
             name,
+            channel,
             ..Output::default()
         }
     }
@@ -55,7 +58,10 @@ impl Output {
             let _ = file.write_all(line.as_bytes());
             return;
         }
-        cx.chatter(line);
+        match self.channel.as_str() {
+            "" => cx.chatter_on(DEFAULT_CHANNEL, line),
+            channel => cx.chatter_on(channel, line),
+        }
     }
 
     /// Writes out what is left, and closes the file.
