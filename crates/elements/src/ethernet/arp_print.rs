@@ -155,7 +155,7 @@ impl Element for ARPPrint {
             .keyword("ACTIVE", &mut self.active)
             .keyword_with("OUTFILE", FilenameArg, &mut file)
             .complete()?;
-        self.output = Output::named(file);
+        self.output = Output::named(file, String::new());
         Ok(())
     }
 

@@ -1,14 +1,19 @@
 //! Click's userlevel group: files, sockets and devices of the host.
 
 pub mod capture;
+mod host_device;
 mod kernel_filter;
+mod listener;
 mod packet_socket;
 mod transport;
 
 crate::elements! {
+    chatter_socket: ChatterSocket;
     control_socket: ControlSocket;
     from_device: FromDevice;
     from_dump: FromDump;
+    from_host: FromHost, ToHost;
+    kernel_tun: KernelTun, KernelTap;
     mcast_socket: McastSocket;
     raw_socket: RawSocket, FromRawSocket, ToRawSocket;
     socket: Socket, FromSocket, ToSocket;

@@ -72,6 +72,11 @@ impl Namespace {
         namespace
     }
 
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+
     /// Runs `ip` in it.
     pub fn ip(&self, arguments: &str) -> String {
         run(&format!("-n {} {arguments}", self.0))

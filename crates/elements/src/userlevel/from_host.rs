@@ -1,0 +1,365 @@
+use alloc::string::{String, ToString};
+use std::os::fd::RawFd;
+
+use packet::Batch;
+use router::args::{Args, EtherAddress, Failed, Ipv4Prefix};
+use router::{
+    Class, Cx, Element, ElementId, HandlerError, HandlerList, Ran, Signal, TaskId, phase,
+};
+use rustix::io::Errno;
+
+use super::host_device::{HostDevice, Setup};
+use super::transport::{HEADROOM_MAX, Inlet};
+use crate::link_type::LinkType;
+
+/// Receives what the host sends by a TAP interface of this program's own.
+///
+/// The interface is made when the router is initialized, and gone when it ends; one of the name
+/// that is there already is used, and stays. What comes are Ethernet frames. The host asks for
+/// addresses by ARP before it sends IP packets. The IP header is marked where there is one, and
+/// the destination annotation set.
+///
+/// While what is downstream says that it is full, frames wait in the kernel.
+///
+/// # Arguments
+/// - `DEVNAME` (string): the interface.
+/// - `DST` (IP prefix): the host's address on the interface, and the network behind it. Without,
+///   the interface is left as it is, and has to be set up from outside.
+/// - `GATEWAY` (IP address): an address in DST by way of which the host's default route leads.
+/// - `ETHER` (Ethernet address): the interface's address; the kernel's choice if not given.
+/// - `HEADROOM` (integer, 128): bytes in front of each frame.
+/// - `MTU` (integer, 2048): most bytes of a frame, its Ethernet header left out.
+///
+/// # Ports
+/// No input; one push output.
+///
+/// # Handlers
+/// - `dev_name` (read): the interface's name.
+/// - `signal` (read): whether there is room downstream.
+///
+/// # Example
+/// ```click
+/// FromHost(fake0, 192.0.2.1/24) -> c :: Classifier(12/0806, 12/0800);
+/// c[0] -> ARPResponder(0.0.0.0/0 1:1:1:1:1:1) -> ToHost(fake0);
+/// c[1] -> IPPrint -> Discard;
+/// ```
+///
+/// # See also
+/// ToHost, KernelTap, KernelTun
+#[derive(Default)]
+pub struct FromHost {
+    name: String,
+    setup: Setup,
+    inlet: Inlet,
+    device: Option<HostDevice>,
+    task: Option<TaskId>,
+    signal: Signal,
+}
+
+impl Class for FromHost {
+    const NAME: &'static str = "FromHost";
+    const PORTS: &'static str = "0/1";
+    const PROCESSING: &'static str = "/h";
+}
+
+impl FromHost {
+    /// Receives one frame; false if none is there.
+    fn receive(&mut self, cx: &mut Cx<'_>) -> bool {
+        let Some(device) = &self.device else {
+            return false;
+        };
+        let received = self.inlet.receive(cx, |room| {
+            let count = device.receive(room)?;
+            Ok((count, count, ()))
+        });
+        match received {
+            Ok(Some((mut packet, ()))) => {
+                packet.set_mac_header(0);
+                LinkType::ETHERNET.force_ip(&mut packet);
+                cx.emit(0, packet);
+                true
+            }
+            Ok(None) | Err(Errno::AGAIN | Errno::INTR) => false,
+            Err(errno) => {
+                let reason = super::os_error(&errno.into());
+                cx.chatter(format_args!("FromHost({}): read: {reason}", device.name()));
+                // The interface was taken down, and can come back.
+                false
+            }
+        }
+    }
+}
+
+impl Element for FromHost {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let (mut address, mut has_address) = (Ipv4Prefix::ANY, false);
+        let (mut gateway, mut has_gateway) = ([0, 0, 0, 0].into(), false);
+        let (mut ether, mut has_ether) = (EtherAddress::default(), false);
+        let mut mtu: u32 = 2048;
+        args.mandatory_positional("DEVNAME", &mut self.name)
+            .positional("DST", &mut address)
+            .given(&mut has_address)
+            .keyword("GATEWAY", &mut gateway)
+            .given(&mut has_gateway)
+            .keyword("ETHER", &mut ether)
+            .given(&mut has_ether)
+            .keyword("HEADROOM", &mut self.inlet.headroom)
+            .keyword("MTU", &mut mtu)
+            .complete()?;
+        if has_gateway && has_address && !address.contains(gateway) {
+            return Err(args.fail("bad GATEWAY"));
+        }
+        if self.name.is_empty() {
+            return Err(args.fail("must specify device name"));
+        }
+        if self.inlet.headroom > HEADROOM_MAX {
+            return Err(args.fail("HEADROOM too large"));
+        }
+        if !(68..=65535).contains(&mtu) {
+            return Err(args.fail("MTU must be from 68 to 65535"));
+        }
+        if has_address && address.length().is_none() {
+            return Err(args.fail("DST must be an address with a prefix, such as 192.0.2.1/24"));
+        }
+        // An Ethernet header, and a VLAN tag.
+        self.inlet.snaplen = mtu + 18;
+        self.setup = Setup {
+            address: has_address.then_some(address),
+            gateway: has_gateway.then_some(gateway),
+            ether: has_ether.then_some(ether),
+            mtu: None,
+        };
+        Ok(())
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let device = HostDevice::open(true, &self.name).map_err(|error| cx.error(error))?;
+        device.set_up(&self.setup).map_err(|error| cx.error(error))?;
+        cx.watch(device.fd(), true, false);
+        self.name = device.name().to_string();
+        self.device = Some(device);
+        let task = cx.task();
+        self.task = Some(task);
+        self.signal = cx.downstream_signal(0, Some(task));
+        Ok(())
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        if let Some(device) = self.device.take() {
+            cx.watch(device.fd(), false, false);
+        }
+    }
+
+    fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, _readable: bool, _writable: bool) {
+        // What is emitted here arrives downstream when this is over: one frame at a time, so that
+        // a queue that fills is noticed.
+        self.receive(cx);
+        if !cx.is_active(&self.signal) {
+            cx.watch(fd, false, false);
+        }
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+        match &self.device {
+            Some(device) if cx.is_active(&self.signal) => {
+                cx.watch(device.fd(), true, false);
+                Ran::Worked
+            }
+            _ => Ran::Nothing,
+        }
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("dev_name").read("signal");
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "dev_name" => Ok(self.name.clone()),
+            "signal" => Ok(cx.is_active(&self.signal).to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+/// Sends Ethernet frames to the host by the interface that a FromHost made.
+///
+/// # Arguments
+/// - `DEVNAME` (string): the interface, as the FromHost names it.
+///
+/// # Ports
+/// One push input; no output.
+///
+/// # Handlers
+/// - `dev_name` (read): the interface's name.
+/// - `drops` (read): frames that the kernel refused.
+///
+/// # Example
+/// ```click
+/// FromHost(fake0, 192.0.2.1/24) -> EtherMirror -> ToHost(fake0);
+/// ```
+///
+/// # See also
+/// FromHost, KernelTap
+#[derive(Default)]
+pub struct ToHost {
+    name: String,
+    device: Option<HostDevice>,
+    drops: u64,
+    /// Why the last frame that was refused was.
+    refused: Option<Errno>,
+}
+
+impl Class for ToHost {
+    const NAME: &'static str = "ToHost";
+    const PORTS: &'static str = "1/0";
+    const PROCESSING: &'static str = "h";
+    const PHASE: i32 = phase::DEFAULT + 1;
+}
+
+impl Element for ToHost {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.mandatory_positional("DEVNAME", &mut self.name)
+            .complete()
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        for id in (0..cx.graph().elements.len()).map(ElementId::new) {
+            let device = cx.with::<FromHost, _>(id, |other, _| {
+                other.device.clone().filter(|_| other.name == self.name)
+            });
+            if let Some(Some(device)) = device {
+                self.device = Some(device);
+                return Ok(());
+            }
+        }
+        let name = &self.name;
+        Err(cx.error(format_args!(
+            "ToHost({name}) requires an initialized FromHost with the same dev_name"
+        )))
+    }
+
+    fn cleanup(&mut self, _cx: &mut Cx<'_>) {
+        self.device = None;
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        for packet in batch.drain() {
+            match &self.device {
+                Some(_) if packet.len() < 14 => cx.chatter("ToHost: packet too small"),
+                Some(device) => {
+                    if let Err(errno) = device.send(packet.data()) {
+                        self.drops += 1;
+                        if self.refused.replace(errno) != Some(errno) {
+                            let (name, reason) = (&self.name, super::os_error(&errno.into()));
+                            cx.chatter(format_args!("ToHost({name}): write failed: {reason}"));
+                        }
+                    }
+                }
+                None => {}
+            }
+            cx.kill(packet);
+        }
+        0
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("dev_name").read("drops");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "dev_name" => Ok(self.name.clone()),
+            "drops" => Ok(self.drops.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::time::Duration;
+
+    use super::super::testing::{Namespace, can_run, run_until};
+    use crate::testing::Rig;
+
+    const CONFIG: &str = "f :: FromHost(fake0, 192.0.2.1/24, ETHER 2:0:0:0:0:1, GATEWAY 192.0.2.2)
+        -> c :: Classifier(12/0806, 12/0800, -);
+        c[0] -> a :: ARPResponder(0.0.0.0/0 2:0:0:0:0:2) -> t :: ToHost(fake0);
+        c[1] -> n :: Counter -> EtherMirror -> Strip(14) -> CheckIPHeader -> IPMirror
+            -> SetUDPChecksum -> Unstrip(14) -> t;
+        c[2] -> Discard;";
+
+    #[test]
+    fn the_host_talks_to_the_router() {
+        if !can_run() {
+            return;
+        }
+        let namespace = Namespace::new("from-host");
+        namespace.within(|| {
+            let mut rig = Rig::new(CONFIG);
+            assert_eq!(rig.read("f.dev_name"), "fake0");
+            assert!(namespace.ip("link show fake0").contains("02:00:00:00:00:01"));
+            assert!(namespace.ip("route").contains("default via 192.0.2.2 dev fake0"));
+            let socket = UdpSocket::bind("192.0.2.1:5000").unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+            // By the default route, which leads to the router.
+            socket.send_to(b"echo", "203.0.113.1:6000").unwrap();
+            let (mut room, mut heard) = ([0; 100], 0);
+            run_until(&mut rig, |_| {
+                heard = socket.recv(&mut room).unwrap_or(heard);
+                heard > 0
+            });
+            assert_eq!(&room[..heard], b"echo");
+            assert_eq!(rig.read("n.count"), "1");
+            rig.end();
+            assert!(!namespace.ip("link").contains("fake0"));
+        });
+    }
+
+    #[test]
+    fn frames_wait_while_there_is_no_room() {
+        if !can_run() {
+            return;
+        }
+        let namespace = Namespace::new("from-host-full");
+        namespace.within(|| {
+            let config = "f :: FromHost(fake0, 192.0.2.1/24) -> q :: Queue(3) -> p :: Puller;";
+            let mut rig = Rig::new(config);
+            namespace.ip("neigh add 192.0.2.9 lladdr 2:0:0:0:0:9 dev fake0");
+            let socket = UdpSocket::bind("192.0.2.1:5000").unwrap();
+            for _ in 0..20 {
+                socket.send_to(b"x", "192.0.2.9:6000").unwrap();
+            }
+            run_until(&mut rig, |rig| rig.read("q.length") == "3");
+            assert_eq!(rig.read("f.signal"), "false");
+            let mut pulled = 0;
+            run_until(&mut rig, |rig| {
+                pulled += rig.pull("p", 3).len();
+                pulled >= 20
+            });
+            assert!(pulled >= 20, "{pulled}");
+            assert_eq!(rig.read("q.drops"), "0");
+        });
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        if !can_run() {
+            return;
+        }
+        let namespace = Namespace::new("from-host-errors");
+        namespace.within(|| {
+            let error = |config: &str, text: &str| {
+                let errors = Rig::errors(config);
+                assert!(errors.contains(text), "{errors}");
+            };
+            let requires = "ToHost(x) requires an initialized FromHost with the same dev_name";
+            error("Idle -> ToHost(x);", requires);
+            error("FromHost(x, 10.0.0.1/8, GATEWAY 11.0.0.1) -> Discard;", "bad GATEWAY");
+            error("FromHost(lo) -> Discard;", "/dev/net/tun for lo: Invalid argument; name");
+            error("FromHost(x, HEADROOM 9000) -> Discard;", "HEADROOM too large");
+        });
+    }
+}
