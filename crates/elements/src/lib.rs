@@ -30,6 +30,7 @@ pub mod classification;
 mod destination;
 mod dispatch;
 pub mod ethernet;
+pub mod etherswitch;
 mod gap_rate;
 pub mod icmp;
 pub mod ip;
@@ -72,6 +73,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     simple::CLASSES,
     net::CLASSES,
     ethernet::CLASSES,
+    etherswitch::CLASSES,
     icmp::CLASSES,
     ip::CLASSES,
     ip6::CLASSES,

@@ -1,0 +1,100 @@
+use alloc::string::String;
+
+use packet::Packet;
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, Verdict};
+
+use super::bpdu::Bpdu;
+
+/// Prints the messages of the spanning tree protocol, a line for each, and passes them on.
+///
+/// A configuration is shown with its sender and port, what the way to the root costs, and the root;
+/// then its age, maximum age, hello time and forward delay, in 256ths of a second. `TC` says that
+/// the topology changes, `TCA` that a notification of that has come; in small letters, that not.
+/// Numbers are hexadecimal.
+///
+/// # Arguments
+/// - `LABEL` (text): what each line starts with.
+///
+/// # Ports
+/// One input, one output, agnostic.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> Classifier(14/4242) -> DebugBridge(eth0) -> Discard;
+/// ```
+///
+/// # See also
+/// EtherSpanTree, Print
+#[derive(Default)]
+pub struct DebugBridge {
+    label: String,
+}
+
+impl Class for DebugBridge {
+    const NAME: &'static str = "DebugBridge";
+    const PORTS: &'static str = "1/1";
+}
+
+impl Element for DebugBridge {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.mandatory_positional("LABEL", &mut self.label).complete()
+    }
+
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let label = &self.label;
+        match Bpdu::parse(packet.data()) {
+            Some(message) => cx.chatter(format_args!("{label} {message}")),
+            None => cx.chatter(format_args!("{label} ???")),
+        }
+        Verdict::Forward
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::wire::EtherAddress;
+
+    use super::super::bpdu::{Bpdu, BridgeId, Configuration, Ticks, Times};
+    use crate::testing::Rig;
+
+    #[test]
+    fn messages_are_shown() {
+        let configuration = Configuration {
+            root: BridgeId(0x8000_0201_0101_0101),
+            cost: 19,
+            bridge: BridgeId(0xdead_0202_0202_0202),
+            port: 0x8002,
+            age: Ticks(0x100),
+            times: Times {
+                max_age: Ticks(0x1400),
+                hello: Ticks(0x200),
+                forward_delay: Ticks(0xf00),
+            },
+            topology_change: true,
+            acknowledgment: false,
+        };
+        let mut rig = Rig::new("i :: Inject -> DebugBridge(eth0) -> c :: Collect;");
+        for message in [Bpdu::Configuration(configuration), Bpdu::Notification] {
+            rig.push("i", &message.to_frame(EtherAddress([2; 6])));
+        }
+        rig.push("i", &[0; 60]);
+        let expected = [
+            "eth0 CFG dead020202020202:8002: tca TC  00000013 -> 8000020101010101  \
+             a/m/h/d: 100/1400/200/f00",
+            "eth0 TCM",
+            "eth0 ???",
+        ];
+        assert_eq!(rig.printed(), expected);
+        assert_eq!(rig.collected("c").len(), 3);
+    }
+
+    #[test]
+    fn a_label_is_needed() {
+        let errors = Rig::errors("Inject -> DebugBridge -> Collect;");
+        assert!(errors.contains("LABEL: required argument missing"), "{errors}");
+    }
+}
