@@ -1,13 +1,15 @@
-//! Where encapsulated packets go: to a fixed address, or where their annotation says.
+//! IP addresses of both versions, and where encapsulated packets go: to a fixed one, or where their
+//! annotation says.
 
 use alloc::string::{String, ToString};
+use core::hash::Hash;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use packet::Packet;
 use router::args::{Argument, Context, unparse};
 
 /// An address that packets carry as their destination address annotation.
-pub(crate) trait Address: Argument + Copy {
+pub trait Address: Argument + Copy + Eq + Hash {
     /// What a packet's annotation says.
     fn annotated(packet: &Packet) -> Self;
 

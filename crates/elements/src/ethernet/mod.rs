@@ -1,5 +1,6 @@
 //! Click's ethernet group: Ethernet headers, VLAN tags and ARP.
 
+mod neighbor;
 mod vlan_tag;
 
 crate::elements! {
@@ -15,6 +16,8 @@ crate::elements! {
     ether_pause_source: EtherPauseSource;
     ether_rewrite: EtherRewrite;
     host_ether_filter: HostEtherFilter;
+    ip6_nd_advertiser: IP6NDAdvertiser;
+    ip6_nd_solicitor: IP6NDSolicitor;
     set_vlan_anno: SetVLANAnno;
     store_ether_address: StoreEtherAddress, GetEtherAddress, SetEtherAddress;
     strip_ether_vlan_header: StripEtherVLANHeader;

@@ -40,10 +40,10 @@ const HEADERS: usize = 28;
 /// # See also
 /// IPEncap, Strip
 pub struct UDPIPEncap {
-    source: Ipv4Addr,
-    destination: Destination<Ipv4Addr>,
-    ports: (u16, u16),
-    checksum: bool,
+    pub(super) source: Ipv4Addr,
+    pub(super) destination: Destination<Ipv4Addr>,
+    pub(super) ports: (u16, u16),
+    pub(super) checksum: bool,
     ident: u16,
 }
 

@@ -1,5 +1,5 @@
-//! The table behind ARPTable and ARPQuerier: which Ethernet address an IPv4 address has, and which
-//! packets wait to learn it.
+//! The table behind ARPTable, ARPQuerier and IP6NDSolicitor: which Ethernet address an IP address
+//! has, and which packets wait to learn it.
 //!
 //! Entries stand in a list by age, the oldest first; an entry that is learned anew moves to its
 //! end. Packets that wait hang on their entry, first in, first out. Entries and packets live in
@@ -15,6 +15,8 @@ use packet::wire::EtherAddress;
 use packet::{Packet, Pool};
 use router::Steady;
 use router::args::Timestamp;
+
+use crate::destination::Address;
 
 /// A moment or span in milliseconds of the steady clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,8 +99,8 @@ impl Default for Limits {
 /// No place in an arena.
 const NONE: u32 = u32::MAX;
 
-struct Entry {
-    ip: Ipv4Addr,
+struct Entry<A> {
+    ip: A,
     ether: EtherAddress,
     known: bool,
     /// Queries since the last answer.
@@ -114,7 +116,7 @@ struct Entry {
     newer: u32,
 }
 
-impl Entry {
+impl<A> Entry<A> {
     #[inline]
     fn expired(&self, now: Millis, timeout: Millis) -> bool {
         timeout > Millis(0) && self.live_at + timeout < now
@@ -158,10 +160,10 @@ pub enum Waits {
 }
 
 /// See the module.
-pub struct Table {
+pub struct Table<A = Ipv4Addr> {
     pub limits: Limits,
-    index: HashMap<Ipv4Addr, u32>,
-    entries: Vec<Entry>,
+    index: HashMap<A, u32>,
+    entries: Vec<Entry<A>>,
     free_entries: Vec<u32>,
     oldest: u32,
     newest: u32,
@@ -173,7 +175,7 @@ pub struct Table {
     drops: u64,
 }
 
-impl Default for Table {
+impl<A> Default for Table<A> {
     fn default() -> Self {
         Table {
             limits: Limits::default(),
@@ -191,7 +193,7 @@ impl Default for Table {
     }
 }
 
-impl Table {
+impl<A: Address> Table<A> {
     /// Number of entries.
     pub fn count(&self) -> usize {
         self.index.len()
@@ -208,13 +210,13 @@ impl Table {
     }
 
     /// Takes over all that is in `old`, but not its limits.
-    pub fn take_over(&mut self, old: &mut Table) {
+    pub fn take_over(&mut self, old: &mut Self) {
         let limits = core::mem::take(&mut self.limits);
         *self = core::mem::take(old);
         old.limits = core::mem::replace(&mut self.limits, limits);
     }
 
-    fn find(&mut self, ip: Ipv4Addr) -> Option<u32> {
+    fn find(&mut self, ip: A) -> Option<u32> {
         if let Some(entry) = self.entries.get(self.recent as usize)
             && entry.ip == ip
         {
@@ -228,7 +230,7 @@ impl Table {
     /// The Ethernet address of `ip`, if it is known, and whether it is time to ask anew: `poll`
     /// after it was learned (0: never).
     #[inline]
-    pub fn lookup(&mut self, ip: Ipv4Addr, now: Millis, poll: Millis) -> Option<(EtherAddress, bool)> {
+    pub fn lookup(&mut self, ip: A, now: Millis, poll: Millis) -> Option<(EtherAddress, bool)> {
         let at = self.find(ip)?;
         let entry = &mut self.entries[at as usize];
         if !entry.known(now, self.limits.timeout) {
@@ -239,7 +241,7 @@ impl Table {
     }
 
     /// Learns that `ip` is at `ether`; the broadcast address means that it is not known any more.
-    pub fn insert(&mut self, pool: &mut Pool, ip: Ipv4Addr, ether: EtherAddress, now: Millis) {
+    pub fn insert(&mut self, pool: &mut Pool, ip: A, ether: EtherAddress, now: Millis) {
         let Some(at) = self.ensure(pool, ip, now) else {
             return;
         };
@@ -254,13 +256,13 @@ impl Table {
     }
 
     /// Takes the first packet that waits for `ip`.
-    pub fn next_waiting(&mut self, ip: Ipv4Addr) -> Option<Packet> {
+    pub fn next_waiting(&mut self, ip: A) -> Option<Packet> {
         let at = self.find(ip)?;
         self.pop(at)
     }
 
     /// Lets `packet` wait until `ip`, which is not known, is learned.
-    pub fn wait(&mut self, pool: &mut Pool, ip: Ipv4Addr, packet: Packet, now: Millis) -> Waits {
+    pub fn wait(&mut self, pool: &mut Pool, ip: A, packet: Packet, now: Millis) -> Waits {
         let Some(at) = self.ensure(pool, ip, now) else {
             return self.refuse(pool, packet);
         };
@@ -356,14 +358,28 @@ impl Table {
     /// seconds since it was learned.
     pub fn unparse(&self, now: Millis) -> String {
         let mut text = String::new();
-        let mut at = self.oldest;
-        while let Some(entry) = self.entries.get(at as usize) {
-            let known = u8::from(entry.known(now, self.limits.timeout));
-            let age = Timestamp((now - entry.live_at).0.saturating_mul(1_000_000));
-            let _ = writeln!(text, "{} {known} {} {age}", entry.ip, entry.ether);
-            at = entry.newer;
+        for (ip, known, ether, age) in self.iter(now) {
+            let age = Timestamp(age.0.saturating_mul(1_000_000));
+            let _ = writeln!(text, "{} {} {ether} {age}", ip.text(), u8::from(known));
         }
         text
+    }
+
+    /// The entries, the oldest first: address, whether it is known, Ethernet address, and how long
+    /// ago it was learned.
+    pub fn iter(&self, now: Millis) -> impl Iterator<Item = (A, bool, EtherAddress, Millis)> {
+        let mut at = self.oldest;
+        core::iter::from_fn(move || {
+            let entry = self.entries.get(at as usize)?;
+            at = entry.newer;
+            let known = entry.known(now, self.limits.timeout);
+            Some((entry.ip, known, entry.ether, now - entry.live_at))
+        })
+    }
+
+    /// Whether there is an entry of `ip`, known or not.
+    pub fn contains(&mut self, ip: A) -> bool {
+        self.find(ip).is_some()
     }
 
     /// Makes room for one more entry; where there is no memory, in the place of the oldest ones.
@@ -381,7 +397,7 @@ impl Table {
     }
 
     /// The entry of `ip`, new if there was none. `None` if there is no memory.
-    fn ensure(&mut self, pool: &mut Pool, ip: Ipv4Addr, now: Millis) -> Option<u32> {
+    fn ensure(&mut self, pool: &mut Pool, ip: A, now: Millis) -> Option<u32> {
         if let Some(at) = self.find(ip) {
             return Some(at);
         }
@@ -441,10 +457,7 @@ impl Table {
             pool.kill(packet);
         }
         self.unlink(at);
-        let entry = &mut self.entries[at as usize];
-        self.index.remove(&entry.ip);
-        // So that `recent` does not find it.
-        entry.ip = Ipv4Addr::UNSPECIFIED;
+        self.index.remove(&self.entries[at as usize].ip);
         self.recent = NONE;
         self.free_entries.push(at);
     }

@@ -1,0 +1,425 @@
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use core::any::Any;
+use core::fmt::Write;
+use core::net::Ipv6Addr;
+
+use packet::wire::{
+    EtherAddress, EtherType, EthernetFrame, EthernetHeader, Icmpv6Type, NeighborMessage,
+    ether_group, solicited_node,
+};
+use packet::{Batch, Packet};
+use router::args::{Args, Failed, unparse};
+use router::{Class, Cx, Element, HandlerError, HandlerList, TimerId};
+
+use super::arp_table::table::{Millis, Table, Waits};
+use super::neighbor::{self, Ends};
+
+/// After this long without an answer, an address is forgotten.
+const TIMEOUT: Millis = Millis(120_000);
+/// After this long, it is asked for anew.
+const POLL: Millis = Millis(60_000);
+/// How often forgotten addresses are cleared away, in nanoseconds.
+const CLEARING: u64 = 15_000_000_000;
+
+/// Puts Ethernet headers in front of IPv6 packets, and asks by neighbor discovery for the addresses
+/// it needs.
+///
+/// Packets on input 0 need their destination address annotation set: that is the neighbour they go
+/// to. If its Ethernet address is known, they go out with a header; if not, they wait while
+/// solicitations are sent, ten a second at most for one address, and after ten without an answer
+/// one every two seconds. Packets to a multicast address go to its Ethernet group; packets to `::`
+/// are dropped.
+///
+/// Packets on input 1 must start with an Ethernet header. What advertisements say of addresses
+/// that were asked for is learned, unless they are damaged or come from beyond the link, and packets
+/// that waited go out. After a minute an address that is used is asked for anew, and after two
+/// without an answer it is forgotten.
+///
+/// The table holds 4096 addresses, of which the oldest goes first, and 2048 packets that wait, or a
+/// quarter of the packet buffers if that is less.
+///
+/// # Arguments
+/// - `IP` (IPv6 address): the address to ask from.
+/// - `ETH` (Ethernet address): its Ethernet address.
+///
+/// # Ports
+/// Push input 0: IPv6 packets. Push input 1: neighbor advertisements. Push output 0: frames. Push
+/// output 1, optional: solicitations, which leave by output 0 if it is not connected.
+///
+/// # Handlers
+/// - `table` (read): a line for each address: the address, 1 if its Ethernet address is known, the
+///   Ethernet address.
+/// - `stats` (read): packets dropped and solicitations sent, in words.
+///
+/// # Example
+/// ```click
+/// nds :: IP6NDSolicitor(fe80::1, 00:00:C0:AE:67:EF) -> Discard;
+/// FromDump(in.pcap) -> c :: Classifier(12/86dd 20/3aff 54/88, 12/86dd, -);
+/// c[0] -> [1] nds;
+/// c[1] -> Strip(14) -> CheckIP6Header -> GetIP6Address(24) -> [0] nds;
+/// c[2] -> Discard;
+/// ```
+///
+/// # See also
+/// IP6NDAdvertiser, LookupIP6Route, ARPQuerier
+pub struct IP6NDSolicitor {
+    ip: Ipv6Addr,
+    ether: EtherAddress,
+    /// Away while the element works.
+    table: Option<Box<Table<Ipv6Addr>>>,
+    timer: Option<TimerId>,
+    warned: bool,
+    queries: u64,
+    drops: u64,
+}
+
+impl Default for IP6NDSolicitor {
+    fn default() -> Self {
+        let mut table = Table::default();
+        table.limits.timeout = TIMEOUT;
+        IP6NDSolicitor {
+            ip: Ipv6Addr::UNSPECIFIED,
+            ether: EtherAddress::ZERO,
+            table: Some(Box::new(table)),
+            timer: None,
+            warned: false,
+            queries: 0,
+            drops: 0,
+        }
+    }
+}
+
+impl Class for IP6NDSolicitor {
+    const NAME: &'static str = "IP6NDSolicitor";
+    const PORTS: &'static str = "2/1-2";
+    const PROCESSING: &'static str = "h/h";
+    const FLOW: &'static str = "xy/x";
+}
+
+/// Why a packet does not go out.
+enum Kept {
+    Dropped,
+    Waits(Ipv6Addr),
+}
+
+/// What a packet on its way through knows of the element's work.
+struct Work<'w, 'c> {
+    solicitor: &'w mut IP6NDSolicitor,
+    table: &'w mut Table<Ipv6Addr>,
+    cx: &'w mut Cx<'c>,
+    now: Millis,
+}
+
+impl Work<'_, '_> {
+    /// Gives a packet its header; or says why it cannot have it.
+    #[inline(always)]
+    fn encapsulate(&mut self, packet: &mut Packet) -> Option<Kept> {
+        let to = packet.dst_ip6();
+        let ether = match self.table.lookup(to, self.now, POLL) {
+            Some((ether, again)) => {
+                if again {
+                    self.solicitor.ask(self.cx, to);
+                }
+                ether
+            }
+            None if to.is_multicast() => ether_group(to),
+            None if to.is_unspecified() => {
+                self.solicitor.warn_of_nobody(self.cx);
+                return Some(Kept::Dropped);
+            }
+            None => return Some(Kept::Waits(to)),
+        };
+        if !self.solicitor.write_header(packet, ether) {
+            self.solicitor.drops += 1;
+            return Some(Kept::Dropped);
+        }
+        None
+    }
+
+    #[cold]
+    fn keep(&mut self, packet: Packet, why: Kept) {
+        let Kept::Waits(to) = why else {
+            return self.cx.kill(packet);
+        };
+        let waits = self.table.wait(self.cx.pool(), to, packet, self.now);
+        if waits == Waits::AndQuery {
+            self.solicitor.ask(self.cx, to);
+        }
+    }
+
+    /// Learns what an advertisement says, and sends what waited for it.
+    fn learn(&mut self, packet: &Packet) {
+        let Some((_, message)) = neighbor::read(packet) else {
+            return;
+        };
+        let Some(ether) = message.link.filter(|ether| !ether.is_group()) else {
+            return;
+        };
+        let target = message.target;
+        if message.icmp_type != Icmpv6Type::NEIGHBOR_ADVERTISEMENT || !self.table.contains(target)
+        {
+            return;
+        }
+        let known = self.table.lookup(target, self.now, Millis(0));
+        if known.is_some_and(|(known, _)| known != ether) {
+            self.cx.chatter("IP6NDSolicitor overwriting an entry");
+        }
+        self.table.insert(self.cx.pool(), target, ether, self.now);
+        while let Some(mut packet) = self.table.next_waiting(target) {
+            if self.solicitor.write_header(&mut packet, ether) {
+                self.cx.emit(0, packet);
+            } else {
+                self.solicitor.drops += 1;
+                self.cx.kill(packet);
+            }
+        }
+    }
+}
+
+impl IP6NDSolicitor {
+    /// False if there is no memory.
+    #[inline(always)]
+    fn write_header(&self, packet: &mut Packet, destination: EtherAddress) -> bool {
+        if !packet.push(EthernetFrame::<&[u8]>::HEADER_LEN) {
+            return false;
+        }
+        packet.set_mac_header(0);
+        let header = EthernetHeader {
+            destination,
+            source: self.ether,
+            ethertype: EtherType::IPV6,
+        };
+        header.emit(&mut EthernetFrame::new_unchecked(packet.data_mut()));
+        true
+    }
+
+    #[cold]
+    fn ask(&mut self, cx: &mut Cx<'_>, target: Ipv6Addr) {
+        let group = solicited_node(target);
+        let ends = Ends {
+            ether: (self.ether, ether_group(group)),
+            ip: (self.ip, group),
+        };
+        let message = NeighborMessage::solicitation(self.ether, target);
+        let Some(packet) = neighbor::frame(cx, &ends, &message) else {
+            return cx.chatter("in ndsol: cannot make packet!");
+        };
+        self.queries += 1;
+        let last = cx.outputs().saturating_sub(1);
+        cx.emit(last, packet);
+    }
+
+    #[cold]
+    fn warn_of_nobody(&mut self, cx: &mut Cx<'_>) {
+        self.drops += 1;
+        if !self.warned {
+            self.warned = true;
+            let declaration = cx.declaration();
+            cx.chatter(format_args!(
+                "{declaration}: would query for ::; missing dest IP addr annotation?"
+            ));
+        }
+    }
+
+    fn work(&mut self, cx: &mut Cx<'_>, work: impl FnOnce(&mut Work<'_, '_>)) {
+        let Some(mut table) = self.table.take() else {
+            return;
+        };
+        let now = Millis::at(cx.steady());
+        work(&mut Work {
+            solicitor: self,
+            table: &mut table,
+            cx,
+            now,
+        });
+        self.table = Some(table);
+    }
+}
+
+impl Element for IP6NDSolicitor {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.mandatory_positional("IP", &mut self.ip)
+            .mandatory_positional("ETH", &mut self.ether)
+            .complete()
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let timer = cx.timer();
+        self.timer = Some(timer);
+        cx.schedule_after(timer, CLEARING);
+        Ok(())
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        let answers = port != 0;
+        self.work(cx, |work| {
+            if answers {
+                for packet in batch.iter() {
+                    work.learn(packet);
+                }
+            } else {
+                batch.filter(work, Work::encapsulate, Work::keep);
+            }
+        });
+        // Answers end here: there is no such output.
+        if answers { cx.outputs() } else { 0 }
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
+        self.work(cx, |work| work.table.slim(work.cx.pool(), work.now));
+        cx.schedule_after(timer, CLEARING);
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        if let Some(table) = &mut self.table {
+            table.clear(cx.pool());
+        }
+    }
+
+    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
+        let old: &mut dyn Any = old;
+        let Some(old) = old.downcast_mut::<IP6NDSolicitor>() else {
+            return;
+        };
+        if (self.ip, self.ether) == (old.ip, old.ether)
+            && let (Some(table), Some(old)) = (&mut self.table, &mut old.table)
+        {
+            table.take_over(old);
+        }
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("table").read("stats");
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        let table = self.table.as_ref().ok_or("busy")?;
+        match name {
+            "table" => {
+                let mut text = String::new();
+                for (ip, known, ether, _) in table.iter(Millis::at(cx.steady())) {
+                    let known = u8::from(known);
+                    let _ = writeln!(text, "{} {known} {ether}", unparse::ip6(ip));
+                }
+                Ok(text)
+            }
+            "stats" => Ok(format!(
+                "{} packets killed\n{} ND Solicitation Message sent\n",
+                self.drops + table.drops(),
+                self.queries
+            )),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use crate::testing::ip6::{addr, icmp};
+    use crate::testing::{Rig, ether};
+
+    const CONFIG: &str = "i :: Inject -> GetIP6Address(0)
+        -> [0] nds :: IP6NDSolicitor(fe80::1, 1:1:1:1:1:1) -> c :: Collect;
+        answers :: Inject -> [1] nds; nds[1] -> q :: Collect;";
+    const SECOND: u64 = 1_000_000_000;
+
+    fn query(target: &str) -> Vec<u8> {
+        let target = addr(target);
+        let [.., a, b, c] = target.octets();
+        let mut group = addr("ff02::1:ff00:0").octets();
+        group[13..].copy_from_slice(&[a, b, c]);
+        let payload = [&target.octets()[..], &[1, 1, 1, 1, 1, 1, 1, 1]].concat();
+        let mut packet = icmp(addr("fe80::1"), group.into(), (135, 0, [0; 4]), &payload);
+        packet[7] = 255;
+        ether([0x33, 0x33, 0xff, a, b, c], [1; 6], 0x86dd, &packet)
+    }
+
+    fn answer(target: &str, mac: u8) -> Vec<u8> {
+        let target = addr(target);
+        let payload = [&target.octets()[..], &[2, 1, mac, mac, mac, mac, mac, mac]].concat();
+        let flags = [0x60, 0, 0, 0];
+        let mut packet = icmp(target, addr("fe80::1"), (136, 0, flags), &payload);
+        packet[7] = 255;
+        ether([1; 6], [mac; 6], 0x86dd, &packet)
+    }
+
+    /// What is pushed for an address: the address.
+    fn to(target: &str) -> Vec<u8> {
+        addr(target).octets().to_vec()
+    }
+
+    #[test]
+    fn packets_wait_for_an_answer_and_then_go_out() {
+        let mut rig = Rig::new(CONFIG);
+        rig.push("i", &to("fe80::9"));
+        rig.push("i", &to("fe80::9"));
+        assert_eq!(rig.data("q"), [query("fe80::9")]);
+        assert!(rig.data("c").is_empty());
+        assert_eq!(rig.read("nds.table"), "fe80::9 0 FF-FF-FF-FF-FF-FF\n");
+        // Of others, from beyond the link, damaged, of a group: nothing is learned.
+        let mut far = answer("fe80::9", 2);
+        far[21] = 254;
+        let mut damaged = answer("fe80::9", 2);
+        damaged[60] ^= 1;
+        rig.push_all("answers", &[answer("fe80::8", 2), far, damaged, answer("fe80::9", 3)]);
+        assert!(rig.data("c").is_empty());
+        rig.push("answers", &answer("fe80::9", 2));
+        let frame = ether([2; 6], [1; 6], 0x86dd, &to("fe80::9"));
+        assert_eq!(rig.data("c"), [frame.clone(), frame.clone()]);
+        rig.push("i", &to("fe80::9"));
+        assert_eq!(rig.data("c"), [frame]);
+        assert_eq!(rig.read("nds.table"), "fe80::9 1 02-02-02-02-02-02\n");
+        let stats = "0 packets killed\n1 ND Solicitation Message sent\n";
+        assert_eq!(rig.read("nds.stats"), stats);
+        rig.push("answers", &answer("fe80::9", 4));
+        assert_eq!(rig.printed(), ["IP6NDSolicitor overwriting an entry"]);
+    }
+
+    #[test]
+    fn addresses_are_asked_for_anew_and_forgotten() {
+        let mut rig = Rig::new(CONFIG);
+        rig.push("i", &to("fe80::9"));
+        rig.push("answers", &answer("fe80::9", 2));
+        rig.data("c");
+        rig.data("q");
+        rig.advance(59 * SECOND);
+        rig.push("i", &to("fe80::9"));
+        assert!(rig.data("q").is_empty());
+        rig.advance(2 * SECOND);
+        rig.push("i", &to("fe80::9"));
+        assert_eq!(rig.data("q"), [query("fe80::9")]);
+        assert_eq!(rig.data("c").len(), 2);
+        rig.advance(130 * SECOND);
+        assert_eq!(rig.read("nds.table"), "");
+    }
+
+    #[test]
+    fn groups_need_no_question_and_nobody_gets_nothing() {
+        let mut rig = Rig::new(CONFIG);
+        rig.push("i", &to("ff02::1:2"));
+        rig.push("i", &to("::"));
+        let frame = ether([0x33, 0x33, 0, 1, 0, 2], [1; 6], 0x86dd, &to("ff02::1:2"));
+        assert_eq!(rig.data("c"), [frame]);
+        let line = "nds :: IP6NDSolicitor: would query for ::; missing dest IP addr annotation?";
+        assert_eq!(rig.printed(), [line]);
+        assert_eq!(rig.outstanding(), 0);
+    }
+
+    #[test]
+    fn state_is_kept_over_a_hotswap() {
+        let mut rig = Rig::new(CONFIG);
+        rig.push("i", &to("fe80::9"));
+        rig.push("answers", &answer("fe80::9", 2));
+        rig.data("c");
+        rig.data("q");
+        rig.swap(CONFIG);
+        rig.push("i", &to("fe80::9"));
+        assert_eq!(rig.data("c").len(), 1);
+        assert!(rig.data("q").is_empty());
+    }
+}

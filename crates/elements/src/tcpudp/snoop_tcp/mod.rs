@@ -1,0 +1,260 @@
+mod connection;
+#[cfg(test)]
+mod tests;
+
+use alloc::string::{String, ToString};
+use core::net::Ipv4Addr;
+
+use hashbrown::HashMap;
+use packet::wire::{IpProtocol, Ipv4Packet, TcpFlags, TcpPacket, TcpSequence};
+use packet::{Batch, Packet};
+use router::args::Failed;
+use router::{Class, Cx, Element, HandlerError, HandlerList};
+
+use self::connection::{Acknowledgment, Connection, Fate};
+
+/// Most connections.
+const CONNECTIONS_MAX: usize = 1024;
+/// One part in this many of the packet buffers may hold segments.
+const POOL_SHARE: usize = 4;
+/// After this many seconds, a connection makes room for others.
+const IDLE: u64 = 10;
+
+/// Sends TCP segments that were lost on a wireless link again, without the sender noticing.
+///
+/// The element stands where the wired network ends (Balakrishnan and others, "Improving TCP/IP
+/// performance over wireless networks", 1995). It keeps a copy of what a server sends to a mobile
+/// host until the host acknowledges it. Where the host's duplicate acknowledgments say that a
+/// segment was lost, it sends the copy, and keeps the duplicates from the server, which would take
+/// them for a sign of congestion. If two copies do not help, the server learns of it. What the
+/// server itself sends again is its own affair.
+///
+/// Packets must have their IP header marked; what is not TCP passes unchanged. There are no timers:
+/// a lost segment that is followed by no other is the server's to send again.
+///
+/// The table holds 1024 connections and a quarter of the packet buffers. What finds no room
+/// is not kept, unless a connection was idle for ten seconds.
+///
+/// # Arguments
+/// None.
+///
+/// # Ports
+/// Input 0, agnostic: packets from servers to mobile hosts, which leave by output 0. Input 1,
+/// agnostic: packets of mobile hosts to servers, which leave by output 1, but for those that the
+/// servers need not know of. Push output 2: segments that are sent to mobile hosts again. Push
+/// output 3: nothing.
+///
+/// # Handlers
+/// - `connections`, `cached` (read): connections, and segments that are kept.
+/// - `retransmissions`, `suppressed` (read): segments sent again, acknowledgments kept from servers.
+///
+/// # Example
+/// ```click
+/// snoop :: SnoopTCP;
+/// FromDump(wired.pcap) -> Strip(14) -> CheckIPHeader -> [0] snoop [0] -> Discard;
+/// FromDump(wireless.pcap) -> Strip(14) -> CheckIPHeader -> [1] snoop [1] -> Discard;
+/// snoop[2] -> IPPrint(again) -> Discard;
+/// snoop[3] -> Discard;
+/// ```
+///
+/// # See also
+/// TCPFragmenter
+#[derive(Default)]
+pub struct SnoopTCP {
+    connections: HashMap<Key, Connection>,
+    cached: usize,
+    cached_max: usize,
+    /// When idle connections were last looked for, in seconds.
+    cleared: u64,
+    retransmissions: u64,
+    suppressed: u64,
+}
+
+impl Class for SnoopTCP {
+    const NAME: &'static str = "SnoopTCP";
+    const PORTS: &'static str = "2/4";
+    const PROCESSING: &'static str = "aa/aahh";
+    const FLOW: &'static str = "xyz/xy";
+}
+
+/// A server and a mobile host, with their ports.
+type Key = [(Ipv4Addr, u16); 2];
+
+/// What counts of a segment.
+struct Seen {
+    source: (Ipv4Addr, u16),
+    destination: (Ipv4Addr, u16),
+    flags: TcpFlags,
+    sequence: TcpSequence,
+    acknowledgment: TcpSequence,
+    window: u16,
+    length: u32,
+}
+
+impl Seen {
+    fn of(packet: &Packet) -> Option<Seen> {
+        let ip = Ipv4Packet::new_checked(packet.network_header()?).ok()?;
+        if ip.protocol() != IpProtocol::TCP || ip.is_fragment() {
+            return None;
+        }
+        let tcp = TcpPacket::new_checked(ip.payload()).ok()?;
+        Some(Seen {
+            source: (ip.source(), tcp.source()),
+            destination: (ip.destination(), tcp.destination()),
+            flags: tcp.flags(),
+            sequence: tcp.sequence(),
+            acknowledgment: tcp.acknowledgment(),
+            window: tcp.window(),
+            length: tcp.payload().len() as u32,
+        })
+    }
+}
+
+impl SnoopTCP {
+    fn remove(&mut self, key: &Key) {
+        if let Some(connection) = self.connections.remove(key) {
+            self.cached -= connection.len();
+        }
+    }
+
+    /// Forgets connections that are idle, once a second at most.
+    fn clear_idle(&mut self, now: u64) {
+        if now == self.cleared {
+            return;
+        }
+        self.cleared = now;
+        let cached = &mut self.cached;
+        self.connections.retain(|_, connection| {
+            let stays = now.saturating_sub(connection.used) < IDLE;
+            *cached -= if stays { 0 } else { connection.len() };
+            stays
+        });
+    }
+
+    /// A packet on its way to a mobile host.
+    fn see_data(&mut self, cx: &mut Cx<'_>, packet: &Packet, now: u64) {
+        let Some(seen) = Seen::of(packet) else {
+            return;
+        };
+        let key = [seen.source, seen.destination];
+        if seen.flags.intersects(TcpFlags::SYN | TcpFlags::RST) {
+            return self.remove(&key);
+        }
+        if seen.length == 0 {
+            return;
+        }
+        let full = |snoop: &Self| {
+            let new = !snoop.connections.contains_key(&key);
+            snoop.cached >= snoop.cached_max || new && snoop.connections.len() >= CONNECTIONS_MAX
+        };
+        if full(self) {
+            self.clear_idle(now);
+            if full(self) {
+                return;
+            }
+        }
+        let first = seen.sequence;
+        let connection = self
+            .connections
+            .entry(key)
+            .or_insert_with(|| Connection::new(first, now));
+        connection.used = now;
+        if !connection.wants(first) {
+            return;
+        }
+        let Some(copy) = cx.pool().clone(packet) else {
+            return;
+        };
+        self.cached += 1;
+        if let Some(old) = connection.keep(copy, first, seen.length) {
+            self.cached -= 1;
+            cx.kill(old);
+        }
+    }
+
+    /// A packet of a mobile host; returns whether the server is to have it.
+    fn see_acknowledgment(&mut self, cx: &mut Cx<'_>, packet: &Packet, now: u64) -> bool {
+        let Some(seen) = Seen::of(packet) else {
+            return true;
+        };
+        let key = [seen.destination, seen.source];
+        if seen.flags.intersects(TcpFlags::SYN | TcpFlags::RST) {
+            self.remove(&key);
+            return true;
+        }
+        let connection = self.connections.get_mut(&key);
+        let Some(connection) = connection.filter(|_| seen.flags.contains(TcpFlags::ACK)) else {
+            return true;
+        };
+        connection.used = now;
+        let ack = Acknowledgment {
+            number: seen.acknowledgment,
+            window: seen.window,
+            with_data: seen.length > 0 || seen.flags.contains(TcpFlags::FIN),
+        };
+        let cached = &mut self.cached;
+        let fate = connection.acknowledge(ack, |packet| {
+            *cached -= 1;
+            cx.kill(packet);
+        });
+        match fate {
+            Fate::Pass => return true,
+            Fate::Suppress => {}
+            Fate::Retransmit(packet) => {
+                if let Some(copy) = cx.pool().clone(packet) {
+                    self.retransmissions += 1;
+                    cx.emit(2, copy);
+                }
+            }
+        }
+        self.suppressed += 1;
+        false
+    }
+
+    fn see(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
+        let now = cx.steady().0 / 1_000_000_000;
+        if port == 0 {
+            for packet in batch.iter() {
+                self.see_data(cx, packet, now);
+            }
+            return;
+        }
+        batch.filter(
+            &mut (self, cx),
+            |(snoop, cx), packet| (!snoop.see_acknowledgment(cx, packet, now)).then_some(()),
+            |(_, cx), packet, ()| cx.kill(packet),
+        );
+    }
+}
+
+impl Element for SnoopTCP {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.cached_max = (cx.pool().own() / POOL_SHARE).max(1);
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        self.see(cx, port, batch);
+        port
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
+        cx.pull(port, batch, most);
+        self.see(cx, port, batch);
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("connections").read("cached");
+        list.read("retransmissions").read("suppressed");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "connections" => Ok(self.connections.len().to_string()),
+            "cached" => Ok(self.cached.to_string()),
+            "retransmissions" => Ok(self.retransmissions.to_string()),
+            "suppressed" => Ok(self.suppressed.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
