@@ -145,8 +145,8 @@ pub(super) fn write_arp(packet: &mut Packet, destination: EtherAddress, message:
         ethertype: EtherType::ARP,
     };
     packet.set_packet_type(packet::PacketType::Host);
-    packet.clear_network_header();
     packet.set_mac_header(0);
+    packet.set_network_header(EthernetFrame::<&[u8]>::HEADER_LEN, ArpPacket::<&[u8]>::HEADER_LEN);
     let mut frame = EthernetFrame::new_unchecked(packet.data_mut());
     header.emit(&mut frame);
     message.emit(&mut ArpPacket::new_unchecked(frame.payload_mut()));
@@ -275,6 +275,7 @@ mod tests {
             let replies = rig.collected("c");
             let expected = arp([7; 6], 2, ([ether; 6], target), ([7; 6], [1, 0, 0, 7]));
             assert_eq!(replies[0].data(), expected);
+            assert_eq!(replies[0].network_offset(), Some(14));
             assert_eq!(replies[0].anno(VLAN_TCI), 77);
             assert_eq!((replies[0].timestamp(), replies[0].paint()), (0, 0));
         }
