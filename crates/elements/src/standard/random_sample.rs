@@ -32,7 +32,7 @@ const ONE: u32 = 1 << BITS;
 ///
 /// # Example
 /// ```click
-/// InfiniteSource(LIMIT 1000) -> RandomSample(0.1) -> Print(one in ten) -> Discard;
+/// InfiniteSource(LIMIT 1000) -> RandomSample(0.1) -> Print(sample) -> Discard;
 /// ```
 ///
 /// # See also

@@ -31,6 +31,22 @@ fn index() -> String {
         let summary = summary.replace('\n', " ").replace('|', "\\|");
         let _ = writeln!(text, "| [{0}]({0}.md) | {summary} |", page.name);
     }
+    text + &second_names()
+}
+
+/// The classes that have a page under another name.
+fn second_names() -> String {
+    let mut text = String::from("\n## Second names\n\n| class | is |\n| --- | --- |\n");
+    let library = elements::library();
+    let mut names: Vec<_> = library
+        .iter()
+        .filter(|class| class.name != class.own_name)
+        .map(|class| (class.name, class.own_name))
+        .collect();
+    names.sort_unstable();
+    for (name, own) in names {
+        let _ = writeln!(text, "| {name} | [{own}]({own}.md) |");
+    }
     text
 }
 

@@ -180,6 +180,7 @@ pub fn write_markdown(directory: &Path) -> Result<usize, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::click::Source;
 
     #[test]
     fn every_class_has_a_page_in_shape() {
@@ -194,6 +195,25 @@ mod tests {
                 assert!(page.text.contains(section), "{}: no {section}", page.name);
             }
         }
+    }
+
+    #[test]
+    fn every_example_is_right() {
+        let mut wrong = String::new();
+        for page in PAGES {
+            let blocks = page.text.split("```click\n").skip(1);
+            for block in blocks.filter_map(|rest| rest.split("```").next()) {
+                let source = Source {
+                    name: page.name.into(),
+                    text: block.as_bytes().to_vec(),
+                };
+                let checked = crate::check::source_text(&source, &[]);
+                if checked.router.is_none() {
+                    let _ = write!(wrong, "{}", checked.diagnostics);
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong}");
     }
 
     #[test]
