@@ -39,7 +39,7 @@ fn busy_signals(cx: &Cx<'_>) -> Vec<Signal> {
 /// ```
 ///
 /// # See also
-/// PrioSched, PullSwitch, RoundRobinSwitch
+/// DRRSched, StrideSched, PrioSched, PullSwitch, RoundRobinSwitch
 #[derive(Default)]
 pub struct RoundRobinSched {
     next: usize,
@@ -145,7 +145,7 @@ impl Element for RoundRobinSched {
 /// ```
 ///
 /// # See also
-/// RoundRobinSched, PullSwitch
+/// RoundRobinSched, DRRSched, PullSwitch
 #[derive(Default)]
 pub struct PrioSched {
     signals: Vec<Signal>,
@@ -257,6 +257,88 @@ mod tests {
                 all
             };
             prop_assert_eq!(run(&sizes), run(&[1]));
+        }
+    }
+
+    /// What happens to a scheduler: packets come by an input, or are pulled.
+    #[derive(Clone, Debug)]
+    enum Event {
+        Come(usize, usize),
+        Pull(usize),
+    }
+
+    fn events() -> impl Strategy<Value = Vec<Event>> {
+        let event = prop_oneof![
+            (0usize..4, 1usize..20).prop_map(|(input, n)| Event::Come(input, n)),
+            (1usize..64).prop_map(Event::Pull),
+        ];
+        prop::collection::vec(event, 1..60)
+    }
+
+    /// Lets `events` happen to a scheduler of four inputs. `check` gets the numbers of packets that
+    /// the inputs have before each packet that leaves, its input, and the one before it.
+    fn play(class: &str, events: &[Event], check: impl Fn(&[usize], usize, Option<usize>)) {
+        let mut rig = rig(class, 4);
+        let (mut waiting, mut last) = ([0; 4], None);
+        for event in events {
+            match *event {
+                Event::Come(input, n) => {
+                    (0..n).for_each(|_| rig.push(&format!("i{input}"), &[input as u8]));
+                    waiting[input] += n;
+                }
+                Event::Pull(most) => {
+                    let inputs = pulled(&mut rig, most);
+                    assert_eq!(inputs.len(), most.min(waiting.iter().sum()));
+                    for input in inputs.into_iter().map(usize::from) {
+                        check(&waiting, input, last);
+                        waiting[input] -= 1;
+                        last = Some(input);
+                    }
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        /// No packet leaves while an input of a lower number has one.
+        #[test]
+        fn priority_is_strict(events in events()) {
+            for class in ["PrioSched", "SimplePrioSched"] {
+                play(class, &events, |waiting, input, _| {
+                    assert!(waiting[..input].iter().all(|n| *n == 0), "{class} {waiting:?}");
+                });
+            }
+        }
+
+        /// Each packet comes from the next input, after that of the packet before, which has one.
+        #[test]
+        fn turns_go_around(events in events()) {
+            for class in ["RRSched", "SimpleRRSched"] {
+                play(class, &events, |waiting, input, last| {
+                    let first = last.map_or(0, |last| last + 1);
+                    let next = (first..first + 4).map(|i| i % 4).find(|i| waiting[*i] > 0);
+                    assert_eq!(next, Some(input), "{class} {waiting:?}");
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn simple_schedulers_are_asked_for_ever() {
+        for class in ["SimpleRRSched", "SimplePrioSched"] {
+            let config = format!(
+                "i :: Inject -> SimpleQueue -> [0] s :: {class} -> u :: Unqueue -> c :: Collect;
+                 SimpleIdle -> [1] s;"
+            );
+            let mut rig = Rig::new(&config);
+            for _ in 0..20 {
+                rig.step();
+            }
+            assert_eq!(rig.read("u.scheduled"), "true", "{class}");
+            rig.push("i", &[1]);
+            rig.step();
+            assert_eq!(rig.data("c"), [[1]]);
         }
     }
 

@@ -343,6 +343,39 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        /// Inputs that always have packets get what their tickets say, at any time to within three
+        /// packets.
+        #[test]
+        fn inputs_get_their_shares(
+            tickets in prop::collection::vec(0u32..200, 2..5),
+            most in prop::sample::select(&[1usize, 64][..]),
+        ) {
+            let all: u32 = tickets.iter().sum();
+            prop_assume!(all > 0);
+            let shares: Vec<_> = tickets.iter().map(|n| alloc::format!("{n}")).collect();
+            let mut config = alloc::format!("s :: StrideSched({}) -> p :: Puller;", shares.join(", "));
+            for input in 0..tickets.len() {
+                let source = alloc::format!("InfiniteSource(\\<{input:02}>)");
+                config += &alloc::format!("{source} -> [{input}] s;");
+            }
+            let mut rig = Rig::new(&config);
+            let (mut counts, mut total) = (alloc::vec![0; tickets.len()], 0);
+            for _ in 0..1000 / most {
+                for packet in rig.pull("p", most) {
+                    counts[packet.data()[0] as usize] += 1;
+                    total += 1;
+                }
+                for (count, tickets) in counts.iter().zip(&tickets) {
+                    // Strides are whole numbers: shares are that exact.
+                    let share = f64::from(total) * f64::from(*tickets) / f64::from(all);
+                    let slack = 3.0 + share / 100.0;
+                    prop_assert!((f64::from(*count) - share).abs() <= slack, "{counts:?}");
+                }
+            }
+            prop_assert_eq!(total as usize, 1000 / most * most);
+        }
+
         #[test]
         fn outputs_get_their_shares(a in 0u32..50, b in 1u32..50) {
             let config = alloc::format!(
