@@ -25,9 +25,9 @@ pub fn boolean(cx: &Cx<'_>, value: &str) -> Result<bool, HandlerError> {
     parse(cx, value, "boolean")
 }
 
-/// Takes an unsigned number that a handler was written.
+/// Takes a number that is not negative, and that a handler was written.
 pub fn unsigned(cx: &Cx<'_>, value: &str) -> Result<u32, HandlerError> {
-    parse(cx, value, "unsigned integer")
+    parse(cx, value, "integer")
 }
 
 /// Takes a number that a handler was written.

@@ -4,8 +4,6 @@ use packet::Batch;
 use router::args::{Args, Failed};
 use router::{Class, Cx, Element, HandlerError, HandlerList};
 
-use crate::values;
-
 /// Leads packets past an optional path, or through it, as a handler says.
 ///
 /// Packets go from input 0 to output 0; while it is active they take the path that starts at output
@@ -84,7 +82,7 @@ impl Element for Bypass {
         if name != "active" {
             return Err(HandlerError::Unknown);
         }
-        self.active = values::boolean(cx, value)?;
+        self.active = cx.names().parse(value).map_err(|_| "syntax error")?;
         Ok(())
     }
 }

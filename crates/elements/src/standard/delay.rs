@@ -4,7 +4,7 @@ use alloc::string::String;
 
 use packet::Packet;
 use router::args::{Timestamp, unparse};
-use router::{Cx, HandlerError, HandlerFlags, HandlerList};
+use router::{Cx, HandlerError};
 
 /// A delay, and the packet that waits until it is over.
 #[derive(Default)]
@@ -57,10 +57,6 @@ impl Delay {
         }
     }
 
-    pub fn handlers(list: &mut HandlerList) {
-        list.read_write("delay").add("delay", HandlerFlags::CALM);
-    }
-
     pub fn read(&self, name: &str) -> Result<String, HandlerError> {
         match name {
             "delay" => Ok(unparse::interval(self.delay)),
@@ -68,12 +64,18 @@ impl Delay {
         }
     }
 
-    pub fn write(&mut self, cx: &Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+    /// Writes the handler; `expected` says what a wrong value should have been.
+    pub fn write(
+        &mut self,
+        cx: &Cx<'_>,
+        name: &str,
+        value: &str,
+        expected: &str,
+    ) -> Result<(), HandlerError> {
         if name != "delay" {
             return Err(HandlerError::Unknown);
         }
-        let delay = cx.names().parse(value);
-        self.delay = delay.map_err(|_| "delay must be a timestamp")?;
+        self.delay = cx.names().parse(value).map_err(|_| expected)?;
         Ok(())
     }
 }

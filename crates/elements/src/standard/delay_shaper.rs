@@ -3,7 +3,7 @@ use alloc::string::String;
 use packet::Batch;
 use router::args::{Args, Failed};
 use router::{
-    Class, Cx, Element, HandlerError, HandlerList, Notice, Search, Signal, SignalId, TimerId,
+    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Notice, Search, Signal, SignalId, TimerId,
 };
 
 use super::delay::{Delay, Next};
@@ -107,7 +107,7 @@ impl Element for DelayShaper {
     }
 
     fn handlers(&self, list: &mut HandlerList) {
-        Delay::handlers(list);
+        list.read_write("delay").add("delay", HandlerFlags::CALM);
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
@@ -115,7 +115,8 @@ impl Element for DelayShaper {
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.delay.write(cx, name, value)
+        self.delay
+            .write(cx, name, value, "delay must be a timestamp")
     }
 }
 

@@ -94,8 +94,7 @@ impl Element for DelayUnqueue {
     }
 
     fn handlers(&self, list: &mut HandlerList) {
-        Delay::handlers(list);
-        list.task(false);
+        list.read_write("delay").task(false);
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
@@ -103,7 +102,8 @@ impl Element for DelayUnqueue {
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.delay.write(cx, name, value)
+        self.delay
+            .write(cx, name, value, "expected time in seconds")
     }
 }
 

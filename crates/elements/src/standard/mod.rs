@@ -2,6 +2,7 @@
 
 mod bucket;
 mod delay;
+mod limit;
 mod source;
 mod store;
 

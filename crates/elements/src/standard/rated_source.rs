@@ -8,6 +8,7 @@ use router::{
 };
 
 use super::infinite_source::{DATA, packet_data};
+use super::limit::Limit;
 use crate::token_bucket::TokenBucket;
 
 /// Makes packets of the same data at a rate.
@@ -46,7 +47,7 @@ pub struct RatedSource {
     length: i32,
     template: Vec<u8>,
     bucket: TokenBucket,
-    limit: i32,
+    limit: Limit,
     count: u64,
     active: bool,
     stop: bool,
@@ -66,11 +67,9 @@ fn burst(rate: u32) -> u64 {
 }
 
 impl RatedSource {
+    /// Packets that the limit still allows.
     fn allowed(&self) -> u64 {
-        match u64::try_from(self.limit) {
-            Ok(limit) => limit.saturating_sub(self.count),
-            Err(_) => u64::MAX,
-        }
+        self.limit.left(self.count)
     }
 
     /// Adds the packets that are due, `most` at most; returns whether the limit allows more.
@@ -110,7 +109,7 @@ impl RatedSource {
 
 impl Element for RatedSource {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        (self.data, self.length, self.limit) = (DATA.to_vec(), -1, -1);
+        (self.data, self.length, self.limit) = (DATA.to_vec(), -1, Limit::NONE);
         (self.active, self.stop) = (true, false);
         let (mut rate, mut bandwidth, mut datasize) = (10, Bandwidth(0), None);
         args.positional("DATA", &mut self.data)
@@ -184,7 +183,7 @@ impl Element for RatedSource {
         match name {
             "data" => Ok(String::from_utf8_lossy(&self.data).into_owned()),
             "rate" => Ok(self.bucket.rate().to_string()),
-            "limit" => Ok(self.limit.max(-1).to_string()),
+            "limit" => Ok(self.limit.to_string()),
             "active" => Ok(self.active.to_string()),
             "count" => Ok(self.count.to_string()),
             "length" | "datasize" => Ok(self.length.to_string()),

@@ -6,10 +6,12 @@ use packet::Batch;
 use router::args::Failed;
 use router::{Call, Cx, HandlerError, HandlerList, Notice, Ran, Search, Signal, SignalId, TaskId};
 
+use super::limit::Limit;
+
 /// When a source makes packets.
 #[derive(Default)]
 pub struct Pace {
-    pub limit: i64,
+    pub limit: Limit,
     pub burst: i32,
     pub active: bool,
     pub timestamp: bool,
@@ -27,7 +29,7 @@ pub struct Pace {
 impl Pace {
     /// A pace of single packets without end.
     pub fn set_defaults(&mut self) {
-        (self.limit, self.burst) = (-1, 1);
+        (self.limit, self.burst) = (Limit::NONE, 1);
         (self.active, self.timestamp) = (true, true);
         self.end.clear();
     }
@@ -62,10 +64,7 @@ impl Pace {
 
     /// Packets that the limit still allows.
     fn allowed(&self) -> u64 {
-        match u64::try_from(self.limit) {
-            Ok(limit) => limit.saturating_sub(self.count),
-            Err(_) => u64::MAX,
-        }
+        self.limit.left(self.count)
     }
 
     fn fill(
@@ -80,8 +79,7 @@ impl Pace {
     }
 
     fn finished(&mut self, cx: &mut Cx<'_>) {
-        if self.limit >= 0
-            && self.allowed() == 0
+        if self.allowed() == 0
             && let Some(call) = self.end_call.clone()
         {
             let _ = call.write(cx);

@@ -7,6 +7,7 @@ use router::{
 };
 
 use super::infinite_source::DATA;
+use super::limit::Limit;
 
 /// Most nanoseconds of arrears that are made up for; longer ones are dropped.
 const ARREARS_MAX: u64 = 1_000_000_000;
@@ -42,11 +43,11 @@ const ARREARS_MAX: u64 = 1_000_000_000;
 pub struct TimedSource {
     interval: Timestamp,
     data: Vec<u8>,
-    limit: i32,
+    limit: Limit,
     active: bool,
     stop: bool,
     headroom: u32,
-    count: i32,
+    count: u64,
     timer: Option<TimerId>,
     /// When the next packet is due.
     due: Steady,
@@ -57,7 +58,7 @@ impl Default for TimedSource {
         TimedSource {
             interval: Timestamp(500_000_000),
             data: DATA.to_vec(),
-            limit: -1,
+            limit: Limit::NONE,
             active: true,
             stop: false,
             headroom: packet::HEADROOM as u32,
@@ -134,9 +135,9 @@ impl Element for TimedSource {
         if !self.active {
             return;
         }
-        if self.limit < 0 || self.count < self.limit {
+        if self.limit.left(self.count) > 0 {
             self.make(cx);
-            self.count = self.count.wrapping_add(1);
+            self.count += 1;
             // From when it was due, so that delays do not add up, unless that is long past.
             let (due, now) = (self.due.after(self.interval()), cx.steady());
             let late = due.after(ARREARS_MAX) < now;

@@ -3,6 +3,8 @@ use alloc::string::{String, ToString};
 use router::args::{Args, Failed};
 use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, Signal, TaskId};
 
+use super::limit::Limit;
+
 /// Pulls packets and pushes them on, as fast as it can.
 ///
 /// # Arguments
@@ -29,7 +31,7 @@ use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, Signal, TaskId}
 #[derive(Default)]
 pub struct Unqueue {
     burst: i32,
-    limit: i64,
+    limit: Limit,
     active: bool,
     count: u64,
     /// Packets left of the burst under way.
@@ -47,10 +49,7 @@ impl Class for Unqueue {
 impl Unqueue {
     /// Packets that the limit still allows.
     fn allowed(&self) -> u64 {
-        match u64::try_from(self.limit) {
-            Ok(limit) => limit.saturating_sub(self.count),
-            Err(_) => u64::MAX,
-        }
+        self.limit.left(self.count)
     }
 
     fn burst(&self) -> u64 {
@@ -60,7 +59,7 @@ impl Unqueue {
 
 impl Element for Unqueue {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        (self.burst, self.limit, self.active) = (1, -1, true);
+        (self.burst, self.limit, self.active) = (1, Limit::NONE, true);
         args.positional("BURST", &mut self.burst)
             .keyword("ACTIVE", &mut self.active)
             .keyword("LIMIT", &mut self.limit)
