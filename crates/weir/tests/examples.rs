@@ -1,0 +1,774 @@
+//! The examples: each is right, those that end by themselves say what they are to, and gateways
+//! carry real traffic between network namespaces, as a process and as a guest.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use weir::lab::{Namespace, Runner, ip};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
+}
+
+fn file(example: &str) -> PathBuf {
+    folder().join(format!("{example}.click"))
+}
+
+/// The examples that there are, by their files' names.
+fn examples() -> Vec<String> {
+    let entries = std::fs::read_dir(folder()).unwrap().flatten();
+    let names = entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().unwrap();
+        Some(name.strip_suffix(".click")?.to_string())
+    });
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn each_example_is_right_and_says_how_to_try_it() {
+    let examples = examples();
+    assert!(examples.len() >= 20, "{examples:?}");
+    for name in examples {
+        let output = Command::new(WEIR).arg("check").arg(file(&name)).output();
+        let said = String::from_utf8_lossy(&output.unwrap().stderr).into_owned();
+        assert_eq!(said, "", "{name}");
+        let text = std::fs::read_to_string(file(&name)).unwrap();
+        assert!(text.starts_with("// "), "{name}");
+        assert!(text.contains(&format!("examples/{name}.click")), "{name}");
+    }
+}
+
+#[test]
+fn each_example_is_listed_in_the_readme() {
+    let readme = folder().join("../README.md");
+    let readme = std::fs::read_to_string(readme).unwrap();
+    for name in examples() {
+        assert!(
+            readme.contains(&format!("(examples/{name}.click)")),
+            "{name}"
+        );
+    }
+}
+
+// Those that end by themselves.
+
+/// What an example prints, in simulated time.
+#[track_caller]
+fn printed(example: &str, settings: &[&str]) -> String {
+    let mut command = Command::new(WEIR);
+    command
+        .args(["click", "--simtime"])
+        .arg(file(example))
+        .args(settings);
+    let output = Runner::default().output(command, 3 * LIMIT).unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The numbers in a text.
+fn numbers(text: &str) -> Vec<u64> {
+    let words = text.split(|c: char| !c.is_ascii_digit());
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+#[test]
+fn red_drops_before_the_queue_is_full() {
+    let said = printed("red-queue", &[]);
+    let [offered, sent, early, late, longest] = numbers(&said)[..] else {
+        panic!("{said}");
+    };
+    assert_eq!((offered, late), (12_000, 0), "{said}");
+    assert!(
+        (9_900..=10_300).contains(&sent) && early + sent <= offered,
+        "{said}"
+    );
+    assert!((30..150).contains(&longest), "{said}");
+}
+
+#[test]
+fn codel_holds_the_delay() {
+    let said = printed("codel-queue", &[]);
+    let [without, with, dropped] = numbers(&said)[..] else {
+        panic!("{said}");
+    };
+    assert!(without > 500 && with < 60, "{said}");
+    assert!((400..700).contains(&dropped), "{said}");
+}
+
+#[test]
+fn weighted_queues_share_by_their_weights() {
+    let said = printed("weighted-queues", &[]);
+    let [a, b, c, ended, d, e] = numbers(&said)[..] else {
+        panic!("{said}");
+    };
+    for (share, part) in [(a, 3000), (b, 2000), (c, 1000), (d, 4000), (e, 2000)] {
+        assert!(u64::abs_diff(share, part) < 60, "{said}");
+    }
+    assert_eq!(ended, 0);
+}
+
+#[test]
+fn fragments_become_whole_again() {
+    let said = printed("fragments", &[]);
+    assert_eq!(numbers(&said), [800, 100, 400_000], "{said}");
+}
+
+// Those that stand between networks.
+
+/// Tests make namespaces and interfaces, which takes root. Says so and returns true without it.
+fn not_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("skipped: making network namespaces takes root");
+    }
+    !root
+}
+
+/// How an example runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Home {
+    /// `weir click`.
+    Process,
+    /// `weir run`.
+    Guest,
+}
+
+const HOMES: [Home; 2] = [Home::Process, Home::Guest];
+
+/// A gateway's machine: a namespace with the interfaces that an example names.
+struct Gateway {
+    namespace: Namespace,
+    interfaces: Vec<&'static str>,
+    run: PathBuf,
+}
+
+/// An example that runs; it ends with this value.
+struct Running {
+    child: Child,
+    out: BufReader<std::process::ChildStdout>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Running {
+    /// What it prints until it ends.
+    fn rest(mut self) -> String {
+        let mut text = String::new();
+        self.out.read_to_string(&mut text).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        text
+    }
+
+    /// The next line that it prints.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        line
+    }
+}
+
+impl Gateway {
+    fn new() -> Gateway {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("weir-examples-{}-{number}", std::process::id());
+        Gateway {
+            namespace: Namespace::new(&Runner::default()).unwrap(),
+            interfaces: Vec::new(),
+            run: std::env::temp_dir().join(name),
+        }
+    }
+
+    /// A host behind `interface`, with an address (and prefix length) and a default route.
+    fn host(&mut self, interface: &'static str, address: &str, route: Option<&str>) -> Namespace {
+        let host = Namespace::new(&Runner::default()).unwrap();
+        self.join(interface, &host, "eth0");
+        command(&host, "ip", &format!("addr add {address} dev eth0"));
+        if let Some(route) = route {
+            command(&host, "ip", &format!("route add default via {route}"));
+        }
+        host
+    }
+
+    /// A cable from `interface` to one of another machine.
+    fn join(&mut self, interface: &'static str, other: &Namespace, there: &str) {
+        let (here, pid) = (self.namespace.pid(), other.pid());
+        let pair = format!(
+            "link add name {interface} netns {here} type veth peer name {there} netns {pid}"
+        );
+        Runner::default().run(ip(&pair), LIMIT).unwrap();
+        for (machine, name) in [(&self.namespace, interface), (other, there)] {
+            // `weir click` takes frames as they are: checksums are to be right, lengths true.
+            command(
+                machine,
+                "ethtool",
+                &format!("-K {name} tx off tso off gso off gro off"),
+            );
+            command(
+                machine,
+                "sysctl",
+                &format!("-qw net.ipv6.conf.{name}.disable_ipv6=1"),
+            );
+            command(machine, "ip", &format!("link set dev {name} up"));
+        }
+        self.interfaces.push(interface);
+    }
+
+    /// Starts an example here. Guests take no settings.
+    fn start(&self, home: Home, example: &str, settings: &[&str]) -> Running {
+        let path = file(example);
+        let path = path.to_str().unwrap();
+        let mut command = match home {
+            Home::Process => self.namespace.command(WEIR, "click"),
+            Home::Guest => self.namespace.command(WEIR, "run --json"),
+        };
+        command.arg(path).env("WEIR_RUN", &self.run);
+        if home == Home::Guest {
+            for interface in &self.interfaces {
+                command.args(["--link", &format!("{interface}=dev:{interface}")]);
+            }
+        }
+        let mut child = command
+            .args(settings)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let mut running = Running { child, out };
+        if home == Home::Guest {
+            let event = running.line();
+            assert!(event.contains("\"running\""), "{example}: {event}");
+        }
+        running
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.run);
+    }
+}
+
+#[track_caller]
+fn command(host: &Namespace, program: &str, arguments: &str) -> String {
+    let command = host.command(program, arguments);
+    Runner::default().run(command, LIMIT).unwrap()
+}
+
+/// Does something on a host.
+fn on<T: Send>(host: &Namespace, work: impl FnOnce() -> T + Send) -> T {
+    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+    let space = std::fs::File::open(format!("/proc/{}/ns/net", host.pid())).unwrap();
+    std::thread::scope(|scope| {
+        let there = scope.spawn(|| {
+            let kind = Some(LinkNameSpaceType::Network);
+            move_into_link_name_space(space.as_fd(), kind).unwrap();
+            work()
+        });
+        there.join().unwrap()
+    })
+}
+
+/// What `ping` says, with options.
+fn ping(host: &Namespace, options: &str) -> String {
+    let command = host.command("ping", &format!("-n {options}"));
+    let output = Runner::default().output(command, LIMIT).unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Whether a host's pings are answered. The first ones may be lost while others start.
+fn reaches(host: &Namespace, address: &str) -> bool {
+    (0..10).any(|_| ping(host, &format!("-c 1 -W 1 {address}")).contains(" 0% packet loss"))
+}
+
+/// Whether no ping of two is answered.
+fn is_cut_off(host: &Namespace, address: &str) -> bool {
+    ping(host, &format!("-c 2 -i 0.2 -W 1 {address}")).contains("100% packet loss")
+}
+
+/// A connection from a host to `to`, which the other host listens on as `listen`: 300 kB go there
+/// and back. The client's address as the server sees it, and the server's; `None` if there is no
+/// connection.
+fn connect(from: &Namespace, to: &str, at: &Namespace, listen: &str) -> Option<(IpAddr, IpAddr)> {
+    const BYTES: usize = 300_000;
+    let listener = on(at, || TcpListener::bind(listen).unwrap());
+    listener.set_nonblocking(true).unwrap();
+    let to: SocketAddr = to.parse().unwrap();
+    let data: Vec<u8> = (0..BYTES).map(|i| (i * 7 / 3) as u8).collect();
+    let serve = || {
+        let start = Instant::now();
+        let (mut stream, peer) = loop {
+            match listener.accept() {
+                Ok(accepted) => break accepted,
+                Err(_) if start.elapsed() > Duration::from_secs(4) => return None,
+                Err(_) => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        stream.set_nonblocking(false).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
+        let mut got = vec![0; BYTES];
+        stream.read_exact(&mut got).unwrap();
+        stream.write_all(&got).unwrap();
+        Some((peer.ip(), stream.local_addr().unwrap().ip()))
+    };
+    std::thread::scope(|scope| {
+        let server = scope.spawn(serve);
+        let client = on(from, || {
+            let mut stream = TcpStream::connect_timeout(&to, Duration::from_secs(3)).ok()?;
+            stream.set_read_timeout(Some(LIMIT)).unwrap();
+            stream.write_all(&data).unwrap();
+            let mut got = vec![0; BYTES];
+            stream.read_exact(&mut got).unwrap();
+            Some(got == data)
+        });
+        let served = server.join().unwrap();
+        assert_ne!(
+            client,
+            Some(false),
+            "the bytes are not those that were sent"
+        );
+        client.and(served)
+    })
+}
+
+fn bound(host: &Namespace, address: &str) -> UdpSocket {
+    let socket = on(host, || UdpSocket::bind(address).unwrap());
+    socket
+        .set_read_timeout(Some(Duration::from_secs(2)))
+        .unwrap();
+    socket
+}
+
+#[test]
+fn the_router_routes() {
+    if not_root() {
+        return;
+    }
+    for home in HOMES {
+        let mut gateway = Gateway::new();
+        let a = gateway.host("net1", "10.1.0.2/24", Some("10.1.0.1"));
+        let b = gateway.host("net2", "10.2.0.2/24", Some("10.2.0.1"));
+        let c = gateway.host("net3", "10.3.0.2/24", Some("10.3.0.1"));
+        let _running = gateway.start(home, "ip-router", &[]);
+        for (host, address) in [
+            (&a, "10.1.0.1"),
+            (&a, "10.2.0.2"),
+            (&b, "10.3.0.2"),
+            (&c, "10.1.0.1"),
+        ] {
+            assert!(reaches(host, address), "{home:?} {address}");
+        }
+        let peer = connect(&a, "10.3.0.2:80", &c, "0.0.0.0:80").unwrap().0;
+        assert_eq!(peer.to_string(), "10.1.0.2");
+        let said = ping(&a, "-c 1 -W 2 -t 1 10.2.0.2");
+        assert!(said.contains("Time to live exceeded"), "{home:?} {said}");
+        let said = ping(&a, "-c 1 -W 2 10.9.0.1");
+        assert!(
+            said.contains("Destination Net Unreachable"),
+            "{home:?} {said}"
+        );
+        // In fragments, put together by the host there, and by the router itself.
+        for address in ["10.2.0.2", "10.1.0.1"] {
+            let said = ping(&a, &format!("-c 2 -i 0.2 -W 2 -s 4000 {address}"));
+            assert!(said.contains(" 0% packet loss"), "{home:?} {said}");
+        }
+    }
+}
+
+#[test]
+fn the_nat_gateway_translates() {
+    if not_root() {
+        return;
+    }
+    for home in HOMES {
+        let mut gateway = Gateway::new();
+        let inside = gateway.host("inside", "192.168.1.10/24", Some("192.168.1.1"));
+        let outside = gateway.host("outside", "198.51.100.1/24", None);
+        let _running = gateway.start(home, "nat-gateway", &[]);
+        assert!(reaches(&inside, "198.51.100.1"), "{home:?}");
+        assert!(reaches(&inside, "192.168.1.1"), "{home:?}");
+        let (client, _) = connect(&inside, "198.51.100.1:443", &outside, "0.0.0.0:443").unwrap();
+        assert_eq!(client.to_string(), "198.51.100.2");
+        // The forwarded port, and no other.
+        let (client, server) =
+            connect(&outside, "198.51.100.2:8080", &inside, "0.0.0.0:80").unwrap();
+        assert_eq!(
+            (client.to_string(), server.to_string()),
+            ("198.51.100.1".into(), "192.168.1.10".into())
+        );
+        assert_eq!(
+            connect(&outside, "198.51.100.2:80", &inside, "0.0.0.0:80"),
+            None
+        );
+        assert!(is_cut_off(&outside, "198.51.100.2"), "{home:?}");
+        // An ICMP error about a translated packet comes back to its sender.
+        let socket = bound(&inside, "0.0.0.0:0");
+        socket.connect("198.51.100.1:9").unwrap();
+        socket.send(b"nobody listens").unwrap();
+        let refused = socket.recv(&mut [0; 10]).unwrap_err();
+        assert_eq!(
+            refused.kind(),
+            std::io::ErrorKind::ConnectionRefused,
+            "{home:?}"
+        );
+    }
+}
+
+#[test]
+fn the_transparent_firewall_filters() {
+    if not_root() {
+        return;
+    }
+    for home in HOMES {
+        let mut gateway = Gateway::new();
+        let web = gateway.host("inside", "10.0.0.80/24", None);
+        let outside = gateway.host("outside", "10.0.0.2/24", None);
+        let _running = gateway.start(home, "transparent-firewall", &[]);
+        assert!(reaches(&web, "10.0.0.2"), "{home:?}");
+        assert!(is_cut_off(&outside, "10.0.0.80"), "{home:?}");
+        assert!(connect(&web, "10.0.0.2:8080", &outside, "0.0.0.0:8080").is_some());
+        assert!(connect(&outside, "10.0.0.80:80", &web, "0.0.0.0:80").is_some());
+        assert_eq!(connect(&outside, "10.0.0.80:22", &web, "0.0.0.0:22"), None);
+    }
+}
+
+#[test]
+fn the_responder_answers_for_a_whole_network() {
+    if not_root() {
+        return;
+    }
+    for home in HOMES {
+        let mut gateway = Gateway::new();
+        let host = gateway.host("net", "192.0.2.1/24", None);
+        let _running = gateway.start(home, "arp-icmp-responder", &[]);
+        for address in ["192.0.2.77", "192.0.2.254"] {
+            assert!(reaches(&host, address), "{home:?} {address}");
+        }
+    }
+}
+
+#[test]
+fn the_shaper_lets_voice_go_first() {
+    if not_root() {
+        return;
+    }
+    for home in HOMES {
+        let mut gateway = Gateway::new();
+        let inside = gateway.host("inside", "10.0.0.1/24", None);
+        let uplink = gateway.host("uplink", "10.0.0.2/24", None);
+        let _running = gateway.start(home, "traffic-shaper", &[]);
+        assert!(reaches(&inside, "10.0.0.2"), "{home:?}");
+        let (bulk, voice) = (
+            bound(&uplink, "0.0.0.0:9000"),
+            bound(&uplink, "0.0.0.0:5060"),
+        );
+        let sender = bound(&inside, "0.0.0.0:0");
+        // 0.3 s of the uplink, which the queue holds, and one packet that is in a hurry.
+        for n in 0..200u32 {
+            let packet = [&n.to_be_bytes()[..], &[0; 1400]].concat();
+            sender.send_to(&packet, "10.0.0.2:9000").unwrap();
+        }
+        sender.send_to(b"voice", "10.0.0.2:5060").unwrap();
+        voice.recv(&mut [0; 10]).unwrap();
+        bulk.set_nonblocking(true).unwrap();
+        let mut before = 0;
+        while bulk.recv(&mut [0; 1500]).is_ok() {
+            before += 1;
+        }
+        assert!(before < 150, "{home:?}: {before} packets were before it");
+        bulk.set_nonblocking(false).unwrap();
+        while bulk.recv(&mut [0; 1500]).is_ok() {
+            before += 1;
+        }
+        assert_eq!(before, 200, "{home:?}");
+    }
+}
+
+#[test]
+fn the_vlan_trunk_keeps_networks_apart_on_one_trunk() {
+    if not_root() {
+        return;
+    }
+    let (mut one, mut two) = (Gateway::new(), Gateway::new());
+    let red = one.host("red", "10.10.0.1/24", None);
+    let blue = one.host("blue", "10.20.0.1/24", None);
+    let red_there = two.host("red", "10.10.0.2/24", None);
+    let blue_there = two.host("blue", "10.20.0.2/24", None);
+    one.join("trunk", &two.namespace, "trunk");
+    two.interfaces.push("trunk");
+    let _one = one.start(Home::Guest, "vlan-trunk", &[]);
+    let _two = two.start(Home::Guest, "vlan-trunk", &[]);
+    assert!(reaches(&red, "10.10.0.2"));
+    assert!(reaches(&blue_there, "10.20.0.1"));
+    assert!(connect(&blue, "10.20.0.2:80", &blue_there, "0.0.0.0:80").is_some());
+    // The same network, but another VLAN.
+    command(&red, "ip", "addr add 10.20.0.9/24 dev eth0");
+    command(&red_there, "ip", "addr add 10.20.0.10/24 dev eth0");
+    assert!(is_cut_off(&red, "10.20.0.2"));
+    assert!(reaches(&red, "10.20.0.10"));
+}
+
+#[test]
+fn the_mirror_shows_what_passes() {
+    if not_root() {
+        return;
+    }
+    for home in HOMES {
+        let mut gateway = Gateway::new();
+        let a = gateway.host("a", "10.0.0.1/24", None);
+        let _b = gateway.host("b", "10.0.0.2/24", None);
+        let monitor = gateway.host("monitor", "10.99.0.1/24", None);
+        let _running = gateway.start(home, "port-mirror", &[]);
+        assert!(reaches(&a, "10.0.0.2"), "{home:?}");
+        let before = received(&monitor);
+        let said = ping(&a, "-c 5 -i 0.2 -W 2 10.0.0.2");
+        assert!(said.contains(" 0% packet loss"), "{home:?} {said}");
+        // Requests and answers.
+        let start = Instant::now();
+        while received(&monitor) < before + 10 {
+            assert!(
+                start.elapsed() < LIMIT,
+                "{home:?}: {} frames",
+                received(&monitor) - before
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Frames that a host received.
+fn received(host: &Namespace) -> u64 {
+    let path = "/sys/class/net/eth0/statistics/rx_packets";
+    // The files of a namespace show in a mount of its own.
+    let mut shell = host.command("unshare", "--mount");
+    shell.args([
+        "sh",
+        "-c",
+        &format!("mount -t sysfs sys /sys && cat {path}"),
+    ]);
+    let said = Runner::default().run(shell, LIMIT).unwrap();
+    said.trim().parse().unwrap()
+}
+
+#[test]
+fn the_generator_is_heard_by_the_sink_and_the_reflector() {
+    if not_root() {
+        return;
+    }
+    for (example, settings, back) in [
+        ("packet-sink", vec![], 0),
+        ("udp-reflector", vec!["PORT=5001"], 400),
+    ] {
+        let (mut one, mut two) = (Gateway::new(), Gateway::new());
+        one.join("net", &two.namespace, "net");
+        two.interfaces.push("net");
+        let mut other = two.start(Home::Process, example, &settings);
+        if example == "packet-sink" {
+            // It runs once it counts.
+            assert!(other.line().starts_with("0 packets"));
+        }
+        let generator = one.start(Home::Process, "packet-generator", &["COUNT=400"]);
+        let said = generator.rest();
+        assert_eq!(numbers(&said), [400, back], "{said}");
+        if example == "packet-sink" {
+            let heard = (0..5).any(|_| other.line().starts_with("400 packets"));
+            assert!(heard);
+        }
+    }
+}
+
+#[test]
+fn the_reflector_echoes() {
+    if not_root() {
+        return;
+    }
+    for home in HOMES {
+        let mut gateway = Gateway::new();
+        let host = gateway.host("net", "10.0.0.1/24", None);
+        let _running = gateway.start(home, "udp-reflector", &[]);
+        let socket = bound(&host, "0.0.0.0:0");
+        socket
+            .set_read_timeout(Some(Duration::from_millis(300)))
+            .unwrap();
+        let mut answer = [0; 100];
+        let echoed = (0..20).any(|_| {
+            socket.send_to(b"echo", "10.0.0.2:7").unwrap();
+            socket
+                .recv(&mut answer)
+                .is_ok_and(|length| answer[..length] == *b"echo")
+        });
+        assert!(echoed, "{home:?}");
+        // From a port that may be another service's.
+        let low = bound(&host, "0.0.0.0:19");
+        low.send_to(b"loop", "10.0.0.2:7").unwrap();
+        assert!(low.recv(&mut answer).is_err(), "{home:?}");
+    }
+}
+
+#[test]
+fn a_capture_is_recorded_and_replayed() {
+    if not_root() {
+        return;
+    }
+    let mut gateway = Gateway::new();
+    let host = gateway.host("net", "10.0.0.2/24", None);
+    std::fs::create_dir_all(&gateway.run).unwrap();
+    let setting = format!("FILE={}", gateway.run.join("flows.pcap").display());
+    assert_eq!(numbers(&printed("pcap-record", &[&setting])), [1000]);
+    let before = received(&host);
+    let said = gateway
+        .start(Home::Process, "pcap-replay", &[&setting])
+        .rest();
+    // 142 and 942 bytes, 500 times each.
+    assert_eq!(numbers(&said), [1000, 542_000], "{said}");
+    assert_eq!(received(&host) - before, 1000);
+}
+
+/// Two sites with a tunnel between their gateways, in all ways to run the near one.
+fn tunnel(example: &str, settings: &[&str]) {
+    if not_root() {
+        return;
+    }
+    for home in HOMES {
+        let (mut one, mut two) = (Gateway::new(), Gateway::new());
+        let here = one.host("inside", "10.1.0.2/24", Some("10.1.0.1"));
+        let there = two.host("inside", "10.2.0.2/24", Some("10.2.0.1"));
+        one.join("outside", &two.namespace, "outside");
+        two.interfaces.push("outside");
+        let _one = one.start(home, example, &[]);
+        let _two = two.start(Home::Process, example, settings);
+        assert!(reaches(&here, "10.1.0.1"), "{home:?}");
+        assert!(reaches(&here, "10.2.0.2"), "{home:?}");
+        let (client, _) = connect(&there, "10.1.0.2:80", &here, "0.0.0.0:80").unwrap();
+        assert_eq!(client.to_string(), "10.2.0.2");
+        let said = ping(&here, "-c 2 -i 0.2 -W 2 -s 4000 10.2.0.2");
+        assert!(said.contains(" 0% packet loss"), "{home:?} {said}");
+    }
+}
+
+const OTHER_END: [&str; 6] = [
+    "LAN=10.2.0.1",
+    "REMOTE_NET=10.1.0.0/24",
+    "HERE=192.0.2.2",
+    "THERE=192.0.2.1",
+    "INSIDE=inside",
+    "OUTSIDE=outside",
+];
+
+#[test]
+fn the_udp_tunnel_joins_two_sites() {
+    tunnel("udp-tunnel", &OTHER_END);
+}
+
+#[test]
+fn the_ipip_tunnel_joins_two_sites() {
+    tunnel("ipip-tunnel", &OTHER_END);
+}
+
+#[test]
+fn the_ipsec_tunnel_joins_two_sites() {
+    let settings = [
+        &OTHER_END[..],
+        &["LAN_NET=10.2.0.0/24", "OUT=1002", "IN=1001"],
+    ]
+    .concat();
+    tunnel("ipsec-tunnel", &settings);
+}
+
+#[test]
+fn the_load_balancer_takes_servers_in_turn() {
+    if not_root() {
+        return;
+    }
+    for home in HOMES {
+        let mut gateway = Gateway::new();
+        let client = gateway.host("outside", "203.0.113.5/24", None);
+        let servers = gateway.host("servers", "10.0.0.11/24", Some("10.0.0.1"));
+        command(&servers, "ip", "addr add 10.0.0.12/24 dev eth0");
+        command(&servers, "ip", "addr add 10.0.0.13/24 dev eth0");
+        let _running = gateway.start(home, "load-balancer", &[]);
+        assert!(reaches(&client, "203.0.113.10"), "{home:?}");
+        let mut served: Vec<String> = (0..6)
+            .map(|_| {
+                let (peer, server) =
+                    connect(&client, "203.0.113.10:80", &servers, "0.0.0.0:80").unwrap();
+                assert_eq!(peer.to_string(), "203.0.113.5");
+                server.to_string()
+            })
+            .collect();
+        served.sort();
+        let expected = [
+            "10.0.0.11",
+            "10.0.0.11",
+            "10.0.0.12",
+            "10.0.0.12",
+            "10.0.0.13",
+            "10.0.0.13",
+        ];
+        assert_eq!(served, expected, "{home:?}");
+    }
+}
+
+#[test]
+fn the_rate_limiter_holds_each_source_to_its_rate() {
+    if not_root() {
+        return;
+    }
+    for home in HOMES {
+        let mut gateway = Gateway::new();
+        let customer = gateway.host("customers", "10.0.1.2/16", None);
+        command(&customer, "ip", "addr add 10.0.2.2/16 dev eth0");
+        let uplink = gateway.host("uplink", "10.0.9.1/16", None);
+        let _running = gateway.start(home, "rate-limiter", &[]);
+        assert!(reaches(&customer, "10.0.9.1"), "{home:?}");
+        let sink = bound(&uplink, "0.0.0.0:9000");
+        // 140 kB at once: the burst passes, the rest does not.
+        let greedy = bound(&customer, "10.0.1.2:0");
+        for _ in 0..100 {
+            greedy.send_to(&[0; 1400], "10.0.9.1:9000").unwrap();
+        }
+        // Another source is not held up.
+        let modest = bound(&customer, "10.0.2.2:0");
+        modest.send_to(b"modest", "10.0.9.1:9000").unwrap();
+        let (mut passed, mut heard) = (0, false);
+        while !heard {
+            let (length, from) = sink.recv_from(&mut [0; 1500]).unwrap();
+            heard = from.ip().to_string() == "10.0.2.2";
+            passed += u32::from(length == 1400);
+        }
+        assert!((50..90).contains(&passed), "{home:?}: {passed}");
+    }
+}
+
+#[test]
+fn the_emulated_network_is_far() {
+    if not_root() {
+        return;
+    }
+    for home in HOMES {
+        let mut gateway = Gateway::new();
+        let a = gateway.host("a", "10.0.0.1/24", None);
+        let _b = gateway.host("b", "10.0.0.2/24", None);
+        let _running = gateway.start(home, "wan-emulator", &[]);
+        assert!(reaches(&a, "10.0.0.2"), "{home:?}");
+        let said = ping(&a, "-c 3 -i 0.2 -W 2 10.0.0.2");
+        let least = said.split("min/avg/max/mdev = ").nth(1).unwrap();
+        let least: f64 = least.split('/').next().unwrap().parse().unwrap();
+        assert!(least >= 80.0, "{home:?} {said}");
+    }
+}

@@ -1,0 +1,21 @@
+// Random early detection: a link of 1000 packets a second that is offered 1200 for ten seconds.
+//
+// Packets are dropped at random before the queue is full, the more the longer it is on average, so
+// that no burst of drops hits all senders at once. Ends by itself and prints what became of the
+// packets.
+//
+//   weir click --simtime examples/red-queue.click
+
+RatedSource(RATE 1200, LIMIT 12000)
+	-> offered :: Counter
+	-> red :: RED(20, 60, 0.1, STABILITY 6)
+	-> queue :: Queue(200)
+	-> RatedUnqueue(1000)
+	-> sent :: Counter
+	-> Discard;
+
+Script(wait 11s,
+	print "offered $(offered.count), sent $(sent.count)",
+	print "dropped early $(red.drops), dropped for lack of room $(queue.drops)",
+	print "longest queue $(queue.highwater_length)",
+	stop);

@@ -1,0 +1,28 @@
+// Two networks on one VLAN trunk.
+//
+// Frames that come untagged on `red` leave tagged with VLAN 10 on the trunk, those on `blue` with
+// VLAN 20; frames that come on the trunk lose their tag and leave on the network that it names.
+// Other VLANs, and untagged frames on the trunk, are dropped.
+//
+//   weir run examples/vlan-trunk.click --link red=dev:eth1 --link blue=dev:eth2 --link trunk=dev:eth3
+//
+// On a trunk that is an interface of the host, `weir run` puts back the tags that the kernel takes
+// off; `weir click` does not.
+
+define($RED red, $BLUE blue, $TRUNK trunk);
+
+trunk :: Queue(512) -> ToDevice($TRUNK, BURST 32);
+red :: Queue(512) -> ToDevice($RED, BURST 32);
+blue :: Queue(512) -> ToDevice($BLUE, BURST 32);
+
+FromDevice($RED, PROMISC true, BURST 32) -> untagged_red :: Classifier(12/8100, -);
+FromDevice($BLUE, PROMISC true, BURST 32) -> untagged_blue :: Classifier(12/8100, -);
+untagged_red[0], untagged_blue[0] -> Discard;
+untagged_red[1] -> VLANEncap(VLAN_ID 10) -> from_red :: Counter -> trunk;
+untagged_blue[1] -> VLANEncap(VLAN_ID 20) -> from_blue :: Counter -> trunk;
+
+FromDevice($TRUNK, PROMISC true, BURST 32)
+	-> vlan :: Classifier(12/8100 14/000a%0fff, 12/8100 14/0014%0fff, -);
+vlan[0] -> VLANDecap -> to_red :: Counter -> red;
+vlan[1] -> VLANDecap -> to_blue :: Counter -> blue;
+vlan[2] -> other :: Counter -> Discard;
