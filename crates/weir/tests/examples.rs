@@ -123,6 +123,28 @@ fn fragments_become_whole_again() {
     assert_eq!(numbers(&said), [800, 100, 400_000], "{said}");
 }
 
+#[test]
+fn a_capture_is_summed_up() {
+    let name = format!("weir-examples-{}.pcap", std::process::id());
+    let capture = std::env::temp_dir().join(name);
+    let setting = format!("FILE={}", capture.display());
+    printed("pcap-record", &[&setting]);
+    let said = printed("pcap-summary", &[&setting]);
+    std::fs::remove_file(&capture).unwrap();
+    let lines: Vec<&str> = said.lines().collect();
+    let flow = " U 10.0.0.1 1001 10.0.0.2 53 128";
+    assert_eq!(
+        lines.iter().filter(|line| line.ends_with(flow)).count(),
+        500,
+        "{said}"
+    );
+    assert_eq!(lines.len(), 1001, "{said}");
+    assert!(
+        lines.contains(&"dns 500, web 500, icmp 0, other 0"),
+        "{said}"
+    );
+}
+
 // Those that stand between networks.
 
 /// Tests make namespaces and interfaces, which takes root. Says so and returns true without it.
@@ -524,6 +546,41 @@ fn the_vlan_trunk_keeps_networks_apart_on_one_trunk() {
 }
 
 #[test]
+fn the_vlan_gateway_routes_between_the_networks_of_a_trunk() {
+    if not_root() {
+        return;
+    }
+    // The hosts' tags are put on and off by the other example.
+    let (mut trunk, mut router) = (Gateway::new(), Gateway::new());
+    let ten = trunk.host("red", "10.0.10.2/24", Some("10.0.10.1"));
+    let twenty = trunk.host("blue", "10.0.20.2/24", Some("10.0.20.1"));
+    trunk.join("trunk", &router.namespace, "trunk");
+    router.interfaces.push("trunk");
+    let _trunk = trunk.start(Home::Guest, "vlan-trunk", &[]);
+    let _router = router.start(Home::Guest, "vlan-gateway", &[]);
+    assert!(reaches(&ten, "10.0.10.1"));
+    assert!(reaches(&ten, "10.0.20.2"));
+    let (client, _) = connect(&twenty, "10.0.10.2:80", &ten, "0.0.0.0:80").unwrap();
+    assert_eq!(client.to_string(), "10.0.20.2");
+}
+
+#[test]
+fn the_switch_passes_frames_once_it_has_learned() {
+    if not_root() {
+        return;
+    }
+    let mut switch = Gateway::new();
+    let a = switch.host("p0", "10.0.0.1/24", None);
+    let _b = switch.host("p1", "10.0.0.2/24", None);
+    let c = switch.host("p2", "10.0.0.3/24", None);
+    let _running = switch.start(Home::Guest, "switch", &[]);
+    // Its ports listen and learn for half a minute.
+    assert!(is_cut_off(&a, "10.0.0.2"));
+    assert!((0..6).any(|_| reaches(&a, "10.0.0.2")));
+    assert!(reaches(&c, "10.0.0.1"));
+}
+
+#[test]
 fn the_mirror_shows_what_passes() {
     if not_root() {
         return;
@@ -678,6 +735,11 @@ fn the_udp_tunnel_joins_two_sites() {
 #[test]
 fn the_ipip_tunnel_joins_two_sites() {
     tunnel("ipip-tunnel", &OTHER_END);
+}
+
+#[test]
+fn the_gre_tunnel_joins_two_sites() {
+    tunnel("gre-tunnel", &OTHER_END);
 }
 
 #[test]

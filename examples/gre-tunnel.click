@@ -1,0 +1,43 @@
+// One end of a GRE tunnel (RFC 2784) between two sites: 10.1.0.0/24 here, 10.2.0.0/24 there.
+//
+// Works with any other router that knows the protocol, Linux' `ip tunnel add … mode gre` among
+// them. For the other end, exchange the values:
+//
+//   weir run examples/gre-tunnel.click --link inside=dev:eth1 --link outside=dev:eth2
+//   weir click examples/gre-tunnel.click INSIDE=eth1 OUTSIDE=eth2 LAN=10.2.0.1
+//       REMOTE_NET=10.1.0.0/24 HERE=192.0.2.2 THERE=192.0.2.1
+
+define($INSIDE inside, $OUTSIDE outside, $LAN 10.1.0.1, $REMOTE_NET 10.2.0.0/24,
+	$HERE 192.0.2.1, $THERE 192.0.2.2);
+
+// One side: ARP, and IP packets in and out.
+elementclass Side { $interface, $address |
+	FromDevice($interface, BURST 32) -> HostEtherFilter($interface)
+		-> kind :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+	send :: Queue(512) -> ToDevice($interface, BURST 32);
+	kind[0] -> ARPResponder($address $interface) -> send;
+	kind[1] -> [1] arp :: ARPQuerier($address, $interface) -> send;
+	kind[2] -> Strip(14) -> CheckIPHeader -> output;
+	kind[3] -> Discard;
+	input -> arp;
+}
+
+inside :: Side($INSIDE, $LAN);
+outside :: Side($OUTSIDE, $HERE);
+
+inside -> to :: IPClassifier(dst host $LAN and icmp type echo, dst net $REMOTE_NET, -);
+to[0] -> ICMPPingResponder -> GetIPAddress(16) -> inside;
+// The outer headers take 24 bytes: what would not fit is fragmented before it goes in. The GRE
+// header has no options, and the EtherType of IP.
+to[1] -> ttl :: DecIPTTL -> fits :: IPFragmenter(1476)
+	-> Unstrip(4) -> StoreData(0, \<00000800>)
+	-> IPEncap(gre, $HERE, $THERE) -> sent :: Counter -> outside;
+to[2] -> ICMPError($LAN, unreachable, net) -> inside;
+ttl[1] -> ICMPError($LAN, timeexceeded) -> inside;
+fits[1] -> ICMPError($LAN, unreachable, needfrag) -> inside;
+
+outside -> IPReassembler
+	-> from :: IPClassifier(src host $THERE and dst host $HERE and ip proto gre, -);
+from[0] -> StripIPHeader -> plain :: Classifier(0/00000800, -);
+plain[0] -> Strip(4) -> CheckIPHeader -> GetIPAddress(16) -> received :: Counter -> inside;
+from[1], plain[1] -> Discard;
