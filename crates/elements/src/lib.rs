@@ -37,6 +37,7 @@ pub mod ip;
 pub mod ip6;
 pub mod ipsec;
 mod link_type;
+pub mod local;
 pub mod net;
 mod rate;
 pub mod rewriter;
@@ -78,6 +79,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     ip::CLASSES,
     ip6::CLASSES,
     tcpudp::CLASSES,
+    local::CLASSES,
     analysis::CLASSES,
     app::CLASSES,
     aqm::CLASSES,

@@ -1,0 +1,106 @@
+use alloc::string::String;
+
+use packet::Packet;
+use packet::wire::{Icmpv4Packet, Ipv4Packet};
+use router::args::{Args, Failed, Kind, NamedInt, WordArg};
+use router::{Class, Cx, Element, Verdict};
+
+/// Makes what IP packets carry ICMP messages of one type and code.
+///
+/// Type and code are set, and the checksum computed. The IP header has to be marked; it stays as
+/// it is. Packets that are too short are dropped with a message.
+///
+/// # Arguments
+/// - `TYPE` (ICMP type), `CODE` (ICMP code): the message's, by number or name.
+///
+/// # Ports
+/// One input, one output, agnostic.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// RandomSource(64, LIMIT 10) -> ForceIP -> ForceICMP(echo, 0) -> IPPrint -> Discard;
+/// ```
+///
+/// # See also
+/// ForceIP, ForceTCP, ForceUDP
+#[derive(Default)]
+pub struct ForceICMP {
+    kind: u8,
+    code: u8,
+}
+
+impl Class for ForceICMP {
+    const NAME: &'static str = "ForceICMP";
+    const PORTS: &'static str = "1/1";
+}
+
+impl ForceICMP {
+    fn force(&self, packet: &mut Packet) -> Option<()> {
+        let header = packet.network_header()?;
+        let ip = Ipv4Packet::new_quoted(header).ok()?;
+        let (start, end) = (ip.header_len(), usize::from(ip.total_len()));
+        let message = packet.network_header_mut()?.get_mut(start..end)?;
+        let [kind, code, ..] = message.first_chunk_mut::<8>()?;
+        (*kind, *code) = (self.kind, self.code);
+        Icmpv4Packet::new_unchecked(message).fill_checksum();
+        Some(())
+    }
+}
+
+impl Element for ForceICMP {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let (mut kind, mut code) = (0i32, String::new());
+        args.mandatory_positional_with("TYPE", NamedInt(Kind::IcmpType), &mut kind)
+            .mandatory_positional_with("CODE", WordArg, &mut code)
+            .complete()?;
+        let Ok(kind) = u8::try_from(kind) else {
+            return Err(args.fail("ICMP type must be between 0 and 255"));
+        };
+        let codes = NamedInt(Kind::IcmpCode(kind));
+        let code = args.context().parse_with::<u8>(codes, &code);
+        let code = code.map_err(|_| args.fail("argument 2 takes ICMP code"))?;
+        (self.kind, self.code) = (kind, code);
+        Ok(())
+    }
+
+    #[inline]
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        match self.force(packet) {
+            Some(()) => Verdict::Forward,
+            None => {
+                cx.chatter("ForceICMP: bad lengths");
+                Verdict::Drop
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Rig, checksum, udp};
+
+    #[test]
+    fn type_code_and_checksum_are_set() {
+        let config = "i :: Inject -> MarkIPHeader -> ForceICMP(unreachable, port) -> c :: Collect;";
+        let mut rig = Rig::new(config);
+        let packet = udp(([1, 0, 0, 1].into(), 1), ([2, 0, 0, 2].into(), 2), &[9; 31]);
+        rig.push("i", &packet);
+        let made = rig.data("c").remove(0);
+        assert_eq!(made[20..22], [3, 3]);
+        assert_eq!(checksum(&made[20..]), 0);
+        assert_eq!((&made[..20], &made[24..]), (&packet[..20], &packet[24..]));
+        rig.push("i", &packet[..40]);
+        assert_eq!(rig.printed(), ["ForceICMP: bad lengths"]);
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused() {
+        let errors = Rig::errors("Idle -> ForceICMP(300, 0) -> Discard;");
+        assert!(errors.contains("ICMP type") || errors.contains("TYPE"), "{errors}");
+        let errors = Rig::errors("Idle -> ForceICMP(3, zork) -> Discard;");
+        assert!(errors.contains("argument 2 takes ICMP code"), "{errors}");
+    }
+}

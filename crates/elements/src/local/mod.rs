@@ -1,0 +1,19 @@
+//! Elements of Click's that belong to no group of its own: making packets legal, answering and
+//! ending TCP, and frames in streams of bytes.
+
+mod segment;
+
+crate::elements! {
+    force_icmp: ForceICMP;
+    force_ip: ForceIP;
+    force_tcp: ForceTCP;
+    force_udp: ForceUDP;
+    reframe: Reframe;
+    round_robin_unqueue: RoundRobinUnqueue;
+    tcp_ack: TCPAck;
+    tcp_buffer: TCPBuffer;
+    tcp_conn: TCPConn;
+    tcp_demux: TCPDemux;
+    tcp_reflector: TCPReflector;
+    web_gen: WebGen;
+}

@@ -1,0 +1,249 @@
+use alloc::collections::VecDeque;
+
+use packet::Batch;
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element};
+
+/// Longest frame, in bytes.
+const FRAME_MAX: u64 = 1 << 20;
+/// Most bytes that wait to be part of a frame.
+const WAITING_MAX: usize = 4 << 20;
+
+/// Puts frames together again that were cut up or run together on their way, as by a TCP socket.
+///
+/// The data of all packets is taken as one stream of bytes. A frame says its length in a field of
+/// its own: its length is the field's value times MUL, brought up to a multiple of ALIGN, plus ADD.
+/// The arguments' defaults fit IP packets. Frames carry no annotations.
+///
+/// A frame that says it is empty, or longer than 1 MiB, cannot be: the place in the stream is lost
+/// then, which is said, and all that waits is dropped. So it is when more than 4 MiB wait to be
+/// pulled.
+///
+/// # Arguments
+/// - `FOFF` (integer, 2): where the field is in a frame, in bytes from its start.
+/// - `FLEN` (0, 1, 2 or 4; 2): the field's length in bytes; 0: there is none, and all frames are
+///   ADD bytes long.
+/// - `NTOH` (boolean, true): whether the field is in network byte order, rather than this
+///   machine's.
+/// - `MUL` (integer, 1): bytes for each unit of the field.
+/// - `ALIGN` (integer, 1): what the length is a multiple of.
+/// - `ADD` (integer, 0): bytes that the field leaves out.
+///
+/// # Ports
+/// One push input, one agnostic output.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// Socket(TCP, 127.0.0.1, 12345) -> Reframe -> CheckIPHeader -> IPPrint -> Discard;
+/// ```
+///
+/// # See also
+/// Socket
+pub struct Reframe {
+    offset: u32,
+    length: u32,
+    network_order: bool,
+    multiple: u32,
+    align: u32,
+    add: u32,
+    waiting: VecDeque<u8>,
+}
+
+impl Default for Reframe {
+    fn default() -> Self {
+        Reframe {
+            offset: 2,
+            length: 2,
+            network_order: true,
+            multiple: 1,
+            align: 1,
+            add: 0,
+            waiting: VecDeque::new(),
+        }
+    }
+}
+
+impl Class for Reframe {
+    const NAME: &'static str = "Reframe";
+    const PORTS: &'static str = "1/1";
+    const PROCESSING: &'static str = "h/a";
+}
+
+impl Reframe {
+    /// The length of the frame that the stream is at; `None` if that is not known yet.
+    fn frame_len(&self) -> Option<u64> {
+        if self.length == 0 {
+            return Some(self.add.into());
+        }
+        let mut bytes = [0u8; 4];
+        let field = bytes.get_mut(..self.length as usize)?;
+        for (i, byte) in field.iter_mut().enumerate() {
+            *byte = *self.waiting.get(self.offset as usize + i)?;
+        }
+        let value = match (self.length, self.network_order) {
+            (1, _) => u32::from(bytes[0]),
+            (2, true) => u32::from(u16::from_be_bytes([bytes[0], bytes[1]])),
+            (2, false) => u32::from(u16::from_ne_bytes([bytes[0], bytes[1]])),
+            (_, true) => u32::from_be_bytes(bytes),
+            (_, false) => u32::from_ne_bytes(bytes),
+        };
+        let units = u64::from(value) * u64::from(self.multiple);
+        Some(units.next_multiple_of(self.align.into()) + u64::from(self.add))
+    }
+
+    /// Takes the next whole frame off the stream.
+    fn frame(&mut self, cx: &mut Cx<'_>) -> Option<packet::Packet> {
+        let length = self.frame_len()?;
+        if length == 0 || length > FRAME_MAX {
+            let name = cx.declaration();
+            cx.chatter(format_args!("{name}: a frame of {length} bytes: the place is lost"));
+            self.waiting.clear();
+            return None;
+        }
+        let length = length as usize;
+        if self.waiting.len() < length {
+            return None;
+        }
+        let mut packet = cx.pool().packet(packet::HEADROOM, length)?;
+        for (to, from) in packet.data_mut().iter_mut().zip(self.waiting.drain(..length)) {
+            *to = from;
+        }
+        Some(packet)
+    }
+}
+
+impl Element for Reframe {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.keyword("FOFF", &mut self.offset)
+            .keyword("FLEN", &mut self.length)
+            .keyword("NTOH", &mut self.network_order)
+            .keyword("MUL", &mut self.multiple)
+            .keyword("ALIGN", &mut self.align)
+            .keyword("ADD", &mut self.add)
+            .complete()?;
+        if !matches!(self.length, 0 | 1 | 2 | 4) {
+            let (length, valid) = (self.length, "valid field lengths are 0, 1, 2, and 4 bytes");
+            return Err(args.fail(format_args!("invalid field length {length} ({valid})")));
+        }
+        if self.align == 0 {
+            return Err(args.fail("ALIGN must be at least 1"));
+        }
+        if self.length == 0 && self.add == 0 {
+            return Err(args.fail("ADD must be at least 1 if FLEN is 0"));
+        }
+        if u64::from(self.offset) > FRAME_MAX || u64::from(self.add) > FRAME_MAX {
+            return Err(args.fail(format_args!("FOFF and ADD must be at most {FRAME_MAX}")));
+        }
+        Ok(())
+    }
+
+    fn cleanup(&mut self, _cx: &mut Cx<'_>) {
+        self.waiting = VecDeque::new();
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        let pushes = cx.output_is_push(0);
+        for packet in batch.drain() {
+            self.waiting.extend(packet.data());
+            cx.kill(packet);
+            while let Some(frame) = pushes.then(|| self.frame(cx)).flatten() {
+                cx.emit(0, frame);
+            }
+            if self.waiting.len() > WAITING_MAX {
+                let name = cx.declaration();
+                cx.chatter(format_args!("{name}: too much waits: the place is lost"));
+                self.waiting.clear();
+            }
+        }
+        0
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        for _ in 0..most {
+            let Some(frame) = self.frame(cx) else {
+                break;
+            };
+            if let Err(frame) = batch.push(frame) {
+                cx.kill(frame);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    use crate::testing::{Rig, udp};
+
+    fn reframed(args: &str, pieces: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let mut rig = Rig::new(&std::format!("i :: Inject -> Reframe({args}) -> c :: Collect;"));
+        rig.push_all("i", pieces);
+        rig.data("c")
+    }
+
+    #[test]
+    fn fields_of_every_kind_say_the_length() {
+        let two = |bytes: &[u8]| std::vec![bytes.to_vec()];
+        assert_eq!(reframed("FOFF 0, FLEN 1", &two(&[3, 9, 9, 2, 8])), [&[3, 9, 9][..], &[2, 8]]);
+        let stream = two(&[0, 2, 0, 0, 1, 9]);
+        assert_eq!(reframed("FOFF 0, MUL 2, ADD 1", &stream), [[0, 2, 0, 0, 1]]);
+        assert_eq!(reframed("FOFF 0, ALIGN 3", &stream), [&[0, 2, 0][..], &[0, 1, 9]]);
+        assert_eq!(reframed("FLEN 0, ADD 3", &stream), [&[0, 2, 0][..], &[0, 1, 9]]);
+        let native = 5u32.to_ne_bytes();
+        let stream = two(&[&native[..], &[1, 2]].concat());
+        assert_eq!(reframed("FOFF 0, FLEN 4, NTOH false", &stream)[0].len(), 5);
+    }
+
+    #[test]
+    fn frames_can_be_pulled() {
+        let mut rig = Rig::new("i :: Inject -> Reframe(FLEN 0, ADD 2) -> p :: Puller;");
+        rig.push("i", &[1, 2, 3, 4, 5]);
+        let pulled = rig.pull("p", 9);
+        assert_eq!((pulled.len(), pulled[1].data()), (2, &[3, 4][..]));
+    }
+
+    #[test]
+    fn what_cannot_be_a_frame_is_dropped() {
+        let mut rig = Rig::new("i :: Inject -> r :: Reframe(FOFF 0) -> c :: Collect;");
+        rig.push("i", &[0, 0, 1, 2]);
+        rig.push("i", &[0, 3, 1]);
+        assert_eq!(rig.data("c"), [[0, 3, 1]]);
+        assert_eq!(rig.printed(), ["r :: Reframe: a frame of 0 bytes: the place is lost"]);
+        for (args, text) in [
+            ("FLEN 3", "invalid field length 3 (valid field lengths are 0, 1, 2, and 4 bytes)"),
+            ("FLEN 0", "ADD must be at least 1"),
+            ("ALIGN 0", "ALIGN must be at least 1"),
+        ] {
+            let errors = Rig::errors(&std::format!("Idle -> Reframe({args}) -> Discard;"));
+            assert!(errors.contains(text), "{errors}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn however_packets_are_cut_they_come_out_whole(
+            lengths in prop::collection::vec(0usize..50, 1..8),
+            cuts in prop::collection::vec(1usize..40, 1..40),
+        ) {
+            let (a, b) = ([1, 0, 0, 1].into(), [2, 0, 0, 2].into());
+            let packets: Vec<Vec<u8>> =
+                lengths.iter().map(|n| udp((a, 1), (b, 2), &std::vec![7; *n])).collect();
+            let mut rest = &packets.concat()[..];
+            let mut pieces = Vec::new();
+            for cut in cuts.iter().cycle() {
+                if rest.is_empty() {
+                    break;
+                }
+                let (piece, more) = rest.split_at((*cut).min(rest.len()));
+                pieces.push(piece.to_vec());
+                rest = more;
+            }
+            prop_assert_eq!(reframed("", &pieces), packets);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, Signal, TaskId};
+
+/// Pulls packets from its inputs in turn, and pushes each out by the output of the same number.
+///
+/// Each time it is scheduled it works on one input, whether that has packets or not. While no
+/// input may have any, it sleeps.
+///
+/// # Arguments
+/// - `BURST` (integer, 1): most packets each time; 0: until the input has none.
+///
+/// # Ports
+/// Any number of pull inputs; as many push outputs.
+///
+/// # Handlers
+/// - `packets` (read): packets passed, and the word `packets`.
+/// - `scheduled`, `tickets`, `home_thread`: the task's.
+///
+/// # Example
+/// ```click
+/// u :: RoundRobinUnqueue(4);
+/// InfiniteSource(LIMIT 100) -> Queue -> [0] u [0] -> Discard;
+/// InfiniteSource(LIMIT 100) -> Queue -> [1] u [1] -> Discard;
+/// ```
+///
+/// # See also
+/// Unqueue, RoundRobinSched, RatedUnqueue
+#[derive(Default)]
+pub struct RoundRobinUnqueue {
+    burst: i32,
+    next: usize,
+    /// Packets left of the burst under way.
+    left: u64,
+    packets: u64,
+    signals: Vec<Signal>,
+}
+
+impl Class for RoundRobinUnqueue {
+    const NAME: &'static str = "RoundRobinUnqueue";
+    const PORTS: &'static str = "-/-";
+    const PROCESSING: &'static str = "l/h";
+}
+
+impl Element for RoundRobinUnqueue {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.burst = 1;
+        args.positional("BURST", &mut self.burst).complete()
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        if cx.inputs() != cx.outputs() {
+            return Err(cx.error("number of outputs must equal to number of inputs"));
+        }
+        let task = cx.task();
+        cx.schedule(task);
+        let inputs = 0..cx.inputs();
+        self.signals = inputs.map(|port| cx.upstream_signal(port, Some(task))).collect();
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+        if self.left == 0 {
+            self.left = match self.burst {
+                0 => u64::MAX,
+                burst => burst.max(1) as u64,
+            };
+        }
+        let most = self.left.min(cx.limit() as u64);
+        let mut batch = cx.batch();
+        cx.pull(self.next, &mut batch, most as usize);
+        let pulled = batch.len() as u64;
+        self.packets += pulled;
+        self.left -= pulled;
+        cx.push(self.next, batch);
+        if pulled == most && self.left > 0 {
+            return Ran::More;
+        }
+        self.left = 0;
+        self.next = if self.next + 1 < cx.inputs() { self.next + 1 } else { 0 };
+        if self.signals.iter().any(|signal| cx.is_active(signal)) {
+            cx.schedule(task);
+        }
+        Ran::worked(pulled > 0)
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("packets").task(false);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "packets" => Ok(format!("{} packets\n", self.packets)),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    const CONFIG: &str = "i :: Inject -> Queue -> [0] u [0] -> a :: Collect;
+        j :: Inject -> Queue -> [1] u [1] -> b :: Collect;";
+
+    #[test]
+    fn inputs_take_turns_and_keep_their_outputs() {
+        for limit in [1, 64] {
+            let config = std::format!("u :: RoundRobinUnqueue(2); {CONFIG}");
+            let mut rig = Rig::with_batch(&config, limit);
+            rig.push_all("i", &std::vec![std::vec![1]; 3]);
+            rig.push_all("j", &std::vec![std::vec![2]; 3]);
+            while rig.data("a").len() < 2 {
+                rig.step();
+            }
+            rig.run();
+            assert_eq!(rig.data("a").len(), 1);
+            assert_eq!(rig.data("b"), [[2]; 3]);
+            assert_eq!(rig.read("u.packets"), "6 packets\n");
+            assert_eq!(rig.read("u.scheduled"), "false");
+        }
+    }
+
+    #[test]
+    fn a_burst_of_0_empties_an_input() {
+        let mut rig = Rig::with_batch(&std::format!("u :: RoundRobinUnqueue(0); {CONFIG}"), 1);
+        rig.push_all("i", &std::vec![std::vec![1]; 30]);
+        rig.run();
+        assert_eq!(rig.data("a").len(), 30);
+    }
+
+    #[test]
+    fn inputs_and_outputs_have_to_match() {
+        let errors = Rig::errors("Idle -> RoundRobinUnqueue; ");
+        assert!(errors.contains("number of outputs must equal to number of inputs"), "{errors}");
+    }
+}

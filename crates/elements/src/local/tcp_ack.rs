@@ -1,0 +1,212 @@
+use packet::wire::{TcpFlags, TcpPacket, TcpSequence};
+use packet::{Batch, Packet};
+use router::args::{Args, Failed, Milliseconds};
+use router::{Class, Cx, Element, ElementId, TimerId, Verdict};
+
+use super::segment::{Segment, make};
+use super::tcp_buffer::TCPBuffer;
+use super::tcp_conn::STYLE;
+
+/// Acknowledges TCP segments.
+///
+/// What comes in by input 0 is looked at and leaves by output 0: with a TCPBuffer downstream of it,
+/// the element knows up to which number all has come. That number goes into the segments on their
+/// way out, from input 1 to output 1; when none comes along for DELAY, a segment of its own leaves
+/// by output 2, without addresses and ports, which a TCPConn gives it. Segments before the first
+/// SYN with ACK, in either direction, are dropped. Packets must have their IP header marked, and
+/// checksums are left to SetTCPChecksum.
+///
+/// # Arguments
+/// - `DELAY` (time, 20ms): how long an acknowledgment may wait.
+///
+/// # Ports
+/// Inputs and outputs 0 (incoming) and 1 (outgoing) are agnostic; output 2 is push.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// ack :: TCPAck;
+/// FromDump(in.pcap, FORCE_IP true) -> [0] ack [0] -> TCPBuffer -> Unqueue -> Discard;
+/// Idle -> [1] ack [1] -> Discard;
+/// ack [2] -> IPPrint -> Discard;
+/// ```
+///
+/// # See also
+/// TCPBuffer, TCPConn
+#[derive(Default)]
+pub struct TCPAck {
+    delay: Milliseconds,
+    buffer: Option<ElementId>,
+    /// The next number that is expected, once the connection is known.
+    next: Option<u32>,
+    owes: bool,
+    timer: Option<TimerId>,
+}
+
+impl Class for TCPAck {
+    const NAME: &'static str = "TCPAck";
+    const PORTS: &'static str = "2/3";
+    const PROCESSING: &'static str = "aa/aah";
+    const FLOW: &'static str = "xy/xyz";
+}
+
+const SYN_ACK: u16 = TcpFlags::SYN.to_bits() | TcpFlags::ACK.to_bits();
+
+impl TCPAck {
+    fn incoming(&mut self, cx: &mut Cx<'_>, packet: &Packet) -> Verdict {
+        let Some(segment) = Segment::of(packet) else {
+            return Verdict::Drop;
+        };
+        if self.next.is_none() && segment.has(TcpFlags::from_bits(SYN_ACK)) {
+            self.next = Some(segment.sequence.wrapping_add(1));
+        }
+        let Some(next) = self.next else {
+            return Verdict::Drop;
+        };
+        if segment.has_any(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST) {
+            return Verdict::To(0);
+        }
+        if segment.sequence == next {
+            let next = next.wrapping_add(segment.sequence_length());
+            let buffer = self.buffer;
+            let ahead = buffer.and_then(|id| {
+                cx.with::<TCPBuffer, _>(id, |buffer, _| buffer.next_missing(next))
+            });
+            self.next = Some(ahead.flatten().unwrap_or(next));
+        } else {
+            cx.chatter("seqno < ack_nxt: out of order or retransmitted packet");
+        }
+        self.owes = true;
+        if let Some(timer) = self.timer
+            && cx.expires(timer).is_none()
+        {
+            cx.schedule_after(timer, u64::from(self.delay.0) * 1_000_000);
+        }
+        Verdict::To(0)
+    }
+
+    fn outgoing(&mut self, packet: &mut Packet) -> Verdict {
+        let Some(segment) = Segment::of(packet) else {
+            return Verdict::Drop;
+        };
+        if segment.has(TcpFlags::from_bits(SYN_ACK)) {
+            self.next = Some(segment.acknowledgment);
+        }
+        let (Some(next), Some(header)) = (self.next, packet.transport_header_mut()) else {
+            return Verdict::Drop;
+        };
+        self.owes = false;
+        TcpPacket::new_unchecked(header).set_acknowledgment(TcpSequence(next));
+        Verdict::To(1)
+    }
+
+    /// Lets a batch through, on input and output `port`.
+    fn pass(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
+        batch.filter(
+            &mut (self, cx),
+            |(ack, cx), packet| {
+                let verdict = match port {
+                    0 => ack.incoming(cx, packet),
+                    _ => ack.outgoing(packet),
+                };
+                (verdict == Verdict::Drop).then_some(())
+            },
+            |(_, cx), packet, ()| cx.kill(packet),
+        );
+    }
+}
+
+impl Element for TCPAck {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.delay = Milliseconds(20);
+        args.keyword("DELAY", &mut self.delay).complete()
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let found = cx.graph().nearest_downstream(cx.id(), 0, "TCPBuffer");
+        let Some(buffer) = found.first() else {
+            return Err(cx.error("need at least 1 downstream TCPBuffer"));
+        };
+        self.buffer = Some(*buffer);
+        self.timer = Some(cx.timer());
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        self.pass(cx, port, batch);
+        port
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
+        cx.pull(port, batch, most);
+        self.pass(cx, port, batch);
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        let (true, Some(next)) = (self.owes, self.next) else {
+            return;
+        };
+        self.owes = false;
+        let nobody = (core::net::Ipv4Addr::UNSPECIFIED, 0);
+        let ack = Segment {
+            source: nobody,
+            destination: nobody,
+            flags: TcpFlags::ACK,
+            sequence: 0,
+            acknowledgment: next,
+            payload: 0,
+        };
+        match make(cx, &ack, &STYLE, &[]) {
+            Some(packet) => cx.emit(2, packet),
+            None => cx.chatter("TCPAck: cannot make packet"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tcp_buffer::tests::segment;
+    use crate::testing::Rig;
+
+    const CONFIG: &str = "i :: Inject -> MarkIPHeader -> [0] a :: TCPAck [0] -> TCPBuffer
+            -> p :: Puller;
+        o :: Inject -> MarkIPHeader -> [1] a [1] -> out :: Collect; a [2] -> acks :: Collect;";
+
+    fn acknowledged(data: &[u8]) -> u32 {
+        u32::from_be_bytes(*data[28..].first_chunk().unwrap())
+    }
+
+    #[test]
+    fn what_came_in_order_is_acknowledged() {
+        let mut rig = Rig::new(CONFIG);
+        // Before the connection is known, nothing passes.
+        rig.push("o", &segment(1, 0x10, &[]));
+        rig.push("i", &segment(100, 0x12, &[]));
+        for sequence in [111, 101] {
+            rig.push("i", &segment(sequence, 0x10, &[7; 10]));
+        }
+        assert_eq!(rig.printed().len(), 1);
+        assert!(rig.data("out").is_empty());
+        rig.advance(19_000_000);
+        assert!(rig.data("acks").is_empty());
+        rig.advance(2_000_000);
+        let acks = rig.data("acks");
+        assert_eq!((acks.len(), acknowledged(&acks[0]), acks[0][33]), (1, 121, 0x10));
+        // A segment on its way out takes the next acknowledgment along.
+        rig.push("i", &segment(121, 0x10, &[7; 10]));
+        rig.push("o", &segment(1, 0x10, &[1]));
+        assert_eq!(acknowledged(&rig.data("out")[0]), 131);
+        rig.advance(50_000_000);
+        assert!(rig.data("acks").is_empty());
+        assert_eq!(rig.pull("p", 9).len(), 4);
+    }
+
+    #[test]
+    fn a_buffer_is_needed() {
+        let errors = Rig::errors("Idle -> [0] a :: TCPAck [0] -> Discard;
+            Idle -> [1] a [1] -> Discard; a [2] -> Discard;");
+        assert!(errors.contains("need at least 1 downstream TCPBuffer"), "{errors}");
+    }
+}
