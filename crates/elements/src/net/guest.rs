@@ -24,7 +24,6 @@ pub static CLASSES: &[ClassEntry] = &[
         "ControlSocket",
         "works on the host's sockets: a guest's handlers are reached through the control store",
     ),
-    ClassEntry::refused("FastUDPSource", SOCKETS),
     ClassEntry::refused("FromDump", FILES),
     ClassEntry::refused("FromHost", HOST),
     ClassEntry::refused("FromIPSummaryDump", FILES),

@@ -7,6 +7,7 @@ crate::elements! {
     check_udp_header: CheckUDPHeader;
     dynamic_udp_ip_encap: DynamicUDPIPEncap;
     fast_flows: FastTCPFlows, FastUDPFlows;
+    fast_udp_source: FastUDPSource;
     fast_udp_source_ip6: FastUDPSourceIP6;
     ip_rewriter: IPRewriter;
     set_tcp_checksum: SetTCPChecksum;

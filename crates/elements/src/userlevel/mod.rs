@@ -15,6 +15,7 @@ crate::elements! {
     from_host: FromHost, ToHost;
     kernel_tun: KernelTun, KernelTap;
     mcast_socket: McastSocket;
+    progress_bar: ProgressBar;
     raw_socket: RawSocket, FromRawSocket, ToRawSocket;
     socket: Socket, FromSocket, ToSocket;
     to_device: ToDevice;

@@ -1,0 +1,495 @@
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use std::io::{self, IsTerminal, Write};
+
+use router::args::{Any, Args, Failed, Milliseconds};
+use router::{
+    Call, Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Steady, TimerId,
+};
+
+const SECOND: u64 = 1_000_000_000;
+/// Without progress for this long, it says that it stalls.
+const STALL: u64 = 5 * SECOND;
+/// Most columns of the bar itself.
+const BAR_MAX: usize = 240;
+/// Columns of a terminal that does not say how many it has.
+const COLUMNS: usize = 80;
+
+/// Draws a bar on the terminal that shows how far something has come.
+///
+/// The position is read from handlers each time it draws, the size, at which all is done, from
+/// others the first time. Where several handlers are given, their values are added up. Without a
+/// size, the bar only shows that there is movement. Nothing is drawn where standard error is no
+/// terminal, or while this program is in the background.
+///
+/// # Arguments
+/// - `POSHANDLER` (read handlers, separated by spaces): the position.
+/// - `SIZEHANDLER` (read handlers, separated by spaces): the size.
+/// - `FIXED_SIZE` (number): the size, in place of SIZEHANDLER.
+/// - `BANNER` (string): what stands in front of the bar.
+/// - `UPDATE` (time, 0.25s): how often it draws.
+/// - `DELAY` (time, 0): how long it waits before it draws first.
+/// - `ACTIVE` (boolean, true): whether it draws.
+/// - `CHECK_STDOUT` (boolean, false): whether not to draw if standard output is a terminal.
+///
+/// # Ports
+/// None.
+///
+/// # Handlers
+/// - `pos` (read): the position when it last grew.
+/// - `size` (read, write): the size; -1 if it is not known.
+/// - `active`, `banner` (read, write): the arguments.
+/// - `poshandler`, `sizehandler` (read, write): the handlers.
+/// - `mark_stopped` (write): draws a last time.
+/// - `mark_done` (write): draws a last time, with all done.
+/// - `reset` (write): starts from the beginning.
+///
+/// # Example
+/// ```click
+/// f :: FromDump(in.pcap, STOP true) -> Discard;
+/// ProgressBar(f.filepos, f.filesize, BANNER in.pcap);
+/// ```
+///
+/// # See also
+/// FromDump, DriverManager
+#[derive(Default)]
+pub struct ProgressBar {
+    banner: String,
+    interval: Milliseconds,
+    delay: Milliseconds,
+    check_stdout: bool,
+    position_text: String,
+    size_text: String,
+    position_calls: Vec<Call>,
+    size_calls: Vec<Call>,
+    active: bool,
+    size: Option<f64>,
+    stage: Stage,
+    clock: Clock,
+    /// The position when it last grew.
+    position: f64,
+    timer: Option<TimerId>,
+}
+
+/// How far it is itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// Nothing is to be drawn on.
+    #[default]
+    Dead,
+    First,
+    Middle,
+    /// Over before it was drawn once.
+    FirstDone,
+    Done,
+}
+
+/// When what happened.
+#[derive(Clone, Copy, Debug, Default)]
+struct Clock {
+    start: Steady,
+    /// When the position last grew.
+    moved: Steady,
+    /// Nanoseconds for which it stalled.
+    stalled: u64,
+}
+
+/// What is drawn.
+struct Picture<'b> {
+    banner: &'b str,
+    position: Option<f64>,
+    size: Option<f64>,
+    /// Whether the size is known by handlers or in itself: then the position is not shown beside.
+    relative: bool,
+    done: bool,
+    /// Nanoseconds since the start, stalls left out.
+    elapsed: u64,
+    stalls: bool,
+    columns: usize,
+}
+
+/// A share of 100 for the bar; `None` if the position is not known.
+fn share(position: Option<f64>, size: Option<f64>) -> Option<usize> {
+    let position = position?;
+    Some(match size {
+        // Back and forth.
+        None => match (position / 100_000.0) as u64 % 200 {
+            forth @ 0..=100 => forth as usize,
+            back => 200 - back as usize,
+        },
+        Some(size) if size > 0.0 => ((100.0 * position / size) as i64).clamp(0, 100) as usize,
+        Some(_) => 100,
+    })
+}
+
+impl Picture<'_> {
+    fn bar(&self, width: usize) -> String {
+        let Some(share) = share(self.position, self.size) else {
+            return "-".repeat(width);
+        };
+        if self.size.is_some() {
+            let full = width * share / 100;
+            return "*".repeat(full) + &" ".repeat(width - full);
+        }
+        if self.done {
+            return "-".repeat(width);
+        }
+        let mark = if width > 3 { 3 } else { 1 };
+        let before = (width - mark) * share / 100;
+        let after = width - before - mark;
+        " ".repeat(before) + &"*".repeat(mark) + &" ".repeat(after)
+    }
+
+    /// The position in a unit that keeps it short.
+    fn amount(&self) -> String {
+        let Some(mut position) = self.position else {
+            return " -----   ".to_string();
+        };
+        let mut units = [' ', 'K', 'M', 'G', 'T', 'P'].into_iter().peekable();
+        let mut unit = units.next().unwrap_or(' ');
+        while position >= 100_000.0 && units.peek().is_some() {
+            unit = units.next().unwrap_or(unit);
+            position /= 1024.0;
+        }
+        let byte = if unit == ' ' { ' ' } else { 'B' };
+        format!(" {:5}{unit}{byte} ", position as u64)
+    }
+
+    fn time(&self) -> String {
+        let known = self.position.zip(self.size);
+        let in_range = known.is_some_and(|(position, size)| self.elapsed > 0 && position <= size);
+        if !self.done && !in_range {
+            return "   --:-- ETA".to_string();
+        }
+        if self.stalls {
+            return " - stalled -".to_string();
+        }
+        let elapsed = self.elapsed as f64 / SECOND as f64;
+        let (seconds, word) = match known {
+            Some((position, size)) if !self.done && position >= 1e-6 => {
+                (size / (position / elapsed) - elapsed, " ETA")
+            }
+            _ => (elapsed, "    "),
+        };
+        let seconds = seconds as u64;
+        let (hours, seconds) = (seconds / 3600, seconds % 3600);
+        let hours = match hours {
+            0 => "   ".to_string(),
+            hours => format!("{hours:2}:"),
+        };
+        format!("{hours}{:02}:{:02}{word}", seconds / 60, seconds % 60)
+    }
+
+    fn draw(&self) -> String {
+        let mut line = "\r".to_string();
+        if !self.banner.is_empty() {
+            line += &format!("{} ", self.banner);
+        }
+        match (share(self.position, self.size), self.size) {
+            (Some(share), Some(_)) => line += &format!("{share:3}% "),
+            (None, Some(_)) => line += "  -% ",
+            _ => {}
+        }
+        let alone = self.size.is_some() && self.relative;
+        let room = (self.columns + if alone { 8 } else { 0 }).checked_sub(line.len() + 25);
+        if let Some(width) = room.filter(|room| *room > 0) {
+            line += &format!("|{}|", self.bar(width.min(BAR_MAX)));
+        }
+        line += &if alone { " ".to_string() } else { self.amount() };
+        line += &self.time();
+        if self.done {
+            line.push('\n');
+        }
+        line
+    }
+}
+
+/// Whether this program may draw: it is in the foreground of its terminal.
+fn in_foreground() -> bool {
+    let group = rustix::termios::tcgetpgrp(io::stderr());
+    group.is_ok_and(|group| group == rustix::process::getpgrp())
+}
+
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(io::stderr());
+    let columns = size.map_or(0, |size| usize::from(size.ws_col));
+    if columns == 0 { COLUMNS } else { columns }
+}
+
+fn resolve(cx: &Cx<'_>, text: &str) -> Result<Vec<Call>, String> {
+    let words = click::config::split_space(text);
+    words.iter().map(|word| Call::to_read(cx, word)).collect()
+}
+
+/// The sum of what handlers say; `None` if there are none, or one says no number.
+fn sum(cx: &mut Cx<'_>, calls: &[Call]) -> Option<f64> {
+    let mut all = None;
+    for call in calls {
+        let text = call.read(cx).ok()?;
+        let value: f64 = cx.names().parse(text.trim()).ok()?;
+        *all.get_or_insert(0.0) += value;
+    }
+    all
+}
+
+impl Class for ProgressBar {
+    const NAME: &'static str = "ProgressBar";
+    const PORTS: &'static str = "0/0";
+}
+
+impl ProgressBar {
+    fn resume(&self, cx: &mut Cx<'_>, nanoseconds: u64) {
+        if let Some(timer) = self.timer {
+            cx.schedule_after(timer, nanoseconds);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        matches!(self.stage, Stage::Done | Stage::FirstDone)
+    }
+
+    fn begin(&mut self, cx: &mut Cx<'_>) {
+        if !matches!(self.stage, Stage::First | Stage::FirstDone) {
+            return;
+        }
+        if self.size.is_none() {
+            self.size = sum(cx, &self.size_calls);
+        }
+        let now = cx.steady();
+        (self.position, self.clock) = (0.0, Clock::default());
+        (self.clock.start, self.clock.moved) = (now, now);
+        if self.stage == Stage::First {
+            self.stage = Stage::Middle;
+        }
+    }
+
+    /// The line that shows where things stand.
+    fn line(&mut self, cx: &mut Cx<'_>, columns: usize) -> String {
+        let now = cx.steady();
+        let position = sum(cx, &self.position_calls);
+        let mut waited = now.since(self.clock.moved);
+        if position.unwrap_or(0.0) > self.position {
+            if waited >= STALL {
+                self.clock.stalled += waited;
+            }
+            self.clock.moved = now;
+            self.position = position.unwrap_or(0.0);
+            waited = 0;
+        }
+        Picture {
+            banner: &self.banner,
+            position,
+            size: self.size,
+            relative: self.size_calls.is_empty(),
+            done: self.is_done(),
+            elapsed: now.since(self.clock.start).saturating_sub(self.clock.stalled),
+            stalls: waited >= STALL,
+            columns,
+        }
+        .draw()
+    }
+
+    fn update(&mut self, cx: &mut Cx<'_>) {
+        if !self.active || self.stage == Stage::Dead {
+            return;
+        }
+        self.begin(cx);
+        let interval = u64::from(self.interval.0) * 1_000_000;
+        if !in_foreground() {
+            return self.resume(cx, interval);
+        }
+        let delay = u64::from(self.delay.0) * 1_000_000;
+        let passed = cx.steady().since(self.clock.start);
+        if let Some(rest) = delay.checked_sub(passed).filter(|rest| *rest > 0) {
+            return self.resume(cx, rest);
+        }
+        let line = self.line(cx, columns());
+        // A terminal that went away is no reason to stop.
+        let _ = io::stderr().write_all(line.as_bytes());
+        match self.is_done() {
+            true => self.active = false,
+            false => self.resume(cx, interval),
+        }
+    }
+
+    /// Draws a last time.
+    fn finish(&mut self, cx: &mut Cx<'_>, whole: bool) {
+        if self.is_done() || !self.active || self.stage == Stage::Dead {
+            return;
+        }
+        if whole {
+            self.size = Some(sum(cx, &self.position_calls).unwrap_or(0.0));
+        }
+        self.stage = match self.stage {
+            Stage::First => Stage::FirstDone,
+            _ => Stage::Done,
+        };
+        if let Some(timer) = self.timer {
+            cx.unschedule_timer(timer);
+        }
+        self.update(cx);
+    }
+}
+
+fn names(cx: &Cx<'_>, calls: &[Call]) -> String {
+    let names: Vec<String> = calls.iter().map(|call| call.full_name(cx)).collect();
+    names.join(" ")
+}
+
+impl Element for ProgressBar {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let (mut size, mut has_size) = (0.0, false);
+        (self.interval, self.active) = (Milliseconds(250), true);
+        args.mandatory_positional_with("POSHANDLER", Any, &mut self.position_text)
+            .positional_with("SIZEHANDLER", Any, &mut self.size_text)
+            .keyword("UPDATE", &mut self.interval)
+            .keyword("BANNER", &mut self.banner)
+            .keyword("ACTIVE", &mut self.active)
+            .keyword("DELAY", &mut self.delay)
+            .keyword("CHECK_STDOUT", &mut self.check_stdout)
+            .keyword("FIXED_SIZE", &mut size)
+            .given(&mut has_size)
+            .complete()?;
+        self.size = has_size.then_some(size);
+        Ok(())
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let position = resolve(cx, &self.position_text);
+        self.position_calls = position.map_err(|error| cx.error(error))?;
+        let size = resolve(cx, &self.size_text);
+        self.size_calls = size.map_err(|error| cx.error(error))?;
+        let hidden = self.check_stdout && io::stdout().is_terminal();
+        if io::stderr().is_terminal() && !hidden {
+            self.stage = Stage::First;
+        }
+        self.timer = Some(cx.timer());
+        if self.active && self.stage != Stage::Dead {
+            self.resume(cx, 0);
+        }
+        Ok(())
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        if self.stage == Stage::Middle {
+            self.stage = Stage::Done;
+            self.update(cx);
+        }
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        self.update(cx);
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.write("mark_stopped").write("mark_done").button("reset");
+        list.checkbox("active").read_write("banner");
+        list.add("banner", HandlerFlags::RAW);
+        list.read_write("poshandler").read_write("sizehandler");
+        list.read("pos").read_write("size");
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "active" => Ok(self.active.to_string()),
+            "banner" => Ok(self.banner.clone()),
+            "poshandler" => Ok(names(cx, &self.position_calls)),
+            "sizehandler" => Ok(names(cx, &self.size_calls)),
+            "pos" => Ok(self.position.to_string()),
+            "size" => Ok(self.size.unwrap_or(-1.0).to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let mismatch = "type mismatch";
+        match name {
+            "mark_stopped" => self.finish(cx, false),
+            "mark_done" => self.finish(cx, true),
+            "banner" => self.banner = value.to_string(),
+            "poshandler" => self.position_calls = resolve(cx, value)?,
+            "sizehandler" => (self.size_calls, self.size) = (resolve(cx, value)?, None),
+            "size" => self.size = Some(cx.names().parse(value).map_err(|_| mismatch)?),
+            "active" => {
+                self.active = cx.names().parse(value).map_err(|_| mismatch)?;
+                let asleep = self.timer.is_some_and(|timer| cx.expires(timer).is_none());
+                if self.active && asleep && self.stage != Stage::Dead {
+                    self.resume(cx, 0);
+                }
+            }
+            "reset" => {
+                (self.size, self.active) = (None, true);
+                if self.stage != Stage::Dead {
+                    self.stage = Stage::First;
+                    self.resume(cx, 0);
+                }
+            }
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Rig;
+
+    fn picture(position: f64, size: Option<f64>, seconds: u64) -> Picture<'static> {
+        Picture {
+            banner: "",
+            position: Some(position),
+            size,
+            relative: false,
+            done: false,
+            elapsed: seconds * SECOND,
+            stalls: false,
+            columns: 60,
+        }
+    }
+
+    #[test]
+    fn a_bar_of_known_size_fills() {
+        let half = picture(500_000.0, Some(1_000_000.0), 65);
+        let bar = "*".repeat(14) + &" ".repeat(15);
+        assert_eq!(half.draw(), format!("\r 50% |{bar}|   488KB    01:05 ETA"));
+        let done = Picture { done: true, ..picture(1e6, Some(1e6), 3700) };
+        let bar = "*".repeat(29);
+        assert_eq!(done.draw(), format!("\r100% |{bar}|   976KB  1:01:40    \n"));
+        let stalled = Picture { stalls: true, ..picture(1.0, Some(2.0), 9) };
+        assert!(stalled.draw().ends_with(" - stalled -"));
+        let unknown = Picture { position: None, banner: "x", ..picture(1.0, Some(2.0), 9) };
+        let bar = "-".repeat(27);
+        assert_eq!(unknown.draw(), format!("\rx   -% |{bar}| -----      --:-- ETA"));
+    }
+
+    #[test]
+    fn a_bar_without_size_moves() {
+        let here = picture(5_000_000.0, None, 3);
+        let bar = " ".repeat(15) + "***" + &" ".repeat(16);
+        assert_eq!(here.draw(), format!("\r|{bar}|  4882KB    --:-- ETA"));
+        assert_eq!(share(Some(15_000_000.0), None), Some(50));
+        for columns in 0..40 {
+            let narrow = Picture { columns, ..picture(7e9, None, 3) };
+            assert!(narrow.draw().starts_with('\r'));
+        }
+    }
+
+    #[test]
+    fn handlers_say_where_things_stand() {
+        let config = "i :: Inject -> c :: Counter -> Discard;
+            p :: ProgressBar(c.count c.byte_count, FIXED_SIZE 10, BANNER b);";
+        let mut rig = Rig::new(config);
+        assert_eq!(rig.read("p.poshandler"), "c.count c.byte_count");
+        assert_eq!((rig.read("p.size"), rig.read("p.banner")), ("10".into(), "b".into()));
+        rig.write("p.sizehandler", "c.count");
+        assert_eq!((rig.read("p.size"), rig.read("p.sizehandler")), ("-1".into(), "c.count".into()));
+        // Without a terminal nothing is drawn, and nothing keeps the router awake.
+        rig.write("p.reset", "");
+        rig.write("p.mark_done", "");
+        assert!(rig.printed().is_empty());
+        let errors = Rig::errors("ProgressBar(nobody.count);");
+        assert!(errors.contains("no element named"), "{errors}");
+    }
+}
