@@ -1,3 +1,4 @@
+use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
 use std::os::fd::RawFd;
 
@@ -7,7 +8,7 @@ use router::args::{Args, Failed, WordArg};
 use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, TaskId};
 
 use super::kernel_filter::KernelFilter;
-use super::packet_socket::{Arrival, Direction, PacketSocket, Received, Wish};
+use super::packet_socket::{Direction, PacketSocket, Received, Wish};
 use crate::link_type::LinkType;
 
 /// Receives frames from one of the host's network interfaces.
@@ -16,7 +17,7 @@ use crate::link_type::LinkType;
 /// carry a mark of their MAC header, their packet type, and the time at which the kernel received
 /// them; the bytes beyond SNAPLEN are counted in the extra length annotation. If the interface
 /// goes down or away, that is said, and no more frames come until it is back up. A VLAN tag that
-/// the kernel took off a frame is not there.
+/// the kernel keeps beside a frame is put back.
 ///
 /// In a guest, FromDevice receives from one of the guest's interfaces, as FromNetfront does.
 ///
@@ -29,7 +30,9 @@ use crate::link_type::LinkType;
 /// - `FORCE_IP` (boolean, false): whether only IP packets leave by output 0, with their network
 ///   header marked; the others leave by output 1.
 /// - `METHOD` (word): accepted; `LINUX`, a packet socket, is what there is.
-/// - `BPF_FILTER` (string): accepted with a warning, and ignored.
+/// - `BPF_FILTER` (string): the frames to receive, in the language of pcap-filter(7); the kernel
+///   drops the others. tcpdump, which has to be installed, compiles it. It sees frames without the
+///   VLAN tag that the kernel keeps beside them.
 /// - `PROTOCOL` (integer, 0): the only link-level protocol received; 0: all.
 /// - `OUTBOUND` (boolean, false): whether frames that the host sends are received too.
 /// - `HEADROOM` (integer): bytes in front of each frame; at least 128.
@@ -69,6 +72,9 @@ pub struct FromDevice {
     left: u32,
     count: u64,
     socket: Option<PacketSocket>,
+    /// Frames that were received with others in one call, and wait for their turn.
+    ahead: VecDeque<Received>,
+    kernel_filter: String,
     filter: Option<KernelFilter>,
     task: Option<TaskId>,
 }
@@ -100,17 +106,22 @@ impl FromDevice {
         }
     }
 
-    /// Receives at most `most` frames; returns whether there may be more at once.
+    /// Takes at most `most` frames; returns whether there may be more at once.
     fn receive(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) -> bool {
         let wish = self.wish();
-        for _ in 0..most {
+        let mut taken = 0;
+        while taken < most {
+            if let Some(received) = self.ahead.pop_front() {
+                self.take(cx, batch, received);
+                taken += 1;
+                continue;
+            }
             let Some(socket) = &mut self.socket else {
                 return false;
             };
-            match socket.receive(cx.pool(), &wish) {
-                Ok(Arrival::Nothing) => return false,
-                Ok(Arrival::Unwanted) => {}
-                Ok(Arrival::Frame(received)) => self.take(cx, batch, received),
+            match socket.receive(cx.pool(), &wish, &mut self.ahead) {
+                Ok(more) if self.ahead.is_empty() => return more,
+                Ok(_) => {}
                 Err(error) => {
                     let (name, error) = (&self.interface, super::os_error(&error));
                     cx.chatter(format_args!("FromDevice({name}): recvfrom: {error}"));
@@ -189,9 +200,7 @@ impl Element for FromDevice {
         }
         let method = if method.is_empty() { capture } else { method };
         check_method(args, &method)?;
-        if !filter.is_empty() {
-            args.warning("not using METHOD PCAP, BPF filter ignored");
-        }
+        self.kernel_filter = filter;
         Ok(())
     }
 
@@ -200,10 +209,14 @@ impl Element for FromDevice {
             return Err(cx.error("interface not set"));
         }
         let socket = PacketSocket::open(&self.interface, Direction::Receive);
-        let socket = socket.map_err(|error| {
+        let mut socket = socket.map_err(|error| {
             let name = &self.interface;
             cx.error(format_args!("{name}: {error}"))
         })?;
+        if !self.kernel_filter.is_empty() {
+            let set = socket.set_filter(cx.pool(), &self.kernel_filter);
+            set.map_err(|error| cx.error(error))?;
+        }
         if self.promiscuous && socket.set_promiscuous().is_err() {
             cx.warning("cannot set promiscuous mode");
         }
@@ -224,6 +237,9 @@ impl Element for FromDevice {
     fn cleanup(&mut self, cx: &mut Cx<'_>) {
         if let Some(socket) = self.socket.take() {
             cx.watch(socket.fd(), false, false);
+        }
+        for received in self.ahead.drain(..) {
+            cx.kill(received.packet);
         }
         self.filter = None;
     }

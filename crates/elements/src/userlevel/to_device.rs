@@ -1,3 +1,4 @@
+use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
 use std::os::fd::RawFd;
 
@@ -52,7 +53,7 @@ pub struct ToDevice {
     debug: bool,
     socket: Option<PacketSocket>,
     /// Pulled, and not sent yet.
-    held: Option<Packet>,
+    held: VecDeque<Packet>,
     /// Microseconds of the next wait; 0: the socket is asked to tell when there is room.
     backoff: u64,
     /// Frames left of the burst under way.
@@ -71,29 +72,9 @@ impl Class for ToDevice {
     const PROCESSING: &'static str = "l/h";
 }
 
-/// What became of a frame.
-enum Sent {
-    Yes,
-    /// There is no room: it is to be tried again.
-    Later,
-    Refused(Errno),
-}
-
 impl ToDevice {
-    fn send(&self, packet: &Packet) -> Sent {
-        let Some(socket) = &self.socket else {
-            return Sent::Refused(Errno::ENXIO);
-        };
-        match socket.send(packet.data()) {
-            Ok(()) => Sent::Yes,
-            Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EINTR) => Sent::Later,
-            Err(errno) => Sent::Refused(errno),
-        }
-    }
-
     /// Waits until there may be room.
-    fn wait(&mut self, cx: &mut Cx<'_>, packet: Packet) {
-        self.held = Some(packet);
+    fn wait(&mut self, cx: &mut Cx<'_>) {
         self.left = 0;
         let (Some(socket), Some(timer)) = (&self.socket, self.timer) else {
             return;
@@ -113,19 +94,29 @@ impl ToDevice {
         }
     }
 
-    fn refuse(&mut self, cx: &mut Cx<'_>, packet: Packet, errno: Errno) {
+    /// Gives up the first frame.
+    fn refuse(&mut self, cx: &mut Cx<'_>, errno: Errno) {
         if self.refused.replace(errno) != Some(errno) {
             let (name, reason) = (&self.interface, errno.desc());
             cx.chatter(format_args!("ToDevice({name}): {reason}"));
         }
-        cx.emit(1, packet);
+        if let Some(packet) = self.held.pop_front() {
+            cx.emit(1, packet);
+        }
     }
 
-    fn pull(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        self.held.take().or_else(|| {
-            self.pulls += 1;
-            cx.pull_one(0)
-        })
+    /// Pulls until `most` frames are held.
+    fn fill(&mut self, cx: &mut Cx<'_>, most: usize) {
+        let wanted = most.saturating_sub(self.held.len());
+        if wanted == 0 {
+            return;
+        }
+        let mut batch = cx.batch();
+        cx.pull(0, &mut batch, wanted);
+        // An attempt for each frame, and one that came back empty.
+        self.pulls += (batch.len() + usize::from(batch.len() < wanted)) as u64;
+        self.held.extend(batch.drain());
+        cx.done(batch);
     }
 }
 
@@ -175,7 +166,7 @@ impl Element for ToDevice {
         if let Some(socket) = self.socket.take() {
             cx.watch(socket.fd(), false, false);
         }
-        if let Some(packet) = self.held.take() {
+        for packet in self.held.drain(..) {
             cx.kill(packet);
         }
     }
@@ -197,41 +188,38 @@ impl Element for ToDevice {
         if self.left == 0 {
             self.left = self.burst;
         }
-        let mut worked = false;
-        let mut room = cx.limit();
-        while room > 0 && self.left > 0 {
-            let Some(packet) = self.pull(cx) else {
-                self.left = 0;
-                break;
-            };
-            match self.send(&packet) {
-                Sent::Yes => {
-                    (self.backoff, self.refused, worked) = (0, None, true);
+        self.fill(cx, (self.left as usize).min(cx.limit()));
+        let Some(socket) = self.socket.as_ref().filter(|_| !self.held.is_empty()) else {
+            self.left = 0;
+            if cx.is_active(&self.signal) {
+                cx.schedule(task);
+            }
+            return Ran::Nothing;
+        };
+        match socket.send(self.held.iter()) {
+            Ok(count) => {
+                (self.backoff, self.refused) = (0, None);
+                for packet in self.held.drain(..count) {
                     cx.emit(0, packet);
-                    self.left -= 1;
-                    room -= 1;
-                    if self.left == 0 {
-                        cx.schedule(task);
-                    }
                 }
-                Sent::Later => {
-                    self.wait(cx, packet);
-                    return Ran::worked(worked);
+                self.left = self.left.saturating_sub(count as u32);
+                if self.left > 0 || !self.held.is_empty() {
+                    return Ran::More;
                 }
-                Sent::Refused(errno) => {
-                    self.refuse(cx, packet, errno);
-                    self.left = 0;
-                    cx.schedule(task);
-                }
+                cx.schedule(task);
+                Ran::Worked
+            }
+            Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EINTR) => {
+                self.wait(cx);
+                Ran::Nothing
+            }
+            Err(errno) => {
+                self.refuse(cx, errno);
+                self.left = 0;
+                cx.schedule(task);
+                Ran::Nothing
             }
         }
-        if self.left > 0 {
-            return Ran::More;
-        }
-        if cx.is_active(&self.signal) {
-            cx.schedule(task);
-        }
-        Ran::worked(worked)
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -244,7 +232,7 @@ impl Element for ToDevice {
             "debug" => Ok(self.debug.to_string()),
             "pulls" => Ok(self.pulls.to_string()),
             "signal" => Ok(cx.is_active(&self.signal).to_string()),
-            "q" => Ok(self.held.is_some().to_string()),
+            "q" => Ok((!self.held.is_empty()).to_string()),
             _ => Err(HandlerError::Unknown),
         }
     }

@@ -156,3 +156,61 @@ fn wrong_devices_are_refused_in_clicks_words() {
         error("Idle -> ToDevice(veth0, BURST 0);", "bad BURST");
     });
 }
+
+#[test]
+fn a_vlan_tag_that_the_kernel_keeps_beside_a_frame_is_put_back() {
+    if !can_run() {
+        return;
+    }
+    Namespace::with_veth("vlan").within(|| {
+        let mut rig = Rig::new(
+            "i :: Inject -> Queue -> ToDevice(veth0, BURST 8);
+             f :: FromDevice(veth1, BURST 4, PROMISC true, BPF_FILTER 'ether src 2:0:0:0:0:7')
+                -> c :: Collect;",
+        );
+        let inner = [&[0x60, 0x05][..], &KIND.to_be_bytes(), &[7; 60]].concat();
+        let frames = [0x8100, 0x88a8].map(|kind| ether([0xff; 6], [2, 0, 0, 0, 0, 7], kind, &inner));
+        rig.push_all("i", &frames);
+        run_until(&mut rig, |rig| rig.read("f.count") == "2");
+        assert_eq!(rig.data("c"), frames);
+    });
+}
+
+#[test]
+fn many_frames_cross_in_order_and_no_buffer_is_lost() {
+    if !can_run() {
+        return;
+    }
+    Namespace::with_veth("many").within(|| {
+        for (burst, limit) in [(1, 64), (200, 64), (7, 1)] {
+            let config = format!(
+                "i :: Inject -> Queue -> ToDevice(veth0, BURST {burst}) -> Discard;
+                 f :: FromDevice(veth1, BURST {burst}, {FILTER}) -> c :: Collect;"
+            );
+            let mut rig = Rig::with_batch(&config, limit);
+            let frames: Vec<Vec<u8>> = (0..500).map(|n| frame(60 + n)).collect();
+            rig.push_all("i", &frames);
+            run_until(&mut rig, |rig| rig.read("f.count") == "500");
+            assert!(rig.data("c") == frames, "burst {burst}");
+            assert_eq!(rig.outstanding(), 0);
+        }
+    });
+}
+
+#[test]
+fn the_kernel_filters_by_an_expression() {
+    if !can_run() {
+        return;
+    }
+    Namespace::with_veth("bpf").within(|| {
+        let mut rig = Rig::new(
+            "i :: Inject -> Queue -> ToDevice(veth0);
+             f :: FromDevice(veth1, BPF_FILTER 'ether proto 0x88b5 and len <= 100') -> c :: Collect;",
+        );
+        rig.push_all("i", &[frame(101), frame(100), frame(1000), frame(99)]);
+        run_until(&mut rig, |rig| rig.read("f.count") == "2");
+        assert_eq!(rig.data("c"), [frame(100), frame(99)]);
+        let errors = Rig::errors("FromDevice(veth1, BPF_FILTER 'zork') -> Discard;");
+        assert!(errors.contains("BPF_FILTER 'zork': can't parse filter expression"), "{errors}");
+    });
+}
