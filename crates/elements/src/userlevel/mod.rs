@@ -13,6 +13,7 @@ crate::elements! {
     from_device: FromDevice;
     from_dump: FromDump;
     from_host: FromHost, ToHost;
+    ip_flow_raw_sockets: IPFlowRawSockets;
     kernel_tun: KernelTun, KernelTap;
     mcast_socket: McastSocket;
     progress_bar: ProgressBar;

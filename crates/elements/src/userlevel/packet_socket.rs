@@ -163,13 +163,7 @@ impl PacketSocket {
     /// Lets the kernel drop all frames but those that `expression`, in the language of
     /// pcap-filter(7), matches. What came in before is dropped too.
     pub fn set_filter(&mut self, pool: &mut Pool, expression: &str) -> Result<(), String> {
-        let mut program = compile(expression)?;
-        let filter = libc::sock_fprog {
-            len: program.len() as libc::c_ushort,
-            filter: program.as_mut_ptr(),
-        };
-        setsockopt(&self.fd, AttachFilter, &filter)
-            .map_err(|errno| refused("SO_ATTACH_FILTER", errno))?;
+        attach_filter(&self.fd, &mut compile(expression)?)?;
         let wish = Wish {
             snaplen: 64,
             headroom: 0,
@@ -300,6 +294,17 @@ impl PacketSocket {
         let sent = sendmmsg(fd, &mut headers, &slices, nowhere, [], flags)?;
         Ok(sent.count())
     }
+}
+
+/// Lets the kernel drop what a program, in its machine language for filters (bpf(4)), does not
+/// match. An error is a sentence.
+pub fn attach_filter(socket: &OwnedFd, program: &mut [libc::sock_filter]) -> Result<(), String> {
+    let filter = libc::sock_fprog {
+        len: program.len() as libc::c_ushort,
+        filter: program.as_mut_ptr(),
+    };
+    let set = setsockopt(socket, AttachFilter, &filter);
+    set.map_err(|errno| refused("SO_ATTACH_FILTER", errno))
 }
 
 /// Makes a frame of a packet that holds the first bytes of it, what spilled, and its tag.
