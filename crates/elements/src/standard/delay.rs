@@ -6,6 +6,9 @@ use packet::Packet;
 use router::args::{Timestamp, unparse};
 use router::{Cx, HandlerError};
 
+/// In nanoseconds.
+const SECOND: i64 = 1_000_000_000;
+
 /// A delay, and the packet that waits until it is over.
 #[derive(Default)]
 pub(super) struct Delay {
@@ -42,8 +45,10 @@ impl Delay {
 
     fn pull(&self, cx: &mut Cx<'_>, now: i64) -> Option<Packet> {
         let mut packet = cx.pull_one(0)?;
+        // As Click has it, a time in the first second of 1970 is none: captures and summaries whose
+        // times start at 0 have such.
         let came = match packet.timestamp() {
-            0 => now,
+            0..SECOND => now,
             came => came,
         };
         packet.set_timestamp(came.saturating_add(self.delay.0));

@@ -148,6 +148,17 @@ mod tests {
     }
 
     #[test]
+    fn a_time_in_the_first_second_of_1970_is_none() {
+        let mut rig = Rig::new(CONFIG);
+        rig.push_with("i", &[1], |packet| packet.set_timestamp(999_999_999));
+        rig.push_with("i", &[2], |packet| packet.set_timestamp(1_000_000_000));
+        rig.run();
+        assert!(rig.collected("c").is_empty());
+        rig.advance(50 * MS);
+        assert_eq!(rig.data("c"), [[1], [2]]);
+    }
+
+    #[test]
     fn a_timestamp_says_when_a_packet_came() {
         let mut rig = Rig::new(CONFIG);
         rig.push_with("i", &[1], |packet| packet.set_timestamp(START - 20 * MS as i64));
