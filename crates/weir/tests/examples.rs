@@ -323,12 +323,25 @@ fn is_cut_off(host: &Namespace, address: &str) -> bool {
     ping(host, &format!("-c 2 -i 0.2 -W 1 {address}")).contains("100% packet loss")
 }
 
+/// Binds a socket. The socket before it at the same place may live on for a moment, in a child that
+/// another test's thread just forked.
+fn patiently<T>(bind: impl Fn() -> std::io::Result<T>) -> T {
+    let start = Instant::now();
+    loop {
+        match bind() {
+            Ok(socket) => return socket,
+            Err(error) => assert!(start.elapsed() < LIMIT, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// A connection from a host to `to`, which the other host listens on as `listen`: 300 kB go there
 /// and back. The client's address as the server sees it, and the server's; `None` if there is no
 /// connection.
 fn connect(from: &Namespace, to: &str, at: &Namespace, listen: &str) -> Option<(IpAddr, IpAddr)> {
     const BYTES: usize = 300_000;
-    let listener = on(at, || TcpListener::bind(listen).unwrap());
+    let listener = on(at, || patiently(|| TcpListener::bind(listen)));
     listener.set_nonblocking(true).unwrap();
     let to: SocketAddr = to.parse().unwrap();
     let data: Vec<u8> = (0..BYTES).map(|i| (i * 7 / 3) as u8).collect();
@@ -369,7 +382,7 @@ fn connect(from: &Namespace, to: &str, at: &Namespace, listen: &str) -> Option<(
 }
 
 fn bound(host: &Namespace, address: &str) -> UdpSocket {
-    let socket = on(host, || UdpSocket::bind(address).unwrap());
+    let socket = on(host, || patiently(|| UdpSocket::bind(address)));
     socket
         .set_read_timeout(Some(Duration::from_secs(2)))
         .unwrap();
