@@ -1,6 +1,8 @@
 //! Click's ethernet group: Ethernet headers, VLAN tags and ARP.
 
 mod neighbor;
+#[cfg(test)]
+mod tests;
 mod vlan_tag;
 
 crate::elements! {
