@@ -3,6 +3,8 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 use std::format;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
+use nix::libc;
+use nix::sys::socket::{setsockopt, sockopt as nix_sockopt};
 use packet::{Batch, Packet};
 use router::args::{Args, Failed, Port};
 use router::{Class, Cx, Element, HandlerList, Ran, TaskId};
@@ -14,6 +16,18 @@ use rustix::net::{
 };
 
 use super::transport::{Inlet, Outlet, Sent, call_failed, wait_writable};
+
+/// The option that lets a socket hear groups that others on this host have joined.
+#[derive(Clone, Copy, Debug)]
+struct MulticastAll;
+
+nix::setsockopt_impl!(
+    MulticastAll,
+    libc::IPPROTO_IP,
+    libc::IP_MULTICAST_ALL,
+    bool,
+    nix_sockopt::SetBool
+);
 
 /// Sends packets to a multicast group over UDP, and receives what others send there.
 ///
@@ -106,6 +120,9 @@ impl McastSocket {
         }
         let joined = sockopt::set_ip_add_membership(&receiver, group.ip(), &interface);
         joined.map_err(at("setsockopt(IP_ADD_MEMBERSHIP)"))?;
+        // Else it hears what comes to the group by any interface where another program joined it.
+        let set = setsockopt(&receiver, MulticastAll, &false);
+        set.map_err(|errno| at("setsockopt(IP_MULTICAST_ALL)")(errno_of(errno)))?;
         let set = sockopt::set_ip_multicast_loop(&sender, self.loops);
         set.map_err(at("setsockopt(IP_MULTICAST_LOOP)"))?;
         (self.receiver, self.sender) = (Some(receiver), Some(sender));
@@ -164,6 +181,10 @@ impl McastSocket {
             }
         }
     }
+}
+
+fn errno_of(errno: nix::errno::Errno) -> Errno {
+    Errno::from_raw_os_error(errno as i32)
 }
 
 impl Element for McastSocket {
@@ -313,6 +334,28 @@ mod tests {
             assert_eq!(at_b[0].data(), b"from a");
             assert_eq!((at_a.len(), at_b.len()), (1, 1));
             assert_ne!(at_a[0].timestamp(), 0);
+        });
+    }
+
+    #[test]
+    fn a_group_is_heard_on_its_own_interface_alone() {
+        if !can_run() {
+            return;
+        }
+        let namespace = Namespace::with_veth("mcast-one");
+        namespace.ip("link set lo up");
+        namespace.ip("address add 192.0.2.1/24 dev veth0");
+        namespace.within(|| {
+            let other = CONFIG.replace("127.0.0.1", "192.0.2.1");
+            let (mut here, mut near, mut far) = (Rig::new(CONFIG), Rig::new(CONFIG), Rig::new(&other));
+            far.push("i", b"by veth0");
+            near.push("i", b"by lo");
+            let mut heard = Vec::new();
+            run_until(&mut here, |here| {
+                heard.extend(here.data("c"));
+                !heard.is_empty()
+            });
+            assert_eq!(heard, [b"by lo"]);
         });
     }
 
