@@ -5,9 +5,7 @@
 // Other VLANs, and untagged frames on the trunk, are dropped.
 //
 //   weir run examples/vlan-trunk.click --link red=dev:eth1 --link blue=dev:eth2 --link trunk=dev:eth3
-//
-// On a trunk that is an interface of the host, `weir run` puts back the tags that the kernel takes
-// off; `weir click` does not.
+//   weir click examples/vlan-trunk.click RED=eth1 BLUE=eth2 TRUNK=eth3
 
 define($RED red, $BLUE blue, $TRUNK trunk);
 

@@ -539,23 +539,25 @@ fn the_vlan_trunk_keeps_networks_apart_on_one_trunk() {
     if not_root() {
         return;
     }
-    let (mut one, mut two) = (Gateway::new(), Gateway::new());
-    let red = one.host("red", "10.10.0.1/24", None);
-    let blue = one.host("blue", "10.20.0.1/24", None);
-    let red_there = two.host("red", "10.10.0.2/24", None);
-    let blue_there = two.host("blue", "10.20.0.2/24", None);
-    one.join("trunk", &two.namespace, "trunk");
-    two.interfaces.push("trunk");
-    let _one = one.start(Home::Guest, "vlan-trunk", &[]);
-    let _two = two.start(Home::Guest, "vlan-trunk", &[]);
-    assert!(reaches(&red, "10.10.0.2"));
-    assert!(reaches(&blue_there, "10.20.0.1"));
-    assert!(connect(&blue, "10.20.0.2:80", &blue_there, "0.0.0.0:80").is_some());
-    // The same network, but another VLAN.
-    command(&red, "ip", "addr add 10.20.0.9/24 dev eth0");
-    command(&red_there, "ip", "addr add 10.20.0.10/24 dev eth0");
-    assert!(is_cut_off(&red, "10.20.0.2"));
-    assert!(reaches(&red, "10.20.0.10"));
+    for home in HOMES {
+        let (mut one, mut two) = (Gateway::new(), Gateway::new());
+        let red = one.host("red", "10.10.0.1/24", None);
+        let blue = one.host("blue", "10.20.0.1/24", None);
+        let red_there = two.host("red", "10.10.0.2/24", None);
+        let blue_there = two.host("blue", "10.20.0.2/24", None);
+        one.join("trunk", &two.namespace, "trunk");
+        two.interfaces.push("trunk");
+        let _one = one.start(home, "vlan-trunk", &[]);
+        let _two = two.start(home, "vlan-trunk", &[]);
+        assert!(reaches(&red, "10.10.0.2"));
+        assert!(reaches(&blue_there, "10.20.0.1"));
+        assert!(connect(&blue, "10.20.0.2:80", &blue_there, "0.0.0.0:80").is_some());
+        // The same network, but another VLAN.
+        command(&red, "ip", "addr add 10.20.0.9/24 dev eth0");
+        command(&red_there, "ip", "addr add 10.20.0.10/24 dev eth0");
+        assert!(is_cut_off(&red, "10.20.0.2"));
+        assert!(reaches(&red, "10.20.0.10"));
+    }
 }
 
 #[test]
