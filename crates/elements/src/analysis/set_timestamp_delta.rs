@@ -1,0 +1,157 @@
+use alloc::format;
+use alloc::string::String;
+
+use packet::anno::FIRST_TIMESTAMP;
+use packet::{Batch, Packet};
+use router::args::{Args, Failed, Timestamp, WordArg};
+use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict, filter};
+
+/// Replaces packets' timestamps by differences of time.
+///
+/// Timestamps of 0, which are not set, stay so.
+///
+/// # Arguments
+/// - `TYPE` (word, RANGE): what the difference is: `RANGE`, since the first timestamp that was
+///   seen; `NOW`, from the timestamp to the present; `FIRST`, since the packet's first timestamp
+///   annotation.
+///
+/// # Ports
+/// One input, one output, agnostic.
+///
+/// # Handlers
+/// - `first` (read): the first timestamp that was seen.
+/// - `reset` (write): forgets it.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap, STOP true) -> SetTimestampDelta -> ToIPSummaryDump(-, FIELDS timestamp);
+/// ```
+///
+/// # See also
+/// SetTimestamp, AdjustTimestamp, TimeFilter
+#[derive(Default)]
+pub struct SetTimestampDelta {
+    kind: Kind,
+    first: i64,
+    /// The present, as of the batch at work.
+    now: i64,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Kind {
+    #[default]
+    Range,
+    Now,
+    First,
+}
+
+impl Class for SetTimestampDelta {
+    const NAME: &'static str = "SetTimestampDelta";
+    const PORTS: &'static str = "1/1";
+}
+
+impl SetTimestampDelta {
+    #[inline]
+    fn look_at_clock(&mut self, cx: &Cx<'_>) {
+        if self.kind == Kind::Now {
+            self.now = cx.wall();
+        }
+    }
+}
+
+impl Element for SetTimestampDelta {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let mut kind = String::from("RANGE");
+        args.keyword_with("TYPE", WordArg, &mut kind).complete()?;
+        self.kind = match kind.as_str() {
+            "RANGE" => Kind::Range,
+            "NOW" => Kind::Now,
+            "FIRST" => Kind::First,
+            _ => return Err(args.fail("bad TYPE")),
+        };
+        Ok(())
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.look_at_clock(cx);
+        filter(self, cx, batch);
+        0
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        cx.pull(0, batch, most);
+        self.look_at_clock(cx);
+        filter(self, cx, batch);
+    }
+
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let time = packet.timestamp();
+        if time != 0 {
+            if self.first == 0 && self.kind == Kind::Range {
+                self.first = time;
+            }
+            packet.set_timestamp(match self.kind {
+                Kind::Range => time.saturating_sub(self.first),
+                Kind::Now => self.now.saturating_sub(time),
+                Kind::First => time.saturating_sub(packet.anno_u64(FIRST_TIMESTAMP) as i64),
+            });
+        }
+        Verdict::Forward
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("first").button("reset");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "first" => Ok(format!("{}\n", Timestamp(self.first))),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
+        match name {
+            "reset" => self.first = 0,
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::vec::Vec;
+
+    use packet::anno::FIRST_TIMESTAMP;
+
+    use crate::testing::{Rig, START};
+
+    fn deltas(rig: &mut Rig, times: &[i64]) -> Vec<i64> {
+        for time in times {
+            rig.push_with("i", &[0], |packet| {
+                packet.set_timestamp(*time);
+                packet.set_anno_u64(FIRST_TIMESTAMP, 3);
+            });
+        }
+        rig.collected("c").iter().map(|p| p.timestamp()).collect()
+    }
+
+    #[test]
+    fn timestamps_become_differences() {
+        let rig = |kind| Rig::new(&format!("i :: Inject -> d :: SetTimestampDelta({kind}) -> c :: Collect;"));
+        let mut range = rig("");
+        assert_eq!(deltas(&mut range, &[0, 10, 25, 7, 0]), [0, 0, 15, -3, 0]);
+        assert_eq!(range.read("d.first"), "0.000000010\n");
+        range.write("d.reset", "");
+        assert_eq!(deltas(&mut range, &[5, 6]), [0, 1]);
+        assert_eq!(deltas(&mut rig("TYPE FIRST"), &[0, 10, 1]), [0, 7, -2]);
+        assert_eq!(deltas(&mut rig("TYPE NOW"), &[0, START - 9]), [0, 9]);
+        let errors = Rig::errors("Idle -> SetTimestampDelta(TYPE X) -> Discard;");
+        assert!(errors.contains("bad TYPE"), "{errors}");
+    }
+}

@@ -1,0 +1,315 @@
+use alloc::collections::BinaryHeap;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+
+use packet::{Batch, Packet};
+use router::args::{Args, Failed};
+use router::{
+    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Notice, Search, Signal, SignalId,
+};
+
+/// Most packets that are held for each input.
+const BUFFER_MAX: u32 = 1 << 16;
+
+/// Merges streams of packets by their timestamps.
+///
+/// Each packet pulled is the earliest of those that the inputs have. Inputs known to be empty are
+/// not asked. The inputs' packets are to come in the order of their timestamps, or nearly so: as
+/// many as `BUFFER` says are held for each input and sorted.
+///
+/// # Arguments
+/// - `STOP` (boolean, false): stop the driver when no input has a packet, nor will have one soon.
+/// - `BUFFER` (integer, 1): packets held for each input, up to 65536.
+///
+/// # Ports
+/// Any number of pull inputs, one pull output.
+///
+/// # Handlers
+/// - `well_ordered` (read): whether packets left in the order of their timestamps so far.
+///
+/// # Example
+/// ```click
+/// t :: TimeSortedSched(STOP true);
+/// FromDump(a.pcap) -> [0]t;
+/// FromDump(b.pcap) -> [1]t;
+/// t -> ToDump(both.pcap);
+/// ```
+///
+/// # See also
+/// FromDump, RoundRobinSched
+pub struct TimeSortedSched {
+    stop: bool,
+    buffer: u32,
+    inputs: Vec<Input>,
+    /// The inputs that have room, in the order in which they are asked from the last to the first.
+    ready: Vec<usize>,
+    held: BinaryHeap<Held>,
+    arrived: u64,
+    last: i64,
+    well_ordered: bool,
+    nonempty: Option<SignalId>,
+}
+
+impl Default for TimeSortedSched {
+    fn default() -> Self {
+        TimeSortedSched {
+            stop: false,
+            buffer: 1,
+            inputs: Vec::new(),
+            ready: Vec::new(),
+            held: BinaryHeap::new(),
+            arrived: 0,
+            last: 0,
+            well_ordered: true,
+            nonempty: None,
+        }
+    }
+}
+
+struct Input {
+    signal: Signal,
+    /// Packets that can still be held.
+    room: u32,
+}
+
+/// A packet that waits for its turn: greater than those that go later.
+struct Held {
+    packet: Packet,
+    input: usize,
+    number: u64,
+}
+
+impl Held {
+    fn key(&self) -> (i64, u64) {
+        (self.packet.timestamp(), self.number)
+    }
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Held) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Held {}
+
+impl PartialOrd for Held {
+    fn partial_cmp(&self, other: &Held) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Held {
+    fn cmp(&self, other: &Held) -> Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
+impl Class for TimeSortedSched {
+    const NAME: &'static str = "TimeSortedSched";
+    const PORTS: &'static str = "-/1";
+    const PROCESSING: &'static str = "l";
+}
+
+impl TimeSortedSched {
+    /// Fills up what is held; returns whether any input may have more.
+    fn fill(&mut self, cx: &mut Cx<'_>) -> bool {
+        let mut any_active = false;
+        let mut pulled = cx.batch();
+        for place in (0..self.ready.len()).rev() {
+            let Some(&port) = self.ready.get(place) else {
+                continue;
+            };
+            let input = &mut self.inputs[port];
+            if !cx.is_active(&input.signal) {
+                continue;
+            }
+            any_active = true;
+            while input.room > 0 {
+                let most = packet::BATCH.min(input.room as usize);
+                cx.pull(port, &mut pulled, most);
+                let got = pulled.len();
+                input.room -= got as u32;
+                for packet in pulled.drain() {
+                    self.arrived += 1;
+                    self.held.push(Held {
+                        packet,
+                        input: port,
+                        number: self.arrived,
+                    });
+                }
+                if got == 0 {
+                    break;
+                }
+            }
+            if input.room == 0 {
+                self.ready.swap_remove(place);
+            }
+        }
+        cx.done(pulled);
+        any_active
+    }
+
+    fn next(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        let any_active = self.fill(cx);
+        if let Some(signal) = self.nonempty {
+            cx.set_signal(signal, any_active || !self.held.is_empty());
+        }
+        let Some(Held { packet, input, .. }) = self.held.pop() else {
+            if self.stop && !any_active {
+                cx.stop();
+            }
+            return None;
+        };
+        let time = packet.timestamp();
+        if time != 0 {
+            self.well_ordered &= self.last == 0 || time >= self.last;
+            self.last = time;
+        }
+        self.inputs[input].room += 1;
+        if self.inputs[input].room == 1 {
+            self.ready.push(input);
+        }
+        Some(packet)
+    }
+}
+
+impl Element for TimeSortedSched {
+    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let mut buffer = 1i32;
+        args.keyword("STOP", &mut self.stop)
+            .keyword("BUFFER", &mut buffer)
+            .complete()?;
+        self.buffer = match u32::try_from(buffer) {
+            Ok(buffer @ 1..=BUFFER_MAX) => buffer,
+            Ok(1..) => {
+                return Err(args.fail(format_args!("BUFFER must be at most {BUFFER_MAX}")));
+            }
+            _ => return Err(args.fail("BUFFER must be at least 1")),
+        };
+        self.nonempty.get_or_insert_with(|| cx.signal(true));
+        Ok(())
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let inputs = cx.inputs();
+        let room = self.buffer;
+        self.inputs = (0..inputs)
+            .map(|port| Input {
+                signal: match self.nonempty {
+                    Some(own) => cx.lead_upstream(port, own),
+                    None => Signal::busy(),
+                },
+                room,
+            })
+            .collect();
+        self.ready = (0..inputs).collect();
+        Ok(())
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        for held in self.held.drain() {
+            cx.kill(held.packet);
+        }
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        while batch.len() < most.min(packet::BATCH) {
+            // What is to happen at the end waits until what was pulled before is on its way.
+            if !batch.is_empty() && self.held.is_empty() && !self.fill(cx) {
+                return;
+            }
+            let Some(packet) = self.next(cx) else {
+                return;
+            };
+            if let Err(packet) = batch.push(packet) {
+                cx.kill(packet);
+            }
+        }
+    }
+
+    fn notifier(&self, notice: Notice, _port: usize) -> Search {
+        match (notice, self.nonempty) {
+            (Notice::Empty, Some(signal)) => Search::ContinueWake(signal),
+            _ => Search::Pass,
+        }
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        let flags = HandlerFlags::READ.with(HandlerFlags::CHECKBOX);
+        list.add("well_ordered", flags);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "well_ordered" => Ok(self.well_ordered.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+    use alloc::vec::Vec;
+
+    use crate::testing::Rig;
+
+    /// The order in which packets of two inputs leave, and whether that is said to be sorted.
+    fn merged(args: &str, a: &[i64], b: &[i64], batch: usize) -> (Vec<i64>, bool) {
+        let config = format!(
+            "a :: Inject -> Queue -> [0]t :: TimeSortedSched({args});
+             b :: Inject -> Queue -> [1]t; t -> p :: Puller;"
+        );
+        let mut rig = Rig::with_batch(&config, batch);
+        for (name, times) in [("a", a), ("b", b)] {
+            for time in times {
+                rig.push_with(name, &[0], |packet| packet.set_timestamp(*time));
+            }
+        }
+        let mut times = Vec::new();
+        loop {
+            let pulled = rig.pull("p", batch);
+            if pulled.is_empty() {
+                break;
+            }
+            times.extend(pulled.iter().map(|packet| packet.timestamp()));
+        }
+        let sorted = rig.read("t.well_ordered") == "true";
+        rig.end();
+        (times, sorted)
+    }
+
+    #[test]
+    fn packets_leave_by_time() {
+        for batch in [1, 64] {
+            let sorted = merged("", &[1, 2, 10, 12], &[3, 8, 9, 14], batch);
+            assert_eq!(sorted, ([1, 2, 3, 8, 9, 10, 12, 14].into(), true));
+            let not = merged("", &[1, 10, 2, 12], &[3], batch);
+            assert_eq!(not, ([1, 3, 10, 2, 12].into(), false));
+            let buffered = merged("BUFFER 2", &[1, 10, 2, 12], &[3], batch);
+            assert_eq!(buffered, ([1, 2, 3, 10, 12].into(), true));
+        }
+    }
+
+    #[test]
+    fn it_stops_the_driver_when_all_are_empty() {
+        let config = "a :: Inject -> Queue -> t :: TimeSortedSched(STOP true) -> Unqueue -> c :: Collect;";
+        let mut rig = Rig::new(config);
+        rig.push_with("a", &[0], |packet| packet.set_timestamp(1));
+        assert_eq!(rig.run(), router::Status::Stopped);
+        assert_eq!(rig.data("c").len(), 1);
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused() {
+        for (args, text) in [
+            ("BUFFER 0", "BUFFER must be at least 1"),
+            ("BUFFER 65537", "BUFFER must be at most 65536"),
+        ] {
+            let errors = Rig::errors(&format!("Idle -> TimeSortedSched({args}) -> Idle;"));
+            assert!(errors.contains(text), "{errors}");
+        }
+    }
+}
