@@ -54,6 +54,8 @@ impl Core {
                 list.write("config");
             }
             element.handlers(&mut list);
+        } else if let Some(hearing) = self.hearing.as_ref().filter(|h| h.element == id) {
+            list.specs.extend(hearing.handlers.iter().cloned());
         }
         list.specs
     }
@@ -136,7 +138,13 @@ impl Core {
         match written {
             Some(Err(HandlerError::Unknown)) => {}
             Some(answer) => return answer,
-            None => return Err("the element is at work: its handlers cannot be written".into()),
+            None => match &mut self.hearing {
+                Some(hearing) if hearing.element == id => {
+                    hearing.heard.push((name.to_string(), value.to_string()));
+                    return Ok(());
+                }
+                _ => return Err("the element is at work: its handlers cannot be written".into()),
+            },
         }
         match name {
             "config" => self.reconfigure(id, value),

@@ -2,9 +2,12 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 use crate::context::{Cx, ElementId};
-use crate::handler::{HandlerError, HandlerFlags};
+use crate::element::Element;
+use crate::engine::Hearing;
+use crate::handler::{HandlerError, HandlerFlags, HandlerList};
 
 /// A handler that exists, and what to call it with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +96,34 @@ impl Call {
     /// Writes the handler.
     pub fn write(&self, cx: &mut Cx<'_>) -> Result<(), HandlerError> {
         cx.write_handler(self.element, &self.handler, &self.value)
+    }
+
+    /// As [`write`](Self::write), where the handler may well write back: what is written meanwhile
+    /// to `own`, the element that calls, which cannot be reached as it is at work, is returned as
+    /// names of its handlers and values. The element is to write them to itself.
+    pub fn write_and_hear(
+        &self,
+        cx: &mut Cx<'_>,
+        own: &dyn Element,
+    ) -> (Result<(), HandlerError>, Vec<(String, String)>) {
+        if self.element == Some(cx.id()) {
+            let own = (self.handler.clone(), self.value.clone());
+            return (Ok(()), alloc::vec![own]);
+        }
+        let mut list = HandlerList::default();
+        own.handlers(&mut list);
+        let hearing = Hearing {
+            element: cx.id(),
+            handlers: list.specs,
+            heard: Vec::new(),
+        };
+        let outer = cx.core.hearing.replace(hearing);
+        let result = self.write(cx);
+        let hearing = core::mem::replace(&mut cx.core.hearing, outer);
+        (
+            result,
+            hearing.map(|hearing| hearing.heard).unwrap_or_default(),
+        )
     }
 
     /// Reads the handler.

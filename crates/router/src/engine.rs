@@ -20,6 +20,7 @@ use crate::context::{Cx, ElementId};
 use crate::element::Element;
 use crate::embedding::{Device, Embedding};
 use crate::graph::Graph;
+use crate::handler::HandlerSpec;
 use crate::library::Library;
 use crate::notifier::{SignalId, Signals};
 use crate::random::Random;
@@ -71,6 +72,15 @@ impl Runtime {
     }
 }
 
+/// An element at work that hears what is written to its handlers meanwhile.
+pub struct Hearing {
+    pub element: ElementId,
+    /// Its handlers: it cannot be asked.
+    pub handlers: Vec<HandlerSpec>,
+    /// Names of handlers, and what was written to them.
+    pub heard: Vec<(String, String)>,
+}
+
 /// A file descriptor that an element waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watch {
@@ -120,6 +130,8 @@ pub(crate) struct Core {
     /// An element whose pull goes on at one of its inputs once it has returned, that input, and the
     /// most packets.
     pub through: Option<(ElementId, usize, usize)>,
+    /// The element at work that hears what is written to its handlers meanwhile.
+    pub hearing: Option<Hearing>,
     /// Outputs from which packets are being pulled through their elements.
     passing: Vec<(ElementId, usize)>,
     /// The element that works, plus one; 0 for none.
@@ -178,6 +190,7 @@ impl Core {
             listeners: Listeners::default(),
             reports: Vec::new(),
             through: None,
+            hearing: None,
             passing: Vec::with_capacity(16),
             current: 0,
             observed,

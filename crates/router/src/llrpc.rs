@@ -25,6 +25,9 @@ impl Llrpc {
     /// Sets a switch.
     pub const SET_SWITCH: Llrpc = Llrpc::new(IN, 4, 6);
 
+    /// Maps an IPv4 address, in network order, to another.
+    pub const MAP_IP_ADDRESS: Llrpc = Llrpc::new(IN | OUT, 4, 7);
+
     const fn new(flags: u32, size: u32, number: u32) -> Llrpc {
         Llrpc(flags | FLAT | size << 16 | number)
     }
