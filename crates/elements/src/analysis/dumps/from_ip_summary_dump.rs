@@ -2,23 +2,18 @@ use std::boxed::Box;
 use std::io::Cursor;
 use std::string::{String, ToString};
 
-use packet::anno::{EXTRA_LENGTH, EXTRA_PACKETS, FIRST_TIMESTAMP};
-use packet::wire::{IpProtocol, Ipv4Packet};
-use packet::{Batch, Packet};
+use packet::Batch;
+use packet::wire::IpProtocol;
 use router::args::{self, Args, Failed, FilenameArg, FixedPoint, Severity, unparse};
 use router::{
-    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Notice, Ran, Search, SignalId,
-    Steady, TaskId, TimerId,
+    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Notice, Ran, Search, TaskId,
+    TimerId,
 };
 
+use super::replay::{ALWAYS, Read, Replay, SAMPLE_BITS};
 use super::source::{self, Opened};
 use super::summary::{Defaults, Next, Reader};
 
-/// Binary digits of a probability.
-const SAMPLE_BITS: u32 = 28;
-const ALWAYS: u32 = 1 << SAMPLE_BITS;
-/// Lines passed over in one scheduling.
-const SKIPS: u32 = 16;
 /// What messages call the file that the argument DATA is.
 const DATA_NAME: &str = "<data>";
 
@@ -35,6 +30,8 @@ const DATA_NAME: &str = "<data>";
 /// `!flowid SOURCE SPORT DESTINATION DPORT [PROTOCOL]` addresses and ports, which are exchanged for
 /// packets painted 1, and `!aggregate NUMBER` an aggregate annotation. What cannot be made sense
 /// of is said once, with the file's name and the line.
+///
+/// Files that are compressed by gzip or bzip2 are read as they were before.
 ///
 /// # Arguments
 /// - `FILENAME` (file name): the file; `-` is the standard input.
@@ -80,32 +77,7 @@ pub struct FromIPSummaryDump {
     reader: Reader,
     filesize: Option<u64>,
     may_be_missing: bool,
-    stop: bool,
-    active: bool,
-    timing: bool,
-    multipacket: bool,
-    sample: u32,
-    /// Read, and not yet sent.
-    pending: Option<Packet>,
-    /// How `pending` is divided, once its first part was sent.
-    division: Option<Division>,
-    /// What to add to a packet's time for its moment on the steady clock.
-    offset: Option<i64>,
-    push: bool,
-    task: Option<TaskId>,
-    timer: Option<TimerId>,
-    nonempty: Option<SignalId>,
-}
-
-/// How a packet that stands for several becomes them.
-#[derive(Clone, Copy)]
-struct Division {
-    /// Bytes of all but the last.
-    length: u32,
-    /// Nanoseconds from one to the next.
-    step: i64,
-    /// The last one's time.
-    end: i64,
+    replay: Replay,
 }
 
 impl Default for FromIPSummaryDump {
@@ -120,18 +92,7 @@ impl Default for FromIPSummaryDump {
             reader: Reader::new("", defaults),
             filesize: None,
             may_be_missing: false,
-            stop: false,
-            active: true,
-            timing: false,
-            multipacket: false,
-            sample: ALWAYS,
-            pending: None,
-            division: None,
-            offset: None,
-            push: true,
-            task: None,
-            timer: None,
-            nonempty: None,
+            replay: Replay::default(),
         }
     }
 }
@@ -139,24 +100,6 @@ impl Default for FromIPSummaryDump {
 impl Class for FromIPSummaryDump {
     const NAME: &'static str = "FromIPSummaryDump";
     const PORTS: &'static str = "0/1";
-}
-
-/// What reading gave.
-enum Read {
-    Packet(Packet),
-    /// A line without a packet.
-    Nothing,
-    /// The packet's time is yet to come.
-    Early,
-    End,
-}
-
-/// How far filling a batch came.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Filled {
-    More,
-    Early,
-    Ended,
 }
 
 impl FromIPSummaryDump {
@@ -188,195 +131,29 @@ impl FromIPSummaryDump {
         }
         is_open.then_some(()).ok_or(Failed)
     }
-
-    /// Says what there is to say of the file.
-    fn say_notes(&mut self, cx: &mut Cx<'_>) {
-        for note in self.reader.take_notes() {
-            cx.chatter(note.text);
-        }
-    }
-
-    fn read_packet(&mut self, cx: &mut Cx<'_>) -> Read {
-        if !self.reader.is_open() {
-            return Read::End;
-        }
-        let Some(mut packet) = cx.pool().empty() else {
-            return Read::Nothing;
-        };
-        let next = self.reader.next(cx.names(), &mut packet);
-        self.say_notes(cx);
-        let read = match next {
-            Next::Packet => return Read::Packet(packet),
-            Next::Nothing => Read::Nothing,
-            Next::End => Read::End,
-        };
-        cx.kill(packet);
-        read
-    }
-
-    /// The next packet to send.
-    fn next(&mut self, cx: &mut Cx<'_>) -> Read {
-        let packet = match self.pending.take() {
-            Some(packet) => packet,
-            None => match self.read_packet(cx) {
-                Read::Packet(packet) => packet,
-                other => return other,
-            },
-        };
-        if self.timing && !self.is_time(cx, &packet) {
-            self.pending = Some(packet);
-            return Read::Early;
-        }
-        if !self.multipacket {
-            return Read::Packet(packet);
-        }
-        match self.divide(cx, packet) {
-            Some(packet) => Read::Packet(packet),
-            None => Read::Nothing,
-        }
-    }
-
-    /// Whether a packet's time has come; if not, the timer is set to it.
-    fn is_time(&mut self, cx: &mut Cx<'_>, packet: &Packet) -> bool {
-        let now = cx.steady();
-        let first = || (now.0 as i64).saturating_sub(packet.timestamp());
-        let offset = *self.offset.get_or_insert_with(first);
-        let due = packet.timestamp().saturating_add(offset).max(0) as u64;
-        if now.0 >= due {
-            return true;
-        }
-        if let Some(timer) = self.timer {
-            cx.schedule_at(timer, Steady(due));
-        }
-        self.set_signal(cx, false);
-        false
-    }
-
-    /// Takes one packet of a packet that stands for several; the rest is pending.
-    fn divide(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
-        let extra = packet.anno(EXTRA_PACKETS);
-        if extra == 0 {
-            self.division = None;
-            return Some(packet);
-        }
-        let own = packet.len() as u32;
-        let division = match self.division {
-            Some(division) => division,
-            None => {
-                let division = divide_lengths(&mut packet, extra);
-                set_lengths(&mut packet, division.length);
-                self.division = Some(division);
-                division
-            }
-        };
-        let beyond = division.length - own.min(division.length);
-        let first = cx.pool().clone(&packet);
-        let left = packet.anno(EXTRA_LENGTH).saturating_sub(division.length);
-        packet.set_anno(EXTRA_PACKETS, extra - 1);
-        packet.set_anno(EXTRA_LENGTH, left);
-        if extra == 1 {
-            packet.set_timestamp(division.end);
-            set_lengths(&mut packet, own.saturating_add(left));
-        } else {
-            packet.set_timestamp(packet.timestamp().saturating_add(division.step));
-        }
-        self.pending = Some(packet);
-        first.map(|mut first| {
-            first.set_anno(EXTRA_PACKETS, 0);
-            first.set_anno(EXTRA_LENGTH, beyond);
-            first
-        })
-    }
-
-    fn set_signal(&mut self, cx: &mut Cx<'_>, active: bool) {
-        if let (false, Some(signal)) = (self.push, self.nonempty) {
-            cx.set_signal(signal, active);
-        }
-    }
-
-    /// Lets packets flow, by the task or whoever pulls.
-    fn wake(&mut self, cx: &mut Cx<'_>) {
-        match self.task.filter(|_| self.push) {
-            Some(task) => cx.schedule(task),
-            None => self.set_signal(cx, true),
-        }
-    }
-
-    fn is_sampled(&self, cx: &mut Cx<'_>) -> bool {
-        self.sample == ALWAYS || cx.random().next_u32() & (ALWAYS - 1) < self.sample
-    }
-
-    /// Adds at most `most` packets to `batch`. What is to happen at the end waits until what was
-    /// read before is on its way.
-    fn fill(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) -> Filled {
-        let mut skips = 0;
-        while batch.len() < most && skips < SKIPS {
-            match self.next(cx) {
-                Read::Packet(packet) if self.is_sampled(cx) => {
-                    if let Err(packet) = batch.push(packet) {
-                        cx.kill(packet);
-                    }
-                }
-                Read::Packet(packet) => {
-                    cx.kill(packet);
-                    skips += 1;
-                }
-                Read::Nothing => break,
-                Read::Early => return Filled::Early,
-                Read::End if !batch.is_empty() => break,
-                Read::End => {
-                    if self.stop {
-                        cx.stop();
-                    }
-                    return Filled::Ended;
-                }
-            }
-        }
-        Filled::More
-    }
 }
 
-/// Divides lengths and times of a packet that stands for `extra` more, and gives it the first
-/// one's time.
-fn divide_lengths(packet: &mut Packet, extra: u32) -> Division {
-    let own = packet.len() as u32;
-    let beyond = packet.anno(EXTRA_LENGTH);
-    let mut length = own.saturating_add(beyond) / extra.saturating_add(1);
-    if length < own {
-        length = own;
-        packet.set_anno(EXTRA_LENGTH, length.saturating_mul(extra));
+/// Reads a packet, and says what there is to say of the file.
+fn read_packet(reader: &mut Reader, cx: &mut Cx<'_>) -> Read {
+    if !reader.is_open() {
+        return Read::End;
     }
-    let end = packet.timestamp();
-    let first = packet.anno_u64(FIRST_TIMESTAMP) as i64;
-    let mut step = 0;
-    if first != 0 {
-        step = end.saturating_sub(first) / i64::from(extra);
-        packet.set_timestamp(first);
-    }
-    Division { length, step, end }
-}
-
-/// Sets the lengths in the headers of IP and UDP.
-fn set_lengths(packet: &mut Packet, length: u32) {
-    let length = length as u16;
-    let Some(bytes) = packet.network_header_mut() else {
-        return;
+    let Some(mut packet) = cx.pool().empty() else {
+        return Read::Nothing;
     };
-    let Ok(ip) = Ipv4Packet::new_quoted(&*bytes) else {
-        return;
+    let next = reader.next(cx.names(), &mut packet);
+    for note in reader.take_notes() {
+        cx.chatter(note.text);
+    }
+    let read = match next {
+        Next::Packet => return Read::Packet(packet),
+        Next::Nothing => Read::Nothing,
+        Next::End => Read::End,
     };
-    let (header, is_udp) = (ip.header_len(), ip.protocol() == IpProtocol::UDP);
-    if ip.total_len() == length {
-        return;
-    }
-    if let Some(place) = bytes.get_mut(2..4) {
-        place.copy_from_slice(&length.to_be_bytes());
-    }
-    if let (true, Some(place)) = (is_udp, bytes.get_mut(header + 4..header + 6)) {
-        let length = length.wrapping_sub(header as u16);
-        place.copy_from_slice(&length.to_be_bytes());
-    }
+    cx.kill(packet);
+    read
 }
+
 
 impl Element for FromIPSummaryDump {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
@@ -389,14 +166,14 @@ impl Element for FromIPSummaryDump {
         let [contents, default_contents, default_fields, default_flow] = &mut older;
         let probability = FixedPoint { bits: SAMPLE_BITS };
         args.positional_with("FILENAME", FilenameArg, &mut self.filename)
-            .keyword("STOP", &mut self.stop)
-            .keyword("ACTIVE", &mut self.active)
+            .keyword("STOP", &mut self.replay.stop)
+            .keyword("ACTIVE", &mut self.replay.active)
             .keyword("ZERO", &mut zero)
-            .keyword("TIMING", &mut self.timing)
+            .keyword("TIMING", &mut self.replay.timing)
             .keyword("CHECKSUM", &mut defaults.checksums)
-            .keyword_with("SAMPLE", probability, &mut self.sample)
+            .keyword_with("SAMPLE", probability, &mut self.replay.sample)
             .keyword("PROTO", &mut defaults.protocol)
-            .keyword("MULTIPACKET", &mut self.multipacket)
+            .keyword("MULTIPACKET", &mut self.replay.multipacket)
             .keyword_with("DEFAULT_CONTENTS", args::Any, default_contents)
             .keyword_with("DEFAULT_FIELDS", args::Any, default_fields)
             .keyword_with("DEFAULT_FLOWID", args::Any, default_flow)
@@ -406,10 +183,10 @@ impl Element for FromIPSummaryDump {
             .keyword("ALLOW_NONEXISTENT", &mut self.may_be_missing)
             .keyword("DATA", &mut self.data)
             .complete()?;
-        if self.sample > ALWAYS {
+        if self.replay.sample > ALWAYS {
             args.warning("SAMPLE probability reduced to 1");
-            self.sample = ALWAYS;
-        } else if self.sample == 0 {
+            self.replay.sample = ALWAYS;
+        } else if self.replay.sample == 0 {
             args.warning("SAMPLE probability is 0; emitting no packets");
         }
         match (self.data.is_empty(), self.filename.is_empty()) {
@@ -441,66 +218,35 @@ impl Element for FromIPSummaryDump {
                 _ => args.warning(note.unplaced()),
             }
         }
-        self.push = cx.output_is_push(0);
-        self.nonempty.get_or_insert_with(|| cx.signal(true));
+        self.replay.configure(cx);
         args.finish()
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.timer = Some(cx.timer());
-        if self.push {
-            let task = cx.task();
-            self.task = Some(task);
-            if self.active {
-                cx.schedule(task);
-            }
-        }
+        self.replay.initialize(cx);
         self.open(cx)
     }
 
     fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        if let Some(packet) = self.pending.take() {
-            cx.kill(packet);
-        }
+        self.replay.cleanup(cx);
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
-        if self.active {
-            self.wake(cx);
-        }
+        self.replay.run_timer(cx);
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        if !self.active {
-            return Ran::Nothing;
-        }
-        let mut batch = cx.batch();
-        let most = cx.limit();
-        let filled = self.fill(cx, &mut batch, most);
-        let worked = !batch.is_empty();
-        cx.push(0, batch);
-        if filled == Filled::More {
-            cx.schedule(task);
-        }
-        Ran::worked(worked || filled == Filled::More)
+        let reader = &mut self.reader;
+        self.replay.run_task(cx, task, |cx| read_packet(reader, cx))
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        if !self.active {
-            return;
-        }
-        match self.fill(cx, batch, most) {
-            Filled::More => self.set_signal(cx, true),
-            Filled::Early => {}
-            Filled::Ended => self.set_signal(cx, false),
-        }
+        let reader = &mut self.reader;
+        self.replay.pull(cx, batch, most, |cx| read_packet(reader, cx));
     }
 
     fn notifier(&self, notice: Notice, port: usize) -> Search {
-        match (notice, port, self.nonempty) {
-            (Notice::Empty, 0, Some(signal)) => Search::Stop(signal),
-            _ => Search::Pass,
-        }
+        self.replay.notifier(notice, port)
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -508,15 +254,15 @@ impl Element for FromIPSummaryDump {
         list.button("stop");
         list.read("filename").read("filesize").read("filepos");
         list.add("filename", HandlerFlags::CALM);
-        if self.push {
+        if self.replay.has_task() {
             list.task(false);
         }
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
         Ok(match name {
-            "sampling_prob" => unparse::real2(self.sample.into(), SAMPLE_BITS),
-            "active" => self.active.to_string(),
+            "sampling_prob" => unparse::real2(self.replay.sample.into(), SAMPLE_BITS),
+            "active" => self.replay.active.to_string(),
             "encap" => "IP".to_string(),
             "filename" => source::shown(&self.filename).to_string(),
             "filesize" => self.filesize.map_or("-".to_string(), |size| size.to_string()),
@@ -530,16 +276,10 @@ impl Element for FromIPSummaryDump {
             "active" => {
                 let value = click::config::uncomment(value);
                 let active = cx.names().parse(&value).map_err(|_| "type mismatch")?;
-                self.active = active;
-                if active || !self.push {
-                    match active {
-                        true => self.wake(cx),
-                        false => self.set_signal(cx, false),
-                    }
-                }
+                self.replay.set_active(cx, active);
             }
             "stop" => {
-                self.active = false;
+                self.replay.active = false;
                 cx.stop();
             }
             _ => return Err(HandlerError::Unknown),

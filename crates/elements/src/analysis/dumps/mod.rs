@@ -4,8 +4,11 @@ pub mod summary;
 
 crate::elements! {
     from_ip_summary_dump: FromIPSummaryDump;
+    from_net_flow_summary_dump: FromNetFlowSummaryDump;
+    to_ip_flow_dumps: ToIPFlowDumps;
     to_ip_summary_dump: ToIPSummaryDump;
 }
 
-mod output;
+pub(crate) mod output;
+mod replay;
 mod source;

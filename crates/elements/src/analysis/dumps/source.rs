@@ -2,8 +2,12 @@
 
 use std::boxed::Box;
 use std::fs::File;
-use std::io::{self, ErrorKind};
-use std::string::{String, ToString};
+use std::io::{self, BufReader, Cursor, ErrorKind, Read};
+use std::string::String;
+use std::vec::Vec;
+
+use bzip2::read::MultiBzDecoder;
+use flate2::read::MultiGzDecoder;
 
 use crate::userlevel::capture::Source;
 use crate::userlevel::os_error;
@@ -23,7 +27,47 @@ pub fn shown(name: &str) -> &str {
     }
 }
 
-/// Opens a file; `-` is the standard input. `None` if there is none and it may be missing.
+/// What comes out of a decoder.
+struct Unpacked<R>(R);
+
+impl<R: Read> Read for Unpacked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl<R: Read + Send> Source for Unpacked<R> {
+    fn go_to(&mut self, _position: u64) -> io::Result<bool> {
+        Ok(false)
+    }
+}
+
+/// The file itself, or what is in it if it is compressed by gzip or bzip2.
+fn unpacked(mut file: File) -> io::Result<Box<dyn Source>> {
+    let mut magic = Vec::new();
+    Read::by_ref(&mut file).take(3).read_to_end(&mut magic)?;
+    if file.go_to(0)? && !is_compressed(&magic) {
+        return Ok(Box::new(file));
+    }
+    // What cannot be read twice is put together again.
+    let seen = match file.go_to(0)? {
+        true => Vec::new(),
+        false => magic.clone(),
+    };
+    let whole = Cursor::new(seen).chain(BufReader::new(file));
+    Ok(match magic.as_slice() {
+        [0x1f, 0x8b, ..] => Box::new(Unpacked(MultiGzDecoder::new(whole))),
+        b"BZh" => Box::new(Unpacked(MultiBzDecoder::new(whole))),
+        _ => Box::new(Unpacked(whole)),
+    })
+}
+
+fn is_compressed(magic: &[u8]) -> bool {
+    magic.starts_with(&[0x1f, 0x8b]) || magic == b"BZh"
+}
+
+/// Opens a file; `-` is the standard input. What is compressed is read as it was before, but for
+/// the standard input. `None` if there is no such file and it may be missing.
 ///
 /// # Errors
 /// The system's reason, with the file's name in front.
@@ -37,12 +81,13 @@ pub fn open(name: &str, may_be_missing: bool) -> Result<Option<Opened>, String> 
     match File::open(name) {
         Ok(file) => {
             let meta = file.metadata().ok().filter(std::fs::Metadata::is_file);
+            let source = unpacked(file);
             Ok(Some(Opened {
                 size: meta.map(|meta| meta.len()),
-                source: Box::new(file),
+                source: source.map_err(|error| [name, &os_error(&error)].join(": "))?,
             }))
         }
         Err(error) if error.kind() == ErrorKind::NotFound && may_be_missing => Ok(None),
-        Err(error) => Err([name, &os_error(&error)].join(": ").to_string()),
+        Err(error) => Err([name, &os_error(&error)].join(": ")),
     }
 }

@@ -13,11 +13,12 @@ mod ip_options;
 mod reader;
 mod scan;
 mod seen;
-mod tcp_options;
+pub mod tcp_options;
 mod writer;
 
 pub use build::{Build, Flow};
 pub use format::{Format, Value};
+pub use input::Lines;
 pub use reader::{Defaults, Next, Note, Reader};
 pub use seen::Seen;
 pub use writer::{Selection, Writer};
@@ -76,6 +77,14 @@ pub static UNKNOWN: Field = Field {
     extract: None,
     inject: None,
 };
+
+/// The names of all fields.
+pub fn field_names() -> impl Iterator<Item = &'static str> {
+    fields::ALL
+        .iter()
+        .flat_map(|group| group.iter())
+        .map(|field| field.name)
+}
 
 /// The field called `name`. A space counts as an underscore, and `ip_` may be left out.
 pub fn find(name: &str) -> Option<&'static Field> {

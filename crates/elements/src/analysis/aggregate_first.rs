@@ -1,0 +1,118 @@
+use hashbrown::HashSet;
+use packet::Packet;
+use packet::anno::AGGREGATE;
+use router::args::{Args, ElementRef, Failed};
+use router::{Class, Cx, Element, ElementId, Verdict};
+
+use super::aggregate_events;
+
+/// Most aggregates that are remembered.
+const AGGREGATES_MAX: usize = 1 << 22;
+
+/// Lets the first packet of each aggregate pass.
+///
+/// Up to 4194304 aggregates are remembered. When there are more, packets of those that are not
+/// known do not pass.
+///
+/// # Arguments
+/// - `NOTIFIER` (element): an element that says when an aggregate has ended, such as
+///   AggregateIPFlows: then it is forgotten.
+///
+/// # Ports
+/// One input, agnostic. Output 0 is agnostic; output 1, optional, is push: all but the first
+/// packets.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap, STOP true, FORCE_IP true)
+///     -> f :: AggregateIPFlows -> AggregateFirst(NOTIFIER f) -> ToDump(first.pcap, ENCAP IP);
+/// ```
+///
+/// # See also
+/// AggregateLast, AggregateIP, AggregateIPFlows, AggregateFilter
+#[derive(Default)]
+pub struct AggregateFirst {
+    notifier: Option<ElementId>,
+    seen: HashSet<u32>,
+}
+
+impl Class for AggregateFirst {
+    const NAME: &'static str = "AggregateFirst";
+    const PORTS: &'static str = "1/1-2";
+    const PROCESSING: &'static str = "a/ah";
+}
+
+impl AggregateFirst {
+    /// Forgets an aggregate.
+    pub fn aggregate_ended(&mut self, aggregate: u32) {
+        self.seen.remove(&aggregate);
+    }
+}
+
+impl Element for AggregateFirst {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let mut notifier: Option<ElementRef> = None;
+        args.keyword("NOTIFIER", &mut notifier).complete()?;
+        self.notifier = aggregate_events::notifier(args, notifier)?;
+        Ok(())
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        if let Some(notifier) = self.notifier {
+            aggregate_events::listen(cx, notifier);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let aggregate = packet.anno(AGGREGATE);
+        let has_room = self.seen.len() < AGGREGATES_MAX && self.seen.try_reserve(1).is_ok();
+        match has_room && self.seen.insert(aggregate) {
+            true => Verdict::Forward,
+            false => Verdict::To(1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use packet::anno::AGGREGATE;
+
+    use crate::testing::Rig;
+
+    #[test]
+    fn first_packets_pass() {
+        let mut rig = Rig::new("i :: Inject -> f :: AggregateFirst -> c :: Collect; f[1] -> d :: Collect;");
+        for (n, aggregate) in [5, 6, 5, 0, 6, u32::MAX].into_iter().enumerate() {
+            rig.push_with("i", &[n as u8], |packet| packet.set_anno(AGGREGATE, aggregate));
+        }
+        assert_eq!(rig.data("c").concat(), [0, 1, 3, 5]);
+        assert_eq!(rig.data("d").concat(), [2, 4]);
+        let errors = Rig::errors("Idle -> d :: Discard; Idle -> AggregateFirst(NOTIFIER d) -> Discard;");
+        assert!(errors.contains("d is not an AggregateNotifier"), "{errors}");
+    }
+
+    #[test]
+    fn aggregates_that_ended_are_forgotten() {
+        for batch in [1, 64] {
+            let config = "i :: Inject -> MarkIPHeader -> a :: AggregateIPAddrPair
+                -> f :: AggregateFirst(NOTIFIER a) -> c :: Collect; f[1] -> d :: Collect;";
+            let mut rig = Rig::with_batch(config, batch);
+            let packet = crate::testing::udp(([1, 0, 0, 1].into(), 1), ([2, 0, 0, 2].into(), 2), b"");
+            rig.push("i", &packet);
+            rig.push("i", &packet);
+            rig.write("a.clear", "");
+            rig.run();
+            rig.push("i", &packet);
+            let of = |packets: Vec<packet::Packet>| packets.iter().map(|p| p.anno(AGGREGATE)).collect::<Vec<_>>();
+            assert_eq!(of(rig.collected("c")), [1, 2]);
+            assert_eq!(of(rig.collected("d")), [1]);
+        }
+    }
+}

@@ -1,0 +1,264 @@
+use hashbrown::HashMap;
+use packet::anno::AGGREGATE;
+use packet::{Batch, Packet};
+use router::args::{Args, Failed, Seconds};
+use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, TaskId, Verdict, filter};
+
+use super::aggregate_events::{Listeners, NOTIFIER};
+
+/// Most pairs that are known.
+const PAIRS_MAX: usize = 1 << 20;
+const PER_SECOND: i64 = 1_000_000_000;
+
+/// Numbers pairs of IP addresses, and sets packets' aggregate annotation to the number.
+///
+/// Packets between the same two addresses get the same number, whichever way they go; the first
+/// pair gets 1. The paint annotation becomes 0 for packets that go the way of the pair's first
+/// packet, 1 for the others. Up to 1048576 pairs are known; packets of more of them leave by
+/// output 1.
+///
+/// # Arguments
+/// - `TIMEOUT` (seconds, 0): how long, by packets' timestamps, a pair is known without a packet;
+///   after that it gets another number. 0: for ever.
+/// - `REAP` (seconds, 20 min): how often, by packets' timestamps, pairs that timed out are looked
+///   for.
+///
+/// # Ports
+/// One input, agnostic. Output 0 is agnostic; output 1, optional, is push: packets without a
+/// network header mark.
+///
+/// # Handlers
+/// - `clear` (write): forgets all pairs.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap, STOP true, FORCE_IP true)
+///     -> AggregateIPAddrPair -> c :: AggregateCounter -> Discard;
+/// DriverManager(pause, write c.write_text_file -);
+/// ```
+///
+/// # See also
+/// AggregateIPFlows, AggregateCounter, AggregateIP
+#[derive(Default)]
+pub struct AggregateIPAddrPair {
+    pairs: HashMap<[[u8; 4]; 2], Pair>,
+    /// In seconds.
+    timeout: i64,
+    reap_interval: i64,
+    next: u32,
+    /// The latest packet's time, and when pairs that timed out are looked for next; in seconds.
+    now: i64,
+    reap_at: i64,
+    warned: bool,
+    /// One packet at a time is on the way.
+    alone: bool,
+    listeners: Listeners,
+}
+
+#[derive(Clone, Copy)]
+struct Pair {
+    aggregate: u32,
+    /// The first packet went from the greater address to the lesser.
+    reverse: bool,
+    /// The last packet's time, in seconds.
+    last: i64,
+}
+
+impl Class for AggregateIPAddrPair {
+    const NAME: &'static str = "AggregateIPAddrPair";
+    const PORTS: &'static str = "1/1-2";
+    const PROCESSING: &'static str = "a/ah";
+    const IS_A: &'static [&'static str] = &[NOTIFIER];
+}
+
+impl AggregateIPAddrPair {
+    pub fn listeners(&mut self) -> &mut Listeners {
+        &mut self.listeners
+    }
+
+    fn number(&mut self) -> u32 {
+        self.next = match self.next.wrapping_add(1) {
+            0 => 1,
+            next => next,
+        };
+        self.next
+    }
+
+    /// Forgets pairs whose last packet came before `before`, or all.
+    #[cold]
+    fn reap(&mut self, cx: &mut Cx<'_>, before: Option<i64>) {
+        let (listeners, alone) = (&mut self.listeners, self.alone);
+        self.pairs.retain(|_, pair| {
+            let keep = before.is_some_and(|before| pair.last >= before);
+            if !keep {
+                listeners.ended(cx, pair.aggregate, alone);
+            }
+            keep
+        });
+    }
+
+    #[cold]
+    fn warn(&mut self, cx: &mut Cx<'_>) {
+        if !core::mem::replace(&mut self.warned, true) {
+            let name = alloc::string::String::from(cx.name());
+            cx.chatter(format_args!("{name}: warning: packet received without timestamp"));
+        }
+    }
+}
+
+impl Element for AggregateIPAddrPair {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let (mut timeout, mut reap) = (Seconds(0), Seconds(20 * 60));
+        args.keyword("TIMEOUT", &mut timeout)
+            .keyword("REAP", &mut reap)
+            .complete()?;
+        (self.timeout, self.reap_interval) = (timeout.0.into(), reap.0.into());
+        Ok(())
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.listeners.initialize(cx);
+        Ok(())
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.alone = batch.len() == 1;
+        filter(self, cx, batch);
+        0
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        cx.pull(0, batch, most);
+        self.alone = batch.len() == 1;
+        filter(self, cx, batch);
+    }
+
+    #[inline]
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let header = packet.network_header().and_then(|ip| ip.first_chunk::<20>());
+        let Some(&[.., a, b, c, d, e, f, g, h]) = header else {
+            return Verdict::To(1);
+        };
+        let (from, to) = ([a, b, c, d], [e, f, g, h]);
+        let reverse = from > to;
+        let key = if reverse { [to, from] } else { [from, to] };
+        let mut time = 0;
+        if self.timeout > 0 {
+            if packet.timestamp() == 0 {
+                self.warn(cx);
+                packet.set_timestamp(cx.wall());
+            }
+            time = packet.timestamp().div_euclid(PER_SECOND);
+        }
+        let mut known = self.pairs.get(&key).copied();
+        if let Some(pair) = known
+            && self.timeout > 0
+            && pair.last < time - self.timeout
+        {
+            self.listeners.ended(cx, pair.aggregate, self.alone);
+            self.pairs.remove(&key);
+            known = None;
+        }
+        if known.is_none()
+            && (self.pairs.len() >= PAIRS_MAX || self.pairs.try_reserve(1).is_err())
+        {
+            return Verdict::To(1);
+        }
+        let mut pair = known.unwrap_or_else(|| Pair {
+            aggregate: self.number(),
+            reverse,
+            last: time,
+        });
+        if known.is_none() || self.timeout > 0 {
+            pair.last = time;
+            self.pairs.insert(key, pair);
+        }
+        if self.timeout > 0 {
+            self.now = time;
+            if time > self.reap_at {
+                if self.reap_at != 0 {
+                    self.reap(cx, Some(time - self.timeout));
+                }
+                self.reap_at = time.saturating_add(self.reap_interval);
+            }
+        }
+        packet.set_anno(AGGREGATE, pair.aggregate);
+        packet.set_paint(u8::from(pair.reverse != reverse));
+        Verdict::Forward
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+        self.listeners.tell(cx);
+        Ran::Worked
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.write("clear");
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
+        match name {
+            "clear" => self.reap(cx, None),
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use packet::anno::AGGREGATE;
+
+    use crate::testing::{Rig, udp};
+
+    fn push(rig: &mut Rig, from: u8, to: u8, seconds: i64) {
+        let packet = udp(([from, 0, 0, 1].into(), 1), ([to, 0, 0, 2].into(), 2), b"");
+        rig.push_with("i", &packet, |packet| {
+            packet.set_timestamp(seconds * 1_000_000_000);
+        });
+    }
+
+    fn numbers(rig: &mut Rig) -> Vec<(u32, u8)> {
+        let packets = rig.collected("c");
+        packets.iter().map(|p| (p.anno(AGGREGATE), p.paint())).collect()
+    }
+
+    #[test]
+    fn pairs_are_numbered_and_ways_painted() {
+        let config = "i :: Inject -> MarkIPHeader -> a :: AggregateIPAddrPair -> c :: Collect;";
+        let mut rig = Rig::new(config);
+        for (from, to) in [(2, 1), (1, 2), (1, 3), (2, 1), (3, 1)] {
+            push(&mut rig, from, to, 0);
+        }
+        // The hosts' last bytes differ: 1.0.0.1 and 1.0.0.2 are two hosts.
+        assert_eq!(numbers(&mut rig), [(1, 0), (2, 0), (3, 0), (1, 0), (4, 0)]);
+        rig.write("a.clear", "");
+        push(&mut rig, 2, 1, 0);
+        assert_eq!(numbers(&mut rig), [(5, 0)]);
+        let mut reply = udp(([1, 0, 0, 2].into(), 1), ([2, 0, 0, 1].into(), 2), b"");
+        rig.push("i", &reply);
+        assert_eq!(numbers(&mut rig), [(5, 1)]);
+        reply.truncate(19);
+        let mut rig = Rig::new("i :: Inject -> a :: AggregateIPAddrPair -> c :: Collect; a[1] -> d :: Collect;");
+        rig.push("i", &reply);
+        assert_eq!(rig.collected("d").len(), 1);
+    }
+
+    #[test]
+    fn pairs_time_out() {
+        let config = "i :: Inject -> MarkIPHeader -> a :: AggregateIPAddrPair(TIMEOUT 10, REAP 5) -> c :: Collect;";
+        let mut rig = Rig::new(config);
+        for time in [100, 105, 115, 126, 127] {
+            push(&mut rig, 1, 2, time);
+        }
+        push(&mut rig, 1, 3, 150);
+        push(&mut rig, 1, 2, 0);
+        let numbers: Vec<u32> = numbers(&mut rig).iter().map(|n| n.0).collect();
+        assert_eq!(numbers, [1, 1, 1, 2, 2, 3, 4]);
+        assert_eq!(rig.printed(), ["a: warning: packet received without timestamp"]);
+    }
+}

@@ -1,0 +1,510 @@
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use hashbrown::HashMap;
+use packet::anno::AGGREGATE;
+use packet::{Batch, Packet};
+use router::args::{Args, ElementRef, Failed, FilenameArg, Seconds};
+use router::{Class, Cx, Element, ElementId, HandlerError, HandlerList, Ran, TaskId};
+
+use super::aggregate_events::{Listeners, NOTIFIER};
+use flows::{Flow, Header, Hosts, Key, OVER};
+use trace::Trace;
+
+mod flows;
+mod trace;
+
+/// Most flows that are known.
+const FLOWS_MAX: usize = 1 << 20;
+/// Which part of the packet buffers may be held in fragments.
+const BUFFERS_PART: usize = 4;
+
+const PER_SECOND: i64 = 1_000_000_000;
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+/// What is added to the paint of ICMP errors.
+const QUOTED: u8 = 2;
+
+/// Numbers the flows of TCP and UDP, and sets packets' aggregate annotation to the number.
+///
+/// A flow is known by its addresses, ports and protocol, whichever way its packets go; the first
+/// flow gets 1. The paint annotation becomes 0 for packets that go the way of the flow's first
+/// packet, 1 for the others. Times are those of the packets' timestamps.
+///
+/// Fragments without ports are held until another fragment of their packet shows its flow; packets
+/// that come behind them between the same hosts are held too, so that their order stays. At the
+/// end of a trace, `clear` lets them go. Up to 1048576 flows are known, and a quarter of the packet
+/// buffers held; what is more leaves by output 1.
+///
+/// # Arguments
+/// - `TCP_TIMEOUT` (integer, 86400): seconds after which a TCP flow without packets is forgotten.
+/// - `TCP_DONE_TIMEOUT` (integer, 30): the same for one that has ended both ways. A SYN starts
+///   another flow in its place at once.
+/// - `UDP_TIMEOUT` (seconds, 1 min): the same for UDP.
+/// - `FRAGMENT_TIMEOUT` (seconds, 30): how long fragments are held.
+/// - `REAP` (seconds, 20 min): how often flows that timed out are looked for.
+/// - `ICMP` (boolean, false): whether ICMP errors belong to the flow of the packet that they quote.
+///   Their paint is then 2 or 3.
+/// - `FRAGMENTS` (boolean, true in push): whether fragments without ports are held; not in pull.
+/// - `TRACEINFO` (file name): a file in which flows are described, in XML, when they are forgotten.
+/// - `SOURCE` (element): where packets come from: its handlers `filename` and `packet_filepos` go
+///   into that file.
+///
+/// # Ports
+/// One input, agnostic. Output 0 is agnostic; output 1, optional, is push: packets of other
+/// protocols or without ports.
+///
+/// # Handlers
+/// - `clear` (write): forgets all flows, and lets go what is held.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap, STOP true, FORCE_IP true)
+///     -> f :: AggregateIPFlows -> c :: AggregateCounter -> Discard;
+/// DriverManager(pause, write f.clear, write c.write_text_file -);
+/// ```
+///
+/// # See also
+/// AggregateIP, AggregateIPAddrPair, AggregateCounter, ToIPFlowDumps, DriverManager
+pub struct AggregateIPFlows {
+    flows: HashMap<Key, Flow>,
+    /// Fragments, and what came behind them.
+    held: HashMap<Hosts, VecDeque<Held>>,
+    held_packets: usize,
+    last_aggregate: u32,
+    timeouts: Timeouts,
+    reap_interval: i64,
+    /// The latest packet's time, and when flows are looked through next; in seconds.
+    now: i64,
+    reap_at: i64,
+    icmp: bool,
+    fragments: Option<bool>,
+    warned: bool,
+    /// One packet at a time is on the way.
+    alone: bool,
+    trace_name: String,
+    trace: Option<Trace>,
+    source: Option<ElementId>,
+    listeners: Listeners,
+}
+
+/// A packet that waits to be known.
+struct Held {
+    packet: Packet,
+    header: Header,
+    /// Its flow, once that is known.
+    key: Option<Key>,
+}
+
+/// In seconds.
+struct Timeouts {
+    tcp: i64,
+    tcp_done: i64,
+    udp: i64,
+    fragment: i64,
+}
+
+/// What becomes of a packet.
+#[derive(PartialEq, Eq)]
+enum Fate {
+    Known,
+    Unknown,
+    Held,
+}
+
+impl Default for AggregateIPFlows {
+    fn default() -> Self {
+        AggregateIPFlows {
+            flows: HashMap::new(),
+            held: HashMap::new(),
+            held_packets: 0,
+            last_aggregate: 0,
+            timeouts: Timeouts {
+                tcp: 24 * 60 * 60,
+                tcp_done: 30,
+                udp: 60,
+                fragment: 30,
+            },
+            reap_interval: 20 * 60,
+            now: 0,
+            reap_at: 0,
+            icmp: false,
+            fragments: None,
+            warned: false,
+            alone: false,
+            trace_name: String::new(),
+            trace: None,
+            source: None,
+            listeners: Listeners::default(),
+        }
+    }
+}
+
+impl Class for AggregateIPFlows {
+    const NAME: &'static str = "AggregateIPFlows";
+    const PORTS: &'static str = "1/1-2";
+    const PROCESSING: &'static str = "a/ah";
+    const IS_A: &'static [&'static str] = &[NOTIFIER];
+}
+
+fn seconds(time: i64) -> i64 {
+    time.div_euclid(PER_SECOND)
+}
+
+impl Timeouts {
+    fn of(&self, key: &Key, flow: &Flow) -> i64 {
+        match (key.tcp, flow.over) {
+            (false, _) => self.udp,
+            (true, OVER) => self.tcp_done,
+            (true, _) => self.tcp,
+        }
+    }
+}
+
+impl AggregateIPFlows {
+    pub fn listeners(&mut self) -> &mut Listeners {
+        &mut self.listeners
+    }
+
+    /// A new flow.
+    fn start(&mut self, cx: &mut Cx<'_>, time: i64, reverse: bool) -> Flow {
+        self.last_aggregate = match self.last_aggregate.wrapping_add(1) {
+            0 => 1,
+            next => next,
+        };
+        let mut filepos = 0;
+        if self.trace.is_some()
+            && let Some(source) = self.source
+            && let Ok(text) = cx.read_handler(Some(source), "packet_filepos", "")
+        {
+            filepos = text.trim().parse().unwrap_or(0);
+        }
+        Flow {
+            aggregate: self.last_aggregate,
+            reverse,
+            over: 0,
+            first: time,
+            last: time,
+            packets: [0; 2],
+            filepos,
+        }
+    }
+
+    /// Says that a flow has ended.
+    fn end(&mut self, cx: &mut Cx<'_>, key: &Key, flow: &Flow) {
+        self.listeners.ended(cx, flow.aggregate, self.alone);
+        if let Some(trace) = &mut self.trace {
+            trace.add(cx, key, flow);
+        }
+    }
+
+    /// The flow of a packet, which is made if need be. `None` if there is no room.
+    fn find(&mut self, cx: &mut Cx<'_>, header: &Header, key: Key, reverse: bool, time: i64) -> Option<Flow> {
+        if let Some(flow) = self.flows.get(&key).copied() {
+            let age = seconds(time) - seconds(flow.last);
+            let is_syn = !header.is_quoted && header.flags.is_some_and(|flags| flags & SYN != 0);
+            if age <= self.timeouts.of(&key, &flow) && !(flow.over == OVER && is_syn) {
+                return Some(flow);
+            }
+            self.end(cx, &key, &flow);
+        } else if self.flows.len() >= FLOWS_MAX || self.flows.try_reserve(1).is_err() {
+            return None;
+        }
+        let flow = self.start(cx, time, reverse);
+        self.flows.insert(key, flow);
+        Some(flow)
+    }
+
+    /// Accounts for a packet that leaves.
+    #[inline]
+    fn account(&mut self, key: &Key, header: &Header, packet: &Packet) {
+        let Some(flow) = self.flows.get_mut(key) else {
+            return;
+        };
+        if flow.aggregate != packet.anno(AGGREGATE) {
+            return;
+        }
+        flow.last = packet.timestamp();
+        if header.is_quoted {
+            return;
+        }
+        let way = packet.paint() & 1;
+        if let Some(flags) = header.flags {
+            match flags {
+                flags if flags & RST != 0 => flow.over = OVER,
+                flags if flags & FIN != 0 => flow.over |= 1 << way,
+                flags if flags & SYN != 0 => flow.over = 0,
+                _ => {}
+            }
+        }
+        let count = &mut flow.packets[usize::from(way)];
+        *count = count.saturating_add(1);
+    }
+
+    /// Decides on a packet. If it is held, it was taken.
+    fn look(&mut self, cx: &mut Cx<'_>, packet: &mut Option<Packet>) -> Fate {
+        let Some(own) = packet else {
+            return Fate::Held;
+        };
+        if own.timestamp() == 0 {
+            self.warn(cx);
+            own.set_timestamp(cx.wall());
+        }
+        let time = own.timestamp();
+        let Some(header) = Header::of(own, self.icmp) else {
+            return Fate::Unknown;
+        };
+        let mut key = None;
+        if header.is_first {
+            let Some((flow_key, reverse)) = header.key() else {
+                return Fate::Unknown;
+            };
+            let Some(flow) = self.find(cx, &header, flow_key, reverse, time) else {
+                return Fate::Unknown;
+            };
+            let quoted = if header.is_quoted { QUOTED } else { 0 };
+            own.set_anno(AGGREGATE, flow.aggregate);
+            own.set_paint(quoted | u8::from(flow.reverse != reverse));
+            key = Some(flow_key);
+        } else {
+            own.set_anno(AGGREGATE, 0);
+        }
+        let hosts = header.hosts();
+        let holds = !self.held.is_empty() && self.held.contains_key(&hosts);
+        if (self.fragments == Some(true) && header.is_fragment) || holds {
+            let room = cx.pool().own() / BUFFERS_PART;
+            if self.held_packets >= room {
+                // What is known may go, though out of order.
+                return if key.is_some() { Fate::Known } else { Fate::Unknown };
+            }
+            let Some(packet) = packet.take() else {
+                return Fate::Held;
+            };
+            self.held_packets += 1;
+            let held = Held {
+                packet,
+                header,
+                key,
+            };
+            self.held.entry(hosts).or_default().push_back(held);
+            self.now = seconds(time);
+            self.let_go(cx, &hosts);
+            return Fate::Held;
+        }
+        let Some(key) = key else {
+            return Fate::Unknown;
+        };
+        self.now = seconds(time);
+        self.account(&key, &header, own);
+        Fate::Known
+    }
+
+    /// Lets go what two hosts' packets need not wait any more for.
+    fn let_go(&mut self, cx: &mut Cx<'_>, hosts: &Hosts) {
+        let oldest = self.now.saturating_sub(self.timeouts.fragment);
+        let Some(mut held) = self.held.remove(hosts) else {
+            return;
+        };
+        while let Some(head) = held.front()
+            && (seconds(head.packet.timestamp()) < oldest || !head.header.is_fragment)
+        {
+            self.send_first(cx, &mut held);
+        }
+        if !held.is_empty() {
+            self.held.insert(*hosts, held);
+        }
+    }
+
+    /// Sends the first of two hosts' held packets; what it tells of its other fragments' flow is
+    /// noted, and theirs tell of it.
+    fn send_first(&mut self, cx: &mut Cx<'_>, held: &mut VecDeque<Held>) {
+        let Some(mut first) = held.pop_front() else {
+            return;
+        };
+        self.held_packets = self.held_packets.saturating_sub(1);
+        let id = first.header.id;
+        let mark = |to: &mut Held, from: &Packet, key: Key| {
+            to.key = Some(key);
+            to.packet.set_anno(AGGREGATE, from.anno(AGGREGATE));
+            to.packet.set_paint(from.paint());
+        };
+        let others = held.iter_mut().filter(|other| other.header.id == id);
+        match first.key {
+            Some(key) => {
+                others.for_each(|other| mark(other, &first.packet, key));
+            }
+            None => {
+                let known = others.filter_map(|other| other.key.map(|key| (other, key))).next();
+                if let Some((other, key)) = known {
+                    mark(&mut first, &other.packet, key);
+                }
+            }
+        }
+        match first.key {
+            Some(key) => {
+                self.account(&key, &first.header, &first.packet);
+                cx.emit(0, first.packet);
+            }
+            None => cx.emit(1, first.packet),
+        }
+    }
+
+    /// Forgets flows that timed out, or all; lets go fragments likewise.
+    #[cold]
+    fn reap(&mut self, cx: &mut Cx<'_>, all: bool) {
+        let now = self.now;
+        if all {
+            self.now = i64::MAX;
+        }
+        let hosts: Vec<Hosts> = self.held.keys().copied().collect();
+        hosts.iter().for_each(|hosts| self.let_go(cx, hosts));
+        self.now = now;
+        let is_old = |key: &Key, flow: &Flow| {
+            all || seconds(flow.last) < now.saturating_sub(self.timeouts.of(key, flow))
+        };
+        // Where packets wait, their flows are to be known.
+        let mut ended: Vec<(Key, Flow)> = self
+            .flows
+            .iter()
+            .filter(|(key, flow)| is_old(key, flow))
+            .filter(|(key, _)| !self.held.contains_key(&key.hosts()))
+            .map(|(key, flow)| (*key, *flow))
+            .collect();
+        ended.sort_unstable_by_key(|(_, flow)| flow.aggregate);
+        for (key, flow) in &ended {
+            self.flows.remove(key);
+            self.end(cx, key, flow);
+        }
+    }
+
+    #[inline]
+    fn reap_if_due(&mut self, cx: &mut Cx<'_>) {
+        if self.now >= self.reap_at {
+            if self.reap_at != 0 {
+                self.reap(cx, false);
+            }
+            self.reap_at = self.now.saturating_add(self.reap_interval);
+        }
+    }
+
+    #[cold]
+    fn warn(&mut self, cx: &mut Cx<'_>) {
+        if !core::mem::replace(&mut self.warned, true) {
+            let name = String::from(cx.name());
+            cx.chatter(format_args!("{name}: warning: packet received without timestamp"));
+        }
+    }
+}
+
+impl Element for AggregateIPFlows {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let (mut tcp, mut tcp_done) = (24 * 60 * 60u32, 30u32);
+        let (mut udp, mut fragment, mut reap) = (Seconds(60), Seconds(30), Seconds(20 * 60));
+        let mut source: Option<ElementRef> = None;
+        args.keyword("TCP_TIMEOUT", &mut tcp)
+            .keyword("TCP_DONE_TIMEOUT", &mut tcp_done)
+            .keyword("UDP_TIMEOUT", &mut udp)
+            .keyword("FRAGMENT_TIMEOUT", &mut fragment)
+            .keyword("REAP", &mut reap)
+            .keyword("ICMP", &mut self.icmp)
+            .keyword_with("TRACEINFO", FilenameArg, &mut self.trace_name)
+            .keyword("SOURCE", &mut source)
+            .keyword("FRAGMENTS", &mut self.fragments)
+            .complete()?;
+        self.timeouts = Timeouts {
+            tcp: tcp.into(),
+            tcp_done: tcp_done.into(),
+            udp: udp.0.into(),
+            fragment: fragment.0.into(),
+        };
+        self.reap_interval = reap.0.into();
+        self.source = source.map(|element| ElementId::new(element.index));
+        Ok(())
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        if !self.trace_name.is_empty() {
+            let file = self.source.map(|source| cx.read_handler(Some(source), "filename", ""));
+            let file = file.and_then(Result::ok).unwrap_or_default();
+            let trace = Trace::create(cx, &self.trace_name, file.trim());
+            self.trace = Some(trace.map_err(|error| cx.error(error))?);
+        }
+        let push = cx.input_is_push(0);
+        if *self.fragments.get_or_insert(push) && !push {
+            return Err(cx.error(
+                "'FRAGMENTS true' is incompatible with pull; run this element in a push context",
+            ));
+        }
+        self.listeners.initialize(cx);
+        Ok(())
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        for held in self.held.drain().flat_map(|(_, held)| held) {
+            cx.kill(held.packet);
+        }
+        if let Some(mut trace) = self.trace.take() {
+            let mut flows: Vec<(Key, Flow)> = self.flows.drain().collect();
+            flows.sort_unstable_by_key(|(_, flow)| flow.aggregate);
+            for (key, flow) in &flows {
+                trace.add(cx, key, flow);
+            }
+            trace.end(cx);
+        }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.alone = batch.len() == 1;
+        for packet in batch.drain() {
+            let mut packet = Some(packet);
+            let fate = self.look(cx, &mut packet);
+            self.reap_if_due(cx);
+            if let Some(packet) = packet {
+                cx.emit(usize::from(fate != Fate::Known), packet);
+            }
+        }
+        0
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        let mut pulled = cx.batch();
+        cx.pull(0, &mut pulled, most);
+        self.alone = pulled.len() == 1;
+        for packet in pulled.drain() {
+            let mut packet = Some(packet);
+            let fate = self.look(cx, &mut packet);
+            self.reap_if_due(cx);
+            let Some(packet) = packet else {
+                continue;
+            };
+            if fate != Fate::Known {
+                cx.emit(1, packet);
+            } else if let Err(packet) = batch.push(packet) {
+                cx.kill(packet);
+            }
+        }
+        cx.done(pulled);
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+        self.listeners.tell(cx);
+        Ran::Worked
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.write("clear");
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
+        match name {
+            "clear" => self.reap(cx, true),
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

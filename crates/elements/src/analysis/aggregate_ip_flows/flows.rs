@@ -1,0 +1,152 @@
+//! What AggregateIPFlows knows of flows, and what it takes from packets.
+
+use packet::Packet;
+use packet::wire::IpProtocol;
+
+const TCP: u8 = IpProtocol::TCP.0;
+const UDP: u8 = IpProtocol::UDP.0;
+const ICMP: u8 = IpProtocol::ICMP.0;
+const IP_HEADER: usize = 20;
+const ICMP_HEADER: usize = 8;
+
+/// An address and, in a flow, a port.
+pub type End = ([u8; 4], u16);
+
+/// Two hosts and the protocol between them, the lesser address first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Hosts {
+    pub tcp: bool,
+    pub ends: [[u8; 4]; 2],
+}
+
+/// A flow: its ends, the lesser first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    pub tcp: bool,
+    pub ends: [End; 2],
+}
+
+impl Key {
+    pub fn hosts(&self) -> Hosts {
+        Hosts {
+            tcp: self.tcp,
+            ends: self.ends.map(|(address, _)| address),
+        }
+    }
+}
+
+/// What is known of a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    pub aggregate: u32,
+    /// Its first packet went from the greater end to the lesser.
+    pub reverse: bool,
+    /// A bit for each way on which it has ended.
+    pub over: u8,
+    /// Nanoseconds since 1970.
+    pub first: i64,
+    pub last: i64,
+    pub packets: [u32; 2],
+    /// Where in its file the first packet was.
+    pub filepos: u64,
+}
+
+/// Both ways have ended.
+pub const OVER: u8 = 3;
+
+/// What a packet, or the one that an ICMP error quotes, says of its flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Header {
+    pub tcp: bool,
+    pub source: [u8; 4],
+    pub destination: [u8; 4],
+    pub id: u16,
+    /// It is a part of a larger packet.
+    pub is_fragment: bool,
+    pub is_first: bool,
+    /// It is quoted.
+    pub is_quoted: bool,
+    /// Source and destination port, if they are there.
+    pub ports: Option<(u16, u16)>,
+    /// Flags of its own TCP header.
+    pub flags: Option<u8>,
+}
+
+impl Header {
+    /// Looks at a packet; `None` if it belongs to no flow of TCP or UDP. `quoted`: ICMP errors
+    /// belong to the flow of the packet that they quote.
+    pub fn of(packet: &Packet, quoted: bool) -> Option<Header> {
+        let ip = packet.network_header()?;
+        let own: &[u8; IP_HEADER] = ip.first_chunk()?;
+        if own[9] == ICMP && quoted && fragment(own) & 0x1fff == 0 {
+            let icmp = packet.transport_header()?;
+            if !matches!(icmp.first(), Some(3 | 4 | 5 | 11 | 12)) {
+                return None;
+            }
+            let inner = icmp.get(ICMP_HEADER..)?;
+            return Header::parse(inner, usize::from(inner.first()? & 15) * 4, true);
+        }
+        let header = packet.network_header_len().max(usize::from(own[0] & 15) * 4);
+        let mut parsed = Header::parse(ip, header, false)?;
+        if parsed.tcp && parsed.is_first {
+            parsed.flags = packet.transport_header().and_then(|tcp| tcp.get(13).copied());
+        }
+        Some(parsed)
+    }
+
+    fn parse(ip: &[u8], header: usize, is_quoted: bool) -> Option<Header> {
+        let own: &[u8; IP_HEADER] = ip.first_chunk()?;
+        let &[.., a, b, c, d, e, f, g, h] = own;
+        let (source, destination) = ([a, b, c, d], [e, f, g, h]);
+        let tcp = match own[9] {
+            TCP => true,
+            UDP => false,
+            _ => return None,
+        };
+        if header < IP_HEADER || (source == [0; 4] && destination == [0; 4]) {
+            return None;
+        }
+        let field = fragment(own);
+        let is_first = field & 0x1fff == 0;
+        let ports = match ip.get(header..).and_then(|rest| rest.first_chunk()) {
+            Some(&[a, b, c, d]) if is_first => {
+                Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+            }
+            _ => None,
+        };
+        Some(Header {
+            tcp,
+            source,
+            destination,
+            id: u16::from_be_bytes([own[4], own[5]]),
+            is_fragment: field & 0x3fff != 0,
+            is_first,
+            is_quoted,
+            ports,
+            flags: None,
+        })
+    }
+
+    /// The flow, and whether the packet goes from its greater end to the lesser.
+    pub fn key(&self) -> Option<(Key, bool)> {
+        let (from, to) = self.ports?;
+        let (from, to) = ((self.source, from), (self.destination, to));
+        let reverse = from > to;
+        let ends = if reverse { [to, from] } else { [from, to] };
+        let tcp = self.tcp;
+        Some((Key { tcp, ends }, reverse))
+    }
+
+    pub fn hosts(&self) -> Hosts {
+        let (from, to) = (self.source, self.destination);
+        Hosts {
+            tcp: self.tcp,
+            ends: if from > to { [to, from] } else { [from, to] },
+        }
+    }
+}
+
+/// Flags and offset of an IP header.
+fn fragment(ip: &[u8; IP_HEADER]) -> u16 {
+    u16::from_be_bytes([ip[6], ip[7]])
+}

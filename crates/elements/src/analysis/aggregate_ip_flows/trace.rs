@@ -1,0 +1,95 @@
+//! The file in which AggregateIPFlows says what flows there were.
+
+use alloc::string::String;
+use core::fmt::Write;
+
+use router::Cx;
+use router::args::Timestamp;
+
+use super::flows::{Flow, Key};
+
+/// A file of flows, in XML.
+pub struct Trace {
+    #[cfg(feature = "host")]
+    output: crate::analysis::dumps::output::Output,
+}
+
+impl Trace {
+    /// Makes the file, and writes its head. `source` is the name of the file that packets come
+    /// from.
+    ///
+    /// # Errors
+    /// The reason, with the file's name in front.
+    pub fn create(cx: &mut Cx<'_>, name: &str, source: &str) -> Result<Trace, String> {
+        let mut trace = Trace::open(name)?;
+        let file = match source {
+            "" => String::new(),
+            source => alloc::format!(" file='{}'", escaped(source)),
+        };
+        let head = alloc::format!("<?xml version='1.0' standalone='yes'?>\n<trace{file}>\n");
+        trace.write(cx, &head);
+        Ok(trace)
+    }
+
+    #[cfg(feature = "host")]
+    fn open(name: &str) -> Result<Trace, String> {
+        let output = crate::analysis::dumps::output::Output::create(name)?;
+        Ok(Trace { output })
+    }
+
+    #[cfg(not(feature = "host"))]
+    fn open(name: &str) -> Result<Trace, String> {
+        Err(alloc::format!("{name}: a guest has no files; leave TRACEINFO out"))
+    }
+
+    #[cfg(feature = "host")]
+    fn write(&mut self, cx: &mut Cx<'_>, text: &str) {
+        self.output.buffer().extend(text.bytes());
+        self.output.written(cx);
+    }
+
+    #[cfg(not(feature = "host"))]
+    fn write(&mut self, _cx: &mut Cx<'_>, _text: &str) {}
+
+    /// Says what there was of a flow.
+    pub fn add(&mut self, cx: &mut Cx<'_>, key: &Key, flow: &Flow) {
+        let [mut from, mut to] = key.ends;
+        if flow.reverse {
+            (from, to) = (to, from);
+        }
+        let address = |octets: [u8; 4]| core::net::Ipv4Addr::from_octets(octets);
+        let mut text = String::new();
+        // Writing to memory does not fail.
+        let _ = write!(
+            text,
+            "<flow aggregate='{}' src='{}' sport='{}' dst='{}' dport='{}' begin='{}' duration='{}'",
+            flow.aggregate,
+            address(from.0),
+            from.1,
+            address(to.0),
+            to.1,
+            Timestamp(flow.first),
+            Timestamp(flow.last.saturating_sub(flow.first)),
+        );
+        if flow.filepos != 0 {
+            let _ = write!(text, " filepos='{}'", flow.filepos);
+        }
+        let [there, back] = flow.packets;
+        let _ = write!(
+            text,
+            ">\n  <stream dir='0' packets='{there}' /><stream dir='1' packets='{back}' />\n</flow>\n"
+        );
+        self.write(cx, &text);
+    }
+
+    /// Ends the file.
+    pub fn end(&mut self, cx: &mut Cx<'_>) {
+        self.write(cx, "</trace>\n");
+        #[cfg(feature = "host")]
+        self.output.flush(cx);
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('\'', "&apos;")
+}

@@ -1,0 +1,76 @@
+use packet::Packet;
+use packet::anno::{AGGREGATE, EXTRA_LENGTH};
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, Verdict};
+
+/// Sets packets' aggregate annotation to their length.
+///
+/// The length counts the extra length annotation.
+///
+/// # Arguments
+/// - `IP` (boolean, false): whether the length is counted from the IP header.
+///
+/// # Ports
+/// One input, agnostic. Output 0 is agnostic; output 1, optional, is push: with IP, packets without
+/// a network header mark.
+///
+/// # Handlers
+/// None of its own.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap, STOP true) -> AggregateLength -> c :: AggregateCounter -> Discard;
+/// DriverManager(pause, write c.write_text_file -);
+/// ```
+///
+/// # See also
+/// AggregateIP, AggregatePaint, AggregateCounter
+#[derive(Default)]
+pub struct AggregateLength {
+    ip: bool,
+}
+
+impl Class for AggregateLength {
+    const NAME: &'static str = "AggregateLength";
+    const PORTS: &'static str = "1/1-2";
+    const PROCESSING: &'static str = "a/ah";
+}
+
+impl Element for AggregateLength {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.keyword("IP", &mut self.ip).complete()
+    }
+
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let length = match self.ip {
+            false => packet.len(),
+            true => match packet.network_header() {
+                Some(header) => header.len(),
+                None => return Verdict::To(1),
+            },
+        };
+        let extra = packet.anno(EXTRA_LENGTH);
+        packet.set_anno(AGGREGATE, extra.saturating_add(length as u32));
+        Verdict::Forward
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::anno::{AGGREGATE, EXTRA_LENGTH};
+
+    use crate::testing::Rig;
+
+    #[test]
+    fn the_length_becomes_the_aggregate() {
+        let mut rig = Rig::new("i :: Inject -> AggregateLength -> c :: Collect;");
+        rig.push_with("i", &[0; 70], |packet| packet.set_anno(EXTRA_LENGTH, 30));
+        assert_eq!(rig.collected("c")[0].anno(AGGREGATE), 100);
+        let mut rig = Rig::new("i :: Inject -> a :: AggregateLength(IP true) -> c :: Collect; a[1] -> d :: Collect;");
+        rig.push_with("i", &[0; 70], |packet| packet.set_network_header(14, 20));
+        rig.push("i", &[0; 70]);
+        assert_eq!(rig.collected("c")[0].anno(AGGREGATE), 56);
+        assert_eq!(rig.collected("d").len(), 1);
+    }
+}

@@ -1,0 +1,326 @@
+use std::collections::VecDeque;
+use std::fs;
+use std::io::Write;
+use std::string::{String, ToString};
+use std::vec::Vec;
+
+use hashbrown::HashMap;
+use packet::anno::AGGREGATE;
+use packet::{Batch, Packet};
+use router::args::{Args, ElementRef, Failed, FilenameArg};
+use router::{
+    Class, Cx, Element, ElementId, HandlerError, HandlerList, Ran, Signal, Steady, TaskId, TimerId,
+};
+
+use super::super::aggregate_events;
+use crate::userlevel::os_error;
+use flow::{Flow, Options};
+
+mod flow;
+mod pattern;
+
+/// Most flows whose files are being written.
+const FLOWS_MAX: usize = 1 << 18;
+/// How long a flow that has ended waits for packets of it that are on the way, in nanoseconds.
+const LINGER: u64 = 250_000_000;
+
+/// Writes a summary dump for each flow.
+///
+/// Flows are told by the aggregate annotation, and directions by the paint: AggregateIPFlows sets
+/// both. A file has the flow's addresses and ports in a line `!flowid`, and for each packet its time,
+/// direction and payload length, for TCP also flags, sequence and acknowledgement numbers. Times and
+/// numbers count from the flow's first ones, which lines `!firsttime` and `!firstseq` tell; the
+/// first packet's time is 0.000000001. ICMP errors of the flow become remarks. FromIPSummaryDump
+/// reads such files.
+///
+/// Files' names come from a pattern, in which these stand for something of the flow's first packet:
+///
+/// - `%n`, `%x`, `%X`: the aggregate, in decimal or hexadecimal; with `.0` to `.3` in between
+///   (`%.0n`) one of its bytes, with `.4` and `.5` its upper and lower half.
+/// - `%s`, `%d`: source and destination address; with `.0` to `.3` one of its bytes.
+/// - `%S`, `%D`: source and destination port.
+/// - `%p`: `T` for TCP, `U` for UDP. `%%`: a percent sign.
+///
+/// A width may stand behind the percent sign, and a 0 in front of it to fill up with zeros: `%06n`.
+/// Folders are made. Up to 262144 flows are written at a time; packets of more are not.
+///
+/// # Arguments
+/// - `FILEPATTERN` (file name, `-`): the pattern; `-` is the standard output. `OUTPUT_PATTERN`
+///   means the same.
+/// - `NOTIFIER` (element): an element that says when a flow has ended, such as AggregateIPFlows:
+///   then its file is finished.
+/// - `ABSOLUTE_TIME` (boolean, false): whether times are since 1970.
+/// - `ABSOLUTE_SEQ` (boolean, false): whether numbers are those in the packets.
+/// - `BINARY` (boolean, false): whether to write records.
+/// - `ALL_TCP_OPT` (boolean, false): whether to write TCP options.
+/// - `TCP_OPT` (boolean, false): the same, without timestamps.
+/// - `TCP_WINDOW` (boolean, false): whether to write TCP windows.
+/// - `GZIP` (boolean, false): whether files are compressed when they are finished: `.gz` is added
+///   to their names.
+/// - `IP_ID` (boolean, false): whether to write IP identifications.
+/// - `MINCOUNT` (integer, 0): files of flows with fewer packets are removed.
+///
+/// # Ports
+/// One input, agnostic. Output 0, optional, is agnostic: the packets. On a pull input without output
+/// it pulls of itself.
+///
+/// # Handlers
+/// - `clear` (write): finishes all files.
+/// - `scheduled`, `tickets`, `home_thread`: the task's; on a pull input without output.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap, STOP true, FORCE_IP true)
+///     -> f :: AggregateIPFlows -> ToIPFlowDumps(flows/%04n, NOTIFIER f);
+/// ```
+///
+/// # See also
+/// AggregateIPFlows, ToIPSummaryDump, FromIPSummaryDump
+#[derive(Default)]
+pub struct ToIPFlowDumps {
+    pattern: String,
+    options: Options,
+    gzip: bool,
+    min_count: u32,
+    notifier: Option<ElementId>,
+    flows: HashMap<u32, Flow>,
+    /// Flows that ended, and when their files are to be finished.
+    ended: VecDeque<(u32, Steady)>,
+    seen: u64,
+    seen_with_aggregate: u64,
+    timer: Option<TimerId>,
+    pull: Option<(TaskId, Signal)>,
+}
+
+impl Class for ToIPFlowDumps {
+    const NAME: &'static str = "ToIPFlowDumps";
+    const PORTS: &'static str = "1/0-1";
+}
+
+impl ToIPFlowDumps {
+    /// Notes that a flow has ended.
+    pub fn aggregate_ended(&mut self, cx: &mut Cx<'_>, aggregate: u32) {
+        if !self.flows.contains_key(&aggregate) {
+            return;
+        }
+        let at = cx.steady().after(LINGER);
+        self.ended.push_back((aggregate, at));
+        if let Some(timer) = self.timer
+            && cx.expires(timer).is_none()
+        {
+            cx.schedule_at(timer, at);
+        }
+    }
+
+    fn add_all(&mut self, cx: &mut Cx<'_>, batch: &Batch) {
+        for packet in batch.iter() {
+            self.add(cx, packet);
+        }
+    }
+
+    fn add(&mut self, cx: &mut Cx<'_>, packet: &Packet) {
+        self.seen += 1;
+        let aggregate = packet.anno(AGGREGATE);
+        if aggregate == 0 {
+            return;
+        }
+        if !self.flows.contains_key(&aggregate) {
+            if self.flows.len() >= FLOWS_MAX {
+                return;
+            }
+            let Some(mut flow) = Flow::of(packet, &self.options) else {
+                return;
+            };
+            match pattern::expand(&self.pattern, packet) {
+                Ok(name) => flow.name = name,
+                Err(error) => {
+                    cx.chatter(error);
+                    return;
+                }
+            }
+            self.flows.insert(aggregate, flow);
+        }
+        self.seen_with_aggregate += 1;
+        let Some(flow) = self.flows.get_mut(&aggregate) else {
+            return;
+        };
+        flow.add(packet, &self.options);
+        if flow.is_full() {
+            write_flow(cx, flow, &self.options);
+        }
+    }
+
+    /// Finishes a flow's file.
+    fn finish(&mut self, cx: &mut Cx<'_>, aggregate: u32) {
+        let Some(mut flow) = self.flows.remove(&aggregate) else {
+            return;
+        };
+        if flow.count() >= self.min_count {
+            write_flow(cx, &mut flow, &self.options);
+            if self.gzip
+                && flow.name != "-"
+                && let Err(error) = compress(&flow.name)
+            {
+                cx.chatter(format_args!("{}.gz: {}", flow.name, os_error(&error)));
+            }
+        } else if flow.is_begun()
+            && flow.name != "-"
+            && let Err(error) = fs::remove_file(&flow.name)
+        {
+            cx.chatter(format_args!("{}: {}", flow.name, os_error(&error)));
+        }
+    }
+
+    fn finish_all(&mut self, cx: &mut Cx<'_>) {
+        let mut aggregates: Vec<u32> = self.flows.keys().copied().collect();
+        aggregates.sort_unstable();
+        for aggregate in aggregates {
+            self.finish(cx, aggregate);
+        }
+    }
+}
+
+/// Puts a compressed file in the place of a file.
+fn compress(name: &str) -> std::io::Result<()> {
+    let mut from = fs::File::open(name)?;
+    let to = fs::File::create([name, ".gz"].concat())?;
+    let mut encoder = flate2::write::GzEncoder::new(to, flate2::Compression::default());
+    std::io::copy(&mut from, &mut encoder)?;
+    encoder.finish()?;
+    fs::remove_file(name)
+}
+
+/// Writes what was kept of a flow to its file.
+fn write_flow(cx: &mut Cx<'_>, flow: &mut Flow, options: &Options) {
+    let is_begun = flow.is_begun();
+    let bytes = flow.take(options);
+    if flow.name == "-" {
+        cx.print(&bytes);
+        return;
+    }
+    let name = std::path::Path::new(&flow.name);
+    let open = || -> std::io::Result<()> {
+        if !is_begun && let Some(folder) = name.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let mut file = match is_begun {
+            true => fs::OpenOptions::new().append(true).open(name)?,
+            false => fs::File::create(name)?,
+        };
+        file.write_all(&bytes)
+    };
+    if let Err(error) = open() {
+        cx.chatter(format_args!("{}: {}", flow.name, os_error(&error)));
+    }
+}
+
+impl Element for ToIPFlowDumps {
+    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let mut notifier: Option<ElementRef> = None;
+        let (mut older, mut all, mut some) = (String::new(), false, false);
+        args.positional_with("FILEPATTERN", FilenameArg, &mut self.pattern)
+            .keyword_with("OUTPUT_PATTERN", FilenameArg, &mut older)
+            .keyword("NOTIFIER", &mut notifier)
+            .keyword("ABSOLUTE_TIME", &mut self.options.absolute_time)
+            .keyword("ABSOLUTE_SEQ", &mut self.options.absolute_seq)
+            .keyword("BINARY", &mut self.options.binary)
+            .keyword("ALL_TCP_OPT", &mut all)
+            .keyword("TCP_OPT", &mut some)
+            .keyword("TCP_WINDOW", &mut self.options.window)
+            .keyword("GZIP", &mut self.gzip)
+            .keyword("IP_ID", &mut self.options.id)
+            .keyword("MINCOUNT", &mut self.min_count)
+            .complete()?;
+        if !older.is_empty() {
+            self.pattern = older;
+        }
+        if self.pattern.is_empty() {
+            self.pattern = "-".to_string();
+        }
+        if !self.pattern.contains('%') {
+            args.warning(
+                "OUTPUT_PATTERN has no % escapes, so output files will get overwritten",
+            );
+        }
+        self.options.tcp_options = all || some;
+        self.options.tcp_timestamps = all;
+        self.notifier = aggregate_events::notifier(args, notifier)?;
+        Ok(())
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        if let Some(notifier) = self.notifier {
+            aggregate_events::listen(cx, notifier);
+        }
+        self.timer = Some(cx.timer());
+        if !cx.input_is_push(0) && cx.outputs() == 0 {
+            let task = cx.task();
+            cx.schedule(task);
+            self.pull = Some((task, cx.upstream_signal(0, Some(task))));
+        }
+        Ok(())
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        self.finish_all(cx);
+        if self.seen > 0 && self.seen_with_aggregate == 0 {
+            let declaration = cx.declaration();
+            cx.chatter(format_args!(
+                "{declaration}: warning: saw no packets with aggregate annotations"
+            ));
+        }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.add_all(cx, batch);
+        0
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        cx.pull(0, batch, most);
+        self.add_all(cx, batch);
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+        let mut batch = cx.batch();
+        let most = cx.limit();
+        cx.pull(0, &mut batch, most);
+        let pulled = batch.len();
+        self.add_all(cx, &batch);
+        cx.done(batch);
+        if pulled > 0 || matches!(&self.pull, Some((_, signal)) if cx.is_active(signal)) {
+            cx.schedule(task);
+        }
+        Ran::worked(pulled > 0)
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
+        let now = cx.steady();
+        while let Some(&(aggregate, at)) = self.ended.front() {
+            if at > now {
+                cx.schedule_at(timer, at);
+                return;
+            }
+            self.ended.pop_front();
+            self.finish(cx, aggregate);
+        }
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.write("clear");
+        if self.pull.is_some() {
+            list.task(false);
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
+        match name {
+            "clear" => self.finish_all(cx),
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
