@@ -106,7 +106,7 @@ impl File {
             return Read::Nothing;
         };
         self.line += 1;
-        let made = match self.lines.next() {
+        let made = match self.lines.next_line() {
             Ok(None) => {
                 cx.kill(packet);
                 return Read::End;

@@ -38,7 +38,7 @@ impl Lines {
     }
 
     /// The next line, without its end; `None` at the end of the file.
-    pub fn next(&mut self) -> io::Result<Option<&[u8]>> {
+    pub fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
         if core::mem::take(&mut self.peeked) || self.read()? {
             return Ok(Some(&self.line));
         }

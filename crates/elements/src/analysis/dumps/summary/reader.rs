@@ -141,7 +141,7 @@ impl Reader {
         if let Some(version) = first.strip_prefix("!IPSummaryDump") {
             self.take_version(version);
             // It is there: it was peeked at.
-            let _ = lines.next();
+            let _ = lines.next_line();
             self.line = 1;
         } else {
             let known = ["!creator", "!data", "!contents", "!proto", "!flowid"];
@@ -281,7 +281,7 @@ impl Reader {
         loop {
             let read = match self.binary {
                 true => self.read_record(lines),
-                false => lines.next().map(|line| line.map(|line| (line, false))),
+                false => lines.next_line().map(|line| line.map(|line| (line, false))),
             };
             let (line, is_record) = match read {
                 Ok(Some(line)) => line,
