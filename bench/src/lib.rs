@@ -11,6 +11,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use serde::Serialize;
 
+pub mod firewall;
 mod plot;
 
 pub use plot::bars;

@@ -3,11 +3,17 @@
 //! `WEIR` names the `weir` program; `CLICK` and `FASTCLICK` name the peers' `click` programs, and a
 //! peer that is not named is left out. Each program runs each configuration for about a second of
 //! CPU time, turn about, `ROUNDS` times (7); rates are packets over CPU time less the time of a run
-//! with one packet, medians.
+//! with one packet, medians. Words are parts of rows' names: only these are run, and nothing is
+//! saved.
+//!
+//! Packets are copies of one frame, or, in rows with flows, go round: they are read from a capture
+//! into a queue once, and come back to it when they have been through the elements. That takes
+//! nothing but elements that all programs have, and costs less than a source of many packets.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use bench::firewall::{self, Random};
 use bench::{bars, cpu_time, machine, median, results, save};
 use serde::Serialize;
 
@@ -15,21 +21,21 @@ use serde::Serialize;
 const FRAME: &str = "\\<00000000000200000000000108004500002e000000004011af130a000002c0a80102\
     10000035001a0000000000000000000000000000000000000000>";
 
-struct Row {
+struct Fixed {
     name: &'static str,
     path: &'static str,
 }
 
-const ROWS: [Row; 5] = [
-    Row {
+const ROWS: [Fixed; 5] = [
+    Fixed {
         name: "source, discard",
         path: "-> Discard",
     },
-    Row {
+    Fixed {
         name: "counter, queue",
         path: "-> Counter -> Queue(1000) -> Unqueue(BURST 64) -> Discard",
     },
-    Row {
+    Fixed {
         name: "firewall, 10 rules",
         path: "-> Strip(14) -> CheckIPHeader -> IPFilter(
             deny src net 192.0.2.0/24,
@@ -43,7 +49,7 @@ const ROWS: [Row; 5] = [
             allow udp dst port 53 and src net 10.0.0.0/8,
             deny all) -> Discard",
     },
-    Row {
+    Fixed {
         name: "IP router",
         path: "-> Strip(14) -> CheckIPHeader -> GetIPAddress(16)
             -> rt :: StaticIPLookup(10.0.0.0/8 0, 172.16.0.0/12 0, 192.168.1.0/24 1,
@@ -53,12 +59,101 @@ const ROWS: [Row; 5] = [
             -> ttl :: DecIPTTL -> IPFragmenter(1500)
             -> EtherEncap(0x0800, 00:00:00:00:00:03, 00:00:00:00:00:04) -> Discard",
     },
-    Row {
+    Fixed {
         name: "source NAT",
         path: "-> Strip(14) -> CheckIPHeader
             -> nat :: IPRewriter(pattern 203.0.113.1 1024-65535 - - 0 0) -> Discard",
     },
 ];
+
+/// What is measured.
+struct Row {
+    name: String,
+    /// The packets that go round; without it, copies of [`FRAME`].
+    capture: Option<PathBuf>,
+    /// Packets that go round come from `q`, and have to come back to it.
+    path: String,
+}
+
+/// Where configurations and captures are while they are needed.
+fn folder() -> PathBuf {
+    std::env::temp_dir().join(format!("weir-engine-{}", std::process::id()))
+}
+
+impl Row {
+    fn file(&self) -> PathBuf {
+        folder().join("config.click")
+    }
+
+    fn config(&self, packets: u64) -> String {
+        let path = &self.path;
+        match &self.capture {
+            None => format!(
+                "InfiniteSource(DATA {FRAME}, LIMIT {packets}, BURST 64, STOP true, TIMESTAMP false) {path}"
+            ),
+            Some(capture) => format!(
+                "FromDump({}) -> q :: Queue(131072) -> Unqueue(BURST 64)
+                -> Counter(COUNT_CALL {packets} stop) {path}",
+                capture.display()
+            ),
+        }
+    }
+}
+
+/// Classifiers as a bridge or a host's input has them: by Ethernet type, then by protocol and
+/// port or by ARP's operation.
+const TREE: &str = "-> t :: Classifier(12/0800, 12/0806, 12/86dd, 12/8100, -);
+    t[0] -> ip :: Classifier(23/06 36/0050, 23/06 36/01bb, 23/06, 23/11 36/0035, 23/11, -);
+    t[1] -> arp :: Classifier(20/0001, 20/0002, -);
+    t[2], t[3], t[4], ip[0], ip[1], ip[2], ip[3], ip[4], ip[5], arp[0], arp[1], arp[2] => q";
+
+/// All rows; captures are written to `folder`.
+fn rows(folder: &Path) -> std::io::Result<Vec<Row>> {
+    let fixed = |row: &Fixed| Row {
+        name: row.name.into(),
+        capture: None,
+        path: row.path.into(),
+    };
+    let mut rows: Vec<Row> = ROWS.iter().map(fixed).collect();
+    for count in [10usize, 100, 1000] {
+        let rules = firewall::rules(count, &mut Random::new(count as u64));
+        let filter = firewall::filter(&rules);
+        for (flows, said) in [
+            (1usize, "1 flow"),
+            (1000, "1 K flows"),
+            (100_000, "100 K flows"),
+        ] {
+            let capture = folder.join(format!("firewall-{count}-{flows}.pcap"));
+            let packets = flows.max(1024);
+            firewall::traffic(
+                &capture,
+                &rules,
+                (packets, flows),
+                &mut Random::new(flows as u64),
+            )?;
+            rows.push(Row {
+                name: format!("firewall, {count} rules, {said}"),
+                capture: Some(capture),
+                path: format!(
+                    "-> CheckIPHeader(OFFSET 14) -> f :: IPFilter({filter}) -> q; f[1] -> q"
+                ),
+            });
+        }
+    }
+    let capture = folder.join("ethernet.pcap");
+    firewall::ethernet(&capture, 1024, &mut Random::new(1))?;
+    rows.push(Row {
+        name: "classifier tree".into(),
+        capture: Some(capture.clone()),
+        path: TREE.into(),
+    });
+    rows.push(Row {
+        name: "packets going round".into(),
+        capture: Some(capture),
+        path: "-> q".into(),
+    });
+    Ok(rows)
+}
 
 struct Program {
     name: String,
@@ -68,12 +163,11 @@ struct Program {
 
 impl Program {
     fn seconds(&self, row: &Row, packets: u64) -> Result<f64, String> {
-        let config = format!(
-            "InfiniteSource(DATA {FRAME}, LIMIT {packets}, BURST 64, STOP true, TIMESTAMP false) {}",
-            row.path
-        );
+        // In a file: a thousand rules are a long argument.
+        let file = row.file();
+        std::fs::write(&file, row.config(packets)).map_err(|error| error.to_string())?;
         let mut command = Command::new(&self.command);
-        command.args(&self.before).args(["-e", &config]);
+        command.args(&self.before).arg(&file);
         Ok(cpu_time(&mut command)?.as_secs_f64())
     }
 
@@ -151,7 +245,7 @@ fn measure(row: &Row, programs: &[Program], rounds: usize) -> Result<Vec<Figure>
         }
     }
     let figure = |(program, rates): (&Program, &Vec<f64>)| Figure {
-        configuration: row.name.into(),
+        configuration: row.name.clone(),
         program: program.name.clone(),
         mpps: median(rates),
         least: rates.iter().copied().fold(f64::INFINITY, f64::min),
@@ -175,7 +269,11 @@ fn run() -> Result<(), String> {
         ratios: Vec::new(),
     };
     let mut plotted = Vec::new();
-    for row in &ROWS {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    for row in &rows(&folder()).map_err(|error| format!("no captures: {error}"))? {
+        if !wanted.is_empty() && !wanted.iter().any(|word| row.name.contains(word)) {
+            continue;
+        }
         let figures = match measure(row, &programs, rounds) {
             Ok(figures) => figures,
             Err(error) => {
@@ -186,7 +284,7 @@ fn run() -> Result<(), String> {
         let peers = figures.iter().skip(1);
         if let Some(best) = peers.max_by(|a, b| a.mpps.total_cmp(&b.mpps)) {
             report.ratios.push(Ratio {
-                configuration: row.name.into(),
+                configuration: row.name.clone(),
                 over_better_peer: figures[0].mpps / best.mpps,
                 better_peer: best.program.clone(),
             });
@@ -195,12 +293,15 @@ fn run() -> Result<(), String> {
             .iter()
             .map(|f| format!("{} {:.1}", f.program, f.mpps))
             .collect();
-        println!("{:<20} {} Mpps", row.name, line.join("  "));
+        println!("{:<32} {} Mpps", row.name, line.join("  "));
         plotted.push((
             row.name.to_string(),
             figures.iter().map(|f| f.mpps).collect(),
         ));
         report.figures.extend(figures);
+    }
+    if !wanted.is_empty() {
+        return Ok(());
     }
     let path = save("engine", &report)?;
     let names: Vec<_> = programs
@@ -220,7 +321,10 @@ fn run() -> Result<(), String> {
 }
 
 fn main() -> ExitCode {
-    match run() {
+    let made = std::fs::create_dir_all(folder());
+    let ran = made.map_err(|error| error.to_string()).and_then(|()| run());
+    let _ = std::fs::remove_dir_all(folder());
+    match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");

@@ -38,6 +38,41 @@ pub fn send(cx: &mut Cx<'_>, batch: &mut Batch, outputs: &[u32; BATCH]) -> usize
     split(cx, batch, chosen)
 }
 
+/// As [`send`], with the choices the other way round: outputs, each with a bit for each packet
+/// that goes there, the lowest for the first packet. Every packet has one.
+#[inline]
+pub fn route(cx: &mut Cx<'_>, batch: &mut Batch, routes: &[(u32, u64)]) -> usize {
+    match routes {
+        [] => 0,
+        [(output, _)] => *output as usize,
+        [a, b] if a.1.count_ones() < b.1.count_ones() => route_apart(cx, batch, b.0, *a),
+        [a, b] => route_apart(cx, batch, a.0, *b),
+        _ => {
+            let mut outputs = [DROP; BATCH];
+            for &(output, bits) in routes {
+                let mut left = bits;
+                while left != 0 {
+                    outputs[left.trailing_zeros() as usize % BATCH] = output;
+                    left &= left - 1;
+                }
+            }
+            send(cx, batch, &outputs)
+        }
+    }
+}
+
+/// The packets with a bit go elsewhere than by the output at which the others `stay`.
+fn route_apart(cx: &mut Cx<'_>, batch: &mut Batch, stay: u32, (output, bits): (u32, u64)) -> usize {
+    let mut others = cx.batch();
+    batch.pick(bits, &mut others);
+    match output {
+        // Giving back a batch as a whole drops what is in it.
+        DROP => cx.done(others),
+        _ => cx.push(output as usize, others),
+    }
+    stay as usize
+}
+
 fn split(cx: &mut Cx<'_>, batch: &mut Batch, outputs: &[u32]) -> usize {
     let common = majority(outputs);
     batch.filter(

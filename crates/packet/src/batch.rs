@@ -136,6 +136,30 @@ impl Batch {
         self.len = kept;
     }
 
+    /// Moves the packets with a bit in `picked` (the lowest for the first) to `into`, which is
+    /// emptied first, in order; the others stay, moved together. No branch depends on the bits.
+    pub fn pick(&mut self, picked: u64, into: &mut Batch) {
+        while into.pop().is_some() {}
+        let end = core::mem::take(&mut self.len);
+        let (mut kept, mut moved) = (0, 0);
+        for i in 0..end {
+            let wanted = (picked >> i & 1) as usize;
+            // SAFETY: both are copies of the same packet's bytes, of which only one will count:
+            // that below the length of its batch. `kept` and `moved` are at most `i`, so nothing
+            // is overwritten that was not read before.
+            let (here, there) = unsafe {
+                let packet = &raw const self.packets[i];
+                (packet.read(), packet.read())
+            };
+            self.packets[kept] = here;
+            into.packets[moved] = there;
+            kept += 1 - wanted;
+            moved += wanted;
+        }
+        self.len = kept;
+        into.len = moved;
+    }
+
     /// Moves packets from the front of `from` to the end of this batch, as many as fit and at
     /// most `most`; returns how many.
     pub fn append(&mut self, from: &mut Batch, most: usize) -> usize {

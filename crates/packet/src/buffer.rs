@@ -496,7 +496,14 @@ impl Packet {
     /// transport header follows it.
     #[inline]
     pub fn set_network_header(&mut self, at: usize, len: usize) {
-        let (network, transport) = (self.place(at), self.place(at + len));
+        let (network, transport) = if at + len <= self.len() {
+            // Inside the data, so inside the buffer: its capacity is on another cache line.
+            let start = self.meta().data as usize + at;
+            let place = |at: usize| u16::try_from(at).unwrap_or(0);
+            (place(start), place(start + len))
+        } else {
+            (self.place(at), self.place(at + len))
+        };
         let meta = self.meta_mut();
         meta.network = network;
         meta.transport = transport;

@@ -264,3 +264,27 @@ fn a_mold_casts_what_the_pool_has() {
     let mut other = Batch::new();
     assert_eq!(pool.cast(&mold, 0, &mut other, 1), 0);
 }
+
+#[test]
+fn picked_packets_move_and_the_others_stay_in_order() {
+    let mut pool = Pool::heap(256);
+    let (mut batch, mut picked) = (Batch::new(), Batch::new());
+    for bits in [0, u64::MAX, 1, 1 << 63, 0xaaaa_5555_0f0f_3333] {
+        for i in 0..64u8 {
+            batch.push(pool.copy(&[i]).unwrap()).unwrap();
+        }
+        batch.pick(bits, &mut picked);
+        let data = |batch: &Batch| -> Vec<u8> { batch.iter().map(|p| p.data()[0]).collect() };
+        let with = |bit| {
+            (0..64)
+                .filter(|i| bits >> i & 1 == bit)
+                .collect::<Vec<u8>>()
+        };
+        assert_eq!(data(&batch), with(0));
+        assert_eq!(data(&picked), with(1));
+        assert_eq!(pool.outstanding(), 64);
+        pool.recycle(&mut batch);
+        pool.recycle(&mut picked);
+        assert_eq!(pool.outstanding(), 0);
+    }
+}

@@ -41,6 +41,13 @@ impl Field {
         usize::from(self.offset) + self.bytes as usize
     }
 
+    /// The field of a packet that has all of it.
+    pub(super) fn value(&self, headers: &Headers<'_>) -> u32 {
+        let bytes = headers.area(self.area).get(usize::from(self.offset)..);
+        let bytes = bytes.unwrap_or(&[]).iter().take(self.bytes as usize);
+        bytes.fold(0, |value, byte| value << 8 | u32::from(*byte))
+    }
+
     /// What a packet has of the field.
     pub(super) fn presence(&self, headers: &Headers<'_>) -> Presence {
         let length = headers.area(self.area).len();

@@ -92,6 +92,24 @@ impl Set {
         self.ranges.is_empty() && !self.missing
     }
 
+    /// The mask and value such that the set has exactly the values `v ≤ max`
+    /// with `v & mask == value`; `None` when there are none.
+    pub(super) fn as_masked(&self, max: u32) -> Option<(u32, u32)> {
+        let first = self.ranges.first()?.0;
+        let mut differ = 0u32;
+        let mut size = 0u64;
+        for &(low, high) in &self.ranges {
+            // Within a range every bit below the highest that changes takes both values.
+            let below = u32::MAX
+                .checked_shr((low ^ high).leading_zeros())
+                .unwrap_or(0);
+            differ |= (low ^ first) | below;
+            size += u64::from(high - low) + 1;
+        }
+        let mask = max & !differ;
+        (size == 1 << (max & differ).count_ones()).then_some((mask, first & mask))
+    }
+
     pub(super) fn intersection(&self, other: &Set) -> Set {
         let mut ranges = Vec::new();
         let (mut a, mut b) = (self.ranges.iter(), other.ranges.iter());
@@ -268,6 +286,28 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn masked_sets_are_recognized(
+            mask: u8, value: u8, bounds in proptest::collection::btree_set(any::<u8>(), 0..7),
+        ) {
+            let (mask, max) = (u32::from(mask), 255);
+            let value = u32::from(value) & mask;
+            let masked = Set::matching(mask, value, max);
+            let bounds: Vec<u32> = bounds.into_iter().map(u32::from).collect();
+            let pairs = bounds.chunks_exact(2).map(|p| (p[0], p[1])).collect();
+            let any = Set { ranges: normalized(pairs), missing: false };
+            if let Some(set) = &masked {
+                prop_assert_eq!(set.as_masked(max), Some((mask, value)));
+            }
+            for set in masked.into_iter().chain([any]) {
+                if let Some((mask, value)) = set.as_masked(max) {
+                    for v in 0..=max {
+                        prop_assert_eq!(has(&set, v), v & mask == value);
+                    }
+                }
+            }
+        }
+
         #[test]
         fn sets_of_masked_values_hold_exactly_these(
             mask: u16, value: u16, above: u16, probes: Vec<u16>,

@@ -31,8 +31,9 @@
 //!    of allowed values per header field. Terms are what makes the cost flat:
 //!    [`Program`] says how they are matched, and when.
 
-mod byte_tables;
+mod class_rows;
 mod classifier;
+mod columns;
 mod decision;
 mod diagnostic;
 mod dominators;
@@ -45,7 +46,9 @@ mod ip_filter;
 mod ip_parser;
 mod ip_primitive;
 mod ip_words;
+mod lanes;
 mod names;
+mod products;
 mod program;
 mod rules;
 mod terms;

@@ -1,37 +1,45 @@
 //! Programs: what patterns compile to.
 
-use super::byte_tables::{ByteTables, Products, Row};
+use super::class_rows::{ClassRows, MAX_GROUPS};
+use super::columns::{Batch, LANES};
 use super::decision::Graph;
 use super::diagnostic::{Compiled, Diagnostics};
 use super::expression::Expression;
 use super::fields::Fields;
 use super::headers::Headers;
+use super::lanes::{self, Lanes};
+use super::products::Products;
 use super::rules::Rules;
 use super::terms::{Term, Union};
-use super::wide_tables::{MAX_PRODUCTS, WideTables};
+use super::wide_tables::{Cut, MAX_PRODUCTS, WideTables};
 use super::witness::Witness;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+use simd::{BLOCK, Kernel, Level, Simd};
 
 /// The most memory that a compiled form may take, in bytes.
 const MEMORY_LIMIT: usize = 4 << 20;
+
+/// The most that class rows may take: what fits a core's second cache.
+const ROWS_LIMIT: usize = 1 << 20;
 
 /// What meeting a term leads to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hit {
     /// The output, [`DROP`] to drop.
-    output: u32,
+    pub(super) output: u32,
     /// The rule to check the packet with first; [`EXACT`] when the term says
     /// it all.
-    verify: u32,
+    pub(super) verify: u32,
 }
 
-const DROP: u32 = NO_OUTPUT;
-/// What [`Program::classify_each`] says of a packet that goes nowhere.
+pub(super) const DROP: u32 = NO_OUTPUT;
+/// What [`Program::classify_batch`] says of packets that go nowhere.
 pub const NO_OUTPUT: u32 = u32::MAX;
-const EXACT: u32 = u32::MAX;
+pub(super) const EXACT: u32 = u32::MAX;
 
 /// A compiled set of rules.
 ///
@@ -40,27 +48,26 @@ const EXACT: u32 = u32::MAX;
 /// | form | rules | work per packet |
 /// | --- | --- | --- |
 /// | [`Form::Constant`] | all packets go one way | none |
-/// | [`Form::ByteTables`] | up to 256 terms | one table row for each header byte that rules look at |
-/// | [`Form::WideTables`] | up to 16 384 terms and 4 MiB | one row for each group of such bytes, then a few chunks of them |
+/// | [`Form::Lanes`] | few ranges of values to compare with | each range with all packets of a batch at once |
+/// | [`Form::ClassRows`] | up to 2047 terms and 1 MiB | one search a field, then the AND of a few rows of bits |
+/// | [`Form::WideTables`] | up to 16 384 terms and 4 MiB | one row for each group of header bytes, then a few chunks of them |
 /// | [`Form::Linear`] | any | rule by rule |
 ///
 /// Measured by `cargo bench -p elements --bench classify` (one core of a
-/// Sapphire Rapids at 2.1 GHz, x86-64 baseline instructions, 1024 flows in
-/// random order, half of them made to match a rule; best pass):
+/// Sapphire Rapids; 1024 flows in random order, half of them made to match a
+/// rule; best pass; nanoseconds a packet by what instructions there are):
 ///
-/// | rules | ns/packet | compiling | memory |
-/// | --- | --- | --- | --- |
-/// | 10 | 14 | 56 µs | 9 KiB |
-/// | 100 | 14 | 0.6 ms | 74 KiB |
-/// | 250 | 17 | 1.7 ms | 149 KiB |
-/// | 1000 | 44 | 7.7 ms | 400 KiB |
-/// | 10 000 | 69 | 81 ms | 5.2 MiB |
+/// | rules | AVX-512 | AVX2 | baseline | compiling | memory |
+/// | --- | --- | --- | --- | --- | --- |
+/// | 10 | 3.4 | 4.5 | 16 | 42 µs | 6 KiB |
+/// | 64 | 11 | 14 | 40 | 0.3 ms | 19 KiB |
+/// | 250 | 13 | 20 | 40 | 1.2 ms | 70 KiB |
+/// | 1000 | 18 | 21 | 44 | 9 ms | 400 KiB |
+/// | 4000 | 59 | 59 | 59 | 60 ms | 1.7 MiB |
 ///
-/// What was measured against them: the same bitmaps with one row per *field*,
-/// found by searching a trie of interval bounds (80 ns for 1000 rules, 143 for
-/// 4000: the branches of the searches are mispredicted on random traffic,
-/// where a byte's table has none); byte tables with rows of 1024 bits (51 ns
-/// for 1000 rules, growing linearly); rule by rule (3.4 ns a rule).
+/// What was measured against them: a row for each byte of header in place of
+/// each field (14 ns for 10 to 100 rules, 44 for 1000); rule by rule (3.4 ns a
+/// rule).
 ///
 /// A packet that ends in the middle of a field of which some rule tests only
 /// a part is classified rule by rule in every form.
@@ -69,18 +76,44 @@ pub struct Program {
     rules: Rules,
     fields: Fields,
     matcher: Matcher,
+    level: Level,
+    work: Box<Work>,
 }
 
 #[derive(Clone, Debug)]
 enum Matcher {
     Constant(Option<u32>),
-    Bytes16(ByteTables<u16>),
-    Bytes32(ByteTables<u32>),
-    Bytes64(ByteTables<u64>),
-    Bytes128(ByteTables<[u64; 2]>),
-    Bytes256(ByteTables<[u64; 4]>),
+    Lanes(Lanes),
+    Rows4(ClassRows<4>),
+    Rows16(ClassRows<16>),
+    Rows32(ClassRows<32>),
     Wide(WideTables),
     Linear,
+}
+
+/// What is at work on a batch; nothing of it outlives the batch.
+#[derive(Clone, Debug)]
+struct Work {
+    batch: Batch,
+    lanes: lanes::Scratch,
+    rows: [[u32; LANES]; MAX_GROUPS],
+    outputs: [u32; LANES],
+    routes: Routes,
+}
+
+/// Which packets go where: outputs, each with a bit for each packet.
+#[derive(Clone, Debug)]
+struct Routes(Vec<(u32, u64)>);
+
+impl Routes {
+    /// Packets that go to `output`.
+    #[inline(always)]
+    fn add(&mut self, output: u32, packets: u64) {
+        match self.0.iter_mut().find(|route| route.0 == output) {
+            Some(route) => route.1 |= packets,
+            None => self.0.push((output, packets)),
+        }
+    }
 }
 
 /// How a [`Program`] matches packets.
@@ -88,8 +121,10 @@ enum Matcher {
 pub enum Form {
     /// Every packet has the same outcome.
     Constant,
-    /// A row per byte of header; see the module `byte_tables`.
-    ByteTables,
+    /// All packets of a batch at once; see the module `lanes`.
+    Lanes,
+    /// A row per class of a field's values; see the module `class_rows`.
+    ClassRows,
     /// A row per group of bytes, under a summary; see the module
     /// `wide_tables`.
     WideTables,
@@ -101,10 +136,15 @@ impl Program {
     /// Compiles `rules`, whose patterns are `expressions`, into the form that
     /// suits them best.
     pub(super) fn compile(rules: Rules, expressions: &[Expression]) -> Program {
-        let forms = [Form::Constant, Form::ByteTables, Form::WideTables];
+        let forms = [
+            Form::Constant,
+            Form::Lanes,
+            Form::ClassRows,
+            Form::WideTables,
+        ];
         let terms = Terms::of(&rules, expressions);
         for form in forms {
-            if let Some(matcher) = terms.matcher(form) {
+            if let Some(matcher) = terms.matcher(form, ranges_limit(Level::detected())) {
                 return Program::with(rules, terms.fields, matcher);
             }
         }
@@ -137,97 +177,262 @@ impl Program {
         expressions: &[Expression],
     ) -> Option<Program> {
         let terms = Terms::of(rules, expressions);
-        let matcher = terms.matcher(form)?;
+        let matcher = terms.matcher(form, usize::MAX >> 16)?;
         Some(Program::with(rules.clone(), terms.fields, matcher))
     }
 
     fn with(rules: Rules, fields: Fields, matcher: Matcher) -> Program {
+        let columns = match &matcher {
+            Matcher::Lanes(lanes) => Some(&lanes.columns),
+            Matcher::Rows4(rows) => Some(&rows.columns),
+            Matcher::Rows16(rows) => Some(&rows.columns),
+            Matcher::Rows32(rows) => Some(&rows.columns),
+            _ => None,
+        };
+        let none = Batch {
+            columns: Vec::new(),
+        };
+        let scratch = match &matcher {
+            Matcher::Lanes(lanes) => lanes.scratch(),
+            _ => lanes::Scratch::default(),
+        };
+        let work = Box::new(Work {
+            batch: columns.map_or(none, |columns| columns.room()),
+            lanes: scratch,
+            rows: [[0; LANES]; MAX_GROUPS],
+            outputs: [DROP; LANES],
+            routes: Routes(Vec::with_capacity(LANES)),
+        });
         Program {
             rules,
             fields,
             matcher,
+            level: Level::detected(),
+            work,
         }
     }
 
-    /// Classifies several packets, as many as `outputs` has room for: each output is that of
-    /// [`classify`](Self::classify), with [`NO_OUTPUT`] for none.
-    pub fn classify_each<'p>(
-        &self,
+    /// The same program, matched with the instructions of `level`: to measure
+    /// what these are worth.
+    pub fn at_level(self, level: Level) -> Program {
+        Program { level, ..self }
+    }
+
+    /// Classifies the packets of a batch, 64 at most: the outputs that some go
+    /// to ([`NO_OUTPUT`] for none), each with a bit for each of these packets,
+    /// the lowest for the first. Every packet is in one of them, as
+    /// [`classify`](Self::classify) says.
+    #[inline]
+    pub fn classify_batch<'p>(
+        &mut self,
         packets: impl Iterator<Item = Headers<'p>>,
-        outputs: &mut [u32],
-    ) {
-        match &self.matcher {
-            Matcher::Bytes16(tables) => self.each_by_bytes(tables, packets, outputs),
-            Matcher::Bytes32(tables) => self.each_by_bytes(tables, packets, outputs),
-            Matcher::Bytes64(tables) => self.each_by_bytes(tables, packets, outputs),
-            _ => {
-                for (headers, output) in packets.zip(outputs) {
-                    *output = self
-                        .classify(&headers)
-                        .map_or(NO_OUTPUT, |output| output as u32);
+    ) -> &[(u32, u64)] {
+        let Program {
+            rules,
+            fields,
+            matcher,
+            level,
+            work,
+        } = self;
+        let judge = Judge { rules, fields };
+        work.routes.0.clear();
+        match matcher {
+            Matcher::Lanes(lanes) => work.by_lanes(lanes, *level, &judge, packets),
+            Matcher::Rows4(rows) if rows.exact => work.by_rows(rows, *level, &judge, packets),
+            Matcher::Rows16(rows) if rows.exact => work.by_rows(rows, *level, &judge, packets),
+            Matcher::Rows32(rows) if rows.exact => work.by_rows(rows, *level, &judge, packets),
+            matcher => {
+                let mut count = 0;
+                for (headers, output) in packets.zip(&mut work.outputs) {
+                    *output = judge.one(matcher, &headers);
+                    count += 1;
                 }
+                work.sort(*level, count, first_bits(count));
             }
         }
+        &work.routes.0
     }
 
     /// The output that a packet goes to; `None` when it is dropped.
-    #[inline]
     pub fn classify(&self, headers: &Headers<'_>) -> Option<usize> {
-        let output = match &self.matcher {
-            Matcher::Constant(output) => return output.map(|output| output as usize),
-            Matcher::Bytes16(tables) => self.by_bytes(tables, headers),
-            Matcher::Bytes32(tables) => self.by_bytes(tables, headers),
-            Matcher::Bytes64(tables) => self.by_bytes(tables, headers),
-            Matcher::Bytes128(tables) => self.by_bytes(tables, headers),
-            Matcher::Bytes256(tables) => self.by_bytes(tables, headers),
+        let judge = Judge {
+            rules: &self.rules,
+            fields: &self.fields,
+        };
+        let output = judge.one(&self.matcher, headers);
+        (output != DROP).then_some(output as usize)
+    }
+
+    /// The form in which packets are matched.
+    pub fn form(&self) -> Form {
+        match self.matcher {
+            Matcher::Constant(_) => Form::Constant,
+            Matcher::Lanes(_) => Form::Lanes,
+            Matcher::Rows4(_) | Matcher::Rows16(_) | Matcher::Rows32(_) => Form::ClassRows,
+            Matcher::Wide(_) => Form::WideTables,
+            Matcher::Linear => Form::Linear,
+        }
+    }
+
+    /// Roughly how many bytes the program holds.
+    pub fn memory(&self) -> usize {
+        let matcher = match &self.matcher {
+            Matcher::Constant(_) | Matcher::Linear => 0,
+            Matcher::Lanes(lanes) => lanes.memory(),
+            Matcher::Rows4(rows) => rows.memory(),
+            Matcher::Rows16(rows) => rows.memory(),
+            Matcher::Rows32(rows) => rows.memory(),
+            Matcher::Wide(tables) => tables.memory(),
+        };
+        matcher + self.rules.memory() + size_of::<Work>()
+    }
+
+    /// The text of the `program` handler: Click's decision graph of the
+    /// rules. It is built anew by each call, in time that grows with the
+    /// square of the rules.
+    pub fn text(&self) -> String {
+        Graph::of(&self.rules).text()
+    }
+}
+
+/// Up to how many ranges [`Form::Lanes`] is the fastest form, measured.
+fn ranges_limit(level: Level) -> usize {
+    match level.bytes() {
+        64 => 112,
+        32 => 96,
+        _ => 32,
+    }
+}
+
+/// The lowest `count` bits.
+#[inline(always)]
+fn first_bits(count: usize) -> u64 {
+    u64::MAX.checked_shr(64 - count as u32).unwrap_or(0)
+}
+
+impl Work {
+    #[inline(always)]
+    fn by_lanes<'p>(
+        &mut self,
+        lanes: &Lanes,
+        level: Level,
+        judge: &Judge<'_>,
+        packets: impl Iterator<Item = Headers<'p>>,
+    ) {
+        let routes = &mut self.routes;
+        let mut odd = 0u64;
+        let count = lanes.columns.fill(&mut self.batch, packets, |i, headers| {
+            odd |= 1 << i;
+            routes.add(judge.by_lanes(lanes, headers), 1 << i);
+        });
+        let (pending, blocks) = (first_bits(count) & !odd, count.div_ceil(BLOCK));
+        let left = lanes.decide(
+            level,
+            &self.batch,
+            blocks,
+            pending,
+            &mut self.lanes,
+            |output, packets| routes.add(output, packets),
+        );
+        if left != 0 {
+            routes.add(DROP, left);
+        }
+    }
+
+    #[inline(always)]
+    fn by_rows<'p, const N: usize>(
+        &mut self,
+        rows: &ClassRows<N>,
+        level: Level,
+        judge: &Judge<'_>,
+        packets: impl Iterator<Item = Headers<'p>>,
+    ) {
+        let routes = &mut self.routes;
+        let mut odd = 0u64;
+        let count = rows.columns.fill(&mut self.batch, packets, |i, headers| {
+            odd |= 1 << i;
+            routes.add(judge.by_rows(rows, headers), 1 << i);
+        });
+        rows.decide(level, &self.batch, count, &mut self.rows, &mut self.outputs);
+        self.sort(level, count, first_bits(count) & !odd);
+    }
+
+    /// Adds the packets in `pending`, of `count`, to the routes that `outputs`
+    /// says.
+    fn sort(&mut self, level: Level, count: usize, pending: u64) {
+        let Work {
+            outputs, routes, ..
+        } = self;
+        let kernel = Sort {
+            outputs,
+            blocks: count.div_ceil(BLOCK),
+            pending,
+            routes,
+        };
+        simd::run(level, kernel);
+    }
+}
+
+struct Sort<'a> {
+    outputs: &'a [u32; LANES],
+    blocks: usize,
+    pending: u64,
+    routes: &'a mut Routes,
+}
+
+impl Kernel for Sort<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let mut pending = self.pending;
+        while pending != 0 {
+            let output = self.outputs[pending.trailing_zeros() as usize % LANES];
+            let same = simd.within(self.outputs, self.blocks, u32::MAX, output, 0) & pending;
+            self.routes.add(output, same);
+            pending ^= same;
+        }
+    }
+}
+
+/// Decides on single packets.
+struct Judge<'a> {
+    rules: &'a Rules,
+    fields: &'a Fields,
+}
+
+impl Judge<'_> {
+    fn one(&self, matcher: &Matcher, headers: &Headers<'_>) -> u32 {
+        match matcher {
+            Matcher::Constant(output) => output.unwrap_or(DROP),
+            Matcher::Lanes(lanes) => self.by_lanes(lanes, headers),
+            Matcher::Rows4(rows) => self.by_rows(rows, headers),
+            Matcher::Rows16(rows) => self.by_rows(rows, headers),
+            Matcher::Rows32(rows) => self.by_rows(rows, headers),
             Matcher::Wide(tables) => {
-                match tables.find(headers, &self.fields, |hit| self.decide(hit, headers)) {
+                match tables.find(headers, self.fields, |hit| self.decide(hit, headers)) {
                     Ok(output) => output.unwrap_or(DROP),
                     Err(_) => self.by_rules(headers),
                 }
             }
             Matcher::Linear => self.by_rules(headers),
-        };
-        (output != DROP).then_some(output as usize)
-    }
-
-    #[inline(always)]
-    fn each_by_bytes<'p, R: Row>(
-        &self,
-        tables: &ByteTables<R>,
-        packets: impl Iterator<Item = Headers<'p>>,
-        outputs: &mut [u32],
-    ) {
-        for (headers, output) in packets.zip(outputs) {
-            *output = self.by_bytes(tables, &headers);
-        }
-    }
-
-    #[inline(always)]
-    fn by_bytes<R: Row>(&self, tables: &ByteTables<R>, headers: &Headers<'_>) -> u32 {
-        match tables.admit(headers) {
-            Some(row) => self.first(tables, row, headers),
-            None => self.by_bytes_short(tables, headers),
         }
     }
 
     #[cold]
-    fn by_bytes_short<R: Row>(&self, tables: &ByteTables<R>, headers: &Headers<'_>) -> u32 {
-        match tables.admit_short(headers, &self.fields) {
-            Some(row) => self.first(tables, row, headers),
-            None => self.by_rules(headers),
+    fn by_lanes(&self, lanes: &Lanes, headers: &Headers<'_>) -> u32 {
+        match lanes.one(headers, self.fields) {
+            Ok(output) => output.unwrap_or(DROP),
+            Err(Cut) => self.by_rules(headers),
         }
     }
 
-    #[inline(always)]
-    fn first<R: Row>(&self, tables: &ByteTables<R>, mut row: R, headers: &Headers<'_>) -> u32 {
-        while let Some((bit, rest)) = row.pop() {
-            if let Some(output) = self.decide(tables.hit(bit), headers) {
-                return output;
-            }
-            row = rest;
+    #[cold]
+    fn by_rows<const N: usize>(&self, rows: &ClassRows<N>, headers: &Headers<'_>) -> u32 {
+        match rows.one(headers, self.fields, |hit| self.decide(hit, headers)) {
+            Ok(output) => output.unwrap_or(DROP),
+            Err(Cut) => self.by_rules(headers),
         }
-        DROP
     }
 
     /// The output of a term that admits the packet, unless its rule turns
@@ -248,37 +453,6 @@ impl Program {
     #[cold]
     fn by_rules(&self, headers: &Headers<'_>) -> u32 {
         self.rules.classify(headers).unwrap_or(DROP)
-    }
-
-    /// The form in which packets are matched.
-    pub fn form(&self) -> Form {
-        match self.matcher {
-            Matcher::Constant(_) => Form::Constant,
-            Matcher::Wide(_) => Form::WideTables,
-            Matcher::Linear => Form::Linear,
-            _ => Form::ByteTables,
-        }
-    }
-
-    /// Roughly how many bytes the program holds.
-    pub fn memory(&self) -> usize {
-        let matcher = match &self.matcher {
-            Matcher::Constant(_) | Matcher::Linear => 0,
-            Matcher::Bytes16(tables) => tables.memory(),
-            Matcher::Bytes32(tables) => tables.memory(),
-            Matcher::Bytes64(tables) => tables.memory(),
-            Matcher::Bytes128(tables) => tables.memory(),
-            Matcher::Bytes256(tables) => tables.memory(),
-            Matcher::Wide(tables) => tables.memory(),
-        };
-        matcher + self.rules.memory()
-    }
-
-    /// The text of the `program` handler: Click's decision graph of the
-    /// rules. It is built anew by each call, in time that grows with the
-    /// square of the rules.
-    pub fn text(&self) -> String {
-        Graph::of(&self.rules).text()
     }
 }
 
@@ -325,7 +499,7 @@ impl Terms {
         reached.into_iter().all(|reached| reached)
     }
 
-    fn matcher(&self, form: Form) -> Option<Matcher> {
+    fn matcher(&self, form: Form, ranges: usize) -> Option<Matcher> {
         match form {
             Form::Constant => {
                 let Some((term, hit)) = self.list.first() else {
@@ -335,16 +509,14 @@ impl Terms {
                 let everything = term.sets().is_empty() && hit.verify == EXACT;
                 everything.then_some(Matcher::Constant(output))
             }
-            Form::ByteTables => {
-                let products = Products::of(&self.list, &self.fields, 256)?;
-                let (products, fields) = (&products, &self.fields);
-                Some(match products.len() {
-                    0..=16 => Matcher::Bytes16(ByteTables::new(products, fields)),
-                    17..=32 => Matcher::Bytes32(ByteTables::new(products, fields)),
-                    33..=64 => Matcher::Bytes64(ByteTables::new(products, fields)),
-                    65..=128 => Matcher::Bytes128(ByteTables::new(products, fields)),
-                    _ => Matcher::Bytes256(ByteTables::new(products, fields)),
-                })
+            Form::Lanes => Lanes::new(&self.list, &self.fields, ranges).map(Matcher::Lanes),
+            Form::ClassRows => {
+                let (terms, fields) = (&self.list, &self.fields);
+                match terms.len() {
+                    0..256 => ClassRows::new(terms, fields, ROWS_LIMIT).map(Matcher::Rows4),
+                    256..1024 => ClassRows::new(terms, fields, ROWS_LIMIT).map(Matcher::Rows16),
+                    _ => ClassRows::new(terms, fields, ROWS_LIMIT).map(Matcher::Rows32),
+                }
             }
             Form::WideTables => {
                 let products = Products::of(&self.list, &self.fields, MAX_PRODUCTS)?;

@@ -1,7 +1,9 @@
 //! Large rule sets: byte tables with wide rows and a summary over them.
 //!
-//! As in [`super::byte_tables`], each byte of a field selects a row with a
-//! bit per term and the AND of the rows has the terms that admit the packet.
+//! Each byte of a field selects a row with a bit per term and the AND of the
+//! rows has the terms that admit the packet, as in [`super::class_rows`]; but
+//! rows are there for bytes, since a row for each class of a whole field
+//! would take too much memory.
 //! With thousands of terms four things keep the work down:
 //! - byte values that lead to the same terms are one *class*, and columns
 //!   with few classes are joined into *groups* with a row for each
@@ -19,9 +21,9 @@
 //!   bit. (In the rules' order 1000 rules take 60 ns a packet and 4000 take
 //!   127, arranged 46 and 65.)
 
-use super::byte_tables::{Products, Row};
 use super::fields::{Fields, MAX_BYTES, Presence};
 use super::headers::{Area, Headers};
+use super::products::Products;
 use super::program::Hit;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -232,8 +234,9 @@ impl WideTables {
                 continue;
             }
             let mut terms = self.chunk(rows, chunk);
-            while let Some((bit, rest)) = terms.pop() {
-                terms = rest;
+            while let Some(word) = terms.iter().position(|word| *word != 0) {
+                let bit = 64 * word + terms[word].trailing_zeros() as usize;
+                terms[word] &= terms[word] - 1;
                 let Some(&(precedence, hit)) = self.hits.get(64 * CHUNK * chunk + bit) else {
                     break;
                 };
@@ -254,7 +257,8 @@ impl WideTables {
     fn chunk(&self, rows: &[u32], chunk: usize) -> Chunk {
         let mut and = [u64::MAX; CHUNK];
         for &row in rows {
-            and = and.and(self.bitmaps[row as usize * self.chunks + chunk]);
+            let row = self.bitmaps[row as usize * self.chunks + chunk];
+            and = core::array::from_fn(|i| and[i] & row[i]);
         }
         and
     }

@@ -3,10 +3,10 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use core::net::Ipv4Addr;
 
-use packet::Packet;
+use packet::{Batch, Packet};
 use packet::wire::Ipv4Packet;
 use router::args::{Args, Context, Failed, Int, Invalid, IpPrefixArg, Parser};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Element, HandlerError, HandlerList};
 
 /// What may be wrong with a header, in the order of `drop_details`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,15 +88,21 @@ impl Check {
     #[inline(always)]
     fn look(&self, packet: &Packet) -> Result<Good, Reason> {
         let bytes = packet.data().get(self.offset as usize..);
-        let bytes = bytes.filter(|bytes| bytes.len() >= 20).ok_or(Reason::Tiny)?;
+        let bytes = bytes.unwrap_or(&[]);
+        let Some(header) = bytes.first_chunk::<20>() else {
+            return Err(Reason::Tiny);
+        };
         let ip = Ipv4Packet::new_unchecked(bytes);
-        if ip.version() != 4 {
-            return Err(Reason::Version);
+        if header[0] != 0x45 {
+            // Neither the usual version nor the usual length.
+            if ip.version() != 4 {
+                return Err(Reason::Version);
+            }
+            if ip.header_len() < 20 {
+                return Err(Reason::HeaderLength);
+            }
         }
         let (header_len, total_len) = (ip.header_len(), usize::from(ip.total_len()));
-        if header_len < 20 {
-            return Err(Reason::HeaderLength);
-        }
         if total_len > bytes.len() || total_len < header_len {
             return Err(Reason::Length);
         }
@@ -104,7 +110,9 @@ impl Check {
             return Err(Reason::Checksum);
         }
         let destination = ip.destination();
-        if self.bad_sources.contains(&ip.source()) && !self.good_destinations.contains(&destination)
+        if !self.bad_sources.is_empty()
+            && self.bad_sources.contains(&ip.source())
+            && !self.good_destinations.contains(&destination)
         {
             return Err(Reason::Source);
         }
@@ -126,16 +134,35 @@ impl Check {
         Ok(())
     }
 
+    /// Marks the headers of a batch. Wrong ones leave.
     #[inline(always)]
-    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        match self.mark(packet) {
-            Ok(()) => Verdict::Forward,
-            Err(reason) => self.refuse(cx, reason),
+    fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        let mut wrong = 0u64;
+        for (i, packet) in batch.iter_mut().enumerate() {
+            wrong |= u64::from(self.mark(packet).is_err()) << (i % 64);
+        }
+        if wrong != 0 {
+            self.refuse_some(cx, batch, wrong);
         }
     }
 
     #[cold]
-    fn refuse(&mut self, cx: &mut Cx<'_>, reason: Reason) -> Verdict {
+    fn refuse_some(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, wrong: u64) {
+        let mut bits = wrong;
+        batch.filter(
+            &mut (self, cx),
+            |(check, cx), packet| {
+                let bad = bits & 1 == 1;
+                bits >>= 1;
+                let reason = if bad { check.look(packet).err() } else { None };
+                reason.map(|reason| check.refuse(cx, reason))
+            },
+            |(_, cx), packet, ()| cx.emit(1, packet),
+        );
+    }
+
+    #[cold]
+    fn refuse(&mut self, cx: &mut Cx<'_>, reason: Reason) {
         if self.drops == 0 || self.verbose {
             let name = cx.name().to_string();
             let reason = REASONS[reason as usize];
@@ -145,7 +172,6 @@ impl Check {
         if let Some(details) = &mut self.details {
             details[reason as usize] += 1;
         }
-        Verdict::To(1)
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -214,9 +240,14 @@ macro_rules! check {
                 self.check.configure($checksum, args)
             }
 
-            #[inline]
-            fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-                self.check.action(cx, packet)
+            fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+                self.check.batch(cx, batch);
+                0
+            }
+
+            fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+                cx.pull(0, batch, most);
+                self.check.batch(cx, batch);
             }
 
             fn handlers(&self, list: &mut HandlerList) {

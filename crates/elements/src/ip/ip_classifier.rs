@@ -132,7 +132,7 @@ impl Element for IPClassifier {
 
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        filter(cx, batch, self.program.as_ref())
+        filter(cx, batch, self.program.as_mut())
     }
 
     fn handlers(&self, list: &mut HandlerList) {

@@ -1,12 +1,12 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use packet::{BATCH, Batch};
+use packet::Batch;
 use router::args::{Args, Failed};
 use router::{Class, Cx, Element, HandlerError, HandlerList};
 
 use crate::classification::{Program, ip_filter};
-use crate::dispatch::{DROP, send};
+use crate::dispatch::{DROP, route};
 use crate::rules::{RouterNames, headers, take_compiled};
 
 /// Filters IP packets by rules like tcpdump's.
@@ -56,13 +56,12 @@ impl Class for IPFilter {
 
 /// Sends a batch's packets where an IP program says.
 #[inline]
-pub(super) fn filter(cx: &mut Cx<'_>, batch: &mut Batch, program: Option<&Program>) -> usize {
+pub(super) fn filter(cx: &mut Cx<'_>, batch: &mut Batch, program: Option<&mut Program>) -> usize {
     let Some(program) = program else {
         return DROP as usize;
     };
-    let mut outputs = [0; BATCH];
-    program.classify_each(batch.iter().map(headers), &mut outputs);
-    send(cx, batch, &outputs)
+    let routes = program.classify_batch(batch.iter().map(headers));
+    route(cx, batch, routes)
 }
 
 impl Element for IPFilter {
@@ -80,7 +79,7 @@ impl Element for IPFilter {
 
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        filter(cx, batch, self.program.as_ref())
+        filter(cx, batch, self.program.as_mut())
     }
 
     fn handlers(&self, list: &mut HandlerList) {

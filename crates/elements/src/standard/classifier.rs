@@ -5,7 +5,7 @@ use router::args::{Args, Failed};
 use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList};
 
 use crate::classification::{Headers, Program, classifier};
-use crate::dispatch::{DROP, dispatch};
+use crate::dispatch::{DROP, route};
 use crate::rules::take_compiled;
 
 /// Sorts packets by the bytes they hold.
@@ -69,13 +69,11 @@ impl Element for Classifier {
 
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        let Some(program) = &self.program else {
+        let Some(program) = &mut self.program else {
             return DROP as usize;
         };
-        dispatch(cx, batch, |packet| {
-            let headers = Headers::data(packet.data());
-            program.classify(&headers).map_or(DROP, |output| output as u32)
-        })
+        let headers = batch.iter().map(|packet| Headers::data(packet.data()));
+        route(cx, batch, program.classify_batch(headers))
     }
 
     fn handlers(&self, list: &mut HandlerList) {

@@ -104,12 +104,39 @@ fn expected(rules: &Rules, expressions: &[Expression], headers: &Headers<'_>) ->
     rules.output(rule).map(|output| output as usize)
 }
 
-const FORMS: [Form; 4] = [
+const FORMS: [Form; 5] = [
     Form::Constant,
-    Form::ByteTables,
+    Form::Lanes,
+    Form::ClassRows,
     Form::WideTables,
     Form::Linear,
 ];
+
+/// Whole batches, single packets and what lies between say what single
+/// packets do, with every instruction set.
+fn check_batches(program: &mut Program, packets: &[Headers<'_>], wanted: &[Option<usize>]) {
+    for level in simd::Level::all() {
+        let mut program = program.clone().at_level(level);
+        let cycled: Vec<_> = packets.iter().zip(wanted).cycle().take(64).collect();
+        for size in [64, 17, 1] {
+            for batch in cycled.chunks(size) {
+                let form = program.form();
+                let mut seen = 0u64;
+                for &(output, bits) in program.classify_batch(batch.iter().map(|p| *p.0)) {
+                    assert_eq!(seen & bits, 0, "{form:?} {level:?}");
+                    seen |= bits;
+                    for (i, (headers, wanted)) in batch.iter().enumerate() {
+                        if bits >> i & 1 == 1 {
+                            let output = (output != NO_OUTPUT).then_some(output as usize);
+                            assert_eq!(output, **wanted, "{form:?} {level:?} {headers:?}");
+                        }
+                    }
+                }
+                assert_eq!(seen, u64::MAX >> (64 - batch.len()), "{form:?} {level:?}");
+            }
+        }
+    }
+}
 
 fn check(
     rules: &Rules,
@@ -118,14 +145,20 @@ fn check(
     whole: impl Fn(&Headers<'_>) -> bool,
 ) {
     let chosen = Program::compile(rules.clone(), expressions);
-    let programs: Vec<Program> = FORMS
+    let mut programs: Vec<Program> = FORMS
         .iter()
         .filter_map(|&form| Program::compile_as(form, rules, expressions))
         .chain([chosen])
         .collect();
     let graph = Graph::of(rules);
-    for headers in packets {
-        let wanted = expected(rules, expressions, headers);
+    let wanted: Vec<_> = packets
+        .iter()
+        .map(|p| expected(rules, expressions, p))
+        .collect();
+    for program in &mut programs {
+        check_batches(program, packets, &wanted);
+    }
+    for (headers, wanted) in packets.iter().zip(wanted) {
         for program in &programs {
             let form = program.form();
             assert_eq!(program.classify(headers), wanted, "{form:?} {headers:?}");
@@ -390,7 +423,10 @@ fn large_rule_sets_keep_their_order() {
     let parsed = parse_rules(&rules, 3, &ProtocolNames);
     assert!(!parsed.diagnostics.has_errors(), "{}", parsed.diagnostics);
     let program = Program::compile(parsed.rules.clone(), &parsed.expressions);
-    assert_eq!(program.form(), Form::WideTables);
+    assert_eq!(program.form(), Form::ClassRows);
+    let wide = Program::compile_as(Form::WideTables, &parsed.rules, &parsed.expressions).unwrap();
+    let mut programs = [program, wide];
+    let (mut packets, mut answers) = (Vec::new(), Vec::new());
     let mut decided = 0;
     for _ in 0..3000 {
         let mut packet = ip_packet([6, 17, 1][below(3) as usize], &[0; 12]);
@@ -406,8 +442,21 @@ fn large_rule_sets_keep_their_order() {
             .rules
             .classify(&headers)
             .map(|output| output as usize);
-        assert_eq!(program.classify(&headers), wanted, "{packet:?}");
+        for program in &programs {
+            assert_eq!(program.classify(&headers), wanted, "{packet:?}");
+        }
         decided += usize::from(wanted.is_some());
+        packets.push(packet);
+        answers.push(wanted);
+    }
+    let headers: Vec<_> = packets
+        .iter()
+        .map(|packet| Headers::ip(packet, 20))
+        .collect();
+    for program in &mut programs {
+        for (packets, wanted) in headers.chunks(64).zip(answers.chunks(64)).step_by(5) {
+            check_batches(program, packets, wanted);
+        }
     }
     assert!((500..2900).contains(&decided), "{decided}");
 }

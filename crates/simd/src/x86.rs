@@ -1,0 +1,228 @@
+//! AVX2 and AVX-512.
+//!
+//! Each operation is a safe function compiled for its instruction set, and the trait's method
+//! calls it. Both are inlined into the kernel, which is compiled for the same set.
+
+use core::arch::x86_64::*;
+
+use crate::{BLOCK, Kernel, LANES, Simd};
+
+/// The processor has AVX2, BMI1, BMI2, LZCNT and POPCNT.
+#[derive(Clone, Copy, Debug)]
+pub struct Avx2(());
+
+/// The processor has what [`Avx2`] says, and AVX-512 F, BW, DQ and VL.
+#[derive(Clone, Copy, Debug)]
+pub struct Avx512(());
+
+impl Avx2 {
+    /// # Safety
+    /// The processor has these instructions, and the system keeps their state.
+    #[inline(always)]
+    pub(crate) unsafe fn assume() -> Avx2 {
+        Avx2(())
+    }
+
+    #[inline(always)]
+    pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        #[inline]
+        #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+        fn compiled<K: Kernel>(kernel: K, simd: Avx2) -> K::Output {
+            kernel.run(simd)
+        }
+        // SAFETY: `self` says that the processor has them.
+        unsafe { compiled(kernel, self) }
+    }
+}
+
+impl Avx512 {
+    /// # Safety
+    /// The processor has these instructions, and the system keeps their state.
+    #[inline(always)]
+    pub(crate) unsafe fn assume() -> Avx512 {
+        Avx512(())
+    }
+
+    #[inline(always)]
+    pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        #[inline]
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt")]
+        fn compiled<K: Kernel>(kernel: K, simd: Avx512) -> K::Output {
+            kernel.run(simd)
+        }
+        // SAFETY: `self` says that the processor has them.
+        unsafe { compiled(kernel, self) }
+    }
+}
+
+impl Simd for Avx2 {
+    #[inline(always)]
+    fn within(self, lanes: &[u32; LANES], blocks: usize, mask: u32, low: u32, span: u32) -> u64 {
+        // SAFETY: `self` says that the processor has the instructions.
+        unsafe { within_256(lanes, blocks, [mask, low, span]) }
+    }
+
+    #[inline(always)]
+    fn rank(self, keys: &[u32; BLOCK], value: u32) -> u32 {
+        // SAFETY: as above.
+        unsafe { rank_256(keys, value) }
+    }
+
+    #[inline(always)]
+    fn first_common<const N: usize, const R: usize>(self, rows: [&[u64; N]; R]) -> Option<u32> {
+        // SAFETY: as above.
+        unsafe { first_256(rows) }
+    }
+}
+
+impl Simd for Avx512 {
+    #[inline(always)]
+    fn within(self, lanes: &[u32; LANES], blocks: usize, mask: u32, low: u32, span: u32) -> u64 {
+        // SAFETY: `self` says that the processor has the instructions.
+        unsafe { within_512(lanes, blocks, [mask, low, span]) }
+    }
+
+    #[inline(always)]
+    fn rank(self, keys: &[u32; BLOCK], value: u32) -> u32 {
+        // SAFETY: as above.
+        unsafe { rank_512(keys, value) }
+    }
+
+    #[inline(always)]
+    fn first_common<const N: usize, const R: usize>(self, rows: [&[u64; N]; R]) -> Option<u32> {
+        // SAFETY: as above.
+        unsafe { first_512(rows) }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn load_512(block: &[u32; BLOCK]) -> __m512i {
+    // SAFETY: 64 readable bytes; the instruction asks for no alignment.
+    unsafe { _mm512_loadu_si512(block.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn within_512(lanes: &[u32; LANES], blocks: usize, [mask, low, span]: [u32; 3]) -> u64 {
+    let [mask, low, span] = [mask, low, span].map(|word| _mm512_set1_epi32(word as i32));
+    let one = |block: &[u32; BLOCK]| {
+        let distance = _mm512_sub_epi32(_mm512_and_si512(load_512(block), mask), low);
+        _mm512_cmple_epu32_mask(distance, span)
+    };
+    let all = lanes.as_chunks::<BLOCK>().0;
+    if blocks == 4 {
+        let half = |i: usize| _mm512_kunpackw(one(&all[i + 1]).into(), one(&all[i]).into());
+        return _cvtmask64_u64(_mm512_kunpackd(half(2).into(), half(0).into()));
+    }
+    let mut bits = 0;
+    for (i, block) in all.iter().take(blocks).enumerate() {
+        bits |= u64::from(one(block)) << (BLOCK * i);
+    }
+    bits
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,popcnt")]
+fn rank_512(keys: &[u32; BLOCK], value: u32) -> u32 {
+    let value = _mm512_set1_epi32(value as i32);
+    _mm512_cmplt_epu32_mask(load_512(keys), value).count_ones()
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,lzcnt,popcnt")]
+fn first_512<const N: usize, const R: usize>(rows: [&[u64; N]; R]) -> Option<u32> {
+    if !N.is_multiple_of(8) {
+        return crate::Baseline.first_common(rows);
+    }
+    // Which words have a bit, eight at a time; then the word.
+    let mut some = 0u64;
+    let mut words = [0u64; N];
+    for i in (0..N).step_by(8) {
+        let load = |row: &[u64; N]| {
+            // SAFETY: words i to i + 7 of N, which is a multiple of 8; no alignment is asked for.
+            unsafe { _mm512_loadu_si512(row[i..i + 8].as_ptr().cast()) }
+        };
+        let mut and = load(rows[0]);
+        for row in &rows[1..] {
+            and = _mm512_and_si512(and, load(row));
+        }
+        some |= u64::from(_mm512_test_epi64_mask(and, and)) << i;
+        // SAFETY: as for the load.
+        unsafe { _mm512_storeu_si512(words[i..i + 8].as_mut_ptr().cast(), and) };
+    }
+    let word = some.trailing_zeros() as usize;
+    (some != 0).then(|| 64 * word as u32 + words[word % N].trailing_zeros())
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_256(half: &[u32; BLOCK / 2]) -> __m256i {
+    // SAFETY: 32 readable bytes; the instruction asks for no alignment.
+    unsafe { _mm256_loadu_si256(half.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn within_256(lanes: &[u32; LANES], blocks: usize, [mask, low, span]: [u32; 3]) -> u64 {
+    let [mask, low, span] = [mask, low, span].map(|word| _mm256_set1_epi32(word as i32));
+    let eight = |lanes: &[u32; BLOCK / 2]| {
+        let distance = _mm256_sub_epi32(_mm256_and_si256(load_256(lanes), mask), low);
+        _mm256_cmpeq_epi32(_mm256_min_epu32(distance, span), distance)
+    };
+    // 32 comparisons become bytes in an order that the last permutation puts right.
+    let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    let halves = lanes.as_chunks::<{ BLOCK / 2 }>().0;
+    let mut bits = 0;
+    for (i, four) in halves.as_chunks::<4>().0.iter().enumerate() {
+        if 2 * i >= blocks {
+            break;
+        }
+        let low = _mm256_packs_epi32(eight(&four[0]), eight(&four[1]));
+        let high = _mm256_packs_epi32(eight(&four[2]), eight(&four[3]));
+        let bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
+        bits |= u64::from(_mm256_movemask_epi8(bytes) as u32) << (32 * i);
+    }
+    bits
+}
+
+#[inline]
+#[target_feature(enable = "avx2,popcnt")]
+fn rank_256(keys: &[u32; BLOCK], value: u32) -> u32 {
+    let value = _mm256_set1_epi32(value as i32);
+    let halves = keys.as_chunks::<{ BLOCK / 2 }>().0;
+    // Not less: the greater of both is the key.
+    let not_less = |half: &[u32; BLOCK / 2]| {
+        let keys = load_256(half);
+        _mm256_cmpeq_epi32(_mm256_max_epu32(keys, value), keys)
+    };
+    let both = _mm256_packs_epi32(not_less(&halves[0]), not_less(&halves[1]));
+    BLOCK as u32 - (_mm256_movemask_epi8(both) as u32).count_ones() / 2
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,lzcnt,popcnt")]
+fn first_256<const N: usize, const R: usize>(rows: [&[u64; N]; R]) -> Option<u32> {
+    if !N.is_multiple_of(4) {
+        return crate::Baseline.first_common(rows);
+    }
+    let mut none = 0u64;
+    let mut words = [0u64; N];
+    for i in (0..N).step_by(4) {
+        let load = |row: &[u64; N]| {
+            // SAFETY: words i to i + 3 of N, which is a multiple of 4; no alignment is asked for.
+            unsafe { _mm256_loadu_si256(row[i..i + 4].as_ptr().cast()) }
+        };
+        let mut and = load(rows[0]);
+        for row in &rows[1..] {
+            and = _mm256_and_si256(and, load(row));
+        }
+        let zero = _mm256_cmpeq_epi64(and, _mm256_setzero_si256());
+        none |= u64::from(_mm256_movemask_pd(_mm256_castsi256_pd(zero)) as u32) << i;
+        // SAFETY: as for the load.
+        unsafe { _mm256_storeu_si256(words[i..i + 4].as_mut_ptr().cast(), and) };
+    }
+    let some = !none & (u64::MAX >> (64 - N));
+    let word = some.trailing_zeros() as usize;
+    (some != 0).then(|| 64 * word as u32 + words[word % N].trailing_zeros())
+}
