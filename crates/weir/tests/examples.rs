@@ -145,6 +145,36 @@ fn a_capture_is_summed_up() {
     );
 }
 
+/// Examples whose lines are always the same: each with lines that it prints, in this order.
+const LINES: &[(&str, &[&str])] = &[
+    (
+        "4to6",
+        &[
+            "the host got 5 answers, 2 errors, 0 else",
+            "not translated: 0 to IPv6, 0 to IPv4, 0 addresses",
+        ],
+    ),
+    (
+        "ipv6-router",
+        &[
+            "B got 100 packets",
+            "A was told: 5 too few hops, 3 longer than 1280, 2 no route, 0 else",
+            "2001:db8:2::b 1 02-00-00-00-02-0B",
+        ],
+    ),
+];
+
+#[test]
+fn examples_print_what_they_say() {
+    for (name, expected) in LINES {
+        let said = printed(name, &[]);
+        let mut lines = said.lines();
+        for line in *expected {
+            assert!(lines.any(|said| said == *line), "{name}: {line}\n{said}");
+        }
+    }
+}
+
 // Those that stand between networks.
 
 /// Tests make namespaces and interfaces, which takes root. Says so and returns true without it.
