@@ -1,8 +1,8 @@
 //! A table of IPv6 routes, found by the longest prefix that an address is in.
 //!
 //! Prefixes cut the address space into ranges, each of which leads to one hop; the ranges stand in
-//! one sorted array. A look-up is a binary search without a branch. The look-ups of a batch go in
-//! step, so that what they wait for from memory overlaps. A change writes the ranges of its prefix
+//! one sorted array. A look-up is a binary search. The look-ups of a batch go in step, so that what
+//! they wait for from memory overlaps. A change writes the ranges of its prefix
 //! anew, and moves those behind it.
 
 use alloc::collections::BTreeMap;
