@@ -105,7 +105,8 @@ impl Row {
 const TREE: &str = "-> t :: Classifier(12/0800, 12/0806, 12/86dd, 12/8100, -);
     t[0] -> ip :: Classifier(23/06 36/0050, 23/06 36/01bb, 23/06, 23/11 36/0035, 23/11, -);
     t[1] -> arp :: Classifier(20/0001, 20/0002, -);
-    t[2], t[3], t[4], ip[0], ip[1], ip[2], ip[3], ip[4], ip[5], arp[0], arp[1], arp[2] => q";
+    t[2] -> q; t[3] -> q; t[4] -> q; arp[0] -> q; arp[1] -> q; arp[2] -> q;
+    ip[0] -> q; ip[1] -> q; ip[2] -> q; ip[3] -> q; ip[4] -> q; ip[5] -> q";
 
 /// All rows; captures are written to `folder`.
 fn rows(folder: &Path) -> std::io::Result<Vec<Row>> {
