@@ -31,6 +31,29 @@ pub(crate) struct Home {
     remote: AtomicPtr<Meta>,
 }
 
+/// Puts buffers that are linked from `first` to `last` onto their home's remote list.
+///
+/// # Safety
+/// The caller owned the buffers, all of which belong to `home`, and does not use them again.
+unsafe fn send_home(home: *const Home, first: NonNull<Meta>, last: NonNull<Meta>) {
+    // SAFETY: a home outlives its buffers (see `Pool::drop`).
+    let remote = unsafe { &(*home).remote };
+    let mut head = remote.load(Ordering::Relaxed);
+    loop {
+        // SAFETY: the caller owns the buffer.
+        unsafe { (*last.as_ptr()).anno[0] = head as u64 };
+        match remote.compare_exchange_weak(
+            head,
+            first.as_ptr(),
+            Ordering::Release,
+            Ordering::Relaxed,
+        ) {
+            Ok(_) => return,
+            Err(now) => head = now,
+        }
+    }
+}
+
 /// Gives a buffer back.
 ///
 /// # Safety
@@ -46,21 +69,8 @@ pub(crate) unsafe fn give_back(buffer: NonNull<Meta>) {
         }
         return;
     }
-    // SAFETY: a home outlives its buffers (see `Pool::drop`).
-    let remote = unsafe { &(*meta.home).remote };
-    let mut head = remote.load(Ordering::Relaxed);
-    loop {
-        meta.anno[0] = head as u64;
-        match remote.compare_exchange_weak(
-            head,
-            buffer.as_ptr(),
-            Ordering::Release,
-            Ordering::Relaxed,
-        ) {
-            Ok(_) => return,
-            Err(now) => head = now,
-        }
-    }
+    // SAFETY: one buffer is a chain of itself.
+    unsafe { send_home(meta.home, buffer, buffer) };
 }
 
 /// A cache line.
@@ -96,6 +106,17 @@ impl Mold {
     }
 }
 
+/// Most buffers of another pool that are sent back to it together.
+const TOGETHER: u32 = 64;
+
+/// Buffers of another pool that are to be sent back together, linked as on a remote list.
+struct Strangers {
+    home: *const Home,
+    first: NonNull<Meta>,
+    last: NonNull<Meta>,
+    count: u32,
+}
+
 /// A pool of equal buffers, of [`BUFFER`] bytes each.
 pub struct Pool {
     free: Vec<NonNull<Meta>>,
@@ -109,6 +130,7 @@ pub struct Pool {
     in_rings: usize,
     region: Option<NonNull<u8>>,
     exhausted: u64,
+    strangers: Option<Strangers>,
 }
 
 // SAFETY: the pool's buffers are owned by the pool or by packets, which are Send.
@@ -128,6 +150,7 @@ impl Pool {
             in_rings: 0,
             region: None,
             exhausted: 0,
+            strangers: None,
         }
     }
 
@@ -361,6 +384,51 @@ impl Pool {
         // SAFETY: the packet owns the buffer.
         if unsafe { (*raw.as_ptr()).home } == self.home.as_ptr().cast_const() {
             self.free.push(packet.into_raw());
+        } else {
+            self.keep_stranger(packet);
+        }
+    }
+
+    /// Keeps a buffer of another pool, to send it back together with others: threads that hand
+    /// packets to each other would otherwise contend for the remote list at every packet.
+    #[cold]
+    fn keep_stranger(&mut self, packet: Packet) {
+        // SAFETY: the packet owns its buffer.
+        let home = unsafe { (*packet.raw().as_ptr()).home };
+        if home.is_null() {
+            return;
+        }
+        if self.strangers.as_ref().is_some_and(|s| s.home != home) {
+            self.send_strangers();
+        }
+        let buffer = packet.into_raw();
+        let (last, next, count) = match &self.strangers {
+            Some(others) => (others.last, others.first.as_ptr(), others.count + 1),
+            None => (buffer, null_mut(), 1),
+        };
+        // SAFETY: the buffer is ours until it is sent.
+        unsafe { (*buffer.as_ptr()).anno[0] = next as u64 };
+        self.strangers = Some(Strangers {
+            home,
+            first: buffer,
+            last,
+            count,
+        });
+        if count >= TOGETHER {
+            self.send_strangers();
+        }
+    }
+
+    /// Sends buffers of other pools that were kept back to them. To be called now and then by
+    /// whoever drops packets from elsewhere.
+    #[inline]
+    pub fn send_strangers(&mut self) {
+        if let Some(Strangers {
+            home, first, last, ..
+        }) = self.strangers.take()
+        {
+            // SAFETY: linked by `keep_stranger`, all of one home, and not used again.
+            unsafe { send_home(home, first, last) };
         }
     }
 
@@ -448,6 +516,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
+        self.send_strangers();
         if self.outstanding() != 0 {
             // Packets live on: so must their buffers and the home they go back to.
             return;

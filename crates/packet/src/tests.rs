@@ -140,6 +140,27 @@ fn packets_outlive_their_pool() {
 }
 
 #[test]
+fn packets_dropped_by_another_pool_come_home() {
+    let (mut pool, mut second, mut other) = (Pool::heap(200), Pool::heap(10), Pool::heap(10));
+    for round in 1..=3 {
+        for i in 0..200u32 {
+            other.kill(pool.copy(&i.to_be_bytes()).expect("they came back"));
+            if i % 7 == round {
+                other.kill(second.copy(&[1]).expect("they came back"));
+            }
+            if i % 50 == 0 {
+                other.send_strangers();
+            }
+        }
+        other.send_strangers();
+        assert_eq!((pool.outstanding(), second.outstanding()), (0, 0));
+    }
+    other.kill(pool.copy(&[1]).expect("there is room"));
+    drop(other);
+    assert_eq!(pool.outstanding(), 0);
+}
+
+#[test]
 fn packets_dropped_on_another_thread_come_home() {
     let mut pool = Pool::heap(64);
     let packets: Vec<_> = (0..64).map(|n| numbered(&mut pool, n)).collect();
