@@ -131,7 +131,10 @@ fn router(config: &str) -> Router {
     let options = Options::new(&library);
     let flat = click::parse(config.as_bytes(), "bench", &options, &mut diagnostics);
     let runtime = Runtime::new(Box::new(Bare(Instant::now())), Pool::heap(1 << 12));
-    let settings = Settings { batch: BATCH };
+    let settings = Settings {
+        batch: BATCH,
+        ..Settings::default()
+    };
     let made = flat.and_then(|flat| {
         Router::new(flat, config, &library, runtime, settings, &mut diagnostics).ok()
     });

@@ -62,7 +62,7 @@ fn seconds(path: &str) -> f64 {
     let flat = click::parse(config.as_bytes(), "bench", &options, &mut diagnostics);
     let flat = flat.unwrap_or_else(|| panic!("{diagnostics}"));
     let runtime = Runtime::new(Box::new(Clock(Instant::now())), Pool::heap(1 << 12));
-    let settings = Settings { batch: 64 };
+    let settings = Settings::default();
     let router = Router::new(flat, &config, &library, runtime, settings, &mut diagnostics);
     let mut router = router.unwrap_or_else(|_| panic!("{diagnostics}"));
     let start = cpu_seconds();

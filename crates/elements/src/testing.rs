@@ -261,7 +261,10 @@ impl Rig {
                 .collect(),
         };
         let runtime = Runtime::new(Box::new(simulation), Pool::heap(1 << 14));
-        let settings = Settings { batch };
+        let settings = Settings {
+            batch,
+            ..Settings::default()
+        };
         let router = Router::new(flat, config, &library, runtime, settings, &mut diagnostics)
             .map_err(|_| diagnostics.to_string())?;
         lines
@@ -280,7 +283,7 @@ impl Rig {
         let options = Options::new(&library);
         let flat = click::parse(config.as_bytes(), "config", &options, &mut diagnostics)
             .expect("the configuration can be read");
-        let settings = Settings { batch: 64 };
+        let settings = Settings::default();
         let kept = Router::replace(
             &mut self.router,
             flat,

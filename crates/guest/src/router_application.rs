@@ -154,7 +154,7 @@ impl RouterApplication {
     }
 
     fn refusal(
-        &self,
+        &mut self,
         element: Option<ElementId>,
         name: &str,
         error: HandlerError,

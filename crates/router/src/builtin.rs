@@ -3,12 +3,15 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::cell::RefCell;
 use core::fmt::Write;
 
-use crate::args::{Args, Message, Severity};
+use crate::args::{Args, Elements, Message, Severity};
 use crate::context::{Cx, ElementId};
 use crate::engine::Core;
+use crate::graph::Graph;
 use crate::handler::{HandlerError, HandlerFlags, HandlerList, HandlerSpec};
+use crate::task::{NO_THREAD, TaskId};
 
 /// What the `version` handler says: the version of the language and library that this follows.
 pub const VERSION: &str = "2.1";
@@ -32,6 +35,7 @@ fn global_handlers() -> HandlerList {
     list.read("active_ports").read("active_port_stats");
     list.read("element_counts").button("reset_counts");
     list.read("classes").read("packages");
+    list.read("threads").read("thread_drops");
     list
 }
 
@@ -90,6 +94,10 @@ impl Core {
             let text = alloc::format!("read handler ‘{name}’ does not take parameters");
             return Err(HandlerError::Failed(text));
         }
+        let alone = element.is_some_and(|id| !self.is_elsewhere(id)) && parameter.is_empty();
+        if self.is_part() && !alone {
+            return self.whole(|core| core.read_handler(element, name, parameter));
+        }
         let Some(id) = element else {
             return self.read_global(name, parameter);
         };
@@ -125,6 +133,9 @@ impl Core {
         name: &str,
         value: &str,
     ) -> Result<(), HandlerError> {
+        if self.is_part() {
+            return self.whole(|core| core.write_handler(element, name, value));
+        }
         let Some(id) = element else {
             return self.write_global(name, value);
         };
@@ -186,6 +197,8 @@ impl Core {
                 lines(&mut text, &mut elements.iter().map(|e| e.name.as_str()));
             }
             "classes" => lines(&mut text, &mut self.library.iter().map(|class| class.name)),
+            "threads" => text = self.threads.to_string(),
+            "thread_drops" => text = self.drops_between_threads().to_string(),
             // Elements are linked in: there is nothing to load.
             "packages" => {}
             "active_ports" | "active_port_stats" => {
@@ -308,7 +321,11 @@ impl Core {
         Ok(match name {
             "scheduled" => self.tasks.scheduled(task).to_string(),
             "tickets" => self.tasks.tickets(task).to_string(),
-            _ => "0".to_string(),
+            _ => match self.tasks.thread(task) {
+                thread @ ..0 => thread.to_string(),
+                thread if self.share.is_none() => thread.to_string(),
+                _ => self.home(id).to_string(),
+            },
         })
     }
 
@@ -334,12 +351,29 @@ impl Core {
                 self.tasks.set_tickets(task, tickets);
             }
             _ => {
-                value
-                    .parse::<i32>()
-                    .map_err(|_| "'home_thread' takes an integer")?;
+                let within = NO_THREAD..=i32::from(self.threads) - 1;
+                let thread = value.parse::<i32>().ok();
+                let thread = thread.filter(|thread| within.contains(thread));
+                self.move_task(task, thread.ok_or("bad thread")?);
             }
         }
         Ok(())
+    }
+
+    /// Means a task for another thread. The router is whole.
+    pub fn move_task(&mut self, task: TaskId, thread: i32) {
+        self.tasks.set_thread(task, thread);
+        self.preferences[self.tasks.element(task).index()] = Some(thread);
+        if let Some(share) = &mut self.share {
+            share.moved = true;
+        }
+    }
+
+    /// Packets that were dropped between threads.
+    pub fn drops_between_threads(&self) -> u64 {
+        let entries = self.share.iter().flat_map(|share| &share.entries);
+        let drops: u64 = entries.flatten().map(|entry| entry.drops).sum();
+        drops + self.former_drops
     }
 
     /// Configures an element anew while packets flow.
@@ -385,7 +419,11 @@ impl Core {
     pub fn configure(&mut self, id: ElementId, config: &str) -> Vec<Message> {
         let graph = self.graph.clone();
         let mut names = core::mem::take(&mut self.names);
-        let mut args = Args::from_config(config, &mut names, &*graph, &graph.info(id).name);
+        let asked = Asked {
+            graph: &graph,
+            found: RefCell::default(),
+        };
+        let mut args = Args::from_config(config, &mut names, &asked, &graph.info(id).name);
         let configured = self.with(id, |element, cx: &mut Cx<'_>| {
             element.configure(cx, &mut args)
         });
@@ -394,7 +432,32 @@ impl Core {
         }
         let messages = args.take_errors();
         self.names = names;
+        let found = asked.found.into_inner().into_iter();
+        self.bound
+            .extend(found.map(|other| (id, ElementId::new(other))));
         messages
+    }
+}
+
+/// A graph that takes note of the elements that arguments refer to.
+struct Asked<'g> {
+    graph: &'g Graph,
+    found: RefCell<Vec<usize>>,
+}
+
+impl Elements for Asked<'_> {
+    fn index_of(&self, name: &str) -> Option<usize> {
+        let index = self.graph.index_of(name);
+        self.found.borrow_mut().extend(index);
+        index
+    }
+
+    fn is_a(&self, index: usize, class: &str) -> bool {
+        self.graph.is_a(index, class)
+    }
+
+    fn has_handler(&self, element: Option<usize>, handler: &str) -> bool {
+        self.graph.has_handler(element, handler)
     }
 }
 

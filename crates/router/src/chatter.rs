@@ -53,6 +53,16 @@ impl Listeners {
         })
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Hands the listeners over that `here` says true to.
+    pub fn hand_over(&mut self, here: impl Fn(ElementId) -> bool, to: &mut Listeners) {
+        let going = self.0.extract_if(.., |listener| here(listener.element));
+        to.0.extend(going);
+    }
+
     /// Whether the console is to have what is said on a channel.
     pub fn is_loud(&self, channel: &str) -> bool {
         channel == DEFAULT_CHANNEL

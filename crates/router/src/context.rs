@@ -214,6 +214,10 @@ impl Cx<'_> {
     /// As [`chatter`](Self::chatter), on a channel: only who listens to that hears it.
     pub fn chatter_on(&mut self, channel: &str, line: impl Display) {
         let line = line.to_string();
+        let share = self.core.share.as_ref();
+        if share.is_some_and(|share| share.heard && !share.whole) {
+            return self.whole(|cx| cx.chatter_on(channel, line));
+        }
         if self.core.listeners.is_loud(channel) {
             self.core.runtime.embedding.chatter(&line);
         }
@@ -263,7 +267,8 @@ impl Cx<'_> {
     /// Makes a task; it is not scheduled yet. Its tickets are those that ScheduleInfo gives the
     /// element.
     pub fn task(&mut self) -> TaskId {
-        let task = self.core.tasks.add(self.id);
+        let thread = self.core.preferences[self.id.index()].unwrap_or(0);
+        let task = self.core.tasks.add(self.id, thread);
         let tickets = schedule::tickets(&self.core.names, self.name());
         if let Some(tickets) = tickets {
             if tickets > u64::from(TICKETS_MAX) {
@@ -329,7 +334,7 @@ impl Cx<'_> {
     /// Makes a signal. To be called from [`configure`](Element::configure), so that the element's
     /// [`notifier`](Element::notifier) is there when others are initialized.
     pub fn signal(&mut self, active: bool) -> SignalId {
-        self.core.signals.add(active)
+        self.core.signals.add(self.id, active)
     }
 
     /// Sets a signal, and wakes its listeners if it becomes active.
@@ -383,7 +388,7 @@ impl Cx<'_> {
     }
 
     /// The signals found together, and all that can wake whoever looks for them.
-    fn walk(&self, notice: Notice, port: usize) -> (Signal, Vec<SignalId>) {
+    pub(crate) fn walk(&self, notice: Notice, port: usize) -> (Signal, Vec<SignalId>) {
         let (parts, always, deeper) = self.walk_to(notice, port, false);
         let signal = Signal {
             always,
@@ -512,6 +517,9 @@ impl Cx<'_> {
         id: ElementId,
         work: impl FnOnce(&mut E, &mut Cx<'_>) -> R,
     ) -> Option<R> {
+        if self.core.is_elsewhere(id) {
+            return self.whole(|cx| cx.with(id, work));
+        }
         self.core
             .with(id, |element, cx| {
                 let any: &mut dyn Any = element;
@@ -570,6 +578,68 @@ impl Cx<'_> {
     }
 }
 
+/// Threads.
+impl Cx<'_> {
+    /// Threads that the router runs on, or is to run on.
+    pub fn threads(&self) -> u16 {
+        self.core.threads
+    }
+
+    /// The thread this is.
+    #[inline]
+    pub fn thread(&self) -> u16 {
+        self.core.share.as_ref().map_or(0, |share| share.me)
+    }
+
+    /// The thread that the packets at hand come from: this one, or another that pushes to an
+    /// element of this one.
+    #[inline]
+    pub fn origin(&self) -> u16 {
+        self.core.share.as_ref().map_or(0, |share| share.origin)
+    }
+
+    /// Works with the whole router: other threads stand still meanwhile, and other elements can be
+    /// reached wherever they are. Handlers that are called one by one need no such thing.
+    pub fn whole<R>(&mut self, work: impl FnOnce(&mut Cx<'_>) -> R) -> R {
+        let id = self.id;
+        self.core.whole(|core| work(&mut Cx { core, id }))
+    }
+
+    /// Means an element for a thread, or with [`NO_THREAD`](crate::NO_THREAD) its task for none.
+    /// To be called from [`configure`](Element::configure): it concerns tasks made afterwards.
+    pub fn prefer_thread(&mut self, id: ElementId, thread: i32) {
+        if let Some(preference) = self.core.preferences.get_mut(id.index()) {
+            *preference = Some(thread);
+        }
+    }
+
+    /// Lets this element run on the thread of another that it works with for packets' sake. With
+    /// those that its arguments name it does anyway.
+    pub fn share_thread(&mut self, id: ElementId) {
+        self.core.bound.push((self.id, id));
+    }
+
+    /// Lets the router measure what tasks take, where it runs on several threads.
+    pub fn measure_tasks(&mut self) {
+        self.core.measured = self.core.threads > 1;
+    }
+
+    /// Every task that is scheduled, with its home thread and the time that a turn of it takes on
+    /// average, in nanoseconds. All of them are there [as a whole](Cx::whole) only.
+    pub fn scheduled_tasks(&self) -> Vec<(TaskId, u16, u32)> {
+        let tasks = &self.core.tasks;
+        let scheduled = tasks.iter().filter(|task| tasks.scheduled(*task));
+        scheduled
+            .map(|task| (task, self.core.home(tasks.element(task)), tasks.cost(task)))
+            .collect()
+    }
+
+    /// Means a task for another thread.
+    pub fn move_task(&mut self, task: TaskId, thread: i32) {
+        self.core.whole(|core| core.move_task(task, thread));
+    }
+}
+
 /// The driver and the world.
 impl Cx<'_> {
     /// Asks the router to stop.
@@ -596,7 +666,9 @@ impl Cx<'_> {
 
     /// Opens the device called `name`; `None` if there is none.
     pub fn device(&mut self, name: &str) -> Option<DeviceId> {
-        self.core.device(name).map(DeviceId)
+        let device = self.core.device(name)?;
+        self.core.openers.push((device, self.id));
+        Some(DeviceId(device))
     }
 
     /// A device's face.

@@ -199,6 +199,9 @@ pub trait Class: Element + Default {
     const PHASE: i32 = phase::DEFAULT;
     /// Other names that it may stand for, where an argument asks for an element of a kind.
     const IS_A: &'static [&'static str] = &[];
+    /// Whether each thread has an instance of its own, which is made and not configured. Packets
+    /// on thread `t` leave it by output `t`, modulo the number of outputs.
+    const PER_THREAD: bool = false;
 }
 
 /// When an element is configured and initialized; lower first.
@@ -227,6 +230,8 @@ pub struct ClassEntry {
     pub phase: i32,
     /// See [`Class::IS_A`].
     pub is_a: &'static [&'static str],
+    /// See [`Class::PER_THREAD`].
+    pub per_thread: bool,
     /// The class's own name, where `name` is a second one.
     pub own_name: &'static str,
     /// Why the class cannot be used here; `None` if it can.
@@ -245,6 +250,7 @@ impl ClassEntry {
             flow: C::FLOW,
             phase: C::PHASE,
             is_a: C::IS_A,
+            per_thread: C::PER_THREAD,
             refused: None,
             make: || Box::<C>::default(),
         }

@@ -18,17 +18,22 @@ use crate::args::NameDatabase;
 use crate::chatter::Listeners;
 use crate::context::{Cx, ElementId};
 use crate::element::Element;
-use crate::embedding::{Device, Embedding};
+use crate::embedding::{Device, Embedding, Steady};
 use crate::graph::Graph;
 use crate::handler::HandlerSpec;
 use crate::library::Library;
 use crate::notifier::{SignalId, Signals};
 use crate::random::Random;
+use crate::router::{Settings, THREADS_MAX};
 use crate::task::{Ran, TaskId, Tasks};
+use crate::team::Share;
 use crate::timer::{TimerId, Timers};
 
 /// No edge.
 const NONE: u32 = u32::MAX;
+/// In place of an edge's element: the edge is a crossing to another thread, and its port the
+/// crossing's number.
+pub(crate) const CROSSING: u32 = u32::MAX - 1;
 
 /// Where an output or input leads.
 #[derive(Clone, Copy)]
@@ -41,14 +46,14 @@ pub(crate) struct Edge {
 
 impl Edge {
     fn target(&self) -> Option<(ElementId, usize)> {
-        (self.element != NONE).then_some((ElementId(self.element), self.port as usize))
+        (self.element < CROSSING).then_some((ElementId(self.element), self.port as usize))
     }
 }
 
 /// A batch on its way out by an edge.
-struct Parcel {
-    edge: u32,
-    batch: Box<Batch>,
+pub(crate) struct Parcel {
+    pub edge: u32,
+    pub batch: Box<Batch>,
 }
 
 /// What outlives a router when another takes its place.
@@ -69,6 +74,54 @@ impl Runtime {
             pool,
             devices: Vec::new(),
         }
+    }
+
+    /// Hands a device over to the runtime of another thread.
+    pub(crate) fn hand_over(&mut self, device: usize, to: &mut Runtime) {
+        let nothing = || (String::new(), Box::new(Nothing) as Box<dyn Device>);
+        if self.devices.len() <= device {
+            return;
+        }
+        while to.devices.len() <= device {
+            to.devices.push(nothing());
+        }
+        // One that several elements opened goes with the first of them.
+        if !self.devices[device].0.is_empty() {
+            to.devices[device] = core::mem::replace(&mut self.devices[device], nothing());
+        }
+    }
+}
+
+/// What stands for a device that another thread has.
+struct Nothing;
+
+impl Device for Nothing {
+    fn mac(&self) -> [u8; 6] {
+        [0; 6]
+    }
+
+    fn mtu(&self) -> usize {
+        0
+    }
+
+    fn receive(&mut self, _pool: &mut Pool, _batch: &mut Batch, _most: usize) {}
+
+    fn transmit(&mut self, _pool: &mut Pool, _batch: &mut Batch) {}
+
+    fn room(&mut self) -> usize {
+        0
+    }
+
+    fn arm_receive(&mut self) -> bool {
+        true
+    }
+
+    fn arm_transmit(&mut self) -> bool {
+        true
+    }
+
+    fn has_received(&mut self) -> bool {
+        false
     }
 }
 
@@ -106,8 +159,8 @@ pub(crate) struct Core {
     pub outputs: Vec<Edge>,
     pub inputs: Vec<Edge>,
     /// For each output the parcel on the stack that is still open for packets, plus one.
-    open: Vec<u32>,
-    stack: Vec<Parcel>,
+    pub open: Vec<u32>,
+    pub stack: Vec<Parcel>,
     #[expect(clippy::vec_box, reason = "a batch moves by its pointer")]
     spare: Vec<Box<Batch>>,
     pub limit: usize,
@@ -134,6 +187,20 @@ pub(crate) struct Core {
     pub hearing: Option<Hearing>,
     /// Outputs from which packets are being pulled through their elements.
     passing: Vec<(ElementId, usize)>,
+    /// Threads that the router is to run on.
+    pub threads: u16,
+    /// The thread that each element is meant for, where that was said.
+    pub preferences: Vec<Option<i32>>,
+    /// Elements that refer to each other by their arguments.
+    pub bound: Vec<(ElementId, ElementId)>,
+    /// Devices, and the elements that opened them.
+    pub openers: Vec<(usize, ElementId)>,
+    /// Packets that were dropped between threads, where there is no crossing any more.
+    pub former_drops: u64,
+    /// Whether what tasks take is measured.
+    pub measured: bool,
+    /// What a router has that several threads share.
+    pub share: Option<Box<Share>>,
     /// The element that works, plus one; 0 for none.
     pub current: u32,
     /// Where a crash report looks for it.
@@ -146,7 +213,7 @@ impl Core {
         graph: Arc<Graph>,
         library: Library,
         mut runtime: Runtime,
-        limit: usize,
+        settings: Settings,
     ) -> Core {
         let names = runtime.embedding.names();
         let mut first_output = Vec::with_capacity(elements.len());
@@ -158,6 +225,8 @@ impl Core {
             outputs += element.outputs.len() as u32;
             inputs += element.inputs.len() as u32;
         }
+        first_output.push(outputs);
+        first_input.push(inputs);
         let observed = runtime.embedding.current_element();
         let nowhere = Edge {
             element: NONE,
@@ -175,7 +244,7 @@ impl Core {
             open: alloc::vec![0; outputs as usize],
             stack: Vec::with_capacity(16),
             spare: Vec::new(),
-            limit: limit.clamp(1, BATCH),
+            limit: settings.batch.clamp(1, BATCH),
             tasks: Tasks::default(),
             timers: Timers::default(),
             signals: Signals::default(),
@@ -192,14 +261,23 @@ impl Core {
             through: None,
             hearing: None,
             passing: Vec::with_capacity(16),
+            threads: settings.threads.clamp(1, THREADS_MAX),
+            preferences: Vec::new(),
+            bound: Vec::new(),
+            openers: Vec::new(),
+            former_drops: 0,
+            measured: false,
+            share: None,
             current: 0,
             observed,
         };
+        core.preferences = alloc::vec![None; core.elements.len()];
         core.connect();
         core
     }
 
-    fn connect(&mut self) {
+    /// Lets every edge lead where the graph says.
+    pub fn connect(&mut self) {
         let graph = self.graph.clone();
         for c in &graph.flat.connections {
             let (from, to) = (c.from, c.to);
@@ -213,21 +291,21 @@ impl Core {
         }
     }
 
+    /// The element whose output edge is `edge`.
+    pub fn source(&self, edge: u32) -> ElementId {
+        let after = self.first_output.partition_point(|first| *first <= edge);
+        ElementId(after.saturating_sub(1) as u32)
+    }
+
     pub fn output_edge(&self, id: ElementId, port: usize) -> Option<u32> {
         let first = self.first_output[id.index()] as usize;
-        let end = match self.first_output.get(id.index() + 1) {
-            Some(end) => *end as usize,
-            None => self.outputs.len(),
-        };
+        let end = self.first_output[id.index() + 1] as usize;
         (port < end - first).then(|| (first + port) as u32)
     }
 
     pub fn input_edge(&self, id: ElementId, port: usize) -> Option<u32> {
         let first = self.first_input[id.index()] as usize;
-        let end = match self.first_input.get(id.index() + 1) {
-            Some(end) => *end as usize,
-            None => self.inputs.len(),
-        };
+        let end = self.first_input[id.index() + 1] as usize;
         (port < end - first).then(|| (first + port) as u32)
     }
 
@@ -336,6 +414,10 @@ impl Core {
             let output = &mut self.outputs[edge as usize];
             output.packets += batch.len() as u64;
             let Some((id, port)) = output.target() else {
+                if output.element == CROSSING {
+                    let number = output.port as usize;
+                    self.cross(number, &mut batch);
+                }
                 break;
             };
             let base = self.stack.len();
@@ -442,6 +524,7 @@ impl Core {
         let id = self.tasks.element(task);
         let base = self.stack.len();
         let mut worked = false;
+        let began = self.begin_turn();
         loop {
             let ran = self.with(id, |element, cx| element.run_task(cx, task));
             self.run_stack(base);
@@ -457,8 +540,18 @@ impl Core {
                 break;
             }
         }
+        if let Some(began) = began {
+            let taken = self.runtime.embedding.steady().since(began);
+            self.tasks.took(task, taken);
+        }
         self.tasks.finish(worked);
         Some(worked)
+    }
+
+    /// The time, if the turn of a task that starts now is to be measured.
+    #[inline]
+    fn begin_turn(&mut self) -> Option<Steady> {
+        (self.measured && self.tasks.measures()).then(|| self.runtime.embedding.steady())
     }
 
     /// Runs a timer that expired.

@@ -9,6 +9,7 @@
 
 use alloc::vec::Vec;
 
+use crate::context::ElementId;
 use crate::task::TaskId;
 
 /// Which of the two notices a search is about.
@@ -56,8 +57,10 @@ impl Signal {
     }
 }
 
-#[derive(Default)]
+#[derive(Clone)]
 struct State {
+    /// The element whose signal it is.
+    owner: ElementId,
     active: bool,
     listeners: Vec<TaskId>,
     /// Signals that become active when this one does.
@@ -65,12 +68,13 @@ struct State {
 }
 
 /// Every signal of a router.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Signals(Vec<State>);
 
 impl Signals {
-    pub fn add(&mut self, active: bool) -> SignalId {
+    pub fn add(&mut self, owner: ElementId, active: bool) -> SignalId {
         self.0.push(State {
+            owner,
             active,
             listeners: Vec::new(),
             dependents: Vec::new(),
@@ -116,5 +120,21 @@ impl Signals {
     pub fn told(&self, id: SignalId) -> (&[TaskId], &[SignalId]) {
         let state = &self.0[id.0 as usize];
         (&state.listeners, &state.dependents)
+    }
+
+    /// Whose signal it is.
+    pub fn owner(&self, id: SignalId) -> ElementId {
+        self.0[id.0 as usize].owner
+    }
+
+    /// Every signal.
+    pub fn iter(&self) -> impl Iterator<Item = SignalId> + use<> {
+        (0..self.0.len() as u32).map(SignalId)
+    }
+
+    /// Adds the signals that only `other` knows.
+    pub fn extend(&mut self, other: &Signals) {
+        let signals = other.0.iter().skip(self.0.len());
+        self.0.extend(signals.cloned());
     }
 }

@@ -18,6 +18,7 @@ use crate::handler::{HandlerError, HandlerFlags, HandlerSpec};
 use crate::library::Library;
 use crate::ports::{self, Resolved};
 use crate::random::Random;
+use crate::team::{Bell, Member, Team};
 
 /// What [`Router::run`] ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,11 +36,20 @@ pub enum Status {
 pub struct Settings {
     /// Most packets of a batch, from 1 to [`BATCH`]. With 1, the order of events is Click's.
     pub batch: usize,
+    /// Threads that the router is to be [divided](Router::divide) among, from 1 to
+    /// [`THREADS_MAX`].
+    pub threads: u16,
 }
+
+/// Most threads of a router.
+pub const THREADS_MAX: u16 = 64;
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { batch: BATCH }
+        Settings {
+            batch: BATCH,
+            threads: 1,
+        }
     }
 }
 
@@ -100,18 +110,40 @@ impl Router {
         settings: Settings,
         diagnostics: &mut Diagnostics,
     ) -> Result<(), Kept> {
+        let gathered = old.core.gather();
         let runtime = core::mem::replace(&mut old.core.runtime, Runtime::nothing());
-        match Router::new(flat, source, library, runtime, settings, diagnostics) {
+        let kept = match Router::new(flat, source, library, runtime, settings, diagnostics) {
             Err(Refused(runtime)) => {
                 old.core.runtime = *runtime;
                 Err(Kept)
             }
-            Ok(mut router) => {
-                router.take_state(old);
-                core::mem::swap(old, &mut router);
-                router.finish();
+            Ok(router) => {
+                old.give_way(router);
                 Ok(())
             }
+        };
+        if gathered {
+            old.core.scatter();
+        }
+        kept
+    }
+
+    /// Lets `new` take this router's place, on its threads.
+    fn give_way(&mut self, mut new: Router) {
+        let share = self.core.share.as_mut();
+        let others = share.map(|share| {
+            let parts = core::mem::take(&mut share.parts).into_iter();
+            let runtimes = parts.map(|mut part| part.take_runtime());
+            (Arc::clone(&share.team), share.me, runtimes.collect())
+        });
+        if others.is_some() {
+            self.core.unite();
+        }
+        new.take_state(self);
+        core::mem::swap(self, &mut new);
+        new.finish();
+        if let Some((team, me, others)) = others {
+            self.core.divide(team, me, others);
         }
     }
 
@@ -119,12 +151,58 @@ impl Router {
     /// of the same name and class take over their predecessors' state; `new` keeps its devices and
     /// gets everything else of `old`'s runtime.
     pub fn succeed(old: &mut Router, mut new: Router) {
+        let gathered = old.core.gather();
         let (a, b) = (&mut new.core.runtime, &mut old.core.runtime);
         core::mem::swap(&mut a.embedding, &mut b.embedding);
         core::mem::swap(&mut a.pool, &mut b.pool);
-        new.take_state(old);
-        core::mem::swap(old, &mut new);
-        new.finish();
+        old.give_way(new);
+        if gathered {
+            old.core.scatter();
+        }
+    }
+
+    /// Shares the router out: it keeps the first thread's part itself, and returns a part for each
+    /// of `others`, to be run by a thread of its own. `bell` wakes the thread of the first. Any
+    /// part can be asked for handlers of the whole router. When [`run`](Router::run) says that the
+    /// router has stopped, the other threads drop their parts, and the first
+    /// [unites](Router::unite) it.
+    pub fn divide(&mut self, bell: Box<dyn Bell>, others: Vec<Member>) -> Vec<Router> {
+        let (bells, runtimes): (Vec<_>, Vec<_>) = others
+            .into_iter()
+            .map(|member| (member.bell, member.runtime))
+            .unzip();
+        let team = Arc::new(Team::new([bell].into_iter().chain(bells)));
+        self.core.divide(team, 0, runtimes);
+        let share = self.core.share.as_mut();
+        let mut parts = share.map_or(Vec::new(), |share| {
+            share.whole = false;
+            core::mem::take(&mut share.parts)
+        });
+        for part in &mut parts {
+            self.core.give_to(part);
+        }
+        self.core.refresh_signals();
+        parts
+            .into_iter()
+            .map(|part| Router { core: *part })
+            .collect()
+    }
+
+    /// Stops the router, all its parts if it is divided, without asking anybody.
+    pub fn stop(&mut self) {
+        self.core.run_count = 0;
+        if let Some(share) = &self.core.share {
+            share.team.end();
+        }
+    }
+
+    /// Makes a divided router one again: stops it, and waits until the other threads have left.
+    pub fn unite(&mut self) {
+        if let Some(share) = &self.core.share {
+            share.team.end();
+            self.core.gather();
+            self.core.unite();
+        }
     }
 
     fn prepare(
@@ -144,7 +222,7 @@ impl Router {
         };
         let elements = classes.iter().map(|class| class.make()).collect();
         let graph = Arc::new(graph(flat, &classes, resolved, source.into()));
-        let mut core = Core::new(elements, graph, library.clone(), runtime, settings.batch);
+        let mut core = Core::new(elements, graph, library.clone(), runtime, settings);
         core.random = Random::new(core.runtime.embedding.seed());
         Ok(Router { core })
     }
@@ -241,6 +319,13 @@ impl Router {
 
     /// Runs at most `tasks` tasks, then the timers that expired: in Click's order.
     pub fn run(&mut self, tasks: usize) -> Status {
+        let mut came = false;
+        if self.core.share.is_some() {
+            match self.core.meet() {
+                None => return Status::Stopped,
+                Some(some) => came = some,
+            }
+        }
         if self.core.run_count <= 0 && !self.managed() {
             return Status::Stopped;
         }
@@ -261,7 +346,10 @@ impl Router {
         if self.core.run_count <= 0 && !self.managed() {
             return Status::Stopped;
         }
-        if self.core.tasks.is_idle() {
+        if self.core.share.is_some() {
+            self.core.tell_others();
+        }
+        if self.core.tasks.is_idle() && !came {
             Status::Idle(self.core.timers.next())
         } else {
             Status::Busy
@@ -284,13 +372,18 @@ impl Router {
 
     /// Asks the element that manages the driver; returns whether the router goes on.
     fn managed(&mut self) -> bool {
-        if let Some(manager) = self.core.driver_manager {
-            let base = self.core.stack_height();
-            self.core
-                .with(manager, |element, cx| element.driver_stopped(cx));
-            self.core.run_stack(base);
+        let goes_on = self.core.whole(|core| {
+            if let Some(manager) = core.driver_manager {
+                let base = core.stack_height();
+                core.with(manager, |element, cx| element.driver_stopped(cx));
+                core.run_stack(base);
+            }
+            core.run_count > 0
+        });
+        if let (false, Some(share)) = (goes_on, &self.core.share) {
+            share.team.end();
         }
-        self.core.run_count > 0
+        goes_on
     }
 
     /// Asks every device that a task waits for to wake the router; returns whether all are quiet,
@@ -310,7 +403,7 @@ impl Router {
         if !quiet {
             self.core.check_devices();
         }
-        quiet && self.core.tasks.is_idle()
+        quiet && self.core.tasks.is_idle() && (self.core.share.is_none() || self.core.doze())
     }
 
     /// File descriptors that elements wait for.
@@ -338,13 +431,13 @@ impl Router {
     }
 
     /// The handlers of an element, or with `None` of the router.
-    pub fn handlers(&self, element: Option<ElementId>) -> Vec<HandlerSpec> {
-        self.core.handlers(element)
+    pub fn handlers(&mut self, element: Option<ElementId>) -> Vec<HandlerSpec> {
+        self.core.whole(|core| core.handlers(element))
     }
 
     /// What a handler can do; `None` if there is none of the name.
-    pub fn handler(&self, element: Option<ElementId>, name: &str) -> Option<HandlerFlags> {
-        self.core.handler(element, name)
+    pub fn handler(&mut self, element: Option<ElementId>, name: &str) -> Option<HandlerFlags> {
+        self.core.whole(|core| core.handler(element, name))
     }
 
     /// Reads a handler of an element, or with `None` of the router.
@@ -373,10 +466,12 @@ impl Router {
         id: ElementId,
         work: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
     ) -> Option<R> {
-        let base = self.core.stack_height();
-        let result = self.core.with(id, work);
-        self.core.run_stack(base);
-        result
+        self.core.whole(|core| {
+            let base = core.stack_height();
+            let result = core.with(id, work);
+            core.run_stack(base);
+            result
+        })
     }
 
     /// The runtime.
@@ -395,9 +490,16 @@ impl Router {
     }
 }
 
+impl Drop for Router {
+    /// A part of a divided router leaves its elements to the others.
+    fn drop(&mut self) {
+        self.core.leave();
+    }
+}
+
 impl Runtime {
     /// A runtime for a router that has given its own away.
-    fn nothing() -> Runtime {
+    pub(crate) fn nothing() -> Runtime {
         struct Nowhere;
         impl Embedding for Nowhere {
             fn steady(&self) -> Steady {

@@ -38,12 +38,25 @@ pub const TICKETS: u32 = 1024;
 pub const TICKETS_MAX: u32 = 32768;
 const STRIDE_ONE: u32 = 1 << 16;
 
+#[derive(Clone, Copy)]
 struct Task {
     element: ElementId,
     tickets: u32,
     pass: u32,
     scheduled: bool,
+    /// It is on another thread, or on none: it may be scheduled, but is not queued.
+    away: bool,
+    /// The thread it is meant for; [`NO_THREAD`] and it never runs.
+    thread: i32,
+    /// Nanoseconds that a turn takes, on average; 0 if that is not measured.
+    cost: u32,
 }
+
+/// The thread of a task that is not to run.
+pub const NO_THREAD: i32 = -1;
+
+/// A turn in this many is measured.
+const MEASURED: u32 = 32;
 
 /// Every task of a router, and the run queue.
 #[derive(Default)]
@@ -52,6 +65,7 @@ pub(crate) struct Tasks {
     queue: VecDeque<TaskId>,
     /// The task that runs: off the queue, even if it schedules itself.
     running: Option<TaskId>,
+    turns: u32,
 }
 
 fn after(a: u32, b: u32) -> bool {
@@ -59,12 +73,15 @@ fn after(a: u32, b: u32) -> bool {
 }
 
 impl Tasks {
-    pub fn add(&mut self, element: ElementId) -> TaskId {
+    pub fn add(&mut self, element: ElementId, thread: i32) -> TaskId {
         self.tasks.push(Task {
             element,
             tickets: TICKETS,
             pass: 0,
             scheduled: false,
+            away: thread == NO_THREAD,
+            thread,
+            cost: 0,
         });
         TaskId(self.tasks.len() as u32 - 1)
     }
@@ -115,7 +132,9 @@ impl Tasks {
         if self.task(id).tickets == 0 {
             return;
         }
-        if core::mem::replace(&mut self.task_mut(id).scheduled, true) || self.running == Some(id) {
+        let task = self.task_mut(id);
+        let queued = core::mem::replace(&mut task.scheduled, true) || task.away;
+        if queued || self.running == Some(id) {
             return;
         }
         // A task that runs is the front, though it is off the queue.
@@ -161,7 +180,7 @@ impl Tasks {
         };
         let task = self.task_mut(id);
         let mut pass = task.pass.wrapping_add(STRIDE_ONE / task.tickets);
-        let scheduled = task.scheduled;
+        let scheduled = task.scheduled && !task.away;
         if !worked
             && let Some(&front) = self.queue.front()
             && after(self.task(front).pass, pass)
@@ -171,6 +190,76 @@ impl Tasks {
         self.task_mut(id).pass = pass;
         if scheduled {
             self.insert(id);
+        }
+    }
+
+    /// Every task, in the order in which they were made.
+    pub fn iter(&self) -> impl Iterator<Item = TaskId> + use<> {
+        (0..self.tasks.len() as u32).map(TaskId)
+    }
+
+    /// The thread a task is meant for.
+    pub fn thread(&self, id: TaskId) -> i32 {
+        self.task(id).thread
+    }
+
+    /// Means a task for another thread; with [`NO_THREAD`] it does not run any more.
+    pub fn set_thread(&mut self, id: TaskId, thread: i32) {
+        self.task_mut(id).thread = thread;
+        let away = thread == NO_THREAD;
+        if away != self.task(id).away {
+            self.task_mut(id).away = away;
+            if self.task(id).scheduled && self.running != Some(id) {
+                match away {
+                    true => self.queue.retain(|queued| *queued != id),
+                    false => self.insert(id),
+                }
+            }
+        }
+    }
+
+    /// Whether the turn that starts now is one of those that are measured.
+    pub fn measures(&mut self) -> bool {
+        self.turns = self.turns.wrapping_add(1);
+        self.turns.is_multiple_of(MEASURED)
+    }
+
+    /// Takes note that a turn of a task took `nanoseconds`.
+    pub fn took(&mut self, id: TaskId, nanoseconds: u64) {
+        let cost = &mut self.task_mut(id).cost;
+        let taken = nanoseconds.min(u32::MAX.into());
+        *cost = ((u64::from(*cost) * 7 + taken) / 8).max(1) as u32;
+    }
+
+    /// Nanoseconds that a turn of a task takes, on average.
+    pub fn cost(&self, id: TaskId) -> u32 {
+        self.task(id).cost
+    }
+
+    /// Adds the tasks that only `other` knows, as tasks of another thread.
+    pub fn extend(&mut self, other: &Tasks) {
+        let tasks = other.tasks.iter().skip(self.tasks.len());
+        let tasks = tasks.map(|task| Task {
+            away: true,
+            scheduled: false,
+            ..*task
+        });
+        self.tasks.extend(tasks);
+    }
+
+    /// Hands a task over to the table of the thread that it is to run on.
+    pub fn hand_over(&mut self, id: TaskId, to: &mut Tasks) {
+        let task = self.task_mut(id);
+        let away = core::mem::replace(&mut task.away, true);
+        let other = to.task_mut(id);
+        *other = Task { away, ..*task };
+        let scheduled = core::mem::take(&mut task.scheduled) && !away;
+        if scheduled && self.running != Some(id) {
+            self.queue.retain(|queued| *queued != id);
+        }
+        // One that runs at this moment is queued again when it has finished.
+        if scheduled && to.running != Some(id) {
+            to.insert(id);
         }
     }
 }

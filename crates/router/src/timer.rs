@@ -84,4 +84,33 @@ impl Timers {
         self.unschedule(id);
         Some(id)
     }
+
+    /// Every timer with its element, in the order in which they were made.
+    pub fn list(&self) -> alloc::vec::IntoIter<(TimerId, ElementId)> {
+        let timers = self.timers.iter().enumerate();
+        let timers = timers.map(|(i, timer)| (TimerId(i as u32), timer.element));
+        timers.collect::<Vec<_>>().into_iter()
+    }
+
+    /// Adds the timers that only `other` knows, as timers of another thread.
+    pub fn extend(&mut self, other: &Timers) {
+        let timers = other.timers.iter().skip(self.timers.len());
+        let timers = timers.map(|timer| Timer {
+            element: timer.element,
+            expires: None,
+            entry: 0,
+        });
+        self.timers.extend(timers);
+    }
+
+    /// Hands a timer over to the table of the thread that it is to run on.
+    pub fn hand_over(&mut self, id: TimerId, to: &mut Timers) {
+        match self.expires(id) {
+            Some(at) => {
+                self.unschedule(id);
+                to.schedule(id, at);
+            }
+            None => to.unschedule(id),
+        }
+    }
 }

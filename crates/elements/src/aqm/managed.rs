@@ -53,6 +53,9 @@ impl Managed {
         for stranger in &strangers {
             let _ = cx.error(stranger);
         }
+        for queue in &self.queues {
+            cx.share_thread(*queue);
+        }
         match strangers.is_empty() {
             true => Ok(()),
             false => Err(Failed),

@@ -84,6 +84,9 @@ impl Element for Unqueue2 {
         if self.queues.is_none() {
             self.queues = Some(cx.graph().nearest_downstream(cx.id(), 0, "Storage"));
         }
+        for queue in self.queues.iter().flatten() {
+            cx.share_thread(*queue);
+        }
         let task = cx.task();
         cx.schedule(task);
         self.upstream = cx.upstream_signal(0, Some(task));

@@ -448,7 +448,7 @@ impl Element for ControlSocket {
     fn selected(&mut self, cx: &mut Cx<'_>, fd: i32, _readable: bool, _writable: bool) {
         match &self.listener {
             Some(listener) if listener.fd() == fd => self.accept(cx),
-            _ => self.serve(cx, fd),
+            _ => cx.whole(|cx| self.serve(cx, fd)),
         }
     }
 

@@ -253,20 +253,20 @@ macro_rules! script {
 
             #[cfg(feature = "host")]
             fn selected(&mut self, cx: &mut Cx<'_>, _fd: i32, _readable: bool, _writable: bool) {
-                self.signals.arrived(cx, &mut self.machine);
+                cx.whole(|cx| self.signals.arrived(cx, &mut self.machine));
             }
 
             fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
-                self.machine.push(cx, port, batch);
+                cx.whole(|cx| self.machine.push(cx, port, batch));
                 0
             }
 
             fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-                self.machine.pull(cx, batch, most);
+                cx.whole(|cx| self.machine.pull(cx, batch, most));
             }
 
             fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
-                self.machine.timed_out(cx);
+                cx.whole(|cx| self.machine.timed_out(cx));
             }
 
             fn driver_stopped(&mut self, cx: &mut Cx<'_>) {

@@ -331,9 +331,9 @@ fn files_can_be_written_and_read() {
 
 #[test]
 fn private_handlers_say_so() {
-    let rig = Rig::new("s :: Script(TYPE PASSIVE);");
+    let mut rig = Rig::new("s :: Script(TYPE PASSIVE);");
     let id = rig.router.find("s");
-    let private = |name| {
+    let mut private = |name| {
         let flags = rig.router.handler(id, name).unwrap();
         flags.has(router::HandlerFlags::PRIVATE)
     };
