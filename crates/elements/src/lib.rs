@@ -47,6 +47,7 @@ pub mod standard;
 pub mod tcpudp;
 #[cfg(test)]
 mod testing;
+pub mod threads;
 mod token_bucket;
 mod transport_check;
 #[cfg(feature = "host")]
@@ -66,6 +67,8 @@ static ALIASES: &[router::ClassEntry] = &[
     router::ClassEntry::of::<ip::rfc2507::RFC2507d>().named("RFC2507Decomp"),
     router::ClassEntry::of::<standard::sched::RoundRobinSched>().named("RRSched"),
     router::ClassEntry::of::<simple::simple_sched::SimpleRoundRobinSched>().named("SimpleRRSched"),
+    router::ClassEntry::of::<threads::balanced_thread_sched::BalancedThreadSched>()
+        .named("SortedTaskSched"),
 ];
 
 /// The groups of classes that run anywhere.
@@ -84,6 +87,7 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     app::CLASSES,
     aqm::CLASSES,
     ipsec::CLASSES,
+    threads::CLASSES,
     ALIASES,
 ];
 

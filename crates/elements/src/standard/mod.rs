@@ -17,6 +17,8 @@ crate::elements! {
     classifier: Classifier;
     clipboard: Clipboard;
     counter: Counter;
+    cpu_queue: CPUQueue;
+    cpu_switch: CPUSwitch;
     crc32: SetCRC32, CheckCRC32;
     delay_shaper: DelayShaper;
     delay_unqueue: DelayUnqueue;
@@ -38,7 +40,8 @@ crate::elements! {
     paint: Paint, CheckPaint, PaintTee, PaintSwitch;
     print: Print;
     pull_switch: PullSwitch, StaticPullSwitch;
-    queue: Queue, FullNoteQueue, NotifierQueue, SimpleQueue, QuickNoteQueue, FrontDropQueue, MixedQueue;
+    queue: Queue, FullNoteQueue, NotifierQueue, SimpleQueue, QuickNoteQueue, FrontDropQueue, MixedQueue,
+        ThreadSafeQueue, MSQueue;
     quit_watcher: QuitWatcher;
     random_bit_errors: RandomBitErrors;
     random_sample: RandomSample;

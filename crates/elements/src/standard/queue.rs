@@ -11,7 +11,7 @@ macro_rules! queue {
     (
         $(#[$doc:meta])* $name:ident, $inputs:literal, $processing:literal,
         sleep: $sleep:ident, nonfull: $nonfull:literal, $overflow:ident,
-        is_a: $is_a:expr
+        is_a: $is_a:expr $(, warning: $warning:literal)?
     ) => {
         $(#[$doc])*
         #[derive(Default)]
@@ -28,7 +28,9 @@ macro_rules! queue {
 
         impl Element for $name {
             fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-                self.store.configure(cx, args, Sleep::$sleep, $nonfull)
+                self.store.configure(cx, args, Sleep::$sleep, $nonfull)?;
+                $(args.warning($warning);)?
+                Ok(())
             }
 
             fn can_live_reconfigure(&self) -> bool {
@@ -307,6 +309,68 @@ queue! {
     /// Queue, FrontDropQueue
     MixedQueue, "2", "h/lh", sleep: Late, nonfull: false, New,
     is_a: &["Storage", "SimpleQueue", "NotifierQueue"]
+}
+
+queue! {
+    /// Stores packets first in, first out, between threads: another name of Queue.
+    ///
+    /// Every queue can stand between threads. It belongs to the thread of whoever pulls from it;
+    /// packets of others come by a ring that counts as part of it, but not in `length`, and those
+    /// who push into it wait when it is full.
+    ///
+    /// # Arguments
+    /// - `CAPACITY` (integer, 1000): most packets it stores.
+    ///
+    /// # Ports
+    /// One push input. Output 0 is pull; output 1, optional, is push: packets for which there was no room.
+    ///
+    /// # Handlers
+    /// - `length` (read): packets stored.
+    /// - `highwater_length` (read): most packets stored so far.
+    /// - `capacity` (read, write): the argument.
+    /// - `drops` (read): packets for which there was no room.
+    /// - `reset_counts` (write): sets `drops` to 0 and `highwater_length` to `length`.
+    /// - `reset` (write): drops all packets stored.
+    ///
+    /// # Example
+    /// ```click
+    /// a :: InfiniteSource(LIMIT 1000) -> ThreadSafeQueue -> b :: Unqueue -> Discard;
+    /// StaticThreadSched(a 0, b 1);
+    /// ```
+    ///
+    /// # See also
+    /// Queue, StaticThreadSched
+    ThreadSafeQueue, "1", "h/lh", sleep: Late, nonfull: true, New,
+    is_a: &["Storage", "SimpleQueue", "NotifierQueue", "FullNoteQueue", "Queue"]
+}
+
+queue! {
+    /// Stores packets first in, first out: an old name of ThreadSafeQueue.
+    ///
+    /// # Arguments
+    /// - `CAPACITY` (integer, 1000): most packets it stores.
+    ///
+    /// # Ports
+    /// One push input. Output 0 is pull; output 1, optional, is push: packets for which there was no room.
+    ///
+    /// # Handlers
+    /// - `length` (read): packets stored.
+    /// - `highwater_length` (read): most packets stored so far.
+    /// - `capacity` (read, write): the argument.
+    /// - `drops` (read): packets for which there was no room.
+    /// - `reset_counts` (write): sets `drops` to 0 and `highwater_length` to `length`.
+    /// - `reset` (write): drops all packets stored.
+    ///
+    /// # Example
+    /// ```click
+    /// InfiniteSource(LIMIT 1000) -> MSQueue -> Unqueue -> Discard;
+    /// ```
+    ///
+    /// # See also
+    /// ThreadSafeQueue
+    MSQueue, "1", "h/lh", sleep: Late, nonfull: true, New,
+    is_a: &["Storage", "SimpleQueue", "NotifierQueue", "FullNoteQueue", "Queue", "ThreadSafeQueue"],
+    warning: "MSQueue is deprecated, use ThreadSafeQueue instead"
 }
 
 #[cfg(test)]

@@ -1,0 +1,133 @@
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use router::args::{Args, Failed};
+use router::{Class, Cx, Element, ElementId, NO_THREAD};
+
+/// Says which threads run which elements.
+///
+/// A router that runs on several threads (`weir click -j 2`, or a guest with several CPUs) runs
+/// every task on thread 0 unless it is told otherwise. Elements that a task pushes to, or pulls
+/// from, run with it, and so do elements that name each other in their arguments; where paths of
+/// several threads meet, the lowest has the element, and packets of the others are handed over to
+/// it. Put a queue at such a place: it belongs to whoever pulls from it, and those who push into
+/// it wait when it is full. Where there is none, packets for which a thread is too slow are
+/// dropped, which the router's `thread_drops` handler counts.
+///
+/// If there are several, the last to name an element counts.
+///
+/// # Arguments
+/// - `ELEMENT THREAD` (any number of times): an element, or a compound with all in it, and the
+///   number of the thread that runs it, from 0; -1 and its task is not run at all.
+///
+/// # Ports
+/// None.
+///
+/// # Handlers
+/// None of its own. The `home_thread` handler of elements with a task says where it runs, and
+/// moves it when written.
+///
+/// # Example
+/// ```click
+/// a :: InfiniteSource(LIMIT 1000) -> Queue -> b :: Unqueue -> Discard;
+/// StaticThreadSched(a 0, b 1);
+/// ```
+///
+/// # See also
+/// BalancedThreadSched, ThreadSafeQueue, CPUSwitch
+#[derive(Default)]
+pub struct StaticThreadSched;
+
+impl Class for StaticThreadSched {
+    const NAME: &'static str = "StaticThreadSched";
+    const PORTS: &'static str = "0/0";
+}
+
+/// The elements that `name` stands for, seen from the element at work: one, or all in a compound.
+fn named(cx: &Cx<'_>, name: &str) -> Vec<ElementId> {
+    if let Some(id) = cx.find(name) {
+        return Vec::from([id]);
+    }
+    let scope = cx.name().rfind('/').map_or("", |end| &cx.name()[..=end]);
+    let compound = format!("{scope}{name}/");
+    let elements = cx.graph().elements.iter().enumerate();
+    elements
+        .filter(|(_, info)| !name.is_empty() && info.name.starts_with(&compound))
+        .map(|(i, _)| ElementId::new(i))
+        .collect()
+}
+
+impl Element for StaticThreadSched {
+    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        for entry in args.take_raw() {
+            let words = click::config::split_space(&entry);
+            let (name, thread) = match &words[..] {
+                [] => continue,
+                [name, thread] => (name, args.context().parse::<i32>(thread)),
+                _ => {
+                    args.error("expected ‘ELEMENT THREAD’");
+                    continue;
+                }
+            };
+            let Ok(mut thread) = thread else {
+                args.error_in("THREAD", "invalid number");
+                continue;
+            };
+            if thread < NO_THREAD || thread >= i32::from(cx.threads()) {
+                args.warning(format_args!("thread preference {thread} out of range"));
+                thread = if thread < 0 { NO_THREAD } else { 0 };
+            }
+            let text: String = args.context().parse(name).unwrap_or_default();
+            let elements = named(cx, &text);
+            if elements.is_empty() {
+                args.error(format_args!("‘{text}’ does not name an element"));
+            }
+            for id in elements {
+                cx.prefer_thread(id, thread);
+            }
+        }
+        args.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn wrong_entries_are_refused() {
+        for (config, message) in [
+            ("StaticThreadSched(x 0);", "'x' does not name an element"),
+            ("StaticThreadSched(i);", "expected 'ELEMENT THREAD'"),
+            ("StaticThreadSched(i one);", "invalid number"),
+        ] {
+            let errors = Rig::errors(&(["i :: Idle -> Discard;", config].concat()));
+            assert!(errors.contains(message), "{errors}");
+        }
+    }
+
+    #[test]
+    fn threads_that_are_not_there_are_the_first() {
+        let config = "s :: InfiniteSource(LIMIT 3) -> Discard; StaticThreadSched(s 7);";
+        let mut rig = Rig::new(config);
+        let said = rig.printed().join("\n");
+        assert!(said.contains("thread preference 7 out of range"), "{said}");
+        assert_eq!(rig.read("s.home_thread"), "0");
+        rig.run();
+        assert_eq!(rig.read("s.count"), "3");
+    }
+
+    #[test]
+    fn a_task_of_no_thread_rests_until_it_gets_one() {
+        let config = "elementclass C { s :: InfiniteSource(LIMIT 3) -> output }
+            c :: C -> Discard; StaticThreadSched(c -1);";
+        let mut rig = Rig::new(config);
+        rig.run();
+        assert_eq!((rig.read("c/s.home_thread"), rig.read("c/s.count")), ("-1".into(), "0".into()));
+        rig.write("c/s.home_thread", "0");
+        rig.run();
+        assert_eq!(rig.read("c/s.count"), "3");
+        assert!(rig.try_write("c/s.home_thread", "1").is_err());
+    }
+}

@@ -1,0 +1,648 @@
+//! Routers on several threads.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, JoinHandle, ThreadId};
+use std::time::{Duration, Instant};
+
+use click::{Diagnostics, Options};
+use packet::{Batch, Packet, Pool};
+use proptest::prelude::*;
+use router::{
+    Bell, Class, ClassEntry, Cx, Element, Embedding, HandlerError, HandlerList, Member, Ran,
+    Router, Runtime, Settings, Signal, Status, Steady, TaskId,
+};
+
+/// Sends packets that hold their number, from 0 on, up to a limit.
+#[derive(Default)]
+struct Numbers {
+    next: u64,
+    limit: u64,
+    task: Option<TaskId>,
+    signal: Signal,
+}
+
+impl Class for Numbers {
+    const NAME: &'static str = "Numbers";
+    const PORTS: &'static str = "0/1";
+    const PROCESSING: &'static str = "h";
+}
+
+impl Element for Numbers {
+    fn configure(
+        &mut self,
+        _cx: &mut Cx<'_>,
+        args: &mut router::args::Args<'_>,
+    ) -> Result<(), router::args::Failed> {
+        args.positional("LIMIT", &mut self.limit).complete()
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), router::args::Failed> {
+        let task = cx.task();
+        cx.schedule(task);
+        self.signal = cx.downstream_signal(0, Some(task));
+        self.task = Some(task);
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+        if self.next == self.limit || !cx.is_active(&self.signal) {
+            return Ran::Nothing;
+        }
+        if let Some(packet) = cx.pool().copy(&self.next.to_be_bytes()) {
+            self.next += 1;
+            cx.emit(0, packet);
+        }
+        cx.schedule(task);
+        Ran::Worked
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.task(false);
+    }
+
+    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
+        let old: &mut dyn core::any::Any = old;
+        if let Some(old) = old.downcast_mut::<Numbers>() {
+            self.next = old.next;
+        }
+    }
+}
+
+/// Counts packets, and those whose number is not the one after the one before, and stops the
+/// router after so many. Knows its thread.
+#[derive(Default)]
+struct Check {
+    stop: u64,
+    count: u64,
+    wrong: u64,
+    next: u64,
+    thread: Option<ThreadId>,
+    strangers: u64,
+}
+
+impl Class for Check {
+    const NAME: &'static str = "Check";
+    const PORTS: &'static str = "1/0-1";
+}
+
+impl Check {
+    fn see(&mut self, packet: &Packet) {
+        let number = packet.data().first_chunk().map(|n| u64::from_be_bytes(*n));
+        self.wrong += u64::from(number != Some(self.next));
+        self.next = number.unwrap_or(0) + 1;
+        self.count += 1;
+    }
+}
+
+impl Element for Check {
+    fn configure(
+        &mut self,
+        _cx: &mut Cx<'_>,
+        args: &mut router::args::Args<'_>,
+    ) -> Result<(), router::args::Failed> {
+        args.positional("STOP", &mut self.stop).complete()
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        let me = thread::current().id();
+        self.strangers += u64::from(*self.thread.get_or_insert(me) != me);
+        let before = self.count;
+        batch.iter().for_each(|packet| self.see(packet));
+        if before < self.stop && self.count >= self.stop {
+            cx.stop();
+        }
+        0
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("count")
+            .read("wrong")
+            .read("strangers")
+            .read("thread");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(match name {
+            "count" => self.count.to_string(),
+            "wrong" => self.wrong.to_string(),
+            "strangers" => self.strangers.to_string(),
+            "thread" => format!("{:?}", self.thread),
+            _ => return Err(HandlerError::Unknown),
+        })
+    }
+
+    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
+        let old: &mut dyn core::any::Any = old;
+        if let Some(old) = old.downcast_mut::<Check>() {
+            (self.count, self.wrong, self.next) = (old.count, old.wrong, old.next);
+        }
+    }
+}
+
+static CLASSES: &[ClassEntry] = &[ClassEntry::of::<Numbers>(), ClassEntry::of::<Check>()];
+
+/// A machine with a real clock that keeps what is printed.
+struct Machine {
+    start: Instant,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+impl Embedding for Machine {
+    fn steady(&self) -> Steady {
+        Steady(self.start.elapsed().as_nanos() as u64)
+    }
+
+    fn wall(&self) -> i64 {
+        0
+    }
+
+    fn chatter(&mut self, line: &str) {
+        self.lines.lock().unwrap().push(line.to_string());
+    }
+
+    fn seed(&mut self) -> u64 {
+        1
+    }
+
+    fn driver(&self) -> &'static str {
+        "test"
+    }
+}
+
+/// Where a thread sleeps.
+#[derive(Clone, Default)]
+struct Bed(Arc<(Mutex<bool>, Condvar)>);
+
+impl Bed {
+    fn sleep(&self, most: Duration) {
+        let (rung, bell) = &*self.0;
+        let rung = rung.lock().unwrap();
+        *bell
+            .wait_timeout_while(rung, most, |rung| !*rung)
+            .unwrap()
+            .0 = false;
+    }
+}
+
+impl Bell for Bed {
+    fn ring(&self) {
+        let (rung, bell) = &*self.0;
+        *rung.lock().unwrap() = true;
+        bell.notify_one();
+    }
+
+    fn pause(&self) {
+        thread::yield_now();
+    }
+}
+
+/// A test that takes this long has a thread that nobody woke.
+const LONGEST: Duration = Duration::from_secs(30);
+/// Longest sleep of a thread that looks for something besides.
+const SHORT: Duration = Duration::from_millis(1);
+
+/// Runs a part until the router stops or `enough` says so, and sleeps for at most `longest` at a
+/// time.
+fn run(
+    part: &mut Router,
+    bed: &Bed,
+    longest: Duration,
+    mut enough: impl FnMut(&mut Router) -> bool,
+) {
+    let began = Instant::now();
+    loop {
+        assert!(
+            began.elapsed() < LONGEST,
+            "{}",
+            part.read(None, "element_counts", "").unwrap()
+        );
+        let status = part.run(128);
+        let next = match status {
+            Status::Stopped => return,
+            _ if enough(part) => return,
+            Status::Busy => continue,
+            Status::Idle(next) if part.arm() => next,
+            Status::Idle(_) => continue,
+        };
+        let now = part.runtime().embedding.steady();
+        let most = next.map_or(longest, |at| Duration::from_nanos(at.since(now)));
+        bed.sleep(most.min(longest));
+    }
+}
+
+/// A router on several threads; the test's is the first.
+struct Crew {
+    router: Router,
+    bed: Bed,
+    threads: Vec<JoinHandle<()>>,
+    start: Instant,
+    lines: Arc<Mutex<Vec<String>>>,
+    count: u16,
+}
+
+impl Crew {
+    fn runtime(start: Instant, lines: &Arc<Mutex<Vec<String>>>) -> Runtime {
+        let lines = Arc::clone(lines);
+        Runtime::new(Box::new(Machine { start, lines }), Pool::heap(1 << 14))
+    }
+
+    #[track_caller]
+    fn make(config: &str, runtime: Runtime, threads: u16) -> Router {
+        let mut diagnostics = Diagnostics::new();
+        let mut library = crate::library();
+        library.add(CLASSES);
+        let options = Options::new(&library);
+        let flat = click::parse(config.as_bytes(), "config", &options, &mut diagnostics);
+        let settings = Settings {
+            threads,
+            ..Settings::default()
+        };
+        let flat = flat.expect("the configuration can be read");
+        let router = Router::new(flat, config, &library, runtime, settings, &mut diagnostics);
+        assert!(router.is_ok(), "{diagnostics}");
+        router.ok().unwrap()
+    }
+
+    #[track_caller]
+    fn new(config: &str, count: u16) -> Crew {
+        let (start, lines) = (Instant::now(), Arc::default());
+        let mut router = Crew::make(config, Crew::runtime(start, &lines), count);
+        let bed = Bed::default();
+        let beds: Vec<Bed> = (1..count).map(|_| Bed::default()).collect();
+        let members = beds.iter().map(|bed| Member {
+            runtime: Crew::runtime(start, &lines),
+            bell: Box::new(bed.clone()),
+        });
+        let parts = router.divide(Box::new(bed.clone()), members.collect());
+        assert_eq!(parts.len(), usize::from(count) - 1);
+        let threads = parts.into_iter().zip(beds).map(|(mut part, bed)| {
+            thread::spawn(move || {
+                run(&mut part, &bed, LONGEST, |_| false);
+            })
+        });
+        Crew {
+            router,
+            bed,
+            threads: threads.collect(),
+            start,
+            lines,
+            count,
+        }
+    }
+
+    #[track_caller]
+    fn read(&mut self, handler: &str) -> String {
+        let (element, name) = handler.split_once('.').unwrap_or(("", handler));
+        let id = (!element.is_empty()).then(|| self.router.find(element).unwrap());
+        self.router.read(id, name, "").unwrap()
+    }
+
+    #[track_caller]
+    fn write(&mut self, handler: &str, value: &str) {
+        let (element, name) = handler.split_once('.').unwrap();
+        let id = self.router.find(element);
+        self.router.write(id, name, value).unwrap();
+    }
+
+    /// Runs this thread's part until `enough`.
+    fn run(&mut self, enough: impl FnMut(&mut Router) -> bool) {
+        run(&mut self.router, &self.bed.clone(), SHORT, enough);
+    }
+
+    /// Runs this thread's part until the router stops. Nothing wakes threads but packets.
+    #[track_caller]
+    fn run_to_the_end(&mut self) {
+        run(&mut self.router, &self.bed.clone(), LONGEST, |_| false);
+        assert!(self.start.elapsed() < LONGEST, "a thread was not woken");
+    }
+
+    fn swap(&mut self, config: &str) {
+        let runtime = Crew::runtime(self.start, &self.lines);
+        let next = Crew::make(config, runtime, self.count);
+        Router::succeed(&mut self.router, next);
+    }
+
+    /// Stops all threads.
+    fn end(&mut self) {
+        self.router.unite();
+        for thread in self.threads.drain(..) {
+            thread.join().unwrap();
+        }
+    }
+}
+
+/// Whether a handler reads as `value`.
+fn says(router: &mut Router, element: &str, handler: &str, value: &str) -> bool {
+    let id = router.find(element);
+    router.read(id, handler, "").as_deref() == Ok(value)
+}
+
+#[test]
+fn two_sources_run_on_two_threads() {
+    let mut crew = Crew::new(
+        "a :: Numbers(50000) -> x :: Check -> Discard; b :: Numbers(50000) -> y :: Check -> Discard;
+         StaticThreadSched(a 0, b 1);",
+        2,
+    );
+    crew.run(|r| says(r, "x", "count", "50000") && says(r, "y", "count", "50000"));
+    assert_ne!(crew.read("x.thread"), crew.read("y.thread"));
+    for check in ["x", "y"] {
+        assert_eq!(crew.read(&format!("{check}.wrong")), "0");
+        assert_eq!(crew.read(&format!("{check}.strangers")), "0");
+    }
+    assert_eq!(crew.read("threads"), "2");
+    crew.end();
+    assert_eq!(crew.read("y.count"), "50000");
+}
+
+#[test]
+fn a_queue_between_threads_loses_nothing_and_keeps_the_order() {
+    for (source, sink, capacity) in [(0, 1, 10), (1, 0, 1000), (0, 1, 1)] {
+        let config = format!(
+            "s :: Numbers(20000) -> q :: Queue({capacity}) -> u :: Unqueue(BURST 7) -> c :: Check(20000)
+                -> Discard;
+             StaticThreadSched(s {source}, u {sink});"
+        );
+        let mut crew = Crew::new(&config, 2);
+        crew.run_to_the_end();
+        crew.end();
+        assert_eq!(crew.read("c.count"), "20000");
+        assert_eq!(
+            (crew.read("c.wrong"), crew.read("q.drops")),
+            ("0".into(), "0".into())
+        );
+        assert_eq!(crew.read("thread_drops"), "0");
+    }
+}
+
+#[test]
+fn handlers_see_and_change_the_whole_while_it_runs() {
+    let mut crew = Crew::new(
+        "a :: Numbers(4000000000) -> q :: Queue -> u :: Unqueue(BURST 32) -> x :: Check
+            -> k :: Counter -> Discard;
+         StaticThreadSched(a 1, u 2);",
+        3,
+    );
+    let (mut counts, mut rounds) = (Vec::new(), 0);
+    crew.run(|router| {
+        let id = router.find("k");
+        counts.push(
+            router
+                .read(id, "count", "")
+                .unwrap()
+                .parse::<u64>()
+                .unwrap(),
+        );
+        let id = router.find("u");
+        router
+            .write(id, "burst", &(rounds % 40 + 1).to_string())
+            .unwrap();
+        rounds += 1;
+        rounds == 100
+    });
+    assert!(counts.is_sorted() && counts[99] > counts[0], "{counts:?}");
+    assert_eq!(crew.read("u.burst"), "20");
+    assert_eq!(crew.read("x.wrong"), "0");
+    assert!(
+        crew.read("list").starts_with("7\n"),
+        "{}",
+        crew.read("list")
+    );
+    crew.end();
+}
+
+#[test]
+fn tasks_move_between_threads_and_take_their_elements_along() {
+    let mut crew = Crew::new(
+        "a :: Numbers(4000000000) -> q :: Queue(50) -> u :: Unqueue -> x :: Check -> Discard;
+         StaticThreadSched(a 0, u 1);",
+        2,
+    );
+    for thread in [0, 1, 0, 1, 1, 0] {
+        crew.write("u.home_thread", &thread.to_string());
+        crew.write("a.home_thread", &(1 - thread).to_string());
+        assert_eq!(crew.read("u.home_thread"), thread.to_string());
+        let before: u64 = crew.read("x.count").parse().unwrap();
+        crew.run(|router| {
+            let id = router.find("x");
+            router
+                .read(id, "count", "")
+                .unwrap()
+                .parse::<u64>()
+                .unwrap()
+                > before + 2000
+        });
+    }
+    assert_eq!(
+        (crew.read("x.wrong"), crew.read("q.drops")),
+        ("0".into(), "0".into())
+    );
+    assert_ne!(crew.read("x.strangers"), "0");
+    crew.end();
+}
+
+#[test]
+fn a_router_is_replaced_while_its_threads_run() {
+    let config = |sink| {
+        format!(
+            "s :: Numbers(4000000000) -> q :: Queue(100) -> u :: Unqueue -> c :: Check -> Discard;
+             StaticThreadSched(s 0, u {sink});"
+        )
+    };
+    let mut crew = Crew::new(&config(1), 3);
+    for round in 0..20 {
+        let before: u64 = crew.read("c.count").parse().unwrap();
+        crew.run(|router| {
+            let id = router.find("c");
+            router
+                .read(id, "count", "")
+                .unwrap()
+                .parse::<u64>()
+                .unwrap()
+                > before + 500
+        });
+        crew.swap(&config(round % 3));
+    }
+    // Packets that the new queue had no place for before it ran are all that may be missing.
+    let wrong: u64 = crew.read("c.wrong").parse().unwrap();
+    assert!(wrong <= 20, "{wrong}");
+    crew.end();
+}
+
+#[test]
+fn whichever_thread_stops_the_router_it_stops() {
+    for thread in 0..3 {
+        let mut crew = Crew::new(
+            &format!(
+                "s :: InfiniteSource(LIMIT 1000, STOP true) -> k :: Counter -> Discard;
+                 t :: InfiniteSource -> Discard; w :: Idle -> Discard;
+                 StaticThreadSched(s {thread}, t 1);"
+            ),
+            3,
+        );
+        crew.run_to_the_end();
+        crew.end();
+        assert_eq!(crew.read("k.count"), "1000");
+    }
+}
+
+#[test]
+fn scripts_on_all_threads_read_each_other() {
+    let script = |me: u16, other: u16| {
+        format!(
+            "s{me} :: Script(export n 0, label again, set n $(add $n 1),
+                 set x $(n{other}/k.count), write n{other}/k.reset_counts, wait 1ms,
+                 goto again $(lt $n 100));
+             n{me} :: {{ i :: InfiniteSource(BURST 8) -> k :: Counter -> Discard; }};"
+        )
+    };
+    let config = [
+        script(0, 1),
+        script(1, 0),
+        "StaticThreadSched(s0 0, n0 0, s1 1, n1 1);".into(),
+    ]
+    .concat();
+    let mut crew = Crew::new(&config, 2);
+    let done = |router: &mut Router, script| says(router, script, "n", "100");
+    crew.run(|router| done(router, "s0") && done(router, "s1"));
+    crew.end();
+    assert_eq!(crew.lines.lock().unwrap().join("\n"), "");
+}
+
+#[test]
+fn what_finds_no_room_between_threads_is_counted() {
+    // Nothing tells these sources to wait, and the thread in the middle is not run by anyone.
+    let (start, lines) = (Instant::now(), Arc::default());
+    let config = "a :: InfiniteSource(LIMIT 2000) -> [0] m :: Counter -> Discard;
+        b :: InfiniteSource(LIMIT 1) -> m; StaticThreadSched(a 1, b 0);";
+    let mut router = Crew::make(config, Crew::runtime(start, &lines), 2);
+    let member = Member {
+        runtime: Crew::runtime(start, &lines),
+        bell: Box::new(Bed::default()),
+    };
+    let mut parts = router.divide(Box::new(Bed::default()), Vec::from([member]));
+    let mut part = parts.pop().unwrap();
+    while part.run(128) == Status::Busy {}
+    drop(part);
+    // Whoever asks for the whole router sees what is under way arrive.
+    let drops: u64 = router
+        .read(None, "thread_drops", "")
+        .unwrap()
+        .parse()
+        .unwrap();
+    let count: u64 = router
+        .read(router.find("m"), "count", "")
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert_eq!(count + drops, 2000);
+    assert!(drops > 1000 && count >= 512, "{drops} {count}");
+    let said = lines.lock().unwrap().join("\n");
+    assert_eq!(
+        said,
+        "a :: InfiniteSource: overflow: the thread that gets its packets is behind"
+    );
+    router.unite();
+}
+
+#[test]
+fn each_thread_goes_its_own_way_through_a_cpu_switch() {
+    let mut crew = Crew::new(
+        "a :: Numbers(5000) -> s :: CPUSwitch; b :: Numbers(7000) -> s;
+         s[0] -> x :: Check -> Discard; s[1] -> y :: Check -> Discard;
+         c :: Numbers(300) -> q :: CPUQueue(1000) -> u :: Unqueue -> z :: Check -> Discard;
+         StaticThreadSched(a 0, b 1, c 1);",
+        2,
+    );
+    crew.run(|r| says(r, "x", "count", "5000") && says(r, "y", "count", "7000"));
+    crew.run(|r| says(r, "z", "count", "300"));
+    for check in ["x", "y", "z"] {
+        assert_eq!(crew.read(&format!("{check}.wrong")), "0", "{check}");
+    }
+    assert_ne!(crew.read("x.thread"), crew.read("y.thread"));
+    assert_eq!(crew.read("thread_drops"), "0");
+    crew.end();
+}
+
+#[test]
+fn balancing_spreads_tasks() {
+    let source = |n| format!("s{n} :: InfiniteSource(BURST 64) -> Discard;");
+    let config: String = (0..4).map(source).collect();
+    let mut crew = Crew::new(&(config + "BalancedThreadSched(20);"), 2);
+    let homes = |crew: &mut Crew| -> Vec<String> {
+        (0..4)
+            .map(|n| crew.read(&format!("s{n}.home_thread")))
+            .collect()
+    };
+    assert_eq!(homes(&mut crew), ["0"; 4]);
+    let start = Instant::now();
+    crew.run(|router| {
+        let mut sources = (0..4).map(|n| format!("s{n}"));
+        sources.any(|source| says(router, &source, "home_thread", "1"))
+            || start.elapsed() > Duration::from_secs(20)
+    });
+    assert!(homes(&mut crew).contains(&"1".to_string()));
+    crew.end();
+}
+
+#[test]
+fn tasks_that_pull_from_one_queue_stay_together() {
+    let mut crew = Crew::new(
+        "Numbers(100) -> q :: Queue; q -> u :: Unqueue -> Discard; q -> v :: Unqueue -> Discard;
+         StaticThreadSched(u 0, v 1);",
+        2,
+    );
+    assert_eq!(
+        (crew.read("u.home_thread"), crew.read("v.home_thread")),
+        ("0".into(), "0".into())
+    );
+    crew.end();
+    let said = crew.lines.lock().unwrap().join("\n");
+    assert!(
+        said.contains("‘v :: Unqueue’ runs on thread 0, not 1"),
+        "{said}"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    /// Chains of queues over threads in any order pass everything on, in order, while handlers are
+    /// called and tasks moved.
+    #[test]
+    fn chains_over_threads_lose_nothing(
+        stages in prop::collection::vec((0u16..3, 1usize..40), 1..5),
+        (source, first) in (0u16..3, 1usize..80),
+        moves in prop::collection::vec((0usize..5, 0u16..3), 0..6),
+    ) {
+        let mut config = String::from("s :: Numbers(2000)");
+        let mut homes = format!("StaticThreadSched(s {source}");
+        for (i, (thread, burst)) in stages.iter().enumerate() {
+            // Sources wait when a queue is full, but Unqueue does not.
+            let capacity = if i == 0 { first } else { 2000 };
+            config += &format!(" -> q{i} :: Queue({capacity}) -> u{i} :: Unqueue(BURST {burst})");
+            homes += &format!(", u{i} {thread}");
+        }
+        config += " -> c :: Check -> Discard; ";
+        let mut crew = Crew::new(&(config + &homes + ");"), 3);
+        let mut moves = moves.into_iter();
+        let mut last = Instant::now();
+        crew.run(|router| {
+            if last.elapsed() < Duration::from_millis(1) {
+                return false;
+            }
+            last = Instant::now();
+            if let Some((stage, thread)) = moves.next() {
+                let id = router.find(&format!("u{}", stage % stages.len()));
+                router.write(id, "home_thread", &thread.to_string()).unwrap();
+            }
+            says(router, "c", "count", "2000")
+        });
+        prop_assert_eq!(crew.read("c.wrong"), "0");
+        crew.end();
+    }
+}
