@@ -347,3 +347,55 @@ fn checks_say_what_is_wrong_and_where() {
     assert_eq!((right.status.code(), text(&right.stderr)), (Some(0), ""));
     std::fs::remove_file(&file).expect("it is ours");
 }
+
+#[test]
+fn a_router_runs_on_several_threads() {
+    let config =
+        "a :: InfiniteSource(LIMIT 100000, BURST 8) -> q :: Queue -> u :: Unqueue(BURST 16)
+            -> k :: Counter(COUNT_CALL 100000 stop) -> Discard;
+        StaticThreadSched(a 0, u 1);";
+    let handlers = [
+        "-h",
+        "k.count",
+        "-h",
+        "q.drops",
+        "-h",
+        "thread_drops",
+        "-h",
+        "threads",
+    ];
+    let output = run(&[&["-j", "2", "-a", "-e", config][..], &handlers].concat());
+    let expected = "k.count:\n100000\n\nq.drops:\n0\n\nthread_drops:\n0\n\nthreads:\n2\n\n";
+    assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0));
+    let output = run(&["-j", "65", "-e", "Idle -> Discard"]);
+    assert!(text(&output.stderr).starts_with("a router runs on at most 64 threads"));
+}
+
+#[test]
+fn threads_go_on_under_handlers_and_hotswaps_and_end_by_a_signal() {
+    let socket = path("threads");
+    let config = |source: u16| {
+        format!(
+            "a :: InfiniteSource -> q :: Queue -> u :: Unqueue(BURST 16) -> k :: Counter -> Discard;
+             StaticThreadSched(a {source}, u {});",
+            1 - source
+        )
+    };
+    let place = socket.to_str().expect("the path is text");
+    let mut router = Running::start(&["-j", "2", "-R", "-u", place, "-e", &config(0)]);
+    let mut client = Client::connect(&socket);
+    assert_eq!(client.read("u.home_thread"), "1");
+    assert!(client.write("u.home_thread", "0").starts_with("200"));
+    assert_eq!(client.read("u.home_thread"), "0");
+    for source in [1, 0, 1] {
+        let answer = client.write("hotconfig", &config(source));
+        assert!(answer.starts_with("200"), "{answer}");
+        client.until("a.home_thread", &source.to_string());
+        let count = |client: &mut Client| client.read("k.count").parse::<u64>().expect("a number");
+        let before = count(&mut client);
+        while count(&mut client) <= before {}
+    }
+    router.signal(rustix::process::Signal::INT);
+    assert_eq!(router.end().0, Some(0));
+}

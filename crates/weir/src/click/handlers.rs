@@ -43,7 +43,7 @@ pub fn complain(text: &str) {
 /// The elements that `pattern` stands for: a name, a pattern of names, or a class. The second
 /// value says whether it may be several.
 fn matching(
-    router: &Router,
+    router: &mut Router,
     pattern: &str,
     handler: &str,
 ) -> Result<(Vec<ElementId>, bool), String> {
@@ -64,11 +64,11 @@ fn matching(
         let matching = if is_pattern { " matching" } else { "" };
         return Err(format!("no element{matching} ‘{pattern}’"));
     }
-    let readable = |id: &ElementId| {
+    let mut readable = |id: &ElementId| {
         let flags = router.handler(Some(*id), handler);
         flags.is_some_and(|f| f.has(HandlerFlags::READ) && !f.has(HandlerFlags::PRIVATE))
     };
-    Ok((found.into_iter().filter(readable).collect(), true))
+    Ok((found.into_iter().filter(|id| readable(id)).collect(), true))
 }
 
 fn full_name(router: &Router, element: Option<ElementId>, name: &str) -> String {

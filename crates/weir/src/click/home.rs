@@ -68,14 +68,19 @@ impl Driver {
                 location: Location::new("click", 0),
             });
         }
-        let home = Box::new(Home {
-            driver: Arc::clone(self),
-        });
-        let runtime = Runtime::new(home, packet::Pool::heap(BUFFERS));
+        let runtime = self.runtime();
         let library = &self.surroundings.library;
         Router::new(flat, &text, library, runtime, self.settings, diagnostics)
             .map_err(|Refused(_)| ())
             .ok()
+    }
+
+    /// The runtime of a router, or of a thread of one.
+    pub fn runtime(self: &Arc<Self>) -> Runtime {
+        let home = Box::new(Home {
+            driver: Arc::clone(self),
+        });
+        Runtime::new(home, packet::Pool::heap(BUFFERS))
     }
 
     /// Takes the router that is to take the running one's place.

@@ -7,6 +7,7 @@ mod home;
 mod options;
 mod run;
 mod source;
+mod threads;
 mod tools;
 mod usage;
 
@@ -18,13 +19,14 @@ use std::sync::Arc;
 
 use click::Diagnostics;
 use router::args::{Context, TcpPort};
-use router::{Router, Settings};
+use router::{Router, Settings, THREADS_MAX};
 
 use crate::host::{Clock, chatter, chatter_all};
 use handlers::complain;
 use home::Driver;
 use options::{Argument, BadOption, Name, Options, Value};
 pub use source::{Source, Surroundings, reason};
+use threads::Crew;
 pub use tools::{buildtool, flatten};
 
 /// Most packets that elements pass on together. Sources and queues send bursts of one unless they
@@ -213,7 +215,10 @@ impl Command {
                 surroundings: Surroundings::new(),
                 variables: Vec::new(),
                 control_sockets: Vec::new(),
-                settings: Settings { batch: BATCH },
+                settings: Settings {
+                    batch: BATCH,
+                    threads: 1,
+                },
                 allow_reconfigure: false,
                 next: Default::default(),
             },
@@ -263,13 +268,15 @@ impl Command {
             Name::Time => self.time = true,
             Name::Warnings => self.warnings = !negated,
             Name::NoWarnings => self.warnings = negated,
-            Name::Threads => {
-                if matches!(value, Value::Int(threads, _) if threads > 1) {
-                    chatter(
-                        "warning: a router runs on one thread, whatever number of threads is asked for",
-                    );
+            Name::Threads => match value {
+                Value::Int(threads, _) if threads <= i64::from(THREADS_MAX) => {
+                    driver.settings.threads = threads.max(1) as u16;
                 }
-            }
+                _ => {
+                    let line = format!("a router runs on at most {THREADS_MAX} threads");
+                    return Err(vec![line]);
+                }
+            },
             Name::Affinity => {
                 self.affinity = match value {
                     _ if negated => None,
@@ -301,6 +308,10 @@ fn execute(command: Command) -> u8 {
     } = command;
     if let Some(start) = command.simulate {
         driver.clock = Clock::simulated((start * 1e9) as i64);
+        if driver.settings.threads > 1 {
+            chatter("warning: in simulated time, a router runs on one thread");
+            driver.settings.threads = 1;
+        }
     }
     let driver = Arc::new(driver);
     let source = match Place::read(place) {
@@ -323,14 +334,10 @@ fn execute(command: Command) -> u8 {
         complain(&message);
         code = 1;
     }
-    if let Some(cpu) = command.affinity
-        && let Err(message) = run::pin(cpu)
-    {
-        chatter(&format!("warning: {message}"));
-    }
+    run::complain_of_pin(command.affinity);
     let spent = run::Spent::start();
     if !command.quit && !router.graph().elements.is_empty() {
-        if let Err(error) = run::run(&mut router, &driver) {
+        if let Err(error) = run_to_the_end(&mut router, &driver, command.affinity) {
             complain(&format!("the router stopped: {}", reason(&error)));
             code = 1;
         }
@@ -362,6 +369,16 @@ fn execute(command: Command) -> u8 {
     }
     router.end();
     code
+}
+
+fn run_to_the_end(
+    router: &mut Router,
+    driver: &Arc<Driver>,
+    affinity: Option<usize>,
+) -> io::Result<()> {
+    let crew = Crew::start(router, driver, affinity)?;
+    let result = run::run(router, driver, &crew);
+    result.and(crew.end(router))
 }
 
 fn write_flat(router: &mut Router, output: &std::path::Path) -> Result<(), String> {

@@ -8,7 +8,8 @@ use nix::sys::resource::{UsageWho, getrusage};
 use router::{Router, Status, Steady};
 
 use super::home::Driver;
-use crate::host::Events;
+use super::threads::Crew;
+use crate::host::{Events, chatter};
 
 /// Tasks between two looks at the clock.
 const TASKS: usize = 128;
@@ -16,13 +17,28 @@ const TASKS: usize = 128;
 const ROUNDS: u32 = 16;
 
 /// Runs `router` until it stops or a signal asks it to. Routers that are to take its place do so.
-pub fn run(router: &mut Router, driver: &Arc<Driver>) -> io::Result<()> {
-    let mut events = Events::new()?;
+/// If it is the first part of one that other threads have parts of, they go on for a while.
+pub fn run(router: &mut Router, driver: &Arc<Driver>, crew: &Crew) -> io::Result<()> {
+    let mut events = Events::new(crew.bell())?;
+    run_with(router, driver, &mut events, || driver.take_next())
+}
+
+/// Runs a part of a router until that stops.
+pub fn run_part(part: &mut Router, driver: &Arc<Driver>, mut events: Events) -> io::Result<()> {
+    run_with(part, driver, &mut events, || None)
+}
+
+fn run_with(
+    router: &mut Router,
+    driver: &Arc<Driver>,
+    events: &mut Events,
+    next: impl Fn() -> Option<Router>,
+) -> io::Result<()> {
     let mut woken = Vec::new();
     let mut rounds = 0;
     while !events.ended() {
         let status = router.run(TASKS);
-        if let Some(next) = driver.take_next() {
+        if let Some(next) = next() {
             Router::succeed(router, next);
             continue;
         }
@@ -62,8 +78,15 @@ fn until(driver: &Driver, next: Option<Steady>) -> Option<u64> {
     next.map(|moment| driver.clock.until(moment).unwrap_or(0))
 }
 
+/// Ties this thread to a CPU, if one is given, and warns if that cannot be.
+pub fn complain_of_pin(cpu: Option<usize>) {
+    if let Some(Err(message)) = cpu.map(pin) {
+        chatter(&format!("warning: {message}"));
+    }
+}
+
 /// Ties this thread to a CPU.
-pub fn pin(cpu: usize) -> Result<(), String> {
+fn pin(cpu: usize) -> Result<(), String> {
     let mut set = rustix::thread::CpuSet::new();
     if cpu < rustix::thread::CpuSet::MAX_CPU {
         set.set(cpu);

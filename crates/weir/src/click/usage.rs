@@ -22,8 +22,11 @@ Options:
   -f, --file FILE               Read the configuration from FILE, '-' for
                                 standard input.
   -e, --expression EXPR         Use EXPR as the configuration.
-  -j, --threads N               Accepted; a router runs on one thread.
-  -a, --affinity[=N]            Stay on CPU N (default 0).
+  -j, --threads N               Run on N threads (default 1), 64 at most. Tasks
+                                run on thread 0 but where StaticThreadSched,
+                                BalancedThreadSched or a 'home_thread' handler
+                                says otherwise.
+  -a, --affinity[=N]            Keep threads on CPUs, from CPU N on (default 0).
   -p, --port PORT               Take control connections on TCP port PORT;
                                 PORT+ takes the next free one.
   -u, --unix-socket FILE        Take control connections on a Unix socket.

@@ -36,18 +36,22 @@ pub struct Woken {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Key {
     Signal,
+    Bell,
     Timer,
     Watched(ElementId, RawFd),
 }
 
 /// What a loop around a router waits for.
 pub struct Events {
-    /// Sources, in the order of `watches`, after the two of our own.
+    /// Sources: our own and the `watches`.
     sources: Sources<Key>,
     watches: Vec<Watch>,
     ready: Vec<popol::Event<Key>>,
     timer: OwnedFd,
-    signal: UnixStream,
+    /// Where signals arrive; `None` in a thread that leaves them to another.
+    signal: Option<UnixStream>,
+    /// Rung by other threads.
+    bell: Option<Arc<OwnedFd>>,
     /// A signal asked to end the run.
     ended: Arc<AtomicBool>,
     /// The run is over: signals do what they do by default.
@@ -55,29 +59,45 @@ pub struct Events {
 }
 
 impl Events {
-    /// Begins to take the signals that end a run, until the value is dropped.
-    pub fn new() -> io::Result<Events> {
+    /// Begins to take the signals that end a run, until the value is dropped. `bell` is an
+    /// eventfd by which other threads wake this one.
+    pub fn new(bell: Option<Arc<OwnedFd>>) -> io::Result<Events> {
         let (signal, other) = UnixStream::pair()?;
         signal.set_nonblocking(true)?;
-        let (ended, over) = (Arc::default(), Arc::default());
+        let mut events = Events::without_signals(bell)?;
         for number in ENDS {
-            signal_hook::flag::register_conditional_default(number, Arc::clone(&over))?;
-            signal_hook::flag::register(number, Arc::clone(&ended))?;
+            let (over, ended) = (Arc::clone(&events.over), Arc::clone(&events.ended));
+            signal_hook::flag::register_conditional_default(number, over)?;
+            signal_hook::flag::register(number, ended)?;
             signal_hook::low_level::pipe::register(number, other.try_clone()?)?;
         }
+        events.sources.register(Key::Signal, &signal, READ);
+        events.signal = Some(signal);
+        Ok(events)
+    }
+
+    /// What a further thread of a router waits for: signals are not its affair.
+    pub fn of_thread(bell: Arc<OwnedFd>) -> io::Result<Events> {
+        Events::without_signals(Some(bell))
+    }
+
+    fn without_signals(bell: Option<Arc<OwnedFd>>) -> io::Result<Events> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         let mut sources = Sources::new();
-        sources.register(Key::Signal, &signal, READ);
         sources.register(Key::Timer, &timer, READ);
+        if let Some(bell) = &bell {
+            sources.register(Key::Bell, &**bell, READ);
+        }
         Ok(Events {
             sources,
             watches: Vec::new(),
             ready: Vec::new(),
             timer,
-            signal,
-            ended,
-            over,
+            signal: None,
+            bell,
+            ended: Arc::default(),
+            over: Arc::default(),
         })
     }
 
@@ -128,7 +148,14 @@ impl Events {
         for event in self.ready.drain(..) {
             match event.key {
                 Key::Signal => {
-                    let _ = (&self.signal).read(&mut [0; 64]);
+                    if let Some(mut signal) = self.signal.as_ref() {
+                        let _ = signal.read(&mut [0; 64]);
+                    }
+                }
+                Key::Bell => {
+                    if let Some(bell) = &self.bell {
+                        let _ = rustix::io::read(&**bell, &mut [0; 8]);
+                    }
                 }
                 Key::Timer => {}
                 Key::Watched(element, fd) => {
