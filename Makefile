@@ -35,6 +35,8 @@ docs: setup ## Write the element reference anew from the elements' own pages
 FUZZ_SECONDS ?= 60
 fuzz: setup ## Run every fuzz target for FUZZ_SECONDS
 	@command -v cargo-fuzz >/dev/null || $(CARGO) install --quiet cargo-fuzz
+	@mkdir -p fuzz/target && rustc --edition 2024 -o fuzz/target/element_seeds fuzz/element_seeds.rs
+	@cd fuzz && target/element_seeds ../docs/elements seeds/elements elements.dict
 	@cd fuzz && for target in $$($(CARGO) +nightly fuzz list); do \
 		echo "fuzz $$target"; mkdir -p corpus/$$target; \
 		$(CARGO) +nightly fuzz run $$target corpus/$$target $$(ls -d seeds/$$target 2>/dev/null) -- \

@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-#[cfg(any(test, feature = "host"))]
+#[cfg(any(test, feature = "host", feature = "testing"))]
 extern crate std;
 
 /// Lists a group's elements, a line for each file: `file: Class, Class;`.
@@ -45,8 +45,8 @@ mod rules;
 pub mod simple;
 pub mod standard;
 pub mod tcpudp;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod threads;
 mod token_bucket;
 mod transport_check;

@@ -11,7 +11,7 @@ use core::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use click::{Diagnostics, Options};
+use click::{Diagnostics, Limits, Options};
 use packet::{Batch, Packet, Pool};
 use router::{
     Class, ClassEntry, Cx, Device, Element, ElementId, Embedding, HandlerError, Library, Llrpc,
@@ -197,11 +197,41 @@ static CLASSES: &[ClassEntry] = &[
     ClassEntry::of::<Puller>(),
 ];
 
+/// What a [`Rig`] is made with.
+pub struct Bench<'a> {
+    /// Most packets of a batch.
+    pub batch: usize,
+    /// The classes to use, besides [`Inject`], [`Collect`] and [`Puller`].
+    pub library: Library,
+    /// Bounds on the configuration.
+    pub limits: Limits,
+    /// Most packet buffers.
+    pub buffers: usize,
+    /// Devices by name.
+    pub cables: &'a [(&'a str, &'a Cable)],
+}
+
+impl Default for Bench<'_> {
+    fn default() -> Self {
+        Bench {
+            batch: 64,
+            library: crate::library(),
+            limits: Limits::DEFAULT,
+            buffers: 1 << 14,
+            cables: &[],
+        }
+    }
+}
+
 /// A router under test.
 pub struct Rig {
+    /// The router.
     pub router: Router,
     now: Arc<AtomicU64>,
     lines: Arc<Mutex<Vec<String>>>,
+    library: Library,
+    limits: Limits,
+    batch: usize,
 }
 
 impl Rig {
@@ -220,7 +250,12 @@ impl Rig {
     /// As `with_batch`, with devices.
     #[track_caller]
     pub fn with_cables(config: &str, batch: usize, cables: &[(&str, &Cable)]) -> Rig {
-        match Rig::build(config, batch, crate::library(), cables) {
+        let bench = Bench {
+            batch,
+            cables,
+            ..Bench::default()
+        };
+        match Rig::on(bench, config) {
             Ok(rig) => rig,
             Err(errors) => panic!("{errors}"),
         }
@@ -229,7 +264,7 @@ impl Rig {
     /// What is wrong with `config`, as Click would print it.
     #[track_caller]
     pub fn errors(config: &str) -> String {
-        match Rig::build(config, 64, crate::library(), &[]) {
+        match Rig::on(Bench::default(), config) {
             Ok(_) => panic!("the configuration is right"),
             Err(errors) => errors,
         }
@@ -237,30 +272,37 @@ impl Rig {
 
     /// A router of `config` with a guest's library and devices, or what is wrong with it.
     pub fn in_guest(config: &str, cables: &[(&str, &Cable)]) -> Result<Rig, String> {
-        Rig::build(config, 64, crate::guest_library(), cables)
+        let bench = Bench {
+            library: crate::guest_library(),
+            cables,
+            ..Bench::default()
+        };
+        Rig::on(bench, config)
     }
 
-    fn build(
-        config: &str,
-        batch: usize,
-        mut library: Library,
-        cables: &[(&str, &Cable)],
-    ) -> Result<Rig, String> {
+    /// A router of `config` on `bench`, or what is wrong with it.
+    pub fn on(bench: Bench<'_>, config: &str) -> Result<Rig, String> {
         let mut diagnostics = Diagnostics::new();
+        let mut library = bench.library;
         library.add(CLASSES);
-        let options = Options::new(&library);
+        let (limits, batch) = (bench.limits, bench.batch);
+        let options = Options {
+            limits,
+            ..Options::new(&library)
+        };
         let flat = click::parse(config.as_bytes(), "config", &options, &mut diagnostics)
             .ok_or_else(|| diagnostics.to_string())?;
         let (now, lines) = (Arc::default(), Arc::default());
         let simulation = Simulation {
             now: Arc::clone(&now),
             lines: Arc::clone(&lines),
-            cables: cables
+            cables: bench
+                .cables
                 .iter()
                 .map(|(name, cable)| (name.to_string(), (*cable).clone()))
                 .collect(),
         };
-        let runtime = Runtime::new(Box::new(simulation), Pool::heap(1 << 14));
+        let runtime = Runtime::new(Box::new(simulation), Pool::heap(bench.buffers));
         let settings = Settings {
             batch,
             ..Settings::default()
@@ -271,33 +313,45 @@ impl Rig {
             .lock()
             .unwrap()
             .extend(diagnostics.to_string().lines().map(|line| line.to_string()));
-        Ok(Rig { router, now, lines })
+        Ok(Rig {
+            router,
+            now,
+            lines,
+            library,
+            limits,
+            batch,
+        })
     }
 
     /// Puts a router of `config` in the place of this one, as a hotswap does.
     #[track_caller]
     pub fn swap(&mut self, config: &str) {
-        let mut diagnostics = Diagnostics::new();
-        let mut library = crate::library();
-        library.add(CLASSES);
-        let options = Options::new(&library);
-        let flat = click::parse(config.as_bytes(), "config", &options, &mut diagnostics)
-            .expect("the configuration can be read");
-        let settings = Settings::default();
-        let kept = Router::replace(
-            &mut self.router,
-            flat,
-            config,
-            &library,
-            settings,
-            &mut diagnostics,
-        );
-        assert!(kept.is_ok(), "{diagnostics}");
+        if let Err(errors) = self.try_swap(config) {
+            panic!("{errors}");
+        }
     }
 
-    /// Ends the router, as a driver does.
-    pub fn end(self) {
-        self.router.end();
+    /// As `swap`, or says what is wrong with `config`; the router goes on then.
+    pub fn try_swap(&mut self, config: &str) -> Result<(), String> {
+        let mut diagnostics = Diagnostics::new();
+        let options = Options {
+            limits: self.limits,
+            ..Options::new(&self.library)
+        };
+        let flat = click::parse(config.as_bytes(), "config", &options, &mut diagnostics)
+            .ok_or_else(|| diagnostics.to_string())?;
+        let settings = Settings {
+            batch: self.batch,
+            ..Settings::default()
+        };
+        let (old, library) = (&mut self.router, &self.library);
+        Router::replace(old, flat, config, library, settings, &mut diagnostics)
+            .map_err(|_| diagnostics.to_string())
+    }
+
+    /// Ends the router, as a driver does; returns how many packets are still out of the pool.
+    pub fn end(self) -> usize {
+        self.router.end().pool.outstanding()
     }
 
     #[track_caller]
