@@ -60,6 +60,20 @@ const WHOLE: &[(&str, &str)] = &[
         "i0 :: Inject -> CheckIPHeader -> [0] t :: TCPBuffer(SKIP true) -> Puller",
     ),
     (
+        "netfront",
+        "FromNetfront(eth0) -> EtherMirror -> Queue -> ToNetfront(eth1)",
+    ),
+    (
+        "tcp_ack",
+        "i0 :: Inject -> CheckIPHeader -> [0] a :: TCPAck [0] -> TCPBuffer -> Unqueue -> Collect;
+         i1 :: Inject -> CheckIPHeader -> [1] a [1] -> Collect; a [2] -> Collect",
+    ),
+    (
+        "tcp_conn",
+        "i0 :: Inject -> CheckIPHeader -> TCPDemux -> [0] c :: TCPConn [0] -> Collect;
+         i1 :: Inject -> Queue(9) -> [1] c [1] -> Puller; c [2] -> Collect",
+    ),
+    (
         "icmp_error",
         "i0 :: Inject -> CheckIPHeader -> ICMPError(18.26.4.24, timeexceeded) -> Collect;
          i1 :: Inject -> CheckIPHeader -> IPFragmenter(68) -> IPReassembler -> Collect",

@@ -5,7 +5,7 @@
 //! around which a router is made, or if it has a connection or a declaration a whole configuration
 //! with elements of the classes Inject, Collect and Puller to push and pull by. The library is a
 //! guest's, whose elements open nothing; those that it refuses, which work on files, sockets and
-//! the host's network, are left out. Script's words that do so are, too: see `safe`.
+//! the host's network, are left out, and DiscardNoFree. Script's words that do so are, too: see `safe`.
 //!
 //! `make fuzz`, or with seeds made as there,
 //! `cargo +nightly fuzz run elements corpus/elements seeds/elements -- -dict=elements.dict`.

@@ -194,7 +194,7 @@ impl<'a> Model<'a> {
             packet.pull(packet.len().min(mac as usize));
         }
         if what & 8 != 0 {
-            packet.set_timestamp((i64::from(len) << (network & 63)) - 1);
+            packet.set_timestamp((i64::from(len) << (network & 63)).wrapping_sub(1));
         }
         packet.set_packet_type(match what >> 4 & 3 {
             0 => PacketType::Host,

@@ -153,7 +153,7 @@ impl Play {
     fn element(&self, input: &mut Input<'_>) -> Option<ElementId> {
         let elements = self.rig.router.graph().elements.len();
         let choice = input.byte() as usize;
-        (choice != 255).then(|| ElementId::new(choice % elements.max(1)))
+        (elements > 0 && choice != 255).then(|| ElementId::new(choice % elements))
     }
 
     /// A handler that can do what `flag` says.
