@@ -39,7 +39,9 @@ fuzz: setup ## Run every fuzz target for FUZZ_SECONDS
 	@cd fuzz && target/element_seeds ../docs/elements seeds/elements elements.dict
 	@cd fuzz && for target in $$($(CARGO) +nightly fuzz list); do \
 		echo "fuzz $$target"; mkdir -p corpus/$$target; \
-		$(CARGO) +nightly fuzz run $$target corpus/$$target $$(ls -d seeds/$$target 2>/dev/null) -- \
+		$(CARGO) +nightly fuzz run \
+			$$([ $$target != elements ] || echo --no-default-features --features guest) \
+			$$target corpus/$$target $$(ls -d seeds/$$target 2>/dev/null) -- \
 			$$(ls $$target.dict 2>/dev/null | sed 's/^/-dict=/') \
 			-max_total_time=$(FUZZ_SECONDS) -verbosity=0 || exit 1; \
 	done

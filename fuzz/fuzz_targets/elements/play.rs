@@ -15,8 +15,6 @@ const OPERATIONS: usize = 160;
 const ROUNDS: usize = 48;
 /// Packets that are kept to be sent once more.
 const KEPT: usize = 32;
-/// Handlers of Script's for files and processes.
-const NOT_READ: &[&str] = &["cat", "catq", "kill"];
 
 struct Play {
     rig: Rig,
@@ -158,13 +156,13 @@ impl Play {
 
     /// A handler that can do what `flag` says.
     fn handler(
-        &self,
+        &mut self,
         element: Option<ElementId>,
         flag: HandlerFlags,
         choice: u8,
     ) -> Option<String> {
         let mut handlers = self.rig.router.handlers(element);
-        handlers.retain(|spec| spec.flags.has(flag) && !NOT_READ.contains(&&*spec.name));
+        handlers.retain(|spec| spec.flags.has(flag));
         let at = choice as usize % handlers.len().max(1);
         handlers.get(at).map(|spec| spec.name.to_string())
     }
@@ -182,7 +180,7 @@ impl Play {
         for i in 0..self.rig.router.graph().elements.len() {
             let element = Some(ElementId::new(i));
             for spec in self.rig.router.handlers(element) {
-                if spec.flags.has(HandlerFlags::READ) && !NOT_READ.contains(&&*spec.name) {
+                if spec.flags.has(HandlerFlags::READ) {
                     let _ = self.rig.router.read(element, &spec.name, "");
                 }
             }

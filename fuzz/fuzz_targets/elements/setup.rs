@@ -28,24 +28,6 @@ const BURSTS: &[&str] = &["Source", "Unqueue", "Burster", "Shaper", "Ping", "Web
 /// Classes that send on what comes back to them once only.
 const ENDS: &[&str] = &["ICMPError", "ICMP6Error"];
 
-/// Whether Script has no words for files and processes in all of an input: those of the host
-/// exist where the elements of the host are built, too.
-pub fn safe(data: &[u8]) -> bool {
-    let has = |word: &[u8]| data.windows(word.len()).any(|window| window == word);
-    let redirects = || {
-        let mut before = 0;
-        let mut found = false;
-        for byte in data {
-            found |= *byte == b'>' && before != b'-';
-            before = *byte;
-        }
-        found
-    };
-    let scripted = has(b"Script") || has(b"DriverManager");
-    let words: [&[u8]; 4] = [b"cat", b"kill", b"save", b"append"];
-    !(scripted && (redirects() || words.into_iter().any(has)))
-}
-
 /// `text` with numbers of at most `most` digits.
 fn with_short_numbers(text: &str, most: usize) -> String {
     let mut short = String::new();
