@@ -26,6 +26,9 @@ use super::tag::TAG;
 /// # Ports
 /// One input, one output, agnostic.
 ///
+/// # Handlers
+/// None of its own.
+///
 /// # Example
 /// ```click
 /// Idle -> rt :: RadixIPsecLookup(0/0 0, 10.1/16 1 234

@@ -25,6 +25,9 @@ const IP_IN_IP: u8 = 4;
 /// # Ports
 /// One input, one output, agnostic.
 ///
+/// # Handlers
+/// None of its own.
+///
 /// # Example
 /// ```click
 /// Idle -> rt :: RadixIPsecLookup(0/0 0, 10.1/16 1 234

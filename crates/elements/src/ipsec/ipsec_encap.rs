@@ -21,6 +21,9 @@ use router::{Class, Cx, Element, Verdict};
 /// # Ports
 /// One input, one output, agnostic.
 ///
+/// # Handlers
+/// None of its own.
+///
 /// # Example
 /// ```click
 /// Idle -> rt :: RadixIPsecLookup(0/0 0, 10.1/16 192.0.2.2 1 234
