@@ -11,6 +11,8 @@ use super::aggregate_ip_flows::AggregateIPFlows;
 use super::aggregate_last::AggregateLast;
 #[cfg(feature = "host")]
 use super::dumps::to_ip_flow_dumps::ToIPFlowDumps;
+#[cfg(feature = "host")]
+use crate::userlevel::ip_flow_raw_sockets::IPFlowRawSockets;
 
 /// What elements that tell of aggregates say they are.
 pub const NOTIFIER: &str = "AggregateNotifier";
@@ -97,6 +99,10 @@ fn tell_one(cx: &mut Cx<'_>, id: ElementId, aggregate: u32) {
     #[cfg(feature = "host")]
     if cx.is::<ToIPFlowDumps>(id) {
         cx.with(id, |element: &mut ToIPFlowDumps, cx| {
+            element.aggregate_ended(cx, aggregate);
+        });
+    } else if cx.is::<IPFlowRawSockets>(id) {
+        cx.with(id, |element: &mut IPFlowRawSockets, cx| {
             element.aggregate_ended(cx, aggregate);
         });
     }

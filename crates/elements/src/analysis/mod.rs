@@ -1,6 +1,6 @@
 //! Click's analysis group: traces and their aggregates.
 
-mod aggregate_events;
+pub(crate) mod aggregate_events;
 #[cfg(feature = "host")]
 pub mod dumps;
 mod ip_field;

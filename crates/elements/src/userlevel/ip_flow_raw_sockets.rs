@@ -8,13 +8,14 @@ use packet::anno::{AGGREGATE, PAINT};
 use packet::wire::{IpProtocol, Ipv4Packet};
 use packet::{Batch, Packet};
 use router::args::{Args, ElementOf, ElementRef, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, Steady, TaskId, TimerId};
+use router::{Class, Cx, Element, ElementId, HandlerError, HandlerList, Ran, Steady, TaskId, TimerId};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recvfrom};
 
 use super::packet_socket::attach_filter;
 use super::raw_socket::{open_raw, send_raw};
 use super::transport::{Inlet, Outlet, Sent};
+use crate::analysis::aggregate_events::{self, NOTIFIER};
 use crate::link_type::LinkType;
 
 /// Most flows at a time: each has a descriptor.
@@ -35,12 +36,12 @@ const SWEEP: u64 = 10 * SECOND;
 /// `iptables -A INPUT -p tcp --dport 50000:65535 -j DROP`, and keep those ports out of
 /// `net.ipv4.ip_local_port_range`.
 ///
-/// A flow ends when nothing was sent or received for five minutes. There are at most 4096 flows;
-/// packets of others are dropped, the first with a message.
+/// A flow ends when the NOTIFIER says so, or when nothing was sent or received for five minutes.
+/// There are at most 4096 flows; packets of others are dropped, the first with a message.
 ///
 /// # Arguments
-/// - `NOTIFIER` (element): an AggregateIPFlows that tells flows apart; accepted, flows end by
-///   silence all the same.
+/// - `NOTIFIER` (element): what tells flows apart and says when one has ended, such as
+///   AggregateIPFlows.
 /// - `SNAPLEN` (integer, 2046): most bytes of a packet received; more are counted in the extra
 ///   length annotation.
 /// - `HEADROOM` (integer, 128): bytes in front of each packet.
@@ -55,12 +56,12 @@ const SWEEP: u64 = 10 * SECOND;
 ///
 /// # Example
 /// ```click
-/// socket :: IPFlowRawSockets -> IPPrint -> Discard;
-/// FromDump(in.pcap, FORCE_IP true) -> SetAnnoByte(20, 1) -> socket;
+/// FromDump(in.pcap, TIMING true, FORCE_IP true) -> flows :: AggregateIPFlows
+///     -> IPFlowRawSockets(NOTIFIER flows) -> IPPrint -> Discard;
 /// ```
 ///
 /// # See also
-/// RawSocket, Socket, IPRewriter
+/// AggregateIPFlows, RawSocket, Socket
 #[derive(Default)]
 pub struct IPFlowRawSockets {
     inlet: Inlet,
@@ -74,6 +75,7 @@ pub struct IPFlowRawSockets {
     without: u64,
     said_full: bool,
     timer: Option<TimerId>,
+    notifier: Option<ElementId>,
 }
 
 struct Flow {
@@ -158,6 +160,11 @@ impl IPFlowRawSockets {
         }
     }
 
+    /// Ends the flow of an aggregate that ended.
+    pub fn aggregate_ended(&mut self, cx: &mut Cx<'_>, aggregate: u32) {
+        self.close(cx, aggregate);
+    }
+
     fn say(cx: &mut Cx<'_>, text: &str) {
         let declaration = cx.declaration();
         cx.chatter(format_args!("{declaration}: {text}"));
@@ -226,11 +233,12 @@ impl Element for IPFlowRawSockets {
         };
         let mut pcap = true;
         self.inlet.snaplen = 2046;
-        args.keyword_with("NOTIFIER", ElementOf("AggregateNotifier"), &mut notifier)
+        args.keyword_with("NOTIFIER", ElementOf(NOTIFIER), &mut notifier)
             .keyword("SNAPLEN", &mut self.inlet.snaplen)
             .keyword("PCAP", &mut pcap)
             .keyword("HEADROOM", &mut self.inlet.headroom)
             .complete()?;
+        self.notifier = (!notifier.name.is_empty()).then(|| ElementId::new(notifier.index));
         self.inlet.check(args)
     }
 
@@ -239,6 +247,9 @@ impl Element for IPFlowRawSockets {
         let timer = cx.timer();
         cx.schedule_after(timer, SWEEP);
         self.timer = Some(timer);
+        if let Some(notifier) = self.notifier {
+            aggregate_events::listen(cx, notifier);
+        }
         Ok(())
     }
 
@@ -347,6 +358,31 @@ mod tests {
             assert_eq!((heard.len(), &heard[0][28..]), (1, &b"back"[..]));
             rig.advance(320_000_000_000);
             assert!(rig.router.watches().is_empty());
+        });
+    }
+
+    #[test]
+    fn flows_end_when_the_notifier_says_so() {
+        if !can_run() {
+            return;
+        }
+        let namespace = Namespace::new("flow-notifier");
+        namespace.ip("link set lo up");
+        namespace.within(|| {
+            let mut rig = Rig::new(
+                "i :: Inject -> MarkIPHeader -> a :: AggregateIPFlows
+                    -> f :: IPFlowRawSockets(NOTIFIER a) -> c :: Collect;",
+            );
+            let local = [127, 0, 0, 1].into();
+            for port in [6000, 6001, 6000] {
+                rig.push("i", &udp((local, port), (local, 5000), b"out"));
+            }
+            assert_eq!(rig.router.watches().len(), 2);
+            rig.write("a.clear", "");
+            rig.run();
+            assert!(rig.router.watches().is_empty());
+            rig.push("i", &udp((local, 6000), (local, 5000), b"out"));
+            assert_eq!(rig.router.watches().len(), 1);
         });
     }
 
