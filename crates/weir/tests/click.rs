@@ -373,6 +373,19 @@ fn a_router_runs_on_several_threads() {
 }
 
 #[test]
+fn in_simulated_time_threads_are_assigned_and_events_keep_their_order() {
+    let config = "i :: InfiniteSource(LIMIT 3) -> q :: Queue -> u :: Unqueue -> k :: Counter
+            -> Discard;
+        StaticThreadSched(i 0, u 1);
+        Script(wait 10s, print $(i.home_thread) $(u.home_thread) $(k.count), stop);";
+    let output = run(&["--simtime", "-j", "2", "-e", config]);
+    assert_eq!(
+        (text(&output.stdout), text(&output.stderr)),
+        ("0 1 3\n", "")
+    );
+}
+
+#[test]
 fn threads_go_on_under_handlers_and_hotswaps_and_end_by_a_signal() {
     let socket = path("threads");
     let config = |source: u16| {

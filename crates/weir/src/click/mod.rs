@@ -308,10 +308,6 @@ fn execute(command: Command) -> u8 {
     } = command;
     if let Some(start) = command.simulate {
         driver.clock = Clock::simulated((start * 1e9) as i64);
-        if driver.settings.threads > 1 {
-            chatter("warning: in simulated time, a router runs on one thread");
-            driver.settings.threads = 1;
-        }
     }
     let driver = Arc::new(driver);
     let source = match Place::read(place) {

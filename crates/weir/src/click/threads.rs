@@ -11,7 +11,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::home::Driver;
 use super::run::{self, complain_of_pin};
-use crate::host::Events;
+use crate::host::{Events, Warp};
 
 /// Rings by a descriptor that the thread sleeps on.
 struct EventBell(Arc<OwnedFd>);
@@ -53,14 +53,15 @@ pub struct Crew {
 
 impl Crew {
     /// Divides `router` among as many threads as it is to run on, and starts all but the first.
-    /// Thread `t` stays on CPU `affinity + t`, if that is given.
+    /// Thread `t` stays on CPU `affinity + t`, if that is given. In simulated time one thread does
+    /// the work of all, so that events keep their order.
     pub fn start(
         router: &mut Router,
         driver: &Arc<Driver>,
         affinity: Option<usize>,
     ) -> io::Result<Crew> {
         let count = driver.settings.threads;
-        if count <= 1 {
+        if count <= 1 || driver.clock.warp() == Warp::Simulation {
             let threads = Vec::new();
             return Ok(Crew {
                 threads,
