@@ -123,14 +123,47 @@ fn fragments_become_whole_again() {
     assert_eq!(numbers(&said), [800, 100, 400_000], "{said}");
 }
 
-#[test]
-fn a_capture_is_summed_up() {
-    let name = format!("weir-examples-{}.pcap", std::process::id());
+/// What an example prints of the capture file that another makes.
+fn printed_of_capture(example: &str) -> String {
+    let name = format!("weir-examples-{example}-{}.pcap", std::process::id());
     let capture = std::env::temp_dir().join(name);
     let setting = format!("FILE={}", capture.display());
     printed("pcap-record", &[&setting]);
-    let said = printed("pcap-summary", &[&setting]);
+    let said = printed(example, &[&setting]);
     std::fs::remove_file(&capture).unwrap();
+    said
+}
+
+#[test]
+fn flows_of_a_capture_are_told_apart_and_counted() {
+    let said = printed_of_capture("flow-statistics");
+    let lines: Vec<&str> = said.lines().filter(|line| !line.starts_with('!')).collect();
+    // Which of the two begins is not said.
+    let number = |flow: &str| {
+        let line = lines[..2].iter().find(|line| line.ends_with(flow));
+        line.and_then(|line| line.split_once(' '))
+            .unwrap()
+            .0
+            .to_string()
+    };
+    let (dns, web) = (
+        number(" U 10.0.0.1 1001 10.0.0.2 53"),
+        number(" U 10.0.0.1 1002 10.0.0.2 443"),
+    );
+    assert_eq!(lines[2], "2 flows, 1000 packets of them:", "{said}");
+    assert_eq!(lines[5], "528000 bytes:", "{said}");
+    for (flow, packets, bytes) in [(dns, 500, 64_000), (web, 500, 464_000)] {
+        assert!(
+            lines[3..5].contains(&&*format!("{flow} {packets}")),
+            "{said}"
+        );
+        assert!(lines[6..8].contains(&&*format!("{flow} {bytes}")), "{said}");
+    }
+}
+
+#[test]
+fn a_capture_is_summed_up() {
+    let said = printed_of_capture("pcap-summary");
     let lines: Vec<&str> = said.lines().collect();
     let flow = " U 10.0.0.1 1001 10.0.0.2 53 128";
     assert_eq!(
