@@ -7,6 +7,9 @@ use router::{Class, Cx, Element};
 /// over. Each thread passes through it on its own, so what follows an output belongs to the thread
 /// that uses it.
 ///
+/// # Arguments
+/// None.
+///
 /// # Ports
 /// One push input, one or more push outputs.
 ///
