@@ -45,6 +45,8 @@ mod rules;
 pub mod simple;
 pub mod standard;
 pub mod tcpudp;
+#[cfg(feature = "host")]
+pub mod test;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod threads;
@@ -106,6 +108,7 @@ pub fn library() -> router::Library {
     #[cfg(feature = "host")]
     {
         library.add(userlevel::CLASSES);
+        library.add(test::CLASSES);
         library.add(analysis::dumps::CLASSES);
     }
     library

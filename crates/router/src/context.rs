@@ -202,6 +202,15 @@ impl Cx<'_> {
     pub fn random(&mut self) -> &mut Random {
         &mut self.core.random
     }
+
+    /// Starts random numbers anew: from `seed`, so that they are the same each time, or else from
+    /// one that nobody knows.
+    pub fn seed_random(&mut self, seed: Option<u32>) {
+        self.core.random = match seed {
+            Some(seed) => Random::repeating(seed),
+            None => Random::new(self.core.runtime.embedding.seed()),
+        };
+    }
 }
 
 /// Words.
@@ -331,10 +340,10 @@ impl Cx<'_> {
 
 /// Notifiers.
 impl Cx<'_> {
-    /// Makes a signal. To be called from [`configure`](Element::configure), so that the element's
+    /// Makes a signal that gives a notice. To be called from [`configure`](Element::configure), so that the element's
     /// [`notifier`](Element::notifier) is there when others are initialized.
-    pub fn signal(&mut self, active: bool) -> SignalId {
-        self.core.signals.add(self.id, active)
+    pub fn signal(&mut self, notice: Notice, active: bool) -> SignalId {
+        self.core.signals.add(self.id, notice, active)
     }
 
     /// Sets a signal, and wakes its listeners if it becomes active.
@@ -347,6 +356,13 @@ impl Cx<'_> {
     #[inline]
     pub fn is_active(&self, signal: &Signal) -> bool {
         self.core.signals.any_active(signal)
+    }
+
+    /// A signal in Click's notation, for those who look into notifiers: each word of signals by its
+    /// notice and number, with those in question and those of them that are active in hexadecimal,
+    /// and a star if any is.
+    pub fn describe_signal(&self, signal: &Signal) -> String {
+        self.core.signals.describe(signal)
     }
 
     /// Whether one signal is active.

@@ -7,6 +7,9 @@
 //! scheduled. Where the search meets a path without notifier, the answer is a signal that is
 //! always active: the element has to poll.
 
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::context::ElementId;
@@ -61,6 +64,7 @@ impl Signal {
 struct State {
     /// The element whose signal it is.
     owner: ElementId,
+    notice: Notice,
     active: bool,
     listeners: Vec<TaskId>,
     /// Signals that become active when this one does.
@@ -72,9 +76,10 @@ struct State {
 pub(crate) struct Signals(Vec<State>);
 
 impl Signals {
-    pub fn add(&mut self, owner: ElementId, active: bool) -> SignalId {
+    pub fn add(&mut self, owner: ElementId, notice: Notice, active: bool) -> SignalId {
         self.0.push(State {
             owner,
+            notice,
             active,
             listeners: Vec::new(),
             dependents: Vec::new(),
@@ -90,6 +95,35 @@ impl Signals {
     #[inline]
     pub fn any_active(&self, signal: &Signal) -> bool {
         signal.always || signal.parts.iter().any(|id| self.is_active(*id))
+    }
+
+    /// See [`describe_signal`](crate::Cx::describe_signal).
+    pub fn describe(&self, signal: &Signal) -> String {
+        if signal.always {
+            return "busy*".into();
+        }
+        let mut words: BTreeMap<_, (u32, u32)> = BTreeMap::new();
+        for id in &signal.parts {
+            // Each notice has words of its own.
+            let (before, notice) = (&self.0[..id.0 as usize], self.0[id.0 as usize].notice);
+            let number = before.iter().filter(|s| s.notice == notice).count() as u32;
+            let name = match notice {
+                Notice::Empty => "empty",
+                Notice::Full => "full",
+            };
+            let (all, active) = words.entry((name, number / u32::BITS)).or_default();
+            let bit = 1 << (number % u32::BITS);
+            *all |= bit;
+            *active |= if self.is_active(*id) { bit } else { 0 };
+        }
+        let words = words.iter().map(|((name, word), (all, active))| {
+            let star = if *active != 0 { "*" } else { "" };
+            format!("{name}.{word}/{all:x}:{active:x}{star}")
+        });
+        match words.collect::<Vec<_>>() {
+            none if none.is_empty() => "idle".into(),
+            words => words.join("+"),
+        }
     }
 
     pub fn listen(&mut self, id: SignalId, task: TaskId) {

@@ -1,10 +1,14 @@
 //! Random numbers for elements that drop, choose or make up: xoshiro256** (Blackman and Vigna,
 //! 2018), fast and good, and not for secrets.
 
+use alloc::boxed::Box;
+
 /// A random number generator.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: [u64; 4],
+    /// Where choices come from instead, if they are to repeat those of another implementation.
+    repeated: Option<Box<Additive>>,
 }
 
 impl Random {
@@ -19,7 +23,19 @@ impl Random {
             z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
             z ^ (z >> 31)
         });
-        Random { state }
+        Random {
+            state,
+            repeated: None,
+        }
+    }
+
+    /// A generator whose numbers follow from `seed`, and whose [choices](Random::below) are those
+    /// that Click makes with it where the C library is glibc.
+    pub fn repeating(seed: u32) -> Random {
+        Random {
+            repeated: Some(Box::new(Additive::new(seed))),
+            ..Random::new(seed.into())
+        }
     }
 
     /// The next 64 bits.
@@ -46,6 +62,169 @@ impl Random {
     /// A number below `end` (0 if `end` is 0), each as likely as another to within 2⁻³².
     #[inline]
     pub fn below(&mut self, end: u32) -> u32 {
-        ((self.next_u32() as u64 * end as u64) >> 32) as u32
+        match &mut self.repeated {
+            None => ((self.next_u32() as u64 * end as u64) >> 32) as u32,
+            Some(repeated) => repeated.below(end),
+        }
+    }
+}
+
+/// Words of an additive generator's state, and the distance of the two that make the next.
+const WORDS: usize = 31;
+const APART: usize = 3;
+/// Words that are skipped until the state is well mixed.
+const MIXED: usize = 310;
+
+/// The additive feedback generator of random(3): a word is the sum of those 3 and 31 before it, and
+/// a number its upper 31 bits. The first 31 words come from the minimal standard generator (Park and
+/// Miller, 1988).
+#[derive(Clone, Debug)]
+struct Additive {
+    words: [u32; WORDS],
+    /// The oldest word, which is the next to be replaced.
+    oldest: usize,
+}
+
+impl Additive {
+    fn new(seed: u32) -> Additive {
+        const MODULUS: i64 = i32::MAX as i64;
+        // A seed is a signed number, the others are not.
+        let mut word = i64::from(seed.max(1) as i32);
+        let words = core::array::from_fn(|_| {
+            let this = word as u32;
+            word = (16807 * word).rem_euclid(MODULUS);
+            this
+        });
+        let mut generator = Additive {
+            words,
+            oldest: APART,
+        };
+        (0..MIXED).for_each(|_| _ = generator.next());
+        generator
+    }
+
+    /// The next 31 bits.
+    fn next(&mut self) -> u32 {
+        let recent = self.words[(self.oldest + WORDS - APART) % WORDS];
+        let word = &mut self.words[self.oldest];
+        *word = word.wrapping_add(recent);
+        let number = *word >> 1;
+        self.oldest = (self.oldest + 1) % WORDS;
+        number
+    }
+
+    /// A number below `end`, chosen as Click does: from as many equal parts of all numbers; one of
+    /// two by a bit that is not the lowest.
+    #[cold]
+    fn below(&mut self, end: u32) -> u32 {
+        const ALL: u32 = 1 << 31;
+        match end {
+            0 => 0,
+            2 => (self.next() >> 14) & 1,
+            1..=ALL => {
+                let part = ALL / end;
+                loop {
+                    let number = self.next();
+                    if number < part * end {
+                        return number / part;
+                    }
+                }
+            }
+            _ => loop {
+                let number = (self.next() << 17) ^ (self.next() >> 14);
+                if number < end {
+                    return number;
+                }
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sequence_is_that_of_the_c_library() {
+        // As srandom(3) and random(3) of glibc 2.36 give them.
+        for (seed, first) in SEQUENCES {
+            let mut generator = Additive::new(*seed);
+            assert_eq!(core::array::from_fn(|_| generator.next()), *first, "{seed}");
+        }
+    }
+
+    const SEQUENCES: &[(u32, [u32; 5])] = &[
+        (
+            0,
+            [
+                1_804_289_383,
+                846_930_886,
+                1_681_692_777,
+                1_714_636_915,
+                1_957_747_793,
+            ],
+        ),
+        (
+            1,
+            [
+                1_804_289_383,
+                846_930_886,
+                1_681_692_777,
+                1_714_636_915,
+                1_957_747_793,
+            ],
+        ),
+        (
+            2_026,
+            [
+                1_199_659_537,
+                1_872_465_372,
+                1_381_520_923,
+                36_027_969,
+                1_759_202_686,
+            ],
+        ),
+        (
+            2_147_483_648,
+            [
+                1_336_741_213,
+                1_210_407_648,
+                1_447_044_896,
+                337_392_383,
+                82_502_902,
+            ],
+        ),
+        (
+            4_294_967_295,
+            [
+                254_925_627,
+                1_205_188_300,
+                366_127_624,
+                1_401_405_153,
+                76_053_476,
+            ],
+        ),
+    ];
+
+    #[test]
+    fn choices_are_within_bounds_and_repeat() {
+        for end in [1, 2, 3, 10, 64_511, 1 << 31, (1 << 31) + 1, u32::MAX] {
+            let (mut a, mut b) = (Random::repeating(7), Random::repeating(7));
+            let mut free = Random::new(7);
+            for _ in 0..1000 {
+                let chosen = a.below(end);
+                assert_eq!(chosen, b.below(end));
+                assert!(chosen < end && free.below(end) < end);
+            }
+        }
+        assert_eq!(Random::repeating(1).below(64_511), 54_202);
+        assert_eq!(
+            (Random::repeating(1).below(0), Random::new(1).below(0)),
+            (0, 0)
+        );
+        assert_eq!(
+            Random::repeating(3).next_u64(),
+            Random::repeating(3).next_u64()
+        );
     }
 }

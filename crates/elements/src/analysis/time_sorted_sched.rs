@@ -188,7 +188,7 @@ impl Element for TimeSortedSched {
             }
             _ => return Err(args.fail("BUFFER must be at least 1")),
         };
-        self.nonempty.get_or_insert_with(|| cx.signal(true));
+        self.nonempty.get_or_insert_with(|| cx.signal(Notice::Empty, true));
         Ok(())
     }
 

@@ -14,11 +14,13 @@ use crate::link_type::LinkType;
 const FILES: &str = "works on files: it exists in `weir click`, not in a guest";
 const SOCKETS: &str = "works on the host's sockets: it exists in `weir click`, not in a guest";
 const HOST: &str = "works on the host's network: it exists in `weir click`, not in a guest";
+const TRIAL: &str = "is for trials: it exists in `weir click`, not in a guest";
 const TERMINAL: &str = "draws on a terminal: it exists in `weir click`, not in a guest";
 
 pub static CLASSES: &[ClassEntry] = &[
     ClassEntry::of::<FromDevice>(),
     ClassEntry::of::<ToDevice>(),
+    ClassEntry::refused("BlockThread", TRIAL),
     ClassEntry::refused("ChatterSocket", SOCKETS),
     ClassEntry::refused(
         "ControlSocket",
@@ -33,8 +35,11 @@ pub static CLASSES: &[ClassEntry] = &[
     ClassEntry::refused("IPFlowRawSockets", SOCKETS),
     ClassEntry::refused("KernelTap", HOST),
     ClassEntry::refused("KernelTun", HOST),
+    ClassEntry::refused("MTDieTest", TRIAL),
     ClassEntry::refused("McastSocket", SOCKETS),
+    ClassEntry::refused("NotifierDebug", TRIAL),
     ClassEntry::refused("ProgressBar", TERMINAL),
+    ClassEntry::refused("RandomSeed", TRIAL),
     ClassEntry::refused("RawSocket", SOCKETS),
     ClassEntry::refused("Socket", SOCKETS),
     ClassEntry::refused("ToDump", FILES),

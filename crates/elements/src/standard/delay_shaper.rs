@@ -54,7 +54,7 @@ impl DelayShaper {
 
 impl Element for DelayShaper {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.signal.get_or_insert_with(|| cx.signal(true));
+        self.signal.get_or_insert_with(|| cx.signal(Notice::Empty, true));
         args.mandatory_positional("DELAY", &mut self.delay.delay)
             .complete()
     }

@@ -95,7 +95,7 @@ impl Element for DRRSched {
             Ok(quantum @ 1..) => quantum,
             _ => return Err(args.fail("bad QUANTUM")),
         };
-        self.signal.get_or_insert_with(|| cx.signal(true));
+        self.signal.get_or_insert_with(|| cx.signal(Notice::Empty, true));
         Ok(())
     }
 

@@ -132,7 +132,7 @@ impl Element for PullSwitch {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.chosen.configure(cx, args)?;
         let active = self.may_give(cx);
-        let signal = *self.signal.get_or_insert_with(|| cx.signal(active));
+        let signal = *self.signal.get_or_insert_with(|| cx.signal(Notice::Empty, active));
         cx.set_signal(signal, active);
         Ok(())
     }

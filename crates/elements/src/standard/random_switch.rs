@@ -1,7 +1,7 @@
-use packet::Batch;
+use packet::{BATCH, Batch};
 use router::{Class, Cx, Element};
 
-use crate::dispatch::dispatch;
+use crate::dispatch::send;
 
 /// Sends each packet to an output chosen by chance.
 ///
@@ -37,10 +37,15 @@ impl Element for RandomSwitch {
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         let outputs = cx.outputs() as u32;
-        let mut random = cx.random().clone();
-        let output = dispatch(cx, batch, |_| random.below(outputs));
-        *cx.random() = random;
-        output
+        let random = cx.random();
+        if let [_] = batch.as_mut_slice() {
+            return random.below(outputs) as usize;
+        }
+        let mut chosen = [0; BATCH];
+        for output in chosen.iter_mut().take(batch.len()) {
+            *output = random.below(outputs);
+        }
+        send(cx, batch, &chosen)
     }
 }
 

@@ -45,7 +45,8 @@ impl Pace {
         if stop {
             self.end = "stop".to_string();
         }
-        self.nonempty.get_or_insert_with(|| cx.signal(true));
+        self.nonempty
+            .get_or_insert_with(|| cx.signal(Notice::Empty, true));
         Ok(())
     }
 

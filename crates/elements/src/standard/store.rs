@@ -60,10 +60,12 @@ impl Store {
         args.positional("CAPACITY", &mut capacity).complete()?;
         self.sleep = sleep;
         if sleep != Sleep::Never {
-            self.nonempty.get_or_insert_with(|| cx.signal(false));
+            self.nonempty
+                .get_or_insert_with(|| cx.signal(Notice::Empty, false));
         }
         if nonfull {
-            self.nonfull.get_or_insert_with(|| cx.signal(true));
+            self.nonfull
+                .get_or_insert_with(|| cx.signal(Notice::Full, true));
         }
         self.set_capacity(cx, capacity).map_err(|e| args.fail(e))
     }

@@ -497,7 +497,7 @@ impl Element for FromDump {
             _ => End::Nothing,
         };
         self.push = cx.output_is_push(0);
-        self.nonempty.get_or_insert_with(|| cx.signal(true));
+        self.nonempty.get_or_insert_with(|| cx.signal(Notice::Empty, true));
         Ok(())
     }
 

@@ -90,7 +90,8 @@ impl Replay {
     /// To be called when the element is configured.
     pub fn configure(&mut self, cx: &mut Cx<'_>) {
         self.push = cx.output_is_push(0);
-        self.nonempty.get_or_insert_with(|| cx.signal(true));
+        self.nonempty
+            .get_or_insert_with(|| cx.signal(Notice::Empty, true));
     }
 
     /// To be called when the element is initialized.

@@ -1,0 +1,97 @@
+use alloc::string::String;
+
+use packet::Packet;
+use router::{Class, Cx, Element, HandlerError, HandlerList, Signal, Verdict};
+use router::args::Failed;
+
+/// Passes packets on, and shows the notifiers that an element in its place would listen to.
+///
+/// # Arguments
+/// None.
+///
+/// # Ports
+/// One input, one output, agnostic. In a path that packets are pushed along it looks for notifiers
+/// of full queues downstream, else for those of empty queues upstream.
+///
+/// # Handlers
+/// - `signal` (read): the notifiers' signals, by words of up to 32: the notice and the word's number;
+///   behind a slash, in hexadecimal, the signals, and those of them that are active; a star if any
+///   is.
+///   `busy*` where there is a path without notifier, `idle` where nothing ever comes.
+///
+/// # Example
+/// ```click
+/// TimedSource(0.1s) -> Queue -> n :: NotifierDebug -> Discard;
+/// Script(wait 0.5s, print n.signal, stop);
+/// ```
+///
+/// # See also
+/// NotifierQueue, Queue
+#[derive(Default)]
+pub struct NotifierDebug {
+    signal: Signal,
+}
+
+impl Class for NotifierDebug {
+    const NAME: &'static str = "NotifierDebug";
+    const PORTS: &'static str = "1/1";
+}
+
+impl Element for NotifierDebug {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.signal = match cx.input_is_push(0) {
+            true => cx.downstream_signal(0, None),
+            false => cx.upstream_signal(0, None),
+        };
+        Ok(())
+    }
+
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, _packet: &mut Packet) -> Verdict {
+        Verdict::Forward
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("signal");
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "signal" => Ok(cx.describe_signal(&self.signal)),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn signals_are_shown_as_they_change() {
+        let config = "i :: Inject -> NotifierQueue -> n :: NotifierDebug -> p :: Puller;";
+        let mut rig = Rig::new(config);
+        assert_eq!(rig.read("n.signal"), "empty.0/1:0");
+        rig.push("i", &[1]);
+        assert_eq!(rig.read("n.signal"), "empty.0/1:1*");
+        assert_eq!(rig.pull("p", 1).len(), 1);
+    }
+
+    #[test]
+    fn signals_are_in_words_and_in_both_directions() {
+        let queues = (0..40).map(|n| std::format!("Idle -> NotifierQueue -> [{n}] s;"));
+        let queues = queues.collect::<std::string::String>();
+        let config = "s :: RoundRobinSched -> n :: NotifierDebug -> p :: Puller;";
+        let mut rig = Rig::new(&[config, &queues].concat());
+        assert_eq!(rig.read("n.signal"), "empty.0/ffffffff:0+empty.1/ff:0");
+        let mut rig = Rig::new(
+            "i :: Inject -> n :: NotifierDebug -> Queue(1) -> m :: NotifierDebug -> Idle;
+            Idle -> k :: NotifierDebug -> p :: Puller; InfiniteSource -> b :: NotifierDebug -> Discard;",
+        );
+        assert_eq!(rig.read("n.signal"), "full.0/1:1*");
+        rig.push("i", &[1]);
+        assert_eq!(rig.read("n.signal"), "full.0/1:0");
+        assert_eq!(rig.read("m.signal"), "empty.0/1:1*");
+        assert_eq!((rig.read("k.signal"), rig.read("b.signal")), ("idle".into(), "busy*".into()));
+    }
+}
