@@ -32,7 +32,7 @@ impl Random {
     }
 
     fn below(&mut self, n: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(n) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }
 
     /// A global unicast address, in clusters as registries give them out.
@@ -65,7 +65,7 @@ fn routes(count: usize, random: &mut Random) -> Vec<(Ipv6Prefix, Hop)> {
         let address = prefix.network();
         if seen.insert((address, prefix.length)) {
             let hop = random.below(64) as u32;
-            let gateway = Ipv6Addr::from_bits(0xfe80 << 112 | u128::from(hop) + 1);
+            let gateway = Ipv6Addr::from_bits((0xfe80 << 112) | (u128::from(hop) + 1));
             let port = hop % 8;
             routes.push((Ipv6Prefix { address, ..prefix }, Hop { gateway, port }));
         }
