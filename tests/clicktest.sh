@@ -5,6 +5,7 @@
 #
 # CLICK_SOURCE   a checkout of Click; its suite is run from there and nothing is copied.
 # -c COMMAND     the command under test (default: weir from target/release or target/debug).
+# -t COMMAND     the command that is click-flatten and click-buildtool (default: that under test).
 # -r REPORT      a file for a line a test: "pass|fail|skip  DIRECTORY/TEST", then what was wrong.
 # -a "OPTIONS"   options to give to every click command, for example -a "--batch 1".
 # DIRECTORY      directories of the suite (default: all).
@@ -13,10 +14,11 @@ set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 : "${CLICK_SOURCE:?is to name a checkout of Click}"
 suite=$CLICK_SOURCE/test
-command= report= options=
-while getopts c:r:a: option; do
+command= tools= report= options=
+while getopts c:t:r:a: option; do
     case $option in
         c) command=$OPTARG ;;
+        t) tools=$OPTARG ;;
         r) report=$OPTARG ;;
         a) options=$OPTARG ;;
         *) exit 2 ;;
@@ -45,8 +47,9 @@ else
     printf '#!/bin/sh\nexec %s/real/click %s "$@"\n' "$work" "$options" >"$work/bin/click"
     chmod +x "$work/bin/click"
 fi
-ln -s "$(readlink -f "$command")" "$work/bin/click-flatten"
-ln -s "$(readlink -f "$command")" "$work/bin/click-buildtool"
+for tool in click-flatten click-buildtool; do
+    ln -s "$(readlink -f "${tools:-$command}")" "$work/bin/$tool"
+done
 # A small nc where there is none: standard input to a TCP port, what comes back to standard output.
 if ! command -v nc >/dev/null; then
     cat >"$work/bin/nc" <<'EOF'
