@@ -13,6 +13,8 @@ use serde::Serialize;
 
 pub mod firewall;
 mod plot;
+pub mod routes;
+pub mod traffic;
 
 pub use plot::bars;
 

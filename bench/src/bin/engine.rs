@@ -13,31 +13,29 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use bench::firewall::{self, Random};
-use bench::{bars, cpu_time, machine, median, results, save};
+use bench::traffic::{Flow, Random, capture};
+use bench::{bars, cpu_time, firewall, machine, median, results, routes, save};
 use serde::Serialize;
 
 /// Ethernet addresses, IPv4 from 10.0.0.2 to 192.168.1.2, UDP from port 4096 to 53: 60 bytes.
 const FRAME: &str = "\\<00000000000200000000000108004500002e000000004011af130a000002c0a80102\
     10000035001a0000000000000000000000000000000000000000>";
 
-struct Fixed {
-    name: &'static str,
-    path: &'static str,
-}
-
-const ROWS: [Fixed; 5] = [
-    Fixed {
-        name: "source, discard",
-        path: "-> Discard",
-    },
-    Fixed {
-        name: "counter, queue",
-        path: "-> Counter -> Queue(1000) -> Unqueue(BURST 64) -> Discard",
-    },
-    Fixed {
-        name: "firewall, 10 rules",
-        path: "-> Strip(14) -> CheckIPHeader -> IPFilter(
+/// Rows with copies of one frame: name, length of the frame, path.
+const ROWS: [(&str, usize, &str); 8] = [
+    ("wire", 60, "-> Discard"),
+    ("wire, 1514 bytes", 1514, "-> Discard"),
+    ("EtherMirror", 60, "-> EtherMirror -> Discard"),
+    ("EtherMirror, 1514 bytes", 1514, "-> EtherMirror -> Discard"),
+    (
+        "counter, queue, shaper",
+        60,
+        "-> Counter -> Queue(1000) -> Shaper(4000000000) -> Unqueue(BURST 64) -> Discard",
+    ),
+    (
+        "firewall, 10 rules",
+        60,
+        "-> Strip(14) -> CheckIPHeader -> IPFilter(
             deny src net 192.0.2.0/24,
             deny dst net 198.51.100.0/24,
             allow tcp dst port 22 and src net 10.1.0.0/16,
@@ -48,31 +46,45 @@ const ROWS: [Fixed; 5] = [
             deny udp dst port 161,
             allow udp dst port 53 and src net 10.0.0.0/8,
             deny all) -> Discard",
-    },
-    Fixed {
-        name: "IP router",
-        path: "-> Strip(14) -> CheckIPHeader -> GetIPAddress(16)
+    ),
+    (
+        "IP router, 5 routes",
+        60,
+        "-> Strip(14) -> CheckIPHeader -> GetIPAddress(16)
             -> rt :: StaticIPLookup(10.0.0.0/8 0, 172.16.0.0/12 0, 192.168.1.0/24 1,
                                     192.168.2.0/24 0, 0.0.0.0/0 10.0.0.1 0);
             rt[0] -> Discard;
             rt[1] -> DropBroadcasts -> IPGWOptions(192.168.1.1) -> FixIPSrc(192.168.1.1)
             -> ttl :: DecIPTTL -> IPFragmenter(1500)
             -> EtherEncap(0x0800, 00:00:00:00:00:03, 00:00:00:00:00:04) -> Discard",
-    },
-    Fixed {
-        name: "source NAT",
-        path: "-> Strip(14) -> CheckIPHeader
+    ),
+    (
+        "source NAT",
+        60,
+        "-> Strip(14) -> CheckIPHeader
             -> nat :: IPRewriter(pattern 203.0.113.1 1024-65535 - - 0 0) -> Discard",
-    },
+    ),
 ];
+
+/// Prefixes of the large routing table.
+const PREFIXES: usize = 100_000;
+
+/// Numbers of flows.
+const FLOWS: [(usize, &str); 3] = [(1, "1 flow"), (1000, "1 K flows"), (100_000, "100 K flows")];
 
 /// What is measured.
 struct Row {
     name: String,
-    /// The packets that go round; without it, copies of [`FRAME`].
-    capture: Option<PathBuf>,
+    packets: Packets,
     /// Packets that go round come from `q`, and have to come back to it.
     path: String,
+}
+
+enum Packets {
+    /// Copies of [`FRAME`], continued to a length.
+    Copies(usize),
+    /// Those of a capture go round. Each is worked on so many times a round.
+    Round(PathBuf, u64),
 }
 
 /// Where configurations and captures are while they are needed.
@@ -87,14 +99,15 @@ impl Row {
 
     fn config(&self, packets: u64) -> String {
         let path = &self.path;
-        match &self.capture {
-            None => format!(
-                "InfiniteSource(DATA {FRAME}, LIMIT {packets}, BURST 64, STOP true, TIMESTAMP false) {path}"
+        match &self.packets {
+            Packets::Copies(length) => format!(
+                "InfiniteSource(DATA {FRAME}, LENGTH {length}, LIMIT {packets}, BURST 64, STOP true, TIMESTAMP false) {path}"
             ),
-            Some(capture) => format!(
+            Packets::Round(capture, times) => format!(
                 "FromDump({}) -> q :: Queue(131072) -> Unqueue(BURST 64)
-                -> Counter(COUNT_CALL {packets} stop) {path}",
-                capture.display()
+                -> Counter(COUNT_CALL {} stop) {path}",
+                capture.display(),
+                packets.div_ceil(*times)
             ),
         }
     }
@@ -108,52 +121,116 @@ const TREE: &str = "-> t :: Classifier(12/0800, 12/0806, 12/86dd, 12/8100, -);
     t[2] -> q; t[3] -> q; t[4] -> q; arp[0] -> q; arp[1] -> q; arp[2] -> q;
     ip[0] -> q; ip[1] -> q; ip[2] -> q; ip[3] -> q; ip[4] -> q; ip[5] -> q";
 
+/// What the IP router does with a packet that it forwards, and what makes the packet whole again.
+fn router(output: u32) -> String {
+    format!(
+        "rt[{output}] -> DropBroadcasts -> IPGWOptions(192.168.{output}.1)
+        -> FixIPSrc(192.168.{output}.1) -> DecIPTTL -> IPFragmenter(1500)
+        -> EtherEncap(0x0800, 00:00:00:00:00:03, 00:00:00:00:00:04) -> back;\n"
+    )
+}
+
+/// The IP router with a large table. A round takes one from the time to live, which is given back
+/// behind it.
+fn routing(prefixes: &[(u32, u32)]) -> String {
+    let outputs: String = (0..routes::OUTPUTS).map(router).collect();
+    format!(
+        "-> Strip(14) -> CheckIPHeader -> GetIPAddress(16) -> rt :: DirectIPLookup({});
+        back :: Strip(14) -> StoreData(8, \\<40>) -> SetIPChecksum -> Unstrip(14) -> q;
+        {outputs}",
+        routes::table(prefixes)
+    )
+}
+
+/// Source NAT, whose output comes back to it as answers.
+const NAT: &str = "-> Strip(14) -> CheckIPHeader
+    -> nat :: IPRewriter(pattern 203.0.113.1 1024-65535 - - 0 1) -> IPMirror -> nat;
+    nat[1] -> IPMirror -> Unstrip(14) -> q";
+
 /// All rows; captures are written to `folder`.
 fn rows(folder: &Path) -> std::io::Result<Vec<Row>> {
-    let fixed = |row: &Fixed| Row {
-        name: row.name.into(),
-        capture: None,
-        path: row.path.into(),
-    };
-    let mut rows: Vec<Row> = ROWS.iter().map(fixed).collect();
+    let mut rows = Vec::new();
+    for (name, length, path) in ROWS {
+        rows.push(Row {
+            name: name.into(),
+            packets: Packets::Copies(length),
+            path: path.into(),
+        });
+    }
+    let mut add =
+        |name: String, times: u64, path: &str, frames: &mut dyn Iterator<Item = Vec<u8>>| {
+            let file = folder.join(format!("{}.pcap", name.replace([' ', ','], "-")));
+            capture(&file, frames)?;
+            rows.push(Row {
+                name,
+                packets: Packets::Round(file, times),
+                path: path.into(),
+            });
+            std::io::Result::Ok(())
+        };
+    // So few packets that they stay near, unless there are more flows.
+    let packets = |flows: usize| flows.max(1024);
     for count in [10usize, 100, 1000] {
         let rules = firewall::rules(count, &mut Random::new(count as u64));
         let filter = firewall::filter(&rules);
-        for (flows, said) in [
-            (1usize, "1 flow"),
-            (1000, "1 K flows"),
-            (100_000, "100 K flows"),
-        ] {
-            let capture = folder.join(format!("firewall-{count}-{flows}.pcap"));
-            let packets = flows.max(1024);
-            firewall::traffic(
-                &capture,
-                &rules,
-                (packets, flows),
-                &mut Random::new(flows as u64),
-            )?;
-            rows.push(Row {
-                name: format!("firewall, {count} rules, {said}"),
-                capture: Some(capture),
-                path: format!(
-                    "-> CheckIPHeader(OFFSET 14) -> f :: IPFilter({filter}) -> q; f[1] -> q"
-                ),
-            });
+        let path =
+            format!("-> CheckIPHeader(OFFSET 14) -> f :: IPFilter({filter}) -> q; f[1] -> q");
+        for (flows, said) in FLOWS {
+            let random = &mut Random::new(flows as u64);
+            let flows = firewall::flows(&rules, flows, random);
+            let frames = flows.iter().cycle().take(packets(flows.len()));
+            let name = format!("firewall, {count} rules, {said}");
+            add(name, 1, &path, &mut frames.map(|flow| flow.frame(60)))?;
         }
     }
-    let capture = folder.join("ethernet.pcap");
-    firewall::ethernet(&capture, 1024, &mut Random::new(1))?;
-    rows.push(Row {
-        name: "classifier tree".into(),
-        capture: Some(capture.clone()),
-        path: TREE.into(),
-    });
-    rows.push(Row {
-        name: "packets going round".into(),
-        capture: Some(capture),
-        path: "-> q".into(),
-    });
+    let prefixes = routes::prefixes(PREFIXES, &mut Random::new(1));
+    let path = routing(&prefixes);
+    for (count, said) in FLOWS {
+        let random = &mut Random::new(count as u64);
+        let flows: Vec<_> = routes::flows(&prefixes, count, random).collect();
+        let frames = flows.iter().cycle().take(packets(count));
+        let name = format!("IP router, 100 K prefixes, {said}");
+        add(
+            name,
+            1,
+            &path,
+            &mut frames.clone().map(|flow| flow.frame(60)),
+        )?;
+        if count == 1000 {
+            let name = format!("IP router, 100 K prefixes, {said}, 1514 bytes");
+            add(name, 1, &path, &mut frames.map(|flow| flow.frame(1514)))?;
+        }
+    }
+    for (count, said) in FLOWS {
+        let flows: Vec<_> = (0..count).map(inside).collect();
+        let frames = flows.iter().cycle().take(packets(count));
+        let name = format!("NAT both ways, {said}");
+        add(name, 2, NAT, &mut frames.map(|flow| flow.frame(60)))?;
+    }
+    let mut frames = firewall::ethernet(1024, &mut Random::new(1)).into_iter();
+    add("classifier tree".into(), 1, TREE, &mut frames)?;
+    add(
+        "packets going round".into(),
+        1,
+        "-> q",
+        &mut frames_of_one(),
+    )?;
     Ok(rows)
+}
+
+/// The flow number `i` of many hosts inside to many servers outside.
+fn inside(i: usize) -> Flow {
+    let i = i as u32;
+    Flow {
+        source: 0x0a00_0000 + 1 + i % 4096,
+        destination: 0xc612_0000 + 1 + i / 4096 * 7 % 251,
+        protocol: 17,
+        ports: (1024 + (i / 16 % 50_000) as u16, 53),
+    }
+}
+
+fn frames_of_one() -> impl Iterator<Item = Vec<u8>> {
+    (0..1024).map(|_| inside(0).frame(60))
 }
 
 struct Program {

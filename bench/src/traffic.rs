@@ -1,0 +1,97 @@
+//! Traffic for the benchmarks: frames of flows, in capture files. Every run makes the same.
+
+use std::io;
+use std::path::Path;
+
+/// A small random number generator (xorshift64*), so that runs are alike.
+pub struct Random(u64);
+
+impl Random {
+    /// With a start of its own.
+    pub fn new(seed: u64) -> Random {
+        Random(0x9e37_79b9_7f4a_7c15 ^ seed << 1)
+    }
+
+    /// 32 bits.
+    pub fn word(&mut self) -> u32 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
+    }
+
+    /// A number below `n`.
+    pub fn below(&mut self, n: u32) -> u32 {
+        ((u64::from(self.word()) * u64::from(n)) >> 32) as u32
+    }
+
+    /// One of several, all alike.
+    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len() as u32) as usize]
+    }
+}
+
+/// What distinguishes a flow: addresses, protocol, ports.
+#[derive(Clone, Copy)]
+pub struct Flow {
+    /// Source address.
+    pub source: u32,
+    /// Destination address.
+    pub destination: u32,
+    /// IP protocol.
+    pub protocol: u8,
+    /// Source and destination port.
+    pub ports: (u16, u16),
+}
+
+impl Flow {
+    /// A frame of the flow, `length` bytes from the Ethernet header on, at least 42, with a right
+    /// IP checksum and, as UDP may, none of its own.
+    pub fn frame(&self, length: usize) -> Vec<u8> {
+        let mut frame = vec![0; length];
+        frame[5] = 2;
+        frame[11] = 1;
+        frame[12] = 8;
+        let ip = &mut frame[14..];
+        let ip_length = ip.len() as u16;
+        ip[0] = 0x45;
+        ip[2..4].copy_from_slice(&ip_length.to_be_bytes());
+        ip[8] = 64;
+        ip[9] = self.protocol;
+        ip[12..16].copy_from_slice(&self.source.to_be_bytes());
+        ip[16..20].copy_from_slice(&self.destination.to_be_bytes());
+        ip[20..22].copy_from_slice(&self.ports.0.to_be_bytes());
+        ip[22..24].copy_from_slice(&self.ports.1.to_be_bytes());
+        if self.protocol == 17 {
+            ip[24..26].copy_from_slice(&(ip_length - 20).to_be_bytes());
+        }
+        let words = ip[..20]
+            .chunks(2)
+            .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
+        let sum: u32 = words.sum();
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+        ip[10..12].copy_from_slice(&sum.to_be_bytes());
+        frame
+    }
+}
+
+/// Writes a capture of frames as libpcap does: little-endian, microseconds, Ethernet.
+///
+/// # Errors
+/// The file's.
+pub fn capture(path: &Path, frames: impl Iterator<Item = Vec<u8>>) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    let words = |bytes: &mut Vec<u8>, words: &[u32]| {
+        for word in words {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+    };
+    words(&mut bytes, &[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1]);
+    for frame in frames {
+        let length = frame.len() as u32;
+        words(&mut bytes, &[1, 0, length, length]);
+        bytes.extend_from_slice(&frame);
+    }
+    std::fs::write(path, bytes)
+}
