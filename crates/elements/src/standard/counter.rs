@@ -39,6 +39,11 @@ impl Trigger {
         self.call.is_some() && !self.done
     }
 
+    /// Whether it may be reached on the way to `count`.
+    fn is_within(&self, count: u64) -> bool {
+        self.waits() && count >= self.at
+    }
+
     fn check(&mut self, cx: &mut Cx<'_>, count: u64, exact: bool) {
         let reached = if exact {
             count == self.at
@@ -104,11 +109,11 @@ impl Counter {
         let bytes: u64 = batch.iter().map(|packet| packet.len() as u64).sum();
         self.rate.update(now, batch.len() as u64);
         self.byte_rate.update(now, bytes);
-        if self.count_trigger.waits() || self.byte_trigger.waits() {
+        let (count, bytes) = (self.count + batch.len() as u64, self.bytes + bytes);
+        if self.count_trigger.is_within(count) || self.byte_trigger.is_within(bytes) {
             self.see_each(cx, batch);
         } else {
-            self.count += batch.len() as u64;
-            self.bytes += bytes;
+            (self.count, self.bytes) = (count, bytes);
         }
     }
 

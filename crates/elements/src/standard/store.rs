@@ -182,6 +182,10 @@ impl Store {
             // There is room: n is at most that.
             let _ = batch.push(packet);
         }
+        // Those that are pulled next have been here for a while, and are far by now.
+        for packet in self.packets.iter().take(n) {
+            packet.prefetch();
+        }
         if was_full {
             self.tell_nonfull(cx);
         }

@@ -31,7 +31,10 @@ impl Route {
         let mut gateway = Ipv4Addr::UNSPECIFIED;
         if word == "-" {
             word = next();
-        } else if let Ok(address) = context.parse(word) {
+        } else if context.parse::<i32>(word).is_err()
+            && let Ok(address) = context.parse(word)
+        {
+            // A number is no address, and asking the host for one of that name takes long.
             gateway = address;
             word = next();
         }
