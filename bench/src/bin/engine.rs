@@ -203,12 +203,17 @@ fn rows(folder: &Path) -> std::io::Result<Vec<Row>> {
     }
     let mut frames = firewall::ethernet(1024, &mut Random::new(1)).into_iter();
     add("classifier tree".into(), 1, TREE, &mut frames)?;
-    add(
-        "packets going round".into(),
-        1,
-        "-> q",
-        &mut frames_of_one(),
-    )?;
+    for length in [60, 1514] {
+        let one = || (0..1024).map(|_| inside(0).frame(length));
+        add(
+            format!("going round, {length} bytes"),
+            1,
+            "-> q",
+            &mut one(),
+        )?;
+        let name = format!("EtherMirror, going round, {length} bytes");
+        add(name, 1, "-> EtherMirror -> q", &mut one())?;
+    }
     Ok(rows)
 }
 
