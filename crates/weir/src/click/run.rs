@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
@@ -15,6 +16,10 @@ use crate::host::{Events, chatter};
 const TASKS: usize = 128;
 /// Rounds of tasks between two looks at descriptors while there is always something to do.
 const ROUNDS: u32 = 16;
+
+/// How long a thread of several looks for work before it sleeps. To wake one takes about as long,
+/// and threads that hand packets on to each other would sleep after each batch.
+const POLL: Duration = Duration::from_micros(50);
 
 /// Runs `router` until it stops or a signal asks it to. Routers that are to take its place do so.
 /// If it is the first part of one that other threads have parts of, they go on for a while.
@@ -36,6 +41,8 @@ fn run_with(
 ) -> io::Result<()> {
     let mut woken = Vec::new();
     let mut rounds = 0;
+    let polls = driver.settings.threads > 1;
+    let mut idle_since = None;
     while !events.ended() {
         let status = router.run(TASKS);
         if let Some(next) = next() {
@@ -45,6 +52,7 @@ fn run_with(
         let wait = match status {
             Status::Stopped => return Ok(()),
             Status::Busy => {
+                idle_since = None;
                 rounds += 1;
                 if rounds % ROUNDS != 0 {
                     continue;
@@ -54,10 +62,17 @@ fn run_with(
                 }
                 Some(0)
             }
+            Status::Idle(_)
+                if polls && idle_since.get_or_insert_with(Instant::now).elapsed() < POLL =>
+            {
+                thread::yield_now();
+                continue;
+            }
             Status::Idle(next) if router.arm() => until(driver, next),
             Status::Idle(_) => continue,
         };
         events.wait(router.watches(), wait, &mut woken)?;
+        idle_since = None;
         for ready in woken.drain(..) {
             // One that was ready may have been given up for another's sake meanwhile.
             let watched = router
