@@ -42,6 +42,7 @@ fuzz: setup ## Run every fuzz target for FUZZ_SECONDS
 		$(CARGO) +nightly fuzz run \
 			$$([ $$target != elements ] || echo --no-default-features --features guest) \
 			$$target corpus/$$target $$(ls -d seeds/$$target 2>/dev/null) -- \
+			$$([ $$target != elements ] || echo -malloc_limit_mb=1000000) \
 			$$(ls $$target.dict 2>/dev/null | sed 's/^/-dict=/') \
 			-max_total_time=$(FUZZ_SECONDS) -verbosity=0 || exit 1; \
 	done

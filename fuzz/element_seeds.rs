@@ -80,6 +80,22 @@ const WHOLE: &[(&str, &str)] = &[
     ),
 ];
 
+/// Numbers at which something ends.
+const NUMBERS: &[&str] = &[
+    "0",
+    "-1",
+    "255",
+    "65535",
+    "65536",
+    "2147483647",
+    "4294967295",
+    "4294967296",
+    "9223372036854775807",
+    "18446744073709551615",
+    "0.000000001",
+    "1e300",
+];
+
 /// What is done to a router with ports: packets of all kinds, batches, pulls, handlers read and
 /// written, time, a swap.
 fn operations() -> Vec<u8> {
@@ -127,6 +143,57 @@ fn operations() -> Vec<u8> {
     }
     all.extend([13, 0, 0, 1, 0, 0, 0, 9, 0, 7, 250, 30, 3, 0, 0, 14]);
     all
+}
+
+/// As `operations`, shorter, with handlers written to the ends of what numbers can be.
+fn extremes() -> Vec<u8> {
+    let mut all = Vec::new();
+    for (round, number) in NUMBERS.iter().enumerate() {
+        for handler in 0..8 {
+            all.extend([6, 0, handler, number.len() as u8]);
+            all.extend(number.bytes());
+        }
+        let kind = 2 + round as u8;
+        all.extend([2, 3, 0, kind, kind, 2, 0x12, 2, 3, b'a', b'b', b'c', 4]);
+        all.extend([
+            2,
+            3,
+            1,
+            kind | 0x10,
+            2,
+            kind,
+            0x12,
+            2,
+            0,
+            0x1c,
+            11,
+            0,
+            14,
+            20,
+            4,
+        ]);
+        all.extend([0xff, 0x80, 0x7f, 0xff, 4, 0, 9, 7, 200, round as u8 * 5, 14]);
+    }
+    all
+}
+
+/// The names of the keyword arguments on a page.
+fn keywords(page: &str) -> impl Iterator<Item = &str> {
+    let arguments = page
+        .split_once("\n## Arguments\n")
+        .map_or("", |(_, rest)| rest);
+    let arguments = arguments.split("\n## ").next().unwrap_or_default();
+    let items = arguments
+        .lines()
+        .filter_map(|line| line.strip_prefix("- `"));
+    let names = items.flat_map(|item| item.split(" (").next().unwrap_or_default().split('`'));
+    let is_keyword = |name: &&str| {
+        name.len() > 1
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_uppercase() || b"_0123456789".contains(&b))
+    };
+    names.filter(is_keyword)
 }
 
 /// The text of the example on a page.
@@ -205,11 +272,12 @@ fn main() -> io::Result<()> {
     let mut all: BTreeSet<String> = classes.clone();
     let mut single = BTreeSet::new();
     fs::create_dir_all(seeds)?;
-    let operations = operations();
-    let write = |name: &str, text: &str, choices: u8| {
-        let seed = [text.as_bytes(), &[0, choices], &operations].concat();
+    let (operations, extremes) = (operations(), extremes());
+    let write_with = |name: &str, text: &str, choices: u8, operations: &[u8]| {
+        let seed = [text.as_bytes(), &[0, choices], operations].concat();
         fs::write(Path::new(seeds).join(name), seed)
     };
+    let write = |name: &str, text: &str, choices: u8| write_with(name, text, choices, &operations);
     for (class, page) in &texts {
         all.extend(words(page));
         single.insert(format!("{class}()"));
@@ -223,11 +291,28 @@ fn main() -> io::Result<()> {
     for (name, text) in WHOLE {
         write(&format!("whole-{name}"), text, 0)?;
     }
+    // Each argument once, with the numbers in turns.
+    let mut numbers = NUMBERS.iter().cycle();
+    for (class, page) in &texts {
+        let shown = single.iter().find(|text| {
+            let arguments = text.strip_prefix(class.as_str());
+            arguments.is_some_and(|arguments| arguments.starts_with('(') && arguments != "()")
+        });
+        let text = shown.cloned().unwrap_or_else(|| format!("{class}()"));
+        write_with(&format!("{class}-extremes"), &text, 5, &extremes)?;
+        for (keyword, number) in keywords(page).zip(&mut numbers) {
+            let open = text.strip_suffix(')').unwrap_or(&text);
+            let comma = if open.ends_with('(') { "" } else { ", " };
+            let text = format!("{open}{comma}{keyword} {number})");
+            write_with(&format!("{class}-{keyword}"), &text, 5, &extremes)?;
+        }
+    }
     for (number, text) in single.iter().enumerate() {
         let class = text.split('(').next().unwrap_or_default();
         write(&format!("{class}-{number}-push"), text, 5)?;
         write(&format!("{class}-{number}-pull"), text, 0x30)?;
     }
+    all.extend(NUMBERS.iter().map(|number| number.to_string()));
     let lines: Vec<String> = all.iter().map(|word| format!("\"{word}\"\n")).collect();
     fs::write(dictionary, lines.concat())
 }

@@ -10,7 +10,7 @@ use crate::packets::Model;
 use crate::setup::{self, Setup};
 
 /// Most operations of an input.
-const OPERATIONS: usize = 160;
+const OPERATIONS: usize = 200;
 /// Most rounds of tasks and timers in an operation.
 const ROUNDS: usize = 48;
 /// Packets that are kept to be sent once more.
