@@ -24,7 +24,15 @@ const LIMITS: Limits = Limits {
 /// A class whose purpose is to keep every buffer.
 static LEFT_OUT: &[ClassEntry] = &[ClassEntry::refused("DiscardNoFree", "keeps every packet")];
 /// Classes that send a given number of packets at a stroke, whatever it is.
-const BURSTS: &[&str] = &["Source", "Unqueue", "Burster", "Shaper", "Ping", "WebGen"];
+const BURSTS: &[&str] = &[
+    "Burster",
+    "InfiniteSource",
+    "RandomSource",
+    "TimedUnqueue",
+    "Unqueue",
+    "Unqueue2",
+    "WebGen",
+];
 /// Classes that send on what comes back to them once only.
 const ENDS: &[&str] = &["ICMPError", "ICMP6Error"];
 
@@ -75,7 +83,8 @@ pub struct Setup {
 impl Setup {
     /// `None` if `text` is none to try.
     pub fn new(text: &str, choices: u8) -> Option<Setup> {
-        let most = match BURSTS.iter().any(|class| text.contains(class)) {
+        let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
+        let most = match words.any(|word| BURSTS.contains(&word)) {
             true => 3,
             false => 20,
         };
