@@ -20,7 +20,8 @@ pub(crate) const DATA: &[u8] =
 /// - `BURST` (integer, 1): packets each time it is scheduled.
 /// - `ACTIVE` (boolean, true): whether it makes packets.
 /// - `TIMESTAMP` (boolean, true): whether packets carry the time they were made.
-/// - `LENGTH` (integer): length of each packet, in bytes; DATA is cut or repeated to fit.
+/// - `LENGTH` (integer): length of each packet, in bytes, 65535 at most; DATA is cut or repeated to
+///   fit.
 /// - `STOP` (boolean, false): stop the driver after LIMIT packets.
 /// - `END_CALL` (handler call): called after LIMIT packets; not together with STOP.
 ///
@@ -54,6 +55,17 @@ impl Class for InfiniteSource {
     const PROCESSING: &'static str = "a";
 }
 
+/// Longest packet that LENGTH may ask for: as long as an IP packet can be.
+const LENGTH_MAX: i32 = 65535;
+
+/// A LENGTH, if it is not more than there may be; negative: that of the data.
+pub(crate) fn checked_length(length: i32) -> Result<i32, &'static str> {
+    match length <= LENGTH_MAX {
+        true => Ok(length),
+        false => Err("length must be at most 65535"),
+    }
+}
+
 /// The data that a packet of `data` holds: cut or repeated to `length` bytes, if it is not
 /// negative.
 pub(crate) fn packet_data(data: &[u8], length: i32) -> Vec<u8> {
@@ -85,6 +97,7 @@ impl Element for InfiniteSource {
             .keyword_with("END_CALL", Any, &mut self.pace.end)
             .complete()?;
         self.pace.check(cx, stop).map_err(|e| args.fail(e))?;
+        checked_length(self.length).map_err(|e| args.fail(e))?;
         self.make_mold();
         Ok(())
     }
@@ -130,7 +143,7 @@ impl Element for InfiniteSource {
             "data" => self.data = value.as_bytes().to_vec(),
             "length" => {
                 let length = cx.names().parse(value);
-                self.length = length.map_err(|_| "length must be integer")?;
+                self.length = checked_length(length.map_err(|_| "length must be integer")?)?;
             }
             _ => return self.pace.write(cx, name, value),
         }
@@ -155,6 +168,19 @@ mod tests {
             assert!(data.len() == 100 && data.iter().all(|packet| packet == &[1, 2]));
             assert_eq!(rig.read("s.count"), "100");
         }
+    }
+
+    #[test]
+    fn no_packet_is_longer_than_an_ip_packet_can_be() {
+        let config = "s :: InfiniteSource(LIMIT 1, LENGTH 65535) -> c :: Collect;";
+        let mut rig = Rig::new(config);
+        rig.run();
+        assert_eq!(rig.data("c")[0].len(), 65535);
+        let refused = rig.try_write("s.length", "2147483647");
+        assert_eq!(refused, Err("length must be at most 65535".into()));
+        assert_eq!(rig.read("s.length"), "65535");
+        let errors = Rig::errors("InfiniteSource(LENGTH 65536) -> Collect;");
+        assert!(errors.contains("length must be at most 65535"), "{errors}");
     }
 
     #[test]

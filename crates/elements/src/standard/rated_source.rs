@@ -7,7 +7,7 @@ use router::{
     Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Ran, TaskId, TimerId,
 };
 
-use super::infinite_source::{DATA, packet_data};
+use super::infinite_source::{DATA, checked_length, packet_data};
 use super::limit::Limit;
 use crate::token_bucket::TokenBucket;
 
@@ -21,7 +21,8 @@ use crate::token_bucket::TokenBucket;
 /// - `RATE` (integer, 10): packets a second.
 /// - `LIMIT` (integer, -1): packets after which it stops; no limit if negative.
 /// - `ACTIVE` (boolean, true): whether it makes packets.
-/// - `LENGTH` (integer): length of each packet, in bytes; DATA is cut or repeated to fit.
+/// - `LENGTH` (integer): length of each packet, in bytes, 65535 at most; DATA is cut or repeated to
+///   fit.
 /// - `BANDWIDTH` (bandwidth): sets RATE so that packets of the first length make it.
 /// - `STOP` (boolean, false): stop the driver after LIMIT packets.
 ///
@@ -121,7 +122,8 @@ impl Element for RatedSource {
             .keyword("STOP", &mut self.stop)
             .keyword("BANDWIDTH", &mut bandwidth)
             .complete()?;
-        self.length = datasize.unwrap_or(self.length);
+        let length = checked_length(datasize.unwrap_or(self.length));
+        self.length = length.map_err(|e| args.fail(e))?;
         self.template = packet_data(&self.data, self.length);
         if bandwidth.0 > 0 {
             let length = self.template.len().max(1) as u64;
@@ -212,7 +214,9 @@ impl Element for RatedSource {
                 self.count = 0;
                 self.bucket.set(1);
             }
-            "length" | "datasize" => self.length = names.parse(value).map_err(|_| syntax)?,
+            "length" | "datasize" => {
+                self.length = checked_length(names.parse(value).map_err(|_| syntax)?)?;
+            }
             _ => return Err(HandlerError::Unknown),
         }
         self.template = packet_data(&self.data, self.length);
@@ -230,6 +234,16 @@ mod tests {
     use crate::testing::Rig;
 
     const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn no_packet_is_longer_than_an_ip_packet_can_be() {
+        let mut rig = Rig::new("s :: RatedSource(LENGTH 65535) -> Discard;");
+        let refused = rig.try_write("s.length", "2147483647");
+        assert_eq!(refused, Err("length must be at most 65535".into()));
+        assert_eq!(rig.read("s.length"), "65535");
+        let errors = Rig::errors("RatedSource(DATASIZE 65536) -> Discard;");
+        assert!(errors.contains("length must be at most 65535"), "{errors}");
+    }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(12))]
