@@ -31,7 +31,6 @@ const BURSTS: &[&str] = &[
     "TimedUnqueue",
     "Unqueue",
     "Unqueue2",
-    "WebGen",
 ];
 /// Classes that send on what comes back to them once only.
 const ENDS: &[&str] = &["ICMPError", "ICMP6Error"];

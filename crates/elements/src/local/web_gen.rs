@@ -12,6 +12,8 @@ use router::{Class, Cx, Element, Steady, TimerId, Verdict};
 use super::segment::{Segment, Style, before, make};
 
 const MILLISECOND: u64 = 1_000_000;
+/// How long ago connections that were missed may have been due.
+const CATCH_UP: u64 = 100 * MILLISECOND;
 const SECOND: u64 = 1000 * MILLISECOND;
 /// A segment without answer is sent again after this long.
 const RESEND: u64 = SECOND;
@@ -231,15 +233,15 @@ impl WebGen {
         }
     }
 
-    /// Starts a connection from a random place.
-    fn start(&mut self, cx: &mut Cx<'_>) {
+    /// Starts a connection from a random place; returns whether there was room for one.
+    fn start(&mut self, cx: &mut Cx<'_>) -> bool {
         let mask = self.prefix.mask.to_bits();
         let random = cx.random();
         let address = random.next_u32() & !mask | self.prefix.address.to_bits() & mask;
         let own = (Ipv4Addr::from_bits(address), 1024 + random.below(60_000) as u16);
         if self.connections.len() >= self.limit || self.connections.contains_key(&own) {
             cx.chatter("out of available CBs");
-            return;
+            return false;
         }
         let iss = random.next_u32() & 0x0fff_ffff;
         let (folder, file, class) = (random.below(10), random.below(9), random.below(3));
@@ -248,6 +250,7 @@ impl WebGen {
         self.resend.push_back((cx.steady(), own));
         self.counts.initiated += 1;
         self.send(cx, own);
+        true
     }
 
     /// Sends again what had no answer for long, and gives up what had none for too long.
@@ -365,12 +368,15 @@ impl Element for WebGen {
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
         let now = cx.steady();
         // What was missed is caught up on, but not without end.
-        for _ in 0..self.limit {
-            if now < self.next_start {
-                break;
-            }
+        if now.since(self.next_start) > CATCH_UP {
+            self.next_start = Steady(now.0 - CATCH_UP);
+        }
+        while now >= self.next_start {
             self.next_start = self.next_start.after(self.interval);
-            self.start(cx);
+            if !self.start(cx) && now >= self.next_start {
+                // No room: what was missed is let go, lest each say so.
+                self.next_start = now.after(self.interval);
+            }
         }
         self.resend(cx, now);
         if now >= self.next_report {
@@ -451,6 +457,18 @@ mod tests {
         rig.advance(10 * SECOND);
         let printed = rig.printed();
         assert!(printed.iter().any(|line| line.contains("tmo:     5")), "{printed:?}");
+    }
+
+    #[test]
+    fn after_a_pause_few_connections_are_caught_up_on() {
+        let config = "i :: Inject -> WebGen(10.0.0.0/8, 2.0.0.2, 1000) -> c :: Collect;";
+        let mut rig = Rig::new(config);
+        rig.advance(2_000_000);
+        rig.data("c");
+        rig.pause(3600 * SECOND);
+        rig.run();
+        let sent = rig.data("c").len();
+        assert!((100..=110).contains(&sent), "{sent}");
     }
 
     #[test]
