@@ -386,6 +386,14 @@ fn in_simulated_time_threads_are_assigned_and_events_keep_their_order() {
 }
 
 #[test]
+fn signals_that_come_right_before_the_end_run_their_script() {
+    let config = "Script(TYPE SIGNAL USR1, print \"heard\", end);
+        Script(set x $(kill USR1 $$), print \"sent\", stop);";
+    let output = run(&["-e", config]);
+    assert_eq!(text(&output.stdout), "sent\nheard\n");
+}
+
+#[test]
 fn threads_go_on_under_handlers_and_hotswaps_and_end_by_a_signal() {
     let socket = path("threads");
     let config = |source: u16| {

@@ -256,6 +256,13 @@ macro_rules! script {
                 cx.whole(|cx| self.signals.arrived(cx, &mut self.machine));
             }
 
+            /// Signals that arrived before the end have their effect, even if there was no time to
+            /// look for them.
+            #[cfg(feature = "host")]
+            fn cleanup(&mut self, cx: &mut Cx<'_>) {
+                self.signals.arrived(cx, &mut self.machine);
+            }
+
             fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
                 cx.whole(|cx| self.machine.push(cx, port, batch));
                 0
