@@ -27,7 +27,7 @@ bench: setup ## Measure; results go to bench/results
 
 conformance: setup ## Run Click's own test suite from the checkout at CLICK_SOURCE
 	$(CARGO) build --release --quiet --package weir
-	tests/clicktest.sh -a "--batch 1"
+	tests/clicktest.sh
 
 docs: setup ## Write the element reference anew from the elements' own pages
 	$(CARGO) run --quiet --package weir -- element --markdown docs/elements

@@ -420,3 +420,23 @@ fn threads_go_on_under_handlers_and_hotswaps_and_end_by_a_signal() {
     router.signal(rustix::process::Signal::INT);
     assert_eq!(router.end().0, Some(0));
 }
+
+#[test]
+fn a_command_called_click_keeps_clicks_order() {
+    let link = path("bin").join("click");
+    std::fs::create_dir(link.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_weir"), &link).unwrap();
+    // Each copy of a packet goes before the next packet: a batch would go down one path whole.
+    let config = "InfiniteSource(DATA x, LIMIT 2, BURST 2, STOP true) -> t :: Tee;
+        t[0] -> Print(a) -> Discard; t[1] -> Print(b) -> Discard;";
+    let order = |command: &mut Command| {
+        let output = command.args(["-e", config]).output().expect("it starts");
+        let lines = text(&output.stderr).lines();
+        lines.map(|line| line[..1].to_string()).collect::<String>()
+    };
+    let as_click = order(&mut Command::new(&link));
+    let as_weir = order(&mut weir());
+    std::fs::remove_dir_all(link.parent().unwrap()).unwrap();
+    assert_eq!(as_click, "abab");
+    assert_eq!(as_weir, "aabb");
+}

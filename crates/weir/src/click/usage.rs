@@ -10,6 +10,7 @@ pub fn short(program: &str) -> String {
 
 /// All options.
 pub fn long(program: &str) -> String {
+    let batch = super::default_batch(program);
     format!(
         "\
 Runs a Click router configuration as a program of this machine. Errors in the
@@ -40,8 +41,9 @@ Options:
   -t, --time                    Print how long the router ran.
   -w, --no-warnings             Do not print warnings.
       --simtime[=T]             Run in simulated time, from T on.
-      --batch N                 Move at most N packets at a time, 1 to 64 (default);
-                                with 1, the order of events is exactly Click's.
+      --batch N                 Move at most N packets at a time, 1 to 64; with 1,
+                                the default of a command called 'click', the
+                                order of events is exactly Click's. Default: {batch}.
   -C, --clickpath PATH          Use PATH for CLICKPATH.
       --help                    Print this and exit.
   -v, --version                 Print the version and exit.
