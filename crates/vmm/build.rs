@@ -52,6 +52,8 @@ fn build(crates: &Path, target: &Path) -> PathBuf {
     let link = format!("link-arg=-T{}", script.display());
     let flags = [
         "-Ctarget-cpu=x86-64-v2",
+        // Small: what has to be inlined says so itself.
+        "-Cllvm-args=--inline-threshold=150",
         "-Crelocation-model=static",
         "-Clink-arg=-nostartfiles",
         "-Clink-arg=-nostdlib",

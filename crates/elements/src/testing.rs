@@ -523,7 +523,12 @@ pub fn udp(from: (Ipv4Addr, u16), to: (Ipv4Addr, u16), payload: &[u8]) -> Vec<u8
     udp.extend((8 + payload.len() as u16).to_be_bytes());
     udp.extend([0, 0]);
     udp.extend(payload);
-    ip(17, from.0, to.0, &mut udp, 6)
+    let mut packet = ip(17, from.0, to.0, &mut udp, 6);
+    if packet[26..28] == [0, 0] {
+        // Zero would mean that there is none (RFC 768).
+        packet[26..28].fill(0xff);
+    }
+    packet
 }
 
 /// A TCP segment over IPv4 with `flags` and `payload`, checksums right, TTL 64.

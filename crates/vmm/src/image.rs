@@ -243,7 +243,13 @@ mod tests {
             .filter(|part| part.p_type(LE) == elf::PT_LOAD)
             .map(|part| part.p_memsz(LE))
             .sum();
-        assert!(loaded <= 2 << 20, "{loaded} bytes");
+        // An image for debugging is built in less time, and is larger.
+        let most = if cfg!(debug_assertions) {
+            5 << 19
+        } else {
+            2 << 20
+        };
+        assert!(loaded <= most, "{loaded} bytes");
         assert_eq!(image.access(image.entry), Some(Access::Execute));
         assert_eq!(image.access(IMAGE_BASE + image.length), None);
         assert!(image.symbol(image.entry).unwrap().starts_with("_start"));

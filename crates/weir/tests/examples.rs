@@ -449,6 +449,8 @@ fn bound(host: &Namespace, address: &str) -> UdpSocket {
     socket
         .set_read_timeout(Some(Duration::from_secs(2)))
         .unwrap();
+    // What arrives while the test looks elsewhere has room on a busy machine too.
+    rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 4 << 20).unwrap();
     socket
 }
 

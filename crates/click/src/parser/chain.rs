@@ -110,9 +110,10 @@ impl Parser<'_> {
             };
         }
         let name = &element.name;
+        let open = self.options.environment.is_open();
         match (element.class, element.declared) {
             (class, Some(declared))
-                if class.is_some() || self.classes.primitive_name(declared) == name =>
+                if class.is_some() || open && self.classes.primitive_name(declared) == name =>
             {
                 let text = format!("class ‘{name}’ used as element name");
                 self.error_at(&element.location, text);
