@@ -14,7 +14,7 @@ use rustix::net::{
     recvfrom, sendto, socket_with, sockopt,
 };
 
-use super::transport::{Inlet, Outlet, Sent, call_failed};
+use super::transport::{Inlet, Outlet, Sent, call_failed, one_way};
 use crate::link_type::LinkType;
 
 /// Longest wait before a packet is tried again, in microseconds.
@@ -250,52 +250,6 @@ impl Element for RawSocket {
     }
 }
 
-macro_rules! one_way {
-    ($(#[$doc:meta])* $name:ident, $ports:literal, $processing:literal) => {
-        $(#[$doc])*
-        #[derive(Default)]
-        pub struct $name(RawSocket);
-
-        impl Class for $name {
-            const NAME: &'static str = stringify!($name);
-            const PORTS: &'static str = $ports;
-            const PROCESSING: &'static str = $processing;
-            const FLOW: &'static str = "x/y";
-        }
-
-        impl Element for $name {
-            fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-                args.warning(concat!(stringify!($name), " is deprecated, use RawSocket instead"));
-                self.0.configure(cx, args)
-            }
-
-            fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-                self.0.initialize(cx)
-            }
-
-            fn cleanup(&mut self, cx: &mut Cx<'_>) {
-                self.0.cleanup(cx);
-            }
-
-            fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, readable: bool, writable: bool) {
-                self.0.selected(cx, fd, readable, writable);
-            }
-
-            fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
-                self.0.run_timer(cx, timer);
-            }
-
-            fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-                self.0.run_task(cx, task)
-            }
-
-            fn handlers(&self, list: &mut HandlerList) {
-                self.0.handlers(list);
-            }
-        }
-    };
-}
-
 one_way! {
     /// Receives IP packets from a raw socket: an old name of a RawSocket without input.
     ///
@@ -315,7 +269,7 @@ one_way! {
     ///
     /// # See also
     /// RawSocket, ToRawSocket
-    FromRawSocket, "0/1", "/h"
+    FromRawSocket, "0/1", "/h", RawSocket
 }
 
 one_way! {
@@ -338,7 +292,7 @@ one_way! {
     ///
     /// # See also
     /// RawSocket, FromRawSocket
-    ToRawSocket, "1/0", "l"
+    ToRawSocket, "1/0", "l", RawSocket
 }
 
 #[cfg(test)]

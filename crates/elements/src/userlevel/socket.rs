@@ -15,7 +15,7 @@ use rustix::net::{
     socket_with, sockopt,
 };
 
-use super::transport::{Inlet, Outlet, Sent, call_failed, wait_writable};
+use super::transport::{Inlet, Outlet, Sent, call_failed, wait_writable, one_way};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 2;
@@ -611,48 +611,6 @@ impl Element for Socket {
     }
 }
 
-macro_rules! one_way {
-    ($(#[$doc:meta])* $name:ident, $ports:literal, $processing:literal) => {
-        $(#[$doc])*
-        #[derive(Default)]
-        pub struct $name(Socket);
-
-        impl Class for $name {
-            const NAME: &'static str = stringify!($name);
-            const PORTS: &'static str = $ports;
-            const PROCESSING: &'static str = $processing;
-            const FLOW: &'static str = "x/y";
-        }
-
-        impl Element for $name {
-            fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-                args.warning(concat!(stringify!($name), " is deprecated, use Socket instead"));
-                self.0.configure(cx, args)
-            }
-
-            fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-                self.0.initialize(cx)
-            }
-
-            fn cleanup(&mut self, cx: &mut Cx<'_>) {
-                self.0.cleanup(cx);
-            }
-
-            fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, readable: bool, writable: bool) {
-                self.0.selected(cx, fd, readable, writable);
-            }
-
-            fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-                self.0.run_task(cx, task)
-            }
-
-            fn handlers(&self, list: &mut HandlerList) {
-                self.0.handlers(list);
-            }
-        }
-    };
-}
-
 one_way! {
     /// Receives packets from a socket: an old name of a Socket without input.
     ///
@@ -672,7 +630,7 @@ one_way! {
     ///
     /// # See also
     /// Socket, ToSocket
-    FromSocket, "0/1", "/h"
+    FromSocket, "0/1", "/h", Socket
 }
 
 one_way! {
@@ -694,7 +652,7 @@ one_way! {
     ///
     /// # See also
     /// Socket, FromSocket
-    ToSocket, "1/0", "l"
+    ToSocket, "1/0", "l", Socket
 }
 
 #[cfg(test)]

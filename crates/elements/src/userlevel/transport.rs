@@ -206,3 +206,67 @@ impl Outlet {
         Ran::Worked
     }
 }
+
+/// Declares an element that is the last named one with ports on one side only, under an old name
+/// of Click's, with its manual page.
+macro_rules! one_way {
+    ($(#[$doc:meta])* $name:ident, $ports:literal, $processing:literal, $whole:ident) => {
+        $(#[$doc])*
+        #[derive(Default)]
+        pub struct $name($whole);
+
+        impl router::Class for $name {
+            const NAME: &'static str = stringify!($name);
+            const PORTS: &'static str = $ports;
+            const PROCESSING: &'static str = $processing;
+            const FLOW: &'static str = "x/y";
+        }
+
+        impl router::Element for $name {
+            fn configure(
+                &mut self,
+                cx: &mut router::Cx<'_>,
+                args: &mut router::args::Args<'_>,
+            ) -> Result<(), router::args::Failed> {
+                args.warning(concat!(
+                    stringify!($name), " is deprecated, use ", stringify!($whole), " instead"
+                ));
+                self.0.configure(cx, args)
+            }
+
+            fn initialize(
+                &mut self,
+                cx: &mut router::Cx<'_>,
+            ) -> Result<(), router::args::Failed> {
+                self.0.initialize(cx)
+            }
+
+            fn cleanup(&mut self, cx: &mut router::Cx<'_>) {
+                self.0.cleanup(cx);
+            }
+
+            fn selected(
+                &mut self,
+                cx: &mut router::Cx<'_>,
+                fd: std::os::fd::RawFd,
+                readable: bool,
+                writable: bool,
+            ) {
+                self.0.selected(cx, fd, readable, writable);
+            }
+
+            fn run_timer(&mut self, cx: &mut router::Cx<'_>, timer: router::TimerId) {
+                self.0.run_timer(cx, timer);
+            }
+
+            fn run_task(&mut self, cx: &mut router::Cx<'_>, task: router::TaskId) -> router::Ran {
+                self.0.run_task(cx, task)
+            }
+
+            fn handlers(&self, list: &mut router::HandlerList) {
+                self.0.handlers(list);
+            }
+        }
+    };
+}
+pub(super) use one_way;
