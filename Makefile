@@ -39,7 +39,7 @@ fuzz: setup ## Run every fuzz target for FUZZ_SECONDS
 	@cd fuzz && target/element_seeds ../docs/elements seeds/elements elements.dict
 	@cd fuzz && for target in $$($(CARGO) +nightly fuzz list); do \
 		echo "fuzz $$target"; mkdir -p corpus/$$target; \
-		$(CARGO) +nightly fuzz run \
+		ASAN_OPTIONS=allocator_may_return_null=1 $(CARGO) +nightly fuzz run \
 			$$([ $$target != elements ] || echo --no-default-features --features guest) \
 			$$target corpus/$$target $$(ls -d seeds/$$target 2>/dev/null) -- \
 			$$([ $$target != elements ] || echo -malloc_limit_mb=1000000) \
