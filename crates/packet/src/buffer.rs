@@ -20,6 +20,9 @@ use crate::pool::Home;
 pub const META: usize = 128;
 /// Headroom of a packet made without a wish: room for the usual encapsulations.
 pub const HEADROOM: usize = 128;
+/// Most bytes that a packet's own buffer takes: many times the longest IP packet, so that a number
+/// out of a packet or a configuration cannot take up a machine's memory.
+pub const LARGE_MAX: usize = 1 << 20;
 
 /// How a packet came off its link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,10 +139,11 @@ impl Packet {
     }
 
     /// A packet in a buffer of its own from the heap, for what fits no pool's buffers: `len`
-    /// bytes of zeroes. `None` if the heap has no room.
+    /// bytes of zeroes. `None` if the heap has no room, or it would take more than
+    /// [`LARGE_MAX`].
     pub fn large(headroom: usize, len: usize, tailroom: usize) -> Option<Packet> {
         let capacity = (META + headroom + len + tailroom).next_multiple_of(64);
-        if capacity > u32::MAX as usize / 2 {
+        if capacity > LARGE_MAX {
             return None;
         }
         let layout = core::alloc::Layout::from_size_align(capacity, 64).ok()?;

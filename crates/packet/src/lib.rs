@@ -17,5 +17,5 @@ pub mod wire;
 mod tests;
 
 pub use batch::{BATCH, Batch, Drain};
-pub use buffer::{HEADROOM, META, Packet, PacketType, prefetch};
+pub use buffer::{HEADROOM, LARGE_MAX, META, Packet, PacketType, prefetch};
 pub use pool::{BUFFER, DATA_MAX, Mold, Pool};

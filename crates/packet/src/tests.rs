@@ -5,7 +5,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use crate::anno::{AGGREGATE, PAINT, VLAN_TCI};
-use crate::{BATCH, Batch, DATA_MAX, HEADROOM, Mold, Packet, Pool};
+use crate::{BATCH, Batch, DATA_MAX, HEADROOM, LARGE_MAX, Mold, Packet, Pool};
 
 fn numbered(pool: &mut Pool, n: u8) -> Packet {
     pool.copy(&[n; 60]).expect("the pool has room")
@@ -95,6 +95,8 @@ fn a_packet_that_outgrows_its_buffer_moves_to_the_heap() {
     assert_eq!(packet.paint(), 5);
     assert!(packet.data()[..60].iter().all(|b| *b == 3));
     assert_eq!(pool.outstanding(), 0, "the pool's buffer came back");
+    assert!(!packet.put(LARGE_MAX), "there is a limit");
+    assert_eq!(packet.len(), 60 + DATA_MAX * 2);
 }
 
 #[test]
