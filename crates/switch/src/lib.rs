@@ -18,6 +18,7 @@ pub mod memory;
 pub mod pace;
 pub mod port;
 pub mod process;
+pub mod properties;
 pub mod protocol;
 pub mod worker;
 

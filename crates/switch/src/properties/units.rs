@@ -1,0 +1,478 @@
+//! Quantities as users write them: rates, times, shares of loss, VLANs, address prefixes.
+//!
+//! Each is kept as an integer, so that what was read is what is shown, and is written the same way
+//! on the command line, in a file and in a message: as text with its unit.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a text is no such quantity: what it must be, as the end of a sentence.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unfit(pub(super) String);
+
+impl Unfit {
+    pub(super) fn new(must: impl Into<String>) -> Unfit {
+        Unfit(must.into())
+    }
+}
+
+/// `text`, a decimal number, times `scale`; `None` if that is no integer or does not fit.
+fn decimal(text: &str, scale: u64) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    if !is_number(whole) || !is_number(fraction) {
+        return None;
+    }
+    let fraction = fraction.trim_end_matches('0');
+    let whole = u128::from(whole.parse::<u64>().ok()?) * u128::from(scale);
+    let part = match fraction {
+        "" => 0,
+        fraction => {
+            let one = 10u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+            let part = u128::from(fraction.parse::<u64>().ok()?) * u128::from(scale);
+            (part % one == 0).then_some(part / one)?
+        }
+    };
+    u64::try_from(whole + part).ok()
+}
+
+/// Writes `value / scale` without an exponent and without zeros at the end; `scale` is a power
+/// of ten.
+fn write_decimal(f: &mut fmt::Formatter<'_>, value: u64, scale: u64) -> fmt::Result {
+    write!(f, "{}", value / scale)?;
+    let rest = value % scale;
+    if rest == 0 {
+        return Ok(());
+    }
+    let digits = format!("{rest:0width$}", width = scale.ilog10() as usize);
+    write!(f, ".{}", digits.trim_end_matches('0'))
+}
+
+/// Splits a quantity into its number and its unit.
+fn number_and_unit(text: &str) -> (&str, &str) {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// A rate, in bits a second. What counts are a frame's bytes from the Ethernet header on, without
+/// preamble, check sequence and gap; a frame that stands for several segments counts once, as long
+/// as it is.
+///
+/// Written as dladm does: a number with the suffix `K`, `M` or `G` (thousands, millions and
+/// thousands of millions); a number without a suffix is in megabits a second.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Bandwidth(u64);
+
+impl Bandwidth {
+    /// Highest rate that can be asked for: 400 Gb/s.
+    pub const MAX: Bandwidth = Bandwidth(400_000_000_000);
+
+    /// This many bits a second, if it is more than none and at most [`MAX`](Self::MAX).
+    pub fn from_bits(bits: u64) -> Option<Bandwidth> {
+        (1..=Self::MAX.0).contains(&bits).then_some(Bandwidth(bits))
+    }
+
+    /// Bits a second.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+impl FromStr for Bandwidth {
+    type Err = Unfit;
+
+    fn from_str(text: &str) -> Result<Self, Unfit> {
+        let (number, unit) = number_and_unit(text);
+        let scale = match unit {
+            "K" | "k" => 1_000,
+            "" | "M" | "m" => 1_000_000,
+            "G" | "g" => 1_000_000_000,
+            _ => 0,
+        };
+        let bits = (scale > 0).then(|| decimal(number, scale)).flatten();
+        bits.and_then(Bandwidth::from_bits).ok_or_else(|| {
+            Unfit::new("a rate is a number above 0 with K, M or G for bits a second, at most 400G")
+        })
+    }
+}
+
+impl fmt::Display for Bandwidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scale, suffix) = match self.0 {
+            1_000_000_000.. => (1_000_000_000, 'G'),
+            1_000_000.. => (1_000_000, 'M'),
+            _ => (1_000, 'K'),
+        };
+        write_decimal(f, self.0, scale)?;
+        write!(f, "{suffix}")
+    }
+}
+
+/// A time, in microseconds; written with its unit: `250us`, `5ms`, `1.5s`.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Micros(u32);
+
+impl Micros {
+    /// Longest time: 10 seconds.
+    pub const MAX: Micros = Micros(10_000_000);
+
+    /// This many microseconds, if at most [`MAX`](Self::MAX).
+    pub fn new(micros: u32) -> Option<Micros> {
+        (micros <= Self::MAX.0).then_some(Micros(micros))
+    }
+
+    /// The number of microseconds.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// The same as the standard library has it.
+    pub const fn duration(self) -> Duration {
+        Duration::from_micros(self.0 as u64)
+    }
+}
+
+impl FromStr for Micros {
+    type Err = Unfit;
+
+    fn from_str(text: &str) -> Result<Self, Unfit> {
+        let (number, unit) = number_and_unit(text);
+        let scale = match unit {
+            "us" | "µs" => 1,
+            "ms" => 1_000,
+            "s" => 1_000_000,
+            "" if number == "0" => 1,
+            _ => 0,
+        };
+        let micros = (scale > 0).then(|| decimal(number, scale)).flatten();
+        let micros = micros.and_then(|micros| u32::try_from(micros).ok());
+        micros.and_then(Micros::new).ok_or_else(|| {
+            Unfit::new("a time is a number with us, ms or s, to the microsecond, at most 10s")
+        })
+    }
+}
+
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scale, suffix) = match self.0 {
+            1_000_000.. => (1_000_000, "s"),
+            1_000.. => (1_000, "ms"),
+            _ => (1, "us"),
+        };
+        write_decimal(f, self.0.into(), scale)?;
+        f.write_str(suffix)
+    }
+}
+
+/// How many frames are lost, in thousand-millionths; written as a percentage: `0.1%`.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Loss(u32);
+
+impl Loss {
+    /// All of them.
+    pub const ALL: Loss = Loss(1_000_000_000);
+
+    /// This many of a thousand million, if there are as many.
+    pub fn new(of_a_billion: u32) -> Option<Loss> {
+        (of_a_billion <= Self::ALL.0).then_some(Loss(of_a_billion))
+    }
+
+    /// How many of a thousand million.
+    pub const fn of_a_billion(self) -> u32 {
+        self.0
+    }
+}
+
+impl FromStr for Loss {
+    type Err = Unfit;
+
+    fn from_str(text: &str) -> Result<Self, Unfit> {
+        let of_a_billion = match text.strip_suffix('%') {
+            Some(percent) => decimal(percent, 10_000_000),
+            None => decimal(text, 1_000_000_000),
+        };
+        let of_a_billion = of_a_billion.and_then(|n| u32::try_from(n).ok());
+        of_a_billion.and_then(Loss::new).ok_or_else(|| {
+            Unfit::new("a loss is from 0% to 100%, with at most seven decimal places")
+        })
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_decimal(f, self.0.into(), 10_000_000)?;
+        f.write_str("%")
+    }
+}
+
+/// A VLAN's number, 1 to 4094 (IEEE 802.1Q, 9.6: 0 is "none" and 4095 is reserved).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u16", into = "u16")]
+pub struct Vlan(u16);
+
+impl Vlan {
+    /// The number.
+    pub const fn id(self) -> u16 {
+        self.0
+    }
+}
+
+impl TryFrom<u16> for Vlan {
+    type Error = Unfit;
+
+    fn try_from(id: u16) -> Result<Self, Unfit> {
+        match id {
+            1..=4094 => Ok(Vlan(id)),
+            _ => Err(Unfit::new("a VLAN is a number from 1 to 4094")),
+        }
+    }
+}
+
+impl From<Vlan> for u16 {
+    fn from(vlan: Vlan) -> u16 {
+        vlan.0
+    }
+}
+
+impl FromStr for Vlan {
+    type Err = Unfit;
+
+    fn from_str(text: &str) -> Result<Self, Unfit> {
+        // What is no number at all is refused as 0 is.
+        Vlan::try_from(text.parse().unwrap_or(0))
+    }
+}
+
+impl fmt::Display for Vlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// A set of IP addresses that begin alike: `10.0.0.0/24`, `fd00::/8`; one address stands for
+/// itself.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct IpPrefix {
+    address: IpAddr,
+    len: u8,
+}
+
+impl IpPrefix {
+    /// The prefix of `len` bits; `None` if the address has fewer bits or others behind them that
+    /// are set.
+    pub fn new(address: IpAddr, len: u8) -> Option<IpPrefix> {
+        let prefix = IpPrefix { address, len };
+        let whole = len <= bits_of(address);
+        (whole && prefix.masked(address) == address).then_some(prefix)
+    }
+
+    /// The first address.
+    pub const fn address(self) -> IpAddr {
+        self.address
+    }
+
+    /// How many bits all addresses share.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "the length of a prefix, of no list"
+    )]
+    pub const fn len(self) -> u8 {
+        self.len
+    }
+
+    /// Whether `address` is one of them.
+    pub fn contains(self, address: IpAddr) -> bool {
+        self.address.is_ipv4() == address.is_ipv4() && self.masked(address) == self.address
+    }
+
+    /// The address without what is behind the prefix.
+    fn masked(self, address: IpAddr) -> IpAddr {
+        let len = u32::from(self.len);
+        match address {
+            IpAddr::V4(a) => {
+                let mask = u32::MAX.checked_shl(32 - len.min(32)).unwrap_or(0);
+                Ipv4Addr::from_bits(a.to_bits() & mask).into()
+            }
+            IpAddr::V6(a) => {
+                let mask = u128::MAX.checked_shl(128 - len.min(128)).unwrap_or(0);
+                Ipv6Addr::from_bits(a.to_bits() & mask).into()
+            }
+        }
+    }
+}
+
+fn bits_of(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => 32,
+        IpAddr::V6(_) => 128,
+    }
+}
+
+impl From<IpAddr> for IpPrefix {
+    fn from(address: IpAddr) -> IpPrefix {
+        let len = bits_of(address);
+        IpPrefix { address, len }
+    }
+}
+
+impl FromStr for IpPrefix {
+    type Err = Unfit;
+
+    fn from_str(text: &str) -> Result<Self, Unfit> {
+        let (address, len) = match text.split_once('/') {
+            Some((address, len)) => (address, Some(len)),
+            None => (text, None),
+        };
+        let no = || Unfit::new("an address is as in 10.0.0.2, 10.0.0.0/24, fd00::2 or fd00::/8");
+        let address: IpAddr = address.parse().map_err(|_| no())?;
+        let len = match len {
+            Some(len) => len.parse().map_err(|_| no())?,
+            None => bits_of(address),
+        };
+        if len > bits_of(address) {
+            return Err(no());
+        }
+        IpPrefix::new(address, len).ok_or_else(|| {
+            let first = IpPrefix { address, len }.masked(address);
+            Unfit::new(format!(
+                "an address has no bits behind its prefix: write {first}/{len} for all of them or \
+                 {address} for the one"
+            ))
+        })
+    }
+}
+
+impl fmt::Display for IpPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.address)?;
+        if self.len < bits_of(self.address) {
+            write!(f, "/{}", self.len)?;
+        }
+        Ok(())
+    }
+}
+
+/// Quantities that are texts in messages and files are shown in errors as they are written.
+macro_rules! as_text {
+    ($($type:ty),*) => { $(
+        impl TryFrom<String> for $type {
+            type Error = Unfit;
+            fn try_from(text: String) -> Result<Self, Unfit> {
+                text.parse()
+            }
+        }
+        impl From<$type> for String {
+            fn from(value: $type) -> String {
+                value.to_string()
+            }
+        }
+    )* };
+}
+as_text!(Bandwidth, Micros, Loss, IpPrefix);
+
+macro_rules! debug_as_display {
+    ($($type:ty),*) => { $(
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    )* };
+}
+debug_as_display!(Bandwidth, Micros, Loss, Vlan, IpPrefix);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn rates_are_read_as_dladm_reads_them() {
+        let bits = |text: &str| text.parse::<Bandwidth>().map(Bandwidth::bits).ok();
+        assert_eq!(bits("100"), Some(100_000_000));
+        assert_eq!(bits("1.5G"), Some(1_500_000_000));
+        assert_eq!(bits("12.144K"), Some(12_144));
+        assert_eq!(bits("400G"), Some(400_000_000_000));
+        for wrong in [
+            "",
+            "0",
+            "0M",
+            "-1",
+            "401G",
+            "1T",
+            "1.0000000001G",
+            "G",
+            "1..2",
+            "1e9",
+        ] {
+            assert_eq!(bits(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_with_bits_behind_it_is_told_what_it_could_be() {
+        let why = "10.0.0.5/24".parse::<IpPrefix>().unwrap_err().to_string();
+        assert!(
+            why.contains("10.0.0.0/24") && why.ends_with("10.0.0.5 for the one"),
+            "{why}"
+        );
+        assert!("fd00::/129".parse::<IpPrefix>().is_err());
+        assert!(
+            "::/0"
+                .parse::<IpPrefix>()
+                .unwrap()
+                .contains("fe80::1".parse().unwrap())
+        );
+        assert!(
+            !"::/0"
+                .parse::<IpPrefix>()
+                .unwrap()
+                .contains("10.0.0.1".parse().unwrap())
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_is_read_as_the_same(
+            bits in 1..=Bandwidth::MAX.0,
+            micros in 0..=Micros::MAX.0,
+            loss in 0..=Loss::ALL.0,
+            address in any::<u128>(),
+            len in 0u8..=128,
+        ) {
+            let bandwidth = Bandwidth(bits);
+            prop_assert_eq!(bandwidth.to_string().parse(), Ok(bandwidth));
+            let time = Micros(micros);
+            prop_assert_eq!(time.to_string().parse(), Ok(time));
+            let loss = Loss(loss);
+            prop_assert_eq!(loss.to_string().parse(), Ok(loss));
+            let v6 = IpPrefix { address: Ipv6Addr::from_bits(address).into(), len };
+            let v6 = IpPrefix { address: v6.masked(v6.address), ..v6 };
+            prop_assert_eq!(v6.to_string().parse(), Ok(v6));
+            let v4 = IpPrefix { address: Ipv4Addr::from_bits(address as u32).into(), len: len / 4 };
+            let v4 = IpPrefix { address: v4.masked(v4.address), ..v4 };
+            prop_assert_eq!(v4.to_string().parse(), Ok(v4));
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in ".{0,40}") {
+            let _ = text.parse::<Bandwidth>();
+            let _ = text.parse::<Micros>();
+            let _ = text.parse::<Loss>();
+            let _ = text.parse::<Vlan>();
+            let _ = text.parse::<IpPrefix>();
+        }
+    }
+}
