@@ -8,10 +8,13 @@ use std::time::{Duration, Instant};
 use abi::bytes::{Consumer, Producer};
 use abi::control::{CHANNEL_BYTES, MESSAGE_MAX, REGION_BYTES, Region, State};
 use abi::message::{
-    CONTENTS_MAX, ChannelError, HEADER_BYTES, Outgoing, PAYLOAD_MAX, receive, status,
+    CONTENTS_MAX, ChannelError, HEADER_BYTES, Outgoing, PAYLOAD_MAX, kind, receive, status,
 };
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{
+    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
+};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::thread::futex;
 
 use crate::error::{Context, Error, Result};
@@ -20,6 +23,8 @@ use crate::report::RawReport;
 
 /// Bytes of the memory file: the region that the guest shares, and the report behind it.
 pub(crate) const FILE_BYTES: usize = REGION_BYTES + REPORT_BYTES as usize;
+/// The memory file's name.
+pub(crate) const CONTROL_FILE: &str = "weir-control";
 /// Most bytes of requests that wait to be taken by the guest.
 const BACKLOG_MAX: usize = 2 * CONTENTS_MAX;
 /// Most messages taken at a time: all that a full ring can hold. A guest that writes on and on while they are
@@ -48,7 +53,8 @@ impl Answer {
 ///
 /// Made before the guest, and usable after its end to read what it left.
 pub struct Control {
-    file: OwnedFd,
+    /// `None` once it is let go of.
+    file: Option<OwnedFd>,
     memory: NonNull<u8>,
     console: Consumer<'static>,
     requests: Producer<'static>,
@@ -75,11 +81,38 @@ impl Control {
     /// A fresh control region.
     pub fn new() -> Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file = memfd_create("weir-control", flags).context("a memory file for control")?;
+        let file = memfd_create(CONTROL_FILE, flags).context("a memory file for control")?;
         ftruncate(&file, FILE_BYTES as u64).context("sizing the control region")?;
         // Its size stays: a guest's process can't make its parent's accesses fail.
         let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW;
         fcntl_add_seals(&file, seals).context("sealing the control region")?;
+        Self::map(file, 1)
+    }
+
+    /// The control region of a guest that another process started and that goes on. What that process asked and
+    /// had not been answered is forgotten.
+    pub fn adopt(file: OwnedFd) -> Result<Self> {
+        const ADOPTING: &str = "taking over a control region";
+        let seals = fcntl_get_seals(&file).context(ADOPTING)?;
+        let length = fstat(&file).context(ADOPTING)?.st_size;
+        if !seals.contains(SealFlags::SHRINK) || length < FILE_BYTES as i64 {
+            let source = std::io::ErrorKind::InvalidData.into();
+            return Err(Error::System {
+                what: ADOPTING,
+                source,
+            });
+        }
+        // Answers to the other process's requests may be under way: ours have other numbers.
+        let mut next = [0; 4];
+        getrandom(&mut next, GetRandomFlags::empty()).context(ADOPTING)?;
+        let mut control = Self::map(file, u32::from_ne_bytes(next))?;
+        control.set_sleeps(false);
+        // Ends a request of which only a part had been sent.
+        control.request(kind::PING, "")?;
+        Ok(control)
+    }
+
+    fn map(file: OwnedFd, next: u32) -> Result<Self> {
         // SAFETY: a new mapping at an address of the kernel's choice.
         let memory = unsafe {
             let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -101,7 +134,7 @@ impl Control {
         // SAFETY: page aligned, mapped until drop, reached through regions only.
         let region: Region<'static> = unsafe { Region::new(memory) };
         Ok(Self {
-            file,
+            file: Some(file),
             memory,
             console: region.console().consumer(),
             requests: region.requests().producer(),
@@ -109,14 +142,25 @@ impl Control {
             leaving: VecDeque::new(),
             backlog: 0,
             arriving: Vec::new(),
-            next: 1,
+            next,
             moved: 0,
         })
     }
 
     /// The memory file.
+    ///
+    /// # Panics
+    /// If it was let go of.
     pub fn file(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.file
+            .as_ref()
+            .expect("a guest is started before its control region's file is let go of")
+            .as_fd()
+    }
+
+    /// Closes the file; the mapping stays. For one that runs many guests, once this one is started.
+    pub fn let_go_of_file(&mut self) {
+        self.file = None;
     }
 
     pub(crate) fn region(&self) -> Region<'_> {
@@ -305,7 +349,6 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use abi::message::kind;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     const ENDLESS: Duration = Duration::from_secs(3600);

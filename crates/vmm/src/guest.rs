@@ -1,6 +1,6 @@
 //! A guest that was started.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -14,14 +14,51 @@ use crate::image::Image;
 use crate::layout::Layout;
 use crate::{Control, Exit, Wall, report};
 
-/// A child process. Dropping it kills it if it still runs.
+/// A guest's process. Dropping it kills it if it still runs, unless it is to outlive this one.
 pub(crate) struct Process {
     pub(crate) pid: Pid,
     pub(crate) pidfd: OwnedFd,
-    pub(crate) ended: Option<WaitIdStatus>,
+    ended: Option<Ended>,
+    /// Whether it goes on when this value is dropped.
+    pub(crate) outlives: bool,
+}
+
+/// How a process ended.
+enum Ended {
+    /// A child: as its parent saw it.
+    Seen(WaitIdStatus),
+    /// No child, but one taken over: only what it left tells.
+    Unseen,
 }
 
 impl Process {
+    /// A child.
+    pub(crate) fn child(pid: Pid, pidfd: OwnedFd) -> Process {
+        Process {
+            pid,
+            pidfd,
+            ended: None,
+            outlives: false,
+        }
+    }
+
+    /// A child of another process, which has ended.
+    pub(crate) fn taken_over(pid: Pid, pidfd: OwnedFd) -> Process {
+        let mut process = Process::child(pid, pidfd);
+        process.outlives = true;
+        process
+    }
+
+    /// Whether the process has ended, without waiting.
+    pub(crate) fn has_ended(&self) -> bool {
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let mut polled = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        matches!(poll(&mut polled, Some(&now)), Ok(1))
+    }
+
     fn kill(&self) {
         // A process that has ended already is what is wanted.
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
@@ -30,7 +67,11 @@ impl Process {
     fn reap(&mut self, options: WaitIdOptions) -> Result<bool> {
         if self.ended.is_none() {
             let id = WaitId::PidFd(self.pidfd.as_fd());
-            self.ended = waitid(id, options).context("waiting for a guest")?;
+            self.ended = match waitid(id, options) {
+                Ok(status) => status.map(Ended::Seen),
+                Err(rustix::io::Errno::CHILD) => self.has_ended().then_some(Ended::Unseen),
+                Err(error) => return Err(error).context("waiting for a guest"),
+            };
         }
         Ok(self.ended.is_some())
     }
@@ -38,19 +79,22 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if self.ended.is_none() {
+        if self.ended.is_none() && !self.outlives {
             self.kill();
             let _ = self.reap(WaitIdOptions::EXITED);
         }
     }
 }
 
-/// A guest's process. Dropping it kills the guest if it still runs.
+/// A guest's process. Dropping it kills the guest if it still runs, unless it was started to outlive this
+/// process ([`crate::GuestSpec::end_with_parent`]).
 pub struct Guest {
     pub(crate) process: Process,
     pub(crate) wall: Wall,
     pub(crate) image: Rc<Image>,
     pub(crate) layout: Layout,
+    /// Number of the switch's doorbell in its process.
+    pub(crate) switch_doorbell: Option<RawFd>,
 }
 
 impl Guest {
@@ -103,19 +147,20 @@ impl Guest {
     }
 
     fn exit(&self, control: &Control) -> Exit {
-        match self
-            .process
-            .ended
-            .as_ref()
-            .and_then(WaitIdStatus::terminating_signal)
-        {
-            Some(signal) => Exit::Killed(signal),
-            None => report::read(
-                control.report(),
-                control.region(),
-                &self.image,
-                &self.layout,
-            ),
+        let signal = match &self.process.ended {
+            Some(Ended::Seen(status)) => status.terminating_signal(),
+            Some(Ended::Unseen) | None => None,
+        };
+        if let Some(signal) = signal {
+            return Exit::Killed(signal);
         }
+        let seen = !matches!(self.process.ended, Some(Ended::Unseen));
+        report::read(
+            control.report(),
+            control.region(),
+            &self.image,
+            &self.layout,
+            seen,
+        )
     }
 }

@@ -19,6 +19,7 @@
 //! Whatever a guest can write to is read once, bounded, and believed only where being wrong harms the guest
 //! alone.
 
+mod adopt;
 mod child;
 mod control;
 mod error;
@@ -35,6 +36,7 @@ mod spec;
 mod template;
 mod watchdog;
 
+pub use adopt::{Found, Trace, started};
 pub use control::{Answer, Control};
 pub use error::{Error, Result};
 pub use guest::Guest;

@@ -211,7 +211,7 @@ pub enum Exit {
     Crashed(Box<Crash>),
     /// The watchdog stopped it: it used its CPU for almost half a second without one round of its main loop.
     Stopped(Box<Crash>),
-    /// Its process was killed by a signal.
+    /// Its process was killed by a signal; 0 where that cannot be known, since another process was its parent.
     Killed(i32),
     /// It could not be started: a sentence.
     NotStarted(String),
@@ -223,6 +223,7 @@ impl fmt::Display for Exit {
             Self::Halted => f.write_str("the guest halted"),
             Self::Crashed(crash) => write!(f, "the guest crashed: {crash}"),
             Self::Stopped(crash) => write!(f, "the guest was stopped: {crash}"),
+            Self::Killed(0) => f.write_str("the guest's process was killed"),
             Self::Killed(signal) => {
                 write!(f, "the guest's process was killed by {}", name(*signal))
             }
@@ -238,12 +239,14 @@ fn name(signal: i32) -> String {
     }
 }
 
-/// Makes sense of what a guest's process left behind when it ended of itself.
+/// Makes sense of what a guest's process left behind when it ended of itself, or, if its end was not `seen` by
+/// its parent, in whatever way.
 pub(crate) fn read(
     page: NonNull<RawReport>,
     control: Region<'_>,
     image: &Image,
     layout: &Layout,
+    seen: bool,
 ) -> Exit {
     // SAFETY: the page is mapped, its process has ended, and every bit pattern is a valid report.
     let raw = unsafe { page.as_ptr().read_volatile() };
@@ -251,6 +254,8 @@ pub(crate) fn read(
     match kind {
         kind::HALTED => return Exit::Halted,
         kind::NONE if control.state() == Some(State::Halted) => return Exit::Halted,
+        // A process that ends of itself says why.
+        kind::NONE if !seen => return Exit::Killed(0),
         kind::SETUP => {
             let length = (raw.text_length as usize).min(TEXT_MAX);
             return Exit::NotStarted(printable(&raw.text[..length]));

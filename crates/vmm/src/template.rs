@@ -100,16 +100,16 @@ impl Template {
         };
         Ok(Prepared {
             template: self,
-            process: Process {
-                pid,
-                pidfd,
-                ended: None,
-            },
+            process: Process::child(pid, pidfd),
             orders,
             wall,
             range,
             doorbells: doorbells(shape),
         })
+    }
+
+    pub(crate) fn image(&self) -> &Rc<Image> {
+        &self.image
     }
 
     fn boot_area(&self, spec: &GuestSpec<'_>, layout: &Layout, wall: Wall) -> Result<Vec<u8>> {
@@ -161,6 +161,16 @@ pub struct Prepared<'t> {
 }
 
 impl Prepared<'_> {
+    /// The process that will be the guest's.
+    pub fn pid(&self) -> u32 {
+        self.process.pid.as_raw_nonzero().get() as u32
+    }
+
+    /// Which wall it has.
+    pub fn wall(&self) -> Wall {
+        self.wall
+    }
+
     /// Starts a guest of the shape that the process was made ready for; otherwise like [`Template::spawn`].
     pub fn start(self, spec: &GuestSpec<'_>) -> Result<Guest> {
         let template = self.template;
@@ -173,8 +183,14 @@ impl Prepared<'_> {
         }
         let boot_area = template.boot_area(spec, &layout, self.wall)?;
         order::give(self.orders.as_fd(), spec, &layout, &boot_area)?;
+        let mut process = self.process;
+        process.outlives = !spec.end_with_parent;
         Ok(Guest {
-            process: self.process,
+            process,
+            switch_doorbell: spec.switch_doorbell.map(|doorbell| match self.wall {
+                Wall::Vm => doorbell.as_raw_fd(),
+                Wall::Process => child::SWITCH_DOORBELL,
+            }),
             wall: self.wall,
             image: Rc::clone(&template.image),
             layout,

@@ -13,7 +13,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
-use vmm::{Control, Exit, Fault, Guest, GuestSpec, Isolation, Template};
+use vmm::{Control, Exit, Fault, Found, Guest, GuestSpec, Isolation, Template, Trace, Wall};
 
 static HOSTILE: &[u8] = include_bytes!(env!("HOSTILE_IMAGE"));
 
@@ -50,6 +50,7 @@ fn main() {
         ("kill_is_noticed_by_the_pidfd", kill_is_noticed),
         ("the_process_is_jailed", jailed),
         ("it_ends_with_its_parent", ends_with_parent),
+        ("it_is_taken_over_when_its_parent_ended", taken_over),
         ("nothing_is_left_behind", nothing_is_left),
         ("a_process_made_ready_takes_its_guest", prepared_starts),
         ("a_process_made_ready_takes_no_other", prepared_refuses),
@@ -660,6 +661,103 @@ fn nothing_is_left(isolation: Isolation) -> Outcome {
         .filter(|p| fs::exists(format!("/proc/{p}")).unwrap())
         .collect();
     check(alive.is_empty(), format!("processes are left: {alive:?}"))
+}
+
+/// Starts a guest that outlives the process that it is started from. Says what it is found again by.
+fn orphan(isolation: Isolation) -> Result<Trace, Failed> {
+    let (read, write) = rustix::pipe::pipe()?;
+    // SAFETY: one thread; the child makes a guest, says which, and ends without running anything of the parent's.
+    match unsafe { nix::unistd::fork() }? {
+        nix::unistd::ForkResult::Child => {
+            let start = || -> Result<Trace, Failed> {
+                let file = memfd_create("weir-data", MemfdFlags::CLOEXEC)?;
+                ftruncate(&file, 8192)?;
+                let doorbell = eventfd(7, EventfdFlags::CLOEXEC)?;
+                let control = Control::new()?;
+                let guest = Template::new(HOSTILE)?.spawn(&GuestSpec {
+                    data: Some(vmm::DataFile {
+                        file: file.as_fd(),
+                        length: 8192,
+                        wake_offset: 0,
+                    }),
+                    switch_doorbell: Some(doorbell.as_fd()),
+                    ..orphans_spec(isolation, &control)
+                })?;
+                until(|| Ok(control.state() == Some(State::Running)))?;
+                // Closed: the file is not what keeps the guest's memory.
+                drop((file, doorbell));
+                Ok(guest.trace()?)
+            };
+            if let Ok(trace) = start() {
+                let wall = u64::from(trace.wall == Wall::Vm);
+                let doorbell = trace.switch_doorbell.map_or(0, |number| number as u64);
+                let words = [trace.pid.into(), trace.started, wall, doorbell];
+                let _ = rustix::io::write(&write, words.map(u64::to_ne_bytes).as_flattened());
+            }
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(0) }
+        }
+        nix::unistd::ForkResult::Parent { child } => {
+            drop(write);
+            let mut words = [[0; 8]; 4];
+            let got = rustix::io::read(&read, words.as_flattened_mut())?;
+            nix::sys::wait::waitpid(child, None)?;
+            check(got == 32, "the guest did not start")?;
+            let [pid, started, wall, doorbell] = words.map(u64::from_ne_bytes);
+            Ok(Trace {
+                pid: pid as u32,
+                started,
+                wall: if wall == 1 { Wall::Vm } else { Wall::Process },
+                switch_doorbell: Some(doorbell as i32),
+            })
+        }
+    }
+}
+
+fn orphans_spec(isolation: Isolation, control: &Control) -> GuestSpec<'_> {
+    GuestSpec {
+        isolation,
+        config: b"nothing",
+        end_with_parent: false,
+        ..GuestSpec::new("orphan", 1, control)
+    }
+}
+
+fn taken_over(isolation: Isolation) -> Outcome {
+    let trace = orphan(isolation)?;
+    let template = Template::new(HOSTILE)?;
+    let length = {
+        let found = Found::look(trace)?.ok_or("the guest is gone")?;
+        // Files and region in it do not matter.
+        let fresh = Control::new()?;
+        let spec = GuestSpec {
+            data: Some(vmm::DataFile {
+                file: fresh.file(),
+                length: 8192,
+                wake_offset: 0,
+            }),
+            ..orphans_spec(isolation, &fresh)
+        };
+        let (guest, mut control) = found.adopt(&template, &spec)?;
+        let answer = control.call(kind::PING, "still there?", LIMIT)?;
+        check(answer.contents == b"still there?", "the answer is another")?;
+        let mut count = [0; 8];
+        rustix::io::read(guest.switch_doorbell()?, &mut count)?;
+        check(u64::from_ne_bytes(count) == 7, "the doorbell is another")?;
+        check(guest.trace()? == trace, "it is known by something else now")?;
+        rustix::fs::fstat(guest.data_file()?)?.st_size
+    };
+    check(length == 8192, "the data region is another")?;
+    let found = Found::look(trace)?.ok_or("the guest did not outlive who took it over")?;
+    let fresh = Control::new()?;
+    let (mut guest, control) = found.adopt(&template, &orphans_spec(isolation, &fresh))?;
+    guest.kill();
+    let exit = guest.wait(&control, Some(LIMIT))?;
+    check(
+        matches!(exit, Some(Exit::Killed(0 | 9))),
+        format!("it ended with {exit:?}"),
+    )?;
+    check(Found::look(trace)?.is_none(), "it is found though it ended")
 }
 
 fn prepared_starts(isolation: Isolation) -> Outcome {
