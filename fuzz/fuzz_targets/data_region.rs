@@ -6,6 +6,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
 use abi::PAGE;
+use abi::chain::{self, follow};
 use abi::region::{FRAME_MAX, Geometry, Region};
 use libfuzzer_sys::fuzz_target;
 
@@ -23,6 +24,9 @@ fuzz_target!(|data: &[u8]| {
     }
     // SAFETY: aligned, long enough, and alive until the end of this function.
     let region = unsafe { Region::adopt(base, geometry) };
+    for i in 0..=geometry.interfaces() {
+        let _ = region.takes(i);
+    }
     for i in 0..geometry.interfaces() {
         // SAFETY: each end is opened once.
         let (mut receive, mut transmit) =
@@ -30,11 +34,26 @@ fuzz_target!(|data: &[u8]| {
         let mut copy = [0; FRAME_MAX];
         if let Ok(filled) = transmit.filled(64) {
             assert!(filled <= 64);
-            for slot in (0..filled).map(|s| transmit.peek(s)) {
-                if let Ok(frame) = region.frame(slot) {
-                    frame.read(&mut copy);
-                    let _ = frame.read_array::<64>(0);
-                }
+            let mut at = 0;
+            while at < filled {
+                let mut bytes = 0;
+                let mut read = |slot| {
+                    if let Ok(frame) = region.frame(slot) {
+                        bytes += frame.read(&mut copy);
+                        let _ = frame.read_array::<64>(0);
+                    }
+                };
+                let first = transmit.peek(at);
+                read(first);
+                let slots = match follow(&transmit, at, filled, first, read) {
+                    Ok(slots) => {
+                        assert!(bytes <= chain::BYTES.max(FRAME_MAX));
+                        slots
+                    }
+                    Err(broken) => broken.slots,
+                };
+                assert!((1..=chain::SLOTS).contains(&slots) && slots <= filled - at);
+                at += slots;
             }
             transmit.release(filled);
         }
@@ -43,6 +62,9 @@ fuzz_target!(|data: &[u8]| {
             for s in 0..free {
                 let slot = receive.peek(s);
                 if let Ok(room) = region.room(slot.buffer, copy.len()) {
+                    room.write(&copy);
+                }
+                if let Ok(room) = region.part_room(slot.buffer, copy.len()) {
                     room.write(&copy);
                 }
                 receive.fill(s, slot);

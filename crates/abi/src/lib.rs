@@ -12,6 +12,7 @@
 
 pub mod boot;
 pub mod bytes;
+pub mod chain;
 pub mod control;
 pub mod message;
 pub mod region;

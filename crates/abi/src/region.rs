@@ -28,13 +28,18 @@ pub const BUFFER_STRIDE: usize = 2048 + 64;
 pub const RECEIVE_OFFSET: usize = 256;
 /// Longest frame that fits one buffer from [`RECEIVE_OFFSET`] on, in bytes.
 pub const FRAME_MAX: usize = BUFFER_STRIDE - RECEIVE_OFFSET;
+/// Where the further parts of a frame over several slots start in their buffers: behind a line
+/// that is the guest's own affair.
+pub const PART_OFFSET: usize = 64;
+/// Most bytes of a further part, from [`PART_OFFSET`] on.
+pub const PART_MAX: usize = BUFFER_STRIDE - PART_OFFSET;
 /// Most interfaces of a guest.
 pub const INTERFACES_MAX: usize = 32;
 /// Longest interface name, in bytes.
 pub const NAME_MAX: usize = 31;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"weir-rgn");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What a region's size follows from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,6 +173,13 @@ impl Interface {
     }
 }
 
+/// What a guest may say that it takes on an interface, besides whole frames of one slot. It says so
+/// for the frames to come, and has to bear those under way when it takes its word back.
+pub mod takes {
+    /// Frames over several slots, that stand for several, and whose checksum is to be completed.
+    pub const SEGMENTS: u32 = 1 << 0;
+}
+
 #[repr(C)]
 struct Header {
     magic: AtomicU64,
@@ -177,6 +189,8 @@ struct Header {
     /// Bumped, then woken as a futex, by the switch when the guest sleeps on a ring. Whoever
     /// keeps the guest asleep waits on this word and the control region's together.
     wake: AtomicU32,
+    /// For each interface what its guest takes, as [`takes`] says; written by the guest.
+    takes: [AtomicU32; INTERFACES_MAX],
     /// In a cell, because the guest may write here while the host holds a reference.
     descriptors: UnsafeCell<[Interface; INTERFACES_MAX]>,
 }
@@ -306,6 +320,21 @@ impl Region {
         &self.header().wake
     }
 
+    /// Says what the guest [`takes`] on interface `i`, from now on: the guest's.
+    pub fn set_takes(&self, i: usize, takes: u32) {
+        if let Some(word) = self.header().takes.get(i) {
+            word.store(takes, Ordering::Relaxed);
+        }
+    }
+
+    /// What the guest says that it [`takes`] on interface `i`. To be believed no further than for
+    /// what to deliver to it.
+    #[inline]
+    pub fn takes(&self, i: usize) -> u32 {
+        let word = self.header().takes.get(i);
+        word.map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
     /// Where one of interface `i`'s rings starts.
     fn ring(&self, i: usize, offset: fn(&Geometry, usize) -> usize) -> NonNull<u8> {
         assert!(i < self.geometry.interfaces());
@@ -385,6 +414,19 @@ impl Region {
         }
         self.frame(Slot {
             offset: RECEIVE_OFFSET as u16,
+            len: len as u16,
+            ..Slot::spent(buffer)
+        })
+    }
+
+    /// The room for a further part of a frame, of `len` bytes, in `buffer`, at [`PART_OFFSET`].
+    #[inline]
+    pub fn part_room(&self, buffer: u32, len: usize) -> Result<SharedBytes, Violation> {
+        if len > PART_MAX {
+            return Err(Violation::Bounds);
+        }
+        self.frame(Slot {
+            offset: PART_OFFSET as u16,
             len: len as u16,
             ..Slot::spent(buffer)
         })
@@ -570,6 +612,20 @@ mod tests {
         }
         held.sort_unstable();
         assert!(held.into_iter().eq(0..geometry.ring_buffers()));
+    }
+
+    #[test]
+    fn what_a_guest_takes_is_said_for_each_interface() {
+        let memory = Memory::new(Geometry::new(64, INTERFACES_MAX).unwrap());
+        let region = &memory.region;
+        assert!((0..INTERFACES_MAX).all(|i| region.takes(i) == 0));
+        region.set_takes(INTERFACES_MAX - 1, takes::SEGMENTS);
+        region.set_takes(INTERFACES_MAX, takes::SEGMENTS);
+        assert_eq!(region.takes(INTERFACES_MAX - 1), takes::SEGMENTS);
+        assert!((0..INTERFACES_MAX - 1).all(|i| region.takes(i) == 0));
+        assert_eq!(region.takes(INTERFACES_MAX), 0);
+        let last = region.interface(INTERFACES_MAX - 1).unwrap();
+        assert_eq!(last.name(), "eth31");
     }
 
     #[test]

@@ -22,9 +22,10 @@ pub const SLOTS_MAX: u32 = 2048;
 
 /// What a slot says of its frame besides place and length.
 pub mod flags {
-    /// The frame goes on in the next slot.
+    /// The frame goes on in the next slot: see [`chain`](crate::chain).
     pub const MORE: u16 = 1 << 0;
-    /// The checksum from `checksum_start` on is to be completed at `checksum_offset`.
+    /// The checksum from `checksum_start` on is to be completed at `checksum_offset`, where the
+    /// pseudo header's sum stands.
     pub const NEEDS_CHECKSUM: u16 = 1 << 1;
     /// Whoever wrote the frame vouches for its checksums.
     pub const CHECKSUM_VALID: u16 = 1 << 2;
@@ -32,6 +33,14 @@ pub mod flags {
     pub const SEGMENT_TCP4: u16 = 1 << 3;
     /// The frame is to be segmented as TCP over IPv6.
     pub const SEGMENT_TCP6: u16 = 1 << 4;
+    /// The frame is to be segmented as UDP, over the IP that its Ethernet type says.
+    pub const SEGMENT_UDP: u16 = 1 << 5;
+    /// Beside a TCP segmentation: the frame's CWR flag is for its first segment only.
+    pub const SEGMENT_ECN: u16 = 1 << 6;
+    /// A frame that stands for several has one of these.
+    pub const SEGMENTED: u16 = SEGMENT_TCP4 | SEGMENT_TCP6 | SEGMENT_UDP;
+    /// A frame that has none of these is whole, in one slot, and its checksums are complete.
+    pub const OFFLOADED: u16 = MORE | NEEDS_CHECKSUM | SEGMENTED | SEGMENT_ECN;
 }
 
 /// One slot, by value.
@@ -43,7 +52,7 @@ pub struct Slot {
     pub offset: u16,
     /// Length of the frame's part in this buffer, in bytes.
     pub len: u16,
-    /// See [`flags`].
+    /// See [`flags`]. Only [`flags::MORE`] and the length count in a frame's further slots.
     pub flags: u16,
     /// Where checksumming starts, in bytes from the start of the frame.
     pub checksum_start: u16,
@@ -100,6 +109,8 @@ pub enum Violation {
     Buffer,
     /// A slot's offset and length reach outside its buffer.
     Bounds,
+    /// A frame over several slots has no end, too many slots or too many bytes.
+    Chain,
 }
 
 impl core::fmt::Display for Violation {
@@ -108,6 +119,7 @@ impl core::fmt::Display for Violation {
             Violation::Cursor => "a ring cursor claims more slots than the ring has",
             Violation::Buffer => "a slot names a buffer that the pool does not have",
             Violation::Bounds => "a slot reaches outside its buffer",
+            Violation::Chain => "a frame over several slots has no end, or is too long",
         })
     }
 }

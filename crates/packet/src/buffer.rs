@@ -10,10 +10,12 @@
 //! between batches, and the buffer's memory may be a region shared with the switch. Everything
 //! they hand out is bounds-checked against the buffer once, when a length or offset changes.
 
+use core::mem::MaybeUninit;
 use core::net::{Ipv4Addr, Ipv6Addr};
 use core::ptr::NonNull;
 
 use crate::anno::{ANNO_BYTES, Anno, DST_IP, DST_IP6, PAINT};
+use crate::extended::Extension;
 use crate::pool::Home;
 
 /// Bytes of metadata in front of every buffer.
@@ -51,16 +53,17 @@ pub enum PacketType {
 #[repr(C, align(64))]
 pub(crate) struct Meta {
     /// Where the data starts, in bytes from the buffer's start.
-    data: u32,
+    pub(crate) data: u32,
     /// Length of the data.
-    len: u32,
+    pub(crate) len: u32,
     /// Header places, in bytes from the buffer's start; 0: not set.
     mac: u16,
     network: u16,
     transport: u16,
     packet_type: PacketType,
     _reserved: u8,
-    /// The pool that the buffer goes back to; null: a buffer of its own from the heap.
+    /// The pool that the buffer goes back to; null: a buffer of its own from the heap. With
+    /// a bit added: there is more to the packet than its data, in `extension`.
     pub(crate) home: *const Home,
     /// Nanoseconds since 1970; 0: not set.
     timestamp: i64,
@@ -68,11 +71,9 @@ pub(crate) struct Meta {
     /// Size of the whole buffer, metadata included.
     pub(crate) capacity: u32,
     _padding: u32,
-    _tail: Tail,
+    /// Set if `home` says so.
+    pub(crate) extension: MaybeUninit<Extension>,
 }
-
-/// The part of the metadata that is not used.
-type Tail = core::mem::MaybeUninit<[u8; META - 88]>;
 
 const _: () = assert!(size_of::<Meta>() == META);
 
@@ -97,7 +98,7 @@ impl Meta {
             anno: [0; ANNO_BYTES / 8],
             capacity: capacity as u32,
             _padding: 0,
-            _tail: Tail::uninit(),
+            extension: MaybeUninit::uninit(),
         }
     }
 
@@ -180,13 +181,13 @@ impl Packet {
     }
 
     #[inline]
-    fn meta(&self) -> &Meta {
+    pub(crate) fn meta(&self) -> &Meta {
         // SAFETY: the buffer is ours for as long as the packet lives.
         unsafe { self.0.as_ref() }
     }
 
     #[inline]
-    fn meta_mut(&mut self) -> &mut Meta {
+    pub(crate) fn meta_mut(&mut self) -> &mut Meta {
         // SAFETY: as above, and `self` is borrowed exclusively.
         unsafe { self.0.as_mut() }
     }
@@ -199,7 +200,8 @@ impl Packet {
         unsafe { self.0.as_ptr().cast::<u8>().add(at) }
     }
 
-    /// Length of the data, in bytes.
+    /// Length of the data, in bytes. A packet that [goes on](Self::total_len) behind its data is
+    /// longer.
     #[inline]
     pub fn len(&self) -> usize {
         self.meta().len as usize
@@ -273,27 +275,41 @@ impl Packet {
         meta.len -= n;
     }
 
-    /// Adds `n` bytes behind, of unspecified content, and returns whether there was room.
+    /// Adds `n` bytes behind, of unspecified content, and returns whether there was room. To a
+    /// packet that goes on behind its data nothing can be added.
     #[inline]
     #[must_use]
     pub fn put(&mut self, n: usize) -> bool {
-        if n > self.tailroom() && !self.make_room(0, n) {
+        if (n > self.tailroom() || self.is_extended()) && !self.make_room(0, n) {
             return false;
         }
         self.meta_mut().len += n as u32;
         true
     }
 
+    /// Makes the data `len` bytes long: those that the caller knows to be inside the buffer.
+    #[inline]
+    pub(crate) fn set_len(&mut self, len: usize) {
+        debug_assert!(self.meta().data as usize + len <= self.meta().capacity as usize);
+        self.meta_mut().len = len as u32;
+    }
+
     /// Removes `n` bytes behind, or all there are.
     #[inline]
     pub fn take(&mut self, n: usize) {
+        if self.is_extended() {
+            return self.shorten(self.total_len().saturating_sub(n));
+        }
         let meta = self.meta_mut();
         meta.len -= n.min(meta.len as usize) as u32;
     }
 
-    /// Shortens the data to `len` bytes, if it is longer.
+    /// Shortens the packet to `len` bytes, if it is longer.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
+        if self.is_extended() {
+            return self.shorten(len);
+        }
         let meta = self.meta_mut();
         meta.len = meta.len.min(len as u32);
     }
@@ -343,6 +359,12 @@ impl Packet {
             return false;
         };
         let front = self.stripped();
+        if tail > 0 && self.parts() > 0 {
+            return false;
+        }
+        if head <= self.headroom() && tail <= self.tailroom() {
+            return true;
+        }
         if needed <= capacity {
             // Split what is spare evenly, so that the next encapsulation finds room too; headers
             // that were stripped go along where there is room for them.
@@ -367,6 +389,9 @@ impl Packet {
         larger.data_mut().copy_from_slice(self.data_from(front));
         larger.pull(front);
         larger.copy_meta(self);
+        if self.is_extended() {
+            larger.take_extension(self);
+        }
         *self = larger;
         true
     }
@@ -381,14 +406,10 @@ impl Packet {
     }
 
     fn shift_headers(&mut self, from: usize, to: usize) {
-        let shift = |at: u16| match at {
-            0 => 0,
-            at => (at as usize + to)
-                .checked_sub(from)
-                .filter(|at| *at >= META)
-                .and_then(|at| u16::try_from(at).ok())
-                .unwrap_or(0),
-        };
+        let shift = |at| shifted(at, from, to);
+        if self.is_extended() {
+            self.extension_mut().shift(from, to);
+        }
         let meta = self.meta_mut();
         meta.mac = shift(meta.mac);
         meta.network = shift(meta.network);
@@ -693,6 +714,18 @@ impl Packet {
     }
 }
 
+/// A header's place after the data moved within its buffer, or to another one.
+pub(crate) fn shifted(at: u16, from: usize, to: usize) -> u16 {
+    match at {
+        0 => 0,
+        at => (at as usize + to)
+            .checked_sub(from)
+            .filter(|at| *at >= META)
+            .and_then(|at| u16::try_from(at).ok())
+            .unwrap_or(0),
+    }
+}
+
 /// Asks for the cache line that `value` starts in, which will be read or written soon.
 #[inline]
 pub fn prefetch<T>(value: &T) {
@@ -717,7 +750,7 @@ impl Drop for Packet {
 impl core::fmt::Debug for Packet {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Packet")
-            .field("len", &self.len())
+            .field("len", &self.total_len())
             .field("network", &self.network_offset())
             .field("data", &self.data())
             .finish()

@@ -10,6 +10,7 @@ pub mod anno;
 mod batch;
 mod buffer;
 pub mod checksum;
+mod extended;
 mod pool;
 pub mod wire;
 
@@ -18,4 +19,5 @@ mod tests;
 
 pub use batch::{BATCH, Batch, Drain};
 pub use buffer::{HEADROOM, LARGE_MAX, META, Packet, PacketType, prefetch};
+pub use extended::{Offload, PART_MAX, PART_OFFSET, SegmentKind, Segments};
 pub use pool::{BUFFER, DATA_MAX, Mold, Pool};

@@ -61,6 +61,9 @@ unsafe fn send_home(home: *const Home, first: NonNull<Meta>, last: NonNull<Meta>
 pub(crate) unsafe fn give_back(buffer: NonNull<Meta>) {
     // SAFETY: the caller owns the buffer.
     let meta = unsafe { &mut *buffer.as_ptr() };
+    if meta.is_extended() {
+        meta.drop_extension();
+    }
     if meta.home.is_null() {
         let layout = Layout::from_size_align(meta.capacity as usize, 64);
         if let Ok(layout) = layout {
@@ -250,8 +253,31 @@ impl Pool {
         }
     }
 
+    /// What the metadata of this pool's buffers names as their home.
+    pub(crate) fn home(&self) -> *const Home {
+        self.home.as_ptr().cast_const()
+    }
+
+    /// Takes a buffer back that is the pool's and nobody's any more.
+    pub(crate) fn put_free(&mut self, buffer: NonNull<Meta>) {
+        self.free.push(buffer);
+    }
+
+    /// Buffer `index` of the region, if there is such a one.
+    pub(crate) fn in_region(&self, index: u32) -> Option<NonNull<Meta>> {
+        let base = self.region.filter(|_| (index as usize) < self.total)?;
+        // SAFETY: inside the region.
+        Some(unsafe { base.add(index as usize * BUFFER) }.cast())
+    }
+
+    /// The index of one of the region's buffers.
+    pub(crate) fn index_of(&self, buffer: NonNull<Meta>) -> Option<u32> {
+        let at = buffer.addr().get() - self.region?.addr().get();
+        Some((at / BUFFER) as u32)
+    }
+
     #[inline]
-    fn buffer(&mut self) -> Option<NonNull<Meta>> {
+    pub(crate) fn buffer(&mut self) -> Option<NonNull<Meta>> {
         let buffer = match self.free.pop() {
             Some(buffer) => buffer,
             None => self.refill()?,
@@ -374,7 +400,17 @@ impl Pool {
         copy.data_mut().copy_from_slice(whole);
         copy.pull(front);
         copy.copy_meta(packet);
+        if packet.is_extended() && !self.clone_extension(packet, &mut copy) {
+            self.kill(copy);
+            return None;
+        }
         Some(copy)
+    }
+
+    /// Buffers that are at hand without asking for any.
+    pub fn available(&mut self) -> usize {
+        self.collect();
+        self.free.len()
     }
 
     /// Gives a packet's buffer back: the fast way, for the pool's own thread.
@@ -384,6 +420,17 @@ impl Pool {
         // SAFETY: the packet owns the buffer.
         if unsafe { (*raw.as_ptr()).home } == self.home.as_ptr().cast_const() {
             self.free.push(packet.into_raw());
+        } else {
+            self.kill_other(packet);
+        }
+    }
+
+    /// Gives a packet back that goes on behind its data, or that is from elsewhere.
+    #[cold]
+    fn kill_other(&mut self, mut packet: Packet) {
+        if packet.is_extended() {
+            self.strip_extension(&mut packet);
+            self.kill(packet);
         } else {
             self.keep_stranger(packet);
         }
@@ -462,14 +509,13 @@ impl Pool {
             (*buffer.as_ptr()).capacity = BUFFER as u32;
             Packet::start(buffer, offset - META)
         };
-        let fits = packet.put(len);
-        debug_assert!(fits);
+        packet.set_len(len);
         Some(packet)
     }
 
     /// Puts a packet's buffer into a ring: its index, the data's offset in it and length. A packet
     /// from elsewhere is copied into a buffer of this pool first, and given back as it came if
-    /// that cannot be.
+    /// that cannot be, as is one that is [extended](Packet::is_extended).
     #[inline]
     pub fn surrender(&mut self, packet: Packet) -> Result<(u32, u16, u16), Packet> {
         let Some(base) = self.region else {
@@ -477,7 +523,7 @@ impl Pool {
         };
         // SAFETY: the packet owns its buffer.
         if unsafe { (*packet.raw().as_ptr()).home } != self.home.as_ptr().cast_const() {
-            if packet.len() > DATA_MAX {
+            if packet.len() > DATA_MAX || packet.is_extended() {
                 return Err(packet);
             }
             return match self.copy(packet.data()) {
