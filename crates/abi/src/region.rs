@@ -452,6 +452,16 @@ fn keep_snapshot() {
 }
 
 impl SharedBytes {
+    /// Bytes in memory shared in another way than a data region.
+    ///
+    /// # Safety
+    /// `start` begins `len` bytes that stay mapped, readable and writable, while this or a copy
+    /// of it is used.
+    #[inline]
+    pub const unsafe fn new(start: NonNull<u8>, len: usize) -> SharedBytes {
+        SharedBytes { start, len }
+    }
+
     /// Number of bytes.
     #[inline]
     pub fn len(&self) -> usize {
