@@ -18,6 +18,7 @@ use serde::Serialize;
 use switch::client::Guest as Attachment;
 use switch::memory::SharedRegion;
 use switch::process::Switch;
+use switch::properties::PortProperties;
 use switch::protocol::GuestInterface;
 use vmm::{Control, DataFile, GuestSpec, IMAGE, Isolation, Template};
 
@@ -84,6 +85,7 @@ fn rate(template: &Template, case: Case) -> Result<(f64, Duration), Failure> {
         domain: 0,
         mtu: 1500,
         mac: None,
+        properties: PortProperties::default(),
     };
     let ports = switch.client().attach_guest(Attachment {
         region: file.as_fd(),

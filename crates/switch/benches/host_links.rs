@@ -14,6 +14,7 @@ use switch::counters::Reason;
 use switch::links::HostLink;
 use switch::memory::GuestSide;
 use switch::process::Switch;
+use switch::properties::PortProperties;
 
 const BURST: u32 = 64;
 
@@ -59,7 +60,9 @@ fn measure(ends: &[String; 2], size: u16) -> (f64, f64) {
     });
     let ports = [(1, &ends[0]), (2, &ends[1])].map(|(domain, end)| {
         let link = HostLink::device(end).expect("opened");
-        client.attach_link(link, domain).expect("attached")
+        client
+            .attach_link(link, domain, PortProperties::default())
+            .expect("attached")
     });
     let [mut source, mut sink] = guests
         .each_ref()

@@ -7,6 +7,7 @@ use std::io::Read;
 
 use switch::links::{HostLink, Tap};
 use switch::process::Switch;
+use switch::properties::PortProperties;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let switch = Switch::spawn()?;
@@ -23,7 +24,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             })?,
             _ => return Err(format!("‘{link}’: a link is dev:NAME or tap:NAME").into()),
         };
-        ports.push((link, client.attach_link(opened, 0)?));
+        ports.push((
+            link,
+            client.attach_link(opened, 0, PortProperties::default())?,
+        ));
     }
     std::io::stdin().read_to_end(&mut Vec::new())?;
     for (link, port) in ports {

@@ -1,17 +1,30 @@
 //! The client's half of a switch's control socket.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::counters::PortStats;
 use crate::links::HostLink;
 use crate::memory::{CounterFile, MemoryError};
+use crate::properties::{DomainProperties, PortProperties};
 use crate::protocol::{
-    self, ExchangeError, GuestInterface, PortDescription, PortId, Reply, Request,
+    self, AddressEntry, ExchangeError, GuestInterface, PortDescription, PortId, Reply, Request,
 };
 
 /// Why a request to the switch failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
+    /// There is no switch at this socket.
+    #[error("cannot reach a switch at ‘{}’: {source}", path.display())]
+    Connect {
+        /// The socket.
+        path: PathBuf,
+        /// Why not.
+        source: Errno,
+    },
     /// It could not be asked.
     #[error(transparent)]
     Exchange(#[from] ExchangeError),
@@ -46,6 +59,23 @@ pub struct SwitchClient {
 }
 
 impl SwitchClient {
+    /// Connects to a switch that listens at `path`, and waits for its greeting: a switch has one
+    /// client at a time.
+    pub fn connect(path: &Path) -> Result<SwitchClient, ClientError> {
+        let connect = || {
+            let flags = SocketFlags::CLOEXEC;
+            let kind = SocketType::SEQPACKET;
+            let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
+            rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+            Ok(socket)
+        };
+        let socket = connect().map_err(|source| ClientError::Connect {
+            path: path.into(),
+            source,
+        })?;
+        SwitchClient::new(socket)
+    }
+
     /// Greets the switch at the other end of a control socket.
     pub fn new(socket: OwnedFd) -> Result<SwitchClient, ClientError> {
         protocol::send(socket.as_fd(), Request::Hello, &[])?;
@@ -91,20 +121,72 @@ impl SwitchClient {
     }
 
     /// Attaches a host link to a domain. The switch has the link from now on: ours is closed.
-    pub fn attach_link(&self, link: HostLink, domain: u32) -> Result<PortId, ClientError> {
+    pub fn attach_link(
+        &self,
+        link: HostLink,
+        domain: u32,
+        properties: PortProperties,
+    ) -> Result<PortId, ClientError> {
         let request = Request::AttachLink {
             kind: link.kind,
             name: link.name,
             domain,
             mtu: link.mtu,
+            properties,
         };
-        match self.ask(request, &[link.file.as_fd()])? {
+        let files: Vec<_> = link.files.iter().map(AsFd::as_fd).collect();
+        match self.ask(request, &files)? {
             Reply::Attached { ports } => match ports.as_slice() {
                 [port] => Ok(*port),
                 _ => Err(ClientError::Confused),
             },
             _ => Err(ClientError::Confused),
         }
+    }
+
+    /// Gives a port other properties, all of them; they hold from the next frame on.
+    pub fn set_properties(
+        &self,
+        port: PortId,
+        properties: PortProperties,
+    ) -> Result<(), ClientError> {
+        self.order(Request::SetProperties { port, properties })
+    }
+
+    /// Gives a domain other properties, all of them. It need have no port yet, and keeps them when
+    /// its last one leaves.
+    pub fn set_domain(&self, domain: u32, properties: DomainProperties) -> Result<(), ClientError> {
+        self.order(Request::SetDomain { domain, properties })
+    }
+
+    /// The descriptors of a host link's queues. Whoever holds them keeps the link alive: a TAP
+    /// device is there as long as one of them is open.
+    pub fn files(&self, port: PortId) -> Result<Vec<OwnedFd>, ClientError> {
+        protocol::send(self.socket.as_fd(), Request::Files { port }, &[])?;
+        match protocol::receive::<Reply>(self.socket.as_fd())? {
+            (Reply::Files, files) => Ok(files),
+            (Reply::Refused { why }, _) => Err(ClientError::Refused(why)),
+            _ => Err(ClientError::Confused),
+        }
+    }
+
+    /// The addresses that a domain knows.
+    pub fn table(&self, domain: u32) -> Result<Vec<AddressEntry>, ClientError> {
+        let mut all = Vec::new();
+        let mut next = Some(0);
+        while let Some(from) = next {
+            match self.ask(Request::Table { domain, from }, &[])? {
+                Reply::Table {
+                    addresses,
+                    next: on,
+                } => {
+                    all.extend(addresses);
+                    next = on;
+                }
+                _ => return Err(ClientError::Confused),
+            }
+        }
+        Ok(all)
     }
 
     /// Detaches ports. A TAP device is gone with its port; a host interface is as it was before.

@@ -44,6 +44,7 @@ const ALLOWED: &[i64] = &[
     // Requests and what comes with them.
     libc::SYS_recvmsg,
     libc::SYS_sendmsg,
+    libc::SYS_accept4,
     libc::SYS_close,
     libc::SYS_fcntl,
     libc::SYS_fstat,

@@ -74,7 +74,8 @@ pub struct HostLink {
     pub(crate) kind: LinkKind,
     pub(crate) name: String,
     pub(crate) mtu: u16,
-    pub(crate) file: OwnedFd,
+    /// One for each queue.
+    pub(crate) files: Vec<OwnedFd>,
     mac: Mac,
 }
 
@@ -127,9 +128,27 @@ impl HostLink {
             kind: LinkKind::Tap,
             name: name.into(),
             mtu: tap.mtu,
-            file,
+            files: vec![file],
             mac: Mac(mac.ok_or_else(|| LinkError::NotEthernet(name.into()))?),
         })
+    }
+
+    /// A link that is open already, as [`crate::client::SwitchClient::files`] gave it: so one
+    /// whose switch is gone goes on in another. The rest is as it was when it was opened.
+    pub fn reopened(
+        kind: LinkKind,
+        name: &str,
+        mac: Mac,
+        mtu: u16,
+        files: Vec<OwnedFd>,
+    ) -> HostLink {
+        HostLink {
+            kind,
+            name: name.into(),
+            mtu,
+            files,
+            mac,
+        }
     }
 
     /// Attaches an interface that exists and is up.
@@ -150,7 +169,7 @@ impl HostLink {
             kind: LinkKind::Packet,
             name: name.into(),
             mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
-            file,
+            files: vec![file],
             mac: Mac(mac),
         })
     }

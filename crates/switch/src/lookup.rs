@@ -12,18 +12,9 @@ use crate::counters::Reason;
 use crate::port::Frame;
 
 /// An Ethernet address.
-///
-/// Written as six pairs of hexadecimal digits with colons between; dashes are read as well.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(transparent)]
 pub struct Mac(pub [u8; 6]);
-
-/// A text that is no Ethernet address.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "‘{0}’ is no Ethernet address: write six pairs of hexadecimal digits, as in 02:00:00:00:00:01"
-)]
-pub struct NoMac(String);
 
 impl Mac {
     /// Whether it is a multicast or the broadcast address.
@@ -36,39 +27,6 @@ impl std::fmt::Display for Mac {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let [a, b, c, d, e, g] = self.0;
         write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
-    }
-}
-
-impl std::str::FromStr for Mac {
-    type Err = NoMac;
-
-    fn from_str(text: &str) -> Result<Mac, NoMac> {
-        let mut bytes = [0; 6];
-        let mut pairs = text.split([':', '-']);
-        for byte in &mut bytes {
-            let pair = pairs.next().filter(|pair| pair.len() == 2);
-            let digits = pair.filter(|pair| pair.bytes().all(|b| b.is_ascii_hexdigit()));
-            let value = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-            *byte = value.ok_or_else(|| NoMac(text.into()))?;
-        }
-        match pairs.next() {
-            None => Ok(Mac(bytes)),
-            Some(_) => Err(NoMac(text.into())),
-        }
-    }
-}
-
-impl TryFrom<String> for Mac {
-    type Error = NoMac;
-
-    fn try_from(text: String) -> Result<Mac, NoMac> {
-        text.parse()
-    }
-}
-
-impl From<Mac> for String {
-    fn from(mac: Mac) -> String {
-        mac.to_string()
     }
 }
 
@@ -113,6 +71,22 @@ pub trait Lookup: Send {
 
     /// Number of addresses known.
     fn entries(&self) -> usize;
+
+    /// The addresses known, in no order.
+    fn table(&self, now: Seconds) -> Vec<Known>;
+}
+
+/// An address that a lookup function knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// The address.
+    pub mac: Mac,
+    /// The VLAN it was seen in; 0 for none, or where VLANs are not told apart.
+    pub vlan: u16,
+    /// The port that it is behind.
+    pub port: PortIndex,
+    /// Since when it was not seen, unless it does not age.
+    pub age: Option<Seconds>,
 }
 
 /// Limits of a learning table.
@@ -324,6 +298,21 @@ impl Lookup for Learning {
 
     fn entries(&self) -> usize {
         self.table.len()
+    }
+
+    fn table(&self, now: Seconds) -> Vec<Known> {
+        let fresh = self.table.iter();
+        let fresh = fresh.filter(|(_, entry)| entry.is_fresh(now, self.limits.aging));
+        let known = fresh.map(|(key, entry)| {
+            let [a, b, c, d, e, g, ..] = key.to_le_bytes();
+            Known {
+                mac: Mac([a, b, c, d, e, g]),
+                vlan: 0,
+                port: entry.port,
+                age: (!entry.pinned).then(|| now.wrapping_sub(entry.seen)),
+            }
+        });
+        known.collect()
     }
 }
 

@@ -44,11 +44,74 @@ pub struct Switch {
     parent: Pid,
 }
 
+/// How a switch is to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Number of lanes, at least 1.
+    pub lanes: usize,
+    /// The CPUs that lanes run on, in order and from the first again when there are more lanes; if
+    /// there are none here, the kernel moves them about.
+    pub cpus: Vec<usize>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            lanes: 1,
+            cpus: Vec::new(),
+        }
+    }
+}
+
+/// A switch that goes on when the process that started it ends. Dropping this leaves it running.
+pub struct Detached {
+    pidfd: OwnedFd,
+    pid: Pid,
+}
+
+impl Detached {
+    /// A descriptor that becomes readable when the switch has ended.
+    pub fn ended(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Whether it has ended; if so, nothing of it is left.
+    pub fn has_ended(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        match rustix::process::waitid(WaitId::PidFd(self.pidfd.as_fd()), options) {
+            Ok(status) => status.is_some(),
+            // Waited for before.
+            Err(_) => true,
+        }
+    }
+}
+
 impl Switch {
+    /// Starts a switch with one lane; see [`spawn_with`](Self::spawn_with).
+    pub fn spawn() -> Result<Switch, SpawnError> {
+        Switch::spawn_with(&Options::default())
+    }
+
+    /// Starts a switch that outlives this process, confined as by [`spawn_with`](Self::spawn_with).
+    /// It listens on `listener`, a bound and listening `SOCK_SEQPACKET` Unix socket, and serves
+    /// one client after the other ([`SwitchClient::connect`]) until one of them tells it to stop.
+    pub fn spawn_detached(options: &Options, listener: OwnedFd) -> Result<Detached, SpawnError> {
+        let pid = sys::process::fork_with([listener], |[listener]| {
+            serve::serve(serve::Control::Listener(listener), options)
+        })?;
+        let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+        Ok(Detached { pidfd, pid })
+    }
+
     /// Starts a switch in a child process that keeps nothing of this one: no descriptor but its
     /// control socket, a pidfd of this process and standard error, no signal handler, no
     /// privilege, few system calls. This process must have one thread only.
-    pub fn spawn() -> Result<Switch, SpawnError> {
+    pub fn spawn_with(options: &Options) -> Result<Switch, SpawnError> {
         let (ours, theirs) = rustix::net::socketpair(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
@@ -58,7 +121,7 @@ impl Switch {
         let parent = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
         // `theirs` and `parent` are closed here as soon as the child has them.
         let pid = sys::process::fork_with([theirs, parent], |[control, parent]| {
-            serve::serve(control, parent)
+            serve::serve(serve::Control::Pair { control, parent }, options)
         })?;
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
         let client = SwitchClient::new(ours)?;

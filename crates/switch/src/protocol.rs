@@ -14,17 +14,20 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::lookup::Mac;
+use crate::properties::{DomainProperties, PortProperties};
 
 /// The version of this protocol. Each side refuses any other.
-pub const VERSION: u32 = 1;
-/// Longest message, in bytes.
-pub const MESSAGE_MAX: usize = 16 * 1024;
-/// Most descriptors with a message.
-pub const DESCRIPTORS_MAX: usize = 2;
+pub const VERSION: u32 = 2;
+/// Longest message, in bytes: what 32 interfaces with all their properties need.
+pub const MESSAGE_MAX: usize = 192 * 1024;
+/// Most descriptors with a message, and so most queues of a link.
+pub const DESCRIPTORS_MAX: usize = 16;
 /// Longest name of a port, in bytes: a guest's name (64), a dot, and its interface's (31).
 pub const NAME_MAX: usize = 96;
 /// Most ports told of in one reply.
 pub const PORTS_PER_REPLY: usize = 32;
+/// Most addresses told of in one reply.
+pub const ADDRESSES_PER_REPLY: usize = 512;
 
 /// Names a port of a switch for as long as it is attached; never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -46,6 +49,9 @@ pub struct GuestInterface {
     pub mtu: u16,
     /// The guest's address there, if it keeps to one.
     pub mac: Option<Mac>,
+    /// What else is asked of the port.
+    #[serde(default)]
+    pub properties: PortProperties,
 }
 
 /// How a host link is opened.
@@ -56,6 +62,48 @@ pub enum LinkKind {
     Tap,
     /// An AF_PACKET socket with virtio-net headers.
     Packet,
+}
+
+/// What a port leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PortKind {
+    /// A guest's rings.
+    Guest,
+    /// A TAP device.
+    Tap,
+    /// A host interface by an AF_PACKET socket.
+    Packet,
+}
+
+impl PortKind {
+    /// Its name, as users see it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PortKind::Guest => "guest",
+            PortKind::Tap => "tap",
+            PortKind::Packet => "packet",
+        }
+    }
+}
+
+impl From<LinkKind> for PortKind {
+    fn from(kind: LinkKind) -> PortKind {
+        match kind {
+            LinkKind::Tap => PortKind::Tap,
+            LinkKind::Packet => PortKind::Packet,
+        }
+    }
+}
+
+/// Whether a port passes frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PortState {
+    /// It does.
+    Open,
+    /// It does no more: its interface is gone, or its guest broke the ring's rules too often.
+    Closed,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -76,12 +124,24 @@ pub(crate) enum Request {
         slots: u32,
         interfaces: Vec<GuestInterface>,
     },
-    /// Attach a host link. With its descriptor.
+    /// Attach a host link. With the descriptors of its queues.
     AttachLink {
         kind: LinkKind,
         name: String,
         domain: u32,
         mtu: u16,
+        #[serde(default)]
+        properties: PortProperties,
+    },
+    /// Give a port these properties instead of those it has.
+    SetProperties {
+        port: PortId,
+        properties: PortProperties,
+    },
+    /// Give a domain these properties instead of those it has. It need have no port yet.
+    SetDomain {
+        domain: u32,
+        properties: DomainProperties,
     },
     /// Detach ports.
     Detach { ports: Vec<PortId> },
@@ -89,8 +149,13 @@ pub(crate) enum Request {
     Flush { domain: u32 },
     /// Tell of the ports from place `from` on, [`PORTS_PER_REPLY`] at most.
     Ports { from: u16 },
+    /// Tell of the addresses that a domain knows, from the `from`-th on, [`ADDRESSES_PER_REPLY`]
+    /// at most. Those from 0 on are as of now, the others as of when 0 was last asked for.
+    Table { domain: u32, from: u32 },
     /// Bring the counters up to date that the kernel keeps for a port.
     CatchUp { port: PortId },
+    /// Give copies of the descriptors of a host link's queues.
+    Files { port: PortId },
     /// End.
     Stop,
 }
@@ -110,12 +175,32 @@ pub(crate) enum Reply {
         ports: Vec<PortDescription>,
         next: Option<u16>,
     },
+    /// The addresses asked about, and where the next ones start.
+    Table {
+        addresses: Vec<AddressEntry>,
+        next: Option<u32>,
+    },
+    /// The descriptors asked for come with this.
+    Files,
     /// Not done.
     Refused { why: String },
 }
 
+/// An address that a domain knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressEntry {
+    /// The address.
+    pub mac: Mac,
+    /// The VLAN that it is in; 0 if the domain does not tell VLANs apart or the frame had no tag.
+    pub vlan: u16,
+    /// The port that it is behind.
+    pub port: PortId,
+    /// Seconds since it was last seen; none if it was given with the port and does not age.
+    pub age: Option<u32>,
+}
+
 /// What a switch tells of a port.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortDescription {
     /// Which port.
     pub id: PortId,
@@ -123,8 +208,12 @@ pub struct PortDescription {
     pub name: String,
     /// The number of its domain.
     pub domain: u32,
-    /// Whether it was closed: its interface is gone, or its guest broke the ring's rules too often.
-    pub closed: bool,
+    /// What it leads to.
+    pub kind: PortKind,
+    /// Whether it passes frames.
+    pub state: PortState,
+    /// What was asked of it.
+    pub properties: PortProperties,
 }
 
 /// Why a message could not be exchanged.
@@ -236,6 +325,7 @@ mod tests {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     use super::*;
+    use crate::properties::LIST_MAX;
 
     fn pair() -> (OwnedFd, OwnedFd) {
         let flags = SocketFlags::CLOEXEC;
@@ -250,6 +340,7 @@ mod tests {
             domain: 1,
             mtu: 1500,
             mac: Some(Mac([2, 0, 0, 0, 0, 1])),
+            properties: PortProperties::default(),
         };
         let request = Request::AttachGuest {
             slots: 64,
@@ -271,6 +362,7 @@ mod tests {
             domain: u32::MAX,
             mtu: u16::MAX,
             mac: Some(Mac([255; 6])),
+            properties: all_properties(),
         };
         let request = Request::AttachGuest {
             slots: u32::MAX,
@@ -287,7 +379,9 @@ mod tests {
             },
             name,
             domain: u32::MAX,
-            closed: false,
+            kind: PortKind::Packet,
+            state: PortState::Closed,
+            properties: all_properties(),
         };
         let reply = Reply::Ports {
             ports: vec![port; PORTS_PER_REPLY],
@@ -296,6 +390,50 @@ mod tests {
         send(b.as_fd(), &reply, &[]).unwrap();
         let (got, _) = receive::<Reply>(a.as_fd()).unwrap();
         assert_eq!(format!("{got:?}"), format!("{reply:?}"));
+
+        let address = AddressEntry {
+            mac: Mac([255; 6]),
+            vlan: 4094,
+            port: PortId {
+                place: u16::MAX,
+                turn: u32::MAX,
+            },
+            age: Some(u32::MAX),
+        };
+        let reply = Reply::Table {
+            addresses: vec![address; ADDRESSES_PER_REPLY],
+            next: Some(u32::MAX),
+        };
+        send(b.as_fd(), &reply, &[]).unwrap();
+        let (got, _) = receive::<Reply>(a.as_fd()).unwrap();
+        assert_eq!(format!("{got:?}"), format!("{reply:?}"));
+    }
+
+    /// Properties that are as long as any.
+    fn all_properties() -> PortProperties {
+        let address = "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128";
+        let addresses = vec![address; LIST_MAX].join(",");
+        let mut properties = PortProperties::default();
+        for (name, value) in [
+            ("maxbw", "9999M"),
+            ("priority", "medium"),
+            ("share", "1000"),
+            ("vlan", "4094"),
+            ("mtu", "1500"),
+            (
+                "protection",
+                "mac-nospoof,ip-nospoof,dhcp-nospoof,restricted",
+            ),
+            ("flood-limit", "4000000"),
+            ("allowed-ips", &addresses),
+            ("delay", "999999us"),
+            ("jitter", "99999us"),
+            ("loss", "0.123456789"),
+        ] {
+            properties.set(name, value).unwrap();
+        }
+        properties.cpus = vec![u16::MAX; LIST_MAX];
+        properties
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The switch's process from the inside: it answers requests and moves frames, on one thread.
+//! The switch's process from the inside: it answers requests and moves frames.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use abi::region::Geometry;
 use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use rustix::thread::CpuSet;
 
 use crate::confine;
 use crate::lookup::PortIndex;
@@ -15,9 +17,11 @@ use crate::port::Link;
 use crate::port::guest::{GuestLink, MTU_MAX};
 use crate::port::packet::PacketLink;
 use crate::port::tap::TapLink;
+use crate::process::Options;
+use crate::properties::{DomainProperties, PortProperties};
 use crate::protocol::{
-    self, ExchangeError, GuestInterface, LinkKind, NAME_MAX, PORTS_PER_REPLY, PortDescription,
-    PortId, Reply, Request,
+    self, ADDRESSES_PER_REPLY, AddressEntry, ExchangeError, GuestInterface, LinkKind, NAME_MAX,
+    PORTS_PER_REPLY, PortDescription, PortId, PortKind, PortState, Reply, Request,
 };
 use crate::worker::{Attach, PORTS_MAX, Worker};
 
@@ -25,11 +29,26 @@ use crate::worker::{Attach, PORTS_MAX, Worker};
 const CONTROL: u32 = 0;
 /// The parent's number there.
 const PARENT: u32 = 1;
+/// The listening socket's number there.
+const LISTENER: u32 = 2;
 
-/// Serves a switch on `control` until it is told to stop, the socket's other end is closed, or
-/// the process behind the pidfd `parent` ends. Returns the process's exit status.
-pub fn serve(control: OwnedFd, parent: OwnedFd) -> i32 {
-    match run(control, parent) {
+/// Where a switch gets its requests.
+pub enum Control {
+    /// On one socket, until that is closed or the process behind the pidfd ends.
+    Pair {
+        /// The socket.
+        control: OwnedFd,
+        /// The pidfd.
+        parent: OwnedFd,
+    },
+    /// From whoever connects to this, one after the other.
+    Listener(OwnedFd),
+}
+
+/// Serves a switch until it is told to stop or its one client is gone. Returns the process's exit
+/// status.
+pub fn serve(control: Control, options: &Options) -> i32 {
+    match run(control, options) {
         Ok(()) => 0,
         Err(error) => {
             // The process's last words; there is nobody to tell if they cannot be written.
@@ -39,43 +58,94 @@ pub fn serve(control: OwnedFd, parent: OwnedFd) -> i32 {
     }
 }
 
-fn run(control: OwnedFd, parent: OwnedFd) -> Result<(), Box<dyn std::error::Error>> {
+fn run(control: Control, options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     rustix::thread::set_name(c"weir-switch")?;
     // A Ctrl-C at the parent's terminal is the parent's to deal with.
     rustix::process::setsid()?;
     let (counters, counters_file) = CounterFile::create(PORTS_MAX)?;
     let worker = Worker::new(counters)?;
-    worker.watch(control.as_fd(), CONTROL)?;
-    worker.watch(parent.as_fd(), PARENT)?;
+    if let Some(&cpu) = options.cpus.first() {
+        let mut cpus = CpuSet::new();
+        cpus.set(cpu);
+        rustix::thread::sched_setaffinity(None, &cpus)?;
+    }
     confine::drop_privileges()?;
     confine::filter_system_calls()?;
     let mut server = Server {
         worker,
         counters_file,
-        turns: HashMap::new(),
+        members: HashMap::new(),
         next_turn: 0,
+        domains: HashMap::new(),
+        table: Vec::new(),
     };
-    loop {
-        match server.worker.run()? {
-            CONTROL => match server.answer(&control) {
-                Ok(true) => {}
-                Ok(false) | Err(ExchangeError::Ended) => return Ok(()),
-                Err(error) => return Err(error.into()),
-            },
-            _ => return Ok(()),
+    match control {
+        Control::Pair { control, parent } => {
+            server.worker.watch(parent.as_fd(), PARENT)?;
+            server.serve_client(&control).map(drop)
         }
+        Control::Listener(listener) => loop {
+            server.worker.watch(listener.as_fd(), LISTENER)?;
+            server.worker.run()?;
+            server.worker.unwatch(listener.as_fd());
+            let Ok(client) = rustix::net::accept_with(&listener, SocketFlags::CLOEXEC) else {
+                continue;
+            };
+            // What is wrong with one client is no reason not to serve the next.
+            if let Ok(After::Stop) = server.serve_client(&client) {
+                return Ok(());
+            }
+        },
     }
+}
+
+/// Why a client is served no more.
+enum After {
+    /// It is gone.
+    Gone,
+    /// It said that the switch is to stop.
+    Stop,
 }
 
 struct Server {
     worker: Worker,
     counters_file: OwnedFd,
-    /// Which turn the port at a place is.
-    turns: HashMap<PortIndex, u32>,
+    /// What there is to tell of the port at a place.
+    members: HashMap<PortIndex, Member>,
     next_turn: u32,
+    /// What was asked of domains.
+    domains: HashMap<u32, DomainProperties>,
+    /// The addresses that are being told, a reply at a time.
+    table: Vec<AddressEntry>,
+}
+
+/// An attached port, as clients know it.
+struct Member {
+    turn: u32,
+    kind: PortKind,
+    properties: PortProperties,
 }
 
 impl Server {
+    /// Answers one client's requests until it is gone or says that the switch is to stop.
+    fn serve_client(&mut self, client: &OwnedFd) -> Result<After, Box<dyn std::error::Error>> {
+        self.worker.watch(client.as_fd(), CONTROL)?;
+        let after = loop {
+            match self.worker.run()? {
+                CONTROL => match self.answer(client) {
+                    Ok(true) => {}
+                    Ok(false) => break Ok(After::Stop),
+                    Err(ExchangeError::Ended) => break Ok(After::Gone),
+                    Err(error) => break Err(error.into()),
+                },
+                // The parent's end.
+                _ => break Ok(After::Stop),
+            }
+        };
+        self.worker.unwatch(client.as_fd());
+        after
+    }
+
     /// Answers one request. Returns whether to go on.
     fn answer(&mut self, control: &OwnedFd) -> Result<bool, ExchangeError> {
         let received = protocol::receive::<Request>(control.as_fd());
@@ -84,6 +154,16 @@ impl Server {
             Ok((Request::Hello, _)) => {
                 let files = [self.counters_file.as_fd()];
                 protocol::send(control.as_fd(), Reply::Welcome, &files)?;
+                return Ok(true);
+            }
+            Ok((Request::Files { port }, _)) => {
+                let files = self.place(port).map(|place| self.worker.files(place));
+                let (reply, files) = match files {
+                    Ok(files) => (Reply::Files, files),
+                    Err(why) => (Reply::Refused { why }, Vec::new()),
+                };
+                let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+                protocol::send(control.as_fd(), reply, &files)?;
                 return Ok(true);
             }
             Ok((request, descriptors)) => {
@@ -112,6 +192,7 @@ impl Server {
                 name,
                 domain,
                 mtu,
+                properties,
             } => {
                 let [file] = descriptors(files)?;
                 check_name(&name)?;
@@ -127,14 +208,26 @@ impl Server {
                 };
                 let place = self.worker.attach_link(attach).map_err(|e| e.to_string())?;
                 Ok(Reply::Attached {
-                    ports: vec![self.issue(place)],
+                    ports: vec![self.issue(place, kind.into(), properties)],
                 })
             }
+            Request::SetProperties { port, properties } => {
+                let place = self.place(port)?;
+                if let Some(member) = self.members.get_mut(&place) {
+                    member.properties = properties;
+                }
+                Ok(Reply::Done)
+            }
+            Request::SetDomain { domain, properties } => {
+                self.domains.insert(domain, properties);
+                Ok(Reply::Done)
+            }
+            Request::Table { domain, from } => self.table(domain, from),
             Request::Detach { ports } => {
                 for port in ports {
                     let place = self.place(port)?;
                     self.worker.detach(place);
-                    self.turns.remove(&place);
+                    self.members.remove(&place);
                 }
                 Ok(Reply::Done)
             }
@@ -148,7 +241,7 @@ impl Server {
                 self.worker.catch_up(place);
                 Ok(Reply::Done)
             }
-            Request::Hello | Request::Stop => Ok(Reply::Done),
+            Request::Hello | Request::Stop | Request::Files { .. } => Ok(Reply::Done),
         }
     }
 
@@ -171,22 +264,56 @@ impl Server {
         }
         let region = SharedRegion::map(region.as_fd(), geometry).map_err(|e| e.to_string())?;
         let region = Arc::new(region);
-        let ports = interfaces
-            .into_iter()
-            .enumerate()
-            .filter_map(|(i, interface)| {
-                let side = region.switch_side(i)?;
-                Some(Attach {
-                    link: Link::Guest(GuestLink::new(side, interface.mtu)),
-                    name: interface.name,
-                    domain: interface.domain,
-                    mac: interface.mac,
+        let mut ports = Vec::new();
+        let mut properties = Vec::new();
+        for (i, interface) in interfaces.into_iter().enumerate() {
+            let Some(side) = region.switch_side(i) else {
+                continue;
+            };
+            properties.push(interface.properties);
+            ports.push(Attach {
+                link: Link::Guest(GuestLink::new(side, interface.mtu)),
+                name: interface.name,
+                domain: interface.domain,
+                mac: interface.mac,
+            });
+        }
+        let attached = self.worker.attach_guest(ports, doorbell);
+        let places = attached.map_err(|e| e.to_string())?;
+        let ports = places.into_iter().zip(properties);
+        let ports = ports.map(|(place, asked)| self.issue(place, PortKind::Guest, asked));
+        Ok(Reply::Attached {
+            ports: ports.collect(),
+        })
+    }
+
+    /// The addresses of a domain from the `from`-th on.
+    fn table(&mut self, domain: u32, from: u32) -> Result<Reply, String> {
+        if from == 0 {
+            let table = self.worker.table(domain);
+            let table = table.ok_or_else(|| format!("no domain {domain}"))?;
+            let known = table.into_iter().filter_map(|entry| {
+                let turn = self.members.get(&entry.port)?.turn;
+                Some(AddressEntry {
+                    mac: entry.mac,
+                    vlan: entry.vlan,
+                    port: PortId {
+                        place: entry.port,
+                        turn,
+                    },
+                    age: entry.age,
                 })
             });
-        let attached = self.worker.attach_guest(ports.collect(), doorbell);
-        let places = attached.map_err(|e| e.to_string())?;
-        let ports = places.into_iter().map(|place| self.issue(place)).collect();
-        Ok(Reply::Attached { ports })
+            self.table = known.collect();
+        }
+        let from = (from as usize).min(self.table.len());
+        let to = (from + ADDRESSES_PER_REPLY).min(self.table.len());
+        let addresses = self.table[from..to].to_vec();
+        let next = (to < self.table.len()).then_some(to as u32);
+        if next.is_none() {
+            self.table = Vec::new();
+        }
+        Ok(Reply::Table { addresses, next })
     }
 
     fn ports(&self, from: u16) -> Reply {
@@ -199,12 +326,21 @@ impl Server {
                     next: Some(place),
                 };
             }
-            if let (Some(info), Some(&turn)) = (self.worker.port(place), self.turns.get(&place)) {
+            if let (Some(info), Some(member)) = (self.worker.port(place), self.members.get(&place))
+            {
                 ports.push(PortDescription {
-                    id: PortId { place, turn },
+                    id: PortId {
+                        place,
+                        turn: member.turn,
+                    },
                     name: info.name.to_owned(),
                     domain: info.domain,
-                    closed: info.closed,
+                    kind: member.kind,
+                    state: match info.closed {
+                        true => PortState::Closed,
+                        false => PortState::Open,
+                    },
+                    properties: member.properties.clone(),
                 });
             }
         }
@@ -212,16 +348,21 @@ impl Server {
     }
 
     /// Gives the port at `place` its name for the client.
-    fn issue(&mut self, place: PortIndex) -> PortId {
+    fn issue(&mut self, place: PortIndex, kind: PortKind, properties: PortProperties) -> PortId {
         let turn = self.next_turn;
         self.next_turn = self.next_turn.wrapping_add(1);
-        self.turns.insert(place, turn);
+        let member = Member {
+            turn,
+            kind,
+            properties,
+        };
+        self.members.insert(place, member);
         PortId { place, turn }
     }
 
     fn place(&self, port: PortId) -> Result<PortIndex, String> {
-        match self.turns.get(&port.place) {
-            Some(&turn) if turn == port.turn => Ok(port.place),
+        match self.members.get(&port.place) {
+            Some(member) if member.turn == port.turn => Ok(port.place),
             _ => Err("the port is not attached any more".into()),
         }
     }

@@ -17,7 +17,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 use crate::counters::{PortCounters, Reason};
-use crate::lookup::{Destination, Lookup, PortIndex, Seconds};
+use crate::lookup::{Destination, Known, Lookup, PortIndex, Seconds};
 use crate::memory::CounterFile;
 use crate::pace::Pace;
 use crate::port::{BATCH, Batch, Link, Outcome};
@@ -167,6 +167,24 @@ impl Worker {
         epoll::add(&self.epoll, fd, token, epoll::EventFlags::IN)
     }
 
+    /// Takes a descriptor out again.
+    pub fn unwatch(&self, fd: BorrowedFd<'_>) {
+        let _ = epoll::delete(&self.epoll, fd);
+    }
+
+    /// Copies of the descriptors of a host link.
+    pub fn files(&self, place: PortIndex) -> Vec<OwnedFd> {
+        let port = self.ports.get(usize::from(place)).and_then(Option::as_ref);
+        let fd = match port.map(|port| &port.link) {
+            Some(Link::Tap(link)) => Some(link.as_fd()),
+            Some(Link::Packet(link)) => Some(link.as_fd()),
+            _ => None,
+        };
+        fd.and_then(|fd| fd.try_clone_to_owned().ok())
+            .into_iter()
+            .collect()
+    }
+
     /// What there is to tell of a port.
     pub fn port(&self, place: PortIndex) -> Option<PortInfo<'_>> {
         let port = self.ports.get(usize::from(place))?.as_ref()?;
@@ -186,6 +204,13 @@ impl Worker {
     pub fn addresses(&self, number: u32) -> Option<usize> {
         let domain = self.domains[*self.numbers.get(&number)?].as_ref()?;
         Some(domain.lookup.entries())
+    }
+
+    /// The addresses that a domain's lookup function knows.
+    pub fn table(&self, number: u32) -> Option<Vec<Known>> {
+        let domain = self.domains[*self.numbers.get(&number)?].as_ref()?;
+        let now = self.started.elapsed().as_secs() as Seconds;
+        Some(domain.lookup.table(now))
     }
 
     /// Brings the counters up to date that the kernel keeps for a port.

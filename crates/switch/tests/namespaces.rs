@@ -15,6 +15,8 @@ use switch::counters::Reason;
 use switch::links::{HostLink, Tap};
 use switch::lookup::Mac;
 use switch::process::Switch;
+use switch::properties::PortProperties;
+use switch::protocol::PortState;
 
 /// Set for the run of this program that plays a parent to be killed.
 const PARENT: &str = "SWITCH_TEST_PARENT";
@@ -146,7 +148,11 @@ fn interfaces_of_one_domain() {
     let [pa, pb] = [&a_link, &b_link].map(|link| {
         switch
             .client()
-            .attach_link(HostLink::device(link).unwrap(), 0)
+            .attach_link(
+                HostLink::device(link).unwrap(),
+                0,
+                PortProperties::default(),
+            )
             .unwrap()
     });
     let rate = exchange(&a, &mut b, "300M");
@@ -170,10 +176,18 @@ fn tcp_crosses_a_guest() {
     let (mut b, b_link) = Host::with_veth("b", 1, 2);
     let client = switch.client();
     let pa = client
-        .attach_link(HostLink::device(&a_link).unwrap(), 1)
+        .attach_link(
+            HostLink::device(&a_link).unwrap(),
+            1,
+            PortProperties::default(),
+        )
         .unwrap();
     let pb = client
-        .attach_link(HostLink::device(&b_link).unwrap(), 2)
+        .attach_link(
+            HostLink::device(&b_link).unwrap(),
+            2,
+            PortProperties::default(),
+        )
         .unwrap();
     let memory = GuestMemory::new("wire", 512, 2);
     let guest = memory.attach(client, &[1, 2]);
@@ -206,13 +220,20 @@ fn a_tap_device() {
     assert_eq!(link.mac(), mac);
     let taken = HostLink::tap(&options).unwrap_err().to_string();
     assert!(taken.contains("exists already"), "{taken}");
-    let port = switch.client().attach_link(link, 0).unwrap();
+    let port = switch
+        .client()
+        .attach_link(link, 0, PortProperties::default())
+        .unwrap();
     let host = Host::new("a");
     host.take(&tap, 1, 1);
     let (mut b, b_link) = Host::with_veth("b", 1, 2);
     switch
         .client()
-        .attach_link(HostLink::device(&b_link).unwrap(), 0)
+        .attach_link(
+            HostLink::device(&b_link).unwrap(),
+            0,
+            PortProperties::default(),
+        )
         .unwrap();
     let rate = exchange(&host, &mut b, "300M");
     println!("  TAP to interface: {rate:.0} Mb/s");
@@ -236,7 +257,11 @@ fn a_vlan_tag() {
     let (host, link) = Host::with_veth("a", 1, 1);
     switch
         .client()
-        .attach_link(HostLink::device(&link).unwrap(), 0)
+        .attach_link(
+            HostLink::device(&link).unwrap(),
+            0,
+            PortProperties::default(),
+        )
         .unwrap();
     let memory = GuestMemory::new("g", 64, 1);
     memory.attach(switch.client(), &[0]);
@@ -266,7 +291,11 @@ fn domains_are_apart() {
     for (domain, link) in [(1, a_link), (2, b_link)] {
         switch
             .client()
-            .attach_link(HostLink::device(&link).unwrap(), domain)
+            .attach_link(
+                HostLink::device(&link).unwrap(),
+                domain,
+                PortProperties::default(),
+            )
             .unwrap();
     }
     assert!(!a.output("ping -q -c 1 -W 1 10.9.1.2").status.success());
@@ -295,11 +324,15 @@ fn a_hostile_guest() {
             .ports()
             .unwrap()
             .iter()
-            .any(|port| port.id == bad && port.closed)
+            .any(|port| port.id == bad && port.state == PortState::Closed)
     });
     assert!(client.stats(bad).dropped(Reason::Violation) > 0);
     let ports = client.ports().unwrap();
-    assert!(ports.iter().any(|port| port.id == good && !port.closed));
+    assert!(
+        ports
+            .iter()
+            .any(|port| port.id == good && port.state == PortState::Open)
+    );
     client.detach(&[bad, good]).unwrap();
 }
 
@@ -308,7 +341,11 @@ fn an_interface_goes_away() {
     let (host, link) = Host::with_veth("a", 1, 1);
     let port = switch
         .client()
-        .attach_link(HostLink::device(&link).unwrap(), 0)
+        .attach_link(
+            HostLink::device(&link).unwrap(),
+            0,
+            PortProperties::default(),
+        )
         .unwrap();
     let closed = || {
         switch
@@ -316,7 +353,7 @@ fn an_interface_goes_away() {
             .ports()
             .unwrap()
             .iter()
-            .any(|p| p.id == port && p.closed)
+            .any(|p| p.id == port && p.state == PortState::Closed)
     };
     run(&format!("ip link set {link} down"));
     run(&format!("ip link set {link} up"));
@@ -331,11 +368,16 @@ fn an_interface_goes_away() {
         owner: None,
     };
     let link = HostLink::tap(&options).unwrap();
-    let port = switch.client().attach_link(link, 0).unwrap();
+    let port = switch
+        .client()
+        .attach_link(link, 0, PortProperties::default())
+        .unwrap();
     run(&format!("ip link del {tap}"));
     wait_for("the TAP's port is closed", || {
         let ports = switch.client().ports().unwrap();
-        ports.iter().any(|p| p.id == port && p.closed)
+        ports
+            .iter()
+            .any(|p| p.id == port && p.state == PortState::Closed)
     });
 }
 
@@ -350,7 +392,11 @@ fn a_killed_switch() {
     };
     switch
         .client()
-        .attach_link(HostLink::tap(&options).unwrap(), 0)
+        .attach_link(
+            HostLink::tap(&options).unwrap(),
+            0,
+            PortProperties::default(),
+        )
         .unwrap();
     run(&format!("ip link show {tap}"));
     run(&format!("kill -9 {}", switch.pid().as_raw_pid()));
@@ -383,7 +429,11 @@ fn play_parent(tap: &str) {
     };
     switch
         .client()
-        .attach_link(HostLink::tap(&options).unwrap(), 0)
+        .attach_link(
+            HostLink::tap(&options).unwrap(),
+            0,
+            PortProperties::default(),
+        )
         .unwrap();
     println!("{}", switch.pid().as_raw_pid());
     std::thread::sleep(Duration::from_secs(30));
@@ -524,7 +574,11 @@ fn attaching_and_detaching() {
         };
         let tap = switch
             .client()
-            .attach_link(HostLink::tap(&options).unwrap(), 1)
+            .attach_link(
+                HostLink::tap(&options).unwrap(),
+                1,
+                PortProperties::default(),
+            )
             .unwrap();
         let guest = GuestMemory::new("g", 64, 2);
         let mut ports = guest.attach(switch.client(), &[1, 2]);

@@ -13,6 +13,7 @@ use abi::ring::Slot;
 use rustix::thread::futex;
 use switch::client::{Guest, SwitchClient};
 use switch::memory::{GuestSide, SharedRegion};
+use switch::properties::PortProperties;
 use switch::protocol::{GuestInterface, PortId};
 
 /// What tells this run's interfaces and namespaces from all others.
@@ -199,6 +200,7 @@ impl GuestMemory {
             domain,
             mtu: 1500,
             mac: None,
+            properties: PortProperties::default(),
         });
         let guest = Guest {
             region: self.file.as_fd(),

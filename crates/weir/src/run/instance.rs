@@ -13,6 +13,7 @@ use switch::counters::PortStats;
 use switch::links::LinkError;
 use switch::memory::{MemoryError, SharedRegion};
 use switch::process::{SpawnError, Switch};
+use switch::properties::PortProperties;
 use switch::protocol::{GuestInterface, PortId};
 use vmm::{Control, DataFile, Exit, Guest, GuestSpec, IMAGE, Isolation, Shape, Template, Wall};
 
@@ -149,7 +150,12 @@ impl Instance {
             let host = link.open()?;
             let mac = links::address(&plan.name, &link.interface);
             interfaces.extend(Interface::new(&link.interface, mac, host.mtu()));
-            hosts.push((host.mtu(), switch.client().attach_link(host, domain)?));
+            hosts.push((
+                host.mtu(),
+                switch
+                    .client()
+                    .attach_link(host, domain, PortProperties::default())?,
+            ));
         }
         let (region, file) = SharedRegion::create(geometry, &interfaces)?;
         drop(region);
@@ -164,6 +170,7 @@ impl Instance {
                     domain,
                     mtu: *mtu,
                     mac: None,
+                    properties: PortProperties::default(),
                 })
                 .collect(),
         })?;

@@ -1,0 +1,150 @@
+//! A switch that goes on without the process that started it. Needs root; run one after the other,
+//! since the switch is forked from a process without threads.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use common::{Host, output, unique, wait_for};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use switch::client::SwitchClient;
+use switch::links::{HostLink, Tap};
+use switch::lookup::Mac;
+use switch::process::{Options, Switch};
+use switch::properties::PortProperties;
+use switch::protocol::{LinkKind, PortKind, PortState};
+
+/// Set for the run of this program that plays a parent to be killed: the socket.
+const PARENT: &str = "SWITCH_TEST_PARENT";
+
+fn main() {
+    if let Ok(socket) = std::env::var(PARENT) {
+        return play_parent(Path::new(&socket));
+    }
+    if !rustix::process::geteuid().is_root() || !fs::exists("/dev/net/tun").unwrap_or(false) {
+        println!("skipped: the tests of detached switches need root and /dev/net/tun");
+        return;
+    }
+    it_outlives_its_parent_and_its_clients();
+    println!("test it_outlives_its_parent_and_its_clients ... ok");
+    what_it_gave_back_goes_on_in_another();
+    println!("test what_it_gave_back_goes_on_in_another ... ok");
+}
+
+/// A socket that clients can connect to, and its path.
+fn listener(path: &Path) -> OwnedFd {
+    let kind = SocketType::SEQPACKET;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
+    let socket = socket.unwrap();
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    rustix::net::listen(&socket, 4).unwrap();
+    socket
+}
+
+fn socket_path(what: &str) -> PathBuf {
+    std::env::temp_dir().join(unique(what))
+}
+
+fn tap(name: &str) -> HostLink {
+    HostLink::tap(&Tap {
+        name,
+        mac: None,
+        mtu: 1500,
+        owner: None,
+    })
+    .unwrap()
+}
+
+fn play_parent(path: &Path) {
+    let switch = Switch::spawn_detached(&Options::default(), listener(path)).unwrap();
+    println!("{}", switch.pid().as_raw_pid());
+    std::thread::sleep(std::time::Duration::from_secs(30));
+}
+
+fn it_outlives_its_parent_and_its_clients() {
+    let path = socket_path("a.sock");
+    let mut parent = Command::new(std::env::current_exe().unwrap())
+        .env(PARENT, &path)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(parent.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let first = SwitchClient::connect(&path).unwrap();
+    let name = unique("t");
+    let properties = PortProperties {
+        cpus: vec![0],
+        ..PortProperties::default()
+    };
+    let port = first.attach_link(tap(&name), 7, properties.clone());
+    let port = port.unwrap();
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    drop(first);
+
+    let second = SwitchClient::connect(&path).unwrap();
+    let ports = second.ports().unwrap();
+    assert_eq!(ports.len(), 1);
+    assert_eq!((ports[0].id, ports[0].domain), (port, 7));
+    assert_eq!(ports[0].name, name);
+    assert_eq!(
+        (ports[0].kind, ports[0].state),
+        (PortKind::Tap, PortState::Open)
+    );
+    assert_eq!(ports[0].properties, properties);
+    let other = PortProperties::default();
+    second.set_properties(port, other.clone()).unwrap();
+    assert_eq!(second.ports().unwrap()[0].properties, other);
+    assert!(output(&format!("ip link show {name}")).status.success());
+    second.stop().unwrap();
+    wait_for("the TAP is gone", || {
+        !output(&format!("ip link show {name}")).status.success()
+    });
+    assert!(SwitchClient::connect(&path).is_err());
+    fs::remove_file(&path).unwrap();
+}
+
+fn what_it_gave_back_goes_on_in_another() {
+    let path = socket_path("b.sock");
+    let switch = Switch::spawn_detached(&Options::default(), listener(&path)).unwrap();
+    let client = SwitchClient::connect(&path).unwrap();
+    let names = [unique("t"), unique("u")];
+    let hosts = [Host::new("a"), Host::new("b")];
+    let ports = names.each_ref().map(|name| {
+        let link = tap(name);
+        let port = client.attach_link(link, 0, PortProperties::default());
+        port.unwrap()
+    });
+    for ((name, host), n) in names.iter().zip(&hosts).zip(1..) {
+        host.take(name, 1, n);
+    }
+    hosts[0].run("ping -q -c 3 -i 0.05 -W 2 10.9.1.2");
+    let table = client.table(0).unwrap();
+    assert!(table.iter().any(|entry| entry.port == ports[0]));
+    assert!(table.iter().all(|entry| entry.age.is_some()));
+    let files = ports.map(|port| client.files(port).unwrap().remove(0));
+    drop(client);
+    let kill = format!("kill -9 {}", switch.pid().as_raw_pid());
+    assert!(output(&kill).status.success());
+    wait_for("the switch has ended", || switch.has_ended());
+    fs::remove_file(&path).unwrap();
+
+    let switch = Switch::spawn_detached(&Options::default(), listener(&path)).unwrap();
+    let client = SwitchClient::connect(&path).unwrap();
+    for (file, name) in files.into_iter().zip(&names) {
+        let link = HostLink::reopened(LinkKind::Tap, name, Mac([0; 6]), 1500, vec![file]);
+        client
+            .attach_link(link, 0, PortProperties::default())
+            .unwrap();
+    }
+    hosts[0].run("ping -q -c 3 -i 0.05 -W 2 10.9.1.2");
+    client.stop().unwrap();
+    wait_for("the switch has ended", || switch.has_ended());
+    fs::remove_file(&path).unwrap();
+}
