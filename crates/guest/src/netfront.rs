@@ -1,12 +1,15 @@
 //! A pair of packet rings as a network device.
 
-use abi::region::{Interface, Region};
-use abi::ring::{Consumer, Producer, Slot};
+use abi::region::{Interface, Region, takes};
+use abi::ring::{Consumer, Producer, Slot, flags};
 use packet::{Batch, Packet, Pool};
 use router::Device;
 
+mod segments;
+
 const _: () = assert!(abi::region::BUFFER_STRIDE == packet::BUFFER);
 const _: () = assert!(abi::region::RECEIVE_OFFSET == packet::META + packet::HEADROOM);
+const _: () = assert!(abi::region::PART_OFFSET == packet::PART_OFFSET);
 
 /// One interface of the guest: its receive and transmit rings.
 ///
@@ -14,12 +17,20 @@ const _: () = assert!(abi::region::RECEIVE_OFFSET == packet::META + packet::HEAD
 /// ring in exchange for a spare one, and enters the transmit ring in exchange for a spent one.
 pub struct Netfront<R> {
     interface: Interface,
+    region: Region,
+    index: usize,
     receive: Consumer,
     transmit: Producer,
     /// Rings the switch's doorbell.
     ring_switch: R,
     receive_armed: bool,
     transmit_armed: bool,
+    /// Whether those that receive take packets with parts and work left to do.
+    takes_segments: bool,
+    /// Free slots that the next packet to be sent needs, so far as that is known.
+    wanted: u32,
+    /// Frames dropped that came for a router that took segments and is gone.
+    dropped: u64,
 }
 
 impl<R: Fn()> Netfront<R> {
@@ -40,11 +51,16 @@ impl<R: Fn()> Netfront<R> {
         };
         Some(Self {
             interface,
+            region: *region,
+            index,
             receive,
             transmit,
             ring_switch,
             receive_armed: false,
             transmit_armed: false,
+            takes_segments: region.takes(index) & takes::SEGMENTS != 0,
+            wanted: 1,
+            dropped: 0,
         })
     }
 
@@ -82,6 +98,21 @@ impl<R: Fn()> Netfront<R> {
         unsafe { pool.reclaim(spent) };
         Ok(())
     }
+
+    /// Takes the frame out of the `i`-th filled slot, which is whole there, in exchange for a spare
+    /// buffer. `None` if the pool has none.
+    #[inline]
+    fn take(&mut self, pool: &mut Pool, i: u32, slot: Slot) -> Option<Option<Packet>> {
+        let spare = pool.spare()?;
+        // SAFETY: the slot's buffer is replaced before the slot is handed back.
+        let packet = unsafe { pool.adopt(slot.buffer, slot.offset.into(), slot.len.into()) };
+        match packet {
+            Some(_) => self.receive.replace(i, spare),
+            // SAFETY: `spare` came from the pool and went nowhere.
+            None => unsafe { pool.reclaim(spare) },
+        }
+        Some(packet)
+    }
 }
 
 impl<R: Fn() + Send> Device for Netfront<R> {
@@ -96,26 +127,29 @@ impl<R: Fn() + Send> Device for Netfront<R> {
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, most: usize) {
         let most = most.min(batch.room()) as u32;
         // The host does not break its own rings; a ring that is broken all the same stays shut.
-        let filled = self.receive.filled(most).unwrap_or(0).min(most);
-        let mut taken = 0;
-        while taken < filled {
-            let Some(spare) = pool.spare() else {
-                break;
-            };
+        let filled = self.receive.filled(most).unwrap_or(0);
+        let (mut taken, mut packets) = (0, 0);
+        while taken < filled && packets < most {
             let slot = self.receive.peek(taken);
-            // SAFETY: the slot's buffer is replaced below before the slot is handed back.
-            match unsafe { pool.adopt(slot.buffer, slot.offset.into(), slot.len.into()) } {
-                Some(packet) => {
-                    self.receive.replace(taken, spare);
-                    packet.prefetch();
-                    if let Err(packet) = batch.push(packet) {
-                        pool.kill(packet);
-                    }
+            let (packet, slots) = if slot.flags & flags::OFFLOADED == 0 {
+                let Some(packet) = self.take(pool, taken, slot) else {
+                    break;
+                };
+                (packet, 1)
+            } else {
+                let Some(taken) = self.take_extended(pool, taken, filled, slot) else {
+                    break;
+                };
+                taken
+            };
+            taken += slots;
+            if let Some(packet) = packet {
+                packets += 1;
+                packet.prefetch();
+                if let Err(packet) = batch.push(packet) {
+                    pool.kill(packet);
                 }
-                // SAFETY: `spare` came from the pool and went nowhere.
-                None => unsafe { pool.reclaim(spare) },
             }
-            taken += 1;
         }
         if taken > 0 {
             self.disarm_receive();
@@ -135,14 +169,20 @@ impl<R: Fn() + Send> Device for Netfront<R> {
             rest.append(batch, packet::BATCH);
             core::mem::swap(batch, &mut first);
         }
-        let mut filled = 0;
-        for packet in batch.drain() {
+        self.wanted = 1;
+        let (mut filled, mut back) = (0, Batch::new());
+        let mut packets = batch.drain();
+        while let Some(packet) = packets.next() {
             match self.fill(pool, filled, packet) {
                 Ok(()) => filled += 1,
-                // Longer than a buffer: the interface cannot send it.
-                Err(packet) => pool.kill(packet),
+                Err(packet) => {
+                    filled = self.fill_others(pool, filled, packet, &mut packets, &mut back);
+                    break;
+                }
             }
         }
+        drop(packets);
+        batch.append(&mut back, packet::BATCH);
         batch.append(&mut rest, packet::BATCH);
         if filled > 0 {
             self.disarm_transmit();
@@ -154,7 +194,14 @@ impl<R: Fn() + Send> Device for Netfront<R> {
     }
 
     fn room(&mut self) -> usize {
-        self.transmit.free(1).unwrap_or(0) as usize
+        let free = self.transmit.free(self.wanted).unwrap_or(0);
+        if free < self.wanted { 0 } else { free as usize }
+    }
+
+    fn take_segments(&mut self, takes: bool) {
+        self.takes_segments = takes;
+        let word = if takes { takes::SEGMENTS } else { 0 };
+        self.region.set_takes(self.index, word);
     }
 
     fn arm_receive(&mut self) -> bool {
@@ -187,13 +234,13 @@ mod tests {
 
     static RUNG: AtomicU32 = AtomicU32::new(0);
 
-    struct Wire {
-        region: Region,
-        pool: Pool,
+    pub(super) struct Wire {
+        pub(super) region: Region,
+        pub(super) pool: Pool,
         _not_sync: Cell<()>,
     }
 
-    fn wire() -> Wire {
+    pub(super) fn wire() -> Wire {
         let geometry = Geometry::new(64, 2).unwrap();
         let layout = core::alloc::Layout::from_size_align(geometry.bytes(), PAGE).unwrap();
         // SAFETY: the size is not zero; the memory is never freed.

@@ -208,8 +208,8 @@ impl Packet {
 
     /// Says what is left to do on the packet. A place that its buffer does not have is none.
     pub fn set_offload(&mut self, offload: Option<Offload>) {
-        if offload.is_none() && !self.is_extended() {
-            return;
+        if offload.is_none() && self.parts() == 0 {
+            return self.meta_mut().drop_extension();
         }
         let place = |at: usize| u16::try_from(self.meta().data as usize + at).unwrap_or(0);
         let start = offload.map_or(0, |offload| place(offload.checksum_start));

@@ -131,6 +131,17 @@ pub trait Element: Any + Send {
         Err(HandlerError::Unknown)
     }
 
+    /// Whether packets may come here that stand for several TCP segments or UDP datagrams, whose
+    /// data goes on in [parts](Packet::parts_data), and whose transport checksum is
+    /// [partial](Packet::needs_checksum). An element that says so looks at nothing but headers,
+    /// which the data always holds; means [`Packet::total_len`] where it asks for the length of a
+    /// packet, and [`Packet::segment_len`] where it compares with an MTU; and keeps a partial
+    /// checksum what it is. Where one element on the way of an interface's packets does not say so,
+    /// they all come whole.
+    fn takes_segments(&self) -> bool {
+        false
+    }
+
     /// Whether [`configure`](Element::configure) may be called again while packets flow: then the
     /// `config` handler can be written.
     fn can_live_reconfigure(&self) -> bool {

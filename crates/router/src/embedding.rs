@@ -105,6 +105,13 @@ pub trait Device: Send {
     /// Adds at most `most` received frames to `batch`.
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, most: usize);
 
+    /// Says whether those that receive from now on take packets that stand for several, whose data
+    /// goes on in parts and whose checksums are partial. A device has none of them unless this says
+    /// so; those that are under way when it says no more are made whole or dropped.
+    fn take_segments(&mut self, takes: bool) {
+        let _ = takes;
+    }
+
     /// Sends packets from the front of `batch` as far as there is room; the rest stays in it.
     fn transmit(&mut self, pool: &mut Pool, batch: &mut Batch);
 

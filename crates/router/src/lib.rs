@@ -34,6 +34,7 @@ pub mod ports;
 mod random;
 mod router;
 pub mod schedule;
+mod segments;
 mod task;
 mod team;
 mod timer;

@@ -96,7 +96,9 @@ pub struct PortCounters {
     by_wakeup: AtomicU64,
     wakeups: AtomicU64,
     chains: [AtomicU64; 3],
-    spare: [AtomicU64; 22],
+    segmented_in: AtomicU64,
+    cut: AtomicU64,
+    spare: [AtomicU64; 20],
     drops: [AtomicU64; REASONS_ROOM],
 }
 
@@ -125,6 +127,20 @@ impl PortCounters {
     pub(crate) fn went_out(&self, frames: u64, bytes: u64) {
         add(&self.frames_out, frames);
         add(&self.bytes_out, bytes);
+    }
+
+    /// Counts frames among those that came in that stand for several.
+    #[inline]
+    pub(crate) fn segmented_in(&self, frames: u64) {
+        if frames > 0 {
+            add(&self.segmented_in, frames);
+        }
+    }
+
+    /// Counts a frame that stands for several and had to be cut for the port.
+    #[inline]
+    pub(crate) fn cut(&self) {
+        add(&self.cut, 1);
     }
 
     /// Counts one chain of `frames` slots taken up together, by a wake-up or by a poll.
@@ -167,6 +183,8 @@ impl PortCounters {
             &self.by_poll,
             &self.by_wakeup,
             &self.wakeups,
+            &self.segmented_in,
+            &self.cut,
         ];
         for counter in first.into_iter().chain(&self.chains).chain(&self.drops) {
             counter.store(0, Ordering::Relaxed);
@@ -187,6 +205,8 @@ impl PortCounters {
             chains_under_10: get(&self.chains[0]),
             chains_10_to_50: get(&self.chains[1]),
             chains_over_50: get(&self.chains[2]),
+            segmented_in: get(&self.segmented_in),
+            cut: get(&self.cut),
             drops: Reason::ALL.map(|reason| get(&self.drops[reason as usize])),
         }
     }
@@ -199,7 +219,7 @@ pub struct PortStats {
     pub frames_in: u64,
     /// Their bytes, from the Ethernet header on.
     pub bytes_in: u64,
-    /// Frames that the switch gave to the port.
+    /// Frames that the switch gave to the port; of one that was cut, each segment.
     pub frames_out: u64,
     /// Their bytes.
     pub bytes_out: u64,
@@ -215,6 +235,10 @@ pub struct PortStats {
     pub chains_10_to_50: u64,
     /// Chains of more than 50 frames.
     pub chains_over_50: u64,
+    /// Of the frames that the switch took from the port, those that stand for several segments.
+    pub segmented_in: u64,
+    /// Frames that stand for several and were cut for the port, since it takes segments only.
+    pub cut: u64,
     drops: [u64; Reason::COUNT],
 }
 

@@ -169,6 +169,7 @@ impl SharedRegion {
             receive,
             transmit,
             region,
+            interface: i,
             _keep: Arc::clone(self),
         })
     }
@@ -208,6 +209,8 @@ pub struct SwitchSide {
     pub(crate) transmit: Consumer,
     /// The pool. What is read from it lives no longer than this side.
     pub(crate) region: Region,
+    /// Which of the region's interfaces this is.
+    pub(crate) interface: usize,
     _keep: Arc<SharedRegion>,
 }
 

@@ -5,15 +5,22 @@
 //! looked at is what is delivered; a frame's other bytes are copied once and may be anything. What
 //! breaks the rules is a [`Violation`], counted; the port is closed when there are too many.
 //!
-//! Frames that reach a guest are whole: not longer than its MTU, their checksums complete.
+//! A guest that says that it takes segments ([`takes::SEGMENTS`]) gets frames that stand for several
+//! over as many slots as they need, and frames whose checksum is to be completed; what the guest
+//! says of its own frames is believed as far as it is true of them, and they are staged, so that
+//! they go on as those of a host link would. For all others the port cuts and completes: their
+//! frames are whole, not longer than the MTU, their checksums complete.
 
-use abi::region::{FRAME_MAX, RECEIVE_OFFSET, SharedBytes};
+use abi::chain::{self, Broken, follow};
+use abi::region::{FRAME_MAX, PART_MAX, PART_OFFSET, RECEIVE_OFFSET, SharedBytes, takes};
 use abi::ring::{SLOTS_PER_LINE, Slot, flags};
 use rustix::thread::futex;
 use std::sync::atomic::Ordering;
 
-use super::offload::{ETHERNET, Segmenter, VLAN, VnetHeader, checksum_of, tags_len};
-use super::{BATCH, Batch, Body, HEAD, Outcome};
+use super::offload::{
+    ETHERNET, Segmenter, VLAN, VnetHeader, checksum_of, is_own_checksum, tags_len,
+};
+use super::{BATCH, Batch, Body, Frame, HEAD, Outcome};
 use crate::counters::{PortCounters, Reason};
 use crate::memory::SwitchSide;
 
@@ -32,14 +39,23 @@ pub struct GuestLink {
     taken: u32,
 }
 
+/// What a slot says of a frame whose checksums the switch vouches for.
+const VALID: Slot = Slot {
+    flags: flags::CHECKSUM_VALID,
+    ..Slot::spent(0)
+};
+/// What a guest may say of a frame of its own.
+const KNOWN: u16 = flags::OFFLOADED | flags::CHECKSUM_VALID;
+
 /// How one delivery to a guest stands.
 struct Delivery<'a> {
     counters: &'a PortCounters,
+    /// Whether the guest takes frames over several slots and with work left to do.
+    takes_segments: bool,
     /// Slots that were free after the last publish.
     free: u32,
     /// Slots filled since then.
     filled: u32,
-    /// Slots published.
     frames: u32,
     bytes: u64,
     violations: u32,
@@ -64,39 +80,47 @@ impl GuestLink {
             outcome.violations = 1;
             return outcome;
         };
-        let n = filled.min(BATCH as u32);
-        let mut rooms = batch.frames.iter_mut();
-        for i in 0..n {
-            let slot = self.side.transmit.peek(i);
-            match self.check(slot) {
-                Ok(bytes) => {
+        let (mut at, mut place) = (0, 0);
+        for _ in 0..filled.min(BATCH as u32) {
+            if at == filled || batch.is_enough() {
+                break;
+            }
+            let slot = self.side.transmit.peek(at);
+            at += 1;
+            let frame = if slot.flags & !flags::CHECKSUM_VALID == 0 {
+                self.check(slot).map(|bytes| {
                     bytes.prefetch();
-                    if let Some(frame) = rooms.next() {
-                        frame.len = slot.len.into();
-                        frame.body = Body::Guest(bytes);
-                    }
-                }
+                    let frame = &mut batch.frames[place];
+                    frame.len = slot.len.into();
+                    frame.body = Body::Guest(bytes);
+                })
+            } else {
+                let staged = self.stage(batch, place, slot, at - 1, filled, &mut at);
+                staged.map(|frame| batch.frames[place] = frame)
+            };
+            match frame {
+                Ok(()) => place += 1,
                 Err(reason) => {
                     counters.dropped(reason, 1);
                     outcome.violations += u32::from(reason == Reason::Violation);
                 }
             }
         }
-        batch.len = BATCH - rooms.len();
+        batch.len = place;
         for frame in &mut batch.frames[..batch.len] {
             if let Body::Guest(bytes) = frame.body {
                 snapshot(&bytes, &mut frame.head);
             }
         }
         // The next batch's slots, as far as they are published, come while this one is dealt with.
-        for i in (n..filled.min(2 * n)).step_by(SLOTS_PER_LINE as usize) {
+        for i in (at..filled.min(2 * at)).step_by(SLOTS_PER_LINE as usize) {
             self.side.transmit.prefetch(i);
         }
-        self.taken = n;
+        self.taken = at;
         outcome
     }
 
-    /// The frame that a slot of the transmit ring names.
+    /// The frame that a slot of the transmit ring names, whole as it is.
     #[inline]
     fn check(&self, slot: Slot) -> Result<SharedBytes, Reason> {
         let bytes = self
@@ -107,11 +131,53 @@ impl GuestLink {
         if bytes.len() < ETHERNET {
             return Err(Reason::Runt);
         }
-        // Guests send whole frames: one slot each, with their checksums complete.
-        if slot.flags & !flags::CHECKSUM_VALID != 0 {
-            return Err(Reason::Offload);
-        }
         Ok(bytes)
+    }
+
+    /// Copies a frame over several slots, or on which something is left to do, into cell `cell` of
+    /// the stage. `first` is its first slot, the `from`-th of `filled`; `next` becomes the slot
+    /// behind its last one.
+    #[cold]
+    fn stage(
+        &self,
+        batch: &mut Batch,
+        cell: usize,
+        first: Slot,
+        from: u32,
+        filled: u32,
+        next: &mut u32,
+    ) -> Result<Frame, Reason> {
+        let region = &self.side.region;
+        let room = batch.stage.room_for_frame(cell);
+        let (mut len, mut broken) = (0, false);
+        let mut read = |slot: Slot| match region.frame(slot) {
+            // The room has `chain::BYTES`, and no chain has more.
+            Ok(bytes) => len += bytes.read(&mut room[len..]),
+            Err(_) => broken = true,
+        };
+        read(first);
+        match follow(&self.side.transmit, from, filled, first, read) {
+            Ok(slots) => *next = from + slots,
+            Err(Broken { slots, .. }) => {
+                *next = from + slots;
+                broken = true;
+            }
+        }
+        match () {
+            () if broken => Err(Reason::Violation),
+            () if len < ETHERNET => Err(Reason::Runt),
+            () if first.flags & !KNOWN != 0 => Err(Reason::Offload),
+            () => {
+                let vnet = VnetHeader::of_slot(first);
+                let frame = batch.stage.take_whole(cell, len, vnet)?;
+                let (bytes, vnet) = batch.stage.frame(cell as u16);
+                match vnet.is_segmented() || !vnet.needs_checksum() || is_own_checksum(bytes, vnet)
+                {
+                    true => Ok(frame),
+                    false => Err(Reason::Offload),
+                }
+            }
+        }
     }
 
     /// Hands the batch's slots back. Their buffers stay where they are: they are spent. A guest
@@ -158,8 +224,10 @@ impl GuestLink {
                 room.prefetch_write();
             }
         }
+        let takes = self.side.region.takes(self.side.interface);
         let mut delivery = Delivery {
             counters,
+            takes_segments: takes & takes::SEGMENTS != 0,
             free,
             filled: 0,
             frames: 0,
@@ -170,7 +238,7 @@ impl GuestLink {
             let frame = &batch.frames[usize::from(i)];
             match frame.body {
                 Body::Guest(shared) if frame.len() <= self.limit(&frame.head) => {
-                    self.put(&mut delivery, frame.len(), 0, |room| {
+                    self.put(&mut delivery, frame.len(), Slot::spent(0), |room| {
                         room.write_array(0, &frame.head);
                         if frame.len() > HEAD {
                             shared.skip(HEAD).copy_to(&room.skip(HEAD));
@@ -203,7 +271,6 @@ impl GuestLink {
     fn publish(&mut self, delivery: &mut Delivery<'_>) {
         if delivery.filled > 0 {
             self.side.receive.publish(delivery.filled);
-            delivery.frames += delivery.filled;
             delivery.filled = 0;
             if self.side.receive.consumer_sleeps() {
                 self.wake_guest();
@@ -215,14 +282,19 @@ impl GuestLink {
     /// to be cut may be many times what the ring holds.
     fn keep_up(&mut self, delivery: &mut Delivery<'_>) {
         if delivery.filled >= CUT_PUBLISH || delivery.filled == delivery.free {
-            self.publish(delivery);
-            let slots = self.side.region.geometry().slots();
-            // A cursor out of bounds is found and counted by the next delivery.
-            delivery.free = self.side.receive.free(slots).unwrap_or(0);
+            self.refresh(delivery);
         }
     }
 
-    /// Delivers a frame of a host link, doing what is left to do on it.
+    fn refresh(&mut self, delivery: &mut Delivery<'_>) {
+        self.publish(delivery);
+        let slots = self.side.region.geometry().slots();
+        // A cursor out of bounds is found and counted by the next delivery.
+        delivery.free = self.side.receive.free(slots).unwrap_or(0);
+    }
+
+    /// Delivers a staged frame, doing what is left to do on it as far as the guest leaves it to
+    /// the port.
     fn put_staged(&mut self, delivery: &mut Delivery<'_>, frame: &[u8], vnet: VnetHeader) {
         self.keep_up(delivery);
         if vnet.is_segmented() {
@@ -231,14 +303,13 @@ impl GuestLink {
         if frame.len() > self.limit(frame) {
             return delivery.counters.dropped(Reason::TooLong, 1);
         }
-        if !vnet.needs_checksum() {
-            let valid = u16::from(vnet.is_valid()) * flags::CHECKSUM_VALID;
-            return self.put(delivery, frame.len(), valid, |room| {
+        if !vnet.needs_checksum() || (delivery.takes_segments && is_own_checksum(frame, vnet)) {
+            return self.put(delivery, frame.len(), vnet.to_slot(), |room| {
                 room.write(frame);
             });
         }
         match checksum_of(frame, vnet) {
-            Ok((at, sum)) => self.put(delivery, frame.len(), flags::CHECKSUM_VALID, |room| {
+            Ok((at, sum)) => self.put(delivery, frame.len(), VALID, |room| {
                 room.write(frame);
                 room.write_array(at, &sum);
             }),
@@ -246,6 +317,7 @@ impl GuestLink {
         }
     }
 
+    /// Delivers a frame that stands for several: as it is, if the guest takes it, else cut.
     fn put_segments(&mut self, delivery: &mut Delivery<'_>, frame: &[u8], vnet: VnetHeader) {
         let Ok(mut segments) = Segmenter::new(frame, vnet) else {
             return delivery.counters.dropped(Reason::Offload, 1);
@@ -254,6 +326,10 @@ impl GuestLink {
         if segments.longest() > self.limit(frame) {
             return delivery.counters.dropped(Reason::TooLong, count);
         }
+        if delivery.takes_segments && frame.len() <= chain::BYTES {
+            return self.put_chain(delivery, frame, vnet);
+        }
+        delivery.counters.cut();
         for cut in 0..count {
             self.keep_up(delivery);
             if delivery.free == 0 {
@@ -263,21 +339,78 @@ impl GuestLink {
                 return;
             };
             let len = headers.len() + payload.len();
-            self.put(delivery, len, flags::CHECKSUM_VALID, |room| {
+            self.put(delivery, len, VALID, |room| {
                 room.write(headers);
                 room.skip(headers.len()).write(payload);
             });
         }
     }
 
-    /// Fills the next free slot with a frame of `len` bytes that `write` puts into its room. The
+    /// Delivers a frame over as many slots as it needs, all of them or none.
+    fn put_chain(&mut self, delivery: &mut Delivery<'_>, frame: &[u8], vnet: VnetHeader) {
+        let slots = chain::slots_for(frame.len());
+        if delivery.free - delivery.filled < slots {
+            self.refresh(delivery);
+        }
+        if delivery.free < slots + delivery.filled {
+            return delivery.counters.dropped(Reason::RingFull, 1);
+        }
+        let (head, rest) = frame.split_at(frame.len().min(FRAME_MAX));
+        let parts = core::iter::once(head).chain(rest.chunks(PART_MAX));
+        for (i, part) in (0..slots).zip(parts) {
+            let spent = self.side.receive.peek(delivery.filled + i);
+            let (room, offset, said) = match i {
+                0 => (
+                    self.side.region.room(spent.buffer, part.len()),
+                    RECEIVE_OFFSET,
+                    vnet.to_slot(),
+                ),
+                _ => (
+                    self.side.region.part_room(spent.buffer, part.len()),
+                    PART_OFFSET,
+                    Slot::spent(0),
+                ),
+            };
+            let Ok(room) = room else {
+                return self.refuse(delivery, i + 1);
+            };
+            room.write(part);
+            let more = if i + 1 < slots { flags::MORE } else { 0 };
+            let slot = Slot {
+                buffer: spent.buffer,
+                offset: offset as u16,
+                len: part.len() as u16,
+                flags: said.flags | more,
+                ..said
+            };
+            self.side.receive.fill(delivery.filled + i, slot);
+        }
+        delivery.filled += slots;
+        delivery.frames += 1;
+        delivery.bytes += frame.len() as u64;
+    }
+
+    /// Hands `n` slots back as they came, so that the ring moves on: one of them names no buffer.
+    #[cold]
+    fn refuse(&mut self, delivery: &mut Delivery<'_>, n: u32) {
+        for i in delivery.filled..delivery.filled + n {
+            let same = Slot::spent(self.side.receive.peek(i).buffer);
+            self.side.receive.fill(i, same);
+        }
+        delivery.filled += n;
+        delivery.violations += 1;
+        delivery.counters.dropped(Reason::Violation, 1);
+    }
+
+    /// Fills the next free slot with a frame of `len` bytes of which it says what `said` does, and
+    /// that `write` puts into its room. The
     /// room has at least [`HEAD`] bytes.
     #[inline(always)]
     fn put(
         &mut self,
         delivery: &mut Delivery<'_>,
         len: usize,
-        flags: u16,
+        said: Slot,
         write: impl FnOnce(&SharedBytes),
     ) {
         if delivery.filled == delivery.free {
@@ -285,22 +418,18 @@ impl GuestLink {
         }
         let spent = self.side.receive.peek(delivery.filled);
         let Ok(room) = self.side.region.room(spent.buffer, len.max(HEAD)) else {
-            // The slot goes back as it came, so that the ring moves on.
-            let same = Slot::spent(spent.buffer);
-            self.side.receive.fill(delivery.filled, same);
-            delivery.filled += 1;
-            delivery.violations += 1;
-            return delivery.counters.dropped(Reason::Violation, 1);
+            return self.refuse(delivery, 1);
         };
         write(&room);
         let slot = Slot {
             offset: RECEIVE_OFFSET as u16,
             len: len as u16,
-            flags,
-            ..Slot::spent(spent.buffer)
+            buffer: spent.buffer,
+            ..said
         };
         self.side.receive.fill(delivery.filled, slot);
         delivery.filled += 1;
+        delivery.frames += 1;
         delivery.bytes += len as u64;
     }
 

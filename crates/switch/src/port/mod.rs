@@ -22,6 +22,8 @@ use offload::{ETHERNET, Segmenter, VLAN, VnetHeader};
 
 /// Most frames taken from a port at a time.
 pub const BATCH: usize = 64;
+/// Bytes in the stage with which a batch is full, however few frames they are.
+const STAGED_MAX: usize = 512 << 10;
 /// How much of each frame is taken out of shared memory before anything is decided about it: a
 /// cache line, enough for Ethernet, IP and transport addresses. Shorter frames are followed by
 /// zeros.
@@ -70,12 +72,17 @@ impl Frame {
     }
 }
 
-/// Room for the frames that host links give out: one cell each, long enough for 64 KB of payload.
+/// Room for the frames that host links give out, and for those of guests on which something is left
+/// to do: one cell each, long enough for 64 KB of payload.
 /// One stage serves all ports of a worker, since a batch is dealt with before the next is taken.
 pub struct Stage {
-    bytes: Box<[u8]>,
+    memory: Box<[u8]>,
     cells: [Cell; BATCH],
     many: ReceiveMany,
+    /// Frames taken in that stand for several, since [`Batch::clear`].
+    segmented: u64,
+    /// Bytes taken in since then.
+    bytes: usize,
 }
 
 /// What a cell of the stage holds.
@@ -97,9 +104,11 @@ impl Stage {
 
     fn new() -> Stage {
         Stage {
-            bytes: vec![0; BATCH * Self::STRIDE].into(),
+            memory: vec![0; BATCH * Self::STRIDE].into(),
             cells: [Cell::default(); BATCH],
             many: ReceiveMany::new(BATCH),
+            segmented: 0,
+            bytes: 0,
         }
     }
 
@@ -107,18 +116,18 @@ impl Stage {
     pub(crate) fn frame(&self, i: u16) -> (&[u8], VnetHeader) {
         let Cell { start, len, vnet } = self.cells[usize::from(i)];
         let from = usize::from(i) * Self::STRIDE + start as usize;
-        (&self.bytes[from..from + len as usize], vnet)
+        (&self.memory[from..from + len as usize], vnet)
     }
 
     /// The room of cell `i` for a frame with its virtio-net header.
     fn room(&mut self, i: usize) -> &mut [u8] {
-        &mut self.bytes[i * Self::STRIDE..][Self::FRONT..Self::STRIDE]
+        &mut self.memory[i * Self::STRIDE..][Self::FRONT..Self::STRIDE]
     }
 
     /// Fills as many cells as the socket has frames; returns how many.
     fn receive_many(&mut self, socket: BorrowedFd<'_>) -> Result<usize, Errno> {
-        let (bytes, many) = (&mut self.bytes, &mut self.many);
-        many.receive(socket, bytes, Self::STRIDE, Self::FRONT)
+        let (memory, many) = (&mut self.memory, &mut self.many);
+        many.receive(socket, memory, Self::STRIDE, Self::FRONT)
     }
 
     /// Takes in what arrived in the room of cell `i`: `len` bytes with the virtio-net header, and
@@ -127,7 +136,7 @@ impl Stage {
         if len < VnetHeader::LEN + ETHERNET {
             return Err(Reason::Runt);
         }
-        let cell = &mut self.bytes[i * Self::STRIDE..(i + 1) * Self::STRIDE];
+        let cell = &mut self.memory[i * Self::STRIDE..(i + 1) * Self::STRIDE];
         let mut start = Self::FRONT + VnetHeader::LEN;
         let mut len = len - VnetHeader::LEN;
         let mut vnet = [0; VnetHeader::LEN];
@@ -143,10 +152,35 @@ impl Stage {
             cell[at + 2..at + 4].copy_from_slice(&control.to_be_bytes());
             vnet = vnet.with_tag();
         }
-        let frame = &cell[start..start + len];
-        if vnet.is_segmented() && Segmenter::new(frame, vnet).is_err() {
-            return Err(Reason::Offload);
+        self.keep(i, start, len, vnet)
+    }
+
+    /// The room of cell `i` for a frame that is put together there, to be [kept](Self::take_whole)
+    /// then.
+    fn room_for_frame(&mut self, i: usize) -> &mut [u8] {
+        &mut self.room(i)[VnetHeader::LEN..]
+    }
+
+    /// Takes in a frame of `len` bytes that was put together in cell `i`.
+    fn take_whole(&mut self, i: usize, len: usize, vnet: VnetHeader) -> Result<Frame, Reason> {
+        self.keep(i, Self::FRONT + VnetHeader::LEN, len, vnet)
+    }
+
+    /// Takes in the frame that starts at `start` in cell `i`, if what its header says can be done.
+    fn keep(
+        &mut self,
+        i: usize,
+        start: usize,
+        len: usize,
+        mut vnet: VnetHeader,
+    ) -> Result<Frame, Reason> {
+        let frame = &self.memory[i * Self::STRIDE..(i + 1) * Self::STRIDE][start..start + len];
+        if vnet.is_segmented() {
+            let segments = Segmenter::new(frame, vnet).map_err(|_| Reason::Offload)?;
+            vnet = vnet.with_header_len(segments.header_len());
+            self.segmented += 1;
         }
+        self.bytes += len;
         let mut head = [0; HEAD];
         let known = len.min(HEAD);
         head[..known].copy_from_slice(&frame[..known]);
@@ -194,6 +228,15 @@ impl Batch {
     /// Forgets all frames.
     pub(crate) fn clear(&mut self) {
         self.len = 0;
+        self.stage.segmented = 0;
+        self.stage.bytes = 0;
+    }
+
+    /// Whether as much is staged as a nearest cache holds: what waits beyond that is better left
+    /// where it is, since its destinations have no room for it either.
+    #[inline]
+    fn is_enough(&self) -> bool {
+        self.stage.bytes >= STAGED_MAX
     }
 
     /// Adds a frame, if there are not [`BATCH`] already.
@@ -209,6 +252,7 @@ impl Batch {
         let frames = self.frames();
         let bytes = frames.iter().map(|frame| u64::from(frame.len)).sum();
         counters.came_in(frames.len() as u64, bytes);
+        counters.segmented_in(self.stage.segmented);
         counters.chain(frames.len() as u64, by_wakeup);
     }
 

@@ -7,6 +7,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use abi::ring::{Slot, flags};
 use packet::checksum::{Sum, pseudo_header_v4, pseudo_header_v6};
 
 /// Length of an Ethernet header, in bytes.
@@ -52,6 +53,62 @@ impl VnetHeader {
     const GSO_TCPV6: u8 = 4;
     const GSO_UDP_L4: u8 = 5;
     const GSO_ECN: u8 = 0x80;
+
+    /// What a guest's slot says of its frame. Flags that the header has no word for are left out.
+    pub fn of_slot(slot: Slot) -> VnetHeader {
+        let is = |flag: u16| slot.flags & flag != 0;
+        let kinds = [
+            (flags::SEGMENT_TCP4, Self::GSO_TCPV4),
+            (flags::SEGMENT_TCP6, Self::GSO_TCPV6),
+            (flags::SEGMENT_UDP, Self::GSO_UDP_L4),
+        ];
+        let kind = kinds.into_iter().find(|(flag, _)| is(*flag));
+        let or = |said: bool, bit: u8| if said { bit } else { 0 };
+        VnetHeader {
+            flags: or(is(flags::NEEDS_CHECKSUM), Self::NEEDS_CHECKSUM)
+                | or(is(flags::CHECKSUM_VALID), Self::DATA_VALID),
+            gso_type: kind.map_or(0, |(_, kind)| {
+                kind | or(is(flags::SEGMENT_ECN), Self::GSO_ECN)
+            }),
+            header_len: 0,
+            gso_size: kind.map_or(0, |_| slot.segment_size),
+            checksum_start: slot.checksum_start,
+            checksum_offset: slot.checksum_offset,
+        }
+    }
+
+    /// A guest's slot that says the same, of no buffer yet.
+    pub fn to_slot(self) -> Slot {
+        let kind = match self.gso_type & !Self::GSO_ECN {
+            Self::GSO_TCPV4 => flags::SEGMENT_TCP4,
+            Self::GSO_TCPV6 => flags::SEGMENT_TCP6,
+            Self::GSO_UDP_L4 => flags::SEGMENT_UDP,
+            _ => 0,
+        };
+        let ecn = match self.gso_type & Self::GSO_ECN {
+            0 => 0,
+            _ => flags::SEGMENT_ECN,
+        };
+        let mut slot = Slot::spent(0);
+        slot.flags = kind | ecn;
+        slot.segment_size = self.gso_size;
+        if self.needs_checksum() {
+            slot.flags |= flags::NEEDS_CHECKSUM;
+            slot.checksum_start = self.checksum_start;
+            slot.checksum_offset = self.checksum_offset;
+        } else if self.is_valid() {
+            slot.flags |= flags::CHECKSUM_VALID;
+        }
+        slot
+    }
+
+    /// The same, with the length of the headers in front of the first payload byte.
+    pub fn with_header_len(self, len: usize) -> VnetHeader {
+        VnetHeader {
+            header_len: len as u16,
+            ..self
+        }
+    }
 
     /// The header in these bytes.
     pub fn parse(bytes: &[u8; Self::LEN]) -> VnetHeader {
@@ -126,6 +183,24 @@ pub fn checksum_of(frame: &[u8], header: VnetHeader) -> Result<(usize, [u8; 2]),
     }
     let sum = Sum::of(&frame[start..]).checksum();
     Ok((at, transport_checksum(sum, header.checksum_offset)))
+}
+
+/// Whether the checksum that a frame needs is that of the TCP segment or UDP datagram in it: no
+/// tunnel's inner one, no other protocol's, no fragment's. That is what guests understand.
+pub fn is_own_checksum(frame: &[u8], header: VnetHeader) -> bool {
+    let protocol = match header.checksum_offset {
+        TCP_CHECKSUM => TCP,
+        UDP_CHECKSUM => UDP,
+        _ => return false,
+    };
+    let start = usize::from(header.checksum_start);
+    let found = match network_header(frame) {
+        Some((TYPE_IPV4, l3)) => transport_of_v4(frame, l3, protocol),
+        Some((TYPE_IPV6, l3)) => transport_of_v6(frame, l3, protocol),
+        _ => None,
+    };
+    let length = if protocol == TCP { 20 } else { 8 };
+    found == Some(start) && start + length <= frame.len().min(HEADERS_MAX)
 }
 
 /// A checksum as it goes into a header: UDP's 0 means "none", so a sum of 0 is sent as all ones
@@ -240,6 +315,11 @@ impl<'a> Segmenter<'a> {
     /// How many segments there are in all.
     pub fn count(&self) -> usize {
         (self.frame.len() - self.payload).div_ceil(self.size)
+    }
+
+    /// Length of each segment's headers, in bytes from the Ethernet header on.
+    pub fn header_len(&self) -> usize {
+        self.payload
     }
 
     /// Length of the longest segment, in bytes from the Ethernet header on.

@@ -39,6 +39,9 @@ impl TapLink {
                 Err(_) => break,
             }
             outcome = Outcome::BUSY;
+            if batch.is_enough() {
+                break;
+            }
         }
         outcome
     }
