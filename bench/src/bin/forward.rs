@@ -111,7 +111,7 @@ fn rate(template: &Template, case: Case) -> Result<(f64, Duration), Failure> {
             wake_offset: Region::WAKE_OFFSET,
         }),
         switch_doorbell: Some(doorbell.as_fd()),
-        cpu: Some(0),
+        pins: &[0],
         ..GuestSpec::new("forward", 1, &control)
     })?;
     while switch.client().stats(ports[1]).frames_out == 0 {

@@ -10,7 +10,7 @@ use core::mem::{align_of, offset_of, size_of};
 /// First word of the boot page.
 pub const BOOT_MAGIC: u64 = u64::from_le_bytes(*b"WEIRBOOT");
 /// Version of this layout. A guest refuses another one.
-pub const BOOT_VERSION: u32 = 1;
+pub const BOOT_VERSION: u32 = 2;
 /// Longest guest name, in bytes.
 pub const NAME_MAX: usize = 255;
 /// Longest configuration text handed over at boot, in bytes.
@@ -55,8 +55,8 @@ pub struct Piece {
 /// How the guest reaches the outside.
 ///
 /// Under KVM each is the address of a doorbell: an 8-byte store there rings it. In a process the first two
-/// are descriptors of eventfds (`u64::MAX`: none), and the others are unused, since waiting and halting are
-/// system calls there.
+/// are descriptors of eventfds (`u64::MAX`: none), and the others are unused, since waiting, halting and waking
+/// are system calls there.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Doorbells {
@@ -64,11 +64,14 @@ pub struct Doorbells {
     pub switch: u64,
     /// Tells the control plane that the control region has changed.
     pub control: u64,
-    /// Sleeps until the guest is woken. The value stored is the longest sleep in nanoseconds
+    /// Puts the CPU that rings it to sleep until it is woken. The value stored is the longest sleep in nanoseconds
     /// (`u64::MAX`: no limit).
     pub wait: u64,
     /// Ends the guest in good order.
     pub halt: u64,
+    /// Wakes the guest's first CPU; the doorbell of each further one is 8 bytes behind that of the one before.
+    /// Bump its word in the control region first.
+    pub wake: u64,
 }
 
 /// The first bytes of the boot area.
@@ -97,30 +100,36 @@ pub struct BootPage {
     pub data: Span,
     /// Memory for the allocator, zeroed.
     pub heap: Span,
-    /// The stack; the page below it is never mapped.
+    /// The first CPU's stack; the page below it is never mapped.
     pub stack: Span,
+    /// Bytes from one CPU's stack to the next one's.
+    pub stack_stride: u64,
+    /// CPUs that the guest has, from 1 to [`crate::CPUS_MAX`]. Each starts at the image's entry, with its
+    /// number as second argument.
+    pub cpus: u64,
     /// Ways out.
     pub doorbells: Doorbells,
     /// The guest's name, UTF-8.
     pub name: Piece,
     /// Its configuration, bytes of no particular encoding.
     pub config: Piece,
-    /// Address of the word by which the switch wakes the guest; 0 if there is no data region.
+    /// Address of the word by which the switch wakes the guest's first CPU; those of the others follow it. 0 if
+    /// there is no data region.
     pub data_wake: u64,
 }
 
 const _: () = {
     assert!(size_of::<Span>() == 16);
     assert!(size_of::<Piece>() == 8);
-    assert!(size_of::<Doorbells>() == 32);
+    assert!(size_of::<Doorbells>() == 40);
     assert!(align_of::<BootPage>() == 8);
-    assert!(size_of::<BootPage>() == 208);
+    assert!(size_of::<BootPage>() == 232);
     assert!(offset_of!(BootPage, guest_id) == 16);
     assert!(offset_of!(BootPage, tsc_khz) == 56);
     assert!(offset_of!(BootPage, boot) == 72);
-    assert!(offset_of!(BootPage, doorbells) == 152);
-    assert!(offset_of!(BootPage, name) == 184);
-    assert!(offset_of!(BootPage, data_wake) == 200);
+    assert!(offset_of!(BootPage, doorbells) == 168);
+    assert!(offset_of!(BootPage, name) == 208);
+    assert!(offset_of!(BootPage, data_wake) == 224);
 };
 
 /// Why a boot area can't be written or read.
@@ -298,7 +307,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let error = write(&mut [0; 212], &page(212), "name", b"config").unwrap_err();
+        let error = write(&mut [0; 236], &page(236), "name", b"config").unwrap_err();
         assert_eq!(error, BootError::AreaTooShort);
         let long = std::string::String::from("n").repeat(NAME_MAX + 1);
         let error = write(&mut [0; 4096], &page(4096), &long, b"").unwrap_err();

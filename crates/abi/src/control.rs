@@ -7,12 +7,15 @@
 //! …        answers, guest to host           8 KiB
 //! ```
 //!
+//! A guest may have several CPUs: each has a word that wakes it, and a line of words of its own that say how it
+//! fares. The first one keeps the control channel.
+//!
 //! The layout is the same for every guest, and all zero is a region ready to use. What crosses the channel is
 //! [`crate::message`]'s affair.
 //!
 //! **Waking.** A side that is about to sleep says so in its `sleeps` word, looks at the rings once more, and
 //! sleeps. A side that has published something looks at the other's `sleeps` word and wakes it. To wake a
-//! guest is to bump its wake word and wake it as a futex; the guest hands the value that it saw before its
+//! guest's CPU is to bump its wake word and wake it as a futex; the CPU hands the value that it saw before its
 //! last look to whoever puts it to sleep ([`Sleep`]), so a wake in between is not lost. To wake the host is to
 //! ring the control doorbell.
 
@@ -20,8 +23,8 @@ use core::mem::{offset_of, size_of};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use crate::PAGE;
 use crate::bytes::{ByteRing, Cursors};
+use crate::{CPUS_MAX, PAGE};
 
 /// Bytes of the console ring.
 pub const CONSOLE_BYTES: usize = 8192;
@@ -31,36 +34,41 @@ pub const CHANNEL_BYTES: usize = 8192;
 pub const MESSAGE_MAX: usize = 1024;
 /// Bytes of the whole region.
 pub const REGION_BYTES: usize = ANSWERS_OFFSET + CHANNEL_BYTES;
-/// [`Region::element`] of a guest that is in no element.
+/// [`Region::element`] of a CPU that is in no element.
 pub const NO_ELEMENT: u32 = 0;
 
-/// Offset of the heartbeat in the region: the wall's watchdog looks at it.
-pub const HEARTBEAT_OFFSET: usize = offset_of!(Words, heartbeat);
-/// Offset of the word by which the host wakes the guest.
-pub const WAKE_OFFSET: usize = offset_of!(Words, wake);
+/// Offset of the first CPU's heartbeat in the region: the wall's watchdog looks at it.
+pub const HEARTBEAT_OFFSET: usize = offset_of!(Words, cpus) + offset_of!(Cpu, heartbeat);
+/// Bytes from one CPU's heartbeat to the next one's.
+pub const HEARTBEAT_STRIDE: usize = size_of::<Cpu>();
 
 const MESSAGE_OFFSET: usize = size_of::<Words>();
 const CONSOLE_OFFSET: usize = PAGE;
 const REQUESTS_OFFSET: usize = CONSOLE_OFFSET + CONSOLE_BYTES;
 const ANSWERS_OFFSET: usize = REQUESTS_OFFSET + CHANNEL_BYTES;
 
-/// The shared words, by the line of the side that writes them.
+/// A CPU's own words, written every round.
 #[repr(C, align(64))]
-struct Words {
-    // The guest's, written every round.
+struct Cpu {
     heartbeat: AtomicU64,
     /// Index of the element being run, plus one.
     element: AtomicU32,
-    state: AtomicU32,
-    message_length: AtomicU32,
     slept_control: AtomicU32,
     slept_data: AtomicU32,
     apart: AtomicU32,
     sleep_ns: AtomicU64,
-    guest_rest: [AtomicU64; 3],
-    // The host's, written to wake the guest.
-    wake: AtomicU32,
-    host_rest: [AtomicU32; 15],
+}
+
+/// The shared words, by the line of the side that writes them.
+#[repr(C, align(64))]
+struct Words {
+    // The guest's.
+    state: AtomicU32,
+    message_length: AtomicU32,
+    guest_rest: [AtomicU32; 14],
+    /// Written by the host to wake the guest's first CPU, and by its CPUs to wake each other.
+    wake: [AtomicU32; CPUS_MAX],
+    wake_rest: [AtomicU32; 8],
     // Each side's own, written seldom, read by the other after each publish.
     guest_sleeps: AtomicU32,
     host_sleeps: AtomicU32,
@@ -68,13 +76,16 @@ struct Words {
     console: Cursors,
     requests: Cursors,
     answers: Cursors,
+    cpus: [Cpu; CPUS_MAX],
 }
 
 const _: () = {
     assert!(offset_of!(Words, wake) == 64);
     assert!(offset_of!(Words, guest_sleeps) == 128);
     assert!(offset_of!(Words, console) == 192);
-    assert!(size_of::<Words>() == 576);
+    assert!(offset_of!(Words, cpus) == 576);
+    assert!(size_of::<Cpu>() == 64);
+    assert!(size_of::<Words>() == 1088);
     assert!(MESSAGE_OFFSET + MESSAGE_MAX <= CONSOLE_OFFSET);
     assert!(REGION_BYTES == 28 * 1024);
 };
@@ -93,12 +104,12 @@ pub enum State {
     Failed = 3,
 }
 
-/// How a guest wants to sleep, as it wrote it: its word only.
+/// How a CPU wants to sleep, as the guest wrote it: its word only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sleep {
-    /// Value of the control region's wake word that the guest saw before its last look.
+    /// Value of its wake word in the control region that the CPU saw before its last look.
     pub control: u32,
-    /// The same of the data region's wake word.
+    /// The same of its wake word in the data region.
     pub data: u32,
     /// Longest sleep, in nanoseconds; `u64::MAX` for no limit.
     pub nanoseconds: u64,
@@ -113,6 +124,8 @@ pub struct Region<'a> {
 
 // SAFETY: a region is a pointer to shared memory that is reached through atomics and raw copies only.
 unsafe impl Send for Region<'_> {}
+// SAFETY: as above; what must not be written from two places at once says so.
+unsafe impl Sync for Region<'_> {}
 
 impl<'a> Region<'a> {
     /// The region at `base`.
@@ -154,28 +167,32 @@ impl<'a> Region<'a> {
         self.ring(&self.words.answers, ANSWERS_OFFSET, CHANNEL_BYTES)
     }
 
-    /// Rounds of its main loop that the guest says it has made.
-    pub fn heartbeat(&self) -> u64 {
-        self.words.heartbeat.load(Ordering::Relaxed)
+    /// The words of CPU `cpu`, which is below [`CPUS_MAX`].
+    fn cpu(&self, cpu: usize) -> &'a Cpu {
+        &self.words.cpus[cpu % CPUS_MAX]
     }
 
-    /// Counts one more round. The guest's.
-    pub fn beat(&self) {
-        // The guest is the only writer, so no locked instruction is needed.
-        let beats = self.words.heartbeat.load(Ordering::Relaxed);
-        self.words
-            .heartbeat
-            .store(beats.wrapping_add(1), Ordering::Relaxed);
+    /// Rounds of its main loop that CPU `cpu` says it has made.
+    pub fn heartbeat(&self, cpu: usize) -> u64 {
+        self.cpu(cpu).heartbeat.load(Ordering::Relaxed)
     }
 
-    /// Index of the element that the guest says it is running, plus one; [`NO_ELEMENT`] for none.
-    pub fn element(&self) -> u32 {
-        self.words.element.load(Ordering::Relaxed)
+    /// Counts one more round of CPU `cpu`. That CPU's.
+    pub fn beat(&self, cpu: usize) {
+        // The CPU is the only writer, so no locked instruction is needed.
+        let heartbeat = &self.cpu(cpu).heartbeat;
+        let beats = heartbeat.load(Ordering::Relaxed);
+        heartbeat.store(beats.wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Where the guest says which element it is running: its index plus one, or [`NO_ELEMENT`].
-    pub fn element_word(&self) -> &'a AtomicU32 {
-        &self.words.element
+    /// Index of the element that CPU `cpu` says it is running, plus one; [`NO_ELEMENT`] for none.
+    pub fn element(&self, cpu: usize) -> u32 {
+        self.cpu(cpu).element.load(Ordering::Relaxed)
+    }
+
+    /// Where CPU `cpu` says which element it is running: its index plus one, or [`NO_ELEMENT`].
+    pub fn element_word(&self, cpu: usize) -> &'a AtomicU32 {
+        &self.cpu(cpu).element
     }
 
     /// What the guest says it is doing; `None` if it wrote no state.
@@ -215,14 +232,14 @@ impl<'a> Region<'a> {
         &into[..length]
     }
 
-    /// The word that wakes the guest.
-    pub fn wake_word(&self) -> &'a AtomicU32 {
-        &self.words.wake
+    /// The word that wakes CPU `cpu`.
+    pub fn wake_word(&self, cpu: usize) -> &'a AtomicU32 {
+        &self.words.wake[cpu % CPUS_MAX]
     }
 
-    /// Bumps the wake word. What remains is to wake the futex.
-    pub fn bump(&self) {
-        self.words.wake.fetch_add(1, Ordering::Release);
+    /// Bumps the wake word of CPU `cpu`. What remains is to wake the futex.
+    pub fn bump(&self, cpu: usize) {
+        self.wake_word(cpu).fetch_add(1, Ordering::Release);
     }
 
     /// Whether the guest wants to be woken when something was published for it. A fence stands before this
@@ -254,24 +271,22 @@ impl<'a> Region<'a> {
         fence(Ordering::SeqCst);
     }
 
-    /// How the guest wants to sleep: what it wrote before it rang the WAIT doorbell.
-    pub fn sleep(&self) -> Sleep {
+    /// How CPU `cpu` wants to sleep: what it wrote before it rang the WAIT doorbell.
+    pub fn sleep(&self, cpu: usize) -> Sleep {
+        let cpu = self.cpu(cpu);
         Sleep {
-            control: self.words.slept_control.load(Ordering::Relaxed),
-            data: self.words.slept_data.load(Ordering::Relaxed),
-            nanoseconds: self.words.sleep_ns.load(Ordering::Relaxed),
+            control: cpu.slept_control.load(Ordering::Relaxed),
+            data: cpu.slept_data.load(Ordering::Relaxed),
+            nanoseconds: cpu.sleep_ns.load(Ordering::Relaxed),
         }
     }
 
-    /// Says how the guest wants to sleep. The guest's.
-    pub fn set_sleep(&self, sleep: Sleep) {
-        self.words
-            .slept_control
-            .store(sleep.control, Ordering::Relaxed);
-        self.words.slept_data.store(sleep.data, Ordering::Relaxed);
-        self.words
-            .sleep_ns
-            .store(sleep.nanoseconds, Ordering::Relaxed);
+    /// Says how CPU `cpu` wants to sleep. That CPU's.
+    pub fn set_sleep(&self, cpu: usize, sleep: Sleep) {
+        let cpu = self.cpu(cpu);
+        cpu.slept_control.store(sleep.control, Ordering::Relaxed);
+        cpu.slept_data.store(sleep.data, Ordering::Relaxed);
+        cpu.sleep_ns.store(sleep.nanoseconds, Ordering::Relaxed);
     }
 }
 
@@ -294,7 +309,7 @@ mod tests {
         let mut memory = Box::new(Memory([0; REGION_BYTES]));
         let region = region(&mut memory);
         assert_eq!(region.state(), Some(State::Starting));
-        assert_eq!(region.element(), NO_ELEMENT);
+        assert_eq!(region.element(0), NO_ELEMENT);
         assert_eq!(region.console().consumer().available(), Ok(0));
         region.console().producer().write_lossy(b"hello").unwrap();
         region.requests().producer().write_lossy(b"a").unwrap();
@@ -311,8 +326,8 @@ mod tests {
         region.set_state(State::Failed, "no memory left");
         assert_eq!(region.state(), Some(State::Failed));
         assert_eq!(region.message(&mut [0; MESSAGE_MAX]), b"no memory left");
-        region.beat();
-        assert_eq!(region.heartbeat(), 1);
+        region.beat(1);
+        assert_eq!((region.heartbeat(0), region.heartbeat(1)), (0, 1));
     }
 
     #[test]
@@ -321,7 +336,7 @@ mod tests {
         let region = region(&mut memory);
         assert_eq!(region.state(), None);
         assert_eq!(region.message(&mut [0; MESSAGE_MAX]).len(), MESSAGE_MAX);
-        assert_eq!(region.sleep().nanoseconds, u64::MAX);
+        assert_eq!(region.sleep(CPUS_MAX - 1).nanoseconds, u64::MAX);
         assert!(region.guest_sleeps());
         // Both cursors are the same, so the ring looks empty: harmless.
         assert_eq!(region.console().consumer().available(), Ok(0));

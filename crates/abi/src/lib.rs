@@ -24,6 +24,9 @@ pub const CACHE_LINE: usize = 64;
 /// Pages are what a memory file is made of.
 pub const PAGE: usize = 4096;
 
+/// Most CPUs of a guest.
+pub const CPUS_MAX: usize = 8;
+
 /// Asks for the cache line at `at`, to be read.
 #[inline(always)]
 fn prefetch_read<T>(at: *const T) {

@@ -17,8 +17,8 @@ use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-use crate::PAGE;
 use crate::ring::{Consumer, Producer, SLOTS_MAX, SLOTS_MIN, Slot, Violation, ring_bytes};
+use crate::{CPUS_MAX, PAGE};
 
 /// Bytes from one buffer to the next: 2 KiB and a cache line, so that the first lines of
 /// neighbouring buffers fall in different sets of the L1 and L2 caches.
@@ -186,9 +186,10 @@ struct Header {
     version: AtomicU32,
     slots: AtomicU32,
     interfaces: AtomicU32,
-    /// Bumped, then woken as a futex, by the switch when the guest sleeps on a ring. Whoever
-    /// keeps the guest asleep waits on this word and the control region's together.
-    wake: AtomicU32,
+    /// A word for each CPU of the guest, bumped, then woken as a futex, by the switch when that CPU
+    /// sleeps on a ring. Whoever keeps a CPU asleep waits on its word here and that in the control
+    /// region together.
+    wake: [AtomicU32; CPUS_MAX],
     /// For each interface what its guest takes, as [`takes`] says; written by the guest.
     takes: [AtomicU32; INTERFACES_MAX],
     /// In a cell, because the guest may write here while the host holds a reference.
@@ -210,7 +211,7 @@ pub struct Region {
 unsafe impl Send for Region {}
 
 impl Region {
-    /// Where the [wake word](Self::wake_word) stands, in bytes from the region's start.
+    /// Where the [wake words](Self::wake_words) stand, in bytes from the region's start.
     pub const WAKE_OFFSET: usize = core::mem::offset_of!(Header, wake);
 
     /// Writes a fresh region: header, descriptors, and rings whose slots hold one buffer each.
@@ -315,8 +316,13 @@ impl Region {
         })
     }
 
-    /// The word that wakes the guest when it sleeps on a ring.
+    /// The word that wakes the guest's first CPU when it sleeps on a ring.
     pub fn wake_word(&self) -> &AtomicU32 {
+        &self.header().wake[0]
+    }
+
+    /// The words that wake the guest's CPUs when they sleep on rings, one each.
+    pub fn wake_words(&self) -> &[AtomicU32; CPUS_MAX] {
         &self.header().wake
     }
 

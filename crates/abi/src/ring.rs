@@ -136,8 +136,25 @@ struct Header {
 struct Side {
     /// Slots passed on since the ring began, modulo 2³².
     cursor: AtomicU32,
-    /// Not 0: this side sleeps and wants to be woken when the other side's cursor moves.
+    /// Not 0: this side sleeps and wants to be woken when the other side's cursor moves. The number
+    /// is that of the CPU which sleeps, plus one.
     sleeps: AtomicU32,
+}
+
+impl Side {
+    /// The CPU that sleeps, or the first on a side that has but one sleeper. A fence stands between
+    /// what was published and this look, so that one of both sides sees the other.
+    #[inline]
+    fn sleeper(&self) -> Option<u32> {
+        fence(Ordering::SeqCst);
+        self.sleeps.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    fn set_sleeper(&self, cpu: Option<u32>) {
+        let sleeps = cpu.map_or(0, |cpu| cpu.wrapping_add(1));
+        self.sleeps.store(sleeps, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
 }
 
 /// Slots in a cache line.
@@ -280,20 +297,27 @@ impl Producer {
             .store(self.cursor, Ordering::Release);
     }
 
-    /// Whether the consumer asked to be woken, as of the last publish. A fence stands between the
-    /// publish and this look, so that one of both sides sees the other.
+    /// Whether the consumer asked to be woken, as of the last publish.
     #[inline]
     pub fn consumer_sleeps(&self) -> bool {
-        fence(Ordering::SeqCst);
-        self.ring.header().consumer.sleeps.load(Ordering::Relaxed) != 0
+        self.consumer_sleeper().is_some()
+    }
+
+    /// The CPU on which the consumer says that it sleeps: any number, unless it is trusted.
+    #[inline]
+    pub fn consumer_sleeper(&self) -> Option<u32> {
+        self.ring.header().consumer.sleeper()
     }
 
     /// Says whether this side wants to be woken when slots come free. After setting it, look at
     /// [`free`](Self::free) once more before sleeping.
     pub fn set_sleeps(&self, sleeps: bool) {
-        let word = &self.ring.header().producer.sleeps;
-        word.store(sleeps as u32, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        self.set_sleeper(sleeps.then_some(0));
+    }
+
+    /// As [`set_sleeps`](Self::set_sleeps), naming the CPU to be woken.
+    pub fn set_sleeper(&self, cpu: Option<u32>) {
+        self.ring.header().producer.set_sleeper(cpu);
     }
 }
 
@@ -360,16 +384,24 @@ impl Consumer {
     /// Whether the producer asked to be woken, as of the last release.
     #[inline]
     pub fn producer_sleeps(&self) -> bool {
-        fence(Ordering::SeqCst);
-        self.ring.header().producer.sleeps.load(Ordering::Relaxed) != 0
+        self.producer_sleeper().is_some()
+    }
+
+    /// The CPU on which the producer says that it sleeps: any number, unless it is trusted.
+    #[inline]
+    pub fn producer_sleeper(&self) -> Option<u32> {
+        self.ring.header().producer.sleeper()
     }
 
     /// Says whether this side wants to be woken when slots are filled. After setting it, look at
     /// [`filled`](Self::filled) once more before sleeping.
     pub fn set_sleeps(&self, sleeps: bool) {
-        let word = &self.ring.header().consumer.sleeps;
-        word.store(sleeps as u32, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        self.set_sleeper(sleeps.then_some(0));
+    }
+
+    /// As [`set_sleeps`](Self::set_sleeps), naming the CPU to be woken.
+    pub fn set_sleeper(&self, cpu: Option<u32>) {
+        self.ring.header().consumer.set_sleeper(cpu);
     }
 }
 
@@ -454,6 +486,10 @@ mod tests {
         consumer.set_sleeps(true);
         producer.set_sleeps(true);
         assert!(producer.consumer_sleeps() && consumer.producer_sleeps());
+        consumer.set_sleeper(Some(3));
+        assert_eq!(producer.consumer_sleeper(), Some(3));
+        consumer.set_sleeper(None);
+        assert_eq!(producer.consumer_sleeper(), None);
     }
 
     #[derive(Clone, Debug)]

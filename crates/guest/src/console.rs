@@ -1,38 +1,47 @@
 //! Text to the host.
 
-use core::cell::{Cell, RefCell};
 use core::fmt;
+use core::hint::spin_loop;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use abi::bytes::Producer;
+use spin::Mutex;
+
+/// Looks at a ring that another CPU writes to before its text is given up: far more than writing takes.
+const TRIES: u32 = 1 << 20;
 
 /// The writing side of the console ring. What does not fit is dropped and counted there: a guest never waits
 /// for whoever reads its console.
 pub struct Console {
-    ring: RefCell<Producer<'static>>,
-    written: Cell<bool>,
+    ring: Mutex<Producer<'static>>,
+    written: AtomicBool,
 }
 
 impl Console {
     pub(crate) fn new(ring: Producer<'static>) -> Self {
         Self {
-            ring: RefCell::new(ring),
-            written: Cell::new(false),
+            ring: Mutex::new(ring),
+            written: AtomicBool::new(false),
         }
     }
 
     /// Writes text as it is.
     pub fn write(&self, bytes: &[u8]) {
-        // A panic in the middle of a write finds the ring borrowed; its text is in the message then.
-        if let Ok(mut ring) = self.ring.try_borrow_mut() {
-            // A host that broke its own cursor does without a console.
-            let _ = ring.write_lossy(bytes);
-            self.written.set(true);
+        for _ in 0..TRIES {
+            if let Some(mut ring) = self.ring.try_lock() {
+                // A host that broke its own cursor does without a console.
+                let _ = ring.write_lossy(bytes);
+                self.written.store(true, Ordering::Relaxed);
+                return;
+            }
+            spin_loop();
         }
+        // A panic in the middle of a write finds the ring taken for ever; its text is in the message then.
     }
 
     /// Whether something was written since the last call.
     pub(crate) fn take_written(&self) -> bool {
-        self.written.replace(false)
+        self.written.load(Ordering::Relaxed) && self.written.swap(false, Ordering::Relaxed)
     }
 }
 

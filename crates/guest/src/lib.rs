@@ -3,7 +3,7 @@
 //! It runs at ring 3 from its first instruction, on the memory that the wall gave it, and reaches the world
 //! through rings alone. There is no kernel under it: this crate is what it has instead.
 //!
-//! - [`Platform`]: what the guest was told at boot, its console, clock, wake-ups and ways out;
+//! - [`Platform`]: what the guest was told at boot, its console, clock and ways out; [`Cpu`]: one of its CPUs;
 //! - [`run()`]: the main loop around an [`Application`];
 //! - [`RouterApplication`]: the application that guests are for, a router; [`Netfront`] is what it
 //!   has for network devices;
@@ -18,6 +18,7 @@ extern crate alloc;
 mod agent;
 mod clock;
 mod console;
+mod cpu;
 pub mod memory;
 mod netfront;
 mod platform;
@@ -30,12 +31,14 @@ mod system;
 pub use agent::{Answer, Request};
 pub use clock::Clock;
 pub use console::Console;
+pub use cpu::{Cpu, Wakes};
 pub use netfront::Netfront;
-pub use platform::{Platform, Wakes};
+pub use platform::Platform;
 pub use router_application::RouterApplication;
 pub use run::{Application, Round, run};
 
-/// Makes `$main`, a `fn(&'static guest::Platform) -> !`, the image's main function.
+/// Makes `$main`, a `fn(&'static guest::Platform) -> !`, the image's main function. The first CPU runs it; the
+/// others wait for what it [gives](Cpu::give) them.
 #[macro_export]
 macro_rules! entry {
     ($main:path) => {

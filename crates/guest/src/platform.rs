@@ -3,12 +3,16 @@
 use core::arch::asm;
 use core::fmt;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::AtomicU32;
 
+use abi::CPUS_MAX;
 use abi::boot::{BootArea, BootError, Span, WALL_PROCESS};
-use abi::control::{MESSAGE_MAX, Region, Sleep, State};
+use abi::control::{MESSAGE_MAX, Region, State};
 
-use crate::{Clock, Console, system};
+use spin::Mutex;
+
+use crate::cpu::Job;
+use crate::{Clock, Console, Cpu, system};
 
 /// The guest's surroundings. There is one; everything reaches it by reference.
 pub struct Platform {
@@ -16,18 +20,14 @@ pub struct Platform {
     control: Region<'static>,
     console: Console,
     clock: Clock,
+    /// Work for the CPUs beside the first.
+    pub(crate) jobs: [Mutex<Option<Job>>; CPUS_MAX],
+    /// Taken for good by the CPU that fails first.
+    failing: Mutex<()>,
 }
 
-// SAFETY: a guest has one processor and so one thread; whatever takes a platform to another thread
-// would have to make one first.
+// SAFETY: the boot area is only read, and the control region is reached through atomics and locks.
 unsafe impl Sync for Platform {}
-
-/// Values of the two wake words at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wakes {
-    control: u32,
-    data: u32,
-}
 
 impl Platform {
     /// The platform that the boot area at `address` describes. The clock starts.
@@ -47,6 +47,8 @@ impl Platform {
             control,
             console: Console::new(control.console().producer()),
             clock: Clock::start(page.tsc_khz, page.wall_clock_ns),
+            jobs: [const { Mutex::new(None) }; CPUS_MAX],
+            failing: Mutex::new(()),
         })
     }
 
@@ -96,17 +98,26 @@ impl Platform {
         self.control
     }
 
-    /// Where to say which element is being run: its index plus one, or 0 for none. The report of a
-    /// crash in it says so.
-    pub fn element_word(&self) -> &'static AtomicU32 {
-        self.control.element_word()
+    /// How many CPUs the guest has.
+    pub fn cpus(&self) -> usize {
+        (self.boot.page().cpus as usize).clamp(1, CPUS_MAX)
     }
 
-    /// Says that the guest makes progress. The main loop does so every round; work that takes longer than a
-    /// few hundred milliseconds without one does it itself, or the watchdog takes it for an endless loop.
-    #[inline]
-    pub fn beat(&self) {
-        self.control.beat();
+    /// One of its CPUs. The first keeps the control channel.
+    ///
+    /// # Panics
+    /// If there is none of that number.
+    pub fn cpu(&'static self, number: usize) -> Cpu {
+        assert!(number < self.cpus(), "the guest has no CPU {number}");
+        Cpu::new(self, number)
+    }
+
+    /// The CPU that this runs on, by its stack.
+    #[cfg(feature = "image")]
+    pub(crate) fn here(&self) -> usize {
+        let probe = 0u8;
+        let (page, at) = (self.boot.page(), (&raw const probe) as u64);
+        (at.wrapping_sub(page.stack.address) / page.stack_stride.max(1)) as usize % CPUS_MAX
     }
 
     /// Says what the guest is doing.
@@ -135,49 +146,18 @@ impl Platform {
         }
     }
 
-    fn is_process(&self) -> bool {
+    pub(crate) fn is_process(&self) -> bool {
         self.boot.page().wall == WALL_PROCESS
     }
 
-    fn data_wake(&self) -> Option<&AtomicU32> {
+    /// The word by which the switch wakes CPU `cpu`; `None` if there is no data region.
+    pub(crate) fn data_wake(&self, cpu: usize) -> Option<&AtomicU32> {
         let address = self.boot.page().data_wake as *const AtomicU32;
-        // SAFETY: 0, or the address of a word in the data region, by the boot page.
-        unsafe { address.as_ref() }
-    }
-
-    /// The wake words' values. Take them before the last look at the rings.
-    pub fn wakes(&self) -> Wakes {
-        Wakes {
-            control: self.control.wake_word().load(Ordering::Acquire),
-            data: self
-                .data_wake()
-                .map_or(0, |word| word.load(Ordering::Acquire)),
+        if address.is_null() {
+            return None;
         }
-    }
-
-    /// Sleeps until the guest is woken, or until `deadline` (nanoseconds on [`Self::clock`]). Returns at once
-    /// if it was woken since `seen` was taken. May return early.
-    pub fn sleep(&self, seen: Wakes, deadline: Option<u64>) {
-        let nanoseconds = match deadline {
-            None => u64::MAX,
-            Some(deadline) => match deadline.checked_sub(self.clock.now()) {
-                None | Some(0) => return,
-                Some(left) => left,
-            },
-        };
-        let sleep = Sleep {
-            control: seen.control,
-            data: seen.data,
-            nanoseconds,
-        };
-        if self.is_process() {
-            let control = core::ptr::from_ref(self.control.wake_word()) as u64;
-            system::sleep(control, self.boot.page().data_wake, sleep);
-        } else {
-            self.control.set_sleep(sleep);
-            // SAFETY: the boot page says that a store here is a doorbell.
-            unsafe { store(self.boot.page().doorbells.wait, nanoseconds) };
-        }
+        // SAFETY: the first of a word for each CPU in the data region, by the boot page.
+        unsafe { address.add(cpu).as_ref() }
     }
 
     /// Ends the guest in good order.
@@ -187,7 +167,7 @@ impl Platform {
             system::exit();
         }
         loop {
-            // SAFETY: as in `sleep`.
+            // SAFETY: the boot page says that a store here is a doorbell.
             unsafe { store(self.boot.page().doorbells.halt, 0) };
         }
     }
@@ -196,7 +176,13 @@ impl Platform {
     pub fn fail(&self, reason: fmt::Arguments<'_>) -> ! {
         let mut text = Text::new();
         let _ = fmt::write(&mut text, reason);
-        self.set_state(State::Failed, text.as_str());
+        self.fail_with(text.as_str())
+    }
+
+    /// As [`Self::fail`]. The first CPU to fail says why the guest did.
+    pub(crate) fn fail_with(&self, reason: &str) -> ! {
+        core::mem::forget(self.failing.lock());
+        self.set_state(State::Failed, reason);
         crash()
     }
 }
@@ -212,7 +198,7 @@ pub(crate) fn crash() -> ! {
 ///
 /// # Safety
 /// The address is a doorbell's.
-unsafe fn store(address: u64, value: u64) {
+pub(crate) unsafe fn store(address: u64, value: u64) {
     // SAFETY: by the caller's promise. Not `nomem`: what was published before must be in memory first.
     unsafe { asm!("mov [{}], {}", in(reg) address, in(reg) value, options(nostack)) };
 }

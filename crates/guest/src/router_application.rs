@@ -82,7 +82,7 @@ impl Embedding for Surroundings {
     }
 
     fn current_element(&self) -> Option<&'static AtomicU32> {
-        Some(self.platform.element_word())
+        Some(self.platform.cpu(0).element_word())
     }
 }
 

@@ -32,14 +32,14 @@ pub trait Application {
     fn stop(&mut self) {}
 }
 
-/// Runs an application until it is done or the control plane stops it.
+/// Runs an application on the first CPU until it is done or the control plane stops it.
 pub fn run(platform: &'static Platform, application: &mut impl Application) -> ! {
-    let control = platform.control();
+    let (control, cpu) = (platform.control(), platform.cpu(0));
     let mut agent = Agent::new(control);
     platform.set_state(State::Running, "");
     platform.ring_control();
     loop {
-        platform.beat();
+        cpu.beat();
         // Before the round, whose deadline then knows what a request started or stopped.
         if agent.poll(application) {
             platform.ring_control();
@@ -61,11 +61,11 @@ pub fn run(platform: &'static Platform, application: &mut impl Application) -> !
         if agent.has_work() {
             continue;
         }
-        let seen = platform.wakes();
+        let seen = cpu.wakes();
         control.set_guest_sleeps(true);
         let ready = application.ask_for_wake(true) || agent.has_work();
         if !ready {
-            platform.sleep(seen, deadline);
+            cpu.sleep(seen, deadline);
         }
         control.set_guest_sleeps(false);
         application.ask_for_wake(false);

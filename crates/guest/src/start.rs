@@ -4,11 +4,12 @@ use core::alloc::{GlobalAlloc, Layout};
 use core::arch::naked_asm;
 use core::cell::UnsafeCell;
 use core::fmt::Write;
+use core::hint::spin_loop;
 use core::mem::MaybeUninit;
 use core::panic::PanicInfo;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use abi::control::State;
+use spin::Mutex;
 use talc::{TalcCell, source::Manual};
 
 use crate::Platform;
@@ -19,7 +20,8 @@ unsafe extern "Rust" {
     fn weir_main(platform: &'static Platform) -> !;
 }
 
-/// Where the wall starts the guest: the boot area's address in RDI, the stack's end in RSP.
+/// Where the wall starts each of the guest's CPUs: the boot area's address in RDI, the CPU's number in RSI, its
+/// stack's end in RSP.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".text._start")]
@@ -28,16 +30,28 @@ unsafe extern "C" fn _start() -> ! {
     naked_asm!("xor ebp, ebp", "and rsp, -16", "call {}", "ud2", sym begin)
 }
 
-extern "C" fn begin(boot: *const u8) -> ! {
-    // SAFETY: the wall hands over its boot area, once.
+extern "C" fn begin(boot: *const u8, cpu: usize) -> ! {
+    if cpu > 0 {
+        loop {
+            // The first CPU needs a moment to set up what all share.
+            match PLATFORM.get() {
+                Some(platform) => platform.cpu(cpu).serve(),
+                None => spin_loop(),
+            }
+        }
+    }
+    // SAFETY: the wall hands over its boot area, once to the first CPU.
     let Ok(platform) = (unsafe { Platform::new(boot) }) else {
         crash();
     };
-    // SAFETY: nothing else runs yet.
+    // SAFETY: called once; the other CPUs wait for it.
     let platform = unsafe { PLATFORM.set(platform) };
     let heap = platform.boot().heap;
     // SAFETY: the heap is the allocator's alone.
-    let claimed = unsafe { HEAP.0.claim(heap.address as *mut u8, heap.length as usize) };
+    let claimed = unsafe {
+        HEAP.talc
+            .claim(heap.address as *mut u8, heap.length as usize)
+    };
     if claimed.is_none() {
         platform.fail(format_args!(
             "the guest's memory is too small: {} bytes are left for its heap",
@@ -54,7 +68,7 @@ struct Slot {
     set: AtomicBool,
 }
 
-// SAFETY: a guest has one thread.
+// SAFETY: nobody reads before the first CPU has written.
 unsafe impl Sync for Slot {}
 
 static PLATFORM: Slot = Slot {
@@ -69,42 +83,52 @@ impl Slot {
         // SAFETY: nobody has a reference before `set` is true.
         let place = unsafe { &mut *self.platform.get() };
         let platform = place.write(platform);
-        self.set.store(true, Ordering::Relaxed);
+        self.set.store(true, Ordering::Release);
         platform
     }
 
     fn get(&'static self) -> Option<&'static Platform> {
         // SAFETY: written once, before `set` became true, and never again.
         self.set
-            .load(Ordering::Relaxed)
+            .load(Ordering::Acquire)
             .then(|| unsafe { (*self.platform.get()).assume_init_ref() })
     }
 }
 
-/// The heap that the boot page names.
-struct Heap(TalcCell<Manual>);
+/// The heap that the boot page names. Packets come from pools; what uses the heap is control, so that one lock
+/// for all CPUs does.
+struct Heap {
+    talc: TalcCell<Manual>,
+    lock: Mutex<()>,
+}
 
-// SAFETY: a guest has one thread.
+// SAFETY: whoever uses the allocator holds the lock.
 unsafe impl Sync for Heap {}
 
 #[global_allocator]
-static HEAP: Heap = Heap(TalcCell::new(Manual));
+static HEAP: Heap = Heap {
+    talc: TalcCell::new(Manual),
+    lock: Mutex::new(()),
+};
 
 // SAFETY: hands every call on to an allocator that keeps the contract.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _alone = self.lock.lock();
         // SAFETY: the caller's promise is the same.
-        unsafe { self.0.alloc(layout) }
+        unsafe { self.talc.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        let _alone = self.lock.lock();
         // SAFETY: the caller's promise is the same.
-        unsafe { self.0.dealloc(address, layout) }
+        unsafe { self.talc.dealloc(address, layout) }
     }
 
     unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let _alone = self.lock.lock();
         // SAFETY: the caller's promise is the same.
-        unsafe { self.0.realloc(address, layout, size) }
+        unsafe { self.talc.realloc(address, layout, size) }
     }
 }
 
@@ -113,14 +137,21 @@ const ALLOCATION: &str = "memory allocation of";
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
-    static PANICKING: AtomicBool = AtomicBool::new(false);
-    // A panic while one is being reported leaves it at that.
-    if PANICKING.swap(true, Ordering::Relaxed) {
-        crash();
-    }
+    /// The CPU that panics, plus one.
+    static PANICKING: AtomicUsize = AtomicUsize::new(0);
     let Some(platform) = PLATFORM.get() else {
         crash();
     };
+    let cpu = platform.here() + 1;
+    match PANICKING.compare_exchange(0, cpu, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => {}
+        // A panic while one is being reported leaves it at that.
+        Err(before) if before == cpu => crash(),
+        // Another CPU's panic came first, and ends the guest in a moment.
+        Err(_) => loop {
+            spin_loop();
+        },
+    }
     let mut text = Text::new();
     let _ = write!(text, "{}", info.message());
     let mut sentence = Text::new();
@@ -143,8 +174,7 @@ fn panic(info: &PanicInfo<'_>) -> ! {
         let _ = write!(sentence, "panicked: {}", text.as_str());
     }
     let _ = writeln!(platform.console(), "{}", sentence.as_str());
-    platform.set_state(State::Failed, sentence.as_str());
-    crash()
+    platform.fail_with(sentence.as_str())
 }
 
 /// The precompiled core library names these two for unwinding, which never happens in the image.

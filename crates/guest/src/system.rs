@@ -2,11 +2,15 @@
 
 use core::arch::asm;
 
+use core::sync::atomic::AtomicU32;
+
 use abi::control::Sleep;
 
 const WRITE: u64 = 1;
 const EXIT_GROUP: u64 = 231;
 const CLOCK_GETTIME: u64 = 228;
+const FUTEX: u64 = 202;
+const FUTEX_WAKE: u64 = 1;
 const FUTEX_WAITV: u64 = 449;
 const CLOCK_MONOTONIC: u64 = 1;
 /// `FUTEX2_SIZE_U32`, shared between processes.
@@ -96,6 +100,13 @@ pub(crate) fn sleep(control: u64, data: u64, sleep: Sleep) {
             CLOCK_MONOTONIC,
         );
     }
+}
+
+/// Wakes whoever sleeps on a word.
+pub(crate) fn wake(word: &AtomicU32) {
+    let address = core::ptr::from_ref(word) as u64;
+    // SAFETY: touches no memory. That nobody slept is no error.
+    unsafe { call(FUTEX, address, FUTEX_WAKE, 1, 0, 0) };
 }
 
 /// Ends the process.

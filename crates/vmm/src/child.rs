@@ -7,6 +7,7 @@ use std::ffi::c_void;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
+use std::thread;
 
 use abi::PAGE;
 use abi::boot::{Doorbells, Span};
@@ -23,7 +24,7 @@ use crate::control::FILE_BYTES;
 use crate::error::{Context, Error, Result};
 use crate::image::{Access, IMAGE_BASE, Image};
 use crate::jail::Jail;
-use crate::kvm::{Kvm, Vacant};
+use crate::kvm::{Kvm, Processor, Vacant};
 use crate::order::{self, Order};
 use crate::process::ProcessWall;
 use crate::report::Reporter;
@@ -34,6 +35,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) image: &'a Image,
     /// Addresses of all that the guest will have.
     pub(crate) range: Span,
+    /// CPUs that the guest will have.
+    pub(crate) cpus: u64,
     /// KVM, if that is the wall.
     pub(crate) kvm: Option<&'a Kvm>,
     pub(crate) process: &'a ProcessWall,
@@ -77,6 +80,7 @@ pub(crate) fn process_doorbells(spec: &GuestSpec<'_>) -> Doorbells {
         control: number(spec.control_doorbell, CONTROL_DOORBELL),
         wait: u64::MAX,
         halt: u64::MAX,
+        wake: u64::MAX,
     }
 }
 
@@ -147,24 +151,86 @@ impl<'a> Ready<'a> {
         control: Region<'static>,
         reporter: Reporter,
     ) -> Result<()> {
-        settle(&order)?;
-        let (image, layout) = (ground.image, order.layout);
+        let (image, layout, pins) = (ground.image, order.layout, order.pins);
+        settle(&order);
         map_memory(&order)?;
-        watchdog::start()?;
-        let Some(machine) = self.machine else {
-            let vault = ground.process.prepare_entry(image, &layout)?;
-            lock(ground, order)?;
-            close(self.orders);
-            return vault.enter();
-        };
-        let mut machine = machine.enter(image, &layout)?;
-        lock(ground, order)?;
-        close(self.orders);
-        ground.jail.filter()?;
-        machine.run(control, reporter);
-        // The jail leaves no way to tear the machine down; the kernel does it.
-        end(0)
+        match self.machine {
+            None => {
+                let vault = ground.process.prepare_entry(image, &layout)?;
+                lock(ground, order)?;
+                close(self.orders);
+                let cpus = (0..layout.cpus).zip(pins);
+                let run = |(cpu, pin)| {
+                    vault.use_signal_stack(cpu)?;
+                    begin(pin)?;
+                    vault.enter(cpu)
+                };
+                run_all(cpus.collect(), reporter, run)
+            }
+            Some(machine) => {
+                let processors = machine.enter(image, &layout)?;
+                lock(ground, order)?;
+                close(self.orders);
+                let run = |(mut processor, pin): (Processor, _)| {
+                    begin(pin)?;
+                    ground.jail.filter()?;
+                    processor.run(control, reporter);
+                    // The jail leaves no way to tear the machine down; the kernel does it.
+                    end(0)
+                };
+                run_all(processors.into_iter().zip(pins).collect(), reporter, run)
+            }
+        }
     }
+}
+
+/// Bytes of the stack of a thread that runs a CPU. The guest runs on another.
+const THREAD_STACK: usize = 64 << 10;
+
+/// Runs a guest's CPUs, the first in this thread, each of the others in one of its own. They come back only
+/// with an error.
+fn run_all<C: Send>(
+    cpus: Vec<C>,
+    reporter: Reporter,
+    run: impl Fn(C) -> Result<()> + Sync,
+) -> Result<()> {
+    let mut cpus = cpus.into_iter();
+    let Some(first) = cpus.next() else {
+        return Ok(());
+    };
+    let run = &run;
+    thread::scope(|threads| {
+        for cpu in cpus {
+            let other = move || {
+                if let Err(error) = catch(|| run(cpu)) {
+                    reporter.write_setup(&error.to_string());
+                }
+                end(0)
+            };
+            let thread = thread::Builder::new().stack_size(THREAD_STACK);
+            thread
+                .spawn_scoped(threads, other)
+                .context("a thread for one of the guest's CPUs")?;
+        }
+        let Err(error) = run(first) else {
+            end(0);
+        };
+        // The other threads don't end of themselves.
+        reporter.write_setup(&error.to_string());
+        end(0)
+    })
+}
+
+/// Ties a CPU's thread to a CPU of the host, if one was asked for, and starts its watchdog.
+fn begin(pin: Option<usize>) -> Result<()> {
+    if let Some(pin) = pin {
+        let mut cpus = CpuSet::new();
+        if pin < CpuSet::MAX_CPU {
+            cpus.set(pin);
+        }
+        sched_setaffinity(None, &cpus).context("running the guest on the CPU asked for")?;
+    }
+    watchdog::start()
 }
 
 /// Drops what running needs no more, but for system calls.
@@ -196,22 +262,14 @@ fn detach() -> Result<()> {
         .context("unblocking signals")
 }
 
-/// Takes the guest's name and, if asked for, its CPU.
-fn settle(order: &Order) -> Result<()> {
+/// Takes the guest's name.
+fn settle(order: &Order) {
     let name = order.name.iter().copied();
     let name: Vec<u8> = name.filter(|&b| b != 0).take(15).collect();
     if let Ok(name) = std::ffi::CString::new(name) {
         // A label for ps only.
         let _ = set_name(&name);
     }
-    if let Some(cpu) = order.cpu {
-        let mut cpus = CpuSet::new();
-        if cpu < CpuSet::MAX_CPU {
-            cpus.set(cpu);
-        }
-        sched_setaffinity(None, &cpus).context("running the guest on the CPU asked for")?;
-    }
-    Ok(())
 }
 
 fn map_control(order: &Order) -> Result<(Region<'static>, Reporter)> {
@@ -252,7 +310,8 @@ fn map_image(image: &Image) -> Result<()> {
 /// KVM maps neighbours that are there along with a page that faults.
 fn map_memory(order: &Order) -> Result<()> {
     let layout = &order.layout;
-    for span in [layout.boot, layout.stack, layout.heap, layout.private] {
+    let spans = [layout.boot, layout.heap, layout.private].into_iter();
+    for span in spans.chain(layout.stacks()) {
         map_anonymous(span)?;
     }
     if let Some(file) = &order.data {
@@ -266,7 +325,9 @@ fn map_memory(order: &Order) -> Result<()> {
     }
     populate(layout.control, 0, 2);
     populate(layout.heap, 0, 2);
-    populate(layout.stack, layout.stack.length / PAGE as u64 - 4, 4);
+    for stack in layout.stacks() {
+        populate(stack, stack.length / PAGE as u64 - 4, 4);
+    }
     Ok(())
 }
 

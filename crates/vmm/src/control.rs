@@ -183,9 +183,9 @@ impl Control {
         String::from_utf8_lossy(self.region().message(&mut [0; MESSAGE_MAX])).into_owned()
     }
 
-    /// Rounds that the guest says its main loop has made.
+    /// Rounds that the guest says the main loop of its first CPU has made.
     pub fn heartbeat(&self) -> u64 {
-        self.region().heartbeat()
+        self.region().heartbeat(0)
     }
 
     /// Takes what the guest wrote to its console; says how much. Bytes of any kind.
@@ -215,9 +215,9 @@ impl Control {
     /// Wakes the guest if it sleeps.
     pub fn wake(&self) {
         let region = self.region();
-        region.bump();
+        region.bump(0);
         // Not private: the sleeper is another process.
-        let _ = futex::wake(region.wake_word(), futex::Flags::empty(), 1);
+        let _ = futex::wake(region.wake_word(0), futex::Flags::empty(), 1);
     }
 
     /// Sends a request and returns its number. See [`abi::message::kind`] for what there is. What does not

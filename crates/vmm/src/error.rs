@@ -49,9 +49,12 @@ pub enum Error {
         /// The most that would do, in MiB.
         most: u64,
     },
+    /// No CPU, or too many.
+    #[error("guest {0} can't have {1} CPUs: give it 1 to {most}", most = abi::CPUS_MAX)]
+    Cpus(String, usize),
     /// The data region's size or wake word is impossible.
     #[error(
-        "the data region of guest {0} is not a whole number of pages with its wake word inside"
+        "the data region of guest {0} is not a whole number of pages with its wake words inside"
     )]
     DataRegion(String),
     /// The boot area can't be written.
@@ -69,7 +72,7 @@ pub enum Error {
     Threads(usize),
     /// The guest does not fit the process that was made ready.
     #[error(
-        "guest {0} can't have the process that was made ready: prepare one for its isolation, memory, data region and doorbells"
+        "guest {0} can't have the process that was made ready: prepare one for its isolation, CPUs, memory, data region and doorbells"
     )]
     Unlike(String),
     /// A bug in this program.

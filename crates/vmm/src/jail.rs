@@ -55,6 +55,11 @@ impl Jail {
             &[
                 (libc::SYS_ioctl, ioctls.collect()),
                 (libc::SYS_futex_waitv, vec![]),
+                // One of a guest's processors wakes another.
+                (
+                    libc::SYS_futex,
+                    vec![vec![argument(1, libc::FUTEX_WAKE as u32)]],
+                ),
                 // The vDSO answers this one, except where its clock is not usable.
                 (libc::SYS_clock_gettime, vec![]),
                 (libc::SYS_rt_sigreturn, vec![]),
@@ -75,7 +80,7 @@ impl Jail {
         Ok(())
     }
 
-    /// Gives up user, capabilities and resources.
+    /// Gives up user, capabilities and resources, in this thread and those that it starts from now on.
     pub(crate) fn enter(&self) -> Result<()> {
         if self.root.is_some() {
             let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
@@ -96,7 +101,7 @@ impl Jail {
         Ok(())
     }
 
-    /// Gives up all system calls that a VMM doesn't need.
+    /// Gives up all system calls that a VMM doesn't need, in this thread.
     pub(crate) fn filter(&self) -> Result<()> {
         seccompiler::apply_filter(&self.filter).map_err(|error| Error::System {
             what: "installing the system call filter",

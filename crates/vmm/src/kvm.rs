@@ -1,13 +1,14 @@
-//! The KVM wall: a virtual machine with one virtual processor that only ever runs at ring 3.
+//! The KVM wall: a virtual machine whose virtual processors only ever run at ring 3.
 //!
-//! The processor starts in 64-bit mode at ring 3 on page tables that the VMM wrote. The guest has no
+//! A processor starts in 64-bit mode at ring 3 on page tables that the VMM wrote. The guest has no
 //! descriptor tables, no interrupts and no devices: an exception finds no handler and shuts the machine down
 //! with all registers intact, which is the crash report. Two of its doorbells end in eventfds inside the
-//! kernel; the other two come to [`Machine::run`].
+//! kernel; the others come to [`Processor::run`], in the thread that each processor has.
 
+use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use abi::boot::Span;
 use abi::control::{Region, Sleep};
@@ -141,38 +142,54 @@ impl Kvm {
                     .context("connecting a doorbell")?;
             }
         }
-        let processor = machine
-            .create_vcpu(0)
-            .context("creating a virtual processor")?;
-        equip(&processor, &self.cpuid, self.xcr0)?;
+        let processors = (0..ground.cpus)
+            .map(|number| {
+                let processor = machine
+                    .create_vcpu(number)
+                    .context("creating a virtual processor")?;
+                equip(&processor, &self.cpuid, self.xcr0)?;
+                Ok(processor)
+            })
+            .collect::<Result<_>>()?;
         handle_alarm()?;
-        Ok(Vacant { processor, machine })
+        Ok(Vacant {
+            processors,
+            machine,
+        })
     }
 }
 
 /// A machine without a guest.
 pub(crate) struct Vacant {
-    processor: VcpuFd,
+    processors: Vec<VcpuFd>,
     machine: VmFd,
 }
 
 impl Vacant {
-    /// Brings the machine to the first instruction of a guest that is mapped already.
-    pub(crate) fn enter(self, image: &Image, layout: &Layout) -> Result<Machine> {
+    /// Brings the machine's processors to the first instruction of a guest that is mapped already.
+    pub(crate) fn enter(self, image: &Image, layout: &Layout) -> Result<Vec<Processor>> {
         write_tables(image, layout);
-        let start = Start {
-            entry: image.entry,
-            stack: layout.stack.end(),
-            boot: layout.boot.address,
-            tables: layout.private.address,
-        };
-        aim(&self.processor, start)?;
-        Ok(Machine {
-            processor: self.processor,
-            _machine: self.machine,
-            layout: *layout,
-            text: text(image),
-        })
+        // Each processor keeps the machine, which ends with the process.
+        std::mem::forget(self.machine);
+        let processors = (0..).zip(self.processors);
+        let processors = processors.map(|(number, processor)| {
+            let start = Start {
+                entry: image.entry,
+                stack: layout.stack(number).end(),
+                boot: layout.boot.address,
+                number,
+                tables: layout.private.address,
+            };
+            aim(&processor, start)?;
+            Ok(Processor {
+                number: number as usize,
+                processor,
+                layout: *layout,
+                text: text(image),
+                heart: Heart::default(),
+            })
+        });
+        processors.collect()
     }
 }
 
@@ -204,18 +221,20 @@ fn aim(processor: &VcpuFd, start: Start) -> Result<()> {
         rip: start.entry,
         rsp: start.stack,
         rdi: start.boot,
+        rsi: start.number,
         rflags: RFLAGS,
         ..kvm_regs::default()
     };
     processor.set_regs(&registers).context("setting registers")
 }
 
-/// What a guest starts with.
+/// What a processor starts with.
 #[derive(Clone, Copy, Default)]
 struct Start {
     entry: u64,
     stack: u64,
     boot: u64,
+    number: u64,
     tables: u64,
 }
 
@@ -290,7 +309,8 @@ fn write_tables(image: &Image, layout: &Layout) {
         );
     }
     tables.map(layout.boot, Access::Read);
-    for span in [layout.control, layout.stack, layout.heap, layout.data] {
+    let spans = [layout.control, layout.heap, layout.data].into_iter();
+    for span in spans.chain(layout.stacks()) {
         tables.map(span, Access::Write);
     }
     tables.map_doorbells(layout.doorbells, layout.doorbells_physical());
@@ -304,34 +324,38 @@ fn text(image: &Image) -> Span {
     })
 }
 
-/// Ticks of the watchdog that the handler has seen.
-static ALARMS: AtomicU32 = AtomicU32::new(0);
+thread_local! {
+    /// Ticks of the watchdog that the handler has seen in this thread.
+    static ALARMS: Cell<u32> = const { Cell::new(0) };
+}
 
 extern "C" fn on_alarm(_signal: i32) {
-    ALARMS.fetch_add(1, Ordering::Relaxed);
+    ALARMS.set(ALARMS.get().wrapping_add(1));
 }
 
 /// A handled signal makes KVM_RUN return, which is all that it is for.
 fn handle_alarm() -> Result<()> {
     let handler = SigHandler::Handler(on_alarm);
     let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
-    // SAFETY: the handler touches one atomic.
+    // SAFETY: the handler touches a word of its thread's that needs neither making nor a destructor.
     unsafe { sigaction(watchdog::SIGNAL, &action) }.context("handling the watchdog's signal")?;
     Ok(())
 }
 
-/// A guest's machine.
-pub(crate) struct Machine {
+/// One of a guest's processors.
+pub(crate) struct Processor {
+    number: usize,
     processor: VcpuFd,
-    _machine: VmFd,
     layout: Layout,
     text: Span,
+    heart: Heart,
 }
 
 /// What follows from an exit.
 enum Next {
     Continue,
     Sleep,
+    Wake(usize),
     End {
         kind: u32,
         detail: u32,
@@ -339,16 +363,20 @@ enum Next {
     },
 }
 
-impl Machine {
-    /// Runs the guest to its end, which goes into the report.
+impl Processor {
+    /// Runs the guest in this thread to its end, which goes into the report. What the guest's other
+    /// processors do meanwhile ends with the process.
     pub(crate) fn run(&mut self, control: Region<'static>, reporter: Reporter) {
-        let mut heart = Heart::default();
         loop {
             match self.step() {
                 Next::Continue => {}
                 Next::Sleep => {
                     self.sleep(control);
-                    heart.rest();
+                    self.heart.rest();
+                }
+                Next::Wake(number) => {
+                    // Not private: the host wakes the same words from elsewhere.
+                    let _ = futex::wake(control.wake_word(number), futex::Flags::empty(), 1);
                 }
                 Next::End {
                     kind,
@@ -358,7 +386,7 @@ impl Machine {
                     return self.report(reporter, kind, detail, address);
                 }
             }
-            if heart.stopped(control) {
+            if self.heart.stopped(control.heartbeat(self.number)) {
                 return self.report(reporter, kind::WATCHDOG, 0, 0);
             }
         }
@@ -392,6 +420,10 @@ impl Machine {
                     },
                     // Nobody listens to it; with a listener it wouldn't come here.
                     (doorbell::SWITCH | doorbell::CONTROL, 8) => Next::Continue,
+                    (offset, 8) => match self.layout.woken(offset) {
+                        Some(number) => Next::Wake(number),
+                        None => wild(address),
+                    },
                     _ => wild(address),
                 }
             }
@@ -426,12 +458,13 @@ impl Machine {
             control: seen,
             data,
             nanoseconds,
-        } = control.sleep();
-        let mut words = [waiter(control.wake_word().as_ptr() as u64, seen); 2];
+        } = control.sleep(self.number);
+        let word = control.wake_word(self.number);
+        let mut words = [waiter(word.as_ptr() as u64, seen); 2];
         let count = if self.layout.data_wake == 0 {
             1
         } else {
-            words[1] = waiter(self.layout.data_wake, data);
+            words[1] = waiter(self.layout.data_wake + 4 * self.number as u64, data);
             2
         };
         let until = (nanoseconds != u64::MAX).then(|| after(nanoseconds));
@@ -445,6 +478,11 @@ impl Machine {
     }
 
     fn report(&self, reporter: Reporter, kind: u32, detail: u32, address: u64) {
+        static ENDED: AtomicBool = AtomicBool::new(false);
+        while ENDED.swap(true, Ordering::Relaxed) {
+            // Another processor's end came first, and ends this one in a moment.
+            std::hint::spin_loop();
+        }
         let mut registers = [0; 23];
         if let Ok(r) = self.processor.get_regs() {
             registers[..18].copy_from_slice(&[
@@ -465,7 +503,7 @@ impl Machine {
             registers[register::RIP] = caller;
         }
         reporter.write_code(self.code(registers[register::RIP]));
-        reporter.write(kind, detail, address, &registers);
+        reporter.write(self.number, kind, detail, address, &registers);
     }
 
     /// The bytes at an address in the image's code; zero where there are none.
@@ -515,14 +553,13 @@ impl Heart {
         self.missed = 0;
     }
 
-    /// Whether the heart has not beaten for too long.
-    fn stopped(&mut self, control: Region<'static>) -> bool {
-        let alarms = ALARMS.load(Ordering::Relaxed);
+    /// Whether the heart, which has beaten `beat` times, has not done so for too long.
+    fn stopped(&mut self, beat: u64) -> bool {
+        let alarms = ALARMS.get();
         if alarms == self.alarms {
             return false;
         }
         self.alarms = alarms;
-        let beat = control.heartbeat();
         self.missed = if beat == self.beat {
             self.missed + 1
         } else {

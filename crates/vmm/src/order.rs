@@ -8,6 +8,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use abi::CPUS_MAX;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -19,9 +20,9 @@ use crate::GuestSpec;
 use crate::error::{Context, Error, Result};
 use crate::layout::{self, Layout};
 
-/// Words in front of name and boot area: the layout, the CPU plus one, whether the guest ends with its parent,
-/// the lengths of both texts.
-const HEADER_WORDS: usize = layout::WORDS + 4;
+/// Words in front of name and boot area: the layout, the CPU of the host plus one that each of the guest's is
+/// tied to, whether the guest ends with its parent, the lengths of both texts.
+const HEADER_WORDS: usize = layout::WORDS + CPUS_MAX + 3;
 const HEADER_BYTES: usize = HEADER_WORDS * 8;
 /// Memory files: control, data.
 const FILES: usize = 2;
@@ -32,7 +33,8 @@ pub(crate) struct Order {
     pub(crate) layout: Layout,
     pub(crate) name: Vec<u8>,
     pub(crate) boot_area: Vec<u8>,
-    pub(crate) cpu: Option<usize>,
+    /// CPUs of the host that the guest's are tied to.
+    pub(crate) pins: [Option<usize>; CPUS_MAX],
     pub(crate) end_with_parent: bool,
     pub(crate) control: OwnedFd,
     pub(crate) data: Option<OwnedFd>,
@@ -53,8 +55,11 @@ pub(crate) fn give(
 ) -> Result<()> {
     let mut words = [0; HEADER_WORDS];
     words[..layout::WORDS].copy_from_slice(&layout.words());
-    words[layout::WORDS..].copy_from_slice(&[
-        spec.cpu.map_or(0, |cpu| cpu as u64 + 1),
+    let (pins, rest) = words[layout::WORDS..].split_at_mut(CPUS_MAX);
+    for (word, pin) in pins.iter_mut().zip(spec.pins.iter().cycle()) {
+        *word = *pin as u64 + 1;
+    }
+    rest.copy_from_slice(&[
         spec.end_with_parent.into(),
         spec.name.len() as u64,
         boot_area.len() as u64,
@@ -110,15 +115,18 @@ pub(crate) fn take(socket: BorrowedFd<'_>) -> Result<Option<Order>> {
     for (word, bytes) in words.iter_mut().zip(header.as_chunks().0) {
         *word = u64::from_ne_bytes(*bytes);
     }
-    let (layout, [cpu, end_with_parent, name, boot_area]) = words
+    let (layout, pins, [end_with_parent, name, boot_area]) = words
         .split_first_chunk()
-        .and_then(|(layout, rest)| Some((layout, *rest.first_chunk()?)))
-        .expect("the header is as long as both");
+        .and_then(|(layout, rest)| {
+            let (pins, rest) = rest.split_first_chunk::<CPUS_MAX>()?;
+            Some((layout, pins, *rest.first_chunk()?))
+        })
+        .expect("the header is as long as all three");
     Ok(Some(Order {
         layout: Layout::from_words(layout),
         name: text(socket.as_fd(), name)?,
         boot_area: text(socket.as_fd(), boot_area)?,
-        cpu: (cpu as usize).checked_sub(1),
+        pins: pins.map(|pin| (pin as usize).checked_sub(1)),
         end_with_parent: end_with_parent != 0,
         control,
         data,
@@ -157,7 +165,7 @@ mod tests {
         let control = Control::new().unwrap();
         let file = memfd_create("data", MemfdFlags::CLOEXEC).unwrap();
         let mut spec = GuestSpec::new("name", 3, &control);
-        spec.cpu = Some(0);
+        spec.pins = &[0, 5];
         spec.data = Some(DataFile {
             file: file.as_fd(),
             length: 4096,
@@ -177,7 +185,8 @@ mod tests {
         assert_eq!(order.layout.words(), words);
         assert_eq!(order.name, b"name");
         assert_eq!(order.boot_area, area);
-        assert_eq!((order.cpu, order.end_with_parent), (Some(0), true));
+        assert_eq!(order.pins[..3], [Some(0), Some(5), Some(0)]);
+        assert!(order.end_with_parent);
         let same = |a: BorrowedFd<'_>, b: BorrowedFd<'_>| {
             fstat(a).unwrap().st_ino == fstat(b).unwrap().st_ino
         };

@@ -2,8 +2,12 @@
 //!
 //! Before the first instruction of the guest, a piece of code in a page of its own (the vault, below) unmaps
 //! everything that the child inherited: program, libraries, stack, heap. Then it installs the filter and jumps.
-//! What is left is the guest's memory, the vault and a stack for signals. The guest may sleep on a futex, read
-//! the clock, ring its two doorbells, return from a signal and exit; any other system call ends it.
+//! What is left is the guest's memory, the vault and stacks for signals. The guest may sleep on a futex, wake
+//! one, read the clock, ring its two doorbells, return from a signal and exit; any other system call ends it.
+//!
+//! A guest's CPUs are threads. Those beside the first come to the vault too, and say that they have left what
+//! is about to go; the first waits for them, unmaps it, and lets them on. Each has a signal stack of its own, by
+//! whose place the vault knows which CPU a signal came to, and installs the filter for itself.
 //!
 //! Faults arrive as signals at the vault, which copies what the kernel says of them into the report and exits.
 //! A guest that goes wrong in earnest can write to the report and to the signal stack, since they are in its
@@ -14,9 +18,9 @@ use std::cell::OnceCell;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use abi::PAGE;
 use abi::boot::Span;
-use abi::control::HEARTBEAT_OFFSET;
+use abi::control::{HEARTBEAT_OFFSET, HEARTBEAT_STRIDE};
+use abi::{CPUS_MAX, PAGE};
 use rustix::mm::{MprotectFlags, mprotect};
 use seccompiler::{BpfProgram, SeccompAction};
 
@@ -28,10 +32,19 @@ use crate::layout::Layout;
 use crate::report::kind;
 use crate::watchdog;
 
-/// Bytes of the vault and of the stack for signals. A signal frame with all of AVX-512 and AMX takes 11 KiB.
-pub(crate) const PRIVATE_BYTES: u64 = VAULT_BYTES + SIGNAL_STACK_BYTES;
+/// Bytes of the vault and of the stacks for signals.
+pub(crate) const fn private_bytes(cpus: u64) -> u64 {
+    VAULT_BYTES + cpus * SIGNAL_STACK_BYTES
+}
+
 const VAULT_BYTES: u64 = PAGE as u64;
-const SIGNAL_STACK_BYTES: u64 = 32 << 10;
+/// A signal frame with all of AVX-512 and AMX takes 11 KiB.
+const SIGNAL_STACK_BYTES: u64 = 1 << SIGNAL_STACK_SHIFT;
+const SIGNAL_STACK_SHIFT: u32 = 15;
+/// Pauses that a CPU makes for another's report to be written, some milliseconds.
+const PAUSES: u32 = 1 << 18;
+
+const _: () = assert!(CPUS_MAX == 8 && HEARTBEAT_STRIDE == 1 << 6);
 
 /// End of a process's address space.
 const ADDRESS_END: u64 = 0x7fff_ffff_f000;
@@ -44,18 +57,36 @@ global_asm!(
     ".globl weir_vault_start",
     "weir_vault_start:",
     "20: .quad 0", // report
-    "21: .quad 0", // heartbeat
-    "22: .quad 0", // the guest's stack
+    "21: .quad 0", // the first CPU's heartbeat
+    "22: .quad 0", // its stack
+    "27: .quad 0", // bytes to the next CPU's stack
+    "28: .quad 0", // the first signal stack
+    "29: .quad 0", // CPUs
     "23: .quad 0", // its entry
     "24: .quad 0", // its boot area
     "25: .quad 0", // the filter: length, then address of the instructions
     ".quad 0",
     "26: .fill 8, 8, 0", // four ranges to unmap: address and length
     ".balign 16",
-    // Unmap, install the filter, start the guest.
+    // Unmap, install the filter, start the guest. The CPU's number is in RDI.
     ".globl weir_vault_enter",
     "weir_vault_enter:",
-    "mov rsp, [rip + 22b]",
+    "mov r15, rdi",
+    "mov rsp, [rip + 27b]",
+    "imul rsp, r15",
+    "add rsp, [rip + 22b]",
+    "mov rbx, [rip + 20b]",
+    "lock inc dword ptr [rbx + 208]",
+    "test r15, r15",
+    "jnz 35f",
+    "33:",
+    "mov eax, [rbx + 208]",
+    "cmp eax, [rip + 29b]",
+    "jae 34f",
+    "mov eax, {sched_yield}",
+    "syscall",
+    "jmp 33b",
+    "34:",
     "lea r12, [rip + 26b]",
     "mov r13d, 4",
     "30:",
@@ -69,6 +100,15 @@ global_asm!(
     "add r12, 16",
     "dec r13d",
     "jnz 30b",
+    "mov dword ptr [rbx + 212], 1",
+    "jmp 36f",
+    "37:",
+    "mov eax, {sched_yield}",
+    "syscall",
+    "35:",
+    "cmp dword ptr [rbx + 212], 0",
+    "je 37b",
+    "36:",
     "mov eax, {arch_prctl}",
     "mov edi, {set_fs}",
     "xor esi, esi",
@@ -81,6 +121,7 @@ global_asm!(
     "test rax, rax",
     "jnz 32f",
     "mov rdi, [rip + 24b]",
+    "mov rsi, r15",
     "mov rax, [rip + 23b]",
     "xor ebx, ebx",
     "xor ecx, ecx",
@@ -97,12 +138,21 @@ global_asm!(
     "jmp rax",
     "32:",
     "ud2",
-    // A fault: signal in EDI, siginfo at RSI, ucontext at RDX.
+    // A fault: signal in EDI, siginfo at RSI, ucontext at RDX. The first CPU to come here reports.
     ".globl weir_vault_fault",
     "weir_vault_fault:",
     "mov eax, {kind_signal}",
     "40:",
+    "mov r10, rsp",
+    "sub r10, [rip + 28b]",
+    "shr r10, {signal_stack_shift}",
+    "and r10d, 7",
     "mov r8, [rip + 20b]",
+    "mov ecx, 1",
+    "xchg [r8 + 200], ecx",
+    "test ecx, ecx",
+    "jnz 43f",
+    "mov [r8 + 204], r10d",
     "mov [r8 + 4], edi",
     "mov r9, [rsi + 16]",
     "mov [r8 + 8], r9",
@@ -114,26 +164,41 @@ global_asm!(
     "cmp ecx, 23",
     "jb 41b",
     "mov [r8], eax",
+    "45:",
     "mov eax, {exit_group}",
     "xor edi, edi",
     "syscall",
     "ud2",
+    "43:",
+    "mov ecx, {pauses}",
+    "44:",
+    "pause",
+    "dec ecx",
+    "jnz 44b",
+    "jmp 45b",
     // A tick of the watchdog: has the heart beaten since the last?
     ".globl weir_vault_tick",
     "weir_vault_tick:",
-    "mov r8, [rip + 20b]",
-    "mov r9, [rip + 21b]",
+    "mov r10, rsp",
+    "sub r10, [rip + 28b]",
+    "shr r10, {signal_stack_shift}",
+    "and r10d, 7",
+    "mov r9, r10",
+    "shl r9, 6",
+    "add r9, [rip + 21b]",
     "mov r9, [r9]",
-    "cmp r9, [r8 + 200]",
+    "shl r10, 4",
+    "add r10, [rip + 20b]",
+    "cmp r9, [r10 + 216]",
     "jne 42f",
-    "inc qword ptr [r8 + 208]",
+    "inc qword ptr [r10 + 224]",
     "mov eax, {kind_watchdog}",
-    "cmp qword ptr [r8 + 208], {ticks}",
+    "cmp qword ptr [r10 + 224], {ticks}",
     "jae 40b",
     "ret",
     "42:",
-    "mov [r8 + 200], r9",
-    "mov qword ptr [r8 + 208], 0",
+    "mov [r10 + 216], r9",
+    "mov qword ptr [r10 + 224], 0",
     "ret",
     ".globl weir_vault_return",
     "weir_vault_return:",
@@ -143,6 +208,7 @@ global_asm!(
     "weir_vault_end:",
     ".popsection",
     munmap = const libc::SYS_munmap,
+    sched_yield = const libc::SYS_sched_yield,
     arch_prctl = const libc::SYS_arch_prctl,
     set_fs = const 0x1002,
     seccomp = const libc::SYS_seccomp,
@@ -152,6 +218,8 @@ global_asm!(
     kind_signal = const kind::SIGNAL,
     kind_watchdog = const kind::WATCHDOG,
     ticks = const watchdog::TICKS,
+    signal_stack_shift = const SIGNAL_STACK_SHIFT,
+    pauses = const PAUSES,
 );
 
 unsafe extern "C" {
@@ -169,6 +237,9 @@ struct Slots {
     report: u64,
     heartbeat: u64,
     stack: u64,
+    stack_stride: u64,
+    signal_stacks: u64,
+    cpus: u64,
     entry: u64,
     boot: u64,
     filter_length: u64,
@@ -198,6 +269,7 @@ pub(crate) struct ProcessWall {
 /// The guest's process, ready to become the guest.
 pub(crate) struct Vault {
     enter: u64,
+    signal_stacks: u64,
 }
 
 impl ProcessWall {
@@ -206,6 +278,10 @@ impl ProcessWall {
         let filter = compile(
             &[
                 (libc::SYS_futex_waitv, vec![]),
+                (
+                    libc::SYS_futex,
+                    vec![vec![argument(1, libc::FUTEX_WAKE as u32)]],
+                ),
                 (libc::SYS_clock_gettime, vec![]),
                 (
                     libc::SYS_write,
@@ -246,13 +322,6 @@ impl ProcessWall {
         let start = (&raw const weir_vault_start) as u64;
         let place = |symbol: *const u8| vault.address + (symbol as u64 - start);
         self.write(image, layout, vault)?;
-        let stack = libc::stack_t {
-            ss_sp: vault.end() as *mut libc::c_void,
-            ss_flags: 0,
-            ss_size: SIGNAL_STACK_BYTES as usize,
-        };
-        // SAFETY: the stack is mapped, and nothing else uses it.
-        check(unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) }.into())?;
         let faults = [
             libc::SIGSEGV,
             libc::SIGBUS,
@@ -276,6 +345,7 @@ impl ProcessWall {
         )?;
         Ok(Vault {
             enter: place(&raw const weir_vault_enter),
+            signal_stacks: vault.end(),
         })
     }
 
@@ -297,7 +367,10 @@ impl ProcessWall {
         let slots = Slots {
             report: layout.report.address,
             heartbeat: layout.control.address + HEARTBEAT_OFFSET as u64,
-            stack: layout.stack.end(),
+            stack: layout.stack(0).end(),
+            stack_stride: layout.stack_stride(),
+            signal_stacks: vault.end(),
+            cpus: layout.cpus,
             entry: image.entry,
             boot: layout.boot.address,
             filter_length: self.filter.len() as u64,
@@ -335,12 +408,24 @@ impl ProcessWall {
 }
 
 impl Vault {
-    /// Becomes the guest.
-    pub(crate) fn enter(self) -> Result<()> {
+    /// Gives this thread the signal stack of CPU `cpu`.
+    pub(crate) fn use_signal_stack(&self, cpu: u64) -> Result<()> {
+        let stack = libc::stack_t {
+            ss_sp: (self.signal_stacks + cpu * SIGNAL_STACK_BYTES) as *mut libc::c_void,
+            ss_flags: 0,
+            ss_size: SIGNAL_STACK_BYTES as usize,
+        };
+        // SAFETY: the stack is mapped, and nothing else uses it.
+        check(unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) }.into())
+    }
+
+    /// Becomes CPU `cpu` of the guest, when all its CPUs' threads have come here.
+    pub(crate) fn enter(&self, cpu: u64) -> Result<()> {
         forget_thread()?;
         // SAFETY: the vault is complete; what it unmaps is not needed by what it starts.
-        let enter: extern "C" fn() -> ! = unsafe { std::mem::transmute(self.enter as *const ()) };
-        enter()
+        let enter: extern "C" fn(u64) -> ! =
+            unsafe { std::mem::transmute(self.enter as *const ()) };
+        enter(cpu)
     }
 }
 

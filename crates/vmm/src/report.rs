@@ -8,6 +8,7 @@ use std::fmt;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use abi::CPUS_MAX;
 use abi::control::{MESSAGE_MAX, NO_ELEMENT, Region, State};
 
 use crate::image::{Access, Image};
@@ -61,9 +62,15 @@ pub(crate) struct RawReport {
     pub(crate) detail: u32,
     pub(crate) address: u64,
     pub(crate) registers: [u64; 23],
-    /// The watchdog's notes behind the process wall: heartbeat seen last, ticks since.
-    pub(crate) last_beat: u64,
-    pub(crate) ticks: u64,
+    /// Behind the process wall: not 0 once a CPU has begun to write the report.
+    pub(crate) claimed: AtomicU32,
+    /// The CPU that the guest ended on.
+    pub(crate) cpu: u32,
+    /// Behind the process wall: threads that have left the memory which is to go, and whether it has gone.
+    pub(crate) arrived: AtomicU32,
+    pub(crate) gone: AtomicU32,
+    /// The watchdog's notes behind the process wall, for each CPU: heartbeat seen last, ticks since.
+    pub(crate) beats: [[u64; 2]; CPUS_MAX],
     /// Bytes at `rip`, if they could be read.
     pub(crate) code: [u8; 16],
     pub(crate) text_length: u32,
@@ -74,13 +81,21 @@ const _: () = {
     use std::mem::{offset_of, size_of};
     assert!(size_of::<RawReport>() <= abi::PAGE);
     assert!(offset_of!(RawReport, registers) == 16);
-    assert!(offset_of!(RawReport, last_beat) == 200);
-    assert!(offset_of!(RawReport, ticks) == 208);
+    assert!(offset_of!(RawReport, claimed) == 200);
+    assert!(offset_of!(RawReport, cpu) == 204);
+    assert!(offset_of!(RawReport, arrived) == 208);
+    assert!(offset_of!(RawReport, gone) == 212);
+    assert!(offset_of!(RawReport, beats) == 216);
 };
 
 /// The writing side, in the guest's process.
 #[derive(Clone, Copy)]
 pub(crate) struct Reporter(NonNull<RawReport>);
+
+// SAFETY: the page is mapped for good and only ever copied to; the last to write counts.
+unsafe impl Send for Reporter {}
+// SAFETY: as above.
+unsafe impl Sync for Reporter {}
 
 impl Reporter {
     /// # Safety
@@ -90,10 +105,18 @@ impl Reporter {
     }
 
     /// Writes a report. The last one counts.
-    pub(crate) fn write(self, kind: u32, detail: u32, address: u64, registers: &[u64; 23]) {
+    pub(crate) fn write(
+        self,
+        cpu: usize,
+        kind: u32,
+        detail: u32,
+        address: u64,
+        registers: &[u64; 23],
+    ) {
         let page = self.0.as_ptr();
         // SAFETY: mapped for good, and shared with a reader that copies it without trusting it.
         unsafe {
+            (&raw mut (*page).cpu).write_volatile(cpu as u32);
             (&raw mut (*page).detail).write_volatile(detail);
             (&raw mut (*page).address).write_volatile(address);
             (&raw mut (*page).registers).write_volatile(*registers);
@@ -116,7 +139,7 @@ impl Reporter {
             ptr::copy_nonoverlapping(sentence.as_ptr(), (&raw mut (*page).text).cast(), length);
             (&raw mut (*page).text_length).write_volatile(length as u32);
         }
-        self.write(kind::SETUP, 0, 0, &[0; 23]);
+        self.write(0, kind::SETUP, 0, 0, &[0; 23]);
     }
 }
 
@@ -187,6 +210,8 @@ pub struct Crash {
     pub address: Option<u64>,
     /// Index of the element it says it was running.
     pub element: Option<u32>,
+    /// Which of its CPUs that was on, if it has several.
+    pub cpu: Option<u32>,
 }
 
 impl fmt::Display for Crash {
@@ -197,6 +222,9 @@ impl fmt::Display for Crash {
         }
         if let Some(element) = self.element {
             write!(f, ", in element {element}")?;
+        }
+        if let Some(cpu) = self.cpu {
+            write!(f, ", on vCPU {cpu}")?;
         }
         f.write_str(")")
     }
@@ -286,6 +314,7 @@ pub(crate) fn read(
             None,
         ),
     };
+    let cpu = raw.cpu.min(layout.cpus as u32 - 1);
     let own = (fault == Fault::Instruction && control.state() == Some(State::Failed))
         .then(|| own_reason(control))
         .flatten();
@@ -295,7 +324,8 @@ pub(crate) fn read(
         symbol: image.symbol(registers.rip()),
         registers,
         address,
-        element: match control.element() {
+        cpu: (layout.cpus > 1).then_some(cpu),
+        element: match control.element(cpu as usize) {
             NO_ELEMENT => None,
             element => Some(element - 1),
         },
@@ -361,9 +391,8 @@ fn page_fault(registers: &Registers, address: u64, image: &Image, layout: &Layou
     if registers.rip() == address {
         return not_executable(address, layout);
     }
-    let guard = layout.stack.address.wrapping_sub(address).wrapping_sub(1) < abi::PAGE as u64;
     let readable = layout.boot.contains(address) || image.access(address).is_some();
-    if guard {
+    if layout.is_guard(address) {
         (
             Fault::StackOverflow,
             "it ran out of stack".to_owned(),
@@ -409,6 +438,9 @@ fn wild_doorbell(address: u64, layout: &Layout) -> Finding {
         doorbell::SWITCH | doorbell::CONTROL | doorbell::WAIT | doorbell::HALT => {
             format!("it used doorbell {offset:#x} in a way that doorbells don't have")
         }
+        offset if layout.woken(offset).is_some() => {
+            format!("it used doorbell {offset:#x} in a way that doorbells don't have")
+        }
         _ => format!("it accessed its doorbell page at {offset:#x}, where no doorbell is"),
     };
     (Fault::Doorbell, reason, Some(address))
@@ -429,10 +461,8 @@ fn signal(raw: &RawReport, layout: &Layout) -> Finding {
             let address = raw.address;
             let error = registers.0[register::TRAP - 1];
             let (present, write, fetch) = (error & 1 != 0, error & 2 != 0, error & 16 != 0);
-            let guard =
-                layout.stack.address.wrapping_sub(address).wrapping_sub(1) < abi::PAGE as u64;
             let place = layout.describe(address);
-            if guard {
+            if layout.is_guard(address) {
                 (
                     Fault::StackOverflow,
                     "it ran out of stack".to_owned(),

@@ -44,7 +44,7 @@ pub struct DataFile<'a> {
     pub file: BorrowedFd<'a>,
     /// Its length in bytes, whole pages.
     pub length: usize,
-    /// Offset of the word by which the switch wakes the guest.
+    /// Offset of the words by which the switch wakes the guest's CPUs.
     pub wake_offset: usize,
 }
 
@@ -53,6 +53,8 @@ pub struct DataFile<'a> {
 pub struct Shape<'a> {
     /// Which wall it gets.
     pub isolation: Isolation,
+    /// How many CPUs it has, from 1 to [`abi::CPUS_MAX`].
+    pub cpus: usize,
     /// Bytes of private memory.
     pub memory: u64,
     /// Bytes of its data region; 0 for none.
@@ -72,7 +74,9 @@ pub struct GuestSpec<'a> {
     pub id: u64,
     /// Which wall it gets.
     pub isolation: Isolation,
-    /// Bytes of private memory: image, configuration, stack and heap. Rings and packet buffers come on top.
+    /// How many CPUs it has, from 1 to [`abi::CPUS_MAX`].
+    pub cpus: usize,
+    /// Bytes of private memory: image, configuration, stacks and heap. Rings and packet buffers come on top.
     pub memory: u64,
     /// Its configuration text.
     pub config: &'a [u8],
@@ -84,8 +88,9 @@ pub struct GuestSpec<'a> {
     pub switch_doorbell: Option<BorrowedFd<'a>>,
     /// Eventfd that it rings for the control plane, when that sleeps. Several guests may share one.
     pub control_doorbell: Option<BorrowedFd<'a>>,
-    /// CPU that it runs on; any, if `None`.
-    pub cpu: Option<usize>,
+    /// CPUs of the host that its CPUs are tied to, one each in turn, from the first again if there are fewer;
+    /// any, if there is none.
+    pub pins: &'a [usize],
     /// Whether it is killed when this process ends. A guest that outlives its parent can be taken over by
     /// the next one.
     pub end_with_parent: bool,
@@ -98,13 +103,14 @@ impl<'a> GuestSpec<'a> {
             name,
             id,
             isolation: Isolation::Auto,
+            cpus: 1,
             memory: DEFAULT_MEMORY,
             config: b"",
             data: None,
             control,
             switch_doorbell: None,
             control_doorbell: None,
-            cpu: None,
+            pins: &[],
             end_with_parent: true,
         }
     }
@@ -112,6 +118,7 @@ impl<'a> GuestSpec<'a> {
     pub fn shape(&self) -> Shape<'a> {
         Shape {
             isolation: self.isolation,
+            cpus: self.cpus,
             memory: self.memory,
             data: self.data.map_or(0, |data| data.length),
             switch_doorbell: self.switch_doorbell,

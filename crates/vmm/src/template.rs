@@ -77,6 +77,7 @@ impl Template {
         let ground = Ground {
             image: &self.image,
             range,
+            cpus: shape.cpus.clamp(1, abi::CPUS_MAX) as u64,
             kvm: self.kvm.as_ref().ok().filter(|_| wall == Wall::Vm),
             process: &self.process,
             jail: &self.jail,
@@ -104,6 +105,7 @@ impl Template {
             orders,
             wall,
             range,
+            cpus: shape.cpus,
             doorbells: doorbells(shape),
         })
     }
@@ -131,6 +133,7 @@ impl Template {
                 page.doorbells.control = place(doorbell::CONTROL);
                 page.doorbells.wait = place(doorbell::WAIT);
                 page.doorbells.halt = place(doorbell::HALT);
+                page.doorbells.wake = place(doorbell::WAKE);
             }
             Wall::Process => {
                 page.wall = boot::WALL_PROCESS;
@@ -157,6 +160,7 @@ pub struct Prepared<'t> {
     orders: OwnedFd,
     wall: Wall,
     range: Span,
+    cpus: usize,
     doorbells: [Option<RawFd>; 2],
 }
 
@@ -177,6 +181,7 @@ impl Prepared<'_> {
         let layout = Layout::new(&template.image, spec, self.wall)?;
         let fits = template.wall(spec.isolation)? == self.wall
             && layout.end() == self.range.end()
+            && spec.cpus == self.cpus
             && doorbells(&spec.shape()) == self.doorbells;
         if !fits {
             return Err(Error::Unlike(spec.name.to_owned()));

@@ -1,7 +1,7 @@
 //! The timer behind the watchdog.
 //!
-//! It counts the CPU time that the guest's thread uses, not time on the wall. So it costs nothing while the
-//! guest sleeps, needs no arming when it wakes, and a guest that merely doesn't get its turn on a crowded host
+//! Each of a guest's CPUs is a thread with a timer of its own. It counts the CPU time that the thread uses, not
+//! time on the wall. So it costs nothing while the guest sleeps, needs no arming when it wakes, and a guest that merely doesn't get its turn on a crowded host
 //! isn't taken for one that loops.
 
 use nix::sys::signal::{SigEvent, SigevNotify, Signal};
@@ -20,11 +20,12 @@ pub(crate) const SIGNAL: Signal = Signal::SIGALRM;
 
 /// Starts the timer for this thread, for good.
 pub(crate) fn start() -> Result<()> {
-    let event = SigEvent::new(SigevNotify::SigevSignal {
+    let event = SigEvent::new(SigevNotify::SigevThreadId {
         signal: SIGNAL,
+        thread_id: rustix::thread::gettid().as_raw_nonzero().get(),
         si_value: 0,
     });
-    let mut timer = Timer::new(ClockId::CLOCK_PROCESS_CPUTIME_ID, event).context("a timer")?;
+    let mut timer = Timer::new(ClockId::CLOCK_THREAD_CPUTIME_ID, event).context("a timer")?;
     timer
         .set(
             Expiration::Interval(TICK.into()),

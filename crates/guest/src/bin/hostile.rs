@@ -1,4 +1,6 @@
 //! An image that misbehaves on command: its configuration is the name of the misdeed, and sometimes a number.
+//! With a CPU's number and a slash in front, that CPU does it, while the first one answers requests; with `all/`
+//! in front, all do it.
 //! For the wall's tests. Each of them must harm the guest alone.
 #![no_std]
 #![no_main]
@@ -12,7 +14,7 @@ use core::sync::atomic::Ordering;
 
 use abi::boot::BootPage;
 use abi::message::kind;
-use guest::{Answer, Application, Platform, Request, Round, run};
+use guest::{Answer, Application, Cpu, Platform, Request, Round, run};
 
 guest::entry!(main);
 
@@ -21,14 +23,28 @@ static CONSTANT: [u64; 4] = [1, 2, 3, 4];
 
 fn main(platform: &'static Platform) -> ! {
     let text = core::str::from_utf8(platform.config()).unwrap_or("");
+    let (which, text) = text.split_once('/').unwrap_or(("0", text));
     let (deed, number) = text.split_once(' ').unwrap_or((text, "0"));
     let number = number.trim().parse::<u64>().unwrap_or(0);
     let _ = writeln!(platform.console(), "{}: {deed}", platform.name());
-    platform.element_word().store(7, Ordering::Relaxed);
-    // SAFETY: none is needed: the wall is to stop what this does.
-    unsafe { misbehave(platform, deed, number) };
-    platform.element_word().store(0, Ordering::Relaxed);
+    let chosen = |cpu: usize| which == "all" || which.parse() == Ok(cpu);
+    for cpu in (1..platform.cpus()).filter(|cpu| chosen(*cpu)) {
+        platform
+            .cpu(cpu)
+            .give(move |cpu| attempt(cpu, deed, number));
+    }
+    if chosen(0) {
+        attempt(platform.cpu(0), deed, number);
+    }
     run(platform, &mut Echo)
+}
+
+fn attempt(cpu: Cpu, deed: &str, number: u64) {
+    cpu.element_word()
+        .store(7 + cpu.number() as u32, Ordering::Relaxed);
+    // SAFETY: none is needed: the wall is to stop what this does.
+    unsafe { misbehave(cpu, deed, number) };
+    cpu.element_word().store(0, Ordering::Relaxed);
 }
 
 /// What is left when a misdeed was none: answers any request with its own contents.
@@ -51,7 +67,8 @@ impl Application for Echo {
     }
 }
 
-unsafe fn misbehave(platform: &'static Platform, deed: &str, number: u64) {
+unsafe fn misbehave(cpu: Cpu, deed: &str, number: u64) {
+    let platform = cpu.platform();
     let boot = platform.boot();
     let here = misbehave as *const () as u64;
     // SAFETY: as in `main`.
@@ -63,7 +80,7 @@ unsafe fn misbehave(platform: &'static Platform, deed: &str, number: u64) {
                 let mut hoard: Vec<Vec<u8>> = Vec::new();
                 loop {
                     hoard.push(alloc::vec![1; 64 << 10]);
-                    platform.beat();
+                    cpu.beat();
                 }
             }
             "halt" => platform.halt(),
@@ -98,7 +115,9 @@ unsafe fn misbehave(platform: &'static Platform, deed: &str, number: u64) {
             "read" => asm!("mov {0}, [{0}]", inout(reg) boot.doorbells.wait => _),
             "probe" => probe(platform, number),
             "scribble" => scribble(boot, number),
-            "storm" => storm(platform, number),
+            "storm" => storm(cpu, number),
+            "wakes" => wakes(cpu, number),
+            "jump-stack-above" => jump(boot.stack.address + boot.stack_stride + 64),
             "float" => floats(platform),
             _ => platform.fail(format_args!("no such misdeed: {deed}")),
         }
@@ -166,11 +185,25 @@ unsafe fn scribble(boot: &BootPage, seed: u64) {
 }
 
 /// Rings and sleeps for no time, over and over, then goes on.
-unsafe fn storm(platform: &Platform, number: u64) {
+unsafe fn storm(cpu: Cpu, number: u64) {
+    let platform = cpu.platform();
     for _ in 0..number {
         platform.ring_switch();
-        let seen = platform.wakes();
-        platform.sleep(seen, Some(platform.clock().now() + 1000));
+        let seen = cpu.wakes();
+        cpu.sleep(seen, Some(platform.clock().now() + 1000));
+    }
+}
+
+/// Wakes all CPUs, which may do the same, and sleeps until one of them wakes this one, over and over.
+fn wakes(cpu: Cpu, number: u64) {
+    let platform = cpu.platform();
+    for _ in 0..number {
+        let seen = cpu.wakes();
+        for other in (0..platform.cpus()).filter(|other| *other != cpu.number()) {
+            platform.cpu(other).wake();
+        }
+        cpu.sleep(seen, Some(platform.clock().now() + 1_000_000));
+        cpu.beat();
     }
 }
 

@@ -187,8 +187,8 @@ impl GuestLink {
         if self.taken > 0 {
             self.side.transmit.release(self.taken);
             self.taken = 0;
-            if self.side.transmit.producer_sleeps() {
-                self.wake_guest();
+            if let Some(cpu) = self.side.transmit.producer_sleeper() {
+                self.wake_guest(cpu);
             }
         }
     }
@@ -272,8 +272,8 @@ impl GuestLink {
         if delivery.filled > 0 {
             self.side.receive.publish(delivery.filled);
             delivery.filled = 0;
-            if self.side.receive.consumer_sleeps() {
-                self.wake_guest();
+            if let Some(cpu) = self.side.receive.consumer_sleeper() {
+                self.wake_guest(cpu);
             }
         }
     }
@@ -433,10 +433,12 @@ impl GuestLink {
         delivery.bytes += len as u64;
     }
 
-    fn wake_guest(&self) {
-        let word = self.side.region.wake_word();
+    /// Wakes the CPU that the guest says sleeps; if it has none of the number, another is disturbed.
+    fn wake_guest(&self, cpu: u32) {
+        let words = self.side.region.wake_words();
+        let word = &words[cpu as usize % words.len()];
         word.fetch_add(1, Ordering::SeqCst);
-        // One sleeper waits on a guest's word. That nobody could be woken is no error.
+        // One sleeper waits on a CPU's word. That nobody could be woken is no error.
         let _ = futex::wake(word, futex::Flags::empty(), 1);
     }
 

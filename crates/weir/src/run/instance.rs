@@ -132,6 +132,7 @@ impl Instance {
         // Made ready while the links are.
         let prepared = template.prepare(&Shape {
             isolation: plan.isolation,
+            cpus: 1,
             memory: plan.memory,
             data: geometry.bytes(),
             switch_doorbell: Some(switch_doorbell.as_fd()),
@@ -193,7 +194,7 @@ impl Instance {
             }),
             switch_doorbell: Some(switch_doorbell.as_fd()),
             control_doorbell: Some(doorbell.as_fd()),
-            cpu: plan.cpu,
+            pins: plan.cpu.as_slice(),
             ..GuestSpec::new(&plan.name, 1, &control)
         };
         let start = Instant::now();

@@ -1,0 +1,133 @@
+//! One of the guest's CPUs: its heartbeat, its sleep, its work.
+
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use abi::control::Sleep;
+
+use crate::platform::store;
+use crate::{Platform, system};
+
+/// What a CPU beside the first is given to do.
+pub(crate) type Job = Box<dyn FnOnce(Cpu) + Send>;
+
+/// A CPU. What is said of one of them is said on it, except to wake it.
+#[derive(Clone, Copy)]
+pub struct Cpu {
+    platform: &'static Platform,
+    number: usize,
+}
+
+/// Values of a CPU's two wake words at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wakes {
+    control: u32,
+    data: u32,
+}
+
+impl Cpu {
+    pub(crate) fn new(platform: &'static Platform, number: usize) -> Self {
+        Self { platform, number }
+    }
+
+    /// Its surroundings.
+    pub fn platform(&self) -> &'static Platform {
+        self.platform
+    }
+
+    /// Its number; the first is 0.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Where to say which element is being run: its index plus one, or 0 for none. The report of a
+    /// crash in it says so.
+    pub fn element_word(&self) -> &'static AtomicU32 {
+        self.platform.control().element_word(self.number)
+    }
+
+    /// Says that the CPU makes progress. The main loop does so every round; work that takes longer than a
+    /// few hundred milliseconds without one does it itself, or the watchdog takes it for an endless loop.
+    #[inline]
+    pub fn beat(&self) {
+        self.platform.control().beat(self.number);
+    }
+
+    /// The wake words' values. Take them before the last look at the rings.
+    pub fn wakes(&self) -> Wakes {
+        let control = self.platform.control().wake_word(self.number);
+        let data = self.platform.data_wake(self.number);
+        Wakes {
+            control: control.load(Ordering::Acquire),
+            data: data.map_or(0, |word| word.load(Ordering::Acquire)),
+        }
+    }
+
+    /// Sleeps until this CPU is woken, or until `deadline` (nanoseconds on the platform's clock). Returns at once
+    /// if it was woken since `seen` was taken. May return early.
+    pub fn sleep(&self, seen: Wakes, deadline: Option<u64>) {
+        let nanoseconds = match deadline {
+            None => u64::MAX,
+            Some(deadline) => match deadline.checked_sub(self.platform.clock().now()) {
+                None | Some(0) => return,
+                Some(left) => left,
+            },
+        };
+        let sleep = Sleep {
+            control: seen.control,
+            data: seen.data,
+            nanoseconds,
+        };
+        let control = self.platform.control();
+        if self.platform.is_process() {
+            let word = core::ptr::from_ref(control.wake_word(self.number)) as u64;
+            let data = self.platform.data_wake(self.number);
+            let data = data.map_or(0, |word| core::ptr::from_ref(word) as u64);
+            system::sleep(word, data, sleep);
+        } else {
+            control.set_sleep(self.number, sleep);
+            // SAFETY: the boot page says that a store here is a doorbell.
+            unsafe { store(self.platform.boot().doorbells.wait, nanoseconds) };
+        }
+    }
+
+    /// Wakes this CPU from another one, if it sleeps.
+    pub fn wake(&self) {
+        let control = self.platform.control();
+        control.bump(self.number);
+        if self.platform.is_process() {
+            system::wake(control.wake_word(self.number));
+        } else {
+            let doorbell = self.platform.boot().doorbells.wake + 8 * self.number as u64;
+            // SAFETY: the boot page says that a store here is a doorbell.
+            unsafe { store(doorbell, 1) };
+        }
+    }
+
+    /// Gives this CPU, which is not the first, something to do. It does one thing after the other, and sleeps
+    /// when there is nothing.
+    ///
+    /// # Panics
+    /// If it is the first CPU, or has not begun what it was given last.
+    pub fn give(&self, job: impl FnOnce(Cpu) + Send + 'static) {
+        assert!(self.number > 0, "the first CPU runs the main function");
+        let before = self.platform.jobs[self.number]
+            .lock()
+            .replace(Box::new(job));
+        assert!(before.is_none(), "a CPU is given one thing at a time");
+        self.wake();
+    }
+
+    /// The life of a CPU beside the first.
+    #[cfg(feature = "image")]
+    pub(crate) fn serve(self) -> ! {
+        loop {
+            let seen = self.wakes();
+            let job = self.platform.jobs[self.number].lock().take();
+            match job {
+                Some(job) => job(self),
+                None => self.sleep(seen, None),
+            }
+        }
+    }
+}
