@@ -449,6 +449,8 @@ mod tests {
             "{errors}"
         );
         assert!(errors.contains("CAPACITY: invalid number"), "{errors}");
+        let errors = Rig::errors("Inject -> Queue(2000000000) -> Puller;");
+        assert!(errors.contains("at most 16777216 packets"), "{errors}");
     }
 
     #[test]

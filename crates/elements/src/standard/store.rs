@@ -12,6 +12,8 @@ use crate::values;
 /// How often a pull must find nothing before the empty notifier says so: queues that hover around
 /// a packet or two would have it thrash.
 const SLEEPINESS: u32 = 9;
+/// Most packets of a store, whose room is taken at once: 128 MB.
+const CAPACITY_MAX: usize = 1 << 24;
 
 /// Which packet goes when there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +75,9 @@ impl Store {
     /// Sets the capacity. If there are more packets than fit, those that came last go.
     fn set_capacity(&mut self, cx: &mut Cx<'_>, capacity: u32) -> Result<(), &'static str> {
         let capacity = capacity as usize;
+        if capacity > CAPACITY_MAX {
+            return Err("CAPACITY: at most 16777216 packets can be stored");
+        }
         // The room is taken now, so that the data path takes none.
         let more = capacity.saturating_sub(self.packets.len());
         self.packets
