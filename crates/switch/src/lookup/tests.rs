@@ -170,3 +170,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn addresses_are_read_as_they_are_written() {
+    let mac = Mac([2, 0, 0x5e, 0xff, 0, 9]);
+    assert_eq!(mac.to_string().parse::<Mac>().unwrap(), mac);
+    assert_eq!("02-00-5E-ff-00-09".parse::<Mac>().unwrap(), mac);
+    let json = serde_json::to_string(&mac).unwrap();
+    assert_eq!(json, "\"02:00:5e:ff:00:09\"");
+    assert_eq!(serde_json::from_str::<Mac>(&json).unwrap(), mac);
+    for wrong in [
+        "",
+        "02:00:5e:ff:00",
+        "02:00:5e:ff:00:09:01",
+        "2:0:5e:ff:0:9",
+        "02:00:5e:ff:00:+9",
+    ] {
+        assert!(wrong.parse::<Mac>().is_err(), "{wrong}");
+    }
+}
