@@ -41,6 +41,24 @@ pub enum Reason {
     Closed,
     /// The kernel dropped frames on their way to the switch, because the socket's queue was full.
     SocketFull,
+    /// The source address is not the port's own (`protection=mac-nospoof`).
+    SpoofedMac,
+    /// The packet claims an IP address that is not the port's own (`protection=ip-nospoof`).
+    SpoofedIp,
+    /// A DHCP request for another, or a DHCP server's message (`protection=dhcp-nospoof`).
+    SpoofedDhcp,
+    /// Neither IP nor ARP (`protection=restricted`).
+    Restricted,
+    /// More broadcast, multicast or unknown unicast than the port may send (`flood-limit`).
+    FloodLimit,
+    /// More than the port's or the flow's rate (`maxbw`), where the sender could not be held back.
+    OverLimit,
+    /// A tagged frame from a port that gives access to one VLAN.
+    Vlan,
+    /// Lost on purpose (`loss`).
+    Loss,
+    /// More frames on their way than the port's line has room for (`delay`).
+    LineFull,
 }
 
 impl Reason {
@@ -48,7 +66,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// All reasons, in the order of their numbers.
-    pub const ALL: [Reason; 12] = [
+    pub const ALL: [Reason; 21] = [
         Reason::RingFull,
         Reason::NoBuffer,
         Reason::TooLong,
@@ -61,6 +79,15 @@ impl Reason {
         Reason::LinkDown,
         Reason::Closed,
         Reason::SocketFull,
+        Reason::SpoofedMac,
+        Reason::SpoofedIp,
+        Reason::SpoofedDhcp,
+        Reason::Restricted,
+        Reason::FloodLimit,
+        Reason::OverLimit,
+        Reason::Vlan,
+        Reason::Loss,
+        Reason::LineFull,
     ];
 
     /// The reason's name, as users see it.
@@ -78,6 +105,15 @@ impl Reason {
             Reason::LinkDown => "link-down",
             Reason::Closed => "closed",
             Reason::SocketFull => "socket-full",
+            Reason::SpoofedMac => "spoofed-mac",
+            Reason::SpoofedIp => "spoofed-ip",
+            Reason::SpoofedDhcp => "spoofed-dhcp",
+            Reason::Restricted => "restricted",
+            Reason::FloodLimit => "flood-limit",
+            Reason::OverLimit => "over-limit",
+            Reason::Vlan => "vlan",
+            Reason::Loss => "loss",
+            Reason::LineFull => "line-full",
         }
     }
 }

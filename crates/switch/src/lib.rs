@@ -20,6 +20,7 @@ pub mod port;
 pub mod process;
 pub mod properties;
 pub mod protocol;
+pub mod qos;
 pub mod worker;
 
 mod confine;
