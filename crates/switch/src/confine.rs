@@ -50,6 +50,13 @@ const ALLOWED: &[i64] = &[
     libc::SYS_fstat,
     libc::SYS_getsockname,
     libc::SYS_getsockopt,
+    // vhost-user: connections, what has arrived on them, and what kind of memory came.
+    libc::SYS_epoll_create1,
+    libc::SYS_recvfrom,
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    libc::SYS_shutdown,
+    libc::SYS_fstatfs,
     // Memory.
     libc::SYS_munmap,
     libc::SYS_mremap,
@@ -105,6 +112,11 @@ pub fn filter_system_calls() -> Result<(), ConfineError> {
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         rules.insert(call, vec![not_executable().map_err(|e| failed(&e))?]);
     }
+    // How much has arrived on a socket.
+    let arrived =
+        SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, libc::FIONREAD);
+    let arrived = arrived.and_then(|condition| SeccompRule::new(vec![condition]));
+    rules.insert(libc::SYS_ioctl, vec![arrived.map_err(|e| failed(&e))?]);
     let arch = std::env::consts::ARCH.try_into().map_err(|e| failed(&e))?;
     let filter = SeccompFilter::new(
         rules,

@@ -3,6 +3,8 @@
 //! A link is opened here, handed to the switch ([`crate::client::SwitchClient::attach_link`]), and
 //! gone with the last descriptor: a TAP device vanishes, a host interface is left as it was found.
 
+mod vhost;
+
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -11,6 +13,8 @@ use rustix::net::netdevice;
 use crate::lookup::Mac;
 use crate::protocol::LinkKind;
 use crate::sys::{self, INTERFACE_NAME_MAX};
+
+pub use vhost::VhostUser;
 
 /// Bytes that may wait in the kernel for a packet socket, each way: at 1500 bytes some 2000 frames
 /// with what the kernel adds to each.
@@ -56,6 +60,19 @@ pub enum LinkError {
         "no /dev/net/tun, which TAP ‘{0}’ needs: `modprobe tun`, or let the container have the device"
     )]
     NoTun(String),
+    /// The vhost-user socket's path is taken.
+    #[error("‘{0}’ exists and is in use, or is no socket: choose another path")]
+    SocketTaken(String),
+    /// The vhost-user socket cannot be made or reached.
+    #[error("cannot {action} ‘{path}’ for vhost-user: {source}")]
+    Socket {
+        /// What was tried.
+        action: &'static str,
+        /// The socket's path.
+        path: String,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// The kernel refused something else.
     #[error("cannot {action} ‘{name}’: {source}")]
     System {

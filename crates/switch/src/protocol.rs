@@ -62,6 +62,10 @@ pub enum LinkKind {
     Tap,
     /// An AF_PACKET socket with virtio-net headers.
     Packet,
+    /// A Unix socket on which vhost-user frontends are waited for.
+    VhostUser,
+    /// A Unix socket that is connected to a vhost-user frontend.
+    VhostUserConnected,
 }
 
 /// What a port leads to.
@@ -74,6 +78,8 @@ pub enum PortKind {
     Tap,
     /// A host interface by an AF_PACKET socket.
     Packet,
+    /// A virtual machine, by vhost-user.
+    VhostUser,
 }
 
 impl PortKind {
@@ -83,6 +89,7 @@ impl PortKind {
             PortKind::Guest => "guest",
             PortKind::Tap => "tap",
             PortKind::Packet => "packet",
+            PortKind::VhostUser => "vhost-user",
         }
     }
 }
@@ -92,6 +99,7 @@ impl From<LinkKind> for PortKind {
         match kind {
             LinkKind::Tap => PortKind::Tap,
             LinkKind::Packet => PortKind::Packet,
+            LinkKind::VhostUser | LinkKind::VhostUserConnected => PortKind::VhostUser,
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::port::Link;
 use crate::port::guest::{GuestLink, MTU_MAX};
 use crate::port::packet::PacketLink;
 use crate::port::tap::TapLink;
+use crate::port::vhost::VhostLink;
 use crate::process::Options;
 use crate::properties::{DomainProperties, PortProperties};
 use crate::protocol::{
@@ -199,6 +200,8 @@ impl Server {
                 let link = match kind {
                     LinkKind::Tap => Link::Tap(TapLink::new(file, mtu)),
                     LinkKind::Packet => Link::Packet(PacketLink::new(file, mtu)),
+                    LinkKind::VhostUser => vhost(VhostLink::listen(file, mtu))?,
+                    LinkKind::VhostUserConnected => vhost(VhostLink::connected(file, mtu))?,
                 };
                 let attach = Attach {
                     link,
@@ -366,6 +369,12 @@ impl Server {
             _ => Err("the port is not attached any more".into()),
         }
     }
+}
+
+/// A vhost-user port, if the kernel lets it watch its socket.
+fn vhost(link: Result<VhostLink, Errno>) -> Result<Link, String> {
+    let link = link.map_err(|error| format!("cannot watch the vhost-user socket: {error}"))?;
+    Ok(Link::Vhost(Box::new(link)))
 }
 
 /// The descriptors that a request must come with.

@@ -178,6 +178,7 @@ impl Worker {
         let fd = match port.map(|port| &port.link) {
             Some(Link::Tap(link)) => Some(link.as_fd()),
             Some(Link::Packet(link)) => Some(link.as_fd()),
+            Some(Link::Vhost(link)) => link.listener(),
             _ => None,
         };
         fd.and_then(|fd| fd.try_clone_to_owned().ok())
@@ -316,6 +317,8 @@ impl Worker {
             port.state = State::Polled { woken: true };
             counters_of(&self.counters, place).woke();
             self.active.push(place);
+        } else {
+            port.link.notice();
         }
     }
 
@@ -422,8 +425,10 @@ impl Worker {
         match &port.link {
             Link::Tap(link) => drop(epoll::delete(&self.epoll, link.as_fd())),
             Link::Packet(link) => drop(epoll::delete(&self.epoll, link.as_fd())),
+            Link::Vhost(link) => drop(epoll::delete(&self.epoll, link.as_fd())),
             Link::Guest(_) => {}
         }
+        port.link.close();
         if let Some(domain) = &mut self.domains[port.domain] {
             domain.lookup.detach(place);
             domain.lookup.attach(place, None);

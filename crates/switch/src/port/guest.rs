@@ -454,7 +454,7 @@ impl GuestLink {
 
 /// Takes the first [`HEAD`] bytes of a frame, zeros behind the end of a shorter one.
 #[inline(always)]
-fn snapshot(bytes: &SharedBytes, head: &mut [u8; HEAD]) {
+pub(super) fn snapshot(bytes: &SharedBytes, head: &mut [u8; HEAD]) {
     const HALF: usize = HEAD / 2;
     if let Some(whole) = bytes.read_array(0) {
         *head = whole;

@@ -10,6 +10,7 @@ pub mod guest;
 pub mod offload;
 pub mod packet;
 pub mod tap;
+pub mod vhost;
 
 use std::os::fd::BorrowedFd;
 
@@ -337,6 +338,8 @@ pub enum Link {
     Tap(tap::TapLink),
     /// To a host interface.
     Packet(packet::PacketLink),
+    /// To a virtual machine, by vhost-user.
+    Vhost(Box<vhost::VhostLink>),
 }
 
 impl Link {
@@ -347,14 +350,17 @@ impl Link {
             Link::Guest(link) => link.receive(batch, counters),
             Link::Tap(link) => link.receive(batch, counters),
             Link::Packet(link) => link.receive(batch, counters),
+            Link::Vhost(link) => link.receive(batch, counters),
         }
     }
 
     /// Ends a batch: its frames are wanted no more.
     #[inline]
     pub(crate) fn release(&mut self) {
-        if let Link::Guest(link) = self {
-            link.release();
+        match self {
+            Link::Guest(link) => link.release(),
+            Link::Vhost(link) => link.release(),
+            Link::Tap(_) | Link::Packet(_) => {}
         }
     }
 
@@ -370,6 +376,7 @@ impl Link {
             Link::Guest(link) => link.send(batch, which, counters),
             Link::Tap(link) => link.send(batch, which, counters),
             Link::Packet(link) => link.send(batch, which, counters),
+            Link::Vhost(link) => link.send(batch, which, counters),
         }
     }
 
@@ -378,6 +385,7 @@ impl Link {
     pub(crate) fn sleep(&mut self) -> bool {
         match self {
             Link::Guest(link) => link.sleep(),
+            Link::Vhost(link) => link.sleep(),
             // Their descriptors are edge-triggered: after a receive that found nothing, the next
             // frame is an event.
             Link::Tap(_) | Link::Packet(_) => true,
@@ -386,8 +394,24 @@ impl Link {
 
     /// Takes back what [`sleep`](Self::sleep) asked for.
     pub(crate) fn wake(&mut self) {
-        if let Link::Guest(link) = self {
-            link.wake();
+        match self {
+            Link::Guest(link) => link.wake(),
+            Link::Vhost(link) => link.wake(),
+            Link::Tap(_) | Link::Packet(_) => {}
+        }
+    }
+
+    /// Its descriptor told of something while it was polled.
+    pub(crate) fn notice(&mut self) {
+        if let Link::Vhost(link) = self {
+            link.notice();
+        }
+    }
+
+    /// The port is closed.
+    pub(crate) fn close(&mut self) {
+        if let Link::Vhost(link) = self {
+            link.close();
         }
     }
 

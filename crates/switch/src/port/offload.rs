@@ -164,6 +164,20 @@ impl VnetHeader {
     pub fn is_segmented(self) -> bool {
         self.gso_type != 0
     }
+
+    /// The IP version, if the frame stands for several of TCP.
+    pub fn tcp_over(self) -> Option<u8> {
+        match self.gso_type & !Self::GSO_ECN {
+            Self::GSO_TCPV4 => Some(4),
+            Self::GSO_TCPV6 => Some(6),
+            _ => None,
+        }
+    }
+
+    /// Whether the frame stands for several, the first of which tells of congestion.
+    pub fn has_congestion_marks(self) -> bool {
+        self.gso_type & Self::GSO_ECN != 0
+    }
 }
 
 /// The header says something of the frame that is not so, or that this code does not know.

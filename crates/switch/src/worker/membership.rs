@@ -72,6 +72,7 @@ impl Worker {
         {
             Some(Link::Tap(link)) => Some(link.as_fd()),
             Some(Link::Packet(link)) => Some(link.as_fd()),
+            Some(Link::Vhost(link)) => Some(link.as_fd()),
             _ => None,
         };
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
@@ -182,6 +183,7 @@ impl Worker {
         match &port.link {
             Link::Tap(link) => drop(epoll::delete(&self.epoll, link.as_fd())),
             Link::Packet(link) => drop(epoll::delete(&self.epoll, link.as_fd())),
+            Link::Vhost(link) => drop(epoll::delete(&self.epoll, link.as_fd())),
             Link::Guest(_) => {}
         }
         true

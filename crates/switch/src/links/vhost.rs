@@ -1,0 +1,105 @@
+//! Sockets of vhost-user ports: the switch, being confined, can neither make one nor reach one.
+
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+
+use super::{HostLink, LinkError};
+use crate::lookup::Mac;
+use crate::protocol::LinkKind;
+
+/// A vhost-user port to be made.
+#[derive(Clone, Debug)]
+pub struct VhostUser<'a> {
+    /// The socket's path.
+    pub path: &'a Path,
+    /// How users call the port.
+    pub name: &'a str,
+    /// Largest IP packet, in bytes.
+    pub mtu: u16,
+    /// The user id that may connect besides root.
+    pub owner: Option<u32>,
+}
+
+impl HostLink {
+    /// Listens for frontends: QEMU's `-chardev socket,path=…`, DPDK's `virtio_user0,path=…`. A
+    /// socket that was left there and on which nobody listens any more is replaced. The file is
+    /// not removed with the port.
+    pub fn vhost_user(port: &VhostUser<'_>) -> Result<HostLink, LinkError> {
+        let path = port.path;
+        let failed = |action| move |source| socket_error(action, path, source);
+        match UnixListener::bind(path) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                let left = std::fs::symlink_metadata(path).map_err(failed("look at"))?;
+                if !left.file_type().is_socket() || UnixStream::connect(path).is_ok() {
+                    return Err(LinkError::SocketTaken(path.display().to_string()));
+                }
+                std::fs::remove_file(path).map_err(failed("replace"))?;
+                UnixListener::bind(path)
+            }
+            other => other,
+        }
+        .and_then(|listener| {
+            // Whoever may connect has the port.
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+            if let Some(owner) = port.owner {
+                std::os::unix::fs::chown(path, Some(owner), None)?;
+            }
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        })
+        .map(|listener| of(LinkKind::VhostUser, port, listener.into()))
+        .map_err(failed("listen on"))
+    }
+
+    /// Connects to a frontend that listens itself: QEMU's `-chardev socket,…,server=on`, DPDK's
+    /// `virtio_user0,path=…,server=1`. The port is gone when the frontend is.
+    pub fn vhost_user_connected(port: &VhostUser<'_>) -> Result<HostLink, LinkError> {
+        let connected = UnixStream::connect(port.path);
+        let stream = connected.map_err(|source| socket_error("connect to", port.path, source))?;
+        Ok(of(LinkKind::VhostUserConnected, port, stream.into()))
+    }
+}
+
+fn of(kind: LinkKind, port: &VhostUser<'_>, socket: OwnedFd) -> HostLink {
+    // What address the guest has, it knows from its own configuration.
+    HostLink::reopened(kind, port.name, Mac([0; 6]), port.mtu, vec![socket])
+}
+
+fn socket_error(action: &'static str, path: &Path, source: std::io::Error) -> LinkError {
+    LinkError::Socket {
+        action,
+        path: path.display().to_string(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_is_replaced_when_nobody_listens_and_left_when_somebody_does() {
+        let path = std::env::temp_dir().join(format!("weir-vhost{}.sock", std::process::id()));
+        let port = VhostUser {
+            path: &path,
+            name: "vm0",
+            mtu: 1500,
+            owner: None,
+        };
+        let first = HostLink::vhost_user(&port).unwrap();
+        let taken = HostLink::vhost_user(&port);
+        assert!(matches!(taken, Err(LinkError::SocketTaken(_))), "{taken:?}");
+        drop(first);
+        drop(HostLink::vhost_user(&port).unwrap());
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "not a socket").unwrap();
+        let taken = HostLink::vhost_user(&port);
+        assert!(matches!(taken, Err(LinkError::SocketTaken(_))), "{taken:?}");
+        std::fs::remove_file(&path).unwrap();
+        let missing = HostLink::vhost_user_connected(&port).unwrap_err();
+        assert!(matches!(missing, LinkError::Socket { .. }));
+    }
+}

@@ -1,0 +1,475 @@
+//! Frames out of a driver's buffers and into them.
+
+use abi::region::{BUFFER_STRIDE, SharedBytes};
+
+use super::device::features;
+use super::memory::Memory;
+use super::queue::{Broken, Head, Queue};
+use super::rings::flags;
+use super::{PIECES, Scratch, VhostLink};
+use crate::counters::{PortCounters, Reason};
+use crate::port::guest::snapshot;
+use crate::port::offload::{ETHERNET, Segmenter, VnetHeader, checksum_of};
+use crate::port::{BATCH, Batch, Body, HEAD, Outcome};
+
+/// Longest header in front of a frame, in bytes.
+const HEADER_MAX: usize = 12;
+
+/// A buffer that the driver gave to be read.
+#[derive(Clone, Copy)]
+pub(super) enum Given {
+    /// The header, and the whole frame in one piece.
+    Plain(SharedBytes, SharedBytes),
+    /// Anything else.
+    Pieces,
+    /// It breaks the rules.
+    Broken(Broken),
+}
+
+/// Where a frame is written, piece by piece.
+struct Room<'a> {
+    pieces: &'a [SharedBytes],
+    /// How much of the first piece is written already.
+    at: usize,
+}
+
+impl Room<'_> {
+    /// The room that is left in one piece.
+    #[inline(always)]
+    fn piece(&mut self) -> Option<SharedBytes> {
+        while let Some(piece) = self.pieces.first() {
+            if self.at < piece.len() {
+                return Some(piece.skip(self.at));
+            }
+            self.at = 0;
+            self.pieces = &self.pieces[1..];
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn write(&mut self, mut bytes: &[u8]) {
+        while let Some(piece) = self.piece().filter(|_| !bytes.is_empty()) {
+            let n = piece.write(bytes);
+            self.at += n;
+            bytes = &bytes[n..];
+        }
+    }
+
+    #[inline(always)]
+    fn copy(&mut self, mut bytes: SharedBytes) {
+        while let Some(piece) = self.piece().filter(|_| !bytes.is_empty()) {
+            let n = bytes.copy_to(&piece);
+            self.at += n;
+            bytes = bytes.skip(n);
+        }
+    }
+}
+
+/// How one delivery to a driver stands.
+struct Delivery<'a> {
+    queue: &'a mut Queue,
+    memory: &'a Memory,
+    scratch: &'a mut Scratch,
+    counters: &'a PortCounters,
+    header_len: usize,
+    /// Whether a frame may fill several buffers.
+    merge: bool,
+    /// Buffers that are available.
+    available: u16,
+    /// Buffers of them whose heads have been read.
+    peeked: u16,
+    /// Buffers of them that are filled.
+    filled: u16,
+    frames: u64,
+    bytes: u64,
+}
+
+impl VhostLink {
+    /// Takes up to a batch out of a transmit queue that has `available` buffers.
+    pub(super) fn take(
+        &mut self,
+        batch: &mut Batch,
+        index: usize,
+        available: u16,
+        counters: &PortCounters,
+    ) -> Result<(), Broken> {
+        let n = available.min(BATCH as u16);
+        let header_len = self.device.header_len();
+        let Scratch { heads, given, .. } = &mut *self.scratch;
+        let heads = &mut heads[..usize::from(n)];
+        let (queue, memory) = (&mut self.device.queues[index], &self.device.memory);
+        queue.peek(heads)?;
+        for (head, given) in heads.iter().zip(&mut *given) {
+            *given = look(queue, head, memory, header_len);
+            if let Given::Plain(_, frame) = given {
+                frame.prefetch();
+            }
+        }
+        for (i, (head, given)) in heads.iter().zip(given).enumerate() {
+            let taken = match *given {
+                Given::Plain(header, frame) => take_plain(batch, i, header, frame),
+                Given::Pieces => take_pieces(batch, i, queue, head, memory, header_len)?,
+                Given::Broken(broken) => return Err(broken),
+            };
+            if let Err(reason) = taken {
+                counters.dropped(reason, 1);
+            }
+        }
+        queue.take(n);
+        self.taken = (index, n);
+        Ok(())
+    }
+
+    /// The receive queue to fill: the first pair's, for as long as one thread serves the port.
+    fn receive_queue(&self) -> Option<usize> {
+        (0..self.device.queues.len())
+            .step_by(2)
+            .find(|&index| self.device.queues[index].is_ready())
+    }
+
+    pub(super) fn deliver(
+        &mut self,
+        batch: &Batch,
+        which: &[u16],
+        counters: &PortCounters,
+    ) -> Outcome {
+        let index = self.receive_queue().filter(|_| !self.broken);
+        let Some(index) = index else {
+            counters.dropped(Reason::LinkDown, which.len() as u64);
+            return Outcome::NOTHING;
+        };
+        let offers = self.device.features;
+        let (header_len, merge) = (
+            self.device.header_len(),
+            self.device.has(features::MRG_RXBUF),
+        );
+        let queue = &mut self.device.queues[index];
+        let delivered = queue.available().and_then(|available| {
+            let mut delivery = Delivery {
+                queue,
+                memory: &self.device.memory,
+                scratch: &mut self.scratch,
+                counters,
+                header_len,
+                merge,
+                available,
+                peeked: 0,
+                filled: 0,
+                frames: 0,
+                bytes: 0,
+            };
+            delivery.look_ahead(which.len())?;
+            let put = delivery.put_all(batch, which, self.mtu, offers);
+            delivery.give_back();
+            put
+        });
+        if delivered.is_ok() && !self.device.memory.has_failed() {
+            return Outcome::NOTHING;
+        }
+        counters.dropped(Reason::Violation, 1);
+        self.break_off();
+        Outcome {
+            violations: 1,
+            ..Outcome::NOTHING
+        }
+    }
+}
+
+/// Finds out what a buffer to be read is.
+#[inline(always)]
+fn look(queue: &Queue, head: &Head, memory: &Memory, header_len: usize) -> Given {
+    let first = match Queue::piece(&head.first, memory, false) {
+        Ok(first) => first,
+        Err(broken) => return Given::Broken(broken),
+    };
+    if head.first.flags & flags::NEXT == 0 && first.len() > header_len {
+        return Given::Plain(first, first.skip(header_len));
+    }
+    if head.first.flags & flags::NEXT != 0
+        && first.len() == header_len
+        && let Some(second) = queue.second(head)
+        && second.flags & flags::NEXT == 0
+        && let Ok(frame) = Queue::piece(&second, memory, false)
+    {
+        return Given::Plain(first, frame);
+    }
+    Given::Pieces
+}
+
+/// Takes a frame that is in one piece: as it is, if there is nothing left to do on it.
+#[inline(always)]
+fn take_plain(
+    batch: &mut Batch,
+    i: usize,
+    header: SharedBytes,
+    bytes: SharedBytes,
+) -> Result<(), Reason> {
+    let header = header.read_array(0).ok_or(Reason::Runt)?;
+    let vnet = VnetHeader::parse(&header);
+    if bytes.len() < ETHERNET {
+        return Err(Reason::Runt);
+    }
+    if vnet.needs_checksum() || vnet.is_segmented() || bytes.len() > BUFFER_STRIDE {
+        let room = batch.stage.room(i);
+        let (front, rest) = room.split_at_mut(VnetHeader::LEN);
+        front.copy_from_slice(&header);
+        let len = bytes.read(rest);
+        return match len == bytes.len() {
+            true => take_staged(batch, i, len),
+            false => Err(Reason::TooLong),
+        };
+    }
+    if let Some(frame) = batch.frames.get_mut(batch.len) {
+        frame.len = bytes.len() as u32;
+        frame.body = Body::Guest(bytes);
+        snapshot(&bytes, &mut frame.head);
+        batch.len += 1;
+    }
+    Ok(())
+}
+
+/// Puts the pieces of a frame together in the stage.
+fn take_pieces(
+    batch: &mut Batch,
+    i: usize,
+    queue: &Queue,
+    head: &Head,
+    memory: &Memory,
+    header_len: usize,
+) -> Result<Result<(), Reason>, Broken> {
+    let room = batch.stage.room(i);
+    let mut header = [0; HEADER_MAX];
+    let (mut headed, mut len, mut whole) = (0, 0, 0);
+    queue.pieces(head, memory, false, |mut piece| {
+        if headed < header_len {
+            let n = piece.read(&mut header[headed..header_len]);
+            headed += n;
+            piece = piece.skip(n);
+        }
+        whole += piece.len();
+        len += piece.read(&mut room[VnetHeader::LEN + len..]);
+        len == whole
+    })?;
+    if headed < header_len {
+        return Ok(Err(Reason::Runt));
+    }
+    if len < whole {
+        return Ok(Err(Reason::TooLong));
+    }
+    room[..VnetHeader::LEN].copy_from_slice(&header[..VnetHeader::LEN]);
+    Ok(take_staged(batch, i, len))
+}
+
+/// Takes a frame of `len` bytes that stands in the stage with its header.
+fn take_staged(batch: &mut Batch, i: usize, len: usize) -> Result<(), Reason> {
+    let frame = batch.stage.take_in(i, VnetHeader::LEN + len, None)?;
+    if let Body::Staged(cell) = frame.body {
+        let (bytes, vnet) = batch.stage.frame(cell);
+        // The next port may hand the header on to someone who believes it.
+        if vnet.needs_checksum() && checksum_of(bytes, vnet).is_err() {
+            return Err(Reason::Offload);
+        }
+    }
+    batch.push(frame);
+    Ok(())
+}
+
+impl Delivery<'_> {
+    /// Reads where the next buffers begin, and has their first lines brought here.
+    fn look_ahead(&mut self, frames: usize) -> Result<(), Broken> {
+        self.peeked = self.available.min(frames.min(BATCH) as u16);
+        let heads = &mut self.scratch.rooms[..usize::from(self.peeked)];
+        self.queue.peek(heads)?;
+        for head in heads {
+            if let Some(room) = self.memory.at(head.first.address, 2 * HEAD) {
+                room.prefetch_write();
+                room.skip(HEAD).prefetch_write();
+            }
+        }
+        Ok(())
+    }
+
+    fn put_all(
+        &mut self,
+        batch: &Batch,
+        which: &[u16],
+        mtu: u16,
+        offers: u64,
+    ) -> Result<(), Broken> {
+        for &i in which {
+            let frame = &batch.frames[usize::from(i)];
+            if !batch.fits(frame, mtu) {
+                self.counters.dropped(Reason::TooLong, 1);
+                continue;
+            }
+            match frame.body {
+                Body::Guest(shared) => {
+                    let len = frame.len();
+                    self.put(VnetHeader::NONE, len, |room| {
+                        room.write(&frame.head[..len.min(HEAD)]);
+                        room.copy(shared.skip(HEAD));
+                    })?;
+                }
+                Body::Staged(cell) => {
+                    let (bytes, vnet) = batch.stage.frame(cell);
+                    self.put_staged(bytes, vnet, offers)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Delivers a frame with what the driver does not do itself done.
+    fn put_staged(&mut self, bytes: &[u8], vnet: VnetHeader, offers: u64) -> Result<(), Broken> {
+        let checks = offers & features::GUEST_CSUM != 0;
+        if vnet.is_segmented() && !(checks && cuts(vnet, offers)) {
+            return self.put_segments(bytes, vnet);
+        }
+        if vnet.needs_checksum() && !checks {
+            let Ok((at, sum)) = checksum_of(bytes, vnet) else {
+                self.counters.dropped(Reason::Offload, 1);
+                return Ok(());
+            };
+            return self.put(VnetHeader::NONE, bytes.len(), |room| {
+                room.write(&bytes[..at]);
+                room.write(&sum);
+                room.write(&bytes[at + 2..]);
+            });
+        }
+        let header = if checks {
+            vnet.to_bytes()
+        } else {
+            VnetHeader::NONE
+        };
+        self.put(header, bytes.len(), |room| room.write(bytes))
+    }
+
+    fn put_segments(&mut self, bytes: &[u8], vnet: VnetHeader) -> Result<(), Broken> {
+        let Ok(mut segments) = Segmenter::new(bytes, vnet) else {
+            self.counters.dropped(Reason::Offload, 1);
+            return Ok(());
+        };
+        while let Some((headers, payload)) = segments.next_segment() {
+            self.put(VnetHeader::NONE, headers.len() + payload.len(), |room| {
+                room.write(headers);
+                room.write(payload);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The next buffer to be filled.
+    #[inline(always)]
+    fn head(&self) -> Result<Option<Head>, Broken> {
+        if self.filled == self.available {
+            return Ok(None);
+        }
+        match self.scratch.rooms.get(usize::from(self.filled)) {
+            Some(&head) if self.filled < self.peeked => Ok(Some(head)),
+            _ => self.queue.peek_at(self.filled).map(Some),
+        }
+    }
+
+    /// Fills the next buffer, or buffers, with a header and the `len` bytes that `write` puts
+    /// behind it.
+    #[inline(always)]
+    fn put(
+        &mut self,
+        vnet: [u8; VnetHeader::LEN],
+        len: usize,
+        write: impl FnOnce(&mut Room<'_>),
+    ) -> Result<(), Broken> {
+        let Some(head) = self.head()? else {
+            self.counters.dropped(Reason::RingFull, 1);
+            return Ok(());
+        };
+        let needed = self.header_len + len;
+        let mut header = [0; HEADER_MAX];
+        header[..VnetHeader::LEN].copy_from_slice(&vnet);
+        // num_buffers
+        header[VnetHeader::LEN] = 1;
+        if head.first.flags & flags::NEXT == 0 && head.first.len as usize >= needed {
+            let piece = [Queue::piece(&head.first, self.memory, true)?];
+            let mut room = Room {
+                pieces: &piece,
+                at: 0,
+            };
+            room.write(&header[..self.header_len]);
+            write(&mut room);
+            self.queue.note(self.filled, head.index, needed as u32);
+            self.filled += 1;
+        } else if let Some(buffers) = self.gather(head, needed)? {
+            header[VnetHeader::LEN..].copy_from_slice(&buffers.to_le_bytes());
+            let mut room = Room {
+                pieces: &self.scratch.pieces,
+                at: 0,
+            };
+            room.write(&header[..self.header_len]);
+            write(&mut room);
+            for (i, &(head, written)) in (self.filled..).zip(&self.scratch.filled) {
+                self.queue.note(i, head, written);
+            }
+            self.filled += buffers;
+        } else {
+            return Ok(());
+        }
+        self.frames += 1;
+        self.bytes += len as u64;
+        Ok(())
+    }
+
+    /// Finds room for `needed` bytes in the next buffers, the first of which is `head`. Returns in
+    /// how many; in none if there is not enough, which is counted.
+    fn gather(&mut self, mut head: Head, needed: usize) -> Result<Option<u16>, Broken> {
+        let Scratch { pieces, filled, .. } = &mut *self.scratch;
+        pieces.clear();
+        filled.clear();
+        let mut left = needed;
+        loop {
+            let before = left;
+            self.queue.pieces(&head, self.memory, true, |piece| {
+                left -= left.min(piece.len());
+                pieces.push(piece);
+                left > 0 && pieces.len() < PIECES
+            })?;
+            filled.push((head.index, (before - left) as u32));
+            let buffers = filled.len() as u16;
+            if left == 0 {
+                return Ok(Some(buffers));
+            }
+            let reason = if !self.merge || pieces.len() == PIECES || filled.len() == PIECES {
+                Reason::TooLong
+            } else if self.filled + buffers == self.available {
+                Reason::RingFull
+            } else {
+                head = self.queue.peek_at(self.filled + buffers)?;
+                continue;
+            };
+            self.counters.dropped(reason, 1);
+            return Ok(None);
+        }
+    }
+
+    /// Shows the driver what has been filled.
+    fn give_back(&mut self) {
+        self.queue.take(self.filled);
+        self.queue.give_back(self.filled);
+        self.counters.went_out(self.frames, self.bytes);
+    }
+}
+
+/// Whether a driver that accepted these features takes such a frame uncut.
+fn cuts(vnet: VnetHeader, offers: u64) -> bool {
+    let needed = match vnet.tcp_over() {
+        Some(4) => features::GUEST_TSO4,
+        Some(6) => features::GUEST_TSO6,
+        _ => return false,
+    };
+    let marks = if vnet.has_congestion_marks() {
+        features::GUEST_ECN
+    } else {
+        0
+    };
+    offers & (needed | marks) == needed | marks
+}
