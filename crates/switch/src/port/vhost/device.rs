@@ -174,14 +174,19 @@ impl Device {
     }
 }
 
-/// A descriptor that is only written when there is somebody to wake must never make the writer
-/// wait.
-fn without_waiting(fd: BorrowedFd<'_>) -> Result<()> {
-    let set = |fd| {
+/// Sees to it that writing to `fd` does not wait. It must be an eventfd: the frontend, which has it
+/// open, too, could have any other file wait all the same. What tells is the inode that eventfds and
+/// epoll sets have in common.
+fn without_waiting(fd: BorrowedFd<'_>, events: BorrowedFd<'_>) -> Result<()> {
+    let set = || {
+        let (file, eventlike) = (rustix::fs::fstat(fd)?, rustix::fs::fstat(events)?);
+        if (file.st_dev, file.st_ino) != (eventlike.st_dev, eventlike.st_ino) {
+            return Err(rustix::io::Errno::INVAL);
+        }
         let flags = rustix::fs::fcntl_getfl(fd)?;
         rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK)
     };
-    set(fd).map_err(|error| Error::ReqHandlerError(error.into()))
+    set().map_err(|error| Error::ReqHandlerError(error.into()))
 }
 
 impl Drop for Device {
@@ -322,10 +327,11 @@ impl VhostUserBackendReqHandlerMut for Desk {
     }
 
     fn set_vring_call(&mut self, index: u8, file: Option<File>) -> Result<()> {
+        let device = self.device()?;
         if let Some(file) = &file {
-            without_waiting(file.as_fd())?;
+            without_waiting(file.as_fd(), device.events.as_fd())?;
         }
-        self.device()?.queue(index.into())?.call = file;
+        device.queue(index.into())?.call = file;
         Ok(())
     }
 
