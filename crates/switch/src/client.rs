@@ -160,7 +160,8 @@ impl SwitchClient {
     }
 
     /// The descriptors of a host link's queues. Whoever holds them keeps the link alive: a TAP
-    /// device is there as long as one of them is open.
+    /// device is there as long as one of them is open. There are none of an AF_XDP link: who was
+    /// given which part of its memory only its switch knows, so it is opened anew.
     pub fn files(&self, port: PortId) -> Result<Vec<OwnedFd>, ClientError> {
         protocol::send(self.socket.as_fd(), Request::Files { port }, &[])?;
         match protocol::receive::<Reply>(self.socket.as_fd())? {

@@ -4,8 +4,10 @@
 //! gone with the last descriptor: a TAP device vanishes, a host interface is left as it was found.
 
 mod vhost;
+mod xdp;
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::str::FromStr;
 
 use rustix::io::Errno;
 use rustix::net::netdevice;
@@ -15,6 +17,7 @@ use crate::protocol::LinkKind;
 use crate::sys::{self, INTERFACE_NAME_MAX};
 
 pub use vhost::VhostUser;
+pub use xdp::{QUEUES_MAX, XdpMode};
 
 /// Bytes that may wait in the kernel for a packet socket, each way: at 1500 bytes some 2000 frames
 /// with what the kernel adds to each.
@@ -50,9 +53,45 @@ pub enum LinkError {
         /// The address.
         mac: Mac,
     },
+    /// Its frames are longer than AF_XDP's buffers.
+    #[error(
+        "an MTU of {mtu} is too much for AF_XDP on ‘{name}’, which takes 3822 at most: lower it, or attach packet:{name}"
+    )]
+    TooLong {
+        /// The interface.
+        name: String,
+        /// Its MTU, in bytes.
+        mtu: u16,
+    },
+    /// It has more queues than sockets are opened for.
+    #[error(
+        "‘{name}’ has {queues} receive queues, {QUEUES_MAX} are the most for AF_XDP: `ethtool -L {name} combined {QUEUES_MAX}`, or attach packet:{name}"
+    )]
+    Queues {
+        /// The interface.
+        name: String,
+        /// Its receive queues.
+        queues: u32,
+    },
+    /// Someone else's XDP program is there.
+    #[error(
+        "‘{0}’ has an XDP program of someone else's: detach it (`ip link set {0} xdp off`), or attach packet:{0}"
+    )]
+    ForeignProgram(String),
+    /// Someone else's AF_XDP socket is there.
+    #[error("a queue of ‘{0}’ has an AF_XDP socket already: end who has it, or attach packet:{0}")]
+    QueueTaken(String),
+    /// The memory may not be locked.
+    #[error(
+        "the limit of locked memory is too low for AF_XDP on ‘{0}’: raise it (`ulimit -l`), or give the capability CAP_IPC_LOCK"
+    )]
+    LockedMemory(String),
+    /// The kernel does not know AF_XDP.
+    #[error("this kernel has no AF_XDP (CONFIG_XDP_SOCKETS), which ‘{0}’ needs: attach packet:{0}")]
+    NoXdp(String),
     /// The privilege is missing.
     #[error(
-        "no permission to open ‘{0}’: run as root, or with the capabilities CAP_NET_ADMIN and CAP_NET_RAW"
+        "no permission to open ‘{0}’: run as root, or with the capabilities CAP_NET_ADMIN and CAP_NET_RAW (and CAP_BPF for AF_XDP)"
     )]
     Permission(String),
     /// There are no TAP devices here.
@@ -91,9 +130,58 @@ pub struct HostLink {
     pub(crate) kind: LinkKind,
     pub(crate) name: String,
     pub(crate) mtu: u16,
-    /// One for each queue.
+    /// What it is worked by: see [`LinkKind`].
     pub(crate) files: Vec<OwnedFd>,
     mac: Mac,
+    mode: Option<XdpMode>,
+}
+
+/// How an interface that exists is attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// By AF_XDP if the driver moves frames without a copy, else by AF_PACKET.
+    ///
+    /// Where frames are copied anyway, AF_PACKET is ahead in what matters there: segments of up to
+    /// 64 KB stay whole between hosts on veth pairs, with their checksums left undone, and VLAN
+    /// tags that the kernel keeps beside a frame are seen.
+    #[default]
+    Auto,
+    /// By AF_XDP: zero copy where the driver can, else by copies, native or generic.
+    Xdp,
+    /// By AF_PACKET.
+    Packet,
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Mode, String> {
+        match text {
+            "auto" => Ok(Mode::Auto),
+            "xdp" => Ok(Mode::Xdp),
+            "packet" => Ok(Mode::Packet),
+            _ => Err(format!("‘{text}’ is no mode: auto, xdp and packet are")),
+        }
+    }
+}
+
+/// An interface to be attached.
+#[derive(Clone, Debug)]
+pub struct Device<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// How.
+    pub mode: Mode,
+}
+
+/// What there is to know of an interface before it is opened.
+struct Interface<'a> {
+    name: &'a str,
+    index: u32,
+    mtu: u16,
+    mac: Mac,
+    /// To make requests on.
+    socket: OwnedFd,
 }
 
 /// A TAP device to be made.
@@ -146,6 +234,7 @@ impl HostLink {
             name: name.into(),
             mtu: tap.mtu,
             files: vec![file],
+            mode: None,
             mac: Mac(mac.ok_or_else(|| LinkError::NotEthernet(name.into()))?),
         })
     }
@@ -165,30 +254,33 @@ impl HostLink {
             mtu,
             files,
             mac,
+            mode: None,
         }
     }
 
-    /// Attaches an interface that exists and is up.
+    /// Attaches an interface that exists and is up, by the best means there is.
     pub fn device(name: &str) -> Result<HostLink, LinkError> {
-        let name = checked(name)?;
-        let failed = |action| move |source| refused(action, name, source);
-        let socket = sys::interface_socket().map_err(failed("look at"))?;
-        let index =
-            netdevice::name_to_index(&socket, name).map_err(|_| LinkError::Missing(name.into()))?;
-        let mac = sys::hardware_address(socket.as_fd(), name).map_err(failed("look at"))?;
-        let mac = mac.ok_or_else(|| LinkError::NotEthernet(name.into()))?;
-        if !sys::is_up(socket.as_fd(), name).map_err(failed("look at"))? {
-            return Err(LinkError::Down(name.into()));
+        let mode = Mode::Auto;
+        HostLink::attach(&Device { name, mode })
+    }
+
+    /// Attaches an interface that exists and is up.
+    pub fn attach(device: &Device<'_>) -> Result<HostLink, LinkError> {
+        let interface = Interface::look_at(checked(device.name)?)?;
+        let by_xdp = match device.mode {
+            Mode::Xdp => true,
+            Mode::Packet => false,
+            Mode::Auto => sys::xdp::has_zero_copy(interface.index),
+        };
+        match by_xdp {
+            true => xdp::open(&interface),
+            false => interface.open_packet(),
         }
-        let mtu = sys::mtu(socket.as_fd(), name).map_err(failed("look at"))?;
-        let file = sys::packet::open(index, PACKET_QUEUE).map_err(failed("attach"))?;
-        Ok(HostLink {
-            kind: LinkKind::Packet,
-            name: name.into(),
-            mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
-            files: vec![file],
-            mac: Mac(mac),
-        })
+    }
+
+    /// How frames move, if it is by AF_XDP.
+    pub fn xdp_mode(&self) -> Option<XdpMode> {
+        self.mode
     }
 
     /// The interface's name.
@@ -204,6 +296,41 @@ impl HostLink {
     /// The host's own address on the interface.
     pub fn mac(&self) -> Mac {
         self.mac
+    }
+}
+
+impl<'a> Interface<'a> {
+    fn look_at(name: &'a str) -> Result<Interface<'a>, LinkError> {
+        let failed = |action| move |source| refused(action, name, source);
+        let socket = sys::interface_socket().map_err(failed("look at"))?;
+        let index =
+            netdevice::name_to_index(&socket, name).map_err(|_| LinkError::Missing(name.into()))?;
+        let mac = sys::hardware_address(socket.as_fd(), name).map_err(failed("look at"))?;
+        let mac = mac.ok_or_else(|| LinkError::NotEthernet(name.into()))?;
+        if !sys::is_up(socket.as_fd(), name).map_err(failed("look at"))? {
+            return Err(LinkError::Down(name.into()));
+        }
+        let mtu = sys::mtu(socket.as_fd(), name).map_err(failed("look at"))?;
+        Ok(Interface {
+            name,
+            index,
+            mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
+            mac: Mac(mac),
+            socket,
+        })
+    }
+
+    fn open_packet(&self) -> Result<HostLink, LinkError> {
+        let file = sys::packet::open(self.index, PACKET_QUEUE)
+            .map_err(|source| refused("attach", self.name, source))?;
+        Ok(HostLink {
+            kind: LinkKind::Packet,
+            name: self.name.into(),
+            mtu: self.mtu,
+            files: vec![file],
+            mac: self.mac,
+            mode: None,
+        })
     }
 }
 

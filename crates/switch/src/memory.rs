@@ -46,8 +46,8 @@ pub enum MemoryError {
     Geometry(GeometryError),
 }
 
-/// A mapping of a whole memory file, unmapped when dropped.
-struct Mapping {
+/// A mapping of a file that can be mapped, or of a part of it; unmapped when dropped.
+pub(crate) struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
 }
@@ -59,7 +59,18 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
+    /// Maps the first `bytes` bytes of a file.
     fn new(file: BorrowedFd<'_>, bytes: usize, protection: ProtFlags) -> Result<Self, MemoryError> {
+        Mapping::part(file, 0, bytes, protection).map_err(|e| system("map", bytes, e))
+    }
+
+    /// Maps `bytes` bytes of a file from `offset` on.
+    pub(crate) fn part(
+        file: BorrowedFd<'_>,
+        offset: u64,
+        bytes: usize,
+        protection: ProtFlags,
+    ) -> Result<Self, Errno> {
         // SAFETY: a fresh mapping at an address of the kernel's choosing.
         let base = unsafe {
             rustix::mm::mmap(
@@ -68,16 +79,23 @@ impl Mapping {
                 protection,
                 MapFlags::SHARED,
                 file,
-                0,
+                offset,
             )
         };
-        match base {
-            Ok(base) => Ok(Mapping {
-                base: NonNull::new(base.cast()).expect("a mapping is never at address 0"),
-                bytes,
-            }),
-            Err(source) => Err(system("map", bytes, source)),
-        }
+        Ok(Mapping {
+            base: NonNull::new(base?.cast()).expect("a mapping is never at address 0"),
+            bytes,
+        })
+    }
+
+    /// Where it starts.
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Its length.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 
@@ -98,7 +116,7 @@ fn system(action: &'static str, bytes: usize, source: Errno) -> MemoryError {
 }
 
 /// Makes a memory file of `bytes` bytes that can change its size no more.
-fn sealed_file(name: &str, bytes: usize) -> Result<OwnedFd, MemoryError> {
+pub(crate) fn sealed_file(name: &str, bytes: usize) -> Result<OwnedFd, MemoryError> {
     let make = || {
         let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&file, bytes as u64)?;

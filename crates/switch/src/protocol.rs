@@ -20,8 +20,8 @@ use crate::properties::{DomainProperties, PortProperties};
 pub const VERSION: u32 = 2;
 /// Longest message, in bytes: what 32 interfaces with all their properties need.
 pub const MESSAGE_MAX: usize = 192 * 1024;
-/// Most descriptors with a message, and so most queues of a link.
-pub const DESCRIPTORS_MAX: usize = 16;
+/// Most descriptors with a message: a link's queues, and what they have in common.
+pub const DESCRIPTORS_MAX: usize = 3 + crate::links::QUEUES_MAX as usize;
 /// Longest name of a port, in bytes: a guest's name (64), a dot, and its interface's (31).
 pub const NAME_MAX: usize = 96;
 /// Most ports told of in one reply.
@@ -54,18 +54,21 @@ pub struct GuestInterface {
     pub properties: PortProperties,
 }
 
-/// How a host link is opened.
+/// How a host link is opened, and with it which descriptors it comes with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LinkKind {
-    /// A TAP device with virtio-net headers.
+    /// A TAP device with virtio-net headers: its file.
     Tap,
-    /// An AF_PACKET socket with virtio-net headers.
+    /// An AF_PACKET socket with virtio-net headers: itself.
     Packet,
     /// A Unix socket on which vhost-user frontends are waited for.
     VhostUser,
     /// A Unix socket that is connected to a vhost-user frontend.
     VhostUserConnected,
+    /// AF_XDP sockets: the UMEMs' memory file, a packet socket that watches the interface, the
+    /// XDP program's link, and the socket of each queue.
+    Xdp,
 }
 
 /// What a port leads to.
@@ -80,6 +83,8 @@ pub enum PortKind {
     Packet,
     /// A virtual machine, by vhost-user.
     VhostUser,
+    /// A host interface by AF_XDP sockets.
+    Xdp,
 }
 
 impl PortKind {
@@ -90,6 +95,7 @@ impl PortKind {
             PortKind::Tap => "tap",
             PortKind::Packet => "packet",
             PortKind::VhostUser => "vhost-user",
+            PortKind::Xdp => "xdp",
         }
     }
 }
@@ -100,6 +106,7 @@ impl From<LinkKind> for PortKind {
             LinkKind::Tap => PortKind::Tap,
             LinkKind::Packet => PortKind::Packet,
             LinkKind::VhostUser | LinkKind::VhostUserConnected => PortKind::VhostUser,
+            LinkKind::Xdp => PortKind::Xdp,
         }
     }
 }
@@ -132,7 +139,7 @@ pub(crate) enum Request {
         slots: u32,
         interfaces: Vec<GuestInterface>,
     },
-    /// Attach a host link. With the descriptors of its queues.
+    /// Attach a host link. With its descriptors.
     AttachLink {
         kind: LinkKind,
         name: String,
@@ -162,7 +169,7 @@ pub(crate) enum Request {
     Table { domain: u32, from: u32 },
     /// Bring the counters up to date that the kernel keeps for a port.
     CatchUp { port: PortId },
-    /// Give copies of the descriptors of a host link's queues.
+    /// Give copies of the descriptors of a host link's queues, if another switch can go on with them.
     Files { port: PortId },
     /// End.
     Stop,

@@ -18,6 +18,7 @@ use crate::port::guest::{GuestLink, MTU_MAX};
 use crate::port::packet::PacketLink;
 use crate::port::tap::TapLink;
 use crate::port::vhost::VhostLink;
+use crate::port::xdp::XdpLink;
 use crate::process::Options;
 use crate::properties::{DomainProperties, PortProperties};
 use crate::protocol::{
@@ -195,14 +196,8 @@ impl Server {
                 mtu,
                 properties,
             } => {
-                let [file] = descriptors(files)?;
                 check_name(&name)?;
-                let link = match kind {
-                    LinkKind::Tap => Link::Tap(TapLink::new(file, mtu)),
-                    LinkKind::Packet => Link::Packet(PacketLink::new(file, mtu)),
-                    LinkKind::VhostUser => vhost(VhostLink::listen(file, mtu))?,
-                    LinkKind::VhostUserConnected => vhost(VhostLink::connected(file, mtu))?,
-                };
+                let link = host_link(kind, &name, mtu, files)?;
                 let attach = Attach {
                     link,
                     name,
@@ -375,6 +370,43 @@ impl Server {
 fn vhost(link: Result<VhostLink, Errno>) -> Result<Link, String> {
     let link = link.map_err(|error| format!("cannot watch the vhost-user socket: {error}"))?;
     Ok(Link::Vhost(Box::new(link)))
+}
+
+/// The link that these descriptors make.
+fn host_link(kind: LinkKind, name: &str, mtu: u16, files: Vec<OwnedFd>) -> Result<Link, String> {
+    match kind {
+        LinkKind::Tap => {
+            let [file] = descriptors(files)?;
+            Ok(Link::Tap(TapLink::new(file, mtu)))
+        }
+        LinkKind::Packet => {
+            let [socket] = descriptors(files)?;
+            Ok(Link::Packet(PacketLink::new(socket, mtu)))
+        }
+        LinkKind::VhostUser => {
+            let [socket] = descriptors(files)?;
+            vhost(VhostLink::listen(socket, mtu))
+        }
+        LinkKind::VhostUserConnected => {
+            let [socket] = descriptors(files)?;
+            vhost(VhostLink::connected(socket, mtu))
+        }
+        LinkKind::Xdp => {
+            let mut files = files.into_iter();
+            let [Some(umem), Some(watch), Some(program)] =
+                [files.next(), files.next(), files.next()]
+            else {
+                return Err("an XDP link came without its descriptors".into());
+            };
+            let sockets = files.collect();
+            let link = XdpLink::new(sockets, &umem, watch, program, mtu).map_err(|error| {
+                format!(
+                    "cannot map the rings of ‘{name}’: {error}; that takes Linux 6.4 or later, and sockets that nobody has used: attach packet:{name}"
+                )
+            });
+            Ok(Link::Xdp(link?))
+        }
+    }
 }
 
 /// The descriptors that a request must come with.

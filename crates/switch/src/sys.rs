@@ -1,12 +1,14 @@
 //! System calls that rustix does not wrap: TAP and interface requests here, AF_PACKET's options and
-//! receiving many frames at once in [`packet`], forking in [`process`]. Each function is safe to
-//! call.
+//! receiving many frames at once in [`packet`], AF_XDP's rings in [`xdp`] and its program in [`bpf`],
+//! forking in [`process`]. Each function is safe to call.
 #![allow(unsafe_code)]
 
+pub mod bpf;
 pub mod packet;
 pub mod process;
+pub mod xdp;
 
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
@@ -26,6 +28,26 @@ fn check(result: libc::c_int) -> Result<libc::c_int, Errno> {
     } else {
         Ok(result)
     }
+}
+
+/// Sets a socket option to a plain value.
+fn set_option<T>(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+) -> Result<(), Errno> {
+    // SAFETY: the option is given `size_of::<T>()` readable bytes and told how many.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            option,
+            (&raw const *value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    check(result).map(drop)
 }
 
 /// An `ifreq` that names `name`.
@@ -166,4 +188,31 @@ fn interface_flags(socket: BorrowedFd<'_>, name: &str) -> Result<i16, Errno> {
     interface_ioctl(socket, libc::SIOCGIFFLAGS as _, &mut request)?;
     // SAFETY: the kernel filled in the flags.
     Ok(unsafe { request.ifr_ifru.ifru_flags })
+}
+
+/// How many receive queues an interface has, if its driver tells.
+pub fn receive_queues(socket: BorrowedFd<'_>, name: &str) -> Result<u32, Errno> {
+    /// `struct ethtool_channels`.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Channels {
+        command: u32,
+        most: [u32; 4],
+        receive: u32,
+        transmit: u32,
+        other: u32,
+        combined: u32,
+    }
+    const ETHTOOL_GCHANNELS: u32 = 0x3c;
+    let mut channels = Channels {
+        command: ETHTOOL_GCHANNELS,
+        ..Channels::default()
+    };
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_data = (&raw mut channels).cast();
+    // SAFETY: the kernel reads and writes one ethtool_channels, for this command.
+    let result =
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
+    check(result)?;
+    Ok(channels.receive + channels.combined)
 }

@@ -172,18 +172,12 @@ impl Worker {
         let _ = epoll::delete(&self.epoll, fd);
     }
 
-    /// Copies of the descriptors of a host link.
+    /// Copies of the descriptors of a host link, if another switch can go on with them.
     pub fn files(&self, place: PortIndex) -> Vec<OwnedFd> {
         let port = self.ports.get(usize::from(place)).and_then(Option::as_ref);
-        let fd = match port.map(|port| &port.link) {
-            Some(Link::Tap(link)) => Some(link.as_fd()),
-            Some(Link::Packet(link)) => Some(link.as_fd()),
-            Some(Link::Vhost(link)) => link.listener(),
-            _ => None,
-        };
-        fd.and_then(|fd| fd.try_clone_to_owned().ok())
-            .into_iter()
-            .collect()
+        let files = port.map_or(Vec::new(), |port| port.link.files());
+        let copies = files.iter().map(|fd| fd.try_clone_to_owned());
+        copies.collect::<Result<_, _>>().unwrap_or_default()
     }
 
     /// What there is to tell of a port.
@@ -422,11 +416,8 @@ impl Worker {
         }
         port.state = State::Closed;
         // Nothing of it is of interest any more, and what is gone would report that for ever.
-        match &port.link {
-            Link::Tap(link) => drop(epoll::delete(&self.epoll, link.as_fd())),
-            Link::Packet(link) => drop(epoll::delete(&self.epoll, link.as_fd())),
-            Link::Vhost(link) => drop(epoll::delete(&self.epoll, link.as_fd())),
-            Link::Guest(_) => {}
+        for descriptor in port.link.descriptors() {
+            let _ = epoll::delete(&self.epoll, descriptor);
         }
         port.link.close();
         if let Some(domain) = &mut self.domains[port.domain] {

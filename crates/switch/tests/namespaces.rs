@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{GuestMemory, Host, Wire, iperf, output, run, unique, wait_for};
+use common::{GuestMemory, Host, exchange, missing, output, run, unique, wait_for};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use switch::counters::Reason;
 use switch::links::{HostLink, Tap};
@@ -26,7 +26,6 @@ const TESTS: &[(&str, fn())] = &[
         "interfaces_of_one_domain_reach_each_other",
         interfaces_of_one_domain,
     ),
-    ("tcp_crosses_a_guest_in_whole_frames", tcp_crosses_a_guest),
     (
         "a_tap_device_joins_a_domain_and_goes_with_its_port",
         a_tap_device,
@@ -79,68 +78,6 @@ fn main() {
     }
 }
 
-/// What these tests need and this machine has not.
-fn missing() -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("the tests of the switch between namespaces need root".into());
-    }
-    for (tool, argument) in [
-        ("ip", "-V"),
-        ("ss", "-V"),
-        ("ping", "-V"),
-        ("curl", "-V"),
-        ("iperf3", "-v"),
-        ("python3", "-V"),
-    ] {
-        let mut command = Command::new(tool);
-        command.arg(argument).stdout(Stdio::null());
-        if command.stderr(Stdio::null()).status().is_err() {
-            return Some(format!(
-                "the tests of the switch between namespaces need {tool}"
-            ));
-        }
-    }
-    (!fs::exists("/dev/net/tun").unwrap_or(false)).then(|| "/dev/net/tun is missing".into())
-}
-
-/// Ping, a file by HTTP, and a TCP test of `bytes`, by IPv4 and IPv6, to the host 10.9.1.2; returns
-/// the TCP test's rate.
-fn exchange(from: &Host, to: &mut Host, bytes: &str) -> f64 {
-    let (v4, v6) = ("10.9.1.2", "fd09:1::2");
-    from.run(&format!("ping -q -c 3 -i 0.05 -W 2 {v4}"));
-    from.run(&format!("ping -6 -q -c 3 -i 0.05 -W 2 {v6}"));
-    from.run(&format!("ping -q -c 3 -i 0.05 -s 1472 -M do -W 2 {v4}"));
-    let folder = std::env::temp_dir().join(unique("www"));
-    fs::create_dir_all(&folder).unwrap();
-    let file: Vec<u8> = (0..5_000_000u32)
-        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
-        .collect();
-    fs::write(folder.join("file"), &file).unwrap();
-    to.serve(
-        &format!(
-            "python3 -m http.server --bind :: -d {} 8080",
-            folder.display()
-        ),
-        8080,
-    );
-    for url in [
-        format!("http://{v4}:8080/file"),
-        format!("http://[{v6}]:8080/file"),
-    ] {
-        let got = from.output(&format!("curl -sS -g --max-time 20 {url}"));
-        assert!(
-            got.status.success(),
-            "{url}: {}",
-            String::from_utf8_lossy(&got.stderr)
-        );
-        assert!(got.stdout == file, "{url}: the file arrived changed");
-    }
-    fs::remove_dir_all(&folder).unwrap();
-    to.serve("iperf3 -s", 5201);
-    iperf(from, v6, bytes);
-    iperf(from, v4, bytes)
-}
-
 fn interfaces_of_one_domain() {
     let switch = Switch::spawn().unwrap();
     let (a, a_link) = Host::with_veth("a", 1, 1);
@@ -168,42 +105,6 @@ fn interfaces_of_one_domain() {
     wait_for("the interface is as it was", || {
         run(&format!("ip -d link show {a_link}")).contains("promiscuity 0")
     });
-}
-
-fn tcp_crosses_a_guest() {
-    let switch = Switch::spawn().unwrap();
-    let (a, a_link) = Host::with_veth("a", 1, 1);
-    let (mut b, b_link) = Host::with_veth("b", 1, 2);
-    let client = switch.client();
-    let pa = client
-        .attach_link(
-            HostLink::device(&a_link).unwrap(),
-            1,
-            PortProperties::default(),
-        )
-        .unwrap();
-    let pb = client
-        .attach_link(
-            HostLink::device(&b_link).unwrap(),
-            2,
-            PortProperties::default(),
-        )
-        .unwrap();
-    let memory = GuestMemory::new("wire", 512, 2);
-    let guest = memory.attach(client, &[1, 2]);
-    let wire = Wire::start(&memory);
-    let rate = exchange(&a, &mut b, "50M");
-    println!("  through a guest: {rate:.0} Mb/s");
-    std::thread::sleep(Duration::from_millis(100));
-    for port in [pa, pb, guest[0], guest[1]] {
-        println!("  {:?}", client.stats(port));
-    }
-    let count =
-        |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
-    assert!(count(&wire.seen.frames) > 50_000);
-    assert_eq!(count(&wire.seen.too_long), 0);
-    assert_eq!(count(&wire.seen.bad_checksums), 0);
-    assert!(count(&wire.seen.sleeps) > 0 && client.stats(guest[0]).wakeups > 0);
 }
 
 fn a_tap_device() {

@@ -11,6 +11,7 @@ pub mod offload;
 pub mod packet;
 pub mod tap;
 pub mod vhost;
+pub mod xdp;
 
 use std::os::fd::BorrowedFd;
 
@@ -336,10 +337,12 @@ pub enum Link {
     Guest(guest::GuestLink),
     /// To a TAP device.
     Tap(tap::TapLink),
-    /// To a host interface.
+    /// To a host interface, by AF_PACKET.
     Packet(packet::PacketLink),
     /// To a virtual machine, by vhost-user.
     Vhost(Box<vhost::VhostLink>),
+    /// To a host interface, by AF_XDP.
+    Xdp(xdp::XdpLink),
 }
 
 impl Link {
@@ -351,6 +354,7 @@ impl Link {
             Link::Tap(link) => link.receive(batch, counters),
             Link::Packet(link) => link.receive(batch, counters),
             Link::Vhost(link) => link.receive(batch, counters),
+            Link::Xdp(link) => link.receive(batch, counters),
         }
     }
 
@@ -360,7 +364,7 @@ impl Link {
         match self {
             Link::Guest(link) => link.release(),
             Link::Vhost(link) => link.release(),
-            Link::Tap(_) | Link::Packet(_) => {}
+            Link::Tap(_) | Link::Packet(_) | Link::Xdp(_) => {}
         }
     }
 
@@ -377,6 +381,7 @@ impl Link {
             Link::Tap(link) => link.send(batch, which, counters),
             Link::Packet(link) => link.send(batch, which, counters),
             Link::Vhost(link) => link.send(batch, which, counters),
+            Link::Xdp(link) => link.send(batch, which, counters),
         }
     }
 
@@ -386,6 +391,7 @@ impl Link {
         match self {
             Link::Guest(link) => link.sleep(),
             Link::Vhost(link) => link.sleep(),
+            Link::Xdp(link) => link.sleep(),
             // Their descriptors are edge-triggered: after a receive that found nothing, the next
             // frame is an event.
             Link::Tap(_) | Link::Packet(_) => true,
@@ -397,6 +403,7 @@ impl Link {
         match self {
             Link::Guest(link) => link.wake(),
             Link::Vhost(link) => link.wake(),
+            Link::Xdp(link) => link.wake(),
             Link::Tap(_) | Link::Packet(_) => {}
         }
     }
@@ -417,18 +424,50 @@ impl Link {
 
     /// Whether the link's interface went down, so that it may go away without a word.
     pub(crate) fn is_down(&self) -> bool {
-        matches!(self, Link::Packet(link) if link.is_down())
+        match self {
+            Link::Packet(link) => link.is_down(),
+            Link::Xdp(link) => link.is_down(),
+            Link::Guest(_) | Link::Tap(_) | Link::Vhost(_) => false,
+        }
     }
 
     /// Whether the link's interface is there no more.
     pub(crate) fn is_gone(&self) -> bool {
-        matches!(self, Link::Packet(link) if link.is_gone())
+        match self {
+            Link::Packet(link) => link.is_gone(),
+            Link::Xdp(link) => link.is_gone(),
+            Link::Guest(_) | Link::Tap(_) | Link::Vhost(_) => false,
+        }
     }
 
     /// Brings counters up to date that the kernel keeps.
     pub(crate) fn catch_up(&mut self, counters: &PortCounters) {
-        if let Link::Packet(link) = self {
-            link.catch_up(counters);
+        match self {
+            Link::Packet(link) => link.catch_up(counters),
+            Link::Xdp(link) => link.catch_up(counters),
+            Link::Guest(_) | Link::Tap(_) | Link::Vhost(_) => {}
+        }
+    }
+
+    /// The descriptors that another switch can go on with; none of AF_XDP sockets, which are
+    /// opened anew.
+    pub(crate) fn files(&self) -> Vec<BorrowedFd<'_>> {
+        match self {
+            Link::Guest(_) | Link::Xdp(_) => Vec::new(),
+            Link::Tap(link) => vec![link.as_fd()],
+            Link::Packet(link) => vec![link.as_fd()],
+            Link::Vhost(link) => link.listener().into_iter().collect(),
+        }
+    }
+
+    /// The descriptors that tell of frames to receive; none for a guest, whose doorbell does.
+    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        match self {
+            Link::Guest(_) => Vec::new(),
+            Link::Tap(link) => vec![link.as_fd()],
+            Link::Packet(link) => vec![link.as_fd()],
+            Link::Vhost(link) => vec![link.as_fd()],
+            Link::Xdp(link) => link.descriptors().collect(),
         }
     }
 }

@@ -10,6 +10,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use abi::ring::{Slot, flags};
 use packet::checksum::{Sum, pseudo_header_v4, pseudo_header_v6};
 
+mod unfinished;
+
+pub use unfinished::unfinished;
+
 /// Length of an Ethernet header, in bytes.
 pub const ETHERNET: usize = 14;
 /// Length of a VLAN tag, in bytes.

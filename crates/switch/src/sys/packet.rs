@@ -6,27 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::check;
-
-/// Sets a socket option to a plain value.
-fn set_option<T>(
-    fd: BorrowedFd<'_>,
-    level: libc::c_int,
-    option: libc::c_int,
-    value: &T,
-) -> Result<(), Errno> {
-    // SAFETY: the option is given `size_of::<T>()` readable bytes and told how many.
-    let result = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            level,
-            option,
-            (&raw const *value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    check(result).map(drop)
-}
+use super::{check, set_option};
 
 /// Opens a raw socket on the interface with index `interface`: promiscuous for as long as the
 /// socket is open, blind to what the host itself sends there, with a virtio-net header in front of
@@ -42,6 +22,41 @@ pub fn open(interface: u32, queue: i32) -> Result<OwnedFd, Errno> {
     set_option(fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1i32)?;
     set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &queue)?;
     set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &queue)?;
+    listen_to_all(fd, interface)?;
+    bind(fd, interface)?;
+    Ok(socket)
+}
+
+/// Opens a socket that never receives a frame: for as long as it is open, the interface with index
+/// `interface` is promiscuous, and it tells when that goes down or away ([`error`], [`is_bound`]).
+pub fn watch(interface: u32) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+    let fd = socket.as_fd();
+    // One instruction of classic BPF: take 0 bytes of every frame, which is to drop it.
+    let mut nothing = libc::sock_filter {
+        code: (libc::BPF_RET | libc::BPF_K) as u16,
+        jt: 0,
+        jf: 0,
+        k: 0,
+    };
+    let filter = libc::sock_fprog {
+        len: 1,
+        filter: &raw mut nothing,
+    };
+    set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)?;
+    listen_to_all(fd, interface)?;
+    bind(fd, interface)?;
+    Ok(socket)
+}
+
+/// The error that waits on a socket, which is taken off it.
+pub fn error(socket: BorrowedFd<'_>) -> Option<Errno> {
+    rustix::net::sockopt::socket_error(socket).ok()?.err()
+}
+
+/// Makes an interface promiscuous for as long as the socket is open.
+fn listen_to_all(fd: BorrowedFd<'_>, interface: u32) -> Result<(), Errno> {
     let membership = libc::packet_mreq {
         mr_ifindex: interface as libc::c_int,
         mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
@@ -53,7 +68,11 @@ pub fn open(interface: u32, queue: i32) -> Result<OwnedFd, Errno> {
         libc::SOL_PACKET,
         libc::PACKET_ADD_MEMBERSHIP,
         &membership,
-    )?;
+    )
+}
+
+/// Binds a packet socket to an interface's frames of all kinds.
+fn bind(fd: BorrowedFd<'_>, interface: u32) -> Result<(), Errno> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as libc::c_ushort,
         sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
@@ -70,8 +89,8 @@ pub fn open(interface: u32, queue: i32) -> Result<OwnedFd, Errno> {
             (&raw const address).cast(),
             size_of::<libc::sockaddr_ll>() as libc::socklen_t,
         )
-    })?;
-    Ok(socket)
+    })
+    .map(drop)
 }
 
 /// How many frames a packet socket's full queue has dropped since this was last asked.

@@ -66,19 +66,12 @@ impl Worker {
     /// Attaches a host link's port.
     pub fn attach_link(&mut self, port: Attach) -> Result<PortIndex, AttachError> {
         let place = self.insert(port, None).ok_or(Full)?;
-        let fd = match self.ports[usize::from(place)]
-            .as_ref()
-            .map(|port| &port.link)
-        {
-            Some(Link::Tap(link)) => Some(link.as_fd()),
-            Some(Link::Packet(link)) => Some(link.as_fd()),
-            Some(Link::Vhost(link)) => Some(link.as_fd()),
-            _ => None,
-        };
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        let added = fd.map_or(Ok(()), |fd| {
-            epoll::add(&self.epoll, fd, Token::Port(place).to_event(), flags)
-        });
+        let token = || Token::Port(place).to_event();
+        let link = self.ports[usize::from(place)].as_ref();
+        let descriptors = link.map_or(Vec::new(), |port| port.link.descriptors());
+        let mut descriptors = descriptors.into_iter();
+        let added = descriptors.try_for_each(|fd| epoll::add(&self.epoll, fd, token(), flags));
         if let Err(error) = added {
             self.detach(place);
             return Err(error.into());
@@ -180,11 +173,8 @@ impl Worker {
                 }
             }
         }
-        match &port.link {
-            Link::Tap(link) => drop(epoll::delete(&self.epoll, link.as_fd())),
-            Link::Packet(link) => drop(epoll::delete(&self.epoll, link.as_fd())),
-            Link::Vhost(link) => drop(epoll::delete(&self.epoll, link.as_fd())),
-            Link::Guest(_) => {}
+        for descriptor in port.link.descriptors() {
+            let _ = epoll::delete(&self.epoll, descriptor);
         }
         true
     }

@@ -106,17 +106,20 @@ impl Host {
         assert!(status.is_ok_and(|status| status.success()), "{program}");
     }
 
-    /// Starts a server there that listens on `port`; it ends with the host.
-    pub fn serve(&mut self, command: &str, port: u16) {
-        let mut words = command.split_whitespace();
+    /// Starts a program there that ends with the host.
+    pub fn start(&mut self, command: &[&str]) {
         let child = Command::new("ip")
             .args(["netns", "exec", &self.name])
-            .args(&mut words)
+            .args(command)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .spawn()
-            .expect("a server");
-        self.servers.push(child);
+            .spawn();
+        self.servers.push(child.expect("a program"));
+    }
+
+    /// Starts a server there that listens on `port`; it ends with the host.
+    pub fn serve(&mut self, command: &str, port: u16) {
+        self.start(&command.split_whitespace().collect::<Vec<_>>());
         let listening = format!("ss -Hltn sport = :{port}");
         wait_for(command, || !self.run(&listening).trim().is_empty());
     }
@@ -145,14 +148,76 @@ pub fn wait_for(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
+/// What these tests need and this machine has not.
+pub fn missing() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("the tests of the switch between namespaces need root".into());
+    }
+    for (tool, argument) in [
+        ("ip", "-V"),
+        ("ss", "-V"),
+        ("ping", "-V"),
+        ("curl", "-V"),
+        ("iperf3", "-v"),
+        ("python3", "-V"),
+    ] {
+        let mut command = Command::new(tool);
+        command.arg(argument).stdout(Stdio::null());
+        if command.stderr(Stdio::null()).status().is_err() {
+            return Some(format!(
+                "the tests of the switch between namespaces need {tool}"
+            ));
+        }
+    }
+    (!std::fs::exists("/dev/net/tun").unwrap_or(false)).then(|| "/dev/net/tun is missing".into())
+}
+
+/// Ping, a file by HTTP, and a TCP test of `bytes`, by IPv4 and IPv6, to the host 10.9.1.2; returns
+/// the TCP test's rate.
+pub fn exchange(from: &Host, to: &mut Host, bytes: &str) -> f64 {
+    let (v4, v6) = ("10.9.1.2", "fd09:1::2");
+    from.run(&format!("ping -q -c 3 -i 0.05 -W 2 {v4}"));
+    from.run(&format!("ping -6 -q -c 3 -i 0.05 -W 2 {v6}"));
+    from.run(&format!("ping -q -c 3 -i 0.05 -s 1472 -M do -W 2 {v4}"));
+    let folder = std::env::temp_dir().join(unique("www"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file: Vec<u8> = (0..5_000_000u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
+    std::fs::write(folder.join("file"), &file).unwrap();
+    to.serve(
+        &format!(
+            "python3 -m http.server --bind :: -d {} 8080",
+            folder.display()
+        ),
+        8080,
+    );
+    for url in [
+        format!("http://{v4}:8080/file"),
+        format!("http://[{v6}]:8080/file"),
+    ] {
+        let got = from.output(&format!("curl -sS -g --max-time 20 {url}"));
+        assert!(
+            got.status.success(),
+            "{url}: {}",
+            String::from_utf8_lossy(&got.stderr)
+        );
+        assert!(got.stdout == file, "{url}: the file arrived changed");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+    to.serve("iperf3 -s", 5201);
+    iperf(from, v6, bytes);
+    iperf(from, v4, bytes)
+}
+
 /// Receiver's megabits per second of a TCP test of `bytes` from `from` to `server`.
 pub fn iperf(from: &Host, server: &str, bytes: &str) -> f64 {
     let command = format!("iperf3 -J -c {server} -n {bytes} --connect-timeout 3000");
     let mut report = String::new();
-    // A server that is still busy with the last test answers with an error and no sum.
+    // A server that is still busy with the last test says so, or resets the connection.
     wait_for("iperf3's server is ready", || {
         report = String::from_utf8_lossy(&from.output(&command).stdout).into_owned();
-        !report.contains("busy")
+        !report.contains("busy") && !report.contains("reset by peer")
     });
     let after = |text: &str, key: &str| text.find(key).map(|at| at + key.len());
     let rate = after(&report, "\"sum_received\":")

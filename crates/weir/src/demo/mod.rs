@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
+use switch::links::Mode;
 
 use crate::lab::{LabError, Namespace, Runner, require};
 use crate::run::instance::{Instance, Plan};
@@ -94,7 +95,7 @@ pub fn firewall(stop: Arc<AtomicBool>) -> Result<ExitCode, DemoError> {
     let (inside, outside) = (Namespace::new(&runner)?, Namespace::new(&runner)?);
     let link = |interface: &str, letter: char| Link {
         interface: interface.into(),
-        host: Host::Device(format!("wd{letter}{pid}")),
+        host: Host::Device(format!("wd{letter}{pid}"), Mode::Auto),
     };
     inside.connect(
         &runner,

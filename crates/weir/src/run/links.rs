@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use click::{FlatGraph, Location};
-use switch::links::{HostLink, LinkError, Tap};
+use switch::links::{self, HostLink, LinkError, Mode, Tap};
 
 /// MTU of links whose host side is made here, in bytes.
 const MTU: u16 = 1500;
@@ -13,8 +13,8 @@ const MTU: u16 = 1500;
 pub enum Host {
     /// A TAP device to be made.
     Tap(String),
-    /// An interface that exists.
-    Device(String),
+    /// An interface that exists, and how it is attached.
+    Device(String, Mode),
 }
 
 /// One `--link`: a guest's interface and what it stands on.
@@ -32,7 +32,7 @@ impl FromStr for Link {
     fn from_str(text: &str) -> Result<Link, String> {
         let shape = || {
             format!(
-                "‘{text}’ is no link: write INTERFACE=tap:NAME or INTERFACE=dev:NAME, as in inside=dev:eth1"
+                "‘{text}’ is no link: write INTERFACE=tap:NAME or INTERFACE=dev:NAME (or xdp:NAME, packet:NAME), as in inside=dev:eth1"
             )
         };
         let (interface, host) = text.split_once('=').ok_or_else(shape)?;
@@ -48,7 +48,9 @@ impl FromStr for Link {
         }
         let host = match kind {
             "tap" => Host::Tap(name.into()),
-            "dev" => Host::Device(name.into()),
+            "dev" => Host::Device(name.into(), Mode::Auto),
+            "xdp" => Host::Device(name.into(), Mode::Xdp),
+            "packet" => Host::Device(name.into(), Mode::Packet),
             _ => return Err(shape()),
         };
         Ok(Link {
@@ -62,7 +64,7 @@ impl Link {
     /// Opens the host's side.
     pub fn open(&self) -> Result<HostLink, LinkError> {
         match &self.host {
-            Host::Device(name) => HostLink::device(name),
+            Host::Device(name, mode) => HostLink::attach(&links::Device { name, mode: *mode }),
             Host::Tap(name) => HostLink::tap(&Tap {
                 name,
                 mac: None,
@@ -109,7 +111,9 @@ mod tests {
         assert_eq!(link.interface, "inside");
         assert_eq!(link.host, Host::Tap("weir0".into()));
         let link: Link = "outside=dev:eth1".parse().unwrap();
-        assert_eq!(link.host, Host::Device("eth1".into()));
+        assert_eq!(link.host, Host::Device("eth1".into(), Mode::Auto));
+        let link: Link = "outside=xdp:eth1".parse().unwrap();
+        assert_eq!(link.host, Host::Device("eth1".into(), Mode::Xdp));
     }
 
     #[test]

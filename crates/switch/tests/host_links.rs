@@ -1,0 +1,233 @@
+//! Host links between real network stacks, each by every kind of socket: namespaces on veth pairs
+//! with the kernel's default offloads. Needs root; run one after the other, since the switch is
+//! forked from a process without threads.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{GuestMemory, Host, Wire, exchange, iperf, missing, run, wait_for};
+use switch::client::SwitchClient;
+use switch::counters::Reason;
+use switch::links::{Device, HostLink, Mode, XdpMode};
+use switch::process::Switch;
+use switch::properties::PortProperties;
+use switch::protocol::{PortId, PortState};
+
+const TESTS: &[(&str, fn())] = &[
+    ("interfaces_are_joined_by_af_xdp", interfaces_by_xdp),
+    ("af_xdp_and_af_packet_reach_each_other", xdp_and_packet),
+    ("tcp_crosses_a_guest_in_whole_frames", || {
+        tcp_crosses_a_guest(Mode::Packet)
+    }),
+    ("tcp_crosses_a_guest_by_af_xdp_in_whole_frames", || {
+        tcp_crosses_a_guest(Mode::Xdp)
+    }),
+    (
+        "an_interface_that_goes_away_under_load_leaves_the_others",
+        an_interface_goes_away_under_load,
+    ),
+    (
+        "a_killed_switch_leaves_no_xdp_program",
+        a_killed_switch_with_xdp,
+    ),
+];
+
+fn main() {
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    if let Some(missing) = missing() {
+        println!("skipped: {missing}");
+        return;
+    }
+    for (name, test) in TESTS {
+        if filter
+            .as_ref()
+            .is_some_and(|filter| !name.contains(filter.as_str()))
+        {
+            continue;
+        }
+        let started = Instant::now();
+        test();
+        println!(
+            "test {name} ... ok ({:.1} s)",
+            started.elapsed().as_secs_f32()
+        );
+    }
+}
+
+/// Attaches an open link to a domain.
+fn join(client: &SwitchClient, link: HostLink, domain: u32) -> PortId {
+    client
+        .attach_link(link, domain, PortProperties::default())
+        .unwrap()
+}
+
+/// An interface, opened in this mode.
+fn opened(name: &str, mode: Mode) -> HostLink {
+    HostLink::attach(&Device { name, mode }).unwrap()
+}
+
+fn has_program(interface: &str) -> bool {
+    run(&format!("ip -d link show {interface}")).contains("prog/xdp")
+}
+
+fn interfaces_by_xdp() {
+    let switch = Switch::spawn().unwrap();
+    let (a, a_link) = Host::with_veth("a", 1, 1);
+    let (mut b, b_link) = Host::with_veth("b", 1, 2);
+    let client = switch.client();
+    let [pa, pb] = [&a_link, &b_link].map(|name| {
+        let link = opened(name, Mode::Xdp);
+        assert_eq!(link.xdp_mode(), Some(XdpMode::Native));
+        join(client, link, 0)
+    });
+    assert!(has_program(&a_link) && has_program(&b_link));
+    let taken = HostLink::attach(&Device {
+        name: &a_link,
+        mode: Mode::Xdp,
+    });
+    let taken = taken.unwrap_err().to_string();
+    assert!(taken.contains("AF_XDP socket already"), "{taken}");
+    let rate = exchange(&a, &mut b, "200M");
+    let [sa, sb] = [pa, pb].map(|port| {
+        client.catch_up(port).unwrap();
+        client.stats(port)
+    });
+    println!("  AF_XDP to AF_XDP: {rate:.0} Mb/s");
+    println!("  {sa:?}\n  {sb:?}");
+    assert!(sa.frames_in > 0 && sb.frames_out > 0);
+    assert_eq!(sa.dropped(Reason::Offload) + sb.dropped(Reason::Offload), 0);
+    assert_eq!(sa.dropped(Reason::TooLong) + sb.dropped(Reason::TooLong), 0);
+    assert_eq!(sa.frames_in, sa.by_poll + sa.by_wakeup);
+    assert!(run(&format!("ip -d link show {a_link}")).contains("promiscuity 1"));
+    client.detach(&[pa]).unwrap();
+    wait_for("the interface is as it was", || {
+        !has_program(&a_link) && run(&format!("ip -d link show {a_link}")).contains("promiscuity 0")
+    });
+    assert!(has_program(&b_link));
+}
+
+fn xdp_and_packet() {
+    let switch = Switch::spawn().unwrap();
+    let (a, a_link) = Host::with_veth("a", 1, 1);
+    let (mut b, b_link) = Host::with_veth("b", 1, 2);
+    let client = switch.client();
+    join(client, opened(&a_link, Mode::Xdp), 0);
+    let packet = opened(&b_link, Mode::Packet);
+    assert_eq!(packet.xdp_mode(), None);
+    let pb = join(client, packet, 0);
+    let rate = exchange(&a, &mut b, "100M");
+    println!("  AF_XDP to AF_PACKET: {rate:.0} Mb/s");
+    // The other way, whole segments come, to be cut.
+    b.run("ping -q -c 1 -W 2 10.9.1.1");
+    let mut a = a;
+    a.serve("iperf3 -s", 5201);
+    let rate = iperf(&b, "10.9.1.1", "100M");
+    println!("  AF_PACKET to AF_XDP: {rate:.0} Mb/s");
+    println!("  {:?}", client.stats(pb));
+}
+
+fn a_killed_switch_with_xdp() {
+    let switch = Switch::spawn().unwrap();
+    let (_host, link) = Host::with_veth("a", 1, 1);
+    let client = switch.client();
+    join(client, opened(&link, Mode::Xdp), 0);
+    assert!(has_program(&link));
+    run(&format!("kill -9 {}", switch.pid().as_raw_pid()));
+    wait_for("the program is gone", || !has_program(&link));
+    wait_for("the interface is as it was", || {
+        run(&format!("ip -d link show {link}")).contains("promiscuity 0")
+    });
+    // And can be attached again at once.
+    drop(opened(&link, Mode::Xdp));
+    assert!(!has_program(&link));
+}
+
+/// Some 10 000 frames a second from `eth0` to an address that nobody has, for a minute at most.
+const SEND_ON: &str = "
+import socket, time
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+link.bind(('eth0', 0))
+frame = bytes.fromhex('02000000090002000000000188b5') + bytes(100)
+for _ in range(60_000):
+    for _ in range(10):
+        link.send(frame)
+    time.sleep(0.001)
+";
+
+fn an_interface_goes_away_under_load() {
+    for mode in [Mode::Packet, Mode::Xdp] {
+        let switch = Switch::spawn().unwrap();
+        let client = switch.client();
+        let (mut a, a_link) = Host::with_veth("a", 1, 1);
+        let (mut b, b_link) = Host::with_veth("b", 1, 2);
+        let (c, c_link) = Host::with_veth("c", 1, 3);
+        let (_d, d_link) = Host::with_veth("d", 1, 4);
+        let links = [&a_link, &b_link, &c_link, &d_link];
+        let [pa, pb, pc, pd] = links.map(|name| join(client, opened(name, mode), 0));
+        a.start(&["python3", "-c", SEND_ON]);
+        b.start(&["python3", "-c", SEND_ON]);
+        wait_for("a's and b's frames reach d", || {
+            client.stats(pd).frames_out > 1000
+        });
+        // One that sends goes, and one that only receives.
+        drop(a);
+        run(&format!("ip link del {d_link}"));
+        wait_for("the two are closed and no other is", || {
+            let ports = client.ports().unwrap();
+            let closed = |port| {
+                ports
+                    .iter()
+                    .any(|p| p.id == port && p.state == PortState::Closed)
+            };
+            assert!(!closed(pb) && !closed(pc), "{mode:?}");
+            closed(pa) && closed(pd)
+        });
+        wait_for("what is for the closed one is counted", || {
+            client.stats(pd).dropped(Reason::Closed) > 0
+        });
+        let before = client.stats(pc).frames_out;
+        wait_for("b's frames still reach c", || {
+            client.stats(pc).frames_out > before + 100
+        });
+        c.run("ping -q -c 2 -i 0.05 -W 2 10.9.1.2");
+        run(&format!("ip link set {c_link} down"));
+        wait_for("frames for what is down are counted", || {
+            client.stats(pc).dropped(Reason::LinkDown) > 0
+        });
+        run(&format!("ip link set {c_link} up"));
+        wait_for("frames reach c again", || {
+            c.output("ping -q -c 1 -W 1 10.9.1.2").status.success()
+        });
+        let ports = client.ports().unwrap();
+        assert!(
+            ports
+                .iter()
+                .any(|p| p.id == pc && p.state == PortState::Open)
+        );
+    }
+}
+
+fn tcp_crosses_a_guest(mode: Mode) {
+    let switch = Switch::spawn().unwrap();
+    let (a, a_link) = Host::with_veth("a", 1, 1);
+    let (mut b, b_link) = Host::with_veth("b", 1, 2);
+    let client = switch.client();
+    let pa = join(client, opened(&a_link, mode), 1);
+    let pb = join(client, opened(&b_link, mode), 2);
+    let memory = GuestMemory::new("wire", 512, 2);
+    let guest = memory.attach(client, &[1, 2]);
+    let wire = Wire::start(&memory);
+    let rate = exchange(&a, &mut b, "50M");
+    println!("  through a guest ({mode:?}): {rate:.0} Mb/s");
+    std::thread::sleep(Duration::from_millis(100));
+    for port in [pa, pb, guest[0], guest[1]] {
+        println!("  {:?}", client.stats(port));
+    }
+    let count =
+        |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(count(&wire.seen.frames) > 50_000);
+    assert_eq!(count(&wire.seen.too_long), 0);
+    assert_eq!(count(&wire.seen.bad_checksums), 0);
+    assert!(count(&wire.seen.sleeps) > 0 && client.stats(guest[0]).wakeups > 0);
+}
