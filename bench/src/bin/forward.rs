@@ -12,12 +12,10 @@ use abi::message::kind;
 use abi::region::{Geometry, Interface, Region};
 use bench::{machine, median, save};
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::Serialize;
 use switch::client::Guest as Attachment;
 use switch::memory::SharedRegion;
-use switch::process::Switch;
+use switch::process::{Options, Switch};
 use switch::properties::PortProperties;
 use switch::protocol::GuestInterface;
 use vmm::{Control, DataFile, GuestSpec, IMAGE, Isolation, Template};
@@ -60,12 +58,6 @@ struct Report {
     figures: Vec<Figure>,
 }
 
-fn pin(pid: Pid, cpu: usize) -> Result<(), Failure> {
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    Ok(sched_setaffinity(Some(pid), &set)?)
-}
-
 /// Frames a second from a guest through the switch back to the guest, and the time from asking for
 /// the guest to its first frame having crossed the switch.
 fn rate(template: &Template, case: Case) -> Result<(f64, Duration), Failure> {
@@ -75,8 +67,10 @@ fn rate(template: &Template, case: Case) -> Result<(f64, Duration), Failure> {
         described.extend(Interface::new(name, [2, 0, 0, 0, 0, i], 1500));
     }
     let geometry = Geometry::new(SLOTS, described.len())?;
-    let switch = Switch::spawn()?;
-    pin(switch.pid(), 1)?;
+    let switch = Switch::spawn_with(&Options {
+        lanes: 1,
+        cpus: vec![1],
+    })?;
     let (region, file) = SharedRegion::create(geometry, &described)?;
     drop(region);
     let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;

@@ -9,7 +9,7 @@
 //! `cargo bench -p switch --bench port_to_port [-- SIZE MODE]`; a size and a mode run one case
 //! ten seconds, for a profiler.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,10 +17,13 @@ use abi::region::{Geometry, Interface};
 use abi::ring::Slot;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use switch::memory::{CounterFile, GuestSide, SharedRegion};
+use switch::lanes::{Attach, Lanes};
+use switch::memory::{GuestSide, SharedRegion};
 use switch::port::Link;
 use switch::port::guest::GuestLink;
-use switch::worker::{Attach, Worker};
+use switch::process::Options;
+use switch::properties::PortProperties;
+use switch::protocol::PortKind;
 
 const SLOTS: u32 = 1024;
 const BURST: u32 = 128;
@@ -92,21 +95,23 @@ struct Guest {
     bell: OwnedFd,
 }
 
-fn guest(worker: &mut Worker, mac: u8) -> Guest {
+fn guest(lanes: &mut Lanes, mac: u8) -> Guest {
     let geometry = Geometry::new(SLOTS, 1).expect("a geometry");
     let interface = Interface::new("eth0", [2, 0, 0, 0, 0, mac], 1500).expect("a name");
     let (region, _) = SharedRegion::create(geometry, &[interface]).expect("a region");
     let region = Arc::new(region);
     let side = region.switch_side(0).expect("an interface");
     let attach = Attach {
-        link: Link::Guest(GuestLink::new(side, 1500)),
+        links: vec![Link::Guest(GuestLink::new(side, 1500))],
+        kind: PortKind::Guest,
         name: format!("guest{mac}"),
         domain: 0,
         mac: Some(switch::lookup::Mac([2, 0, 0, 0, 0, mac])),
+        properties: PortProperties::default(),
     };
     let bell = doorbell();
     let theirs = bell.try_clone().expect("a copy");
-    worker.attach_guest(vec![attach], theirs).expect("attached");
+    lanes.attach_guest(vec![attach], theirs).expect("attached");
     Guest {
         side: region.guest_side(0).expect("an interface"),
         bell,
@@ -119,12 +124,16 @@ fn doorbell() -> OwnedFd {
 
 /// Frames a second that reach the sink.
 fn measure(size: u16, mode: Mode, time: Duration) -> f64 {
-    let (counters, _file) = CounterFile::create(8).expect("counters");
-    let mut worker = Worker::new(counters).expect("a worker");
-    let mut source = guest(&mut worker, 1);
-    let mut sink = guest(&mut worker, 2);
-    let stop = doorbell();
-    worker.watch(stop.as_fd(), 0).expect("watched");
+    // The lane's thread begins on the core that it is to have, and the guests' go to the other:
+    // where each runs ahead of everything else, neither can push the other away.
+    pin(1);
+    let options = Options {
+        lanes: 1,
+        cpus: vec![0],
+    };
+    let (mut lanes, _counters) = Lanes::start(&options).expect("a lane");
+    let mut source = guest(&mut lanes, 1);
+    let mut sink = guest(&mut lanes, 2);
     let mut frame = [0u8; 60];
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
     for buffer in 0..source.side.region.geometry().buffers() {
@@ -139,18 +148,10 @@ fn measure(size: u16, mode: Mode, time: Duration) -> f64 {
             .expect("a buffer")
             .write(&frame);
     }
-    // The worker's thread begins on the core that it is to have, and the guests' go to the other
-    // only then: where each runs ahead of everything else, neither could push the other away.
-    pin(0);
-    let worker = std::thread::spawn(move || worker.run());
-    pin(1);
     run(&mut source, &mut sink, &frame, size, mode, time / 10);
     let started = Instant::now();
     let received = run(&mut source, &mut sink, &frame, size, mode, time);
-    let rate = received as f64 / started.elapsed().as_secs_f64();
-    rustix::io::write(&stop, &1u64.to_ne_bytes()).expect("stopped");
-    worker.join().expect("a worker").expect("no error");
-    rate
+    received as f64 / started.elapsed().as_secs_f64()
 }
 
 fn run(

@@ -7,11 +7,13 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::counters::PortStats;
+use crate::lane::LaneStats;
 use crate::links::HostLink;
 use crate::memory::{CounterFile, MemoryError};
 use crate::properties::{DomainProperties, PortProperties};
 use crate::protocol::{
-    self, AddressEntry, ExchangeError, GuestInterface, PortDescription, PortId, Reply, Request,
+    self, AddressEntry, ExchangeError, GuestInterface, PatchEnd, PortDescription, PortId, Reply,
+    Request,
 };
 
 /// Why a request to the switch failed.
@@ -56,6 +58,7 @@ pub struct Guest<'a> {
 pub struct SwitchClient {
     socket: OwnedFd,
     counters: CounterFile,
+    lanes: usize,
 }
 
 impl SwitchClient {
@@ -81,9 +84,13 @@ impl SwitchClient {
         protocol::send(socket.as_fd(), Request::Hello, &[])?;
         let (reply, files) = protocol::receive::<Reply>(socket.as_fd())?;
         match (reply, files.as_slice()) {
-            (Reply::Welcome, [file]) => {
+            (Reply::Welcome { lanes }, [file]) => {
                 let counters = CounterFile::open(file.as_fd())?;
-                Ok(SwitchClient { socket, counters })
+                Ok(SwitchClient {
+                    socket,
+                    counters,
+                    lanes: lanes.into(),
+                })
             }
             (Reply::Refused { why }, _) => Err(ClientError::Refused(why)),
             _ => Err(ClientError::Confused),
@@ -115,7 +122,7 @@ impl SwitchClient {
             interfaces: guest.interfaces,
         };
         match self.ask(request, &[guest.region, guest.doorbell])? {
-            Reply::Attached { ports } if ports.len() == count => Ok(ports),
+            Reply::Attached { ports, .. } if ports.len() == count => Ok(ports),
             _ => Err(ClientError::Confused),
         }
     }
@@ -136,10 +143,39 @@ impl SwitchClient {
         };
         let files: Vec<_> = link.files.iter().map(AsFd::as_fd).collect();
         match self.ask(request, &files)? {
-            Reply::Attached { ports } => match ports.as_slice() {
+            Reply::Attached { ports, .. } => match ports.as_slice() {
                 [port] => Ok(*port),
                 _ => Err(ClientError::Confused),
             },
+            _ => Err(ClientError::Confused),
+        }
+    }
+
+    /// Joins two domains by a patch: frames that reach one end come out of the other. Returns both
+    /// ends, and what the user should know: that the patch makes a cycle, if it does. Detaching
+    /// one end detaches both.
+    pub fn attach_patch(
+        &self,
+        ends: [PatchEnd; 2],
+    ) -> Result<([PortId; 2], Option<String>), ClientError> {
+        match self.ask(Request::AttachPatch { ends }, &[])? {
+            Reply::Attached { ports, warning } => match *ports.as_slice() {
+                [a, b] => Ok(([a, b], warning)),
+                _ => Err(ClientError::Confused),
+            },
+            _ => Err(ClientError::Confused),
+        }
+    }
+
+    /// Number of lanes: a link with more queues than these gains nothing.
+    pub fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    /// What each lane has done.
+    pub fn lane_stats(&self) -> Result<Vec<LaneStats>, ClientError> {
+        match self.ask(Request::Lanes, &[])? {
+            Reply::Lanes { lanes } => Ok(lanes),
             _ => Err(ClientError::Confused),
         }
     }
@@ -222,8 +258,7 @@ impl SwitchClient {
     /// socket are in it as of the last time the port slept; [`catch_up`](Self::catch_up) first
     /// for those until now.
     pub fn stats(&self, port: PortId) -> PortStats {
-        let counters = self.counters.port(port.place.into());
-        counters.map(|counters| counters.read()).unwrap_or_default()
+        self.counters.sum(port.place)
     }
 
     /// Has the switch ask the kernel what it dropped before a port's socket.

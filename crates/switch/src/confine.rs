@@ -41,6 +41,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_epoll_pwait2,
     libc::SYS_epoll_ctl,
     libc::SYS_clock_gettime,
+    libc::SYS_sched_yield,
     // Requests and what comes with them.
     libc::SYS_recvmsg,
     libc::SYS_sendmsg,
@@ -77,7 +78,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_tgkill,
 ];
 
-/// Gives up root, if the process has it, for user and group `nobody`, which nothing belongs to.
+/// Gives up root, if this thread has it, and so for all threads to come, for user and group `nobody`, which nothing belongs to.
 pub fn drop_privileges() -> Result<(), ConfineError> {
     let give_up = |what| move |source| ConfineError::GiveUp { what, source };
     if let Some(most) = rustix::process::getrlimit(Resource::Nofile).maximum {
@@ -98,7 +99,8 @@ pub fn drop_privileges() -> Result<(), ConfineError> {
     rustix::thread::set_no_new_privs(true).map_err(give_up("new privileges"))
 }
 
-/// Allows this thread the system calls of the switch and no others; any other ends the process.
+/// Allows this process's threads the system calls of the switch and no others; any other ends the
+/// process.
 pub fn filter_system_calls() -> Result<(), ConfineError> {
     let failed = |e: &dyn std::fmt::Display| ConfineError::Filter(e.to_string());
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
@@ -128,5 +130,5 @@ pub fn filter_system_calls() -> Result<(), ConfineError> {
         .map_err(|e| failed(&e))?
         .try_into()
         .map_err(|e: seccompiler::BackendError| failed(&e))?;
-    seccompiler::apply_filter(&program).map_err(|e| failed(&e))
+    seccompiler::apply_filter_all_threads(&program).map_err(|e| failed(&e))
 }

@@ -1,9 +1,9 @@
 //! What a port counts, in memory shared with whoever reads it.
 //!
-//! The worker is the only writer, so a count is a load and a store without a locked instruction;
-//! readers map the same file read-only ([`crate::memory::CounterFile`]) and cost the worker
-//! nothing. Counts are of frames unless their names say bytes. They begin at 0 when a port is
-//! attached.
+//! Each lane has counters of its own for each port and is their only writer, so a count is a load
+//! and a store without a locked instruction; readers map the same file read-only
+//! ([`crate::memory::CounterFile`]), add up the lanes', and cost them nothing. Counts are of frames
+//! unless their names say bytes. They begin at 0 when a port is attached.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -59,6 +59,10 @@ pub enum Reason {
     Loss,
     /// More frames on their way than the port's line has room for (`delay`).
     LineFull,
+    /// The lane that the frame was to cross to did not keep up. Counted at the source.
+    CrossingFull,
+    /// The frame went through too many patches, or came back by them: counted at the patch.
+    PatchLoop,
 }
 
 impl Reason {
@@ -66,7 +70,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// All reasons, in the order of their numbers.
-    pub const ALL: [Reason; 21] = [
+    pub const ALL: [Reason; 23] = [
         Reason::RingFull,
         Reason::NoBuffer,
         Reason::TooLong,
@@ -88,6 +92,8 @@ impl Reason {
         Reason::Vlan,
         Reason::Loss,
         Reason::LineFull,
+        Reason::CrossingFull,
+        Reason::PatchLoop,
     ];
 
     /// The reason's name, as users see it.
@@ -114,6 +120,8 @@ impl Reason {
             Reason::Vlan => "vlan",
             Reason::Loss => "loss",
             Reason::LineFull => "line-full",
+            Reason::CrossingFull => "crossing-full",
+            Reason::PatchLoop => "patch-loop",
         }
     }
 }
@@ -276,6 +284,26 @@ pub struct PortStats {
     /// Frames that stand for several and were cut for the port, since it takes segments only.
     pub cut: u64,
     drops: [u64; Reason::COUNT],
+}
+
+impl std::ops::AddAssign for PortStats {
+    fn add_assign(&mut self, other: PortStats) {
+        self.frames_in += other.frames_in;
+        self.bytes_in += other.bytes_in;
+        self.frames_out += other.frames_out;
+        self.bytes_out += other.bytes_out;
+        self.by_poll += other.by_poll;
+        self.by_wakeup += other.by_wakeup;
+        self.wakeups += other.wakeups;
+        self.chains_under_10 += other.chains_under_10;
+        self.chains_10_to_50 += other.chains_10_to_50;
+        self.chains_over_50 += other.chains_over_50;
+        self.segmented_in += other.segmented_in;
+        self.cut += other.cut;
+        for (sum, drops) in self.drops.iter_mut().zip(other.drops) {
+            *sum += drops;
+        }
+    }
 }
 
 impl PortStats {

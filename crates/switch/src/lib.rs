@@ -12,6 +12,9 @@
 
 pub mod client;
 pub mod counters;
+pub mod flow_hash;
+pub mod lane;
+pub mod lanes;
 pub mod links;
 pub mod lookup;
 pub mod memory;
@@ -24,5 +27,6 @@ pub mod qos;
 pub mod worker;
 
 mod confine;
+mod crossing;
 mod serve;
 mod sys;

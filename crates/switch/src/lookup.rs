@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::Reason;
 use crate::port::Frame;
+use crate::properties::{DomainProperties, LookupKind};
 
 /// An Ethernet address.
 ///
@@ -111,11 +112,50 @@ pub trait Lookup: Send {
     /// Forgets what was learned.
     fn flush(&mut self);
 
+    /// The domain's properties have changed; those of this function's own kind.
+    fn configure(&mut self, properties: &DomainProperties);
+
+    /// Something that was learned and that this function's replicas on other lanes are yet to be
+    /// told. Only asked where there are any.
+    fn news(&mut self) -> Option<News> {
+        None
+    }
+
+    /// A replica on another lane has learned something.
+    fn hear(&mut self, news: News, now: Seconds) {
+        let _ = (news, now);
+    }
+
     /// Number of addresses known.
     fn entries(&self) -> usize;
 
     /// The addresses known, in no order.
     fn table(&self, now: Seconds) -> Vec<Known>;
+}
+
+/// What one lane's lookup function tells its replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct News {
+    /// What was seen, as the function writes it.
+    pub key: u64,
+    /// Behind which port.
+    pub port: PortIndex,
+}
+
+/// The lookup function of a domain with these properties. `replicated` if it is one of several, one
+/// for each lane.
+pub fn build(properties: &DomainProperties, replicated: bool) -> Result<Box<dyn Lookup>, String> {
+    match &properties.lookup {
+        LookupKind::Learning => {
+            let mut learning = Learning::new(Limits::default());
+            learning.configure(properties);
+            learning.set_replicated(replicated);
+            Ok(Box::new(learning))
+        }
+        other => Err(format!(
+            "this switch has no lookup function ‘{other}’: learning is what it has"
+        )),
+    }
 }
 
 /// An address that a lookup function knows.
@@ -164,6 +204,13 @@ fn key(head: &[u8; crate::port::HEAD], at: usize) -> Key {
     u64::from_le_bytes(word) & ADDRESS
 }
 
+/// The same of an address by itself.
+fn key_of(mac: Mac) -> Key {
+    let mut head = [0; crate::port::HEAD];
+    head[..6].copy_from_slice(&mac.0);
+    key(&head, 0)
+}
+
 /// The group bit of an address: the lowest of its first byte.
 const GROUP: u64 = 1;
 
@@ -184,9 +231,24 @@ pub struct Learning {
     limits: Limits,
     table: HashMap<Key, Entry>,
     /// How many learned entries each port has.
-    learned: HashMap<PortIndex, usize>,
+    learned: HashMap<PortIndex, Learned>,
     swept: Seconds,
+    /// What the replicas are yet to be told, if there are any: addresses that are new, that have
+    /// moved, or that were not told of for a while.
+    news: Option<Vec<News>>,
 }
+
+/// What was learned behind one port.
+#[derive(Clone, Copy, Debug, Default)]
+struct Learned {
+    /// Number of entries.
+    count: usize,
+    /// The address that it was attached with.
+    pinned: Option<Key>,
+}
+
+/// Most news that wait to be told. What is not told is told when it is seen again.
+const NEWS_MAX: usize = 1024;
 
 impl Learning {
     /// An empty table.
@@ -196,6 +258,22 @@ impl Learning {
             table: HashMap::new(),
             learned: HashMap::new(),
             swept: 0,
+            news: None,
+        }
+    }
+
+    /// Has it keep [`news`](Lookup::news) for its replicas, or not.
+    pub fn set_replicated(&mut self, replicated: bool) {
+        self.news = replicated.then(|| Vec::with_capacity(NEWS_MAX));
+    }
+
+    /// For how long an address that is seen again and again counts as seen before it is noted, and
+    /// the replicas told: they must not forget what only one lane sees.
+    fn lull(&self) -> Seconds {
+        if self.news.is_some() {
+            self.limits.aging / 16
+        } else {
+            0
         }
     }
 
@@ -204,43 +282,60 @@ impl Learning {
         if key == 0 {
             return;
         }
+        let lull = self.lull();
+        if let Some(entry) = self.table.get_mut(&key)
+            && (entry.port == port || entry.pinned)
+        {
+            if now.wrapping_sub(entry.seen) < lull {
+                return;
+            }
+            let pinned = entry.pinned;
+            entry.seen = now;
+            if !pinned && lull > 0 {
+                self.tell(key, port);
+            }
+            return;
+        }
+        let mine = self.learned.get(&port).map_or(0, |mine| mine.count);
+        if mine < self.limits.port && self.put(key, port, now) {
+            return self.tell(key, port);
+        }
+        self.sweep(now, 1);
+    }
+
+    /// Has `key` be behind `port`, wherever it was before, unless it is pinned or the table full.
+    /// Returns whether it is.
+    fn put(&mut self, key: Key, port: PortIndex, now: Seconds) -> bool {
         let full = self.table.len() >= self.limits.table;
-        let mine = self.learned.get(&port).copied().unwrap_or(0);
+        let new = Entry {
+            port,
+            pinned: false,
+            seen: now,
+        };
         match self.table.entry(key) {
+            Place::Occupied(entry) if entry.get().pinned => return false,
             Place::Occupied(mut entry) => {
-                let entry = entry.get_mut();
-                if entry.port == port || entry.pinned {
-                    entry.seen = now;
-                    return;
-                }
-                if mine >= self.limits.port {
-                    return;
-                }
-                let old = std::mem::replace(
-                    entry,
-                    Entry {
-                        port,
-                        pinned: false,
-                        seen: now,
-                    },
-                );
-                if let Some(count) = self.learned.get_mut(&old.port) {
-                    *count -= 1;
+                let old = std::mem::replace(entry.get_mut(), new);
+                if let Some(old) = self.learned.get_mut(&old.port) {
+                    old.count -= 1;
                 }
             }
-            Place::Vacant(_) if full || mine >= self.limits.port => {
-                return self.sweep(now, 1);
-            }
+            Place::Vacant(_) if full => return false,
             Place::Vacant(place) => {
-                place.insert(Entry {
-                    port,
-                    pinned: false,
-                    seen: now,
-                });
+                place.insert(new);
             }
         }
-        if let Some(count) = self.learned.get_mut(&port) {
-            *count += 1;
+        if let Some(mine) = self.learned.get_mut(&port) {
+            mine.count += 1;
+        }
+        true
+    }
+
+    fn tell(&mut self, key: Key, port: PortIndex) {
+        if let Some(news) = &mut self.news
+            && news.len() < NEWS_MAX
+        {
+            news.push(News { key, port });
         }
     }
 
@@ -253,8 +348,8 @@ impl Learning {
         let (aging, learned) = (self.limits.aging, &mut self.learned);
         self.table.retain(|_, entry| {
             let stays = entry.is_fresh(now, aging);
-            if !stays && let Some(count) = learned.get_mut(&entry.port) {
-                *count -= 1;
+            if !stays && let Some(mine) = learned.get_mut(&entry.port) {
+                mine.count -= 1;
             }
             stays
         });
@@ -307,35 +402,66 @@ impl Lookup for Learning {
     }
 
     fn attach(&mut self, port: PortIndex, mac: Option<Mac>) {
-        self.learned.insert(port, 0);
+        let pinned = mac.map(key_of);
+        self.learned.insert(port, Learned { count: 0, pinned });
         // What steering may come to need, so that it never allocates.
         let room = (self.learned.len() * (self.limits.port + 1)).min(self.limits.table + 1);
         self.table.reserve(room.saturating_sub(self.table.len()));
-        if let Some(mac) = mac {
-            let mut head = [0; crate::port::HEAD];
-            head[..6].copy_from_slice(&mac.0);
+        if let Some(key) = pinned {
             let entry = Entry {
                 port,
                 pinned: true,
                 seen: 0,
             };
-            let old = self.table.insert(key(&head, 0), entry);
+            let old = self.table.insert(key, entry);
             if let Some(old) = old.filter(|old| !old.pinned)
-                && let Some(count) = self.learned.get_mut(&old.port)
+                && let Some(old) = self.learned.get_mut(&old.port)
             {
-                *count -= 1;
+                old.count -= 1;
             }
         }
     }
 
     fn detach(&mut self, port: PortIndex) {
-        self.learned.remove(&port);
-        self.table.retain(|_, entry| entry.port != port);
+        let Some(Learned { count, pinned }) = self.learned.remove(&port) else {
+            return;
+        };
+        if let Some(key) = pinned
+            && self.table.get(&key).is_some_and(|entry| entry.port == port)
+        {
+            self.table.remove(&key);
+        }
+        // Most ports have one address, given with them: only others need the whole table.
+        if count > 0 {
+            self.table.retain(|_, entry| entry.port != port);
+        }
     }
 
     fn flush(&mut self) {
         self.table.retain(|_, entry| entry.pinned);
-        self.learned.values_mut().for_each(|count| *count = 0);
+        self.learned.values_mut().for_each(|mine| mine.count = 0);
+    }
+
+    fn configure(&mut self, properties: &DomainProperties) {
+        self.limits.aging = properties.aging;
+        self.limits.port = properties.mac_limit as usize;
+    }
+
+    fn news(&mut self) -> Option<News> {
+        self.news.as_mut()?.pop()
+    }
+
+    fn hear(&mut self, news: News, now: Seconds) {
+        let News { key, port } = news;
+        if !self.learned.contains_key(&port) {
+            return;
+        }
+        match self.table.get_mut(&key) {
+            Some(entry) if entry.port == port => entry.seen = now,
+            _ => {
+                self.put(key, port, now);
+            }
+        }
     }
 
     fn entries(&self) -> usize {

@@ -15,7 +15,9 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::counters::{PORT_COUNTERS_BYTES, PortCounters};
+use crate::counters::{PORT_COUNTERS_BYTES, PortCounters, PortStats};
+use crate::lookup::PortIndex;
+use crate::worker::PORTS_MAX;
 
 /// Why a memory file could not be made or mapped.
 #[derive(Debug, thiserror::Error)]
@@ -286,6 +288,19 @@ impl CounterFile {
         })
     }
 
+    /// What the port at `place` has counted on all lanes, if the file is a switch's: a lane's
+    /// ports are followed by the next lane's.
+    pub fn sum(&self, place: PortIndex) -> PortStats {
+        let mut sum = PortStats::default();
+        let lanes = self.mapping.bytes / PORT_COUNTERS_BYTES / PORTS_MAX;
+        for lane in 0..lanes {
+            if let Some(counters) = self.port(lane * PORTS_MAX + usize::from(place)) {
+                sum += counters.read();
+            }
+        }
+        sum
+    }
+
     /// The counters of the port with index `port`, if the file has them.
     #[inline]
     pub fn port(&self, port: usize) -> Option<&PortCounters> {
@@ -296,6 +311,29 @@ impl CounterFile {
         // which a read-only mapping serves for loads. Writing methods are the worker's, whose
         // mapping is writable.
         Some(unsafe { self.mapping.base.cast::<PortCounters>().add(port).as_ref() })
+    }
+}
+
+/// One lane's part of a switch's counters.
+pub struct LaneCounters {
+    file: Arc<CounterFile>,
+    first: usize,
+}
+
+impl LaneCounters {
+    /// The part of the `lane`-th lane of a file that was made for more than `lane` times
+    /// [`PORTS_MAX`] ports.
+    pub fn new(file: Arc<CounterFile>, lane: usize) -> LaneCounters {
+        let first = lane * PORTS_MAX;
+        assert!(file.port(first + PORTS_MAX - 1).is_some());
+        LaneCounters { file, first }
+    }
+
+    /// The counters of the port at `place`, below [`PORTS_MAX`].
+    #[inline]
+    pub fn port(&self, place: PortIndex) -> &PortCounters {
+        let counters = self.file.port(self.first + usize::from(place));
+        counters.expect("the file has room for as many ports as a switch")
     }
 }
 

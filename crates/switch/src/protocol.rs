@@ -13,6 +13,7 @@ use rustix::net::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::lane::{LaneIndex, LaneStats};
 use crate::lookup::Mac;
 use crate::properties::{DomainProperties, PortProperties};
 
@@ -54,6 +55,18 @@ pub struct GuestInterface {
     pub properties: PortProperties,
 }
 
+/// One end of a patch.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PatchEnd {
+    /// The port's name, as users see it.
+    pub name: String,
+    /// The number of the domain that it joins.
+    pub domain: u32,
+    /// What else is asked of the port.
+    #[serde(default)]
+    pub properties: PortProperties,
+}
+
 /// How a host link is opened, and with it which descriptors it comes with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -85,6 +98,8 @@ pub enum PortKind {
     VhostUser,
     /// A host interface by AF_XDP sockets.
     Xdp,
+    /// Another domain of the same switch.
+    Patch,
 }
 
 impl PortKind {
@@ -96,6 +111,7 @@ impl PortKind {
             PortKind::Packet => "packet",
             PortKind::VhostUser => "vhost-user",
             PortKind::Xdp => "xdp",
+            PortKind::Patch => "patch",
         }
     }
 }
@@ -148,6 +164,8 @@ pub(crate) enum Request {
         #[serde(default)]
         properties: PortProperties,
     },
+    /// Join two domains.
+    AttachPatch { ends: [PatchEnd; 2] },
     /// Give a port these properties instead of those it has.
     SetProperties {
         port: PortId,
@@ -171,6 +189,8 @@ pub(crate) enum Request {
     CatchUp { port: PortId },
     /// Give copies of the descriptors of a host link's queues, if another switch can go on with them.
     Files { port: PortId },
+    /// Tell what each lane does.
+    Lanes,
     /// End.
     Stop,
 }
@@ -180,9 +200,19 @@ pub(crate) enum Request {
 #[serde(tag = "is", rename_all = "kebab-case")]
 pub(crate) enum Reply {
     /// Hello, with the file of the counters.
-    Welcome,
+    Welcome {
+        /// Number of lanes.
+        lanes: u16,
+    },
     /// These ports were attached, in the order asked for.
-    Attached { ports: Vec<PortId> },
+    Attached {
+        ports: Vec<PortId>,
+        /// What the user should know.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        warning: Option<String>,
+    },
+    /// What each lane does.
+    Lanes { lanes: Vec<LaneStats> },
     /// Done.
     Done,
     /// The ports asked about, and where the next ones start.
@@ -229,6 +259,8 @@ pub struct PortDescription {
     pub state: PortState,
     /// What was asked of it.
     pub properties: PortProperties,
+    /// The lanes that serve its queues, in their order.
+    pub lanes: Vec<LaneIndex>,
 }
 
 /// Why a message could not be exchanged.
@@ -397,6 +429,7 @@ mod tests {
             kind: PortKind::Packet,
             state: PortState::Closed,
             properties: all_properties(),
+            lanes: vec![LaneIndex::MAX; DESCRIPTORS_MAX],
         };
         let reply = Reply::Ports {
             ports: vec![port; PORTS_PER_REPLY],

@@ -161,7 +161,7 @@ proptest! {
                 }
             }
             prop_assert!(table.entries() <= TIGHT.table);
-            for (&port, &count) in &table.learned {
+            for (&port, &Learned { count, .. }) in &table.learned {
                 prop_assert!(count <= TIGHT.port);
                 let entries = table.table.values().filter(|entry| entry.port == port);
                 prop_assert_eq!(entries.count(), count);

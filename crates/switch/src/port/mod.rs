@@ -6,6 +6,7 @@
 //! ([`Link::receive`]), asks the lookup function about them, gives each destination its share
 //! ([`Link::send`]) and then hands the batch back ([`Link::release`]).
 
+mod carry;
 pub mod guest;
 pub mod offload;
 pub mod packet;
@@ -79,6 +80,8 @@ impl Frame {
 /// One stage serves all ports of a worker, since a batch is dealt with before the next is taken.
 pub struct Stage {
     memory: Box<[u8]>,
+    /// Bytes from one cell to the next.
+    stride: usize,
     cells: [Cell; BATCH],
     many: ReceiveMany,
     /// Frames taken in that stand for several, since [`Batch::clear`].
@@ -107,6 +110,7 @@ impl Stage {
     fn new() -> Stage {
         Stage {
             memory: vec![0; BATCH * Self::STRIDE].into(),
+            stride: Self::STRIDE,
             cells: [Cell::default(); BATCH],
             many: ReceiveMany::new(BATCH),
             segmented: 0,
@@ -117,7 +121,7 @@ impl Stage {
     /// The frame in cell `i` and what is left to do on it.
     pub(crate) fn frame(&self, i: u16) -> (&[u8], VnetHeader) {
         let Cell { start, len, vnet } = self.cells[usize::from(i)];
-        let from = usize::from(i) * Self::STRIDE + start as usize;
+        let from = usize::from(i) * self.stride + start as usize;
         (&self.memory[from..from + len as usize], vnet)
     }
 
@@ -437,6 +441,16 @@ impl Link {
             Link::Packet(link) => link.is_gone(),
             Link::Xdp(link) => link.is_gone(),
             Link::Guest(_) | Link::Tap(_) | Link::Vhost(_) => false,
+        }
+    }
+
+    /// Another way out by the same link, for another lane to send by; none if the link has only
+    /// one.
+    pub(crate) fn another_way(&self) -> Option<Link> {
+        match self {
+            Link::Tap(link) => link.another_way().map(Link::Tap),
+            Link::Packet(link) => link.another_way().map(Link::Packet),
+            Link::Guest(_) | Link::Vhost(_) | Link::Xdp(_) => None,
         }
     }
 

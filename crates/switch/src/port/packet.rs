@@ -34,6 +34,11 @@ impl PacketLink {
         self.socket.as_fd()
     }
 
+    pub(super) fn another_way(&self) -> Option<PacketLink> {
+        let socket = self.socket.try_clone().ok()?;
+        Some(PacketLink::new(socket, self.mtu))
+    }
+
     pub(super) fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
         let n = match batch.stage.receive_many(self.socket.as_fd()) {
             Ok(n) => n,

@@ -25,6 +25,11 @@ impl TapLink {
         self.file.as_fd()
     }
 
+    pub(super) fn another_way(&self) -> Option<TapLink> {
+        let file = self.file.try_clone().ok()?;
+        Some(TapLink::new(file, self.mtu))
+    }
+
     pub(super) fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
         let mut outcome = Outcome::NOTHING;
         for i in 0..BATCH {

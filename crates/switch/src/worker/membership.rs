@@ -1,188 +1,315 @@
-//! Who is on a worker: attaching and detaching ports, and the domains that they make up.
+//! Who is on a worker: what it is told of ports, queues and domains. Called between two rounds, so
+//! no batch is under way.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::event::epoll;
 use rustix::io::Errno;
 
-use super::{Domain, PORTS_MAX, Port, State, Token, Worker, counters_of};
-use crate::lookup::{Learning, Limits, Mac, PortIndex};
+use super::{Domain, Doorbell, Placed, Port, Queue, QueueIndex, State, Token, Ways, Worker};
+use super::{slot, slot_mut};
+use crate::lookup::{Known, Lookup, PortIndex, Seconds};
 use crate::pace::Pace;
 use crate::port::{BATCH, Link};
+use crate::properties::DomainProperties;
 
-/// What is to be attached.
-pub struct Attach {
-    /// Where the port leads.
+/// A queue to be served by a lane.
+pub(crate) struct Served {
     pub link: Link,
-    /// How users call it.
-    pub name: String,
-    /// The domain that it joins; made if it is the first port there.
-    pub domain: u32,
-    /// The Ethernet address known to be behind it.
-    pub mac: Option<Mac>,
-}
-
-/// No port can be attached: [`PORTS_MAX`] are.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the switch has {PORTS_MAX} ports already: detach one first")]
-pub struct Full;
-
-/// Why a port could not be attached.
-#[derive(Debug, thiserror::Error)]
-pub enum AttachError {
-    /// There are too many.
-    #[error(transparent)]
-    Full(#[from] Full),
-    /// The kernel would not watch its descriptor.
-    #[error("cannot watch the port's descriptor: {0}")]
-    Watch(#[from] Errno),
+    /// The guest that it belongs to, and its doorbell.
+    pub guest: Option<(u32, Arc<OwnedFd>)>,
+    /// Whether frames are taken from it; else they leave by it only.
+    pub polled: bool,
+    /// The lanes over which its flows are spread, a bit each; 0 for none.
+    pub spreads: u64,
 }
 
 impl Worker {
-    /// Attaches a guest's ports, which `doorbell` wakes. All or none.
-    pub fn attach_guest(
-        &mut self,
-        ports: Vec<Attach>,
-        doorbell: OwnedFd,
-    ) -> Result<Vec<PortIndex>, AttachError> {
-        if self.room() < ports.len() {
-            return Err(Full.into());
+    /// Makes a domain at a place that none has.
+    pub(crate) fn open_domain(&mut self, place: u32, turn: u32, lookup: Box<dyn Lookup>) {
+        put_at(&mut self.domains, place, Domain::new(turn, lookup));
+    }
+
+    /// Removes a domain that has no ports.
+    pub(crate) fn close_domain(&mut self, place: u32) {
+        if let Some(domain) = self.domains.get_mut(place as usize) {
+            *domain = None;
         }
-        let guest = self.next_guest;
-        let token = Token::Guest(guest).to_event();
-        // Edge-triggered, so that the eventfd need not be read.
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&self.epoll, &doorbell, token, flags)?;
-        self.next_guest = self.next_guest.wrapping_add(1);
-        let places: Vec<_> = ports
-            .into_iter()
-            .filter_map(|port| self.insert(port, Some(guest)))
-            .collect();
-        self.guests.insert(guest, (doorbell, places.clone()));
-        Ok(places)
     }
 
-    /// Attaches a host link's port.
-    pub fn attach_link(&mut self, port: Attach) -> Result<PortIndex, AttachError> {
-        let place = self.insert(port, None).ok_or(Full)?;
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        let token = || Token::Port(place).to_event();
-        let link = self.ports[usize::from(place)].as_ref();
-        let descriptors = link.map_or(Vec::new(), |port| port.link.descriptors());
-        let mut descriptors = descriptors.into_iter();
-        let added = descriptors.try_for_each(|fd| epoll::add(&self.epoll, fd, token(), flags));
-        if let Err(error) = added {
-            self.detach(place);
-            return Err(error.into());
+    /// Gives a domain other properties.
+    pub(crate) fn configure_domain(&mut self, place: u32, properties: &DomainProperties) {
+        if let Some(domain) = slot_mut(&mut self.domains, place) {
+            domain.lookup.configure(properties);
         }
-        Ok(place)
     }
 
-    /// How many more ports can be attached.
-    fn room(&self) -> usize {
-        PORTS_MAX - self.ports.len() + self.free.len()
-    }
-
-    fn insert(&mut self, attach: Attach, guest: Option<u32>) -> Option<PortIndex> {
-        let place = match self.free.pop() {
-            Some(place) => place,
-            None if self.ports.len() < PORTS_MAX => {
-                self.ports.push(None);
-                (self.ports.len() - 1) as PortIndex
+    /// Gives a domain another lookup function.
+    pub(crate) fn replace_lookup(&mut self, place: u32, mut lookup: Box<dyn Lookup>) {
+        for (index, port) in (0..).zip(&self.ports) {
+            if let Some(port) = port.as_ref().filter(|port| port.domain == place) {
+                lookup.attach(index, port.mac);
             }
-            None => return None,
-        };
-        let now = Instant::now();
-        let domain = self.domain(attach.domain);
-        if let Some(joined) = &mut self.domains[domain] {
-            joined.members.push(place);
-            joined.lookup.attach(place, attach.mac);
         }
-        counters_of(&self.counters, place).reset();
-        self.ports[usize::from(place)] = Some(Port {
-            link: attach.link,
-            name: attach.name,
-            domain,
-            guest,
-            pace: Pace::new(now),
-            state: State::Polled { woken: false },
-            violations: 0,
+        if let Some(domain) = slot_mut(&mut self.domains, place) {
+            domain.lookup = lookup;
+        }
+    }
+
+    /// Forgets what was learned in a domain.
+    pub(crate) fn flush(&mut self, place: u32) {
+        if let Some(domain) = slot_mut(&mut self.domains, place) {
+            domain.lookup.flush();
+        }
+    }
+
+    /// The addresses that a domain's lookup function knows.
+    pub(crate) fn table(&self, place: u32) -> Vec<Known> {
+        let now = self.started.elapsed().as_secs() as Seconds;
+        let domain = slot(&self.domains, place);
+        domain.map_or_else(Vec::new, |domain| domain.lookup.table(now))
+    }
+
+    /// Takes note of a port of the switch, at a place that none has, without its queues.
+    pub(crate) fn place(&mut self, placed: &Placed) {
+        let place = placed.place;
+        self.counters.port(place).reset();
+        let mut port = Port {
+            turn: placed.turn,
+            domain: placed.domain,
+            mac: placed.mac,
+            ways: placed.ways,
             queue: Vec::with_capacity(BATCH),
-        });
-        self.active.push(place);
-        // Each port is touched at most once a batch: delivering never allocates.
-        self.touched.reserve(self.ports.len());
-        Some(place)
-    }
-
-    /// The place of the domain with this number, which is made if need be.
-    fn domain(&mut self, number: u32) -> usize {
-        if let Some(&place) = self.numbers.get(&number) {
-            return place;
-        }
-        let domain = Some(Domain {
-            number,
-            members: Vec::new(),
-            lookup: Box::new(Learning::new(Limits::default())),
-        });
-        let place = match self.free_domains.pop() {
-            Some(place) => {
-                self.domains[place] = domain;
-                place
-            }
-            None => {
-                self.domains.push(domain);
-                self.domains.len() - 1
-            }
+            sends: None,
+            queues: Vec::new(),
+            closed: false,
+            violations: 0,
+            member: None,
         };
-        self.numbers.insert(number, place);
-        place
+        if let Some(domain) = slot_mut(&mut self.domains, placed.domain) {
+            domain.ports += 1;
+            join(domain, &mut port, place, self.lane);
+            domain.lookup.attach(place, placed.mac);
+        }
+        put_at(&mut self.ports, place.into(), port);
     }
 
-    /// Detaches a port; its link is closed. Returns whether there was one.
-    pub fn detach(&mut self, place: PortIndex) -> bool {
+    /// Forgets a port and lets go of its queues here.
+    pub(crate) fn remove(&mut self, place: PortIndex) {
+        self.take_queues(place);
         let Some(port) = self
             .ports
             .get_mut(usize::from(place))
             .and_then(Option::take)
         else {
-            return false;
+            return;
         };
-        self.free.push(place);
-        self.active.retain(|&active| active != place);
-        self.down.retain(|&down| down != place);
-        if let Some(domain) = &mut self.domains[port.domain] {
-            domain.members.retain(|&member| member != place);
+        if let Some(domain) = slot_mut(&mut self.domains, port.domain) {
+            domain.ports -= 1;
+            leave(domain, &mut self.ports, &port, self.lane);
             domain.lookup.detach(place);
-            if domain.members.is_empty() {
-                self.numbers.remove(&domain.number);
-                self.domains[port.domain] = None;
-                self.free_domains.push(port.domain);
-            }
         }
-        if let Some(guest) = port.guest
-            && let Some((_, ports)) = self.guests.get_mut(&guest)
-        {
-            ports.retain(|&other| other != place);
-            if ports.is_empty() {
-                // Closing the doorbell here does not take it out of the epoll set: the guest's
-                // VMM holds it, too.
-                if let Some((doorbell, _)) = self.guests.remove(&guest) {
-                    let _ = epoll::delete(&self.epoll, &doorbell);
-                }
-            }
-        }
-        for descriptor in port.link.descriptors() {
-            let _ = epoll::delete(&self.epoll, descriptor);
-        }
-        true
     }
 
-    /// Forgets what was learned in a domain. Returns whether there is such a domain.
-    pub fn flush(&mut self, number: u32) -> bool {
-        let place = self.numbers.get(&number);
-        let domain = place.and_then(|&place| self.domains[place].as_mut());
-        domain.map(|domain| domain.lookup.flush()).is_some()
+    /// Changes how frames get out by a port.
+    pub(crate) fn set_ways(&mut self, place: PortIndex, ways: Ways) {
+        let Some(mut port) = self
+            .ports
+            .get_mut(usize::from(place))
+            .and_then(Option::take)
+        else {
+            return;
+        };
+        if let Some(domain) = slot_mut(&mut self.domains, port.domain) {
+            leave(domain, &mut self.ports, &port, self.lane);
+            port.ways = ways;
+            join(domain, &mut port, place, self.lane);
+        }
+        put_at(&mut self.ports, place.into(), port);
+    }
+
+    /// Begins to serve a queue of a port.
+    pub(crate) fn serve_queue(&mut self, port: PortIndex, served: Served) -> Result<(), Errno> {
+        let index = self.free.pop().unwrap_or(self.queues.len() as QueueIndex);
+        let Served {
+            link,
+            guest,
+            polled,
+            spreads,
+        } = served;
+        let watched = match polled {
+            true => self.watch(index, &link, guest.as_ref()),
+            false => Ok(()),
+        };
+        if let Err(error) = watched {
+            self.unwatch(&link);
+            if (index as usize) < self.queues.len() {
+                self.free.push(index);
+            }
+            return Err(error);
+        }
+        let queue = Queue {
+            link,
+            port,
+            guest: guest.map(|(guest, _)| guest),
+            pace: Pace::new(Instant::now()),
+            state: match polled {
+                true => State::Polled { woken: false },
+                false => State::SendsOnly,
+            },
+            spreads,
+            crosses: 0,
+        };
+        put_at(&mut self.queues, index, queue);
+        if let Some(port) = slot_mut(&mut self.ports, port.into()) {
+            port.sends.get_or_insert(index);
+            port.queues.push(index);
+        }
+        if polled {
+            self.active.push(index);
+        }
+        Ok(())
+    }
+
+    /// Lets go of a port's queues here, and hands them out, each with the guest that it belongs
+    /// to.
+    pub(crate) fn take_queues(&mut self, place: PortIndex) -> Vec<Served> {
+        let Some(port) = slot_mut(&mut self.ports, place.into()) else {
+            return Vec::new();
+        };
+        port.sends = None;
+        let queues = std::mem::take(&mut port.queues);
+        let taken = queues.into_iter().filter_map(|index| {
+            let mut queue = self.queues.get_mut(index as usize)?.take()?;
+            self.free.push(index);
+            if matches!(queue.state, State::Polled { .. }) {
+                self.active.retain(|&active| active != index);
+            }
+            if queue.state == State::Asleep {
+                queue.link.wake();
+            }
+            self.down.retain(|&down| down != index);
+            self.unwatch(&queue.link);
+            let guest = queue.guest.map(|guest| (guest, self.leave(guest, index)));
+            Some(Served {
+                link: queue.link,
+                guest: guest.and_then(|(guest, file)| Some((guest, file?))),
+                polled: queue.state != State::SendsOnly,
+                spreads: queue.spreads,
+            })
+        });
+        taken.collect()
+    }
+
+    /// Copies of the descriptors of a port's queues here from which frames are taken, if another
+    /// switch can go on with them.
+    pub(crate) fn files(&self, place: PortIndex) -> Vec<OwnedFd> {
+        let queues = slot(&self.ports, place.into()).map_or(&[][..], |port| &port.queues);
+        let queues = queues
+            .iter()
+            .filter_map(|&index| slot(&self.queues, index))
+            .filter(|queue| queue.state != State::SendsOnly);
+        let files = queues.flat_map(|queue| queue.link.files());
+        files
+            .filter_map(|fd| fd.try_clone_to_owned().ok())
+            .collect()
+    }
+
+    /// Brings the counters up to date that the kernel keeps for a port.
+    pub(crate) fn catch_up(&mut self, place: PortIndex) {
+        let Some(port) = slot(&self.ports, place.into()) else {
+            return;
+        };
+        for &index in &port.queues {
+            if let Some(queue) = slot_mut(&mut self.queues, index) {
+                queue.link.catch_up(self.counters.port(place));
+            }
+        }
+    }
+
+    /// Has what a queue is waited for by wake it.
+    fn watch(
+        &mut self,
+        index: QueueIndex,
+        link: &Link,
+        guest: Option<&(u32, Arc<OwnedFd>)>,
+    ) -> Result<(), Errno> {
+        // Edge-triggered, so that nothing need be read that is no frame.
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        let token = Token::Queue(index).to_event();
+        for fd in link.descriptors() {
+            epoll::add(&self.epoll, fd, token, flags)?;
+        }
+        let Some((guest, file)) = guest else {
+            return Ok(());
+        };
+        if let Some(doorbell) = self.doorbells.get_mut(guest) {
+            doorbell.queues.push(index);
+            return Ok(());
+        }
+        epoll::add(&self.epoll, file, Token::Guest(*guest).to_event(), flags)?;
+        let doorbell = Doorbell {
+            file: Arc::clone(file),
+            queues: vec![index],
+        };
+        self.doorbells.insert(*guest, doorbell);
+        Ok(())
+    }
+
+    fn unwatch(&self, link: &Link) {
+        for fd in link.descriptors() {
+            let _ = epoll::delete(&self.epoll, fd);
+        }
+    }
+
+    /// Takes a queue off its guest's doorbell.
+    fn leave(&mut self, guest: u32, index: QueueIndex) -> Option<Arc<OwnedFd>> {
+        let doorbell = self.doorbells.get_mut(&guest)?;
+        doorbell.queues.retain(|&other| other != index);
+        let file = Arc::clone(&doorbell.file);
+        if doorbell.queues.is_empty() {
+            // Closing the doorbell here does not take it out of the epoll set: the guest's VMM
+            // holds it, too.
+            let _ = epoll::delete(&self.epoll, &file);
+            self.doorbells.remove(&guest);
+        }
+        Some(file)
+    }
+}
+
+/// Puts something at a place, which may be behind all others.
+fn put_at<T>(slots: &mut Vec<Option<T>>, place: u32, what: T) {
+    let place = place as usize;
+    if slots.len() <= place {
+        slots.resize_with(place + 1, || None);
+    }
+    slots[place] = Some(what);
+}
+
+/// Has floods of a domain reach a port, by its own way or by the lane that has one.
+fn join(domain: &mut Domain, port: &mut Port, place: PortIndex, lane: u8) {
+    if port.ways.has(lane) {
+        port.member = Some(domain.members.len() as u32);
+        domain.members.push(place);
+    } else {
+        domain.count_other(port.ways.home, true);
+    }
+}
+
+/// Has them reach it no more.
+fn leave(domain: &mut Domain, ports: &mut [Option<Port>], port: &Port, lane: u8) {
+    let Some(at) = port.member else {
+        if !port.ways.has(lane) {
+            domain.count_other(port.ways.home, false);
+        }
+        return;
+    };
+    domain.members.swap_remove(at as usize);
+    if let Some(&moved) = domain.members.get(at as usize)
+        && let Some(moved) = slot_mut(ports, moved.into())
+    {
+        moved.member = Some(at);
     }
 }

@@ -1,6 +1,6 @@
 //! Guests against a worker: honest ones are served, hostile ones harm themselves alone.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,9 +11,9 @@ use rustix::event::EventfdFlags;
 use super::*;
 use crate::counters::PortStats;
 use crate::lookup::PortIndex;
-use crate::memory::{CounterFile, GuestSide, SharedRegion};
+use crate::memory::{GuestSide, SharedRegion};
 use crate::port::Link;
-use crate::worker::{Attach, Worker};
+use crate::worker::alone::Alone;
 
 fn eventfd(count: u32) -> OwnedFd {
     rustix::event::eventfd(count, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap()
@@ -21,21 +21,13 @@ fn eventfd(count: u32) -> OwnedFd {
 
 /// A worker that comes back after some rounds.
 struct Bench {
-    worker: Worker,
-    counters: CounterFile,
-    _ready: OwnedFd,
+    alone: Alone,
 }
 
 impl Bench {
     fn new() -> Bench {
-        let (counters, file) = CounterFile::create(16).unwrap();
-        let worker = Worker::new(counters).unwrap();
-        let ready = eventfd(1);
-        worker.watch(ready.as_fd(), 0).unwrap();
         Bench {
-            worker,
-            counters: CounterFile::open(file.as_fd()).unwrap(),
-            _ready: ready,
+            alone: Alone::new(),
         }
     }
 
@@ -45,27 +37,22 @@ impl Bench {
         let interface = Interface::new("eth0", [2, 0, 0, 0, 0, 1], 1500).unwrap();
         let (region, _) = SharedRegion::create(geometry, &[interface]).unwrap();
         let region = Arc::new(region);
-        let attach = Attach {
-            link: Link::Guest(GuestLink::new(region.switch_side(0).unwrap(), 1500)),
-            name: "guest".into(),
-            domain: 0,
-            mac: None,
-        };
+        let link = Link::Guest(GuestLink::new(region.switch_side(0).unwrap(), 1500));
         let doorbell = eventfd(0);
-        let theirs = doorbell.try_clone().unwrap();
-        let places = self.worker.attach_guest(vec![attach], theirs).unwrap();
-        (region.guest_side(0).unwrap(), places[0], doorbell)
+        let theirs = Arc::new(doorbell.try_clone().unwrap());
+        let place = self.alone.attach(link, Some(theirs));
+        (region.guest_side(0).unwrap(), place, doorbell)
     }
 
     /// Lets the worker go round: it sees at once who rang, and comes back after some rounds.
     fn turn(&mut self) {
         for _ in 0..3 {
-            assert_eq!(self.worker.run(), Ok(0));
+            self.alone.turn();
         }
     }
 
     fn stats(&self, place: PortIndex) -> PortStats {
-        self.counters.port(place.into()).unwrap().read()
+        self.alone.stats(place)
     }
 }
 
@@ -214,7 +201,7 @@ fn a_port_whose_guest_goes_on_breaking_rules_is_closed() {
         ring(&bell);
         bench.turn();
     }
-    assert!(bench.worker.port(place).unwrap().closed);
+    assert!(bench.alone.is_closed(place));
     let violations = bench.stats(place).dropped(Reason::Violation);
     assert!((64..128).contains(&violations), "{violations}");
 }
@@ -366,7 +353,7 @@ fn a_guest_that_scribbles_all_the_time_is_stopped_and_others_are_served() {
     }
     stop.store(true, Ordering::Relaxed);
     scribbler.join().unwrap();
-    assert!(bench.worker.port(place).unwrap().closed);
+    assert!(bench.alone.is_closed(place));
     // While it lasted, floods of the hostile guest may have filled a ring.
     assert!(served > 1900, "{served}");
 }

@@ -1,0 +1,139 @@
+//! What a worker holds of ports, queues and domains.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use crate::lane::{LANES_MAX, LaneIndex};
+use crate::lookup::{Lookup, Mac, PortIndex};
+use crate::pace::Pace;
+use crate::port::Link;
+
+/// A queue's index among those of its worker.
+pub type QueueIndex = u32;
+
+/// How frames get out by a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ways {
+    /// The lanes that have a way of their own, a bit each: a queue, or for a patch each lane.
+    pub lanes: u64,
+    /// The lane that sends for all others.
+    pub home: LaneIndex,
+    /// The port at the other end, if it is a patch.
+    pub patch: Option<PortIndex>,
+}
+
+impl Ways {
+    /// Whether a lane has a way of its own.
+    #[inline(always)]
+    pub fn has(&self, lane: LaneIndex) -> bool {
+        self.lanes >> lane & 1 != 0
+    }
+}
+
+/// What all lanes are told of a port.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// Where it stands.
+    pub place: PortIndex,
+    /// Which turn of that place it is.
+    pub turn: u32,
+    /// The domain that it joins.
+    pub domain: u32,
+    /// The address that is known to be behind it.
+    pub mac: Option<Mac>,
+    /// How frames get out by it.
+    pub ways: Ways,
+}
+
+/// A port as a worker holds it, its own or another's.
+pub(super) struct Port {
+    pub turn: u32,
+    pub domain: u32,
+    pub mac: Option<Mac>,
+    pub ways: Ways,
+    /// Frames of the current batch that go here.
+    pub queue: Vec<u16>,
+    /// The queue of this lane by which they do.
+    pub sends: Option<QueueIndex>,
+    /// All its queues that this lane has.
+    pub queues: Vec<QueueIndex>,
+    pub closed: bool,
+    pub violations: u32,
+    /// Its place among the members of its domain, if it is one here.
+    pub member: Option<u32>,
+}
+
+/// One queue of a port: what is polled.
+pub(super) struct Queue {
+    pub link: Link,
+    pub port: PortIndex,
+    /// The guest whose doorbell wakes it.
+    pub guest: Option<u32>,
+    pub pace: Pace,
+    pub state: State,
+    /// The lanes over which its flows are spread, a bit each; 0 for none.
+    pub spreads: u64,
+    /// The lanes to which its last batch crossed.
+    pub crosses: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// In the round; `true` until the first look after a wake-up.
+    Polled {
+        woken: bool,
+    },
+    Asleep,
+    /// Frames leave by it, but none are taken from it.
+    SendsOnly,
+    Closed,
+}
+
+/// A guest's doorbell, and the queues that it wakes.
+pub(super) struct Doorbell {
+    pub file: Arc<OwnedFd>,
+    pub queues: Vec<QueueIndex>,
+}
+
+/// A segment: the ports that reach each other.
+pub(super) struct Domain {
+    pub turn: u32,
+    pub lookup: Box<dyn Lookup>,
+    /// How many ports it has, on all lanes.
+    pub ports: usize,
+    /// Those that this lane has a way to.
+    pub members: Vec<PortIndex>,
+    /// How many of the others are each lane's.
+    pub others: [u32; LANES_MAX],
+    /// The lanes that have some of them, a bit each.
+    pub elsewhere: u64,
+}
+
+impl Domain {
+    pub fn new(turn: u32, lookup: Box<dyn Lookup>) -> Domain {
+        Domain {
+            turn,
+            lookup,
+            ports: 0,
+            members: Vec::new(),
+            others: [0; LANES_MAX],
+            elsewhere: 0,
+        }
+    }
+
+    /// Counts a port of another lane's in or out.
+    pub fn count_other(&mut self, lane: LaneIndex, joins: bool) {
+        let Some(count) = self.others.get_mut(usize::from(lane)) else {
+            return;
+        };
+        *count = match joins {
+            true => *count + 1,
+            false => count.saturating_sub(1),
+        };
+        let bit = 1 << lane;
+        match *count {
+            0 => self.elsewhere &= !bit,
+            _ => self.elsewhere |= bit,
+        }
+    }
+}
