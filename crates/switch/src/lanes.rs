@@ -68,7 +68,7 @@ pub struct Member {
     pub kind: PortKind,
     /// What was asked of it.
     pub properties: PortProperties,
-    /// The lanes that have its queues, in their order.
+    /// The lanes that poll its queues, in their order.
     pub lanes: Vec<LaneIndex>,
     /// The other end, if it is a patch.
     patch: Option<PortIndex>,
@@ -332,7 +332,11 @@ impl Lanes {
     fn serve(&mut self, place: PortIndex, queues: Vec<(LaneIndex, Served)>) -> Result<(), Errno> {
         for (lane, served) in queues {
             let serving = &mut self.lanes[usize::from(lane)];
+            let polled = served.polled;
             serving.ask(move |worker| worker.serve_queue(place, served))?;
+            if !polled {
+                continue;
+            }
             serving.queues += 1;
             if let Some(member) = &mut self.members[usize::from(place)] {
                 member.lanes.push(lane);

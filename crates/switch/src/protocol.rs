@@ -259,7 +259,7 @@ pub struct PortDescription {
     pub state: PortState,
     /// What was asked of it.
     pub properties: PortProperties,
-    /// The lanes that serve its queues, in their order.
+    /// The lanes that poll its queues, in their order.
     pub lanes: Vec<LaneIndex>,
 }
 

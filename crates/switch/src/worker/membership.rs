@@ -294,6 +294,7 @@ fn join(domain: &mut Domain, port: &mut Port, place: PortIndex, lane: u8) {
         port.member = Some(domain.members.len() as u32);
         domain.members.push(place);
     } else {
+        port.member = None;
         domain.count_other(port.ways.home, true);
     }
 }

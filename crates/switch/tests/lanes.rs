@@ -1,0 +1,470 @@
+//! Switches of two lanes: traffic between them, flows spread over them, ports that come, go and
+//! move under load, and patches. Needs root; run one after the other, since the switch is forked
+//! from a process without threads.
+
+mod common;
+
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use abi::region::{Geometry, Interface};
+use abi::ring::Slot;
+use common::{Host, exchange, unique, wait_for};
+use rustix::event::EventfdFlags;
+use switch::client::{Guest, SwitchClient};
+use switch::counters::Reason;
+use switch::lane::LaneStats;
+use switch::links::{HostLink, Tap};
+use switch::lookup::Mac;
+use switch::memory::{GuestSide, SharedRegion};
+use switch::process::{Options, Switch};
+use switch::properties::PortProperties;
+use switch::protocol::{GuestInterface, PatchEnd, PortId};
+
+const TESTS: &[(&str, fn())] = &[
+    ("tcp_passes_between_lanes", tcp_passes_between_lanes),
+    ("one_links_flows_are_spread", one_links_flows_are_spread),
+    ("frames_cross_in_order", frames_cross_in_order),
+    (
+        "what_one_lane_learns_all_know",
+        what_one_lane_learns_all_know,
+    ),
+    ("ports_move_under_load", ports_move_under_load),
+    (
+        "coming_and_going_under_load_leaves_nothing",
+        coming_and_going,
+    ),
+    ("patches_join_domains", patches_join_domains),
+    ("a_cycle_of_patches_is_bounded", a_cycle_of_patches),
+];
+
+fn main() {
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    if let Some(missing) = common::missing() {
+        println!("skipped: {missing}");
+        return;
+    }
+    for (name, test) in TESTS {
+        if filter.as_ref().is_some_and(|f| !name.contains(f.as_str())) {
+            continue;
+        }
+        let started = Instant::now();
+        test();
+        let took = started.elapsed().as_secs_f32();
+        println!("test {name} ... ok ({took:.1} s)");
+    }
+}
+
+/// A switch of two lanes, that the kernel moves between CPUs as it likes.
+fn two_lanes() -> Switch {
+    let options = Options {
+        lanes: 2,
+        cpus: Vec::new(),
+    };
+    Switch::spawn_with(&options).unwrap()
+}
+
+fn on(cpus: &[u16]) -> PortProperties {
+    PortProperties {
+        cpus: cpus.to_vec(),
+        ..PortProperties::default()
+    }
+}
+
+fn lanes(client: &SwitchClient) -> [LaneStats; 2] {
+    client.lane_stats().unwrap().try_into().unwrap()
+}
+
+/// Attaches a TAP and takes its device into a namespace.
+fn tap(client: &SwitchClient, what: &str, host: u8, properties: PortProperties) -> (Host, PortId) {
+    let name = unique(what);
+    let link = HostLink::tap(&Tap {
+        name: &name,
+        mac: None,
+        mtu: 1500,
+        owner: None,
+    });
+    let port = client.attach_link(link.unwrap(), 0, properties).unwrap();
+    let namespace = Host::new(what);
+    namespace.take(&name, 1, host);
+    (namespace, port)
+}
+
+/// A guest of one interface, played by the test.
+struct Player {
+    side: GuestSide,
+    doorbell: OwnedFd,
+    mac: u8,
+    port: PortId,
+}
+
+impl Player {
+    fn attach(client: &SwitchClient, mac: u8, domain: u32, properties: PortProperties) -> Player {
+        let geometry = Geometry::new(256, 1).unwrap();
+        let interface = Interface::new("eth0", [2, 0, 0, 0, 0, mac], 1500).unwrap();
+        let (region, file) = SharedRegion::create(geometry, &[interface]).unwrap();
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let doorbell = rustix::event::eventfd(0, flags).unwrap();
+        let ports = client.attach_guest(Guest {
+            region: file.as_fd(),
+            doorbell: doorbell.as_fd(),
+            slots: 256,
+            interfaces: vec![GuestInterface {
+                name: format!("guest{mac}"),
+                domain,
+                mtu: 1500,
+                mac: None,
+                properties,
+            }],
+        });
+        Player {
+            side: Arc::new(region).guest_side(0).unwrap(),
+            doorbell,
+            mac,
+            port: ports.unwrap()[0],
+        }
+    }
+
+    /// Sends as many of the frames `number`, … to a guest as there is room for; returns how many.
+    fn send(&mut self, to: u8, number: u64, most: u32) -> u64 {
+        let n = self.side.transmit.free(most).unwrap().min(most);
+        for i in 0..n {
+            let mut frame = [0; 60];
+            frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, self.mac, 0x88, 0xb5]);
+            frame[14..22].copy_from_slice(&(number + u64::from(i)).to_be_bytes());
+            let slot = Slot {
+                len: frame.len() as u16,
+                ..Slot::spent(self.side.transmit.peek(i).buffer)
+            };
+            self.side.region.frame(slot).unwrap().write(&frame);
+            self.side.transmit.fill(i, slot);
+        }
+        if n > 0 {
+            self.side.transmit.publish(n);
+            if self.side.transmit.consumer_sleeps() {
+                rustix::io::write(&self.doorbell, &1u64.to_ne_bytes()).unwrap();
+            }
+        }
+        n.into()
+    }
+
+    /// The numbers of the frames that have come.
+    fn receive(&mut self) -> Vec<u64> {
+        let n = self.side.receive.filled(1).unwrap();
+        let numbers = (0..n).map(|i| {
+            let frame = self.side.region.frame(self.side.receive.peek(i)).unwrap();
+            u64::from_be_bytes(frame.read_array(14).unwrap())
+        });
+        let numbers = numbers.collect();
+        self.side.receive.release(n);
+        numbers
+    }
+
+    /// Has the switch learn where the guest is.
+    fn say_hello(&mut self) {
+        self.send(0xff, 0, 1);
+    }
+}
+
+fn tcp_passes_between_lanes() {
+    let switch = two_lanes();
+    let client = switch.client();
+    let (a, pa) = tap(client, "a", 1, on(&[0]));
+    let (mut b, pb) = tap(client, "b", 2, on(&[1]));
+    let rate = exchange(&a, &mut b, "200M");
+    println!("  TAP to TAP by a crossing: {rate:.0} Mb/s");
+    let described = client.ports().unwrap();
+    assert_eq!(
+        (&described[0].lanes, &described[1].lanes),
+        (&vec![0], &vec![1])
+    );
+    for lane in lanes(client) {
+        println!("  {lane:?}");
+        assert!(lane.crossings > 1000 && lane.frames > 1000);
+        assert_eq!(lane.frames, lane.by_poll + lane.by_wakeup);
+        assert_eq!((lane.queues, lane.crossing_drops), (1, 0));
+    }
+    for port in [pa, pb] {
+        let stats = client.stats(port);
+        assert_eq!(stats.dropped(Reason::CrossingFull), 0, "{stats:?}");
+        assert_eq!(stats.frames_in, stats.by_poll + stats.by_wakeup);
+    }
+}
+
+fn one_links_flows_are_spread() {
+    let switch = two_lanes();
+    let client = switch.client();
+    let (a, pa) = tap(client, "a", 1, on(&[0, 1]));
+    let (mut b, _) = tap(client, "b", 2, on(&[0, 1]));
+    b.serve("iperf3 -s", 5201);
+    a.run("ping -q -c 3 -i 0.05 -W 2 10.9.1.2");
+    a.run("iperf3 -c 10.9.1.2 -n 20M -P 16");
+    let crossed = lanes(client).map(|lane| lane.crossings);
+    println!("  crossings: {crossed:?}, {:?}", client.stats(pa));
+    assert!(crossed.iter().all(|&frames| frames > 100));
+    // What its own lane did not ask about, another sent by itself.
+    assert_eq!(client.stats(pa).dropped(Reason::CrossingFull), 0);
+    // No frame of a flow overtook another.
+    let early = b.run("nstat -asz TcpExtTCPOFOQueue");
+    let lost = a.run("nstat -asz TcpRetransSegs");
+    let count = |text: &str| -> u64 {
+        let line = text.lines().find(|line| line.starts_with("Tcp"));
+        line.unwrap()
+            .split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse()
+            .unwrap()
+    };
+    assert!(count(&lost) > 0 || count(&early) == 0, "{early}");
+}
+
+fn frames_cross_in_order() {
+    let switch = two_lanes();
+    let client = switch.client();
+    let mut source = Player::attach(client, 1, 0, on(&[0]));
+    let mut sink = Player::attach(client, 2, 0, on(&[1]));
+    sink.say_hello();
+    let (mut sent, mut seen, mut last) = (1, 0, 0);
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_millis(500) {
+        sent += source.send(2, sent, 64);
+        for number in sink.receive() {
+            assert!(number > last, "{number} came after {last}");
+            last = number;
+            seen += 1;
+        }
+    }
+    wait_for("everything has arrived", || {
+        seen += sink.receive().len() as u64;
+        let lost = client.stats(sink.port).dropped(Reason::RingFull);
+        let refused = client.stats(source.port).dropped(Reason::CrossingFull);
+        seen + lost + refused == sent - 1
+    });
+    let stats = client.stats(source.port);
+    println!("  {seen} of {} frames arrived", sent - 1);
+    assert_eq!(stats.frames_in, sent - 1);
+    assert_eq!(
+        stats.dropped(Reason::CrossingFull),
+        0,
+        "its source held back"
+    );
+    assert!(lanes(client)[1].crossings > 0);
+}
+
+fn what_one_lane_learns_all_know() {
+    let switch = two_lanes();
+    let client = switch.client();
+    let mut guests: Vec<_> = (1..=6)
+        .map(|mac| Player::attach(client, mac, 0, on(&[u16::from(mac) % 2])))
+        .collect();
+    let ports = client.ports().unwrap();
+    assert!(ports.iter().all(|port| port.lanes.len() == 1));
+    for guest in &mut guests {
+        guest.say_hello();
+    }
+    let (mut hellos, mut table) = (0, Vec::new());
+    wait_for("all have heard all", || {
+        hellos += guests.iter_mut().map(|g| g.receive().len()).sum::<usize>();
+        table = client.table(0).unwrap();
+        hellos == 30 && table.len() == 6
+    });
+    for guest in &guests {
+        let mac = Mac([2, 0, 0, 0, 0, guest.mac]);
+        let entry = table.iter().find(|entry| entry.mac == mac).unwrap();
+        assert_eq!(entry.port, guest.port);
+    }
+    // Nothing is flooded any more: on neither lane.
+    for (from, to) in [(0, 1), (1, 0), (0, 2), (1, 3)] {
+        let address = guests[to].mac;
+        assert_eq!(guests[from].send(address, 7, 1), 1);
+        wait_for("the frame", || guests[to].receive() == [7]);
+        assert!(guests.iter_mut().all(|guest| guest.receive().is_empty()));
+    }
+    // Who moves is found on the other lane, too.
+    let mut moved = Player::attach(client, 1, 0, on(&[0]));
+    moved.say_hello();
+    wait_for("the address has moved", || {
+        let table = client.table(0).unwrap();
+        table.iter().any(|entry| entry.port == moved.port)
+    });
+    for from in [1, 2] {
+        wait_for("what goes to the mover arrives there", || {
+            guests[from].send(1, 9, 1);
+            std::thread::sleep(Duration::from_millis(1));
+            moved.receive().contains(&9)
+        });
+    }
+    client.flush(0).unwrap();
+    assert!(client.table(0).unwrap().is_empty());
+}
+
+fn ports_move_under_load() {
+    let switch = two_lanes();
+    let client = switch.client();
+    let mut source = Player::attach(client, 1, 0, on(&[0]));
+    let mut sink = Player::attach(client, 2, 0, on(&[0]));
+    sink.say_hello();
+    let mut sent = 1;
+    for round in 0..200u16 {
+        let port = if round % 3 == 0 {
+            source.port
+        } else {
+            sink.port
+        };
+        client.set_properties(port, on(&[round % 2])).unwrap();
+        let mut seen = 0;
+        wait_for("frames arrive after a move", || {
+            sent += source.send(2, sent, 16);
+            seen += sink.receive().len();
+            seen > 100
+        });
+    }
+    let queues: u32 = lanes(client).iter().map(|lane| lane.queues).sum();
+    assert_eq!(queues, 2);
+}
+
+fn coming_and_going() {
+    let switch = two_lanes();
+    let client = switch.client();
+    let pid = switch.pid().as_raw_pid();
+    let descriptors = || fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
+    let memory = || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("RssAnon"));
+        let kib = line.unwrap().split_whitespace().nth(1).unwrap();
+        kib.parse::<u64>().unwrap()
+    };
+    let maps = || {
+        fs::read_to_string(format!("/proc/{pid}/maps"))
+            .unwrap()
+            .lines()
+            .count()
+    };
+    let mut source = Player::attach(client, 1, 0, on(&[0]));
+    let mut sent = 1;
+    let mut round = |n: u16| {
+        let mut guest = Player::attach(client, 2, 0, on(&[n % 2]));
+        let name = unique("t");
+        let link = HostLink::tap(&Tap {
+            name: &name,
+            mac: None,
+            mtu: 1500,
+            owner: None,
+        });
+        let tap = client.attach_link(link.unwrap(), 0, on(&[0, 1])).unwrap();
+        let ends = [0, 1].map(|domain| PatchEnd {
+            name: format!("patch{domain}"),
+            domain,
+            properties: PortProperties::default(),
+        });
+        let (ends, _) = client.attach_patch(ends).unwrap();
+        guest.say_hello();
+        sent += source.send(2, sent, 64);
+        // Both while frames are on their way there and after.
+        if n % 4 == 0 {
+            wait_for("a frame", || {
+                sent += source.send(2, sent, 64);
+                !guest.receive().is_empty()
+            });
+        }
+        client.detach(&[guest.port, tap, ends[0]]).unwrap();
+    };
+    for n in 0..50 {
+        round(n);
+    }
+    let before = (descriptors(), maps());
+    let memory_before = memory();
+    for n in 0..1000 {
+        round(n);
+    }
+    assert_eq!((descriptors(), maps()), before);
+    let grown = memory().saturating_sub(memory_before);
+    println!("  memory after 1000 rounds: {grown} KiB more");
+    assert!(grown < 2048);
+    assert_eq!(client.ports().unwrap().len(), 1);
+    assert_eq!(lanes(client).map(|lane| lane.queues), [1, 0]);
+}
+
+fn patch(client: &SwitchClient, a: u32, b: u32) -> ([PortId; 2], Option<String>) {
+    let end = |domain, other| PatchEnd {
+        name: format!("to{other}from{domain}"),
+        domain,
+        properties: PortProperties::default(),
+    };
+    client.attach_patch([end(a, b), end(b, a)]).unwrap()
+}
+
+fn patches_join_domains() {
+    let switch = two_lanes();
+    let client = switch.client();
+    let mut guests: Vec<_> = (1..=3)
+        .map(|n| Player::attach(client, n, n.into(), on(&[u16::from(n) % 2])))
+        .collect();
+    let same = PatchEnd {
+        name: "self".into(),
+        domain: 1,
+        properties: PortProperties::default(),
+    };
+    let refused = client.attach_patch([same.clone(), same]).unwrap_err();
+    assert!(refused.to_string().contains("to itself"), "{refused}");
+    let (ends, warning) = patch(client, 1, 2);
+    assert_eq!(warning, None);
+    assert_eq!(patch(client, 2, 3).1, None);
+    for (from, to) in [(0, 2), (2, 0), (0, 1)] {
+        let address = guests[to].mac;
+        wait_for("a frame through the patches", || {
+            guests[from].send(address, 5, 1);
+            std::thread::sleep(Duration::from_millis(1));
+            guests[to].receive().contains(&5)
+        });
+    }
+    let table = client.table(1).unwrap();
+    let third = Mac([2, 0, 0, 0, 0, 3]);
+    assert!(table.iter().any(|e| e.mac == third && e.port == ends[0]));
+    let (out, back) = (client.stats(ends[0]), client.stats(ends[1]));
+    assert_eq!(
+        (out.frames_out, out.bytes_out),
+        (back.frames_in, back.bytes_in)
+    );
+    assert!(out.frames_out > 0 && out.dropped(Reason::PatchLoop) == 0);
+    client.detach(&[ends[1]]).unwrap();
+    assert_eq!(client.ports().unwrap().len(), 5);
+    guests[2].receive();
+    guests[0].send(3, 6, 1);
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(guests[2].receive().is_empty());
+}
+
+fn a_cycle_of_patches() {
+    let switch = two_lanes();
+    let client = switch.client();
+    let mut guests: Vec<_> = (1..=2)
+        .map(|n| Player::attach(client, n, n.into(), on(&[u16::from(n) % 2])))
+        .collect();
+    let (first, warning) = patch(client, 1, 2);
+    assert_eq!(warning, None);
+    let (second, warning) = patch(client, 1, 2);
+    let warning = warning.unwrap();
+    assert!(warning.contains("cycle") && warning.contains("spanning tree"));
+    for number in 0..100 {
+        guests[0].send(0xff, number, 1);
+        wait_for("the broadcast", || !guests[1].receive().is_empty());
+    }
+    let ends = [first, second].concat();
+    let loops = || -> u64 {
+        let stats = ends.iter().map(|&end| client.stats(end));
+        stats.map(|stats| stats.dropped(Reason::PatchLoop)).sum()
+    };
+    wait_for("what goes round is counted", || loops() >= 100);
+    let passed: u64 = ends.iter().map(|&end| client.stats(end).frames_out).sum();
+    println!("  100 broadcasts went through patches {passed} times");
+    assert!(passed <= 100 * 64);
+    client.detach(&[second[0]]).unwrap();
+    let before = loops();
+    guests[0].send(0xff, 0, 1);
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(loops(), before);
+}
