@@ -283,7 +283,18 @@ impl HostLink {
         self.mode
     }
 
-    /// The interface's name.
+    /// The same, its port called by another name than its interface.
+    pub fn called(mut self, name: &str) -> HostLink {
+        self.name = name.into();
+        self
+    }
+
+    /// How it is opened.
+    pub fn kind(&self) -> LinkKind {
+        self.kind
+    }
+
+    /// The interface's name, or that which its port is called by.
     pub fn name(&self) -> &str {
         &self.name
     }

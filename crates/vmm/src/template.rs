@@ -20,7 +20,7 @@ use crate::kvm::Kvm;
 use crate::layout::{Layout, doorbell};
 use crate::order;
 use crate::process::ProcessWall;
-use crate::{Guest, GuestSpec, Isolation, Shape, Wall};
+use crate::{Guest, GuestSpec, Isolation, Shape, Trace, Wall, started};
 
 /// The image, the walls' prepared parts, and the power to make guests of them.
 pub struct Template {
@@ -165,14 +165,25 @@ pub struct Prepared<'t> {
 }
 
 impl Prepared<'_> {
-    /// The process that will be the guest's.
-    pub fn pid(&self) -> u32 {
-        self.process.pid.as_raw_nonzero().get() as u32
+    /// By what its guest will be found again. To be noted before the guest is started, so that no guest runs
+    /// that nobody knows of.
+    pub fn trace(&self) -> Result<Trace> {
+        let pid = self.process.pid.as_raw_nonzero().get() as u32;
+        Ok(Trace {
+            pid,
+            started: started(pid).ok_or(Error::Ended)?,
+            wall: self.wall,
+            switch_doorbell: self.switch_doorbell(),
+        })
     }
 
-    /// Which wall it has.
-    pub fn wall(&self) -> Wall {
-        self.wall
+    /// Number that the process has the switch's doorbell by.
+    fn switch_doorbell(&self) -> Option<RawFd> {
+        let [switch, _] = self.doorbells;
+        match self.wall {
+            Wall::Vm => switch,
+            Wall::Process => switch.map(|_| child::SWITCH_DOORBELL),
+        }
     }
 
     /// Starts a guest of the shape that the process was made ready for; otherwise like [`Template::spawn`].
@@ -188,14 +199,12 @@ impl Prepared<'_> {
         }
         let boot_area = template.boot_area(spec, &layout, self.wall)?;
         order::give(self.orders.as_fd(), spec, &layout, &boot_area)?;
+        let switch_doorbell = self.switch_doorbell();
         let mut process = self.process;
         process.outlives = !spec.end_with_parent;
         Ok(Guest {
             process,
-            switch_doorbell: spec.switch_doorbell.map(|doorbell| match self.wall {
-                Wall::Vm => doorbell.as_raw_fd(),
-                Wall::Process => child::SWITCH_DOORBELL,
-            }),
+            switch_doorbell,
             wall: self.wall,
             image: Rc::clone(&template.image),
             layout,

@@ -8,6 +8,7 @@ pub mod demo;
 pub mod element;
 pub mod host;
 pub mod lab;
+pub mod nouns;
 pub mod run;
 
 use std::ffi::OsString;

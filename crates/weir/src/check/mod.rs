@@ -20,7 +20,8 @@ use router::{ClassEntry, Embedding, Refused, Router, Runtime, Steady};
 
 use crate::click::{Source, Surroundings};
 use crate::host::{Clock, Machine, chatter_all, print, seed};
-use crate::run::links::{address, named};
+use crate::run::links::address;
+use node::check::named;
 
 /// Says what is wrong with a configuration, without running it.
 ///

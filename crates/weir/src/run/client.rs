@@ -4,6 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use node::model::{HandlerRead, HandlerValue, HandlerWrite};
+
 use super::instance::printable;
 use super::name::{self, NameError};
 
@@ -80,27 +82,80 @@ pub enum ClientError {
     /// It said no.
     #[error("{0}")]
     Refused(String),
+    /// The node said no.
+    #[error(transparent)]
+    Node(#[from] node::error::Error),
     /// It said what is no answer.
     #[error("the guest’s control socket said what is no answer: {0}")]
     Confused(String),
 }
 
-/// A connection to a running guest.
-pub struct Client {
-    stream: BufReader<UnixStream>,
+/// A running guest that can be asked: one of `weir run`, or one of the node.
+pub enum Client {
+    /// By its own socket.
+    Own(Connection),
+    /// By the node.
+    OfNode(node::client::Client, String),
 }
 
 impl Client {
-    /// Connects to the guest called `name`.
+    /// Finds the guest called `name`.
     pub fn connect(name: &str) -> Result<Client, ClientError> {
+        let missing = match Connection::open(name) {
+            Err(ClientError::Name(missing @ NameError::NotRunning(..))) => missing,
+            other => return other.map(Client::Own),
+        };
+        let node = node::client::Client::from_environment();
+        if !node.is_there() {
+            return Err(missing.into());
+        }
+        let found: node::model::GuestView = node.get(&["guests", name])?;
+        Ok(Client::OfNode(node, found.name))
+    }
+
+    /// Reads a handler.
+    pub fn read(&mut self, handler: &str) -> Result<Vec<u8>, ClientError> {
+        let (node, name) = match self {
+            Client::Own(connection) => return connection.read(handler),
+            Client::OfNode(node, name) => (node, name),
+        };
+        let read = HandlerRead {
+            handler: handler.into(),
+        };
+        let value: HandlerValue = node.post(&["guests", name, "read"], &read)?;
+        Ok(value.value.into_bytes())
+    }
+
+    /// Writes a handler.
+    pub fn write(&mut self, handler: &str, value: &str) -> Result<(), ClientError> {
+        let (node, name) = match self {
+            Client::Own(connection) => return connection.write(handler, value),
+            Client::OfNode(node, name) => (node, name),
+        };
+        let write = HandlerWrite {
+            handler: handler.into(),
+            value: value.into(),
+        };
+        let _: HandlerValue = node.post(&["guests", name, "write"], &write)?;
+        Ok(())
+    }
+}
+
+/// A connection to the socket of a guest of `weir run`.
+pub struct Connection {
+    stream: BufReader<UnixStream>,
+}
+
+impl Connection {
+    fn open(name: &str) -> Result<Connection, ClientError> {
         let stream = name::connect(name)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        let mut client = Client {
+        let mut connection = Connection {
             stream: BufReader::new(stream),
         };
-        let greeting = client.line()?;
+        let greeting = connection.line()?;
         match greeting.starts_with("Click::ControlSocket/1.") {
-            true => Ok(client),
+            true => Ok(connection),
             false => Err(ClientError::Confused(greeting)),
         }
     }
@@ -136,8 +191,7 @@ impl Client {
         }
     }
 
-    /// Reads a handler.
-    pub fn read(&mut self, handler: &str) -> Result<Vec<u8>, ClientError> {
+    fn read(&mut self, handler: &str) -> Result<Vec<u8>, ClientError> {
         self.order(&format!("READ {}", one_line(handler)?), "")?;
         let line = self.line()?;
         let length = line
@@ -151,8 +205,7 @@ impl Client {
         Ok(value)
     }
 
-    /// Writes a handler.
-    pub fn write(&mut self, handler: &str, value: &str) -> Result<(), ClientError> {
+    fn write(&mut self, handler: &str, value: &str) -> Result<(), ClientError> {
         let handler = one_line(handler)?;
         match one_line(value) {
             Ok(value) => self.order(&format!("WRITE {handler} {value}"), ""),

@@ -9,7 +9,6 @@ use clap::{Args, ValueEnum};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use vmm::{DEFAULT_MEMORY, Exit, Isolation, Wall};
 
-use super::check::check;
 use super::instance::{self, Event, Instance, Plan};
 use super::links::Link;
 use super::name::{Claim, NameError};
@@ -70,7 +69,7 @@ impl From<IsolationArg> for Isolation {
 }
 
 /// Bytes, with K, M or G for their binary multiples.
-fn memory(text: &str) -> Result<u64, String> {
+pub fn memory(text: &str) -> Result<u64, String> {
     let (digits, unit) = match text.find(|c: char| !c.is_ascii_digit()) {
         Some(at) => text.split_at(at),
         None => (text, ""),
@@ -247,9 +246,13 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
     let interfaces: Vec<_> = args
         .links
         .iter()
-        .map(|link| link.interface.clone())
+        .map(|link| {
+            let mac = super::links::address(&name, &link.interface);
+            (link.interface.clone(), mac)
+        })
         .collect();
-    let diagnostics = check(&config, &args.file, &name, &interfaces);
+    let file = args.file.display().to_string();
+    let diagnostics = node::check::check(&config, &file, &interfaces, "tap:weir0");
     if diagnostics.errors() > 0 {
         return Err(RunError::Config(diagnostics.to_string().trim_end().into()));
     }

@@ -2,7 +2,6 @@
 
 use std::str::FromStr;
 
-use click::{FlatGraph, Location};
 use switch::links::{self, HostLink, LinkError, Mode, Tap};
 
 /// MTU of links whose host side is made here, in bytes.
@@ -73,21 +72,6 @@ impl Link {
             }),
         }
     }
-}
-
-/// The interfaces that the elements of `classes` in a configuration name, and where.
-pub fn named(flat: &FlatGraph, classes: &[&str]) -> Vec<(String, Location)> {
-    let elements = flat.elements.iter();
-    let named = elements.filter(|element| classes.contains(&element.class.as_str()));
-    named
-        .filter_map(|element| {
-            let first = click::config::split_args(&element.config)
-                .into_iter()
-                .next()?;
-            let name = click::config::unquote_text(&first);
-            Some((name, element.location.clone()))
-        })
-        .collect()
 }
 
 /// An address for a guest's interface: locally administered, the same for the same names.

@@ -1,6 +1,5 @@
 //! `weir run`, and `weir read`, `write` and `top`, which ask what it runs.
 
-pub mod check;
 pub mod client;
 pub mod foreground;
 pub mod instance;

@@ -6,6 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use node::places::run_folder;
+
 /// Longest name of a guest, in bytes: a socket's path has to fit.
 const NAME_MAX: usize = 64;
 
@@ -14,7 +16,7 @@ const NAME_MAX: usize = 64;
 pub enum NameError {
     /// Not a name.
     #[error(
-        "‘{0}’ is no name for a guest: use 1 to {NAME_MAX} letters, digits, ‘.’, ‘_’ or ‘-’, not starting with ‘.’ or ‘-’"
+        "‘{0}’ is no name for a guest: use 1 to {NAME_MAX} letters, digits, ‘.’, ‘_’ or ‘-’, not starting with ‘.’ or ‘-’, and neither ‘node’ nor ‘switch’"
     )]
     Bad(String),
     /// A guest of that name runs.
@@ -33,25 +35,17 @@ pub enum NameError {
     },
 }
 
-/// Where the sockets are: `$WEIR_RUN`, or `/run/weir` for root, or the user's own runtime folder.
-pub fn folder() -> PathBuf {
-    if let Some(folder) = std::env::var_os("WEIR_RUN") {
-        return folder.into();
-    }
-    if rustix::process::geteuid().is_root() {
-        return "/run/weir".into();
-    }
-    let user = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
-    user.join("weir")
-}
+/// Names of sockets in the same folder that are no guest's.
+const RESERVED: [&str; 2] = ["node", "switch"];
 
 fn path(name: &str) -> Result<PathBuf, NameError> {
     let letters = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let right = (1..=NAME_MAX).contains(&name.len())
         && name.chars().all(letters)
-        && !name.starts_with(['.', '-']);
+        && !name.starts_with(['.', '-'])
+        && !RESERVED.contains(&name);
     match right {
-        true => Ok(folder().join(format!("{name}.sock"))),
+        true => Ok(run_folder().join(format!("{name}.sock"))),
         false => Err(NameError::Bad(name.into())),
     }
 }
@@ -73,7 +67,7 @@ impl Claim {
             path: path.clone(),
             source,
         };
-        fs::create_dir_all(folder()).map_err(failed)?;
+        fs::create_dir_all(run_folder()).map_err(failed)?;
         let lock = lock(&path.with_extension("lock")).map_err(|error| match error {
             fs::TryLockError::WouldBlock => NameError::InUse(name.into()),
             fs::TryLockError::Error(source) => failed(source),
@@ -138,7 +132,7 @@ pub fn connect(name: &str) -> Result<UnixStream, NameError> {
     let path = path(name)?;
     UnixStream::connect(&path).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            let names = running(&folder());
+            let names = running(&run_folder());
             let others = match names.as_slice() {
                 [] => "none is".to_string(),
                 names => format!("these are: {}", names.join(", ")),

@@ -1,21 +1,16 @@
 //! Checking a configuration as a guest would take it, before there is a guest.
 
-use std::path::Path;
-
-use click::{Diagnostics, Options};
+use click::{Diagnostics, FlatGraph, Location, Options};
 use packet::{Batch, Pool};
 use router::args::{EtherAddress, Interfaces, NameDatabase};
 use router::{Device, Embedding, Router, Runtime, Settings, Steady};
-
-use super::links;
 
 /// Elements that name the guest's interfaces.
 const DEVICES: [&str; 4] = ["FromNetfront", "ToNetfront", "FromDevice", "ToDevice"];
 
 /// What a guest would find around itself, without anything in it.
 struct Dry {
-    guest: String,
-    interfaces: Vec<String>,
+    interfaces: Vec<(String, [u8; 6])>,
 }
 
 struct NoTraffic([u8; 6]);
@@ -60,37 +55,54 @@ impl Embedding for Dry {
         "guest"
     }
     fn names(&mut self) -> NameDatabase {
-        let address = |name: &String| EtherAddress(links::address(&self.guest, name));
-        let interfaces = self
-            .interfaces
-            .iter()
-            .map(|name| (name.clone(), address(name)));
+        let interfaces = self.interfaces.iter();
+        let interfaces = interfaces.map(|(name, mac)| (name.clone(), EtherAddress(*mac)));
         let mut names = NameDatabase::new();
         names.set_host(Box::new(Interfaces(interfaces.collect())));
         names
     }
 
     fn device(&mut self, name: &str) -> Option<Box<dyn Device>> {
-        let known = self.interfaces.iter().any(|interface| interface == name);
-        known.then(|| Box::new(NoTraffic(links::address(&self.guest, name))) as Box<dyn Device>)
+        let known = self.interfaces.iter().find(|(there, _)| there == name);
+        known.map(|(_, mac)| Box::new(NoTraffic(*mac)) as Box<dyn Device>)
     }
 }
 
-/// Checks `source` as guest `guest` with `interfaces` would take it. What is wrong, or merely odd,
-/// is in the diagnostics.
-pub fn check(source: &[u8], file: &Path, guest: &str, interfaces: &[String]) -> Diagnostics {
+/// The interfaces that the elements of `classes` in a configuration name, and where.
+pub fn named(flat: &FlatGraph, classes: &[&str]) -> Vec<(String, Location)> {
+    let elements = flat.elements.iter();
+    let named = elements.filter(|element| classes.contains(&element.class.as_str()));
+    named
+        .filter_map(|element| {
+            let first = click::config::split_args(&element.config)
+                .into_iter()
+                .next()?;
+            let name = click::config::unquote_text(&first);
+            Some((name, element.location.clone()))
+        })
+        .collect()
+}
+
+/// Checks `source`, called `file` in messages, as a guest with `interfaces` (names and addresses)
+/// would take it. What is wrong, or merely odd, is in the diagnostics. `stand` is what an
+/// interface may stand on, for example, as `--link` has it.
+pub fn check(
+    source: &[u8],
+    file: &str,
+    interfaces: &[(String, [u8; 6])],
+    stand: &str,
+) -> Diagnostics {
     let mut diagnostics = Diagnostics::new();
     let library = elements::guest_library();
     let options = Options::new(&library);
-    let name = file.display().to_string();
-    if let Some(flat) = click::parse(source, &name, &options, &mut diagnostics) {
+    if let Some(flat) = click::parse(source, file, &options, &mut diagnostics) {
         // Before anything else: arguments may name the interfaces too, and be odd without them.
-        for (interface, location) in links::named(&flat, &DEVICES) {
-            if !interfaces.contains(&interface) {
+        for (interface, location) in named(&flat, &DEVICES) {
+            if !interfaces.iter().any(|(there, _)| *there == interface) {
                 diagnostics.error(
                     &location,
                     format_args!(
-                        "interface ‘{interface}’ stands on nothing: give it a link, as in --link {interface}=tap:weir0"
+                        "interface ‘{interface}’ stands on nothing: give it a link, as in --link {interface}={stand}"
                     ),
                 );
             }
@@ -99,7 +111,6 @@ pub fn check(source: &[u8], file: &Path, guest: &str, interfaces: &[String]) -> 
             return diagnostics;
         }
         let dry = Dry {
-            guest: guest.into(),
             interfaces: interfaces.to_vec(),
         };
         let runtime = Runtime::new(Box::new(dry), Pool::heap(256));

@@ -1,0 +1,166 @@
+//! Links, stubs, and their switching functions.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Body;
+use crate::error::{Error, Result};
+use crate::model::{
+    Address, Class, LinkView, NewLink, NewStub, PortStats, SwitchChange, SwitchView,
+};
+use crate::service::Handle;
+
+pub fn routes() -> OpenApiRouter<Handle> {
+    OpenApiRouter::new()
+        .routes(routes!(list, attach))
+        .routes(routes!(show, detach))
+        .routes(routes!(stubs, create))
+        .routes(routes!(delete))
+        .routes(routes!(switches))
+        .routes(routes!(switch, set))
+        .routes(routes!(macs))
+        .routes(routes!(flush))
+        .routes(routes!(stats))
+        .routes(routes!(stats_of))
+}
+
+/// All links, stubs included.
+#[utoipa::path(get, path = "/v1/links", tag = "links",
+    responses((status = 200, body = [LinkView]), (status = "default", body = Error)))]
+async fn list(State(handle): State<Handle>) -> Result<Json<Vec<LinkView>>> {
+    handle.run(|node| node.links()).await.map(Json)
+}
+
+/// Attaches an interface of the host.
+#[utoipa::path(post, path = "/v1/links", tag = "links", request_body = NewLink,
+    responses((status = 201, body = LinkView), (status = "default", body = Error)))]
+async fn attach(
+    State(handle): State<Handle>,
+    Body(new): Body<NewLink>,
+) -> Result<(StatusCode, Json<LinkView>)> {
+    let link = handle.run(|node| node.attach_link(new)).await?;
+    Ok((StatusCode::CREATED, Json(link)))
+}
+
+/// One link.
+#[utoipa::path(get, path = "/v1/links/{name}", tag = "links", params(("name" = String, Path)),
+    responses((status = 200, body = LinkView), (status = "default", body = Error)))]
+async fn show(State(handle): State<Handle>, Path(name): Path<String>) -> Result<Json<LinkView>> {
+    handle.run(move |node| node.link(&name)).await.map(Json)
+}
+
+/// Detaches an interface, which is as it was before.
+#[utoipa::path(delete, path = "/v1/links/{name}", tag = "links", params(("name" = String, Path)),
+    responses((status = 204), (status = "default", body = Error)))]
+async fn detach(State(handle): State<Handle>, Path(name): Path<String>) -> Result<StatusCode> {
+    handle
+        .run(move |node| node.remove_link(&name, Class::Nic))
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// All stubs.
+#[utoipa::path(get, path = "/v1/stubs", tag = "links",
+    responses((status = 200, body = [LinkView]), (status = "default", body = Error)))]
+async fn stubs(State(handle): State<Handle>) -> Result<Json<Vec<LinkView>>> {
+    let mut links = handle.run(|node| node.links()).await?;
+    links.retain(|link| link.class == Class::Stub);
+    Ok(Json(links))
+}
+
+/// Makes a stub.
+#[utoipa::path(post, path = "/v1/stubs", tag = "links", request_body = NewStub,
+    responses((status = 201, body = LinkView), (status = "default", body = Error)))]
+async fn create(
+    State(handle): State<Handle>,
+    Body(new): Body<NewStub>,
+) -> Result<(StatusCode, Json<LinkView>)> {
+    let link = handle.run(|node| node.create_stub(new)).await?;
+    Ok((StatusCode::CREATED, Json(link)))
+}
+
+/// Removes a stub.
+#[utoipa::path(delete, path = "/v1/stubs/{name}", tag = "links", params(("name" = String, Path)),
+    responses((status = 204), (status = "default", body = Error)))]
+async fn delete(State(handle): State<Handle>, Path(name): Path<String>) -> Result<StatusCode> {
+    handle
+        .run(move |node| node.remove_link(&name, Class::Stub))
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The switching functions of all links.
+#[utoipa::path(get, path = "/v1/switches", tag = "switches",
+    responses((status = 200, body = [SwitchView]), (status = "default", body = Error)))]
+async fn switches(State(handle): State<Handle>) -> Result<Json<Vec<SwitchView>>> {
+    handle.run(|node| node.switches()).await.map(Json)
+}
+
+/// The switching function of a link.
+#[utoipa::path(get, path = "/v1/switches/{link}", tag = "switches",
+    params(("link" = String, Path)),
+    responses((status = 200, body = SwitchView), (status = "default", body = Error)))]
+async fn switch(
+    State(handle): State<Handle>,
+    Path(link): Path<String>,
+) -> Result<Json<SwitchView>> {
+    handle.run(move |node| node.switch(&link)).await.map(Json)
+}
+
+/// Changes how a link's switch works.
+#[utoipa::path(patch, path = "/v1/switches/{link}", tag = "switches",
+    params(("link" = String, Path)), request_body = SwitchChange,
+    responses((status = 200, body = SwitchView), (status = "default", body = Error)))]
+async fn set(
+    State(handle): State<Handle>,
+    Path(link): Path<String>,
+    Body(change): Body<SwitchChange>,
+) -> Result<Json<SwitchView>> {
+    let set = handle.run(move |node| node.set_switch(&link, change));
+    set.await.map(Json)
+}
+
+/// The addresses that a link's switch knows.
+#[utoipa::path(get, path = "/v1/switches/{link}/macs", tag = "switches",
+    params(("link" = String, Path)),
+    responses((status = 200, body = [Address]), (status = "default", body = Error)))]
+async fn macs(
+    State(handle): State<Handle>,
+    Path(link): Path<String>,
+) -> Result<Json<Vec<Address>>> {
+    handle
+        .run(move |node| node.addresses(&link))
+        .await
+        .map(Json)
+}
+
+/// Has a link's switch forget what it learned.
+#[utoipa::path(post, path = "/v1/switches/{link}/flush", tag = "switches",
+    params(("link" = String, Path)),
+    responses((status = 204), (status = "default", body = Error)))]
+async fn flush(State(handle): State<Handle>, Path(link): Path<String>) -> Result<StatusCode> {
+    handle.run(move |node| node.flush(&link)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Counters of all attached interfaces and VNICs.
+#[utoipa::path(get, path = "/v1/stats", tag = "statistics",
+    responses((status = 200, body = [PortStats]), (status = "default", body = Error)))]
+async fn stats(State(handle): State<Handle>) -> Result<Json<Vec<PortStats>>> {
+    handle.run(|node| node.stats(None)).await.map(Json)
+}
+
+/// Counters of one attached interface or VNIC.
+#[utoipa::path(get, path = "/v1/stats/{name}", tag = "statistics",
+    params(("name" = String, Path)),
+    responses((status = 200, body = [PortStats]), (status = "default", body = Error)))]
+async fn stats_of(
+    State(handle): State<Handle>,
+    Path(name): Path<String>,
+) -> Result<Json<Vec<PortStats>>> {
+    let stats = handle.run(move |node| node.stats(Some(&name)));
+    stats.await.map(Json)
+}

@@ -1,0 +1,132 @@
+//! The API: REST and JSON over HTTP, described by OpenAPI at `/v1/openapi.json`.
+//!
+//! Thin: a request's body becomes a value of [`crate::model`], the node does the rest. Whatever
+//! fails is answered with an [`Error`] and the HTTP status of its kind.
+
+mod guests;
+mod links;
+mod vnics;
+
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{FromRequest, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::{Json, Router};
+use serde::de::DeserializeOwned;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::error::{Error, Result};
+use crate::model::NodeView;
+use crate::service::Handle;
+
+/// Longest body of a request, in bytes: a configuration as JSON, every character escaped.
+const BODY_MAX: usize = 6 * abi::boot::CONFIG_MAX + 4096;
+
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "Weir node",
+    description = "One host: its links, stubs, VNICs, flows and guests. On a Unix socket, `$WEIR_RUN/node.sock`."
+))]
+struct Description;
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.kind.status());
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, Json(self)).into_response()
+    }
+}
+
+/// A request's body; one that cannot be understood is an [`Error`].
+pub struct Body<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, state: &S) -> Result<Body<T>> {
+        match Json::from_request(request, state).await {
+            Ok(Json(body)) => Ok(Body(body)),
+            Err(rejection) => Err(Error::invalid(sentence(&rejection))),
+        }
+    }
+}
+
+fn sentence(rejection: &JsonRejection) -> String {
+    format!(
+        "the request's body cannot be understood: {}",
+        rejection.body_text()
+    )
+}
+
+/// What the API's routes and their descriptions are.
+fn routes() -> OpenApiRouter<Handle> {
+    OpenApiRouter::with_openapi(Description::openapi())
+        .routes(routes!(node, purge))
+        .merge(links::routes())
+        .merge(vnics::routes())
+        .merge(guests::routes())
+}
+
+/// The API's description, as JSON.
+pub fn description() -> String {
+    let (_, description) = routes().split_for_parts();
+    // It has no map with keys that are not text, which is all that can go wrong.
+    description.to_pretty_json().unwrap_or_default()
+}
+
+/// The API of a node.
+pub fn router(handle: Handle) -> Router {
+    let (router, _) = routes().split_for_parts();
+    let described = axum::routing::get(async || {
+        let json = [(axum::http::header::CONTENT_TYPE, "application/json")];
+        (json, description())
+    });
+    router
+        .route("/v1/openapi.json", described)
+        .fallback(async || {
+            Error::not_found("the API has no such resource: /v1/openapi.json describes it")
+        })
+        .method_not_allowed_fallback(async || {
+            Error::invalid("that cannot be done with this resource: /v1/openapi.json describes it")
+        })
+        .layer(axum::extract::DefaultBodyLimit::max(BODY_MAX))
+        .with_state(handle)
+}
+
+/// What the node is and has.
+#[utoipa::path(get, path = "/v1/node", tag = "node",
+    responses((status = 200, body = NodeView), (status = "default", body = Error)))]
+async fn node(State(handle): State<Handle>) -> Result<Json<NodeView>> {
+    handle.run(|node| node.view()).await.map(Json)
+}
+
+/// Removes everything and ends the node.
+#[utoipa::path(delete, path = "/v1/node", tag = "node",
+    responses((status = 204), (status = "default", body = Error)))]
+async fn purge(State(handle): State<Handle>) -> Result<StatusCode> {
+    handle.run(|node| node.purge()).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_route_is_described() {
+        let description: serde_json::Value = serde_json::from_str(&super::description()).unwrap();
+        let paths = description["paths"].as_object().unwrap();
+        for path in [
+            "/v1/node",
+            "/v1/links/{name}",
+            "/v1/vnics",
+            "/v1/guests/{name}/read",
+        ] {
+            assert!(paths.contains_key(path), "{path}");
+        }
+        let schemas = description["components"]["schemas"].as_object().unwrap();
+        for schema in ["Error", "LinkView", "NewVnic", "GuestView"] {
+            assert!(schemas.contains_key(schema), "{schema}");
+        }
+    }
+}

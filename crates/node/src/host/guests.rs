@@ -1,0 +1,422 @@
+//! Guests: one process each, which outlives the node's.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use ::switch::client::Guest as SwitchGuest;
+use ::switch::lookup::Mac;
+use ::switch::memory::SharedRegion;
+use ::switch::properties::PortProperties;
+use ::switch::protocol::GuestInterface;
+use abi::control::State;
+use abi::message::kind;
+use abi::region::{Geometry, Interface, Region};
+use rustix::event::{EventfdFlags, eventfd};
+use vmm::{Answer, Control, DataFile, Exit, Found, GuestSpec, Isolation, Shape, Trace};
+
+use super::Host;
+use crate::error::{Error, Kind, Result};
+use crate::text::printable;
+
+/// Longest that a guest may take to end when it is asked to.
+const ENDING: Duration = Duration::from_millis(200);
+/// Longest line of a guest's that is told as one, in bytes.
+const LINE_MAX: usize = 512;
+/// Most lines of a guest's that are told.
+const LINES_MAX: usize = 20;
+
+/// One interface of a guest that is to run.
+#[derive(Clone, Debug)]
+pub struct LaunchPort {
+    /// Its name in the configuration.
+    pub interface: String,
+    /// Its port's name.
+    pub name: String,
+    /// Number of its domain.
+    pub domain: u32,
+    /// Largest IP packet, in bytes.
+    pub mtu: u16,
+    /// Its address.
+    pub mac: Mac,
+    /// What its port may do.
+    pub properties: PortProperties,
+}
+
+/// A guest that is to run.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// Its number.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// Its configuration.
+    pub config: Vec<u8>,
+    /// Its interfaces.
+    pub ports: Vec<LaunchPort>,
+    /// Which wall it gets.
+    pub isolation: Isolation,
+    /// Bytes of private memory.
+    pub memory: u64,
+    /// Slots of each of its rings.
+    pub ring_slots: u32,
+    /// How many CPUs it has.
+    pub cpus: usize,
+    /// CPUs of the host that they are tied to; none: any.
+    pub pins: Vec<usize>,
+}
+
+impl Launch {
+    fn geometry(&self) -> Result<Geometry> {
+        Ok(Geometry::new(self.ring_slots, self.ports.len())?)
+    }
+
+    /// The guest as its process is told, but for descriptors.
+    fn spec<'a>(
+        &'a self,
+        control: &'a Control,
+        data: DataFile<'a>,
+        doorbell: Option<&'a OwnedFd>,
+    ) -> GuestSpec<'a> {
+        GuestSpec {
+            isolation: self.isolation,
+            memory: self.memory,
+            config: &self.config,
+            data: Some(data),
+            switch_doorbell: doorbell.map(AsFd::as_fd),
+            cpus: self.cpus,
+            pins: &self.pins,
+            end_with_parent: false,
+            ..GuestSpec::new(&self.name, self.id, control)
+        }
+    }
+
+    /// Its ports as the switch is told.
+    fn interfaces(&self) -> Vec<GuestInterface> {
+        let interface = |port: &LaunchPort| GuestInterface {
+            name: port.name.clone(),
+            domain: port.domain,
+            mtu: port.mtu,
+            mac: Some(port.mac),
+            properties: port.properties.clone(),
+        };
+        self.ports.iter().map(interface).collect()
+    }
+}
+
+/// What decides which guests a process that was made ready can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mould {
+    isolation: Isolation,
+    cpus: usize,
+    memory: u64,
+    data: usize,
+}
+
+/// A process made ready for the next guest of its mould.
+pub(super) struct Ready {
+    mould: Mould,
+    prepared: vmm::Prepared<'static>,
+    doorbell: OwnedFd,
+}
+
+/// A guest that runs.
+pub(super) struct RunningGuest {
+    guest: vmm::Guest,
+    control: Control,
+    launch: Launch,
+    /// When it was started; none if it was taken over.
+    start: Option<Instant>,
+    boot: Option<Duration>,
+    console: Vec<u8>,
+}
+
+/// How a guest fares.
+#[derive(Clone, Debug)]
+pub struct Launched {
+    /// Whether it came to run.
+    pub running: bool,
+    /// Its process.
+    pub pid: u32,
+    /// Its wall.
+    pub wall: vmm::Wall,
+    /// Time from the order to start it to its main loop, as far as it was looked at.
+    pub boot: Option<Duration>,
+}
+
+impl Host {
+    /// Makes a process ready for another guest like the last one, if there is none.
+    pub fn make_ready(&mut self) {
+        let last = self.mould.filter(|_| self.ready.is_none());
+        if let Some(mould) = last {
+            // Without one, the next guest takes a little longer.
+            self.ready = self.prepare(mould).ok();
+        }
+    }
+
+    /// Whether [`make_ready`](Self::make_ready) has something to do.
+    pub fn wants_ready(&self) -> bool {
+        self.mould.is_some() && self.ready.is_none()
+    }
+
+    fn prepare(&self, mould: Mould) -> Result<Ready> {
+        let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| Error::failed(format_args!("cannot make a doorbell: {error}")))?;
+        let prepared = self.template.prepare(&Shape {
+            isolation: mould.isolation,
+            cpus: mould.cpus,
+            memory: mould.memory,
+            data: mould.data,
+            switch_doorbell: Some(doorbell.as_fd()),
+            control_doorbell: None,
+        })?;
+        Ok(Ready {
+            mould,
+            prepared,
+            doorbell,
+        })
+    }
+
+    /// Starts a guest. `note` is told by what it is found again before it runs anything; if it
+    /// fails, or anything after it does, there is no guest.
+    pub fn launch(&mut self, launch: Launch, note: impl FnOnce(Trace) -> Result<()>) -> Result<()> {
+        let geometry = launch.geometry()?;
+        let mould = Mould {
+            isolation: launch.isolation,
+            cpus: launch.cpus,
+            memory: launch.memory,
+            data: geometry.bytes(),
+        };
+        self.mould = Some(mould);
+        let ready = match self.ready.take_if(|ready| ready.mould == mould) {
+            Some(ready) => ready,
+            None => {
+                self.ready = None;
+                self.prepare(mould)?
+            }
+        };
+        let interfaces = launch
+            .ports
+            .iter()
+            .map(interface)
+            .collect::<Result<Vec<_>>>()?;
+        let (region, file) = SharedRegion::create(geometry, &interfaces)?;
+        drop(region);
+        let mut control = Control::new()?;
+        note(ready.prepared.trace()?)?;
+        self.attach_guest(&launch, &file, &ready.doorbell)?;
+        let start = Instant::now();
+        let data = DataFile {
+            file: file.as_fd(),
+            length: geometry.bytes(),
+            wake_offset: Region::WAKE_OFFSET,
+        };
+        let spec = launch.spec(&control, data, Some(&ready.doorbell));
+        let started = ready.prepared.start(&spec).map_err(Error::from);
+        let watched = started.and_then(|guest| {
+            self.watch(guest.pidfd(), launch.id)
+                .inspect_err(|_| guest.kill())?;
+            Ok(guest)
+        });
+        let guest = match watched {
+            Ok(guest) => guest,
+            Err(error) => {
+                self.detach_guest(&launch);
+                return Err(error);
+            }
+        };
+        control.let_go_of_file();
+        self.guests.insert(
+            launch.id,
+            RunningGuest {
+                guest,
+                control,
+                launch,
+                start: Some(start),
+                boot: None,
+                console: Vec::new(),
+            },
+        );
+        Ok(())
+    }
+
+    /// Takes over a guest that an earlier node started, if it still runs. Its ports are attached
+    /// if they are not.
+    pub fn adopt_guest(&mut self, launch: Launch, trace: Trace) -> Result<bool> {
+        let Some(found) = Found::look(trace)? else {
+            return Ok(false);
+        };
+        let geometry = launch.geometry()?;
+        // Only how long things are matters.
+        let control = Control::new()?;
+        let data = DataFile {
+            file: control.file(),
+            length: geometry.bytes(),
+            wake_offset: Region::WAKE_OFFSET,
+        };
+        let spec = launch.spec(&control, data, None);
+        let (guest, mut control) = found.adopt(self.template, &spec)?;
+        control.let_go_of_file();
+        self.watch(guest.pidfd(), launch.id)?;
+        let id = launch.id;
+        self.guests.insert(
+            id,
+            RunningGuest {
+                guest,
+                control,
+                launch,
+                start: None,
+                boot: None,
+                console: Vec::new(),
+            },
+        );
+        self.reattach_guest(id)?;
+        Ok(true)
+    }
+
+    /// Attaches the ports of a guest that runs, if they are not: the switch goes on where the last
+    /// one stood.
+    pub fn reattach_guest(&mut self, id: u64) -> Result<()> {
+        let Some(running) = self.guests.get(&id) else {
+            return Ok(());
+        };
+        let launch = running.launch.clone();
+        if launch.ports.iter().all(|port| self.has_port(&port.name)) {
+            return Ok(());
+        }
+        let file = running.guest.data_file()?;
+        let doorbell = running.guest.switch_doorbell()?;
+        // All of them or none: rings are attached together.
+        self.detach_guest(&launch);
+        self.attach_guest(&launch, &file, &doorbell)
+    }
+
+    fn attach_guest(&mut self, launch: &Launch, file: &OwnedFd, doorbell: &OwnedFd) -> Result<()> {
+        if launch.ports.is_empty() {
+            return Ok(());
+        }
+        let ports = self.client()?.attach_guest(SwitchGuest {
+            region: file.as_fd(),
+            doorbell: doorbell.as_fd(),
+            slots: launch.ring_slots,
+            interfaces: launch.interfaces(),
+        })?;
+        let names = launch.ports.iter().map(|port| port.name.clone());
+        self.ports.extend(names.zip(ports));
+        Ok(())
+    }
+
+    fn detach_guest(&mut self, launch: &Launch) {
+        let names = launch.ports.iter().map(|port| &port.name);
+        let ports: Vec<_> = names.filter_map(|name| self.ports.remove(name)).collect();
+        if !ports.is_empty()
+            && let Ok(client) = self.client()
+        {
+            let _ = client.detach(&ports);
+        }
+    }
+
+    /// Changes what is kept of a guest's port for when it is attached anew.
+    pub fn keep_properties(&mut self, id: u64, name: &str, properties: &PortProperties) {
+        let running = self.guests.get_mut(&id);
+        let ports = running.into_iter().flat_map(|r| &mut r.launch.ports);
+        for port in ports.filter(|port| port.name == name) {
+            port.properties = properties.clone();
+        }
+    }
+
+    /// How a guest fares, if it runs.
+    pub fn launched(&mut self, id: u64) -> Option<Launched> {
+        let running = self.guests.get_mut(&id)?;
+        let runs = running.control.state() == Some(State::Running);
+        if runs && running.boot.is_none() {
+            running.boot = running.start.map(|start| start.elapsed());
+        }
+        Some(Launched {
+            running: runs,
+            pid: running.guest.pid(),
+            wall: running.guest.wall(),
+            boot: running.boot,
+        })
+    }
+
+    /// What became of a guest, if it has ended; nothing of it is left then. With it comes what it
+    /// printed, if it did not come to run.
+    pub fn guest_ended(&mut self, id: u64) -> Option<(Exit, Vec<String>)> {
+        let running = self.guests.get_mut(&id)?;
+        let exit = match running.guest.try_wait(&running.control) {
+            Ok(exit) => exit?,
+            // Its process is gone, whatever became of it.
+            Err(_) => Exit::Killed(0),
+        };
+        let never_ran = running.start.is_some() && running.boot.is_none();
+        let lines = match never_ran && !matches!(exit, Exit::Halted) {
+            true => running.last_lines(),
+            false => Vec::new(),
+        };
+        let launch = self.guests.remove(&id).map(|running| running.launch)?;
+        self.detach_guest(&launch);
+        Some((exit, lines))
+    }
+
+    /// Ends a guest, if it runs: asks it, and kills it if it has not ended after a moment.
+    pub fn end_guest(&mut self, id: u64) {
+        let Some(mut running) = self.guests.remove(&id) else {
+            return;
+        };
+        let _ = running.control.request(kind::STOP, "");
+        let ended = running.guest.wait(&running.control, Some(ENDING));
+        if !matches!(ended, Ok(Some(_))) {
+            running.guest.kill();
+            let _ = running.guest.wait(&running.control, Some(super::PATIENCE));
+        }
+        self.detach_guest(&running.launch);
+    }
+
+    /// Asks a guest that runs; the request's number.
+    pub fn ask(&mut self, id: u64, kind: u32, contents: &str) -> Result<u32> {
+        Ok(self.running(id)?.control.request(kind, contents)?)
+    }
+
+    /// Takes the next answer of a guest, if there is one.
+    pub fn answer(&mut self, id: u64) -> Result<Option<Answer>> {
+        Ok(self.running(id)?.control.poll()?)
+    }
+
+    /// What a guest printed since it was last asked.
+    pub fn console(&mut self, id: u64) -> Result<Vec<String>> {
+        Ok(self.running(id)?.last_lines())
+    }
+
+    fn running(&mut self, id: u64) -> Result<&mut RunningGuest> {
+        let missing = || Error::new(Kind::Unavailable, "the guest does not run");
+        self.guests.get_mut(&id).ok_or_else(missing)
+    }
+}
+
+impl RunningGuest {
+    /// The last lines that it printed, with control characters shown: it may be hostile.
+    fn last_lines(&mut self) -> Vec<String> {
+        self.console.clear();
+        // A guest may have broken its console ring; what came before is good.
+        let _ = self.control.read_console(&mut self.console);
+        let text = String::from_utf8_lossy(&self.console);
+        let lines: Vec<&str> = text.lines().collect();
+        let last = lines.len().saturating_sub(LINES_MAX);
+        lines[last..]
+            .iter()
+            .map(|line| printable(line).chars().take(LINE_MAX).collect())
+            .collect()
+    }
+}
+
+/// An interface as a guest is told of it.
+fn interface(port: &LaunchPort) -> Result<Interface> {
+    let unfit = || {
+        Error::invalid(format_args!(
+            "‘{}’ is no name for a guest's interface: use 1 to {} bytes",
+            port.interface,
+            abi::region::NAME_MAX
+        ))
+    };
+    Interface::new(&port.interface, port.mac.0, port.mtu).ok_or_else(unfit)
+}

@@ -1,0 +1,247 @@
+//! What runs on the host for a node: the switch's process, its ports, interfaces, guests.
+//!
+//! Each part can be brought about again: after a switch that ended, after a node that ended. This
+//! module holds what there is; what there should be is the store's.
+
+mod guests;
+mod interfaces;
+mod namespace;
+mod switch;
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ::switch::client::SwitchClient;
+use ::switch::counters::PortStats;
+use ::switch::process::Options;
+use ::switch::properties::{DomainProperties, PortProperties};
+use ::switch::protocol::{PortId, PortState};
+use rustix::event::epoll;
+
+use crate::error::{Error, Kind, Result};
+use guests::{Ready, RunningGuest};
+use interfaces::Held;
+use switch::SwitchProcess;
+
+pub use guests::{Launch, LaunchPort, Launched};
+pub use switch::{SwitchRun, boot};
+
+/// What ended, or became ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The switch's process.
+    Switch,
+    /// The process of the guest with this number.
+    Guest(u64),
+}
+
+/// The number of the switch in the set of what is watched; guests are there by their own.
+const SWITCH: u64 = 0;
+
+/// What runs.
+pub struct Host {
+    /// The switch's socket.
+    socket: PathBuf,
+    options: Options,
+    switch: Option<SwitchProcess>,
+    /// Times that a switch was started in the place of one that ended.
+    restarts: u64,
+    /// Ports by their names.
+    ports: HashMap<String, PortId>,
+    /// TAP devices by their ports' names: what is kept of them lives on without a switch.
+    held: HashMap<String, Held>,
+    /// What is wanted and could not be brought about, and why not.
+    faults: BTreeMap<String, String>,
+    guests: HashMap<u64, RunningGuest>,
+    template: &'static vmm::Template,
+    ready: Option<Ready>,
+    /// What the last guest was made from: the next one is often alike.
+    mould: Option<guests::Mould>,
+    /// Readable when something ended.
+    events: OwnedFd,
+}
+
+impl Host {
+    /// Nothing yet. The switch's socket will be `socket`.
+    pub fn new(socket: PathBuf, options: Options) -> Result<Host> {
+        let template = vmm::Template::new(vmm::IMAGE)?;
+        let events = epoll::create(epoll::CreateFlags::CLOEXEC);
+        let events =
+            events.map_err(|e| Error::failed(format_args!("cannot wait for processes: {e}")))?;
+        Ok(Host {
+            socket,
+            options,
+            switch: None,
+            restarts: 0,
+            ports: HashMap::new(),
+            held: HashMap::new(),
+            faults: BTreeMap::new(),
+            guests: HashMap::new(),
+            // One in a process, for its whole life: processes made ready for guests refer to it.
+            template: Box::leak(Box::new(template)),
+            ready: None,
+            mould: None,
+            events,
+        })
+    }
+
+    /// Readable when something ended: see [`take_events`](Self::take_events).
+    pub fn events(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+
+    /// What ended. Each is told until it is dealt with.
+    pub fn take_events(&self) -> Vec<Event> {
+        let mut found = Vec::with_capacity(64);
+        let now = rustix::event::Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        if epoll::wait(
+            &self.events,
+            rustix::buffer::spare_capacity(&mut found),
+            Some(&now),
+        )
+        .is_err()
+        {
+            return Vec::new();
+        }
+        let event = |event: epoll::Event| match event.data.u64() {
+            SWITCH => Event::Switch,
+            guest => Event::Guest(guest),
+        };
+        found.into_iter().map(event).collect()
+    }
+
+    fn watch(&self, pidfd: BorrowedFd<'_>, number: u64) -> Result<()> {
+        let data = epoll::EventData::new_u64(number);
+        epoll::add(&self.events, pidfd, data, epoll::EventFlags::IN)
+            .map_err(|error| Error::failed(format_args!("cannot wait for a process: {error}")))
+    }
+
+    fn client(&self) -> Result<&SwitchClient> {
+        let missing = || {
+            let sentence = "there is no switch at the moment: try again in a second";
+            Error::new(Kind::Unavailable, sentence)
+        };
+        Ok(&self.switch.as_ref().ok_or_else(missing)?.client)
+    }
+
+    /// Why something that is wanted is not there.
+    pub fn fault(&self, name: &str) -> Option<&str> {
+        self.faults.get(name).map(String::as_str)
+    }
+
+    /// What is wanted and not there.
+    pub fn faulty(&self) -> Vec<String> {
+        self.faults.keys().cloned().collect()
+    }
+
+    /// Forgets that something is wrong.
+    pub fn clear_fault(&mut self, name: &str) {
+        self.faults.remove(name);
+    }
+
+    /// Names of the ports that there are.
+    pub fn port_names(&self) -> Vec<String> {
+        self.ports.keys().cloned().collect()
+    }
+
+    /// Whether the guest with this number runs.
+    pub fn runs(&self, id: u64) -> bool {
+        self.guests.contains_key(&id)
+    }
+
+    /// Notes whether something that is wanted could be brought about.
+    pub fn note<T>(&mut self, name: &str, outcome: Result<T>) -> Option<T> {
+        match outcome {
+            Ok(value) => {
+                self.faults.remove(name);
+                Some(value)
+            }
+            Err(error) => {
+                self.faults.insert(name.into(), error.error);
+                None
+            }
+        }
+    }
+
+    /// Whether there is a port of that name.
+    pub fn has_port(&self, name: &str) -> bool {
+        self.ports.contains_key(name)
+    }
+
+    /// A port's counters; all 0 if it is not attached.
+    pub fn stats(&self, name: &str) -> PortStats {
+        let port = self.ports.get(name).copied();
+        match (port, self.client()) {
+            (Some(port), Ok(client)) => {
+                // Should the switch not answer, the counters are a little older.
+                let _ = client.catch_up(port);
+                client.stats(port)
+            }
+            _ => PortStats::default(),
+        }
+    }
+
+    /// Gives a port other properties, if it is attached.
+    pub fn set_properties(&self, name: &str, properties: &PortProperties) -> Result<()> {
+        match self.ports.get(name) {
+            Some(port) => Ok(self.client()?.set_properties(*port, properties.clone())?),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives a domain other properties.
+    pub fn set_domain(&self, domain: u32, properties: &DomainProperties) -> Result<()> {
+        Ok(self.client()?.set_domain(domain, properties.clone())?)
+    }
+
+    /// The addresses that a domain knows: address, VLAN, port's name, seconds since it was seen.
+    pub fn table(&self, domain: u32) -> Result<Vec<crate::model::Address>> {
+        let client = self.client()?;
+        let names: HashMap<PortId, &String> = self.ports.iter().map(|(n, p)| (*p, n)).collect();
+        let entries = client.table(domain)?;
+        let address = |entry: ::switch::protocol::AddressEntry| crate::model::Address {
+            mac: entry.mac,
+            vlan: entry.vlan,
+            port: names.get(&entry.port).map_or("", |name| name).to_string(),
+            age: entry.age,
+        };
+        Ok(entries.into_iter().map(address).collect())
+    }
+
+    /// Forgets what a domain learned.
+    pub fn flush(&self, domain: u32) -> Result<()> {
+        match self.client()?.flush(domain) {
+            // A domain without ports has nothing to forget.
+            Err(::switch::client::ClientError::Refused(_)) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
+    /// Detaches a port and lets go of its interface. What is not there any more needs no detaching.
+    pub fn detach(&mut self, name: &str) {
+        self.held.remove(name);
+        self.faults.remove(name);
+        if let Some(port) = self.ports.remove(name)
+            && let Ok(client) = self.client()
+        {
+            let _ = client.detach(&[port]);
+        }
+    }
+
+    /// Ports whose interface is gone, or whose guest broke the ring's rules too often.
+    pub fn closed_ports(&self) -> Vec<String> {
+        let Ok(ports) = self.client().and_then(|client| Ok(client.ports()?)) else {
+            return Vec::new();
+        };
+        let closed = ports.into_iter().filter(|p| p.state == PortState::Closed);
+        closed.map(|port| port.name).collect()
+    }
+}
+
+/// Longest that the switch may take to answer: it does in microseconds, but may have much to do.
+const PATIENCE: Duration = Duration::from_secs(2);

@@ -1,0 +1,228 @@
+//! The switch's process, which outlives the node's.
+
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use redb::TableDefinition;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+use switch::client::SwitchClient;
+use switch::process::Switch;
+
+use super::{Host, PATIENCE, SWITCH};
+use crate::error::{Error, Result};
+use crate::store::Record;
+
+/// By what a switch is found again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchRun {
+    /// Its name: there is one.
+    pub name: String,
+    /// Its process.
+    pub pid: u32,
+    /// When that was started (field 22 of `/proc/PID/stat`).
+    pub started: u64,
+    /// Which boot of the machine that was on.
+    pub boot: String,
+}
+
+impl SwitchRun {
+    /// The name of the one that there is.
+    pub const NAME: &'static str = "switch";
+}
+
+impl Record for SwitchRun {
+    const TABLE: TableDefinition<'static, &'static str, &'static [u8]> =
+        TableDefinition::new("switches");
+    fn key(&self) -> &str {
+        &self.name
+    }
+}
+
+/// A switch that runs.
+pub(super) struct SwitchProcess {
+    pub(super) client: SwitchClient,
+    pidfd: OwnedFd,
+    pid: u32,
+}
+
+impl Host {
+    /// Takes over the switch that an earlier node started, with its ports. Says whether there is
+    /// one: one that does not answer, or speaks another version, is ended.
+    pub fn adopt_switch(&mut self, run: &SwitchRun) -> Result<bool> {
+        let Some(pidfd) = find(run) else {
+            return Ok(false);
+        };
+        let found = SwitchClient::connect(&self.socket).map_err(Error::from);
+        let taken = found.and_then(|client| {
+            set_patience(&client)?;
+            let ports = client.ports()?;
+            Ok((client, ports))
+        });
+        let Ok((client, ports)) = taken else {
+            let _ = pidfd_send_signal(&pidfd, Signal::KILL);
+            await_end(&pidfd);
+            return Ok(false);
+        };
+        self.watch(pidfd.as_fd(), SWITCH)?;
+        self.ports = ports.iter().map(|p| (p.name.clone(), p.id)).collect();
+        self.switch = Some(SwitchProcess {
+            client,
+            pidfd,
+            pid: run.pid,
+        });
+        for port in ports {
+            self.hold(&port);
+        }
+        Ok(true)
+    }
+
+    /// Starts a switch. `note` is told by what it is found again before it is asked anything.
+    pub fn start_switch(&mut self, note: impl FnOnce(SwitchRun) -> Result<()>) -> Result<()> {
+        self.end_unknown_switch();
+        let listener = listen(&self.socket)?;
+        let failed = |error: &dyn std::fmt::Display| Error::failed(error);
+        let process =
+            Switch::spawn_detached(&self.options, listener).map_err(|error| failed(&error))?;
+        let pid = process.pid().as_raw_nonzero().get() as u32;
+        let pidfd = process.ended().try_clone_to_owned();
+        let pidfd = pidfd.map_err(|error| failed(&error))?;
+        note(SwitchRun {
+            name: SwitchRun::NAME.into(),
+            pid,
+            started: vmm::started(pid).unwrap_or(0),
+            boot: boot(),
+        })?;
+        let client = SwitchClient::connect(&self.socket)?;
+        set_patience(&client)?;
+        self.watch(pidfd.as_fd(), SWITCH)?;
+        self.ports.clear();
+        self.switch = Some(SwitchProcess { client, pidfd, pid });
+        Ok(())
+    }
+
+    /// Looks whether the switch has ended, and lets go of it if so.
+    pub fn switch_ended(&mut self) -> bool {
+        let Some(switch) = &self.switch else {
+            return false;
+        };
+        if !has_ended(&switch.pidfd) {
+            return false;
+        }
+        reap(&switch.pidfd);
+        self.switch = None;
+        self.ports.clear();
+        self.restarts += 1;
+        true
+    }
+
+    /// Kills a switch that does not answer; its end is an event as any other's.
+    pub fn kill_switch(&self) {
+        if let Some(switch) = &self.switch {
+            let _ = pidfd_send_signal(&switch.pidfd, Signal::KILL);
+        }
+    }
+
+    /// Ends the switch, and with it all interfaces that nobody holds.
+    pub fn stop_switch(&mut self) {
+        self.held.clear();
+        self.ports.clear();
+        if let Some(switch) = self.switch.take() {
+            let _ = switch.client.stop();
+            if !await_end(&switch.pidfd) {
+                let _ = pidfd_send_signal(&switch.pidfd, Signal::KILL);
+                await_end(&switch.pidfd);
+            }
+            reap(&switch.pidfd);
+        }
+        let _ = fs::remove_file(&self.socket);
+    }
+
+    /// The switch's process.
+    pub fn switch_pid(&self) -> Option<u32> {
+        self.switch.as_ref().map(|switch| switch.pid)
+    }
+
+    /// Times that a switch was started in the place of one that ended.
+    pub fn switch_restarts(&self) -> u64 {
+        self.restarts
+    }
+
+    /// Ends a switch at our socket that nobody noted: its node was killed in that moment.
+    fn end_unknown_switch(&self) {
+        if let Ok(client) = SwitchClient::connect(&self.socket)
+            && set_patience(&client).is_ok()
+        {
+            let _ = client.stop();
+        }
+    }
+}
+
+/// The process of a switch, if it still runs.
+fn find(run: &SwitchRun) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(run.pid).ok()?)?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    let same = run.boot == boot() && vmm::started(run.pid) == Some(run.started);
+    (same && !has_ended(&pidfd)).then_some(pidfd)
+}
+
+/// A listening socket at `path`, in the place of what is there.
+fn listen(path: &Path) -> Result<OwnedFd> {
+    let make = || {
+        let _ = fs::remove_file(path);
+        let flags = SocketFlags::CLOEXEC;
+        let kind = SocketType::SEQPACKET;
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
+        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+        rustix::fs::chmod(path, rustix::fs::Mode::from_raw_mode(0o600))?;
+        rustix::net::listen(&socket, 4)?;
+        Ok(socket)
+    };
+    make().map_err(|error: rustix::io::Errno| {
+        Error::failed(format_args!(
+            "{}: {error}: set WEIR_RUN to a folder that you may write",
+            path.display()
+        ))
+    })
+}
+
+fn set_patience(client: &SwitchClient) -> Result<()> {
+    set_socket_timeout(client.as_fd(), Timeout::Recv, Some(PATIENCE))
+        .and_then(|()| set_socket_timeout(client.as_fd(), Timeout::Send, Some(PATIENCE)))
+        .map_err(|error| Error::failed(format_args!("the switch's socket: {error}")))
+}
+
+/// Which boot of the machine this is.
+pub fn boot() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_string()
+}
+
+fn poll(pidfd: &OwnedFd, limit: std::time::Duration) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let limit = Timespec {
+        tv_sec: limit.as_secs() as i64,
+        tv_nsec: limit.subsec_nanos().into(),
+    };
+    let mut ended = [PollFd::new(pidfd, PollFlags::IN)];
+    matches!(poll(&mut ended, Some(&limit)), Ok(1))
+}
+
+fn has_ended(pidfd: &OwnedFd) -> bool {
+    poll(pidfd, std::time::Duration::ZERO)
+}
+
+/// Waits for a process's end, for a while; says whether it came.
+fn await_end(pidfd: &OwnedFd) -> bool {
+    poll(pidfd, PATIENCE)
+}
+
+/// Lets a child that has ended go; one of an earlier node has another parent.
+fn reap(pidfd: &OwnedFd) {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+    let _ = waitid(WaitId::PidFd(pidfd.as_fd()), options);
+}

@@ -1,0 +1,158 @@
+//! Links: interfaces of the host that are attached, and stubs. Each is a domain of the switch.
+
+use serde::{Deserialize, Serialize};
+use switch::lookup::Mac;
+use switch::properties::DomainProperties;
+use utoipa::ToSchema;
+
+/// What a link is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// An interface of the host, attached.
+    Nic,
+    /// A switch without an interface (Crossbow's etherstub).
+    Stub,
+}
+
+/// How an interface is attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinkMode {
+    /// By AF_XDP sockets, one for each of its queues.
+    Xdp,
+    /// By AF_PACKET sockets: any Ethernet interface can be attached so.
+    #[default]
+    Packet,
+    /// A TAP device of that name, made for it: the host's own network stack is at its other end.
+    Tap,
+}
+
+/// Whether something does what it is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It does.
+    Up,
+    /// It does not; the reason is told beside. The node goes on trying.
+    Down,
+    /// Nothing uses it yet.
+    Unused,
+}
+
+/// A link as it is wanted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Link {
+    /// Its name: the interface's, or the stub's.
+    pub name: String,
+    /// Number of its domain in the switch; never given twice.
+    pub domain: u32,
+    /// Interface or stub.
+    pub class: Class,
+    /// How the interface is attached; none for a stub.
+    pub mode: Option<LinkMode>,
+    /// Lanes that its traffic is spread over.
+    pub lanes: u16,
+    /// Largest IP packet, in bytes.
+    pub mtu: u16,
+    /// How its domain works.
+    pub properties: DomainProperties,
+}
+
+/// An interface to be attached.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewLink {
+    /// The interface.
+    pub name: String,
+    /// How; without one, the best that the interface can.
+    #[serde(default)]
+    pub mode: Option<LinkMode>,
+    /// Lanes that its traffic is spread over; without it, 1.
+    #[serde(default)]
+    pub lanes: Option<u16>,
+}
+
+/// A stub to be made.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewStub {
+    /// Its name.
+    pub name: String,
+    /// Largest IP packet, in bytes; without it, 1500.
+    #[serde(default)]
+    pub mtu: Option<u16>,
+}
+
+/// A link as it is.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct LinkView {
+    /// Its name.
+    pub name: String,
+    /// Interface or stub.
+    pub class: Class,
+    /// How the interface is attached; none for a stub.
+    pub mode: Option<LinkMode>,
+    /// Lanes that its traffic is spread over.
+    pub lanes: u16,
+    /// Largest IP packet, in bytes.
+    pub mtu: u16,
+    /// Whether it works.
+    pub state: State,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// VNICs that stand on it.
+    pub vnics: usize,
+}
+
+/// A link's switching function as it is.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct SwitchView {
+    /// The link.
+    pub link: String,
+    /// Its properties: lookup, aging, mac-limit, speed.
+    #[schema(value_type = Object)]
+    pub properties: DomainProperties,
+}
+
+/// Properties to be set and to be set back. All or none.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PropertyChange {
+    /// `maxbw=100M,priority=high`, as on the command line.
+    #[serde(default)]
+    pub set: String,
+    /// Names of properties that are to be as if they had never been given.
+    #[serde(default)]
+    pub reset: Vec<String>,
+}
+
+/// A change of how a link's switch works. All or none.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchChange {
+    /// `lookup=hash,aging=60`, as on the command line.
+    #[serde(default)]
+    pub set: String,
+    /// Names of properties that are to be as if they had never been given.
+    #[serde(default)]
+    pub reset: Vec<String>,
+    /// A Click configuration that is to be the lookup function.
+    #[serde(default)]
+    pub click: Option<String>,
+}
+
+/// An address that a link's switch knows.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Address {
+    /// The address.
+    #[schema(value_type = String, example = "02:00:00:00:00:01")]
+    pub mac: Mac,
+    /// Its VLAN; 0 for frames without a tag.
+    pub vlan: u16,
+    /// The VNIC or interface that it is behind.
+    pub port: String,
+    /// Seconds since it was last seen; none for one that does not age.
+    pub age: Option<u32>,
+}

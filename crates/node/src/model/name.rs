@@ -1,0 +1,49 @@
+//! Names of links, VNICs, flows and guests.
+
+use crate::error::{Error, Result};
+
+/// Longest name, in bytes.
+pub const NAME_MAX: usize = 64;
+/// Longest name of a network interface, in bytes.
+pub const INTERFACE_NAME_MAX: usize = 15;
+
+/// Whether `name` can be the name of a `what`.
+pub fn check_name(what: &str, name: &str) -> Result<()> {
+    check(what, name, NAME_MAX)
+}
+
+/// Whether `name` can be the name of a `what` that is a network interface too.
+pub fn check_interface(what: &str, name: &str) -> Result<()> {
+    check(what, name, INTERFACE_NAME_MAX)
+}
+
+fn check(what: &str, name: &str, longest: usize) -> Result<()> {
+    let letters = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let right = (1..=longest).contains(&name.len())
+        && name.chars().all(letters)
+        && !name.starts_with(['.', '-']);
+    match right {
+        true => Ok(()),
+        false => Err(Error::invalid(format_args!(
+            "‘{}’ is no name for a {what}: use 1 to {longest} letters, digits, ‘.’, ‘_’ or ‘-’, not starting with ‘.’ or ‘-’",
+            name.escape_debug()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain_words() {
+        assert!(check_name("stub", "lan-0.a_b").is_ok());
+        assert!(check_interface("VNIC", "fifteen-letters").is_ok());
+        for wrong in ["", ".x", "-x", "a/b", "a b", "ä", &"x".repeat(65)] {
+            let error = check_name("stub", wrong).unwrap_err();
+            assert!(error.error.contains("is no name for a stub"), "{error}");
+        }
+        let error = check_interface("VNIC", "sixteen-letters-").unwrap_err();
+        assert!(error.error.contains("1 to 15"), "{error}");
+    }
+}

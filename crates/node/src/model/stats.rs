@@ -1,0 +1,115 @@
+//! What links and VNICs count.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Counters of a link's interface or of a VNIC, since it was attached to the switch that runs.
+///
+/// "Received" is from its own point of view: from the wire for an interface, from the switch for a
+/// VNIC.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct PortStats {
+    /// The interface or VNIC.
+    pub name: String,
+    /// The link.
+    pub link: String,
+    /// Frames received.
+    pub rx_frames: u64,
+    /// Their bytes, from the Ethernet header on.
+    pub rx_bytes: u64,
+    /// Frames sent.
+    pub tx_frames: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Frames that the switch took from it while polling it.
+    pub by_poll: u64,
+    /// Frames that the switch took from it first thing after a wake-up.
+    pub by_wakeup: u64,
+    /// Times that it went from sleeping to being polled.
+    pub wakeups: u64,
+    /// Chains of fewer than 10 frames that the switch took from it at once.
+    pub chains_under_10: u64,
+    /// Chains of 10 to 50 frames.
+    pub chains_10_to_50: u64,
+    /// Chains of more than 50 frames.
+    pub chains_over_50: u64,
+    /// Frames dropped, by reason; none that never happened.
+    pub drops: BTreeMap<String, u64>,
+}
+
+impl PortStats {
+    /// Of a port: `from_outside` for a link's interface, else a VNIC.
+    pub fn new(
+        name: &str,
+        link: &str,
+        stats: &switch::counters::PortStats,
+        from_outside: bool,
+    ) -> PortStats {
+        let into_switch = (stats.frames_in, stats.bytes_in);
+        let out_of_switch = (stats.frames_out, stats.bytes_out);
+        let (rx, tx) = match from_outside {
+            true => (into_switch, out_of_switch),
+            false => (out_of_switch, into_switch),
+        };
+        PortStats {
+            name: name.into(),
+            link: link.into(),
+            rx_frames: rx.0,
+            rx_bytes: rx.1,
+            tx_frames: tx.0,
+            tx_bytes: tx.1,
+            by_poll: stats.by_poll,
+            by_wakeup: stats.by_wakeup,
+            wakeups: stats.wakeups,
+            chains_under_10: stats.chains_under_10,
+            chains_10_to_50: stats.chains_10_to_50,
+            chains_over_50: stats.chains_over_50,
+            drops: stats
+                .drops()
+                .map(|(reason, frames)| (reason.name().to_string(), frames))
+                .collect(),
+        }
+    }
+
+    /// What was counted since `before`, of the same port.
+    pub fn since(&self, before: &PortStats) -> PortStats {
+        let drops = self.drops.iter().filter_map(|(reason, &frames)| {
+            let old = before.drops.get(reason).copied().unwrap_or(0);
+            let frames = frames.saturating_sub(old);
+            (frames > 0).then(|| (reason.clone(), frames))
+        });
+        // A switch that was started anew counts from 0.
+        let less = |now: u64, then: u64| now.checked_sub(then).unwrap_or(now);
+        PortStats {
+            name: self.name.clone(),
+            link: self.link.clone(),
+            rx_frames: less(self.rx_frames, before.rx_frames),
+            rx_bytes: less(self.rx_bytes, before.rx_bytes),
+            tx_frames: less(self.tx_frames, before.tx_frames),
+            tx_bytes: less(self.tx_bytes, before.tx_bytes),
+            by_poll: less(self.by_poll, before.by_poll),
+            by_wakeup: less(self.by_wakeup, before.by_wakeup),
+            wakeups: less(self.wakeups, before.wakeups),
+            chains_under_10: less(self.chains_under_10, before.chains_under_10),
+            chains_10_to_50: less(self.chains_10_to_50, before.chains_10_to_50),
+            chains_over_50: less(self.chains_over_50, before.chains_over_50),
+            drops: drops.collect(),
+        }
+    }
+
+    /// All frames dropped.
+    pub fn dropped(&self) -> u64 {
+        self.drops.values().sum()
+    }
+}
+
+/// Counters of one lane of the switch.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct LaneStats {
+    /// Its number.
+    pub lane: u32,
+    /// CPU that it keeps to, if it does.
+    pub cpu: Option<u32>,
+}

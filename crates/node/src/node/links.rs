@@ -1,0 +1,243 @@
+//! Links: attaching interfaces, stubs, and the switching function of each.
+
+use switch::properties::DomainProperties;
+
+use super::Node;
+use crate::error::{Error, Kind, Result};
+use crate::model::{
+    Address, Class, Link, LinkMode, LinkView, NewLink, NewStub, State, SwitchChange, SwitchView,
+    Vnic, check_interface, check_name,
+};
+use crate::store::Change;
+
+/// MTU of a stub, unless it is given another, in bytes.
+const MTU: u16 = 1500;
+/// Smallest and largest MTU of a stub, in bytes: IPv4's least (RFC 791), and what any port takes.
+const MTUS: std::ops::RangeInclusive<u16> = 68..=9216;
+/// Most lanes of a link.
+const LANES_MAX: u16 = 64;
+
+impl Node {
+    /// All links.
+    pub fn links(&self) -> Result<Vec<LinkView>> {
+        let links = self.store.all::<Link>()?;
+        Ok(links.iter().map(|link| self.view_link(link)).collect())
+    }
+
+    /// One link.
+    pub fn link(&self, name: &str) -> Result<LinkView> {
+        Ok(self.view_link(&self.find_link(name)?))
+    }
+
+    pub(super) fn find_link(&self, name: &str) -> Result<Link> {
+        let found = self.store.get::<Link>(name)?;
+        found.ok_or_else(|| {
+            Error::not_found(format_args!(
+                "no link ‘{name}’: `weir link show` lists those there are, `weir link attach` and `weir stub create` make more"
+            ))
+        })
+    }
+
+    fn view_link(&self, link: &Link) -> LinkView {
+        let reason = self.host.fault(&link.name).map(str::to_string);
+        LinkView {
+            name: link.name.clone(),
+            class: link.class,
+            mode: link.mode,
+            lanes: link.lanes,
+            mtu: link.mtu,
+            state: match reason {
+                Some(_) => State::Down,
+                None => State::Up,
+            },
+            reason,
+            vnics: self.index.vnics_on(&link.name).count(),
+        }
+    }
+
+    /// Links and VNICs have one space of names: flows and statistics name either.
+    pub(super) fn check_free(&self, name: &str) -> Result<()> {
+        let taken = match self.store.get::<Link>(name)? {
+            Some(link) if link.class == Class::Stub => "a stub",
+            Some(_) => "an attached interface",
+            None if self.store.get::<Vnic>(name)?.is_some() => "a VNIC",
+            None => return Ok(()),
+        };
+        Err(Error::new(
+            Kind::Exists,
+            format_args!("there is {taken} called ‘{name}’ already: choose another name"),
+        ))
+    }
+
+    /// Attaches an interface of the host.
+    pub fn attach_link(&mut self, new: NewLink) -> Result<LinkView> {
+        check_interface("link", &new.name)?;
+        self.check_free(&new.name)?;
+        let lanes = new.lanes.unwrap_or(1);
+        if !(1..=LANES_MAX).contains(&lanes) {
+            return Err(Error::invalid(format_args!(
+                "{lanes} lanes cannot be: a link has 1 to {LANES_MAX}"
+            )));
+        }
+        let change = self.store.change()?;
+        let mut link = Link {
+            name: new.name,
+            domain: next_domain(&change)?,
+            class: Class::Nic,
+            mode: Some(new.mode.unwrap_or(LinkMode::Packet)),
+            lanes,
+            mtu: MTU,
+            properties: DomainProperties::default(),
+        };
+        link.mtu = self.host.attach_uplink(&link)?;
+        let kept = change.put(&link).and_then(|()| change.commit());
+        if let Err(error) = kept {
+            self.host.detach(&link.name);
+            return Err(error.into());
+        }
+        Ok(self.view_link(&link))
+    }
+
+    /// Makes a stub.
+    pub fn create_stub(&mut self, new: NewStub) -> Result<LinkView> {
+        check_name("stub", &new.name)?;
+        self.check_free(&new.name)?;
+        let mtu = new.mtu.unwrap_or(MTU);
+        if !MTUS.contains(&mtu) {
+            return Err(Error::invalid(format_args!(
+                "an MTU of {mtu} cannot be: a stub's is from {} to {} bytes",
+                MTUS.start(),
+                MTUS.end()
+            )));
+        }
+        let change = self.store.change()?;
+        let link = Link {
+            name: new.name,
+            domain: next_domain(&change)?,
+            class: Class::Stub,
+            mode: None,
+            lanes: 1,
+            mtu,
+            properties: DomainProperties::default(),
+        };
+        change.put(&link)?;
+        change.commit()?;
+        Ok(self.view_link(&link))
+    }
+
+    /// Detaches an interface, which is as it was before, or removes a stub.
+    pub fn remove_link(&mut self, name: &str, class: Class) -> Result<()> {
+        let link = self.find_link(name)?;
+        if link.class != class {
+            let verb = match link.class {
+                Class::Nic => "an attached interface: `weir link detach`",
+                Class::Stub => "a stub: `weir stub delete`",
+            };
+            return Err(Error::invalid(format_args!("‘{name}’ is {verb}")));
+        }
+        let standing = list(self.index.vnics_on(name));
+        if let Some(standing) = standing {
+            return Err(Error::new(
+                Kind::InUse,
+                format_args!("‘{name}’ is in use: delete what stands on it first ({standing})"),
+            ));
+        }
+        self.check_no_flows(name)?;
+        let change = self.store.change()?;
+        change.remove::<Link>(name)?;
+        change.commit()?;
+        self.host.detach(name);
+        let _ = self.host.flush(link.domain);
+        Ok(())
+    }
+
+    pub(super) fn check_no_flows(&self, name: &str) -> Result<()> {
+        match list(self.index.flows_on(name)) {
+            Some(flows) => Err(Error::new(
+                Kind::InUse,
+                format_args!("‘{name}’ has flows: remove them first ({flows})"),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// The switching functions of all links.
+    pub fn switches(&self) -> Result<Vec<SwitchView>> {
+        let links = self.store.all::<Link>()?;
+        Ok(links.into_iter().map(view_switch).collect())
+    }
+
+    /// The switching function of a link.
+    pub fn switch(&self, link: &str) -> Result<SwitchView> {
+        self.find_link(link).map(view_switch)
+    }
+
+    /// Changes how a link's switch works.
+    pub fn set_switch(&mut self, name: &str, new: SwitchChange) -> Result<SwitchView> {
+        self.need_switch()?;
+        let mut link = self.find_link(name)?;
+        let old = link.properties.clone();
+        link.properties.set_all(&new.set)?;
+        for property in &new.reset {
+            let default = DomainProperties::default();
+            match property.as_str() {
+                "lookup" => link.properties.lookup = default.lookup,
+                "aging" => link.properties.aging = default.aging,
+                "mac-limit" => link.properties.mac_limit = default.mac_limit,
+                "speed" => link.properties.speed = default.speed,
+                other => {
+                    return Err(Error::invalid(format_args!(
+                        "no property ‘{other}’: there are {}",
+                        DomainProperties::NAMES.join(", ")
+                    )));
+                }
+            }
+        }
+        if let Some(config) = new.click {
+            link.properties.lookup = switch::properties::LookupKind::Click { config };
+        }
+        self.host.set_domain(link.domain, &link.properties)?;
+        if let Err(error) = self.store.put(&link) {
+            let _ = self.host.set_domain(link.domain, &old);
+            return Err(error.into());
+        }
+        Ok(view_switch(link))
+    }
+
+    /// The addresses that a link's switch knows.
+    pub fn addresses(&self, name: &str) -> Result<Vec<Address>> {
+        let link = self.find_link(name)?;
+        let mut addresses = self.host.table(link.domain)?;
+        addresses.sort_by_key(|address| (address.vlan, address.mac));
+        Ok(addresses)
+    }
+
+    /// Has a link's switch forget what it learned.
+    pub fn flush(&self, name: &str) -> Result<()> {
+        self.host.flush(self.find_link(name)?.domain)
+    }
+}
+
+fn view_switch(link: Link) -> SwitchView {
+    SwitchView {
+        link: link.name,
+        properties: link.properties,
+    }
+}
+
+fn next_domain(change: &Change) -> Result<u32> {
+    let number = change.next("domain")?;
+    u32::try_from(number).map_err(|_| Error::failed("there have been 4294967295 links already"))
+}
+
+/// The first few names, for a sentence; `None` if there is none.
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
+    const MOST: usize = 5;
+    let names: Vec<_> = names.collect();
+    let shown = names[..names.len().min(MOST)].join(", ");
+    match names.len() {
+        0 => None,
+        1..=MOST => Some(shown),
+        more => Some(format!("{shown} and {} more", more - MOST)),
+    }
+}

@@ -1,0 +1,329 @@
+//! The node: what is wanted of this host, and what runs on it, brought together.
+//!
+//! Everything here happens at once, on one thread: an operation either is done and kept, or left
+//! nothing. Waiting is for those who ask ([`crate::service`]).
+
+mod guests;
+mod index;
+mod links;
+mod restart;
+mod vnics;
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use switch::process::Options;
+
+use crate::error::{Error, Kind, Result};
+use crate::host::{Event, Host, SwitchRun};
+use crate::model::{Class, Flow, Guest, Link, NodeView, PortStats, Run, Serves, Vnic};
+use crate::places::Places;
+use crate::store::Store;
+use index::Index;
+use restart::Restarts;
+
+pub use guests::Asked;
+
+/// One host.
+pub struct Node {
+    places: Places,
+    store: Store,
+    host: Host,
+    index: Index,
+    restarts: Restarts,
+    /// Requests to guests, and their answers as far as they came.
+    asked: HashMap<Asked, Option<vmm::Answer>>,
+    /// Calls of [`tick`](Node::tick) so far.
+    ticks: u64,
+    /// Whether everything was removed, so that the node is to end.
+    over: bool,
+}
+
+/// Every how many ticks ports are looked at whose interface may be gone.
+const LOOK_TICKS: u64 = 5;
+
+/// The name under which what is wrong with a guest is noted: names have no spaces.
+fn guest_fault(name: &str) -> String {
+    format!("guest {name}")
+}
+
+impl Node {
+    /// Opens the node's state, takes over what runs of it, and brings about what does not. This
+    /// process has one thread.
+    pub fn open(places: Places, options: Options) -> Result<Node> {
+        let store = Store::open(&places.state)?;
+        std::fs::create_dir_all(&places.run).map_err(|error| {
+            Error::failed(format_args!(
+                "{}: {error}: set WEIR_RUN to a folder that you may write",
+                places.run.display()
+            ))
+        })?;
+        let host = Host::new(places.switch(), options)?;
+        let index = Index::load(&store)?;
+        let mut node = Node {
+            places,
+            store,
+            host,
+            index,
+            restarts: Restarts::default(),
+            asked: HashMap::new(),
+            ticks: 0,
+            over: false,
+        };
+        node.take_over()?;
+        Ok(node)
+    }
+
+    fn take_over(&mut self) -> Result<()> {
+        let switch = self.store.get::<SwitchRun>(SwitchRun::NAME)?;
+        let adopted = match switch {
+            Some(run) => self.host.adopt_switch(&run)?,
+            None => false,
+        };
+        if !adopted {
+            self.start_switch()?;
+        }
+        self.adopt_guests()?;
+        self.detach_leftovers()?;
+        self.reconcile()
+    }
+
+    fn start_switch(&mut self) -> Result<()> {
+        let store = &self.store;
+        self.host.start_switch(|run| Ok(store.put(&run)?))
+    }
+
+    /// Detaches ports that nobody wants: of an operation that a node did not live to finish.
+    fn detach_leftovers(&mut self) -> Result<()> {
+        for name in self.host.port_names() {
+            let wanted = match self.store.get::<Vnic>(&name)? {
+                Some(vnic) => vnic.serves != Serves::Guest || self.runs_with(&name)?,
+                None => self.store.get::<Link>(&name)?.is_some(),
+            };
+            if !wanted {
+                self.host.detach(&name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a guest runs that has this VNIC.
+    fn runs_with(&self, vnic: &str) -> Result<bool> {
+        let guest = self.index.guest_of(vnic);
+        let guest = guest
+            .map(|name| self.store.get::<Guest>(name))
+            .transpose()?;
+        Ok(guest
+            .flatten()
+            .is_some_and(|guest| self.host.runs(guest.id)))
+    }
+
+    /// Brings about what is wanted and is not there. What cannot be is noted with its reason and
+    /// tried again later; the rest goes on.
+    pub fn reconcile(&mut self) -> Result<()> {
+        for link in self.store.all::<Link>()? {
+            self.bring_link(&link);
+        }
+        for vnic in self.store.all::<Vnic>()? {
+            self.bring_vnic(&vnic)?;
+        }
+        for guest in self.store.all::<Guest>()? {
+            self.bring_guest(&guest);
+        }
+        Ok(())
+    }
+
+    fn bring_link(&mut self, link: &Link) {
+        let set = self.host.set_domain(link.domain, &link.properties);
+        let attached = set.and_then(|()| self.host.attach_uplink(link).map(drop));
+        self.host.note(&link.name, attached);
+    }
+
+    fn bring_vnic(&mut self, vnic: &Vnic) -> Result<()> {
+        if vnic.serves != Serves::Guest
+            && let Some(link) = self.store.get::<Link>(&vnic.link)?
+        {
+            let attached = self.host.attach_vnic(vnic, link.domain, link.mtu);
+            self.host.note(&vnic.name, attached);
+        }
+        Ok(())
+    }
+
+    fn bring_guest(&mut self, guest: &Guest) {
+        let brought = match &guest.run {
+            Run::Ended { .. } => return,
+            Run::Started { .. } if self.host.runs(guest.id) => self.host.reattach_guest(guest.id),
+            // It is started anew when its time comes.
+            Run::Started { .. } if self.restarts.is_waiting(guest.id) => return,
+            Run::Wanted | Run::Started { .. } => self.start_again(guest),
+        };
+        self.host.note(&guest_fault(&guest.name), brought);
+    }
+
+    /// Looks after what is down, and after guests whose time to be started anew has come. Called
+    /// about once a second, and when [`next_restart`](Self::next_restart) says.
+    pub fn tick(&mut self) {
+        self.ticks += 1;
+        if self.ticks.is_multiple_of(LOOK_TICKS) {
+            self.drop_closed_ports();
+        }
+        for name in self.host.faulty() {
+            // A state that cannot be read now can be later.
+            let _ = self.heal(&name);
+        }
+    }
+
+    fn heal(&mut self, fault: &str) -> Result<()> {
+        if let Some(name) = fault.strip_prefix("guest ") {
+            if let Some(guest) = self.store.get::<Guest>(name)? {
+                self.bring_guest(&guest);
+            }
+        } else if let Some(link) = self.store.get::<Link>(fault)? {
+            self.bring_link(&link);
+        } else if let Some(vnic) = self.store.get::<Vnic>(fault)? {
+            self.bring_vnic(&vnic)?;
+        }
+        Ok(())
+    }
+
+    /// Lets go of ports whose interface is gone; they are attached anew when it is back. A guest's
+    /// port that is closed stays so: it broke the rules.
+    fn drop_closed_ports(&mut self) {
+        for name in self.host.closed_ports() {
+            if self.index.guest_of(&name).is_none() {
+                self.host.detach(&name);
+                let gone = Err(Error::new(Kind::Unavailable, "its interface is gone"));
+                self.host.note::<()>(&name, gone);
+            }
+        }
+    }
+
+    /// Readable when a process ended.
+    pub fn events(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.host.events()
+    }
+
+    /// Deals with processes that ended. Says whether there were any.
+    pub fn take_events(&mut self) -> bool {
+        let events = self.host.take_events();
+        for event in &events {
+            match event {
+                Event::Switch => self.replace_switch(),
+                Event::Guest(id) => self.guest_ended(*id),
+            }
+        }
+        !events.is_empty()
+    }
+
+    /// Starts a switch in the place of one that ended, and attaches all to it that was attached.
+    fn replace_switch(&mut self) {
+        if !self.host.switch_ended() {
+            return;
+        }
+        let replaced = self.start_switch().and_then(|()| self.reconcile());
+        self.host.note(SWITCH_FAULT, replaced);
+    }
+
+    /// Starts a switch if there is none.
+    fn need_switch(&mut self) -> Result<()> {
+        match self.host.switch_pid() {
+            Some(_) => Ok(()),
+            None => self.start_switch().and_then(|()| self.reconcile()),
+        }
+    }
+
+    /// When the next guest is to be started anew.
+    pub fn next_restart(&self) -> Option<Instant> {
+        self.restarts.next()
+    }
+
+    /// Whether there is something that can be done ahead.
+    pub fn wants_idle(&self) -> bool {
+        self.host.wants_ready()
+    }
+
+    /// Does what can be done ahead, while nothing else is to do.
+    pub fn idle(&mut self) {
+        self.host.make_ready();
+    }
+
+    /// What the node tells of itself.
+    pub fn view(&self) -> Result<NodeView> {
+        Ok(NodeView {
+            version: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+            switch_pid: self.host.switch_pid(),
+            switch_restarts: self.host.switch_restarts(),
+            links: self.store.count::<Link>()?,
+            vnics: self.store.count::<Vnic>()?,
+            flows: self.store.count::<Flow>()?,
+            guests: self.store.count::<Guest>()?,
+        })
+    }
+
+    /// Counters of a link's interface or a VNIC; of all, if none is named.
+    pub fn stats(&self, name: Option<&str>) -> Result<Vec<PortStats>> {
+        let mut all = Vec::new();
+        let named = |found: &str| name.is_none_or(|name| name == found);
+        for link in self.store.all::<Link>()? {
+            if named(&link.name) && link.class == Class::Nic {
+                let stats = self.host.stats(&link.name);
+                all.push(PortStats::new(&link.name, &link.name, &stats, true));
+            }
+        }
+        for vnic in self.store.all::<Vnic>()? {
+            if named(&vnic.name) {
+                let stats = self.host.stats(&vnic.name);
+                all.push(PortStats::new(&vnic.name, &vnic.link, &stats, false));
+            }
+        }
+        match name {
+            Some(name) if all.is_empty() => Err(self.no_port(name)),
+            _ => Ok(all),
+        }
+    }
+
+    fn no_port(&self, name: &str) -> Error {
+        Error::not_found(format_args!(
+            "no attached interface or VNIC ‘{name}’: `weir link show` and `weir vnic show` list those there are"
+        ))
+    }
+
+    /// Whether everything was removed, so that the node is to end.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Removes everything: guests, VNICs, links, the switch, the state. The node ends then.
+    pub fn purge(&mut self) -> Result<()> {
+        let guests = self.store.all::<Guest>()?;
+        let change = self.store.change()?;
+        for guest in &guests {
+            change.remove::<Guest>(&guest.name)?;
+        }
+        for flow in self.store.all::<Flow>()? {
+            change.remove::<Flow>(&flow.name)?;
+        }
+        for vnic in self.store.all::<Vnic>()? {
+            change.remove::<Vnic>(&vnic.name)?;
+        }
+        for link in self.store.all::<Link>()? {
+            change.remove::<Link>(&link.name)?;
+        }
+        change.remove::<SwitchRun>(SwitchRun::NAME)?;
+        change.commit()?;
+        for guest in guests {
+            self.host.end_guest(guest.id);
+        }
+        self.restarts = Restarts::default();
+        self.index = Index::default();
+        self.host.stop_switch();
+        self.over = true;
+        // The file is not in use any more but by us; a new node makes a new one.
+        let _ = std::fs::remove_file(Store::file(&self.places.state));
+        Ok(())
+    }
+}
+
+/// The name under which it is noted that there is no switch.
+const SWITCH_FAULT: &str = "the switch";

@@ -1,0 +1,188 @@
+//! VNICs.
+
+use rustix::rand::{GetRandomFlags, getrandom};
+use switch::lookup::Mac;
+use switch::properties::{PortProperties, cpus_here};
+
+use super::Node;
+use crate::error::{Error, Kind, Result};
+use crate::model::{
+    Guest, Link, NewVnic, PropertyChange, Serves, State, Vnic, VnicView, check_interface,
+    check_name, is_usable,
+};
+
+impl Node {
+    /// All VNICs.
+    pub fn vnics(&self) -> Result<Vec<VnicView>> {
+        let vnics = self.store.all::<Vnic>()?;
+        vnics.iter().map(|vnic| self.view_vnic(vnic)).collect()
+    }
+
+    /// One VNIC.
+    pub fn vnic(&self, name: &str) -> Result<VnicView> {
+        self.view_vnic(&self.find_vnic(name)?)
+    }
+
+    pub(super) fn find_vnic(&self, name: &str) -> Result<Vnic> {
+        let found = self.store.get::<Vnic>(name)?;
+        found.ok_or_else(|| {
+            Error::not_found(format_args!(
+                "no VNIC ‘{name}’: `weir vnic show` lists those there are"
+            ))
+        })
+    }
+
+    fn view_vnic(&self, vnic: &Vnic) -> Result<VnicView> {
+        let link = self.store.get::<Link>(&vnic.link)?;
+        let mtu = link.map_or(1500, |link| mtu(vnic, &link));
+        let guest = self.index.guest_of(&vnic.name).map(str::to_string);
+        let fault = self.host.fault(&vnic.name).map(str::to_string);
+        let (state, reason) = match (self.host.has_port(&vnic.name), &guest) {
+            (true, _) => (State::Up, None),
+            (false, None) if vnic.serves == Serves::Guest => (State::Unused, None),
+            (false, Some(guest)) => (State::Down, Some(format!("guest ‘{guest}’ does not run"))),
+            (false, None) => (State::Down, fault),
+        };
+        let interface = match vnic.serves {
+            Serves::Host | Serves::Netns(_) => Some(vnic.interface().to_string()),
+            Serves::Guest | Serves::VhostUser(_) => None,
+        };
+        Ok(VnicView {
+            name: vnic.name.clone(),
+            link: vnic.link.clone(),
+            mac: vnic.mac,
+            vlan: vnic.properties.vlan.map(u16::from),
+            mtu,
+            serves: vnic.serves.clone(),
+            guest,
+            interface,
+            state,
+            reason,
+            properties: vnic.properties.clone(),
+        })
+    }
+
+    /// Makes a VNIC, and its interface in a namespace or on the host if it serves one.
+    pub fn create_vnic(&mut self, new: NewVnic) -> Result<VnicView> {
+        let link = self.find_link(&new.link)?;
+        match (&new.serves, &new.interface) {
+            (Serves::Host | Serves::Netns(_), None) => check_interface("VNIC", &new.name)?,
+            (Serves::Host | Serves::Netns(_), Some(interface)) => {
+                check_name("VNIC", &new.name)?;
+                check_interface("interface", interface)?;
+            }
+            (Serves::Guest | Serves::VhostUser(_), None) => check_name("VNIC", &new.name)?,
+            (Serves::Guest | Serves::VhostUser(_), Some(_)) => {
+                return Err(Error::invalid(format_args!(
+                    "‘{}’ has no interface on this host that could have a name of its own",
+                    new.name
+                )));
+            }
+        }
+        self.check_free(&new.name)?;
+        let mut properties = PortProperties::default();
+        properties.set_all(&new.properties)?;
+        properties.check(link.mtu, &cpus_here())?;
+        let vnic = Vnic {
+            mac: self.address(&new.link, new.mac)?,
+            name: new.name,
+            link: new.link,
+            serves: new.serves,
+            interface: new.interface,
+            implicit: false,
+            properties,
+        };
+        self.need_switch()?;
+        let change = self.store.change()?;
+        change.put(&vnic)?;
+        self.host.attach_vnic(&vnic, link.domain, link.mtu)?;
+        if let Err(error) = change.commit() {
+            self.host.detach(&vnic.name);
+            return Err(error.into());
+        }
+        self.index.add_vnic(&vnic);
+        self.view_vnic(&vnic)
+    }
+
+    /// The address asked for on a link, or one that nobody has.
+    pub(super) fn address(&self, link: &str, asked: Option<Mac>) -> Result<Mac> {
+        let Some(mac) = asked else {
+            return self.free_address(link);
+        };
+        if !is_usable(mac) {
+            return Err(Error::invalid(format_args!(
+                "{mac} cannot be a VNIC's address: it must be a unicast address that is not zero"
+            )));
+        }
+        match self.index.vnic_with(link, mac) {
+            Some(other) => Err(Error::new(
+                Kind::Exists,
+                format_args!(
+                    "VNIC ‘{other}’ on ‘{link}’ has the address {mac} already: choose another, or none for a random one"
+                ),
+            )),
+            None => Ok(mac),
+        }
+    }
+
+    fn free_address(&self, link: &str) -> Result<Mac> {
+        let mut mac = Mac([0; 6]);
+        loop {
+            getrandom(&mut mac.0, GetRandomFlags::empty())
+                .map_err(|error| Error::failed(format_args!("no random numbers: {error}")))?;
+            // Locally administered, unicast.
+            mac.0[0] = 0x02;
+            if self.index.vnic_with(link, mac).is_none() {
+                return Ok(mac);
+            }
+        }
+    }
+
+    /// Removes a VNIC and its interface.
+    pub fn remove_vnic(&mut self, name: &str) -> Result<()> {
+        let vnic = self.find_vnic(name)?;
+        if let Some(guest) = self.index.guest_of(name) {
+            return Err(Error::new(
+                Kind::InUse,
+                format_args!(
+                    "VNIC ‘{name}’ is an interface of guest ‘{guest}’: `weir destroy {guest}` first"
+                ),
+            ));
+        }
+        self.check_no_flows(name)?;
+        let change = self.store.change()?;
+        change.remove::<Vnic>(name)?;
+        change.commit()?;
+        self.index.remove_vnic(&vnic);
+        self.host.detach(name);
+        Ok(())
+    }
+
+    /// Changes what a VNIC's port may do; from its next frame on.
+    pub fn set_vnic(&mut self, name: &str, new: &PropertyChange) -> Result<VnicView> {
+        let mut vnic = self.find_vnic(name)?;
+        let link = self.find_link(&vnic.link)?;
+        let old = vnic.properties.clone();
+        vnic.properties.set_all(&new.set)?;
+        for property in &new.reset {
+            vnic.properties.reset(property)?;
+        }
+        vnic.properties.check(link.mtu, &cpus_here())?;
+        self.host.set_properties(name, &vnic.properties)?;
+        if let Err(error) = self.store.put(&vnic) {
+            let _ = self.host.set_properties(name, &old);
+            return Err(error.into());
+        }
+        if let Some(guest) = self.index.guest_of(name)
+            && let Some(guest) = self.store.get::<Guest>(guest)?
+        {
+            self.host.keep_properties(guest.id, name, &vnic.properties);
+        }
+        self.view_vnic(&vnic)
+    }
+}
+
+/// Largest IP packet of a VNIC, in bytes.
+pub(super) fn mtu(vnic: &Vnic, link: &Link) -> u16 {
+    vnic.properties.mtu.unwrap_or(link.mtu).min(link.mtu)
+}

@@ -1,0 +1,255 @@
+//! The service around a node: its API on a socket, and a loop that gives it one job after the other.
+//!
+//! All of it is one thread. Whoever asks something gets a [`Handle`], whose jobs are done in turn;
+//! between two jobs, processes that ended are dealt with. Waiting, for a guest to boot or to
+//! answer, is done by looking again, so the node itself never waits.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use switch::process::Options;
+use tokio::io::unix::AsyncFd;
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::api;
+use crate::error::{Error, Kind, Result};
+use crate::model::{GuestState, GuestView, NewGuest};
+use crate::node::{Asked, Node};
+use crate::places::Places;
+
+/// Most jobs that wait; whoever has another one waits too.
+const JOBS_MAX: usize = 256;
+/// How often what is down is looked after.
+const TICK: Duration = Duration::from_secs(1);
+/// How long a guest may take to start: it does in milliseconds, but the machine may be busy.
+const START: Duration = Duration::from_secs(10);
+/// How long a guest may take to answer.
+const ANSWER: Duration = Duration::from_secs(2);
+/// Looks without a pause between, before there are pauses: most answers come within microseconds.
+const QUICK_LOOKS: u32 = 100;
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// A piece of work for the node.
+type Job = Box<dyn FnOnce(&mut Node) + Send>;
+
+/// Where to ask the node.
+#[derive(Clone)]
+pub struct Handle {
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Handle {
+    /// Has the node do something; what came of it.
+    pub async fn run<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Node) -> Result<R> + Send + 'static,
+    ) -> Result<R> {
+        let (tell, told) = oneshot::channel();
+        // Whoever asked may have gone meanwhile.
+        let job: Job = Box::new(move |node| drop(tell.send(work(node))));
+        let over = || Error::new(Kind::Unavailable, "the node is ending");
+        self.jobs.send(job).await.map_err(|_| over())?;
+        told.await.map_err(|_| over())?
+    }
+
+    /// Creates a guest and waits until it runs, or has ended in good order. One that does not come
+    /// to run is removed.
+    pub async fn create_guest(&self, new: NewGuest) -> Result<GuestView> {
+        let name = new.name.clone();
+        let created = self.run(move |node| node.create_guest(new)).await?;
+        let start = Instant::now();
+        for look in 0.. {
+            let (wanted, id) = (name.clone(), created.id);
+            let mut view = self.run(move |node| node.guest(&wanted)).await?;
+            let another = view.id != id;
+            let failed = match view.state {
+                _ if another => return Ok(view),
+                GuestState::Running | GuestState::Halted => {
+                    view.messages = created.messages;
+                    return Ok(view);
+                }
+                GuestState::Crashed => true,
+                GuestState::Starting => view.restarts > 0 || start.elapsed() > START,
+            };
+            if failed {
+                let name = name.clone();
+                self.run(move |node| node.destroy_guest(&name)).await?;
+                let silent = format!("the guest did not start within {} s", START.as_secs());
+                return Err(Error::refused(view.reason.unwrap_or(silent)));
+            }
+            pause(look).await;
+        }
+        unreachable!("a look comes after every other")
+    }
+
+    /// Asks a guest something and waits for its answer. What it refuses is an error.
+    pub async fn ask(
+        &self,
+        ask: impl FnOnce(&mut Node) -> Result<Asked> + Send + 'static,
+    ) -> Result<String> {
+        let asked = self.run(ask).await?;
+        let start = Instant::now();
+        for look in 0.. {
+            let answer = self.run(move |node| node.answer(asked)).await?;
+            if let Some(answer) = answer {
+                let text = String::from_utf8_lossy(&answer.contents).into_owned();
+                return match answer.ok() {
+                    true => Ok(text),
+                    false => Err(Error::refused(text)),
+                };
+            }
+            if start.elapsed() > ANSWER {
+                break;
+            }
+            pause(look).await;
+        }
+        self.run(move |node| {
+            node.forget(asked);
+            Ok(())
+        })
+        .await?;
+        Err(Error::new(
+            Kind::Unavailable,
+            format_args!("the guest did not answer within {} s", ANSWER.as_secs()),
+        ))
+    }
+}
+
+async fn pause(look: u32) {
+    match look < QUICK_LOOKS {
+        true => tokio::task::yield_now().await,
+        false => tokio::time::sleep(PAUSE).await,
+    }
+}
+
+/// How a node is to run.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The switch's.
+    pub switch: Options,
+    /// Whether the group of the socket's folder may use the API, too.
+    pub group: bool,
+}
+
+/// Runs a node until it is asked to end (SIGTERM, SIGINT). Guests and the switch go on; the next
+/// node takes them over. This process has one thread. `ready` is called when the API can be asked.
+pub fn run(places: Places, settings: &Settings, ready: impl FnOnce(&Node)) -> Result<()> {
+    let failed = |what: &str, error: io::Error| Error::failed(format_args!("{what}: {error}"));
+    let socket = places.api();
+    fs::create_dir_all(&places.run).map_err(|e| failed(&places.run.display().to_string(), e))?;
+    let lock_file = places.lock();
+    let _lock = lock(&places)?;
+    let node = Node::open(places, settings.switch.clone())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| failed("the event loop", e))?;
+    let served = runtime.block_on(async {
+        let listener =
+            bind(&socket, settings.group).map_err(|e| failed(&socket.display().to_string(), e))?;
+        ready(&node);
+        serve(node, listener).await
+    });
+    // While the lock is ours, the socket and the lock's file are no other node's.
+    let _ = fs::remove_file(&socket);
+    let _ = fs::remove_file(&lock_file);
+    served
+}
+
+/// Takes the run folder for this node. Its last holder removes the file, so what was locked has to
+/// be there still.
+fn lock(places: &Places) -> Result<fs::File> {
+    let path = places.lock();
+    let refuse = |error: io::Error| Error::failed(format_args!("{}: {error}", path.display()));
+    loop {
+        let file = fs::File::create(&path).map_err(refuse)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                return Err(Error::new(
+                    Kind::Exists,
+                    format_args!(
+                        "a node runs already at {}: end it first, or set WEIR_RUN and WEIR_STATE for another",
+                        places.run.display()
+                    ),
+                ));
+            }
+            Err(fs::TryLockError::Error(error)) => return Err(refuse(error)),
+        }
+        let ours = file.metadata().map_err(refuse)?;
+        if fs::metadata(&path).is_ok_and(|there| there.ino() == ours.ino()) {
+            return Ok(file);
+        }
+    }
+}
+
+/// The API's socket: only its user may connect, or its group as well.
+fn bind(path: &Path, group: bool) -> io::Result<UnixListener> {
+    use std::os::unix::fs::PermissionsExt;
+    // The lock is ours: what is there was left by a node that was killed.
+    let _ = fs::remove_file(path);
+    // Nobody connects before the mode is right: a connection needs the right to write.
+    let listener = UnixListener::bind(path)?;
+    let mode = if group { 0o660 } else { 0o600 };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    Ok(listener)
+}
+
+async fn serve(mut node: Node, listener: UnixListener) -> Result<()> {
+    let failed = |error: io::Error| Error::failed(format_args!("the event loop: {error}"));
+    let (jobs, mut queue) = mpsc::channel::<Job>(JOBS_MAX);
+    let api = api::router(Handle { jobs });
+    let server = tokio::spawn(async move { axum::serve(listener, api).await });
+    let ended: OwnedFd = node.events().try_clone_to_owned().map_err(failed)?;
+    #[expect(
+        deprecated,
+        reason = "its sound sibling is unsafe to call; an OwnedFd is what it asks for"
+    )]
+    let ended = AsyncFd::new(ended).map_err(failed)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while !node.is_over() {
+        let restart = node.next_restart();
+        tokio::select! {
+            biased;
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            ready = ended.readable() => {
+                // Readiness is kept until a look finds nothing.
+                if !node.take_events() {
+                    ready.map_err(failed)?.clear_ready();
+                }
+            }
+            () = until(restart) => node.restart_due(),
+            job = queue.recv() => match job {
+                Some(job) => job(&mut node),
+                None => break,
+            },
+            _ = tick.tick() => node.tick(),
+            // When there was nothing else to do.
+            () = tokio::task::yield_now(), if node.wants_idle() => node.idle(),
+        }
+    }
+    // Whoever waits for an answer gets it.
+    tokio::task::yield_now().await;
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    server.abort();
+    Ok(())
+}
+
+/// Waits until a moment, or for good if there is none.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,299 @@
+//! The desired state, kept over restarts: a redb database with one table for each kind of record.
+//!
+//! A record is JSON under its name, so that a later version can add a field. What is changed
+//! together is changed in one transaction ([`Store::change`]); one that is not committed, whatever
+//! the reason, leaves nothing.
+
+use std::path::{Path, PathBuf};
+
+use redb::{
+    Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata,
+    TableDefinition, TableError, WriteTransaction,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::Error;
+use crate::model::{Flow, Guest, Link, Vnic};
+
+/// Names of the database's file in the state folder.
+const FILE: &str = "node.redb";
+/// Numbers that are given once.
+const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
+
+type Table = TableDefinition<'static, &'static str, &'static [u8]>;
+
+/// Why the store did not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The folder cannot be made.
+    #[error("{path}: {source}: set WEIR_STATE to a folder that you may write", path = path.display())]
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Another process has it.
+    #[error("{path} is in use: a node runs already on this state", path = path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It cannot be opened.
+    #[error("{path} cannot be opened: {source}", path = path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: Box<redb::Error>,
+    },
+    /// It cannot be read or written.
+    #[error("the node's state cannot be {doing}: {source}")]
+    Access {
+        /// Read or written.
+        doing: &'static str,
+        /// Why not.
+        source: Box<redb::Error>,
+    },
+    /// A record is none.
+    #[error("the record ‘{name}’ of the node's state cannot be understood: {why}")]
+    Record {
+        /// Its name.
+        name: String,
+        /// Why not.
+        why: String,
+    },
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Error {
+        Error::failed(error)
+    }
+}
+
+/// The result of using the store.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+/// Something that the store keeps.
+pub trait Record: Serialize + DeserializeOwned {
+    /// Its table.
+    const TABLE: Table;
+    /// Its key.
+    fn key(&self) -> &str;
+}
+
+macro_rules! record {
+    ($($type:ty: $table:literal),* $(,)?) => { $(
+        impl Record for $type {
+            const TABLE: Table = TableDefinition::new($table);
+            fn key(&self) -> &str {
+                &self.name
+            }
+        }
+    )* };
+}
+record!(Link: "links", Vnic: "vnics", Flow: "flows", Guest: "guests");
+
+fn reading<E: Into<redb::Error>>(error: E) -> StoreError {
+    StoreError::Access {
+        doing: "read",
+        source: Box::new(error.into()),
+    }
+}
+
+fn writing<E: Into<redb::Error>>(error: E) -> StoreError {
+    StoreError::Access {
+        doing: "written",
+        source: Box::new(error.into()),
+    }
+}
+
+fn parse<T: Record>(name: &str, bytes: &[u8]) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(|error| StoreError::Record {
+        name: name.into(),
+        why: error.to_string(),
+    })
+}
+
+/// The store.
+pub struct Store {
+    database: Database,
+}
+
+impl Store {
+    /// Opens the store in `folder`, which is made if it is not there. One process has it at a time.
+    pub fn open(folder: &Path) -> Result<Store> {
+        std::fs::create_dir_all(folder).map_err(|source| StoreError::Folder {
+            path: folder.into(),
+            source,
+        })?;
+        let path = folder.join(FILE);
+        let database = Database::create(&path).map_err(|error| match error {
+            DatabaseError::DatabaseAlreadyOpen => StoreError::InUse { path: path.clone() },
+            error => StoreError::Open {
+                path: path.clone(),
+                source: Box::new(error.into()),
+            },
+        })?;
+        Ok(Store { database })
+    }
+
+    /// The file of the store in `folder`.
+    pub fn file(folder: &Path) -> PathBuf {
+        folder.join(FILE)
+    }
+
+    /// The record called `name`.
+    pub fn get<T: Record>(&self, name: &str) -> Result<Option<T>> {
+        let read = self.database.begin_read().map_err(reading)?;
+        let table = match read.open_table(T::TABLE) {
+            Ok(table) => table,
+            Err(TableError::TableDoesNotExist(_)) => return Ok(None),
+            Err(error) => return Err(reading(error)),
+        };
+        let found = table.get(name).map_err(reading)?;
+        found.map(|bytes| parse(name, bytes.value())).transpose()
+    }
+
+    /// All records of a kind, by name.
+    pub fn all<T: Record>(&self) -> Result<Vec<T>> {
+        let read = self.database.begin_read().map_err(reading)?;
+        let table = match read.open_table(T::TABLE) {
+            Ok(table) => table,
+            Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+            Err(error) => return Err(reading(error)),
+        };
+        let rows = table.iter().map_err(reading)?;
+        let record = |row: std::result::Result<(_, _), redb::StorageError>| {
+            let (name, bytes): (redb::AccessGuard<'_, &str>, redb::AccessGuard<'_, &[u8]>) =
+                row.map_err(reading)?;
+            parse(name.value(), bytes.value())
+        };
+        rows.map(record).collect()
+    }
+
+    /// Number of records of a kind.
+    pub fn count<T: Record>(&self) -> Result<usize> {
+        let read = self.database.begin_read().map_err(reading)?;
+        match read.open_table(T::TABLE) {
+            Ok(table) => Ok(table.len().map_err(reading)? as usize),
+            Err(TableError::TableDoesNotExist(_)) => Ok(0),
+            Err(error) => Err(reading(error)),
+        }
+    }
+
+    /// Begins a change.
+    pub fn change(&self) -> Result<Change> {
+        let write = self.database.begin_write().map_err(writing)?;
+        Ok(Change { write })
+    }
+
+    /// Stores one record in a change of its own.
+    pub fn put<T: Record>(&self, record: &T) -> Result<()> {
+        let change = self.change()?;
+        change.put(record)?;
+        change.commit()
+    }
+}
+
+/// A change that is under way. Dropping it undoes it.
+pub struct Change {
+    write: WriteTransaction,
+}
+
+impl Change {
+    /// Stores a record, in the place of the one of its name if there is one.
+    pub fn put<T: Record>(&self, record: &T) -> Result<()> {
+        let bytes = serde_json::to_vec(record).map_err(|error| StoreError::Record {
+            name: record.key().into(),
+            why: error.to_string(),
+        })?;
+        let mut table = self.write.open_table(T::TABLE).map_err(writing)?;
+        let old = table.insert(record.key(), bytes.as_slice());
+        old.map(drop).map_err(writing)
+    }
+
+    /// Removes a record.
+    pub fn remove<T: Record>(&self, name: &str) -> Result<()> {
+        let mut table = self.write.open_table(T::TABLE).map_err(writing)?;
+        let old = table.remove(name);
+        old.map(drop).map_err(writing)
+    }
+
+    /// The next number of a kind, from 1 on.
+    pub fn next(&self, kind: &'static str) -> Result<u64> {
+        let mut table = self.write.open_table(NUMBERS).map_err(writing)?;
+        let last = table.get(kind).map_err(writing)?.map_or(0, |n| n.value());
+        table.insert(kind, last + 1).map_err(writing)?;
+        Ok(last + 1)
+    }
+
+    /// Makes the change last.
+    pub fn commit(self) -> Result<()> {
+        self.write.commit().map_err(writing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Class;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let name = format!("weir-store-{name}-{}", std::process::id());
+            Folder(std::env::temp_dir().join(name))
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn stub(name: &str, domain: u32) -> Link {
+        Link {
+            name: name.into(),
+            domain,
+            class: Class::Stub,
+            mode: None,
+            lanes: 1,
+            mtu: 1500,
+            properties: Default::default(),
+        }
+    }
+
+    #[test]
+    fn what_is_committed_lasts_and_what_is_not_leaves_nothing() {
+        let folder = Folder::new("lasts");
+        {
+            let store = Store::open(&folder.0).unwrap();
+            let change = store.change().unwrap();
+            assert_eq!(change.next("domain").unwrap(), 1);
+            change.put(&stub("a", 1)).unwrap();
+            change.commit().unwrap();
+            let change = store.change().unwrap();
+            assert_eq!(change.next("domain").unwrap(), 2);
+            change.put(&stub("b", 2)).unwrap();
+            change.remove::<Link>("a").unwrap();
+        }
+        let store = Store::open(&folder.0).unwrap();
+        let names: Vec<_> = store.all::<Link>().unwrap();
+        assert_eq!(names.len(), 1);
+        assert_eq!(store.get::<Link>("a").unwrap().unwrap().domain, 1);
+        assert!(store.get::<Link>("b").unwrap().is_none());
+        assert_eq!(store.change().unwrap().next("domain").unwrap(), 2);
+    }
+
+    #[test]
+    fn one_process_has_it_at_a_time() {
+        let folder = Folder::new("once");
+        let _store = Store::open(&folder.0).unwrap();
+        let error = Store::open(&folder.0).err().unwrap();
+        assert!(error.to_string().contains("a node runs already"), "{error}");
+    }
+}

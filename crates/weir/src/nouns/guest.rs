@@ -1,0 +1,201 @@
+//! `weir create`, `weir ls`, `weir destroy`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use node::error::Error;
+use node::model::{GuestView, Isolation, NewGuest, NewInterface, Restart};
+use vmm::DEFAULT_MEMORY;
+
+use super::output::{Column, Output, made, maybe, name};
+use super::{Result, client};
+use crate::run::foreground::{IsolationArg, memory};
+
+/// Creates a guest that runs until it is destroyed
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  weir create fw examples/firewall.click --link inside=lan --link outside=eth1
+  weir create fw examples/firewall.click --link inside=fw-lan --link outside=fw-wan --restart on-failure")]
+pub struct CreateArgs {
+    /// Its name
+    pub guest: String,
+    /// Its configuration
+    pub config: PathBuf,
+    /// An interface and what it is: INTERFACE=VNIC, or INTERFACE=LINK for a VNIC made for it
+    #[arg(short, long = "link", value_name = "LINK")]
+    pub links: Vec<GuestLink>,
+    /// The wall around the guest
+    #[arg(long, value_enum, default_value_t = IsolationArg::Auto)]
+    pub isolation: IsolationArg,
+    /// Private memory, as in 4M or 2048K; ring buffers come on top
+    #[arg(long, default_value_t = DEFAULT_MEMORY, value_parser = memory, value_name = "SIZE")]
+    pub memory: u64,
+    /// Slots of each ring, a power of two from 64 to 2048
+    #[arg(long, default_value_t = 256, value_name = "N")]
+    pub ring_slots: u32,
+    /// How many CPUs it has
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub cpus: usize,
+    /// CPUs of the host that they are tied to, separated by commas; none: any
+    #[arg(long, value_delimiter = ',', value_name = "CPU")]
+    pub pin: Vec<usize>,
+    /// When it is started anew
+    #[arg(long, value_enum, default_value_t = RestartArg::Never)]
+    pub restart: RestartArg,
+    /// Print what was created as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// One `--link`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestLink {
+    interface: String,
+    on: String,
+}
+
+impl FromStr for GuestLink {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<GuestLink, String> {
+        let parts = text.split_once('=');
+        let parts = parts.filter(|(interface, on)| !interface.is_empty() && !on.is_empty());
+        let (interface, on) = parts.ok_or_else(|| {
+            format!("‘{text}’ is no link: write INTERFACE=VNIC or INTERFACE=LINK, as in inside=lan")
+        })?;
+        Ok(GuestLink {
+            interface: interface.into(),
+            on: on.into(),
+        })
+    }
+}
+
+/// `--restart`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RestartArg {
+    /// However it ended
+    Always,
+    /// When it did not end in good order
+    OnFailure,
+    /// Not
+    Never,
+}
+
+impl From<RestartArg> for Restart {
+    fn from(arg: RestartArg) -> Restart {
+        match arg {
+            RestartArg::Always => Restart::Always,
+            RestartArg::OnFailure => Restart::OnFailure,
+            RestartArg::Never => Restart::Never,
+        }
+    }
+}
+
+/// Shows guests
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weir ls\n  weir ls -p -o guest,state")]
+pub struct LsArgs {
+    /// One guest; none: all
+    pub guest: Option<String>,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// Ends a guest and removes it, with the VNICs that were made for it
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  weir destroy fw")]
+pub struct DestroyArgs {
+    /// Its name
+    #[arg(required = true)]
+    pub guests: Vec<String>,
+}
+
+const COLUMNS: &[Column<GuestView>] = &[
+    Column::new("guest", |g| g.name.clone()),
+    Column::new("state", |g| name(&g.state)),
+    Column::new("pid", |g| maybe(g.pid.as_ref())),
+    Column::new("wall", |g| maybe(g.wall.as_ref())),
+    Column::new("interfaces", |g| {
+        let shown = g
+            .interfaces
+            .iter()
+            .map(|i| format!("{}={}", i.name, i.vnic));
+        shown.collect::<Vec<_>>().join(",")
+    }),
+    Column::new("reason", |g| maybe(g.reason.as_ref())),
+    Column::extra("id", |g| g.id.to_string()),
+    Column::extra("memory", |g| g.memory.to_string()),
+    Column::extra("restart", |g| name(&g.restart)),
+    Column::extra("restarts", |g| g.restarts.to_string()),
+    Column::extra("boot-ms", |g| {
+        g.boot_ms.map_or_else(String::new, |ms| format!("{ms:.2}"))
+    }),
+];
+
+/// Runs `weir create`.
+pub fn create(args: &CreateArgs) -> Result {
+    let file = args.config.display().to_string();
+    let config = std::fs::read(&args.config);
+    let config = config.map_err(|error| Error::invalid(format_args!("{file}: {error}")))?;
+    let config = String::from_utf8(config)
+        .map_err(|_| Error::invalid(format_args!("{file}: a configuration is UTF-8 text")))?;
+    let interface = |link: &GuestLink| NewInterface {
+        name: link.interface.clone(),
+        on: link.on.clone(),
+    };
+    let new = NewGuest {
+        name: args.guest.clone(),
+        config,
+        file: Some(file),
+        interfaces: args.links.iter().map(interface).collect(),
+        isolation: match args.isolation {
+            IsolationArg::Vm => Isolation::Vm,
+            IsolationArg::Process => Isolation::Process,
+            IsolationArg::Auto => Isolation::Auto,
+        },
+        memory: Some(args.memory),
+        ring_slots: Some(args.ring_slots),
+        cpus: Some(args.cpus),
+        pins: args.pin.clone(),
+        restart: args.restart.into(),
+    };
+    let guest: GuestView = client().post(&["guests"], &new)?;
+    if let Some(messages) = &guest.messages {
+        eprint!("{messages}");
+    }
+    made(args.json, &guest)
+}
+
+/// Runs `weir ls`.
+pub fn ls(args: &LsArgs) -> Result {
+    let guests: Vec<GuestView> = match &args.guest {
+        Some(guest) => vec![client().get(&["guests", guest])?],
+        None => client().get(&["guests"])?,
+    };
+    args.output.show(&guests, COLUMNS)
+}
+
+/// Runs `weir destroy`.
+pub fn destroy(args: &DestroyArgs) -> Result {
+    let mut guests = args.guests.iter();
+    guests.try_for_each(|guest| client().delete(&["guests", guest]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_names_an_interface_and_what_it_is() {
+        let link: GuestLink = "inside=lan".parse().unwrap();
+        assert_eq!(
+            (link.interface.as_str(), link.on.as_str()),
+            ("inside", "lan")
+        );
+        for wrong in ["", "inside", "=lan", "inside="] {
+            let error = wrong.parse::<GuestLink>().unwrap_err();
+            assert!(error.contains("INTERFACE=VNIC"), "{error}");
+        }
+    }
+}

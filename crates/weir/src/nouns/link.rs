@@ -1,0 +1,119 @@
+//! `weir link`.
+
+use clap::{Args, Subcommand, ValueEnum};
+use node::model::{LinkMode, LinkView, NewLink};
+
+use super::output::{Column, Output, made, maybe, name};
+use super::stat::{self, StatArgs};
+use super::{Result, client};
+
+/// Shows and attaches links: the host's interfaces, and stubs
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:
+  weir link attach eth1
+  weir link show
+  weir link stat -i 1
+  weir link show -p -o link,state
+  weir link detach eth1")]
+pub enum LinkCommand {
+    /// Shows links
+    Show {
+        /// One link; none: all
+        link: Option<String>,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Shows counters of attached interfaces
+    Stat {
+        /// One interface; none: all
+        link: Option<String>,
+        #[command(flatten)]
+        args: StatArgs,
+    },
+    /// Attaches an interface of the host, which is the switch's from then on
+    Attach(AttachArgs),
+    /// Detaches an interface, which is as it was before
+    Detach {
+        /// The interface
+        link: String,
+    },
+}
+
+/// `weir link attach`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  weir link attach eth1
+  weir link attach eth1 --mode packet
+  weir link attach weir0 --mode tap")]
+pub struct AttachArgs {
+    /// The interface; with --mode tap, the one to be made
+    pub link: String,
+    /// How; none: the best that the interface can
+    #[arg(long, value_enum)]
+    pub mode: Option<Mode>,
+    /// Lanes that its traffic is spread over
+    #[arg(long, value_name = "N")]
+    pub lanes: Option<u16>,
+    /// Print what was attached as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `--mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// By AF_XDP sockets
+    Xdp,
+    /// By AF_PACKET sockets
+    Packet,
+    /// A TAP device, made for it
+    Tap,
+}
+
+impl From<Mode> for LinkMode {
+    fn from(mode: Mode) -> LinkMode {
+        match mode {
+            Mode::Xdp => LinkMode::Xdp,
+            Mode::Packet => LinkMode::Packet,
+            Mode::Tap => LinkMode::Tap,
+        }
+    }
+}
+
+pub(super) const COLUMNS: &[Column<LinkView>] = &[
+    Column::new("link", |l| l.name.clone()),
+    Column::new("class", |l| name(&l.class)),
+    Column::new("mtu", |l| l.mtu.to_string()),
+    Column::new("state", |l| name(&l.state)),
+    Column::new("mode", |l| l.mode.as_ref().map(name).unwrap_or_default()),
+    Column::new("lanes", |l| l.lanes.to_string()),
+    Column::new("vnics", |l| l.vnics.to_string()),
+    Column::extra("reason", |l| maybe(l.reason.as_ref())),
+];
+
+/// Runs `weir link`.
+pub fn run(command: &LinkCommand) -> Result {
+    let client = client();
+    match command {
+        LinkCommand::Show { link, output } => {
+            let links: Vec<LinkView> = match link {
+                Some(link) => vec![client.get(&["links", link])?],
+                None => client.get(&["links"])?,
+            };
+            output.show(&links, COLUMNS)
+        }
+        LinkCommand::Stat { link, args } => {
+            stat::show(&client, link.as_deref(), |s| s.name == s.link, args)
+        }
+        LinkCommand::Attach(args) => {
+            let new = NewLink {
+                name: args.link.clone(),
+                mode: args.mode.map(LinkMode::from),
+                lanes: args.lanes,
+            };
+            let link: LinkView = client.post(&["links"], &new)?;
+            made(args.json, &link)
+        }
+        LinkCommand::Detach { link } => client.delete(&["links", link]),
+    }
+}

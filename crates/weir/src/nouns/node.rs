@@ -1,0 +1,67 @@
+//! `weir node`.
+
+use clap::Args;
+use node::node::Node;
+use node::places::Places;
+use node::service::{self, Settings};
+use switch::process::Options;
+
+use super::output::print;
+use super::{Result, client};
+
+/// Runs this host's node: links, VNICs, flows and guests, and an API for them
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The API is at $WEIR_RUN/node.sock (/run/weir), the state in $WEIR_STATE (/var/lib/weir).
+
+When the node ends, by SIGTERM, SIGINT or a crash, guests and the switch go on, and the next node
+takes them over. `weir node --purge` ends and removes everything.
+
+Examples:
+  weir node
+  weir node --lanes 2 --cpus 0,1
+  weir node --openapi >node.json"
+)]
+pub struct NodeArgs {
+    /// Lanes of the switch, each a thread of its own
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub lanes: usize,
+    /// CPUs that the lanes keep to, separated by commas; none: any
+    #[arg(long, value_delimiter = ',', value_name = "CPU")]
+    pub cpus: Vec<usize>,
+    /// Let the group of the socket's file use the API too
+    #[arg(long)]
+    pub group: bool,
+    /// End and remove everything: guests, VNICs, links, the switch, the state
+    #[arg(long)]
+    pub purge: bool,
+    /// Print the API's description (OpenAPI) and end
+    #[arg(long)]
+    pub openapi: bool,
+}
+
+/// Runs `weir node`.
+pub fn run(args: &NodeArgs) -> Result {
+    if args.openapi {
+        return print(&(node::api::description() + "\n"));
+    }
+    let settings = Settings {
+        switch: Options {
+            lanes: args.lanes,
+            cpus: args.cpus.clone(),
+        },
+        group: args.group,
+    };
+    let places = Places::from_environment();
+    if args.purge {
+        let client = client();
+        return match client.is_there() {
+            true => client.delete(&["node"]),
+            false => Node::open(places, settings.switch)?.purge(),
+        };
+    }
+    let api = places.api();
+    service::run(places, &settings, |_| {
+        eprintln!("weir: the node is ready at {}", api.display());
+    })
+}

@@ -1,0 +1,227 @@
+//! How lists are shown: a table, `--json`, or `-p` as dladm has it: fields separated by colons.
+
+use std::io::Write;
+
+use clap::Args;
+use comfy_table::{ContentArrangement, Table, presets};
+use node::error::Error;
+use serde::Serialize;
+
+use super::Result;
+
+/// How a list is to be shown.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Output {
+    /// Print JSON
+    #[arg(long, conflicts_with_all = ["parsable", "fields"])]
+    pub json: bool,
+    /// Print fields separated by colons, without a header; a colon or backslash in one is
+    /// escaped by a backslash
+    #[arg(short, long)]
+    pub parsable: bool,
+    /// The fields to print, separated by commas; ‘all’ for all there are
+    #[arg(
+        short = 'o',
+        long = "output",
+        value_delimiter = ',',
+        value_name = "FIELD"
+    )]
+    pub fields: Vec<String>,
+}
+
+/// One column of a list.
+pub struct Column<T> {
+    name: &'static str,
+    shown: bool,
+    value: fn(&T) -> String,
+}
+
+impl<T> Column<T> {
+    /// A column that is always shown.
+    pub const fn new(name: &'static str, value: fn(&T) -> String) -> Column<T> {
+        Column {
+            name,
+            shown: true,
+            value,
+        }
+    }
+
+    /// A column that is shown when it is asked for.
+    pub const fn extra(name: &'static str, value: fn(&T) -> String) -> Column<T> {
+        Column {
+            name,
+            shown: false,
+            value,
+        }
+    }
+}
+
+impl Output {
+    /// Shows `rows`.
+    pub fn show<T: Serialize>(&self, rows: &[T], columns: &[Column<T>]) -> Result {
+        self.show_next(rows, columns, true)
+    }
+
+    /// Shows `rows` of a list that goes on: the header only if it is the `first` part.
+    pub fn show_next<T: Serialize>(
+        &self,
+        rows: &[T],
+        columns: &[Column<T>],
+        first: bool,
+    ) -> Result {
+        let text = match self.json {
+            true => {
+                let json = serde_json::to_string_pretty(rows);
+                json.map_err(Error::failed)? + "\n"
+            }
+            false => self.text(rows, &self.columns(columns)?, first),
+        };
+        print(&text)
+    }
+
+    fn columns<'a, T>(&self, all: &'a [Column<T>]) -> Result<Vec<&'a Column<T>>> {
+        match self.fields.as_slice() {
+            [] => Ok(all.iter().filter(|column| column.shown).collect()),
+            [every] if every == "all" => Ok(all.iter().collect()),
+            fields => fields.iter().map(|field| find(all, field)).collect(),
+        }
+    }
+
+    fn text<T>(&self, rows: &[T], columns: &[&Column<T>], header: bool) -> String {
+        let cells = |row: &T| -> Vec<String> { columns.iter().map(|c| (c.value)(row)).collect() };
+        if self.parsable {
+            let line = |row| {
+                let cells: Vec<_> = cells(row).iter().map(|cell| escaped(cell)).collect();
+                cells.join(":") + "\n"
+            };
+            return rows.iter().map(line).collect();
+        }
+        let mut table = Table::new();
+        table
+            .load_preset(presets::NOTHING)
+            .set_content_arrangement(ContentArrangement::Disabled);
+        if header {
+            table.set_header(columns.iter().map(|column| column.name.to_uppercase()));
+        }
+        for row in rows {
+            let cells = cells(row);
+            // A table has no empty cells: one can see that there is nothing.
+            let cells = cells.into_iter().map(|cell| match cell.is_empty() {
+                true => "--".to_string(),
+                false => cell,
+            });
+            table.add_row(cells);
+        }
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        let lines = table.lines().map(|line| line.trim_end().to_string() + "\n");
+        lines.collect()
+    }
+}
+
+fn find<'a, T>(all: &'a [Column<T>], name: &str) -> Result<&'a Column<T>> {
+    let found = all.iter().find(|column| column.name == name);
+    found.ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(|column| column.name).collect();
+        Error::invalid(format_args!(
+            "no field ‘{}’: there are {}",
+            name.escape_debug(),
+            names.join(", ")
+        ))
+    })
+}
+
+/// A field as dladm's parsable output has it.
+fn escaped(field: &str) -> String {
+    field.replace('\\', "\\\\").replace(':', "\\:")
+}
+
+/// Writes to standard output; whoever reads it may stop when they like.
+pub fn print(text: &str) -> Result {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::failed(format_args!("standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Shows what was made: as JSON if asked for, else not at all, as is the custom.
+pub fn made<T: Serialize>(json: bool, what: &T) -> Result {
+    match json {
+        true => print(&(serde_json::to_string_pretty(what).map_err(Error::failed)? + "\n")),
+        false => Ok(()),
+    }
+}
+
+/// A name that serde gives a value, as users see it.
+pub fn name<T: Serialize>(value: &T) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => String::new(),
+    }
+}
+
+/// A value that may not be there.
+pub fn maybe<T: ToString>(value: Option<&T>) -> String {
+    value.map_or_else(String::new, T::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize)]
+    struct Row {
+        name: &'static str,
+        mac: &'static str,
+    }
+
+    const COLUMNS: &[Column<Row>] = &[
+        Column::new("name", |row| row.name.into()),
+        Column::new("mac", |row| row.mac.into()),
+        Column::extra("both", |row| format!("{}\\{}", row.name, row.mac)),
+    ];
+    const ROWS: [Row; 2] = [
+        Row {
+            name: "a",
+            mac: "02:01",
+        },
+        Row {
+            name: "longer",
+            mac: "",
+        },
+    ];
+
+    fn text(output: &Output) -> String {
+        let columns = output.columns(COLUMNS).unwrap();
+        output.text(&ROWS, &columns, true)
+    }
+
+    #[test]
+    fn a_table_shows_what_is_not_there() {
+        let output = Output::default();
+        assert_eq!(text(&output), "NAME    MAC\na       02:01\nlonger  --\n");
+    }
+
+    #[test]
+    fn parsable_fields_are_escaped_as_dladm_does() {
+        let output = Output {
+            parsable: true,
+            fields: vec!["both".into(), "name".into()],
+            ..Output::default()
+        };
+        assert_eq!(text(&output), "a\\\\02\\:01:a\nlonger\\\\:longer\n");
+    }
+
+    #[test]
+    fn a_field_that_is_not_there_is_told_with_those_that_are() {
+        let output = Output {
+            fields: vec!["speed".into()],
+            ..Output::default()
+        };
+        let error = output.columns(COLUMNS).err().unwrap();
+        assert_eq!(error.error, "no field ‘speed’: there are name, mac, both");
+    }
+}

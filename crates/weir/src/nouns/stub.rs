@@ -1,0 +1,69 @@
+//! `weir stub`.
+
+use clap::Subcommand;
+use node::model::{Class, LinkView, NewStub};
+
+use super::link::COLUMNS;
+use super::output::{Output, made};
+use super::{Result, client};
+
+/// Makes stubs: switches without an interface (etherstubs)
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:
+  weir stub create lan
+  weir stub show
+  weir stub delete lan")]
+pub enum StubCommand {
+    /// Makes a stub
+    Create {
+        /// Its name
+        stub: String,
+        /// Largest IP packet, in bytes
+        #[arg(long, default_value_t = 1500, value_name = "BYTES")]
+        mtu: u16,
+        /// Print what was made as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Removes a stub that nothing stands on
+    Delete {
+        /// Its name
+        stub: String,
+    },
+    /// Shows stubs
+    Show {
+        /// One stub; none: all
+        stub: Option<String>,
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+/// Runs `weir stub`.
+pub fn run(command: &StubCommand) -> Result {
+    let client = client();
+    match command {
+        StubCommand::Create { stub, mtu, json } => {
+            let new = NewStub {
+                name: stub.clone(),
+                mtu: Some(*mtu),
+            };
+            let stub: LinkView = client.post(&["stubs"], &new)?;
+            made(*json, &stub)
+        }
+        StubCommand::Delete { stub } => client.delete(&["stubs", stub]),
+        StubCommand::Show { stub, output } => {
+            let stubs: Vec<LinkView> = match stub {
+                Some(stub) => vec![client.get(&["links", stub])?],
+                None => client.get(&["stubs"])?,
+            };
+            if let Some(other) = stubs.iter().find(|stub| stub.class != Class::Stub) {
+                return Err(node::error::Error::invalid(format_args!(
+                    "‘{0}’ is no stub: `weir link show {0}` shows it",
+                    other.name
+                )));
+            }
+            output.show(&stubs, COLUMNS)
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! `weir vnic`.
+
+use clap::{Args, Subcommand};
+use node::model::{NewVnic, PropertyChange, Serves, VnicView};
+use switch::lookup::Mac;
+
+use super::output::{Column, Output, made, maybe, name};
+use super::stat::{self, StatArgs};
+use super::{Result, client, joined};
+
+/// Makes and shows VNICs: virtual interfaces on links, for guests, namespaces, the host, or
+/// other virtual machines
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:
+  weir vnic create -l lan --netns blue b0
+  weir vnic create -l eth1 -v 10 -p maxbw=100M,priority=high web
+  weir vnic set-prop -p maxbw=1G web
+  weir vnic show -p -o vnic,mac,state
+  weir vnic delete web")]
+pub enum VnicCommand {
+    /// Makes a VNIC
+    Create(CreateArgs),
+    /// Removes a VNIC and its interface
+    Delete {
+        /// Its name
+        vnic: String,
+    },
+    /// Shows VNICs
+    Show {
+        /// One VNIC; none: all
+        vnic: Option<String>,
+        /// Show those on this link only
+        #[arg(short, long)]
+        link: Option<String>,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Shows counters of VNICs
+    Stat {
+        /// One VNIC; none: all
+        vnic: Option<String>,
+        #[command(flatten)]
+        args: StatArgs,
+    },
+    /// Changes properties; they hold from the next frame on
+    SetProp {
+        /// PROPERTY=VALUE, separated by commas
+        #[arg(short, long = "prop", required = true, value_name = "PROPERTIES")]
+        properties: Vec<String>,
+        /// The VNIC
+        vnic: String,
+        /// Print what it is then as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Sets properties back to what they are when they are not given
+    ResetProp {
+        /// Names, separated by commas
+        #[arg(
+            short,
+            long = "prop",
+            required = true,
+            value_delimiter = ',',
+            value_name = "PROPERTIES"
+        )]
+        properties: Vec<String>,
+        /// The VNIC
+        vnic: String,
+        /// Print what it is then as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// `weir vnic create`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Properties: maxbw, priority, share, cpus, vlan, mtu, protection, allowed-ips,
+flood-limit, delay, jitter, loss
+
+Examples:
+  weir vnic create -l lan --netns blue b0
+  weir vnic create -l lan --netns blue --interface eth0 blue-lan
+  weir vnic create -l eth1 --host mgmt0
+  weir vnic create -l eth1 -v 10 -m 02:00:00:00:00:01 -p maxbw=100M,priority=high web"
+)]
+pub struct CreateArgs {
+    /// The link that it stands on
+    #[arg(short, long)]
+    pub link: String,
+    /// Its address; none: a random one
+    #[arg(short, long, value_name = "ADDRESS")]
+    pub mac: Option<Mac>,
+    /// The VLAN that it gives access to
+    #[arg(short, long, value_name = "VLAN")]
+    pub vlan: Option<String>,
+    /// PROPERTY=VALUE, separated by commas
+    #[arg(short, long = "prop", value_name = "PROPERTIES")]
+    pub properties: Vec<String>,
+    /// Make an interface in this network namespace: a name of `ip netns`, or a path
+    #[arg(long, value_name = "NAMESPACE", group = "serves")]
+    pub netns: Option<String>,
+    /// Make an interface on the host
+    #[arg(long, group = "serves")]
+    pub host: bool,
+    /// Serve vhost-user at this socket
+    #[arg(long, value_name = "SOCKET", group = "serves")]
+    pub vhost_user: Option<String>,
+    /// With --netns or --host, the interface's name; none: the VNIC's
+    #[arg(long, value_name = "NAME")]
+    pub interface: Option<String>,
+    /// Its name
+    pub vnic: String,
+    /// Print what was made as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl CreateArgs {
+    fn serves(&self) -> Serves {
+        match (&self.netns, self.host, &self.vhost_user) {
+            (Some(namespace), ..) => Serves::Netns(namespace.clone()),
+            (_, true, _) => Serves::Host,
+            (.., Some(socket)) => Serves::VhostUser(socket.clone()),
+            (None, false, None) => Serves::Guest,
+        }
+    }
+
+    fn properties(&self) -> String {
+        let vlan = self.vlan.iter().map(|vlan| format!("vlan={vlan}"));
+        let all: Vec<_> = self.properties.iter().cloned().chain(vlan).collect();
+        joined(&all)
+    }
+}
+
+fn serves(vnic: &VnicView) -> String {
+    match (&vnic.serves, &vnic.guest) {
+        (Serves::Guest, Some(guest)) => format!("guest:{guest}"),
+        (Serves::Netns(namespace), _) => format!("netns:{namespace}"),
+        (Serves::VhostUser(socket), _) => format!("vhost-user:{socket}"),
+        (serves, _) => name(serves),
+    }
+}
+
+const COLUMNS: &[Column<VnicView>] = &[
+    Column::new("vnic", |v| v.name.clone()),
+    Column::new("link", |v| v.link.clone()),
+    Column::new("mac", |v| v.mac.to_string()),
+    Column::new("vlan", |v| maybe(v.vlan.as_ref())),
+    Column::new("state", |v| name(&v.state)),
+    Column::new("serves", serves),
+    Column::new("properties", |v| v.properties.to_string()),
+    Column::extra("mtu", |v| v.mtu.to_string()),
+    Column::extra("interface", |v| maybe(v.interface.as_ref())),
+    Column::extra("reason", |v| maybe(v.reason.as_ref())),
+];
+
+/// Runs `weir vnic`.
+pub fn run(command: &VnicCommand) -> Result {
+    let client = client();
+    match command {
+        VnicCommand::Create(args) => {
+            let new = NewVnic {
+                name: args.vnic.clone(),
+                link: args.link.clone(),
+                mac: args.mac,
+                serves: args.serves(),
+                interface: args.interface.clone(),
+                properties: args.properties(),
+            };
+            let vnic: VnicView = client.post(&["vnics"], &new)?;
+            made(args.json, &vnic)
+        }
+        VnicCommand::Delete { vnic } => client.delete(&["vnics", vnic]),
+        VnicCommand::Show { vnic, link, output } => {
+            let mut vnics: Vec<VnicView> = match vnic {
+                Some(vnic) => vec![client.get(&["vnics", vnic])?],
+                None => client.get(&["vnics"])?,
+            };
+            vnics.retain(|vnic| link.as_ref().is_none_or(|link| vnic.link == *link));
+            output.show(&vnics, COLUMNS)
+        }
+        VnicCommand::Stat { vnic, args } => {
+            stat::show(&client, vnic.as_deref(), |s| s.name != s.link, args)
+        }
+        VnicCommand::SetProp {
+            properties,
+            vnic,
+            json,
+        } => {
+            let change = PropertyChange {
+                set: joined(properties),
+                reset: Vec::new(),
+            };
+            let vnic: VnicView = client.patch(&["vnics", vnic], &change)?;
+            made(*json, &vnic)
+        }
+        VnicCommand::ResetProp {
+            properties,
+            vnic,
+            json,
+        } => {
+            let change = PropertyChange {
+                set: String::new(),
+                reset: properties.clone(),
+            };
+            let vnic: VnicView = client.patch(&["vnics", vnic], &change)?;
+            made(*json, &vnic)
+        }
+    }
+}
