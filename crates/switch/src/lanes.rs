@@ -6,6 +6,7 @@
 
 mod domains;
 mod patch;
+mod qos;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::worker::{PORTS_MAX, Parts, Placed, Served, Ways, Worker};
 
 use domains::Domain;
 pub use patch::PatchEnd;
+pub use qos::{FLOWS_MAX, FlowDescription, FlowOn};
 
 /// What is to be attached.
 pub struct Attach {
@@ -68,6 +70,10 @@ pub struct Member {
     pub kind: PortKind,
     /// What was asked of it.
     pub properties: PortProperties,
+    /// The address known to be behind it.
+    mac: Option<Mac>,
+    /// Its link's own MTU, in bytes.
+    mtu: u16,
     /// The lanes that poll its queues, in their order.
     pub lanes: Vec<LaneIndex>,
     /// The other end, if it is a patch.
@@ -86,6 +92,9 @@ pub struct Lanes {
     asked: HashMap<u32, DomainProperties>,
     next_turn: u32,
     next_guest: u32,
+    flows: qos::FlowBook,
+    /// The CPUs that properties may name.
+    cpus: Vec<u16>,
 }
 
 impl Lanes {
@@ -137,6 +146,8 @@ impl Lanes {
             asked: HashMap::new(),
             next_turn: 0,
             next_guest: 0,
+            flows: qos::FlowBook::default(),
+            cpus: qos::cpus(),
         };
         Ok((lanes, file))
     }
@@ -178,6 +189,10 @@ impl Lanes {
         attach: Attach,
         guest: Option<(u32, Arc<OwnedFd>)>,
     ) -> Result<PortId, AttachError> {
+        let mtu = attach.links.first().map_or(u16::MAX, Link::mtu);
+        self.check_properties(&attach.properties, mtu)?;
+        // What cannot be is refused before anything is done.
+        self.shape(attach.domain, attach.mac, &attach.properties)?;
         let domain = self.domain(attach.domain)?;
         let Some(place) = self.take_place() else {
             self.leave_domain(attach.domain);
@@ -201,14 +216,20 @@ impl Lanes {
             domain: attach.domain,
             kind: attach.kind,
             properties: attach.properties,
+            mac: attach.mac,
+            mtu,
             lanes: Vec::new(),
             patch: None,
         });
-        match self.serve(place, arranged) {
+        // Limits are there before the first frame.
+        let served = self
+            .reshape(place)
+            .and_then(|()| Ok(self.serve(place, arranged)?));
+        match served {
             Ok(()) => Ok(PortId { place, turn }),
             Err(error) => {
                 self.detach(place);
-                Err(error.into())
+                Err(error)
             }
         }
     }
@@ -220,6 +241,7 @@ impl Lanes {
         let Some(member) = member.and_then(Option::take) else {
             return false;
         };
+        self.remove_flows_on(member.id);
         // What the queues held is let go of here, where nobody waits for it.
         let queues = self.on_all(move |worker| {
             let queues = worker.take_queues(place);
@@ -251,7 +273,17 @@ impl Lanes {
         let Some(member) = member.and_then(Option::as_mut) else {
             return Ok(());
         };
+        let (mac, mtu, number) = (member.mac, member.mtu, member.domain);
+        self.check_properties(&properties, mtu)?;
+        self.shape(number, mac, &properties)?;
+        let Some(member) = self.members[usize::from(place)].as_mut() else {
+            return Ok(());
+        };
         let old = std::mem::replace(&mut member.properties, properties);
+        self.reshape(place)?;
+        let Some(member) = self.members[usize::from(place)].as_mut() else {
+            return Ok(());
+        };
         if old.cpus != member.properties.cpus && member.patch.is_none() {
             self.rearrange(place)?;
         }
@@ -309,6 +341,7 @@ impl Lanes {
                 guest: guest.clone(),
                 polled: true,
                 spreads,
+                kept: None,
             };
             (lane, served)
         });
@@ -419,6 +452,7 @@ fn unpolled(link: Link) -> Served {
         guest: None,
         polled: false,
         spreads: 0,
+        kept: None,
     }
 }
 

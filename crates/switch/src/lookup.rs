@@ -103,8 +103,9 @@ pub trait Lookup: Send {
     /// back. Runs for each batch: it must not allocate.
     fn steer(&mut self, from: PortIndex, frames: &[Frame], to: &mut [Destination], now: Seconds);
 
-    /// A port joins the domain. `mac` is the address that is known to be behind it.
-    fn attach(&mut self, port: PortIndex, mac: Option<Mac>);
+    /// A port joins the domain. `mac` is the address that is known to be behind it, in VLAN `vlan`
+    /// if that is not 0.
+    fn attach(&mut self, port: PortIndex, mac: Option<Mac>, vlan: u16);
 
     /// A port leaves the domain: nothing goes to it from now on.
     fn detach(&mut self, port: PortIndex);
@@ -192,10 +193,13 @@ impl Default for Limits {
     }
 }
 
-/// An address, in the low 48 bits.
+/// An address, in the low 48 bits, and the VLAN that it was seen in above them.
 type Key = u64;
 
-/// The address at `at` of a frame's head.
+/// Where a key has the VLAN.
+const VLAN_SHIFT: u32 = 48;
+
+/// The address at `at` of a frame's head, in no VLAN.
 #[inline(always)]
 fn key(head: &[u8; crate::port::HEAD], at: usize) -> Key {
     const ADDRESS: u64 = (1 << 48) - 1;
@@ -204,11 +208,11 @@ fn key(head: &[u8; crate::port::HEAD], at: usize) -> Key {
     u64::from_le_bytes(word) & ADDRESS
 }
 
-/// The same of an address by itself.
-fn key_of(mac: Mac) -> Key {
+/// The same of an address by itself, in a VLAN.
+fn key_of(mac: Mac, vlan: u16) -> Key {
     let mut head = [0; crate::port::HEAD];
     head[..6].copy_from_slice(&mac.0);
-    key(&head, 0)
+    key(&head, 0) | u64::from(vlan) << VLAN_SHIFT
 }
 
 /// The group bit of an address: the lowest of its first byte.
@@ -279,7 +283,7 @@ impl Learning {
 
     /// Notes that `key` was seen behind `port`.
     fn learn(&mut self, key: Key, port: PortIndex, now: Seconds) {
-        if key == 0 {
+        if key & ((1 << VLAN_SHIFT) - 1) == 0 {
             return;
         }
         let lull = self.lull();
@@ -379,7 +383,8 @@ impl Lookup for Learning {
         let mut last_found = None;
         for (frame, to) in frames.iter().zip(to) {
             let head = frame.head();
-            let (destination, source) = (key(head, 0), key(head, 6));
+            let vlan = u64::from(frame.vlan()) << VLAN_SHIFT;
+            let (destination, source) = (key(head, 0) | vlan, key(head, 6) | vlan);
             if source & GROUP != 0 {
                 *to = Destination::Drop(Reason::MulticastSource);
                 continue;
@@ -401,8 +406,8 @@ impl Lookup for Learning {
         }
     }
 
-    fn attach(&mut self, port: PortIndex, mac: Option<Mac>) {
-        let pinned = mac.map(key_of);
+    fn attach(&mut self, port: PortIndex, mac: Option<Mac>, vlan: u16) {
+        let pinned = mac.map(|mac| key_of(mac, vlan));
         self.learned.insert(port, Learned { count: 0, pinned });
         // What steering may come to need, so that it never allocates.
         let room = (self.learned.len() * (self.limits.port + 1)).min(self.limits.table + 1);
@@ -475,7 +480,7 @@ impl Lookup for Learning {
             let [a, b, c, d, e, g, ..] = key.to_le_bytes();
             Known {
                 mac: Mac([a, b, c, d, e, g]),
-                vlan: 0,
+                vlan: (key >> VLAN_SHIFT) as u16,
                 port: entry.port,
                 age: (!entry.pinned).then(|| now.wrapping_sub(entry.seen)),
             }

@@ -15,7 +15,10 @@ pub(crate) mod alone;
 mod deliver;
 mod membership;
 mod port;
+mod properties;
 mod rest;
+mod round;
+mod shape;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -133,6 +136,14 @@ pub struct Worker {
     round: u32,
     /// Whether the last round moved frames.
     moved: bool,
+    /// Bytes of the batch that was picked up last.
+    picked: u64,
+    /// Whether several queues had frames in the last round.
+    contended: bool,
+    /// Queues that are not of the usual level.
+    leveled: u32,
+    /// What limits and the like need.
+    shaping: shape::Shaping,
 }
 
 impl Worker {
@@ -171,6 +182,10 @@ impl Worker {
             now,
             round: 0,
             moved: false,
+            picked: 0,
+            contended: false,
+            leveled: 0,
+            shaping: shape::Shaping::new(),
         })
     }
 
@@ -178,20 +193,16 @@ impl Worker {
     pub(crate) fn run(&mut self) -> Result<(), Errno> {
         loop {
             self.round = self.round.wrapping_add(1);
-            let rests = self.active.is_empty() && self.may_rest();
+            let rests = self.active.is_empty() && self.may_rest() && !self.is_due_soon();
             if (rests || self.round.is_multiple_of(ROUNDS_PER_LOOK)) && self.look(rests)? {
                 return Ok(());
             }
             self.tick();
             self.arrivals();
-            let mut i = 0;
-            while let Some(&queue) = self.active.get(i) {
-                if self.serve(queue) {
-                    i += 1;
-                } else {
-                    self.active.swap_remove(i);
-                }
+            if self.is_due() {
+                self.do_due();
             }
+            self.go_round();
             self.depart();
         }
     }
@@ -223,6 +234,12 @@ impl Worker {
             return true;
         }
         let from = queue.port;
+        if self.is_shaped(from) {
+            return self.serve_shaped(place, woken);
+        }
+        let Some(queue) = slot_mut(&mut self.queues, place) else {
+            return false;
+        };
         let counters = self.counters.port(from);
         let batch = &mut *self.batch;
         batch.clear();
@@ -234,12 +251,12 @@ impl Worker {
         }
         queue.pace.busy(self.now);
         queue.state = State::Polled { woken: false };
-        batch.count(counters, woken);
+        self.picked = batch.count(counters, woken);
         self.meter.chain(frames, woken);
         self.moved = true;
         match queue.spreads {
             0 => self.steer(from, 0..frames),
-            over => self.spread(from, frames, over),
+            over => self.spread(from, 0..frames, over),
         }
         self.deliver();
         let crossed = std::mem::take(&mut self.crossed);

@@ -7,7 +7,7 @@ use crate::properties::DomainProperties;
 /// A domain that has ports.
 pub(super) struct Domain {
     /// Where it stands on each lane.
-    place: u32,
+    pub place: u32,
     ports: u32,
     /// The numbers of the domains that patches lead to from here, one for each patch.
     pub patched: Vec<u32>,
@@ -40,6 +40,7 @@ impl Lanes {
             patched: Vec::new(),
         };
         self.domains.insert(number, domain);
+        self.tell_flows(number);
         Ok(place)
     }
 
@@ -63,10 +64,14 @@ impl Lanes {
         lookup::build(&properties, false)?;
         let old = self.asked.insert(number, properties.clone());
         let old = old.unwrap_or_default();
+        properties.check().map_err(|error| error.to_string())?;
         let Some(domain) = self.domains.get(&number) else {
             return Ok(());
         };
         let place = domain.place;
+        if old.speed != properties.speed {
+            self.reshape_domain(number);
+        }
         if old.lookup == properties.lookup {
             self.on_all(move |worker| worker.configure_domain(place, &properties));
             return Ok(());

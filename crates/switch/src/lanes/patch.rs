@@ -7,6 +7,9 @@ use crate::worker::{Placed, Ways};
 
 pub use crate::protocol::PatchEnd;
 
+/// What a patch's rates are reckoned with; it takes whatever the ports of its domains do.
+const MTU: u16 = 1500;
+
 impl Lanes {
     /// Joins two domains. Frames that reach one end come out of the other, on whichever lane they
     /// are. Returns both ends, and whether the domains were joined already by other patches: then
@@ -18,6 +21,10 @@ impl Lanes {
     ) -> Result<([PortId; 2], bool), AttachError> {
         if self.room() < 2 {
             return Err(AttachError::Full);
+        }
+        for end in &ends {
+            self.check_properties(&end.properties, MTU)?;
+            self.shape(end.domain, None, &end.properties)?;
         }
         let numbers = ends.each_ref().map(|end| end.domain);
         let cycle = self.are_joined(numbers[0], numbers[1]);
@@ -69,6 +76,8 @@ impl Lanes {
         self.on_all(move |worker| worker.place(&placed));
         let id = PortId { place, turn };
         self.members[usize::from(place)] = Some(Member {
+            mac: None,
+            mtu: MTU,
             id,
             name: end.name,
             domain: end.domain,
@@ -77,6 +86,8 @@ impl Lanes {
             lanes: Vec::new(),
             patch: Some(other),
         });
+        // What cannot be was refused before.
+        let _ = self.reshape(place);
         id
     }
 

@@ -24,7 +24,7 @@ fn steer_one(table: &mut Learning, from: PortIndex, frame: Frame, now: Seconds) 
 fn table(ports: PortIndex, limits: Limits) -> Learning {
     let mut table = Learning::new(limits);
     for port in 0..ports {
-        table.attach(port, None);
+        table.attach(port, None, 0);
     }
     table
 }
@@ -65,8 +65,8 @@ fn one_port_cannot_fill_the_table() {
 #[test]
 fn a_pinned_address_stays_where_it_was_put() {
     let mut table = Learning::new(TIGHT);
-    table.attach(0, None);
-    table.attach(1, Some(Mac([2, 0, 0, 0, 0, 7])));
+    table.attach(0, None, 0);
+    table.attach(1, Some(Mac([2, 0, 0, 0, 0, 7])), 0);
     steer_one(&mut table, 0, frame((9, false), (7, false)), 0);
     table.flush();
     let found = steer_one(&mut table, 0, frame((7, false), (1, false)), 1000);
@@ -118,7 +118,7 @@ proptest! {
                 }
                 Step::Rejoin(port) => {
                     table.detach(port);
-                    table.attach(port, None);
+                    table.attach(port, None, 0);
                     seen.retain(|_, place| place.0 != port);
                 }
                 Step::Frame { from, source, destination } => {
@@ -154,7 +154,7 @@ proptest! {
                 Step::Flush => table.flush(),
                 Step::Rejoin(port) => {
                     table.detach(port);
-                    table.attach(port, None);
+                    table.attach(port, None, 0);
                 }
                 Step::Frame { from, source, destination } => {
                     steer_one(&mut table, from, frame(destination, source), now);

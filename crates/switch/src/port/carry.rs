@@ -57,11 +57,9 @@ impl Batch {
             len: frame.len,
             vnet,
         };
-        self.push(Frame::new(
-            frame.head,
-            frame.len(),
-            Body::Staged(cell as u16),
-        ));
+        let mut copy = Frame::new(frame.head, frame.len(), Body::Staged(cell as u16));
+        copy.vlan = frame.vlan;
+        self.push(copy);
         true
     }
 }

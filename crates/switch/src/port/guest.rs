@@ -86,6 +86,7 @@ impl GuestLink {
                 break;
             }
             let slot = self.side.transmit.peek(at);
+            let start = at;
             at += 1;
             let frame = if slot.flags & !flags::CHECKSUM_VALID == 0 {
                 self.check(slot).map(|bytes| {
@@ -93,13 +94,24 @@ impl GuestLink {
                     let frame = &mut batch.frames[place];
                     frame.len = slot.len.into();
                     frame.body = Body::Guest(bytes);
+                    frame.slot = start as u16;
+                    frame.vlan = 0;
                 })
             } else {
                 let staged = self.stage(batch, place, slot, at - 1, filled, &mut at);
-                staged.map(|frame| batch.frames[place] = frame)
+                staged.map(|mut frame| {
+                    frame.slot = start as u16;
+                    batch.frames[place] = frame;
+                })
             };
             match frame {
                 Ok(()) => place += 1,
+                // What is wrong is dealt with at the start of a batch, so that it is not counted
+                // again if the frames before it have to wait.
+                Err(_) if place > 0 => {
+                    at = start;
+                    break;
+                }
                 Err(reason) => {
                     counters.dropped(reason, 1);
                     outcome.violations += u32::from(reason == Reason::Violation);
@@ -191,6 +203,22 @@ impl GuestLink {
                 self.wake_guest(cpu);
             }
         }
+    }
+
+    /// Has [`release`](Self::release) hand back only the slots before frame `first`.
+    pub(super) fn release_before(&mut self, batch: &Batch, first: usize) -> bool {
+        if let Some(frame) = batch.frames().get(first) {
+            self.taken = self.taken.min(frame.slot.into());
+        }
+        true
+    }
+
+    pub(super) fn set_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu.min(MTU_MAX);
+    }
+
+    pub(super) fn mtu(&self) -> u16 {
+        self.mtu
     }
 
     pub(super) fn send(

@@ -8,6 +8,7 @@
 
 mod carry;
 pub mod guest;
+pub(crate) mod hold;
 pub mod offload;
 pub mod packet;
 pub mod tap;
@@ -39,6 +40,10 @@ pub struct Frame {
     head: [u8; HEAD],
     len: u32,
     body: Body,
+    /// Its first slot, counted from the first of the batch, where the link has slots.
+    slot: u16,
+    /// The VLAN that it belongs to, where its tag does not say; 0 if it does.
+    vlan: u16,
 }
 
 /// Where the rest of a frame is.
@@ -58,6 +63,8 @@ impl Frame {
             head,
             len: len as u32,
             body,
+            slot: 0,
+            vlan: 0,
         }
     }
 
@@ -254,12 +261,14 @@ impl Batch {
     }
 
     /// Counts what a port took in.
-    pub(crate) fn count(&self, counters: &PortCounters, by_wakeup: bool) {
+    /// Returns their bytes.
+    pub(crate) fn count(&self, counters: &PortCounters, by_wakeup: bool) -> u64 {
         let frames = self.frames();
-        let bytes = frames.iter().map(|frame| u64::from(frame.len)).sum();
+        let bytes: u64 = frames.iter().map(|frame| u64::from(frame.len)).sum();
         counters.came_in(frames.len() as u64, bytes);
         counters.segmented_in(self.stage.segmented);
         counters.chain(frames.len() as u64, by_wakeup);
+        bytes
     }
 
     /// Copies the frames of `which` that come from guests into the outbox, so that a system call
@@ -369,6 +378,42 @@ impl Link {
             Link::Guest(link) => link.release(),
             Link::Vhost(link) => link.release(),
             Link::Tap(_) | Link::Packet(_) | Link::Xdp(_) => {}
+        }
+    }
+
+    /// Largest IP packet that the link takes, in bytes.
+    pub(crate) fn mtu(&self) -> u16 {
+        match self {
+            Link::Guest(link) => link.mtu(),
+            Link::Tap(link) => link.mtu(),
+            Link::Packet(link) => link.mtu(),
+        }
+    }
+
+    /// Has the link take IP packets of up to `mtu` bytes.
+    pub(crate) fn set_mtu(&mut self, mtu: u16) {
+        match self {
+            Link::Guest(link) => link.set_mtu(mtu),
+            Link::Tap(link) => link.set_mtu(mtu),
+            Link::Packet(link) => link.set_mtu(mtu),
+        }
+    }
+
+    /// Has the end of a batch give back only the frames before `first`: those from there on are
+    /// received again. Returns whether the link can do that.
+    pub(crate) fn release_before(&mut self, batch: &Batch, first: usize) -> bool {
+        match self {
+            Link::Guest(link) => link.release_before(batch, first),
+            _ => false,
+        }
+    }
+
+    /// Whether whoever sends by the link is held back by what is not taken from it: a ring or a
+    /// queue of its own. What comes from a host interface may be from many.
+    pub(crate) fn holds(&self) -> bool {
+        match self {
+            Link::Guest(_) | Link::Tap(_) => true,
+            Link::Packet(_) => false,
         }
     }
 

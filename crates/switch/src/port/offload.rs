@@ -154,6 +154,18 @@ impl VnetHeader {
         header
     }
 
+    /// The header of the same frame with its VLAN tag taken out.
+    pub fn without_tag(self) -> VnetHeader {
+        let mut header = self;
+        if self.needs_checksum() {
+            header.checksum_start = self.checksum_start.saturating_sub(VLAN as u16);
+        }
+        if self.is_segmented() {
+            header.header_len = self.header_len.saturating_sub(VLAN as u16);
+        }
+        header
+    }
+
     /// Whether the checksum at `checksum_start + checksum_offset` is to be completed.
     pub fn needs_checksum(self) -> bool {
         self.flags & Self::NEEDS_CHECKSUM != 0

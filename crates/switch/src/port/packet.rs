@@ -39,6 +39,14 @@ impl PacketLink {
         Some(PacketLink::new(socket, self.mtu))
     }
 
+    pub(super) fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    pub(super) fn set_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu;
+    }
+
     pub(super) fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
         let n = match batch.stage.receive_many(self.socket.as_fd()) {
             Ok(n) => n,

@@ -27,6 +27,10 @@ pub struct Way {
     pub from: PortIndex,
     /// The port that it goes to; `None` to every other of the domain.
     pub to: Option<PortIndex>,
+    /// Which turn of that port's place, or of its domain's, it is.
+    pub turn: u32,
+    /// How many patches it has gone through.
+    pub patches: u8,
     /// Its VLAN, if it is not as it stands in the frame's tag.
     pub vlan: u16,
 }
@@ -184,6 +188,8 @@ mod tests {
     const WAY: Way = Way {
         from: 1,
         to: Some(2),
+        turn: 0,
+        patches: 0,
         vlan: 0,
     };
 

@@ -11,4 +11,5 @@ pub mod headers;
 pub mod line;
 pub mod protect;
 pub mod schedule;
+pub mod shape;
 pub mod timer;

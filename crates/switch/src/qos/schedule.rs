@@ -98,14 +98,17 @@ type Virtual = u64;
 /// How much finer virtual time is than a byte at a share of 1000.
 const VIRTUAL: u64 = 1000;
 
-/// A port that waits for another's rate.
+/// Who waits: a queue of the lane's by its index.
+pub type WaiterIndex = u32;
+
+/// A queue that waits for a port's rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Waiter {
     priority: Priority,
     tag: Virtual,
     /// Who came first, where all else is equal.
     turn: u64,
-    port: PortIndex,
+    queue: WaiterIndex,
 }
 
 /// The one to be served next is the greatest.
@@ -123,7 +126,7 @@ impl PartialOrd for Waiter {
     }
 }
 
-/// A port's standing with the one that it waits for, kept by the port that waits.
+/// A queue's standing with the port that it waits for, kept by the queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tag {
     /// Whose virtual time it is.
@@ -147,8 +150,8 @@ impl Waiters {
         self.heap.is_empty()
     }
 
-    /// `port` waits from now on for `of`, whose waiters these are.
-    pub fn push(&mut self, of: PortIndex, port: PortIndex, priority: Priority, tag: &mut Tag) {
+    /// `queue` waits from now on for `of`, whose waiters these are.
+    pub fn push(&mut self, of: PortIndex, queue: WaiterIndex, priority: Priority, tag: &mut Tag) {
         if tag.of != Some(of) {
             *tag = Tag {
                 of: Some(of),
@@ -161,16 +164,16 @@ impl Waiters {
             priority,
             tag: tag.at,
             turn: self.turns,
-            port,
+            queue,
         });
     }
 
     /// The one to be served now.
-    pub fn pop(&mut self) -> Option<PortIndex> {
+    pub fn pop(&mut self) -> Option<WaiterIndex> {
         let waiter = self.heap.pop()?;
         // Levels keep no common time: whoever is of a lower one may have waited for long.
         self.clock = self.clock.max(waiter.tag);
-        Some(waiter.port)
+        Some(waiter.queue)
     }
 
     /// The one that was served sent this much.
@@ -179,13 +182,13 @@ impl Waiters {
     }
 
     /// Takes out one that waits no more.
-    pub fn remove(&mut self, port: PortIndex) {
-        self.heap.retain(|waiter| waiter.port != port);
+    pub fn remove(&mut self, queue: WaiterIndex) {
+        self.heap.retain(|waiter| waiter.queue != queue);
     }
 
     /// Takes out all.
-    pub fn drain(&mut self) -> impl Iterator<Item = PortIndex> {
-        self.heap.drain().map(|waiter| waiter.port)
+    pub fn drain(&mut self) -> impl Iterator<Item = WaiterIndex> {
+        self.heap.drain().map(|waiter| waiter.queue)
     }
 }
 
@@ -256,14 +259,14 @@ mod tests {
             let mut tags = vec![Tag::default(); ports.len()];
             let mut sent = vec![0u64; ports.len()];
             for (i, tag) in tags.iter_mut().enumerate() {
-                waiters.push(9, i as PortIndex, Priority::Medium, tag);
+                waiters.push(9, i as WaiterIndex, Priority::Medium, tag);
             }
             for _ in 0..1_000 {
-                let port = usize::from(waiters.pop().unwrap());
+                let port = waiters.pop().unwrap() as usize;
                 let (weight, frame) = ports[port];
                 sent[port] += frame;
                 waiters.served(&mut tags[port], frame, share(weight));
-                waiters.push(9, port as PortIndex, Priority::Medium, &mut tags[port]);
+                waiters.push(9, port as WaiterIndex, Priority::Medium, &mut tags[port]);
             }
             for (i, &(weight_a, frame_a)) in ports.iter().enumerate() {
                 for (j, &(weight_b, frame_b)) in ports.iter().enumerate() {
@@ -292,7 +295,7 @@ mod tests {
         let order: Vec<_> = (0..4)
             .map(|_| {
                 let port = waiters.pop().unwrap();
-                let tag = &mut tags[usize::from(port)];
+                let tag = &mut tags[port as usize];
                 waiters.served(tag, 1500, Share::default());
                 waiters.push(9, port, Priority::Medium, tag);
                 port

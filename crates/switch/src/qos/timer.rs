@@ -9,8 +9,8 @@ use crate::lookup::PortIndex;
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Due {
-    /// A port may send again, as far as its own limit goes.
-    Send(PortIndex),
+    /// The port of a queue may send again, as far as its own limit goes.
+    Send(u32),
     /// A port may be sent to again, as far as its limit goes.
     Grant(PortIndex),
     /// A frame leaves the line to a port.

@@ -66,6 +66,7 @@ impl Alone {
             guest: doorbell.map(|doorbell| (place.into(), doorbell)),
             polled: true,
             spreads: 0,
+            kept: None,
         };
         self.worker.serve_queue(place, served).unwrap();
         place

@@ -37,6 +37,9 @@ impl Worker {
         else {
             return counters.dropped(Reason::NoDestination, run.len() as u64);
         };
+        if domain.shaped > 0 {
+            return self.steer_shaped(from, place, run);
+        }
         let frames = &self.batch.frames()[run.clone()];
         let to = &mut self.destinations[..frames.len()];
         domain.lookup.steer(from, frames, to, seconds);
@@ -83,27 +86,35 @@ impl Worker {
             }
         }
         if !self.exits.is_empty() {
-            let turn = domain.turn;
-            while let Some(news) = domain.lookup.news() {
-                let domain = place;
-                let report = Report { domain, turn, news };
-                for entry in self.entries.iter_mut().flatten() {
-                    entry.report(report);
-                }
+            self.tell_news(place);
+        }
+    }
+
+    /// Tells the other lanes what a domain's lookup function has learned.
+    pub(super) fn tell_news(&mut self, place: u32) {
+        let Some(domain) = slot_mut(&mut self.domains, place) else {
+            return;
+        };
+        let turn = domain.turn;
+        while let Some(news) = domain.lookup.news() {
+            let domain = place;
+            let report = Report { domain, turn, news };
+            for entry in self.entries.iter_mut().flatten() {
+                entry.report(report);
             }
         }
     }
 
     /// Shares a batch out among the lanes of the mask `over`, each flow to one of them, that are to
     /// ask where its frames go.
-    pub(super) fn spread(&mut self, from: PortIndex, frames: usize, over: u64) {
+    pub(super) fn spread(&mut self, from: PortIndex, frames: Range<usize>, over: u64) {
         let Some(turn) = slot(&self.ports, from.into()).map(|port| port.turn) else {
             return;
         };
         let lanes = u64::from(over.count_ones());
         let target = Target::Steer { from, turn };
-        let mut mine = 0;
-        for i in 0..frames {
+        let mut mine = frames.start;
+        for i in frames.clone() {
             let hash = u64::from(flow_hash(self.batch.frames()[i].head()));
             let lane = bits(over).nth(((hash * lanes) >> 32) as usize);
             let Some(lane) = lane.filter(|&lane| lane != usize::from(self.lane)) else {
@@ -121,8 +132,8 @@ impl Worker {
             };
             crossing.put(lane, i as u16, target);
         }
-        if mine < frames {
-            self.steer(from, mine..frames);
+        if mine < frames.end {
+            self.steer(from, mine..frames.end);
         }
     }
 
@@ -155,6 +166,18 @@ impl Worker {
                 self.pass(place, patches);
                 continue;
             }
+            if slot(&self.domains, port.domain).is_some_and(|domain| domain.shaped > 0)
+                && self.send_shaped(place, patches)
+            {
+                continue;
+            }
+            let Some(port) = slot_mut(&mut self.ports, place.into()) else {
+                continue;
+            };
+            if port.ways.patch.is_some() {
+                self.pass(place, patches);
+                continue;
+            }
             let counters = self.counters.port(place);
             let queue = port.sends.filter(|_| !port.closed);
             let outcome = match queue.and_then(|queue| slot_mut(&mut self.queues, queue)) {
@@ -174,7 +197,7 @@ impl Worker {
     }
 
     /// Has a port's share of the batch go through its patch.
-    fn pass(&mut self, place: PortIndex, patches: u8) {
+    pub(super) fn pass(&mut self, place: PortIndex, patches: u8) {
         let Some(port) = slot_mut(&mut self.ports, place.into()) else {
             return;
         };
@@ -276,10 +299,13 @@ impl Worker {
     }
 
     /// Queues a flooded frame of another lane's to the ports that are this lane's to serve.
-    fn arrive_all(&mut self, domain: u32, turn: u32, from: PortIndex, origin: u8, i: u16) {
-        let Some(domain) = slot(&self.domains, domain).filter(|domain| domain.turn == turn) else {
+    fn arrive_all(&mut self, place: u32, turn: u32, from: PortIndex, origin: u8, i: u16) {
+        let Some(domain) = slot(&self.domains, place).filter(|domain| domain.turn == turn) else {
             return self.meter.lost(1);
         };
+        if domain.shaped > 0 {
+            return self.arrive_shaped(place, i, from, origin);
+        }
         for &to in domain.members.iter().filter(|&&to| to != from) {
             let Some(port) = slot_mut(&mut self.ports, to.into()) else {
                 continue;
@@ -302,19 +328,19 @@ impl Worker {
 }
 
 /// What it takes to have a frame cross.
-struct Crossing<'a> {
-    entries: &'a mut [Option<Entry>],
+pub(super) struct Crossing<'a> {
+    pub entries: &'a mut [Option<Entry>],
     /// The lanes to which frames of the batch have crossed.
-    crossed: &'a mut u64,
-    batch: &'a Batch,
+    pub crossed: &'a mut u64,
+    pub batch: &'a Batch,
     /// The source's.
-    counters: &'a PortCounters,
+    pub counters: &'a PortCounters,
 }
 
 impl Crossing<'_> {
     /// Has frame `i` of the batch cross to a lane.
     #[inline(never)]
-    fn put(&mut self, lane: usize, i: u16, target: Target) {
+    pub fn put(&mut self, lane: usize, i: u16, target: Target) {
         *self.crossed |= 1 << lane;
         let entry = self.entries.get_mut(lane).and_then(Option::as_mut);
         let gone = entry.is_some_and(|entry| entry.put(self.batch, i, target));

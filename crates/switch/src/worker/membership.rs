@@ -12,8 +12,11 @@ use super::{Domain, Doorbell, Placed, Port, Queue, QueueIndex, State, Token, Way
 use super::{slot, slot_mut};
 use crate::lookup::{Known, Lookup, PortIndex, Seconds};
 use crate::pace::Pace;
-use crate::port::{BATCH, Link};
-use crate::properties::DomainProperties;
+use crate::port::{BATCH, Batch, Link};
+use crate::properties::{DomainProperties, Share};
+use crate::qos::schedule::{Credit, Tag};
+
+use super::properties::LEVEL;
 
 /// A queue to be served by a lane.
 pub(crate) struct Served {
@@ -24,6 +27,8 @@ pub(crate) struct Served {
     pub polled: bool,
     /// The lanes over which its flows are spread, a bit each; 0 for none.
     pub spreads: u64,
+    /// What is left of its last batch, if that was held back.
+    pub kept: Option<Box<Batch>>,
 }
 
 impl Worker {
@@ -50,7 +55,7 @@ impl Worker {
     pub(crate) fn replace_lookup(&mut self, place: u32, mut lookup: Box<dyn Lookup>) {
         for (index, port) in (0..).zip(&self.ports) {
             if let Some(port) = port.as_ref().filter(|port| port.domain == place) {
-                lookup.attach(index, port.mac);
+                lookup.attach(index, port.mac, port.vlan);
             }
         }
         if let Some(domain) = slot_mut(&mut self.domains, place) {
@@ -86,12 +91,14 @@ impl Worker {
             queues: Vec::new(),
             closed: false,
             violations: 0,
+            shaped: None,
+            vlan: 0,
             member: None,
         };
         if let Some(domain) = slot_mut(&mut self.domains, placed.domain) {
             domain.ports += 1;
             join(domain, &mut port, place, self.lane);
-            domain.lookup.attach(place, placed.mac);
+            domain.lookup.attach(place, placed.mac, 0);
         }
         put_at(&mut self.ports, place.into(), port);
     }
@@ -99,6 +106,7 @@ impl Worker {
     /// Forgets a port and lets go of its queues here.
     pub(crate) fn remove(&mut self, place: PortIndex) {
         self.take_queues(place);
+        self.forget_shape(place);
         let Some(port) = self
             .ports
             .get_mut(usize::from(place))
@@ -138,6 +146,7 @@ impl Worker {
             guest,
             polled,
             spreads,
+            kept,
         } = served;
         let watched = match polled {
             true => self.watch(index, &link, guest.as_ref()),
@@ -161,8 +170,13 @@ impl Worker {
             },
             spreads,
             crosses: 0,
+            kept,
+            tag: Tag::default(),
+            credit: Credit::new(Share::default()),
+            level: LEVEL,
         };
         put_at(&mut self.queues, index, queue);
+        self.rank(index);
         if let Some(port) = slot_mut(&mut self.ports, port.into()) {
             port.sends.get_or_insert(index);
             port.queues.push(index);
@@ -184,6 +198,7 @@ impl Worker {
         let taken = queues.into_iter().filter_map(|index| {
             let mut queue = self.queues.get_mut(index as usize)?.take()?;
             self.free.push(index);
+            self.unrank(index, queue.level, queue.state);
             if matches!(queue.state, State::Polled { .. }) {
                 self.active.retain(|&active| active != index);
             }
@@ -198,6 +213,7 @@ impl Worker {
                 guest: guest.and_then(|(guest, file)| Some((guest, file?))),
                 polled: queue.state != State::SendsOnly,
                 spreads: queue.spreads,
+                kept: queue.kept,
             })
         });
         taken.collect()

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use crate::lane::{LANES_MAX, LaneIndex};
 use crate::lookup::{Lookup, Mac, PortIndex};
 use crate::pace::Pace;
-use crate::port::Link;
+use crate::port::{Batch, Link};
+use crate::qos::schedule::{Credit, Tag};
+use crate::qos::shape::{Flows, Shaped};
 
 /// A queue's index among those of its worker.
 pub type QueueIndex = u32;
@@ -59,6 +61,10 @@ pub(super) struct Port {
     pub queues: Vec<QueueIndex>,
     pub closed: bool,
     pub violations: u32,
+    /// Its limits and the like, if it has any.
+    pub shaped: Option<Box<Shaped>>,
+    /// The VLAN that it gives access to; 0 if it bears all.
+    pub vlan: u16,
     /// Its place among the members of its domain, if it is one here.
     pub member: Option<u32>,
 }
@@ -75,6 +81,14 @@ pub(super) struct Queue {
     pub spreads: u64,
     /// The lanes to which its last batch crossed.
     pub crosses: u64,
+    /// What is left of its last batch, where that could not go on and its link cannot keep it.
+    pub kept: Option<Box<Batch>>,
+    /// Its standing with the port that it waits for.
+    pub tag: Tag,
+    /// Its standing in the round.
+    pub credit: Credit,
+    /// Its level, the highest first.
+    pub level: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +98,8 @@ pub(super) enum State {
         woken: bool,
     },
     Asleep,
+    /// Its next frame must wait, for its own rate's sake or its destination's.
+    Held,
     /// Frames leave by it, but none are taken from it.
     SendsOnly,
     Closed,
@@ -107,6 +123,10 @@ pub(super) struct Domain {
     pub others: [u32; LANES_MAX],
     /// The lanes that have some of them, a bit each.
     pub elsewhere: u64,
+    /// How many ports and flows have limits and the like.
+    pub shaped: u32,
+    /// Its flows.
+    pub flows: Option<Box<Flows>>,
 }
 
 impl Domain {
@@ -118,6 +138,8 @@ impl Domain {
             members: Vec::new(),
             others: [0; LANES_MAX],
             elsewhere: 0,
+            shaped: 0,
+            flows: None,
         }
     }
 

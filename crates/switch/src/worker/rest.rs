@@ -32,8 +32,16 @@ impl Worker {
             (true, false) => Some(DOWN_CHECK),
             (true, true) => None,
         };
+        let due = match rests {
+            true => self.until_due(),
+            false => None,
+        };
+        let wait = match (wait, due) {
+            (Some(wait), Some(due)) => Some(wait.min(due)),
+            (wait, due) => wait.or(due),
+        };
         let mut timeout = wait.map(|wait| Timespec {
-            tv_sec: 0,
+            tv_sec: wait.as_secs() as i64,
             tv_nsec: wait.subsec_nanos().into(),
         });
         if rests {
@@ -165,7 +173,7 @@ impl Worker {
         let (index, domain) = (queue.port, port.domain);
         if let Some(domain) = slot_mut(&mut self.domains, domain) {
             domain.lookup.detach(index);
-            domain.lookup.attach(index, None);
+            domain.lookup.attach(index, None, port.vlan);
         }
         true
     }
