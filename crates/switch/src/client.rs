@@ -10,10 +10,10 @@ use crate::counters::PortStats;
 use crate::lane::LaneStats;
 use crate::links::HostLink;
 use crate::memory::{CounterFile, MemoryError};
-use crate::properties::{DomainProperties, PortProperties};
+use crate::properties::{DomainProperties, FlowAttributes, FlowProperties, PortProperties};
 use crate::protocol::{
-    self, AddressEntry, ExchangeError, GuestInterface, PatchEnd, PortDescription, PortId, Reply,
-    Request,
+    self, AddressEntry, ExchangeError, FlowDescription, FlowOn, GuestInterface, PatchEnd,
+    PortDescription, PortId, Reply, Request,
 };
 
 /// Why a request to the switch failed.
@@ -224,6 +224,46 @@ impl SwitchClient {
             }
         }
         Ok(all)
+    }
+
+    /// Adds a flow: frames of a domain or a port that have these attributes. Its name is its own,
+    /// and it shares no frames with another flow unless one is the more special.
+    pub fn add_flow(
+        &self,
+        name: &str,
+        on: FlowOn,
+        attributes: FlowAttributes,
+        properties: FlowProperties,
+    ) -> Result<(), ClientError> {
+        self.order(Request::AddFlow {
+            name: name.to_owned(),
+            on,
+            attributes,
+            properties,
+        })
+    }
+
+    /// Removes a flow.
+    pub fn remove_flow(&self, name: &str) -> Result<(), ClientError> {
+        let name = name.to_owned();
+        self.order(Request::RemoveFlow { name })
+    }
+
+    /// All flows, in the order of their names, with what they have counted.
+    pub fn flows(&self) -> Result<Vec<FlowDescription>, ClientError> {
+        let mut all: Vec<FlowDescription> = Vec::new();
+        loop {
+            let after = all.last().map(|flow| flow.name.clone());
+            match self.ask(Request::Flows { after }, &[])? {
+                Reply::Flows { flows, more } => {
+                    all.extend(flows);
+                    if !more {
+                        return Ok(all);
+                    }
+                }
+                _ => return Err(ClientError::Confused),
+            }
+        }
     }
 
     /// Detaches ports. A TAP device is gone with its port; a host interface is as it was before.

@@ -63,24 +63,6 @@ pub enum Reason {
     CrossingFull,
     /// The frame went through too many patches, or came back by them: counted at the patch.
     PatchLoop,
-    /// The source address is not the port's own (`protection=mac-nospoof`).
-    SpoofedMac,
-    /// The packet claims an IP address that is not the port's own (`protection=ip-nospoof`).
-    SpoofedIp,
-    /// A DHCP request for another, or a DHCP server's message (`protection=dhcp-nospoof`).
-    SpoofedDhcp,
-    /// Neither IP nor ARP (`protection=restricted`).
-    Restricted,
-    /// More broadcast, multicast or unknown unicast than the port may send (`flood-limit`).
-    FloodLimit,
-    /// More than the port's or the flow's rate (`maxbw`), where the sender could not be held back.
-    OverLimit,
-    /// A tagged frame from a port that gives access to one VLAN.
-    Vlan,
-    /// Lost on purpose (`loss`).
-    Loss,
-    /// More frames on their way than the port's line has room for (`delay`).
-    LineFull,
 }
 
 impl Reason {
@@ -112,15 +94,6 @@ impl Reason {
         Reason::LineFull,
         Reason::CrossingFull,
         Reason::PatchLoop,
-        Reason::SpoofedMac,
-        Reason::SpoofedIp,
-        Reason::SpoofedDhcp,
-        Reason::Restricted,
-        Reason::FloodLimit,
-        Reason::OverLimit,
-        Reason::Vlan,
-        Reason::Loss,
-        Reason::LineFull,
     ];
 
     /// The reason's name, as users see it.
@@ -149,15 +122,6 @@ impl Reason {
             Reason::LineFull => "line-full",
             Reason::CrossingFull => "crossing-full",
             Reason::PatchLoop => "patch-loop",
-            Reason::SpoofedMac => "spoofed-mac",
-            Reason::SpoofedIp => "spoofed-ip",
-            Reason::SpoofedDhcp => "spoofed-dhcp",
-            Reason::Restricted => "restricted",
-            Reason::FloodLimit => "flood-limit",
-            Reason::OverLimit => "over-limit",
-            Reason::Vlan => "vlan",
-            Reason::Loss => "loss",
-            Reason::LineFull => "line-full",
         }
     }
 }

@@ -14,8 +14,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::lane::{LaneIndex, LaneStats};
+pub use crate::lanes::{FlowDescription, FlowOn};
 use crate::lookup::Mac;
-use crate::properties::{DomainProperties, PortProperties};
+use crate::properties::{DomainProperties, FlowAttributes, FlowProperties, PortProperties};
 
 /// The version of this protocol. Each side refuses any other.
 pub const VERSION: u32 = 2;
@@ -27,6 +28,8 @@ pub const DESCRIPTORS_MAX: usize = 3 + crate::links::QUEUES_MAX as usize;
 pub const NAME_MAX: usize = 96;
 /// Most ports told of in one reply.
 pub const PORTS_PER_REPLY: usize = 32;
+/// Most flows told of in one reply.
+pub const FLOWS_PER_REPLY: usize = 128;
 /// Most addresses told of in one reply.
 pub const ADDRESSES_PER_REPLY: usize = 512;
 
@@ -37,6 +40,13 @@ pub struct PortId {
     pub(crate) place: u16,
     /// Tells ports apart that had the same place one after the other.
     pub(crate) turn: u32,
+}
+
+impl PortId {
+    /// Its place among the ports of its switch, by which its counters are found.
+    pub fn place(self) -> u16 {
+        self.place
+    }
 }
 
 /// One interface of a guest, in the order of its data region.
@@ -176,6 +186,19 @@ pub(crate) enum Request {
         domain: u32,
         properties: DomainProperties,
     },
+    /// Add a flow.
+    AddFlow {
+        name: String,
+        on: FlowOn,
+        attributes: FlowAttributes,
+        #[serde(default)]
+        properties: FlowProperties,
+    },
+    /// Remove a flow by its name.
+    RemoveFlow { name: String },
+    /// Tell of the flows behind the one with this name, in the order of their names,
+    /// [`FLOWS_PER_REPLY`] at most.
+    Flows { after: Option<String> },
     /// Detach ports.
     Detach { ports: Vec<PortId> },
     /// Forget what was learned in a domain.
@@ -224,6 +247,11 @@ pub(crate) enum Reply {
     Table {
         addresses: Vec<AddressEntry>,
         next: Option<u32>,
+    },
+    /// The flows asked about, and whether there are more behind them.
+    Flows {
+        flows: Vec<FlowDescription>,
+        more: bool,
     },
     /// The descriptors asked for come with this.
     Files,

@@ -16,8 +16,8 @@ use crate::lanes::{Lanes, Member};
 use crate::lookup::PortIndex;
 use crate::process::Options;
 use crate::protocol::{
-    self, ADDRESSES_PER_REPLY, AddressEntry, ExchangeError, PORTS_PER_REPLY, PortDescription,
-    PortId, PortState, Reply, Request,
+    self, ADDRESSES_PER_REPLY, AddressEntry, ExchangeError, FLOWS_PER_REPLY, PORTS_PER_REPLY,
+    PortDescription, PortId, PortState, Reply, Request,
 };
 
 /// Where a switch gets its requests.
@@ -206,6 +206,26 @@ impl Server {
             Request::SetDomain { domain, properties } => {
                 self.lanes.set_domain(domain, properties)?;
                 Ok(Reply::Done)
+            }
+            Request::AddFlow {
+                name,
+                on,
+                attributes,
+                properties,
+            } => {
+                self.lanes.add_flow(&name, on, attributes, properties)?;
+                Ok(Reply::Done)
+            }
+            Request::RemoveFlow { name } => {
+                self.lanes.remove_flow(&name)?;
+                Ok(Reply::Done)
+            }
+            Request::Flows { after } => {
+                let mut flows = self.lanes.flows(after.as_deref());
+                Ok(Reply::Flows {
+                    flows: flows.by_ref().take(FLOWS_PER_REPLY).collect(),
+                    more: flows.next().is_some(),
+                })
             }
             Request::Table { domain, from } => self.table(domain, from),
             Request::Detach { ports } => {

@@ -387,6 +387,8 @@ impl Link {
             Link::Guest(link) => link.mtu(),
             Link::Tap(link) => link.mtu(),
             Link::Packet(link) => link.mtu(),
+            Link::Vhost(link) => link.mtu(),
+            Link::Xdp(link) => link.mtu(),
         }
     }
 
@@ -396,6 +398,8 @@ impl Link {
             Link::Guest(link) => link.set_mtu(mtu),
             Link::Tap(link) => link.set_mtu(mtu),
             Link::Packet(link) => link.set_mtu(mtu),
+            Link::Vhost(link) => link.set_mtu(mtu),
+            Link::Xdp(link) => link.set_mtu(mtu),
         }
     }
 
@@ -412,8 +416,8 @@ impl Link {
     /// queue of its own. What comes from a host interface may be from many.
     pub(crate) fn holds(&self) -> bool {
         match self {
-            Link::Guest(_) | Link::Tap(_) => true,
-            Link::Packet(_) => false,
+            Link::Guest(_) | Link::Tap(_) | Link::Vhost(_) => true,
+            Link::Packet(_) | Link::Xdp(_) => false,
         }
     }
 

@@ -140,6 +140,14 @@ impl XdpLink {
         self.down || !self.queues.iter_mut().any(Queue::is_behind)
     }
 
+    pub(super) fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    pub(super) fn set_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu;
+    }
+
     pub(super) fn wake(&mut self) {
         self.woken = true;
     }

@@ -47,7 +47,8 @@ pub(super) struct Shaping {
     granted: Option<Grant>,
     /// For frames in another form.
     scratch: Option<Box<Batch>>,
-    /// Batches that were kept and are spent.
+    /// Batches that were kept and are spent. They go to and fro by their addresses.
+    #[expect(clippy::vec_box, reason = "a batch is exchanged for another, not copied")]
     spare: Vec<Box<Batch>>,
 }
 

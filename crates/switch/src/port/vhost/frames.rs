@@ -223,6 +223,7 @@ fn take_plain(
     if let Some(frame) = batch.frames.get_mut(batch.len) {
         frame.len = bytes.len() as u32;
         frame.body = Body::Guest(bytes);
+        frame.vlan = 0;
         snapshot(&bytes, &mut frame.head);
         batch.len += 1;
     }

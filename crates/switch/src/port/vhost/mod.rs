@@ -136,6 +136,14 @@ impl VhostLink {
         })
     }
 
+    pub(super) fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    pub(super) fn set_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu;
+    }
+
     /// What tells of frames to receive, and of everything else that the port has to see to.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.events.as_fd()

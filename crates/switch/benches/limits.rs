@@ -1,0 +1,391 @@
+//! How well limits, shares and isolation hold, on rings in memory.
+//!
+//! One lane on one core; one thread on another plays all guests: it keeps the sources' transmit
+//! rings as full as the case asks for and empties the sinks' receive rings. What passed is read
+//! from the switch's own counters, from one moment to another, so what a full bucket lets through
+//! at first is no part of it. Three parts:
+//!
+//! - accuracy: a rate from 1 Mb/s to 10 Gb/s on the sender or on the receiver, with frames of 60
+//!   and 1514 bytes and segments of 64 KB; the deviation in per cent of the rate;
+//! - fairness: three senders with shares 1 : 2 : 4 that always have frames, where a receiver's rate
+//!   is short, and where the lane is; each one's part, over its share's;
+//! - isolation: a sender of 20 000 frames/s within its share, alone and beside one that floods:
+//!   what arrives, and the delay (median and 99th percentile, in µs).
+//!
+//! `cargo bench -p switch --bench limits [-- PART]` prints JSON.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use abi::chain;
+use abi::region::{Geometry, Interface, PART_MAX, takes};
+use abi::ring::{Slot, flags};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use serde_json::{Value, json};
+use switch::counters::PortStats;
+use switch::lanes::{Attach, Lanes};
+use switch::lookup::Mac;
+use switch::memory::{CounterFile, GuestSide, SharedRegion};
+use switch::port::Link;
+use switch::port::guest::GuestLink;
+use switch::process::Options;
+use switch::protocol::{PortId, PortKind};
+
+const SLOTS: u32 = 1024;
+const BURST: u32 = 64;
+/// A TCP segment of 64 KB with its headers, in bytes.
+const SEGMENT: usize = 65_000;
+
+fn main() {
+    let part = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    let wanted = |name: &str| part.as_ref().is_none_or(|part| part == name);
+    let mut report = json!({ "bench": "switch limits, one lane, guests on another core" });
+    if wanted("accuracy") {
+        report["accuracy"] = accuracy();
+    }
+    if wanted("fairness") {
+        report["fairness"] = json!([fairness("maxbw=1G"), fairness("")]);
+    }
+    if wanted("isolation") {
+        report["isolation"] = json!([
+            isolation("maxbw=2G", 1514),
+            isolation("", 1514),
+            isolation("", 60)
+        ]);
+    }
+    println!("{report:#}");
+}
+
+fn pin(cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    // With one core only there is nothing to choose.
+    let _ = sched_setaffinity(None, &set);
+}
+
+/// A switch and the guests on it.
+struct Net {
+    lanes: Lanes,
+    counters: CounterFile,
+}
+
+struct Guest {
+    side: GuestSide,
+    bell: OwnedFd,
+    port: PortId,
+    mac: u8,
+}
+
+impl Net {
+    fn new() -> Net {
+        pin(1);
+        let options = Options {
+            lanes: 1,
+            cpus: vec![0],
+        };
+        let (lanes, file) = Lanes::start(&options).expect("a lane");
+        let counters = CounterFile::open(std::os::fd::AsFd::as_fd(&file)).expect("counters");
+        Net { lanes, counters }
+    }
+
+    fn guest(&mut self, mac: u8, properties: &str) -> Guest {
+        let geometry = Geometry::new(SLOTS, 1).expect("a geometry");
+        let interface = Interface::new("eth0", [2, 0, 0, 0, 0, mac], 1500).expect("a name");
+        let (region, _) = SharedRegion::create(geometry, &[interface]).expect("a region");
+        let region = Arc::new(region);
+        let side = region.switch_side(0).expect("an interface");
+        let attach = Attach {
+            links: vec![Link::Guest(GuestLink::new(side, 1500))],
+            kind: PortKind::Guest,
+            name: format!("guest{mac}"),
+            domain: 0,
+            mac: Some(Mac([2, 0, 0, 0, 0, mac])),
+            properties: properties.parse().expect("properties"),
+        };
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("a bell");
+        let theirs = bell.try_clone().expect("a copy");
+        let ports = self
+            .lanes
+            .attach_guest(vec![attach], theirs)
+            .expect("attached");
+        let side = region.guest_side(0).expect("an interface");
+        side.region.set_takes(0, takes::SEGMENTS);
+        Guest {
+            side,
+            bell,
+            port: ports[0],
+            mac,
+        }
+    }
+
+    fn stats(&self, guest: &Guest) -> PortStats {
+        self.counters.sum(guest.port.place())
+    }
+}
+
+/// The first bytes of a TCP packet from one guest to another; `len` with all headers.
+fn header(from: u8, to: u8, len: usize) -> [u8; 60] {
+    let mut frame = [0; 60];
+    frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 8, 0]);
+    frame[14] = 0x45;
+    frame[16..18].copy_from_slice(&((len - 14) as u16).to_be_bytes());
+    frame[22..24].copy_from_slice(&[64, 6]);
+    frame[26..30].copy_from_slice(&[10, 0, 0, from]);
+    frame[30..34].copy_from_slice(&[10, 0, 0, to]);
+    frame[46] = 0x50;
+    frame
+}
+
+impl Guest {
+    /// Sends as many frames of `len` bytes as there is room for, `most` at the most. Returns how
+    /// many.
+    fn send(&mut self, to: u8, len: usize, most: u32, stamp: u64) -> u32 {
+        let slots = (len.max(1)).div_ceil(PART_MAX.min(len)) as u32;
+        let wanted = most.min(BURST / slots.min(BURST)).max(1);
+        let free = self
+            .side
+            .transmit
+            .free(wanted * slots)
+            .expect("an honest switch");
+        let frames = (free / slots).min(wanted);
+        let mut head = header(self.mac, to, len);
+        head[34 + 20 - 6 + 4..34 + 20 - 6 + 4 + 8].copy_from_slice(&stamp.to_ne_bytes());
+        for frame in 0..frames {
+            let mut left = len;
+            for part in 0..slots {
+                let place = frame * slots + part;
+                let spent = self.side.transmit.peek(place);
+                let here = left.min(PART_MAX);
+                left -= here;
+                let mut slot = Slot {
+                    len: here as u16,
+                    ..Slot::spent(spent.buffer)
+                };
+                if slots > 1 {
+                    slot.flags = if left > 0 { flags::MORE } else { 0 };
+                    if part == 0 {
+                        slot.flags |= flags::NEEDS_CHECKSUM | flags::SEGMENT_TCP4;
+                        slot.checksum_start = 34;
+                        slot.checksum_offset = 16;
+                        slot.segment_size = 1448;
+                    }
+                }
+                if part == 0 {
+                    let room = self.side.region.frame(slot).expect("a buffer");
+                    room.write_array(0, &head);
+                }
+                self.side.transmit.fill(place, slot);
+            }
+        }
+        if frames > 0 {
+            self.side.transmit.publish(frames * slots);
+            if self.side.transmit.consumer_sleeps() {
+                rustix::io::write(&self.bell, &1u64.to_ne_bytes()).expect("rung");
+            }
+        }
+        frames
+    }
+
+    /// Takes what has come, and hands out the stamps of the frames from guest `of`.
+    fn receive(&mut self, of: u8, mut stamp: impl FnMut(u64)) {
+        let filled = self.side.receive.filled(BURST).expect("an honest switch");
+        for i in 0..filled {
+            let slot = self.side.receive.peek(i);
+            if of == 0 {
+                continue;
+            }
+            let bytes = self.side.region.frame(slot).expect("a frame");
+            if let Some(head) = bytes.read_array::<60>(0)
+                && head[11] == of
+            {
+                stamp(u64::from_ne_bytes(
+                    head[52..60].try_into().expect("eight bytes"),
+                ));
+            }
+        }
+        if filled > 0 {
+            self.side.receive.release(filled);
+        }
+    }
+}
+
+/// How far off each rate is.
+fn accuracy() -> Value {
+    const _: () = assert!(SEGMENT <= chain::BYTES);
+    let mut rows = Vec::new();
+    for rate in ["1M", "10M", "100M", "1G", "10G"] {
+        for len in [60, 1514, SEGMENT] {
+            for on in ["sender", "receiver"] {
+                let limit = format!("maxbw={rate}");
+                let mut net = Net::new();
+                let (source, sink) = match on {
+                    "sender" => (limit.as_str(), ""),
+                    _ => ("", limit.as_str()),
+                };
+                let mut source = net.guest(1, source);
+                let mut sink = net.guest(2, sink);
+                let bits = rate
+                    .parse::<switch::properties::Bandwidth>()
+                    .expect("a rate")
+                    .bits();
+                // The sink's address is known without a frame of its own: it came with the port.
+                let (passed, time) = flow(&net, &mut source, &mut sink, len, bits);
+                let reached = passed as f64 * 8.0 / time.as_secs_f64();
+                rows.push(json!({
+                    "rate": rate,
+                    "frame_bytes": len,
+                    "limit_on": on,
+                    "mbps": (reached / 1e4).round() / 1e2,
+                    "off_percent": ((reached / bits as f64 - 1.0) * 1e4).round() / 1e2,
+                    "dropped": net.stats(&sink).drops().map(|(_, n)| n).sum::<u64>()
+                        + net.stats(&source).drops().map(|(_, n)| n).sum::<u64>(),
+                }));
+            }
+        }
+    }
+    json!(rows)
+}
+
+/// Bytes that pass from one guest to another, and the time they took: from a frame that came to
+/// another, when a full bucket's worth has gone.
+fn flow(net: &Net, source: &mut Guest, sink: &mut Guest, len: usize, bits: u64) -> (u64, Duration) {
+    // Twenty frames and more, and half a second and more.
+    let time = Duration::from_secs_f64((len as f64 * 8.0 * 20.0 / bits as f64).clamp(0.5, 6.0));
+    let warm_up = Duration::from_secs_f64((len as f64 * 8.0 * 2.0 / bits as f64).clamp(0.05, 1.5));
+    let started = Instant::now();
+    let mut first: Option<(u64, Instant)> = None;
+    let (mut seen, mut last) = (0, (0, started));
+    loop {
+        for _ in 0..16 {
+            source.send(sink.mac, len, BURST, 0);
+            sink.receive(0, |_| {});
+        }
+        let bytes = net.stats(sink).bytes_out;
+        let now = Instant::now();
+        if bytes != seen {
+            seen = bytes;
+            last = (bytes, now);
+            if first.is_none() && now - started > warm_up {
+                first = Some(last);
+            }
+        }
+        if now - started > warm_up + time {
+            let first = first.unwrap_or((0, started));
+            return (last.0 - first.0, last.1 - first.1);
+        }
+    }
+}
+
+/// The parts that three senders get whose shares are 1 : 2 : 4.
+fn fairness(sink: &str) -> Value {
+    let mut net = Net::new();
+    let shares = [100u64, 200, 400];
+    let lens = [1514, 1514, 1514];
+    let mut sources: Vec<Guest> = (1..)
+        .zip(shares)
+        .map(|(mac, share)| net.guest(mac, &format!("share={share}")))
+        .collect();
+    let mut sink = net.guest(9, sink);
+    let mut before = Vec::new();
+    let started = Instant::now();
+    let time = Duration::from_secs(2);
+    while started.elapsed() < time {
+        for (source, len) in sources.iter_mut().zip(lens) {
+            source.send(9, len, BURST, 0);
+        }
+        for _ in 0..3 {
+            sink.receive(0, |_| {});
+        }
+        if before.is_empty() && started.elapsed() > time / 10 {
+            before = sources
+                .iter()
+                .map(|source| net.stats(source).bytes_in)
+                .collect();
+        }
+    }
+    let after = sources.iter().map(|source| net.stats(source).bytes_in);
+    let sent: Vec<u64> = after
+        .zip(before)
+        .map(|(after, before)| after - before)
+        .collect();
+    let (all, weights) = (
+        sent.iter().sum::<u64>() as f64,
+        shares.iter().sum::<u64>() as f64,
+    );
+    let parts = sent.iter().zip(shares).map(|(&sent, share)| {
+        let part = sent as f64 / all / (share as f64 / weights);
+        (part * 1e3).round() / 1e3
+    });
+    json!({
+        "receiver": net.lanes.member(sink.port.place()).map(|member| member.properties.to_string()),
+        "shares": shares,
+        "part_over_share": parts.collect::<Vec<_>>(),
+        "gbps": (all * 8.0 / (time.as_secs_f64() * 0.9) / 1e7).round() / 1e2,
+    })
+}
+
+/// What a flood does to a sender within its share.
+fn isolation(sink: &str, len: usize) -> Value {
+    let alone = victim(sink, len, false);
+    let beside = victim(sink, len, true);
+    let percent = |a: f64, b: f64| ((b / a - 1.0) * 1e4).round() / 1e2;
+    json!({
+        "receiver": sink,
+        "frame_bytes": len,
+        "arrived": [alone.arrived, beside.arrived],
+        "arrived_change_percent": percent(alone.arrived, beside.arrived),
+        "delay_us": [[alone.median, alone.high], [beside.median, beside.high]],
+        "median_change_percent": percent(alone.median, beside.median),
+    })
+}
+
+struct Seen {
+    /// Frames that arrived, of those sent.
+    arrived: f64,
+    median: f64,
+    high: f64,
+}
+
+fn victim(sink: &str, len: usize, flooded: bool) -> Seen {
+    let mut net = Net::new();
+    let mut victim = net.guest(1, "");
+    let mut flooder = net.guest(2, "");
+    let mut sink = net.guest(9, sink);
+    let mut delays: Vec<f64> = Vec::new();
+    let started = Instant::now();
+    let time = Duration::from_secs(2);
+    let gap = Duration::from_micros(50);
+    let (mut next, mut sent) = (started, 0u64);
+    let mut now = started;
+    while now - started < time {
+        if now >= next {
+            next += gap;
+            if next < now {
+                // The thread was away: what it missed is not made up for.
+                next = now + gap;
+            }
+            sent += u64::from(victim.send(9, len, 1, (now - started).as_nanos() as u64));
+        }
+        if flooded {
+            flooder.send(9, len, BURST, 0);
+        }
+        for _ in 0..2 {
+            let arrived = (Instant::now() - started).as_nanos() as f64;
+            sink.receive(1, |stamp| delays.push((arrived - stamp as f64) / 1e3));
+        }
+        now = Instant::now();
+    }
+    let arrived = delays.len() as f64 / sent.max(1) as f64;
+    delays.sort_by(f64::total_cmp);
+    let at = |part: f64| {
+        let delay = delays.get((delays.len() as f64 * part) as usize);
+        delay.map_or(f64::NAN, |delay| (delay * 100.0).round() / 100.0)
+    };
+    Seen {
+        arrived,
+        median: at(0.5),
+        high: at(0.99),
+    }
+}
