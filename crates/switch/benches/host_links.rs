@@ -1,7 +1,9 @@
 //! Frames a second through host links: guest → port → veth pair → port → guest, all four ports on
-//! one worker, and the veth's own work on its core, too. Needs root.
+//! one worker, and the veth's own work on its core, too. By each kind of socket. Needs root.
 //!
-//! Turns of half a second; the median of five is printed as JSON.
+//! Turns of half a second, the kinds of socket turn about; the median of five is printed as JSON.
+//! Beside the rate stands the processor time that the switch's process used for a frame, which
+//! includes what the kernel does in its name: under load from elsewhere, it says more.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -11,7 +13,7 @@ use std::time::{Duration, Instant};
 use abi::ring::Slot;
 use common::{GuestMemory, output, run, unique};
 use switch::counters::Reason;
-use switch::links::HostLink;
+use switch::links::{Device, HostLink, Mode};
 use switch::memory::GuestSide;
 use switch::process::Switch;
 use switch::properties::PortProperties;
@@ -24,25 +26,54 @@ fn main() {
         return;
     }
     let ends = [unique("p"), unique("q")];
-    let rows = [60, 1500].map(|size| {
-        let mut rates: Vec<_> = (0..5).map(|_| measure(&ends, size)).collect();
-        rates.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (rate, lost) = rates[2];
-        serde_json::json!({
-            "frame_bytes": size,
-            "mpps": (rate / 1e4).round() / 1e2,
-            "lost_in_the_socket_percent": (lost * 1e4).round() / 1e2,
-        })
-    });
+    let modes = [("AF_PACKET", Mode::Packet), ("AF_XDP", Mode::Xdp)];
+    let mut rows = Vec::new();
+    for size in [60, 1500] {
+        let mut turns = modes.map(|_| Vec::new());
+        for _ in 0..5 {
+            for (turns, (_, mode)) in turns.iter_mut().zip(modes) {
+                turns.push(measure(&ends, size, mode));
+            }
+        }
+        for (turns, (socket, _)) in turns.iter_mut().zip(modes) {
+            turns.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+            let median = turns[2];
+            turns.sort_by(|a, b| a.nanoseconds.total_cmp(&b.nanoseconds));
+            rows.push(serde_json::json!({
+                "socket": socket,
+                "frame_bytes": size,
+                "mpps": (median.rate / 1e4).round() / 1e2,
+                "switch_cpu_ns_per_frame": turns[2].nanoseconds.round(),
+                "lost_in_the_socket_percent": (median.lost * 1e4).round() / 1e2,
+            }));
+        }
+    }
     let report = serde_json::json!({
-        "bench": "guest to AF_PACKET to veth to AF_PACKET to guest, one worker",
+        "bench": "guest to host link to veth to host link to guest, one worker",
         "results": rows,
     });
     println!("{report:#}");
 }
 
-/// Frames a second that arrive, and the share that the receiving socket's queue lost.
-fn measure(ends: &[String; 2], size: u16) -> (f64, f64) {
+/// What one turn came to.
+#[derive(Clone, Copy)]
+struct Turn {
+    /// Frames a second that arrive.
+    rate: f64,
+    /// The switch's processor time for each of them.
+    nanoseconds: f64,
+    /// The share that the receiving socket's queue lost.
+    lost: f64,
+}
+
+/// Processor time that a process has used, in nanoseconds.
+fn processor_time(pid: i32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("a process");
+    let first = stat.split(' ').next().map(str::parse);
+    first.expect("a field").expect("a number")
+}
+
+fn measure(ends: &[String; 2], size: u16, mode: Mode) -> Turn {
     let switch = Switch::spawn().expect("a switch");
     run(&format!(
         "ip link add {} type veth peer name {}",
@@ -59,7 +90,7 @@ fn measure(ends: &[String; 2], size: u16) -> (f64, f64) {
         memory
     });
     let ports = [(1, &ends[0]), (2, &ends[1])].map(|(domain, end)| {
-        let link = HostLink::device(end).expect("opened");
+        let link = HostLink::attach(&Device { name: end, mode }).expect("opened");
         client
             .attach_link(link, domain, PortProperties::default())
             .expect("attached")
@@ -67,7 +98,8 @@ fn measure(ends: &[String; 2], size: u16) -> (f64, f64) {
     let [mut source, mut sink] = guests
         .each_ref()
         .map(|guest| guest.region.guest_side(0).expect("an interface"));
-    let started = Instant::now();
+    let pid = switch.pid().as_raw_pid();
+    let (started, used) = (Instant::now(), processor_time(pid));
     let mut received = 0;
     while started.elapsed() < Duration::from_millis(500) {
         send(&mut source, &guests[0], size);
@@ -76,12 +108,17 @@ fn measure(ends: &[String; 2], size: u16) -> (f64, f64) {
         received += u64::from(n);
     }
     let rate = received as f64 / started.elapsed().as_secs_f64();
+    let nanoseconds = (processor_time(pid) - used) / received as f64;
     client.catch_up(ports[1]).expect("asked");
     let stats = client.stats(ports[1]);
     let lost = stats.dropped(Reason::SocketFull) as f64;
     drop(switch);
     output(&format!("ip link del {}", ends[0]));
-    (rate, lost / (lost + stats.frames_in as f64))
+    Turn {
+        rate,
+        nanoseconds,
+        lost: lost / (lost + stats.frames_in as f64),
+    }
 }
 
 fn send(source: &mut GuestSide, guest: &GuestMemory, size: u16) {

@@ -139,6 +139,7 @@ impl SwitchClient {
             name: link.name,
             domain,
             mtu: link.mtu,
+            tunnel: link.tunnel,
             properties,
         };
         let files: Vec<_> = link.files.iter().map(AsFd::as_fd).collect();
@@ -196,8 +197,9 @@ impl SwitchClient {
     }
 
     /// The descriptors of a host link's queues. Whoever holds them keeps the link alive: a TAP
-    /// device is there as long as one of them is open. There are none of an AF_XDP link: who was
-    /// given which part of its memory only its switch knows, so it is opened anew.
+    /// device is there as long as one of them is open. There are none of an AF_XDP link, of
+    /// whose memory only its switch knows which part is whose, nor of a VXLAN link: they are opened
+    /// anew.
     pub fn files(&self, port: PortId) -> Result<Vec<OwnedFd>, ClientError> {
         protocol::send(self.socket.as_fd(), Request::Files { port }, &[])?;
         match protocol::receive::<Reply>(self.socket.as_fd())? {

@@ -63,6 +63,10 @@ pub enum Reason {
     CrossingFull,
     /// The frame went through too many patches, or came back by them: counted at the patch.
     PatchLoop,
+    /// A packet of a tunnel that is none of its network: another VNI, or no VXLAN header.
+    BadTunnel,
+    /// A packet of a tunnel from a host that is no remote of the link's.
+    UnknownRemote,
 }
 
 impl Reason {
@@ -70,7 +74,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// All reasons, in the order of their numbers.
-    pub const ALL: [Reason; 23] = [
+    pub const ALL: [Reason; 25] = [
         Reason::RingFull,
         Reason::NoBuffer,
         Reason::TooLong,
@@ -94,6 +98,8 @@ impl Reason {
         Reason::LineFull,
         Reason::CrossingFull,
         Reason::PatchLoop,
+        Reason::BadTunnel,
+        Reason::UnknownRemote,
     ];
 
     /// The reason's name, as users see it.
@@ -122,6 +128,8 @@ impl Reason {
             Reason::LineFull => "line-full",
             Reason::CrossingFull => "crossing-full",
             Reason::PatchLoop => "patch-loop",
+            Reason::BadTunnel => "bad-tunnel",
+            Reason::UnknownRemote => "unknown-remote",
         }
     }
 }

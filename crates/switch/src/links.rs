@@ -4,6 +4,7 @@
 //! gone with the last descriptor: a TAP device vanishes, a host interface is left as it was found.
 
 mod vhost;
+mod vxlan;
 mod xdp;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,10 +14,11 @@ use rustix::io::Errno;
 use rustix::net::netdevice;
 
 use crate::lookup::Mac;
-use crate::protocol::LinkKind;
+use crate::protocol::{LinkKind, Tunnel};
 use crate::sys::{self, INTERFACE_NAME_MAX};
 
 pub use vhost::VhostUser;
+pub use vxlan::{Vxlan, VxlanError};
 pub use xdp::{QUEUES_MAX, XdpMode};
 
 /// Bytes that may wait in the kernel for a packet socket, each way: at 1500 bytes some 2000 frames
@@ -99,6 +101,9 @@ pub enum LinkError {
         "no /dev/net/tun, which TAP ‘{0}’ needs: `modprobe tun`, or let the container have the device"
     )]
     NoTun(String),
+    /// The VXLAN link cannot be.
+    #[error(transparent)]
+    Vxlan(#[from] VxlanError),
     /// The vhost-user socket's path is taken.
     #[error("‘{0}’ exists and is in use, or is no socket: choose another path")]
     SocketTaken(String),
@@ -134,6 +139,7 @@ pub struct HostLink {
     pub(crate) files: Vec<OwnedFd>,
     mac: Mac,
     mode: Option<XdpMode>,
+    pub(crate) tunnel: Option<Tunnel>,
 }
 
 /// How an interface that exists is attached.
@@ -235,6 +241,7 @@ impl HostLink {
             mtu: tap.mtu,
             files: vec![file],
             mode: None,
+            tunnel: None,
             mac: Mac(mac.ok_or_else(|| LinkError::NotEthernet(name.into()))?),
         })
     }
@@ -255,6 +262,7 @@ impl HostLink {
             files,
             mac,
             mode: None,
+            tunnel: None,
         }
     }
 
@@ -341,6 +349,7 @@ impl<'a> Interface<'a> {
             files: vec![file],
             mac: self.mac,
             mode: None,
+            tunnel: None,
         })
     }
 }

@@ -3,6 +3,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -92,6 +93,17 @@ pub enum LinkKind {
     /// AF_XDP sockets: the UMEMs' memory file, a packet socket that watches the interface, the
     /// XDP program's link, and the socket of each queue.
     Xdp,
+    /// A UDP socket for VXLAN, and a [`Tunnel`]: itself.
+    Vxlan,
+}
+
+/// What a VXLAN link's socket does not say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tunnel {
+    /// The network's number.
+    pub vni: u32,
+    /// The other hosts, one at least.
+    pub remotes: Vec<SocketAddr>,
 }
 
 /// What a port leads to.
@@ -110,6 +122,8 @@ pub enum PortKind {
     Xdp,
     /// Another domain of the same switch.
     Patch,
+    /// Other hosts by VXLAN.
+    Vxlan,
 }
 
 impl PortKind {
@@ -122,6 +136,7 @@ impl PortKind {
             PortKind::VhostUser => "vhost-user",
             PortKind::Xdp => "xdp",
             PortKind::Patch => "patch",
+            PortKind::Vxlan => "vxlan",
         }
     }
 }
@@ -133,6 +148,7 @@ impl From<LinkKind> for PortKind {
             LinkKind::Packet => PortKind::Packet,
             LinkKind::VhostUser | LinkKind::VhostUserConnected => PortKind::VhostUser,
             LinkKind::Xdp => PortKind::Xdp,
+            LinkKind::Vxlan => PortKind::Vxlan,
         }
     }
 }
@@ -171,6 +187,8 @@ pub(crate) enum Request {
         name: String,
         domain: u32,
         mtu: u16,
+        #[serde(default)]
+        tunnel: Option<Tunnel>,
         #[serde(default)]
         properties: PortProperties,
     },

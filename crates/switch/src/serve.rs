@@ -192,9 +192,10 @@ impl Server {
                 name,
                 domain,
                 mtu,
+                tunnel,
                 properties,
             } => {
-                let links = attach::host_links(kind, &name, mtu, files)?;
+                let links = attach::host_links(kind, &name, mtu, tunnel, files)?;
                 self.attach_link(kind.into(), links, name, domain, properties)
             }
             Request::AttachPatch { ends } => self.attach_patch(ends),

@@ -1,11 +1,12 @@
 //! System calls that rustix does not wrap: TAP and interface requests here, AF_PACKET's options and
 //! receiving many frames at once in [`packet`], AF_XDP's rings in [`xdp`] and its program in [`bpf`],
-//! forking in [`process`]. Each function is safe to call.
+//! many UDP packets at once in [`udp`], forking in [`process`]. Each function is safe to call.
 #![allow(unsafe_code)]
 
 pub mod bpf;
 pub mod packet;
 pub mod process;
+pub mod udp;
 pub mod xdp;
 
 use std::mem::{MaybeUninit, size_of};

@@ -4,12 +4,13 @@
 
 mod common;
 
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use common::{GuestMemory, Host, Wire, exchange, iperf, missing, run, wait_for};
 use switch::client::SwitchClient;
 use switch::counters::Reason;
-use switch::links::{Device, HostLink, Mode, XdpMode};
+use switch::links::{Device, HostLink, Mode, Vxlan, XdpMode};
 use switch::process::Switch;
 use switch::properties::PortProperties;
 use switch::protocol::{PortId, PortState};
@@ -31,6 +32,12 @@ const TESTS: &[(&str, fn())] = &[
         "a_killed_switch_leaves_no_xdp_program",
         a_killed_switch_with_xdp,
     ),
+    ("vxlan_reaches_the_kernels_own", vxlan_and_the_kernel),
+    (
+        "vxlan_sends_what_is_for_all_to_each_remote",
+        vxlan_with_two_remotes,
+    ),
+    ("vxlan_refuses_what_is_not_its_own", vxlan_and_strangers),
 ];
 
 fn main() {
@@ -230,4 +237,143 @@ fn tcp_crosses_a_guest(mode: Mode) {
     assert_eq!(count(&wire.seen.too_long), 0);
     assert_eq!(count(&wire.seen.bad_checksums), 0);
     assert!(count(&wire.seen.sleeps) > 0 && client.stats(guest[0]).wakeups > 0);
+}
+
+/// A host beyond an underlay network, with a VXLAN device of its kernel's: `vx0`, network 42.
+struct Beyond {
+    host: Host,
+    /// Its address and ours in the underlay.
+    theirs: IpAddr,
+    ours: IpAddr,
+}
+
+impl Beyond {
+    /// The `n`-th such host; its underlay takes packets of 1600 bytes. By IPv6 or IPv4.
+    fn new(n: u8, v6: bool) -> Beyond {
+        // So that runs beside each other have their own networks.
+        let network = 10 + 3 * (std::process::id() % 80) as u8 + n;
+        let (host, link) = Host::with_veth(&format!("u{n}"), network, 2);
+        let addresses = [1, 2].map(|end| match v6 {
+            true => format!("fd09:{network}::{end}").parse::<IpAddr>().unwrap(),
+            false => IpAddr::from([10, 9, network, end]),
+        });
+        let [ours, theirs] = addresses;
+        let prefix = if v6 { "64 nodad" } else { "24" };
+        run(&format!("ip link set {link} mtu 1600"));
+        run(&format!("ip addr add {ours}/{prefix} dev {link}"));
+        host.run("ip link set eth0 mtu 1600");
+        host.run(&format!(
+            "ip link add vx0 type vxlan id 42 remote {ours} dstport 4789 dev eth0"
+        ));
+        host.run("ip link set vx0 mtu 1500");
+        Beyond { host, theirs, ours }
+    }
+}
+
+fn vxlan_link(beyond: &[&Beyond]) -> HostLink {
+    let remotes: Vec<_> = beyond.iter().map(|beyond| beyond.theirs).collect();
+    HostLink::vxlan(&Vxlan {
+        name: "vx",
+        vni: 42,
+        local: (beyond.len() == 1).then(|| beyond[0].ours),
+        remotes: &remotes,
+        port: None,
+        mtu: None,
+    })
+    .unwrap()
+}
+
+fn vxlan_and_the_kernel() {
+    for v6 in [false, true] {
+        let switch = Switch::spawn().unwrap();
+        let client = switch.client();
+        let (mut a, a_link) = Host::with_veth("a", 1, 1);
+        let mut beyond = Beyond::new(0, v6);
+        beyond.host.configure("vx0", 1, 2);
+        join(client, opened(&a_link, Mode::Packet), 0);
+        let link = vxlan_link(&[&beyond]);
+        assert_eq!(link.mtu(), 1500, "the way takes more");
+        let port = join(client, link, 0);
+        let there = exchange(&a, &mut beyond.host, "100M");
+        a.serve("iperf3 -s", 5201);
+        let back = iperf(&beyond.host, "10.9.1.1", "100M");
+        client.catch_up(port).unwrap();
+        let stats = client.stats(port);
+        println!("  VXLAN to the kernel's: {there:.0} Mb/s, and back: {back:.0} Mb/s");
+        println!("  {stats:?}");
+        assert!(stats.frames_in > 0 && stats.frames_out > 0);
+        for reason in [Reason::BadTunnel, Reason::UnknownRemote, Reason::TooLong] {
+            assert_eq!(stats.dropped(reason), 0, "{reason:?}");
+        }
+        let is_open = || run("ss -Hlun").contains(&SocketAddr::new(beyond.ours, 4789).to_string());
+        assert!(is_open());
+        client.detach(&[port]).unwrap();
+        wait_for("the socket is closed", || !is_open());
+    }
+}
+
+fn vxlan_with_two_remotes() {
+    let switch = Switch::spawn().unwrap();
+    let client = switch.client();
+    let (a, a_link) = Host::with_veth("a", 1, 1);
+    let beyond = [Beyond::new(1, false), Beyond::new(2, false)];
+    beyond[0].host.configure("vx0", 1, 2);
+    beyond[1].host.configure("vx0", 1, 3);
+    join(client, opened(&a_link, Mode::Packet), 0);
+    let link = vxlan_link(&[&beyond[0], &beyond[1]]);
+    let port = join(client, link, 0);
+    // Asking who has an address is for all; the pings behind it are for one.
+    a.run("ping -q -c 3 -i 0.05 -W 2 10.9.1.2");
+    a.run("ping -q -c 3 -i 0.05 -W 2 10.9.1.3");
+    let received = |host: &Host| -> u64 {
+        let packets = host.run("cat /sys/class/net/vx0/statistics/rx_packets");
+        packets.trim().parse().unwrap()
+    };
+    let before = beyond.each_ref().map(|beyond| received(&beyond.host));
+    a.run("ping -q -c 50 -i 0.01 -W 2 10.9.1.2");
+    let after = beyond.each_ref().map(|beyond| received(&beyond.host));
+    assert!(after[0] >= before[0] + 50);
+    assert!(after[1] < before[1] + 25, "what is for one goes to one");
+    // What comes from one remote does not go to another.
+    let there = beyond[0].host.output("ping -q -c 1 -W 1 10.9.1.3");
+    assert!(!there.status.success());
+    assert_eq!(client.stats(port).dropped(Reason::UnknownRemote), 0);
+}
+
+/// UDP packets to a VXLAN port: of another network, without its header, too short, and a runt.
+const SEND_STRANGE: &str = "
+import socket
+def send(to, text, source=None):
+    link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    if source:
+        link.bind((source, 0))
+    link.sendto(bytes.fromhex(text), (to, 4789))
+frame = '02000000090002000000000188b5' + '00' * 50
+";
+
+fn vxlan_and_strangers() {
+    let switch = Switch::spawn().unwrap();
+    let client = switch.client();
+    let beyond = Beyond::new(0, false);
+    let port = join(client, vxlan_link(&[&beyond]), 0);
+    let (ours, stranger) = (beyond.ours, beyond.theirs.to_string() + "2");
+    beyond
+        .host
+        .run(&format!("ip addr add {stranger}/24 dev eth0"));
+    beyond.host.python(&format!(
+        "{SEND_STRANGE}
+send('{ours}', '0800000000002b00' + frame)
+send('{ours}', '0000000000002a00' + frame)
+send('{ours}', '08000000')
+send('{ours}', '0800000000002a00' + frame[:20])
+send('{ours}', '0800000000002a00' + frame, '{stranger}')
+send('{ours}', '0800000000002a00' + frame)
+"
+    ));
+    wait_for("all are counted", || client.stats(port).frames_in == 1);
+    let stats = client.stats(port);
+    assert_eq!(stats.dropped(Reason::BadTunnel), 3);
+    assert_eq!(stats.dropped(Reason::Runt), 1);
+    assert_eq!(stats.dropped(Reason::UnknownRemote), 1);
+    assert_eq!(stats.bytes_in, 64);
 }

@@ -73,6 +73,7 @@ pub(super) fn open(interface: &Interface<'_>) -> Result<HostLink, LinkError> {
         files,
         mac: interface.mac,
         mode: Some(mode),
+        tunnel: None,
     })
 }
 

@@ -13,6 +13,8 @@ pub mod offload;
 pub mod packet;
 pub mod tap;
 pub mod vhost;
+pub mod vxlan;
+mod whole;
 pub mod xdp;
 
 use std::os::fd::BorrowedFd;
@@ -325,6 +327,7 @@ pub struct Outcome {
     /// The link is there no more.
     pub gone: bool,
     /// Something was taken from the link, even if none of it became a frame: there may be more.
+    /// Or something is left to be sent, and has to be offered again by polling.
     pub busy: bool,
 }
 
@@ -356,6 +359,8 @@ pub enum Link {
     Vhost(Box<vhost::VhostLink>),
     /// To a host interface, by AF_XDP.
     Xdp(xdp::XdpLink),
+    /// To other hosts, by VXLAN.
+    Vxlan(Box<vxlan::VxlanLink>),
 }
 
 impl Link {
@@ -368,6 +373,7 @@ impl Link {
             Link::Packet(link) => link.receive(batch, counters),
             Link::Vhost(link) => link.receive(batch, counters),
             Link::Xdp(link) => link.receive(batch, counters),
+            Link::Vxlan(link) => link.receive(batch, counters),
         }
     }
 
@@ -377,7 +383,7 @@ impl Link {
         match self {
             Link::Guest(link) => link.release(),
             Link::Vhost(link) => link.release(),
-            Link::Tap(_) | Link::Packet(_) | Link::Xdp(_) => {}
+            Link::Tap(_) | Link::Packet(_) | Link::Xdp(_) | Link::Vxlan(_) => {}
         }
     }
 
@@ -435,6 +441,7 @@ impl Link {
             Link::Packet(link) => link.send(batch, which, counters),
             Link::Vhost(link) => link.send(batch, which, counters),
             Link::Xdp(link) => link.send(batch, which, counters),
+            Link::Vxlan(link) => link.send(batch, which, counters),
         }
     }
 
@@ -447,7 +454,7 @@ impl Link {
             Link::Xdp(link) => link.sleep(),
             // Their descriptors are edge-triggered: after a receive that found nothing, the next
             // frame is an event.
-            Link::Tap(_) | Link::Packet(_) => true,
+            Link::Tap(_) | Link::Packet(_) | Link::Vxlan(_) => true,
         }
     }
 
@@ -457,7 +464,7 @@ impl Link {
             Link::Guest(link) => link.wake(),
             Link::Vhost(link) => link.wake(),
             Link::Xdp(link) => link.wake(),
-            Link::Tap(_) | Link::Packet(_) => {}
+            Link::Tap(_) | Link::Packet(_) | Link::Vxlan(_) => {}
         }
     }
 
@@ -480,7 +487,7 @@ impl Link {
         match self {
             Link::Packet(link) => link.is_down(),
             Link::Xdp(link) => link.is_down(),
-            Link::Guest(_) | Link::Tap(_) | Link::Vhost(_) => false,
+            Link::Guest(_) | Link::Tap(_) | Link::Vhost(_) | Link::Vxlan(_) => false,
         }
     }
 
@@ -489,7 +496,7 @@ impl Link {
         match self {
             Link::Packet(link) => link.is_gone(),
             Link::Xdp(link) => link.is_gone(),
-            Link::Guest(_) | Link::Tap(_) | Link::Vhost(_) => false,
+            Link::Guest(_) | Link::Tap(_) | Link::Vhost(_) | Link::Vxlan(_) => false,
         }
     }
 
@@ -499,7 +506,7 @@ impl Link {
         match self {
             Link::Tap(link) => link.another_way().map(Link::Tap),
             Link::Packet(link) => link.another_way().map(Link::Packet),
-            Link::Guest(_) | Link::Vhost(_) | Link::Xdp(_) => None,
+            Link::Guest(_) | Link::Vhost(_) | Link::Xdp(_) | Link::Vxlan(_) => None,
         }
     }
 
@@ -508,15 +515,16 @@ impl Link {
         match self {
             Link::Packet(link) => link.catch_up(counters),
             Link::Xdp(link) => link.catch_up(counters),
+            Link::Vxlan(link) => link.catch_up(counters),
             Link::Guest(_) | Link::Tap(_) | Link::Vhost(_) => {}
         }
     }
 
-    /// The descriptors that another switch can go on with; none of AF_XDP sockets, which are
-    /// opened anew.
+    /// The descriptors that another switch can go on with; none of AF_XDP sockets and of
+    /// tunnels, which are opened anew.
     pub(crate) fn files(&self) -> Vec<BorrowedFd<'_>> {
         match self {
-            Link::Guest(_) | Link::Xdp(_) => Vec::new(),
+            Link::Guest(_) | Link::Xdp(_) | Link::Vxlan(_) => Vec::new(),
             Link::Tap(link) => vec![link.as_fd()],
             Link::Packet(link) => vec![link.as_fd()],
             Link::Vhost(link) => link.listener().into_iter().collect(),
@@ -531,6 +539,7 @@ impl Link {
             Link::Packet(link) => vec![link.as_fd()],
             Link::Vhost(link) => vec![link.as_fd()],
             Link::Xdp(link) => link.descriptors().collect(),
+            Link::Vxlan(link) => vec![link.as_fd()],
         }
     }
 }

@@ -12,7 +12,7 @@ use packet::checksum::{Sum, pseudo_header_v4, pseudo_header_v6};
 
 mod unfinished;
 
-pub use unfinished::unfinished;
+pub use unfinished::{joined, unfinished};
 
 /// Length of an Ethernet header, in bytes.
 pub const ETHERNET: usize = 14;

@@ -14,9 +14,10 @@ use crate::port::guest::{GuestLink, MTU_MAX};
 use crate::port::packet::PacketLink;
 use crate::port::tap::TapLink;
 use crate::port::vhost::VhostLink;
+use crate::port::vxlan::{REMOTES_MAX, VxlanLink};
 use crate::port::xdp::XdpLink;
 use crate::properties::PortProperties;
-use crate::protocol::{GuestInterface, LinkKind, NAME_MAX, PatchEnd, PortKind, Reply};
+use crate::protocol::{GuestInterface, LinkKind, NAME_MAX, PatchEnd, PortKind, Reply, Tunnel};
 use crate::worker::PATCHES_MAX;
 
 impl Server {
@@ -114,6 +115,7 @@ pub(super) fn host_links(
     kind: LinkKind,
     name: &str,
     mtu: u16,
+    tunnel: Option<Tunnel>,
     files: Vec<OwnedFd>,
 ) -> Result<Vec<Link>, String> {
     if files.is_empty() {
@@ -144,12 +146,22 @@ pub(super) fn host_links(
                 return Err("an XDP link came without its descriptors".into());
             };
             let sockets = files.collect();
-            let link = XdpLink::new(sockets, &umem, watch, program, mtu).map_err(|error| {
+            let links = XdpLink::of_queues(sockets, &umem, watch, program, mtu).map_err(|error| {
                 format!(
                     "cannot map the rings of ‘{name}’: {error}; that takes Linux 6.4 or later, and sockets that nobody has used: attach packet:{name}"
                 )
             });
-            Ok(vec![Link::Xdp(link?)])
+            Ok(links?.into_iter().map(Link::Xdp).collect())
+        }
+        LinkKind::Vxlan => {
+            let [socket] = descriptors(files)?;
+            let tunnel = tunnel.ok_or("a VXLAN link came without its network")?;
+            let Tunnel { vni, remotes } = tunnel;
+            if remotes.is_empty() || remotes.len() > REMOTES_MAX {
+                return Err(format!("a VXLAN link has 1 to {REMOTES_MAX} remotes"));
+            }
+            let link = VxlanLink::new(socket, vni, remotes, mtu);
+            Ok(vec![Link::Vxlan(Box::new(link))])
         }
     }
 }

@@ -190,8 +190,11 @@ impl Worker {
                 }
             };
             port.queue.clear();
-            if let Some(queue) = queue {
-                self.settle(queue, outcome);
+            if let Some(queue) = queue
+                && self.settle(queue, outcome)
+                && outcome.busy
+            {
+                self.wake(queue);
             }
         }
     }

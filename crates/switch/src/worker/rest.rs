@@ -104,7 +104,7 @@ impl Worker {
     }
 
     /// Brings a sleeping queue back into the round.
-    fn wake(&mut self, place: QueueIndex) {
+    pub(super) fn wake(&mut self, place: QueueIndex) {
         let Some(queue) = slot_mut(&mut self.queues, place) else {
             return;
         };

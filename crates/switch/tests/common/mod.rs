@@ -80,7 +80,9 @@ impl Host {
         self.configure(interface, network, host);
     }
 
-    fn configure(&self, interface: &str, network: u8, host: u8) {
+    /// Gives an interface of the namespace its addresses, 10.9.network.host and fd09:network::host,
+    /// and sets it up.
+    pub fn configure(&self, interface: &str, network: u8, host: u8) {
         let name = &self.name;
         let address = format!("10.9.{network}.{host}/24");
         run(&format!("ip -n {name} addr add {address} dev {interface}"));

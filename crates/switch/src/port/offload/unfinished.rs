@@ -39,6 +39,33 @@ pub fn unfinished(frame: &[u8]) -> VnetHeader {
     })
 }
 
+/// What is left to do on a frame that stands for several, each of which is to be an IP packet of
+/// `mtu` bytes at most; nothing if its headers do not say that they are left undone.
+pub fn joined(frame: &[u8], mtu: u16) -> Option<VnetHeader> {
+    let Some(Found::Unfinished(start, offset)) = checksum_place(frame) else {
+        return None;
+    };
+    let (kind, l3) = network_header(frame)?;
+    let (gso_type, length) = match (kind, offset) {
+        (_, UDP_CHECKSUM) => (VnetHeader::GSO_UDP_L4, 8),
+        (TYPE_IPV4, _) => (VnetHeader::GSO_TCPV4, tcp_header_len(frame, start)?),
+        _ => (VnetHeader::GSO_TCPV6, tcp_header_len(frame, start)?),
+    };
+    let headers = u16::try_from(start + length - l3).ok()?;
+    Some(VnetHeader {
+        flags: VnetHeader::NEEDS_CHECKSUM,
+        gso_type,
+        gso_size: mtu.checked_sub(headers)?,
+        checksum_start: start as u16,
+        checksum_offset: offset,
+        ..VnetHeader::default()
+    })
+}
+
+fn tcp_header_len(frame: &[u8], start: usize) -> Option<usize> {
+    Some(usize::from(frame.get(start + 12)? >> 4) * 4)
+}
+
 enum Found {
     /// A checksum to be completed: where the transport header starts, and where in it the field is.
     Unfinished(usize, u16),
@@ -172,6 +199,17 @@ mod tests {
             })
             .expect("one of all words does it");
         assert_eq!((at, sum.len()), (50, 2));
+    }
+
+    #[test]
+    fn a_frame_that_stands_for_several_is_cut_as_told() {
+        let frame = tcp(&[7; 2500]);
+        let header = joined(&frame, 1040).expect("TCP");
+        let segments = super::super::Segmenter::new(&frame, header).expect("whole");
+        assert_eq!((segments.count(), segments.longest()), (3, 14 + 1040));
+        assert_eq!(joined(&finished(frame.clone()), 1040), None);
+        assert_eq!(joined(&frame[..2000], 1040), None);
+        assert_eq!(joined(&frame, 39), None);
     }
 
     #[test]
