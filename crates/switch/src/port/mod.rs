@@ -395,6 +395,7 @@ impl Link {
             Link::Packet(link) => link.mtu(),
             Link::Vhost(link) => link.mtu(),
             Link::Xdp(link) => link.mtu(),
+            Link::Vxlan(link) => link.mtu(),
         }
     }
 
@@ -406,6 +407,7 @@ impl Link {
             Link::Packet(link) => link.set_mtu(mtu),
             Link::Vhost(link) => link.set_mtu(mtu),
             Link::Xdp(link) => link.set_mtu(mtu),
+            Link::Vxlan(link) => link.set_mtu(mtu),
         }
     }
 
@@ -423,7 +425,7 @@ impl Link {
     pub(crate) fn holds(&self) -> bool {
         match self {
             Link::Guest(_) | Link::Tap(_) | Link::Vhost(_) => true,
-            Link::Packet(_) | Link::Xdp(_) => false,
+            Link::Packet(_) | Link::Xdp(_) | Link::Vxlan(_) => false,
         }
     }
 

@@ -126,6 +126,14 @@ impl VxlanLink {
         }
     }
 
+    pub(super) fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    pub(super) fn set_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu;
+    }
+
     /// What tells of packets to receive.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
