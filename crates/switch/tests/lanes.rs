@@ -364,7 +364,7 @@ fn coming_and_going() {
         guest.say_hello();
         sent += source.send(2, sent, 64);
         // Both while frames are on their way there and after.
-        if n % 4 == 0 {
+        if n.is_multiple_of(4) {
             wait_for("a frame", || {
                 sent += source.send(2, sent, 64);
                 !guest.receive().is_empty()
