@@ -264,15 +264,19 @@ impl Lane {
         order: impl FnOnce(&mut Worker) -> R + Send + 'static,
     ) -> Receiver<R> {
         let (send, receive) = channel();
-        let order: Order = Box::new(move |worker| {
+        self.tell(move |worker| {
             // Whoever asked may not want to know.
             let _ = send.send(order(worker));
         });
+        receive
+    }
+
+    /// Has the worker do something. Whatever it is told later, it does later.
+    pub fn tell(&self, order: impl FnOnce(&mut Worker) + Send + 'static) {
         if let Some(orders) = &self.orders {
-            let _ = orders.send(order);
+            let _ = orders.send(Box::new(order) as Order);
         }
         self.bell.ring();
-        receive
     }
 
     /// Has the worker do something and waits for what it returns.

@@ -22,6 +22,7 @@ use crate::port::Link;
 use crate::process::Options;
 use crate::properties::{DomainProperties, PortProperties};
 use crate::protocol::{PortId, PortKind};
+use crate::qos::shape::Shape;
 use crate::worker::{PORTS_MAX, Parts, Placed, Served, Ways, Worker};
 
 use domains::Domain;
@@ -164,52 +165,50 @@ impl Lanes {
         let guest = self.next_guest;
         self.next_guest = self.next_guest.wrapping_add(1);
         let doorbell = Arc::new(doorbell);
-        let mut attached: Vec<PortId> = Vec::with_capacity(ports.len());
+        let mut joining: Vec<Joining> = Vec::with_capacity(ports.len());
         for port in ports {
-            match self.attach(port, Some((guest, Arc::clone(&doorbell)))) {
-                Ok(id) => attached.push(id),
+            match self.prepare(port, Some((guest, Arc::clone(&doorbell)))) {
+                Ok(port) => joining.push(port),
                 Err(error) => {
-                    for id in attached {
-                        self.detach(id.place);
+                    for port in joining {
+                        self.detach(port.placed.place);
                     }
                     return Err(error);
                 }
             }
         }
-        Ok(attached)
+        self.join(joining)
     }
 
     /// Attaches a host link's port.
     pub fn attach_link(&mut self, port: Attach) -> Result<PortId, AttachError> {
-        self.attach(port, None)
+        let joining = self.prepare(port, None)?;
+        let id = joining.id();
+        self.join(vec![joining]).map(|_| id)
     }
 
-    fn attach(
+    /// Makes a port, of which the lanes are yet to be told. What cannot be is refused here.
+    fn prepare(
         &mut self,
-        attach: Attach,
+        mut attach: Attach,
         guest: Option<(u32, Arc<OwnedFd>)>,
-    ) -> Result<PortId, AttachError> {
-        let mtu = attach.links.first().map_or(u16::MAX, Link::mtu);
-        self.check_properties(&attach.properties, mtu)?;
-        // What cannot be is refused before anything is done.
-        self.shape(attach.domain, attach.mac, &attach.properties)?;
+    ) -> Result<Joining, AttachError> {
+        let own = attach.links.first().map_or(u16::MAX, Link::mtu);
+        self.check_properties(&attach.properties, own)?;
+        let shape = self.shape(attach.domain, attach.mac, &attach.properties)?;
         let domain = self.domain(attach.domain)?;
         let Some(place) = self.take_place() else {
             self.leave_domain(attach.domain);
             return Err(AttachError::Full);
         };
-        let arranged = self.arrange(attach.links, guest, &attach.properties);
+        let mtu = attach.properties.mtu.map_or(own, |mtu| mtu.min(own));
+        for link in &mut attach.links {
+            link.set_mtu(mtu);
+        }
+        let queues = self.arrange(attach.links, guest, &attach.properties);
         let turn = self.next_turn;
         self.next_turn = self.next_turn.wrapping_add(1);
-        let placed = Placed {
-            place,
-            turn,
-            domain,
-            mac: attach.mac,
-            ways: ways(&arranged),
-        };
         self.board.reopen(place);
-        self.on_all(move |worker| worker.place(&placed));
         self.members[usize::from(place)] = Some(Member {
             id: PortId { place, turn },
             name: attach.name,
@@ -217,21 +216,72 @@ impl Lanes {
             kind: attach.kind,
             properties: attach.properties,
             mac: attach.mac,
-            mtu,
+            mtu: own,
             lanes: Vec::new(),
             patch: None,
         });
-        // Limits are there before the first frame.
-        let served = self
-            .reshape(place)
-            .and_then(|()| Ok(self.serve(place, arranged)?));
-        match served {
-            Ok(()) => Ok(PortId { place, turn }),
-            Err(error) => {
-                self.detach(place);
-                Err(error)
+        self.count_queues(place, &queues);
+        let placed = Placed {
+            place,
+            turn,
+            domain,
+            mac: attach.mac,
+            ways: ways(&queues),
+        };
+        Ok(Joining {
+            placed,
+            shape,
+            mtu,
+            queues,
+        })
+    }
+
+    /// Has the lanes take note of ports, then serve their queues: all of them, or none.
+    fn join(&mut self, joining: Vec<Joining>) -> Result<Vec<PortId>, AttachError> {
+        let ids: Vec<_> = joining.iter().map(Joining::id).collect();
+        let mut queues: Vec<Vec<_>> = self.lanes.iter().map(|_| Vec::new()).collect();
+        let mut known = Vec::with_capacity(joining.len());
+        for port in joining {
+            for (lane, served) in port.queues {
+                queues[usize::from(lane)].push((port.placed.place, served));
             }
+            known.push((port.placed, port.shape, port.mtu));
         }
+        let note = move |worker: &mut Worker| {
+            for (placed, shape, mtu) in &known {
+                worker.place(placed);
+                // Limits are there before the first frame.
+                worker.set_shape(placed.place, shape.clone(), *mtu);
+            }
+        };
+        let serve = |worker: &mut Worker, queues: Vec<(PortIndex, Served)>| {
+            let mut queues = queues.into_iter();
+            queues.try_for_each(|(place, served)| worker.serve_queue(place, served))
+        };
+        let served = match (self.lanes.as_slice(), queues.pop()) {
+            ([lane], Some(queues)) => lane.ask(move |worker| {
+                note(worker);
+                serve(worker, queues)
+            }),
+            (_, last) => {
+                // No lane sees a frame of a port that another does not know yet.
+                self.on_all(note);
+                queues.extend(last);
+                let busy = self.lanes.iter().zip(queues);
+                let busy = busy.filter(|(_, queues)| !queues.is_empty());
+                let asked: Vec<_> = busy
+                    .map(|(lane, queues)| lane.order(move |worker| serve(worker, queues)))
+                    .collect();
+                asked.into_iter().try_for_each(answer)
+            }
+        };
+        if let Err(error) = served {
+            for id in ids {
+                self.detach(id.place);
+            }
+            return Err(error.into());
+        }
+        Ok(ids)
     }
 
     /// Detaches a port, and the other end if it is a patch; its links are closed. Returns whether
@@ -363,19 +413,22 @@ impl Lanes {
 
     /// Has lanes begin to serve a port's queues.
     fn serve(&mut self, place: PortIndex, queues: Vec<(LaneIndex, Served)>) -> Result<(), Errno> {
+        self.count_queues(place, &queues);
         for (lane, served) in queues {
-            let serving = &mut self.lanes[usize::from(lane)];
-            let polled = served.polled;
-            serving.ask(move |worker| worker.serve_queue(place, served))?;
-            if !polled {
-                continue;
-            }
-            serving.queues += 1;
-            if let Some(member) = &mut self.members[usize::from(place)] {
-                member.lanes.push(lane);
-            }
+            let lane = &self.lanes[usize::from(lane)];
+            lane.ask(move |worker| worker.serve_queue(place, served))?;
         }
         Ok(())
+    }
+
+    /// Counts a port's queues among what their lanes have to do.
+    fn count_queues(&mut self, place: PortIndex, queues: &[(LaneIndex, Served)]) {
+        for (lane, _) in queues.iter().filter(|(_, served)| served.polled) {
+            self.lanes[usize::from(*lane)].queues += 1;
+            if let Some(member) = &mut self.members[usize::from(place)] {
+                member.lanes.push(*lane);
+            }
+        }
     }
 
     /// The ports from a place on, in the order of their places.
@@ -429,6 +482,15 @@ impl Lanes {
         asked.into_iter().map(answer).collect()
     }
 
+    /// Has all lanes do something before whatever they are told later.
+    fn tell_all(&self, order: impl Fn(&mut Worker) + Send + Sync + 'static) {
+        let order = Arc::new(order);
+        for lane in &self.lanes {
+            let order = Arc::clone(&order);
+            lane.tell(move |worker| order(worker));
+        }
+    }
+
     /// How many more ports can be attached.
     fn room(&self) -> usize {
         PORTS_MAX - self.members.len() + self.free.len()
@@ -443,6 +505,21 @@ impl Lanes {
             self.members.push(None);
             place as PortIndex
         })
+    }
+}
+
+/// A port that the lanes are to be told of.
+struct Joining {
+    placed: Placed,
+    shape: Option<Arc<Shape>>,
+    mtu: u16,
+    queues: Vec<(LaneIndex, Served)>,
+}
+
+impl Joining {
+    fn id(&self) -> PortId {
+        let Placed { place, turn, .. } = self.placed;
+        PortId { place, turn }
     }
 }
 

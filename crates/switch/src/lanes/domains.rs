@@ -32,7 +32,7 @@ impl Lanes {
         let turn = self.next_turn;
         self.next_turn = self.next_turn.wrapping_add(1);
         for (lane, lookup) in self.lanes.iter().zip(lookups) {
-            lane.ask(move |worker| worker.open_domain(place, turn, lookup));
+            lane.tell(move |worker| worker.open_domain(place, turn, lookup));
         }
         let domain = Domain {
             place,
@@ -53,7 +53,7 @@ impl Lanes {
         if domain.ports == 0 {
             let place = domain.place;
             self.domains.remove(&number);
-            self.on_all(move |worker| worker.close_domain(place));
+            self.tell_all(move |worker| worker.close_domain(place));
             self.free_domains.push(place);
         }
     }
@@ -73,13 +73,13 @@ impl Lanes {
             self.reshape_domain(number);
         }
         if old.lookup == properties.lookup {
-            self.on_all(move |worker| worker.configure_domain(place, &properties));
+            self.tell_all(move |worker| worker.configure_domain(place, &properties));
             return Ok(());
         }
         let replicated = self.lanes.len() > 1;
         for lane in &self.lanes {
             let lookup = lookup::build(&properties, replicated)?;
-            lane.ask(move |worker| worker.replace_lookup(place, lookup));
+            lane.tell(move |worker| worker.replace_lookup(place, lookup));
         }
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Lanes {
         let Some(&Domain { place, .. }) = self.domains.get(&number) else {
             return false;
         };
-        self.on_all(move |worker| worker.flush(place));
+        self.tell_all(move |worker| worker.flush(place));
         true
     }
 

@@ -48,7 +48,10 @@ pub(super) struct Shaping {
     /// For frames in another form.
     scratch: Option<Box<Batch>>,
     /// Batches that were kept and are spent. They go to and fro by their addresses.
-    #[expect(clippy::vec_box, reason = "a batch is exchanged for another, not copied")]
+    #[expect(
+        clippy::vec_box,
+        reason = "a batch is exchanged for another, not copied"
+    )]
     spare: Vec<Box<Batch>>,
 }
 
