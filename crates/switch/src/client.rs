@@ -134,11 +134,13 @@ impl SwitchClient {
         domain: u32,
         properties: PortProperties,
     ) -> Result<PortId, ClientError> {
+        let mac = link.behind();
         let request = Request::AttachLink {
             kind: link.kind,
             name: link.name,
             domain,
             mtu: link.mtu,
+            mac,
             tunnel: link.tunnel,
             properties,
         };

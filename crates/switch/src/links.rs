@@ -312,6 +312,16 @@ impl HostLink {
         self.mtu
     }
 
+    /// The address of whoever is behind the link, where that is one alone: the host behind a TAP
+    /// device, the machine behind a vhost-user socket.
+    pub(crate) fn behind(&self) -> Option<Mac> {
+        let alone = match self.kind {
+            LinkKind::Tap | LinkKind::VhostUser | LinkKind::VhostUserConnected => true,
+            LinkKind::Packet | LinkKind::Xdp | LinkKind::Vxlan => false,
+        };
+        Some(self.mac).filter(|mac| alone && mac.0 != [0; 6])
+    }
+
     /// The host's own address on the interface.
     pub fn mac(&self) -> Mac {
         self.mac

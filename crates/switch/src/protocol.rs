@@ -187,6 +187,9 @@ pub(crate) enum Request {
         name: String,
         domain: u32,
         mtu: u16,
+        /// The address of whoever is behind it, if that is one alone.
+        #[serde(default)]
+        mac: Option<Mac>,
         #[serde(default)]
         tunnel: Option<Tunnel>,
         #[serde(default)]

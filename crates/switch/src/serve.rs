@@ -192,11 +192,12 @@ impl Server {
                 name,
                 domain,
                 mtu,
+                mac,
                 tunnel,
                 properties,
             } => {
                 let links = attach::host_links(kind, &name, mtu, tunnel, files)?;
-                self.attach_link(kind.into(), links, name, domain, properties)
+                self.attach_link(kind.into(), links, name, domain, mac, properties)
             }
             Request::AttachPatch { ends } => self.attach_patch(ends),
             Request::SetProperties { port, properties } => {

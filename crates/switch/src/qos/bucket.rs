@@ -31,6 +31,10 @@ pub fn clock(now: Instant) -> Nanos {
 /// How much time's worth a bucket holds at least: a worker that comes this much too late loses
 /// nothing of the rate.
 const DEPTH: Nanos = 2_000_000;
+/// How much time's worth a bucket holds at most, unless it is less than [`DEPTH_BYTES`].
+const DEPTH_MAX: Nanos = 20_000_000;
+/// Between these two, a bucket holds what is nothing to a receiver: some segments of 64 KB.
+const DEPTH_FREE: u64 = 256 << 10;
 /// How many bytes a bucket holds at least: two full Ethernet frames.
 const DEPTH_BYTES: u64 = 2 * 1518;
 /// Time's worth that a bucket of frames a second holds: a second's frames may come in tenths.
@@ -56,7 +60,8 @@ impl Rate {
     /// Of bytes.
     pub fn of_bytes(rate: Bandwidth) -> Rate {
         let unit = ((8 * SECOND) << FRACTION_BITS) / u128::from(rate.bits());
-        Rate::new(unit, DEPTH, DEPTH_BYTES)
+        let free = Rate::new(unit, 0, DEPTH_FREE).depth >> TICK_BITS;
+        Rate::new(unit, free.clamp(DEPTH, DEPTH_MAX), DEPTH_BYTES)
     }
 
     /// Of frames.

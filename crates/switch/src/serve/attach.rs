@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use super::Server;
 use crate::lanes::Attach;
+use crate::lookup::Mac;
 use crate::memory::SharedRegion;
 use crate::port::Link;
 use crate::port::guest::{GuestLink, MTU_MAX};
@@ -67,6 +68,7 @@ impl Server {
         links: Vec<Link>,
         name: String,
         domain: u32,
+        mac: Option<Mac>,
         properties: PortProperties,
     ) -> Result<Reply, String> {
         check_name(&name)?;
@@ -75,7 +77,7 @@ impl Server {
             kind,
             name,
             domain,
-            mac: None,
+            mac,
             properties,
         });
         Ok(Reply::Attached {

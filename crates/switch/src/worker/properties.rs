@@ -13,8 +13,8 @@ use crate::qos::shape::{Flow, Shape, Shaped};
 pub(super) const LEVEL: u8 = 1;
 
 impl Worker {
-    /// Has a port keep to other limits. Those who waited for it look again; what is on its way to
-    /// it stays so.
+    /// Has a port keep to other limits. Those who waited for it look again; what was on its way to it
+    /// in a line is dropped and counted.
     pub(crate) fn set_shape(&mut self, place: PortIndex, shape: Option<Arc<Shape>>, mtu: u16) {
         self.forget_shape(place);
         let Some(port) = slot_mut(&mut self.ports, place.into()) else {
