@@ -274,6 +274,13 @@ impl HostLink {
 
     /// Attaches an interface that exists and is up.
     pub fn attach(device: &Device<'_>) -> Result<HostLink, LinkError> {
+        HostLink::attach_lanes(device, 1)
+    }
+
+    /// Attaches an interface that exists and is up, for several lanes: by AF_PACKET with a socket
+    /// for each lane, over which the kernel spreads flows; by AF_XDP with a socket for each of the
+    /// interface's queues, however many lanes there are.
+    pub fn attach_lanes(device: &Device<'_>, lanes: usize) -> Result<HostLink, LinkError> {
         let interface = Interface::look_at(checked(device.name)?)?;
         let by_xdp = match device.mode {
             Mode::Xdp => true,
@@ -282,7 +289,7 @@ impl HostLink {
         };
         match by_xdp {
             true => xdp::open(&interface),
-            false => interface.open_packet(),
+            false => interface.open_packet(lanes),
         }
     }
 
@@ -349,14 +356,15 @@ impl<'a> Interface<'a> {
         })
     }
 
-    fn open_packet(&self) -> Result<HostLink, LinkError> {
-        let file = sys::packet::open(self.index, PACKET_QUEUE)
+    fn open_packet(&self, lanes: usize) -> Result<HostLink, LinkError> {
+        let sockets = lanes.clamp(1, QUEUES_MAX as usize);
+        let files = sys::packet::open(self.index, PACKET_QUEUE, sockets)
             .map_err(|source| refused("attach", self.name, source))?;
         Ok(HostLink {
             kind: LinkKind::Packet,
             name: self.name.into(),
             mtu: self.mtu,
-            files: vec![file],
+            files,
             mac: self.mac,
             mode: None,
             tunnel: None,

@@ -84,7 +84,7 @@ pub struct PatchEnd {
 pub enum LinkKind {
     /// A TAP device with virtio-net headers: its file.
     Tap,
-    /// An AF_PACKET socket with virtio-net headers: itself.
+    /// AF_PACKET sockets with virtio-net headers: a socket for each queue.
     Packet,
     /// A Unix socket on which vhost-user frontends are waited for.
     VhostUser,

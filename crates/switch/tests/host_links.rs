@@ -11,7 +11,7 @@ use common::{GuestMemory, Host, Wire, exchange, iperf, missing, run, wait_for};
 use switch::client::SwitchClient;
 use switch::counters::Reason;
 use switch::links::{Device, HostLink, Mode, Vxlan, XdpMode};
-use switch::process::Switch;
+use switch::process::{Options, Switch};
 use switch::properties::PortProperties;
 use switch::protocol::{PortId, PortState};
 
@@ -32,6 +32,7 @@ const TESTS: &[(&str, fn())] = &[
         "a_killed_switch_leaves_no_xdp_program",
         a_killed_switch_with_xdp,
     ),
+    ("a_links_queues_are_served_by_lanes", queues_on_lanes),
     ("vxlan_reaches_the_kernels_own", vxlan_and_the_kernel),
     (
         "vxlan_sends_what_is_for_all_to_each_remote",
@@ -376,4 +377,56 @@ send('{ours}', '0800000000002a00' + frame)
     assert_eq!(stats.dropped(Reason::Runt), 1);
     assert_eq!(stats.dropped(Reason::UnknownRemote), 1);
     assert_eq!(stats.bytes_in, 64);
+}
+
+/// 400 flows of one packet each.
+const SEND_FLOWS: &str = "
+import socket
+for port in range(400):
+    link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    link.bind(('', 10000 + port))
+    link.sendto(b'flow', ('10.9.1.2', 9))
+";
+
+fn queues_on_lanes() {
+    for mode in [Mode::Packet, Mode::Xdp] {
+        let options = Options {
+            lanes: 2,
+            cpus: Vec::new(),
+        };
+        let switch = Switch::spawn_with(&options).unwrap();
+        let client = switch.client();
+        // Two queues each way, so that there are two by AF_XDP, too.
+        let (a, a_link) = Host::with_queues("a", 1, 1, 2);
+        let (mut b, b_link) = Host::with_queues("b", 1, 2, 2);
+        let [pa, pb] = [&a_link, &b_link].map(|name| {
+            let link = HostLink::attach_lanes(&Device { name, mode }, 2).unwrap();
+            join(client, link, 0)
+        });
+        let rate = exchange(&a, &mut b, "50M");
+        let before = client.stats(pa).frames_in;
+        let lanes = |client: &SwitchClient| -> Vec<u64> {
+            let lanes = client.lane_stats().unwrap();
+            lanes.iter().map(|lane| lane.frames).collect()
+        };
+        let lanes_before = lanes(client);
+        a.python(SEND_FLOWS);
+        wait_for("the flows are in", || {
+            client.stats(pa).frames_in >= before + 400
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        // ARP and the like may come besides, but no frame comes twice.
+        let came = client.stats(pa).frames_in - before;
+        assert!((400..450).contains(&came), "{mode:?}: {came} frames");
+        let lanes_after = lanes(client);
+        println!("  {mode:?}: {rate:.0} Mb/s; lanes: {lanes_before:?}, then {lanes_after:?}");
+        for (before, after) in lanes_before.iter().zip(&lanes_after) {
+            assert!(
+                after - before > 50,
+                "{mode:?}: a lane has too few of the flows"
+            );
+        }
+        assert!(client.stats(pb).frames_out > 0);
+        assert_eq!(client.stats(pb).dropped(Reason::Closed), 0);
+    }
 }

@@ -8,10 +8,39 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::{check, set_option};
 
-/// Opens a raw socket on the interface with index `interface`: promiscuous for as long as the
-/// socket is open, blind to what the host itself sends there, with a virtio-net header in front of
-/// each frame. `queue` is the size of its kernel queues in each direction, in bytes.
-pub fn open(interface: u32, queue: i32) -> Result<OwnedFd, Errno> {
+/// Opens raw sockets on the interface with index `interface`: promiscuous for as long as they are
+/// open, blind to what the host itself sends there, with a virtio-net header in front of each
+/// frame. The kernel spreads flows over them, both directions of one to the same. `queue` is the
+/// size of each one's kernel queues in each direction, in bytes.
+pub fn open(interface: u32, queue: i32, sockets: usize) -> Result<Vec<OwnedFd>, Errno> {
+    if sockets < 2 {
+        return Ok(vec![open_one(interface, queue, None)?]);
+    }
+    let first = open_one(interface, queue, Some(Fanout::New))?;
+    let id = fanout_id(first.as_fd())?;
+    let mut all = vec![first];
+    for _ in 1..sockets {
+        all.push(open_one(interface, queue, Some(Fanout::Join(id)))?);
+    }
+    // Until now, each took nothing: not every one was in the group from its start.
+    for socket in &all {
+        set_option(
+            socket.as_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_DETACH_FILTER,
+            &0i32,
+        )?;
+    }
+    Ok(all)
+}
+
+/// A group of sockets over which the kernel spreads flows.
+enum Fanout {
+    New,
+    Join(u16),
+}
+
+fn open_one(interface: u32, queue: i32, fanout: Option<Fanout>) -> Result<OwnedFd, Errno> {
     const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     // Protocol 0: nothing is received before the socket is bound, after the options.
@@ -23,8 +52,46 @@ pub fn open(interface: u32, queue: i32) -> Result<OwnedFd, Errno> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &queue)?;
     set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &queue)?;
     listen_to_all(fd, interface)?;
-    bind(fd, interface)?;
+    match fanout {
+        None => bind(fd, interface)?,
+        Some(fanout) => {
+            take_nothing(fd)?;
+            bind(fd, interface)?;
+            join(fd, fanout)?;
+        }
+    }
     Ok(socket)
+}
+
+/// Takes a bound socket into a group, or makes one.
+fn join(fd: BorrowedFd<'_>, fanout: Fanout) -> Result<(), Errno> {
+    // linux/if_packet.h. The group has its own blindness to what the host sends.
+    const HASH: u32 = 0;
+    const IGNORE_OUTGOING: u32 = 0x4000;
+    const UNIQUE_ID: u32 = 0x2000;
+    let (id, flags) = match fanout {
+        Fanout::New => (0, UNIQUE_ID | IGNORE_OUTGOING),
+        Fanout::Join(id) => (u32::from(id), IGNORE_OUTGOING),
+    };
+    let group = id | (HASH | flags) << 16;
+    set_option(fd, libc::SOL_PACKET, libc::PACKET_FANOUT, &group)
+}
+
+/// The number of the group that a socket is in.
+fn fanout_id(socket: BorrowedFd<'_>) -> Result<u16, Errno> {
+    let mut group = 0u32;
+    let mut length = size_of::<u32>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_FANOUT,
+            (&raw mut group).cast(),
+            &raw mut length,
+        )
+    };
+    check(result).map(|_| group as u16)
 }
 
 /// Opens a socket that never receives a frame: for as long as it is open, the interface with index
@@ -33,7 +100,15 @@ pub fn watch(interface: u32) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
     let fd = socket.as_fd();
-    // One instruction of classic BPF: take 0 bytes of every frame, which is to drop it.
+    take_nothing(fd)?;
+    listen_to_all(fd, interface)?;
+    bind(fd, interface)?;
+    Ok(socket)
+}
+
+/// Has a socket drop every frame.
+fn take_nothing(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    // One instruction of classic BPF: take 0 bytes.
     let mut nothing = libc::sock_filter {
         code: (libc::BPF_RET | libc::BPF_K) as u16,
         jt: 0,
@@ -44,10 +119,7 @@ pub fn watch(interface: u32) -> Result<OwnedFd, Errno> {
         len: 1,
         filter: &raw mut nothing,
     };
-    set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)?;
-    listen_to_all(fd, interface)?;
-    bind(fd, interface)?;
-    Ok(socket)
+    set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }
 
 /// The error that waits on a socket, which is taken off it.

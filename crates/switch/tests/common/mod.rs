@@ -63,11 +63,17 @@ impl Host {
     /// A namespace joined to this one by a veth pair; returns also the name of our end, which is
     /// up and has no address.
     pub fn with_veth(what: &str, network: u8, host: u8) -> (Host, String) {
+        Host::with_queues(what, network, host, 1)
+    }
+
+    /// The same, with so many queues at each end.
+    pub fn with_queues(what: &str, network: u8, host: u8, queues: u8) -> (Host, String) {
         let mut namespace = Host::new(what);
         let ours = unique(&format!("{what}v"));
         namespace.link = Some(ours.clone());
         let name = &namespace.name;
-        let options = format!("type veth peer name eth0 netns {name}");
+        let queues = format!("numrxqueues {queues} numtxqueues {queues}");
+        let options = format!("{queues} type veth peer name eth0 {queues} netns {name}");
         run(&format!("ip link add {ours} {options}"));
         run(&format!("ip link set {ours} up"));
         namespace.configure("eth0", network, host);
