@@ -68,9 +68,14 @@ struct Turn {
 
 /// Processor time that a process has used, in nanoseconds.
 fn processor_time(pid: i32) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("a process");
-    let first = stat.split(' ').next().map(str::parse);
-    first.expect("a field").expect("a number")
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("a process");
+    let of_task = |task: std::io::Result<std::fs::DirEntry>| -> f64 {
+        let stat = task.map(|task| std::fs::read_to_string(task.path().join("schedstat")));
+        let stat = stat.expect("a thread").expect("its statistics");
+        let first = stat.split(' ').next().map(str::parse);
+        first.expect("a field").expect("a number")
+    };
+    tasks.map(of_task).sum()
 }
 
 fn measure(ends: &[String; 2], size: u16, mode: Mode) -> Turn {

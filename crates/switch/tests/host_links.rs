@@ -33,6 +33,10 @@ const TESTS: &[(&str, fn())] = &[
         a_killed_switch_with_xdp,
     ),
     ("a_links_queues_are_served_by_lanes", queues_on_lanes),
+    (
+        "links_that_come_and_go_leave_nothing",
+        links_that_come_and_go,
+    ),
     ("vxlan_reaches_the_kernels_own", vxlan_and_the_kernel),
     (
         "vxlan_sends_what_is_for_all_to_each_remote",
@@ -429,4 +433,45 @@ fn queues_on_lanes() {
         assert!(client.stats(pb).frames_out > 0);
         assert_eq!(client.stats(pb).dropped(Reason::Closed), 0);
     }
+}
+
+fn links_that_come_and_go() {
+    let switch = Switch::spawn().unwrap();
+    let client = switch.client();
+    let (_a, a_link) = Host::with_veth("a", 1, 1);
+    let beyond = Beyond::new(0, false);
+    let pid = switch.pid().as_raw_pid();
+    let descriptors = || {
+        let entries = |pid: &str| {
+            std::fs::read_dir(format!("/proc/{pid}/fd"))
+                .unwrap()
+                .count()
+        };
+        (entries("self"), entries(&pid.to_string()))
+    };
+    let mappings = || {
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+        maps.lines()
+            .filter(|map| map.contains("XDP") || map.contains("umem"))
+            .count()
+    };
+    let round = || {
+        let links = [opened(&a_link, Mode::Xdp), vxlan_link(&[&beyond])];
+        let ports = links.map(|link| join(client, link, 0));
+        assert!(mappings() > 0);
+        client.detach(&ports).unwrap();
+        let packet = join(client, opened(&a_link, Mode::Packet), 0);
+        client.detach(&[packet]).unwrap();
+    };
+    round();
+    let before = descriptors();
+    for _ in 0..30 {
+        round();
+    }
+    assert_eq!(descriptors(), before);
+    assert_eq!(mappings(), 0);
+    assert!(!has_program(&a_link));
+    wait_for("the interface is as it was", || {
+        run(&format!("ip -d link show {a_link}")).contains("promiscuity 0")
+    });
 }
