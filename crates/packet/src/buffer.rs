@@ -70,7 +70,8 @@ pub(crate) struct Meta {
     pub(crate) anno: [u64; ANNO_BYTES / 8],
     /// Size of the whole buffer, metadata included.
     pub(crate) capacity: u32,
-    _padding: u32,
+    /// See [`Packet::origin`].
+    origin: u32,
     /// Set if `home` says so.
     pub(crate) extension: MaybeUninit<Extension>,
 }
@@ -97,7 +98,7 @@ impl Meta {
             timestamp: 0,
             anno: [0; ANNO_BYTES / 8],
             capacity: capacity as u32,
-            _padding: 0,
+            origin: 0,
             extension: MaybeUninit::uninit(),
         }
     }
@@ -416,7 +417,20 @@ impl Packet {
         meta.transport = shift(meta.transport);
     }
 
-    /// Takes over annotations, header places, timestamp and type from `other`, whose data this
+    /// What the program around the router knows the packet by, kept by its copies and out of reach
+    /// of elements; 0 if nothing.
+    #[inline]
+    pub fn origin(&self) -> u32 {
+        self.meta().origin
+    }
+
+    /// Sets what the program around the router knows the packet by.
+    #[inline]
+    pub fn set_origin(&mut self, origin: u32) {
+        self.meta_mut().origin = origin;
+    }
+
+    /// Takes over annotations, origin, header places, timestamp and type from `other`, whose data this
     /// packet holds a copy of.
     pub fn copy_meta(&mut self, other: &Packet) {
         let from = other.meta();
@@ -428,6 +442,7 @@ impl Packet {
         meta.packet_type = from.packet_type;
         meta.timestamp = from.timestamp;
         meta.anno = from.anno;
+        meta.origin = from.origin;
         self.shift_headers(start, to);
         self.check_headers();
     }

@@ -9,6 +9,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use crate::counters::PortStats;
 use crate::lane::LaneStats;
 use crate::links::HostLink;
+use crate::lookup::{Answer, Command};
 use crate::memory::{CounterFile, MemoryError};
 use crate::properties::{DomainProperties, FlowAttributes, FlowProperties, PortProperties};
 use crate::protocol::{
@@ -275,6 +276,18 @@ impl SwitchClient {
         self.order(Request::Detach {
             ports: ports.to_vec(),
         })
+    }
+
+    /// Asks something of a domain's lookup function.
+    pub fn lookup(
+        &self,
+        domain: u32,
+        command: Command<PortId>,
+    ) -> Result<Answer<PortId>, ClientError> {
+        match self.ask(Request::Lookup { domain, command }, &[])? {
+            Reply::Lookup { answer } => Ok(answer),
+            _ => Err(ClientError::Confused),
+        }
     }
 
     /// Forgets what was learned in a domain.

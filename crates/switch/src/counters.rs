@@ -67,6 +67,8 @@ pub enum Reason {
     BadTunnel,
     /// A packet of a tunnel from a host that is no remote of the link's.
     UnknownRemote,
+    /// The domain's lookup function let the frame go nowhere. Counted at the source.
+    Lookup,
 }
 
 impl Reason {
@@ -74,7 +76,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// All reasons, in the order of their numbers.
-    pub const ALL: [Reason; 25] = [
+    pub const ALL: [Reason; 26] = [
         Reason::RingFull,
         Reason::NoBuffer,
         Reason::TooLong,
@@ -100,6 +102,7 @@ impl Reason {
         Reason::PatchLoop,
         Reason::BadTunnel,
         Reason::UnknownRemote,
+        Reason::Lookup,
     ];
 
     /// The reason's name, as users see it.
@@ -130,6 +133,7 @@ impl Reason {
             Reason::PatchLoop => "patch-loop",
             Reason::BadTunnel => "bad-tunnel",
             Reason::UnknownRemote => "unknown-remote",
+            Reason::Lookup => "lookup",
         }
     }
 }

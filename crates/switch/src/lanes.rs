@@ -209,6 +209,15 @@ impl Lanes {
         let turn = self.next_turn;
         self.next_turn = self.next_turn.wrapping_add(1);
         self.board.reopen(place);
+        let placed = Placed {
+            place,
+            turn,
+            domain,
+            mac: attach.mac,
+            name: attach.name.as_str().into(),
+            uplink: attach.kind.is_uplink(),
+            ways: ways(&queues),
+        };
         self.members[usize::from(place)] = Some(Member {
             id: PortId { place, turn },
             name: attach.name,
@@ -221,13 +230,6 @@ impl Lanes {
             patch: None,
         });
         self.count_queues(place, &queues);
-        let placed = Placed {
-            place,
-            turn,
-            domain,
-            mac: attach.mac,
-            ways: ways(&queues),
-        };
         Ok(Joining {
             placed,
             shape,

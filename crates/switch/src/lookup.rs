@@ -4,6 +4,14 @@
 //! Ethernet bridge's table of which address was last seen behind which port. (That the function
 //! can be exchanged is mSwitch's idea; Honda et al. 2015.)
 
+pub mod click;
+pub mod command;
+pub mod flow;
+pub mod flow_table;
+#[cfg(test)]
+mod frames;
+pub mod hash;
+
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry as Place;
 use serde::{Deserialize, Serialize};
@@ -11,6 +19,13 @@ use serde::{Deserialize, Serialize};
 use crate::counters::Reason;
 use crate::port::Frame;
 use crate::properties::{DomainProperties, LookupKind};
+
+use self::click::ClickFunction;
+use flow_table::{FLOWS_MAX, FLOWS_PER_PORT_MAX, FlowTable};
+use hash::HashSteered;
+
+pub use command::{Answer, Command, FlowDefault, FlowEntry};
+pub use flow::Flow;
 
 /// An Ethernet address.
 ///
@@ -103,6 +118,18 @@ pub trait Lookup: Send {
     /// back. Runs for each batch: it must not allocate.
     fn steer(&mut self, from: PortIndex, frames: &[Frame], to: &mut [Destination], now: Seconds);
 
+    /// A port is about to join the domain: what users call it, and whether it leads out of the
+    /// host.
+    fn introduce(&mut self, port: PortIndex, name: &str, uplink: bool) {
+        let _ = (port, name, uplink);
+    }
+
+    /// Carries out what is asked of functions of this kind.
+    fn command(&mut self, command: &Command<PortIndex>) -> Result<Answer, String> {
+        let _ = command;
+        Err("the domain's lookup function has neither flows nor handlers".into())
+    }
+
     /// A port joins the domain. `mac` is the address that is known to be behind it, in VLAN `vlan`
     /// if that is not 0.
     fn attach(&mut self, port: PortIndex, mac: Option<Mac>, vlan: u16);
@@ -136,11 +163,21 @@ pub trait Lookup: Send {
 
 /// What one lane's lookup function tells its replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct News {
-    /// What was seen, as the function writes it.
-    pub key: u64,
-    /// Behind which port.
-    pub port: PortIndex,
+pub enum News {
+    /// An address was seen.
+    Address {
+        /// It, in the low 48 bits.
+        key: u64,
+        /// Behind which port.
+        port: PortIndex,
+    },
+    /// A flow was seen whose other direction this is.
+    Flow {
+        /// That direction.
+        flow: Flow,
+        /// Where its packets go.
+        port: PortIndex,
+    },
 }
 
 /// The lookup function of a domain with these properties. `replicated` if it is one of several, one
@@ -153,9 +190,20 @@ pub fn build(properties: &DomainProperties, replicated: bool) -> Result<Box<dyn 
             learning.set_replicated(replicated);
             Ok(Box::new(learning))
         }
-        other => Err(format!(
-            "this switch has no lookup function ‘{other}’: learning is what it has"
-        )),
+        LookupKind::Hash => {
+            let mut hash = HashSteered::new(Limits::default());
+            hash.configure(properties);
+            hash.set_replicated(replicated);
+            Ok(Box::new(hash))
+        }
+        LookupKind::FlowTable => {
+            let limits = Limits::default();
+            let mut table = FlowTable::new(FLOWS_MAX, FLOWS_PER_PORT_MAX, limits);
+            table.configure(properties);
+            table.set_replicated(replicated);
+            Ok(Box::new(table))
+        }
+        LookupKind::Click { config } => Ok(Box::new(ClickFunction::new(config)?)),
     }
 }
 
@@ -213,6 +261,12 @@ fn key_of(mac: Mac, vlan: u16) -> Key {
     let mut head = [0; crate::port::HEAD];
     head[..6].copy_from_slice(&mac.0);
     key(&head, 0) | u64::from(vlan) << VLAN_SHIFT
+}
+
+/// Whether a frame goes to a multicast or the broadcast address.
+#[inline(always)]
+fn is_group(head: &[u8; crate::port::HEAD]) -> bool {
+    head[0] & 1 != 0
 }
 
 /// The group bit of an address: the lowest of its first byte.
@@ -339,7 +393,7 @@ impl Learning {
         if let Some(news) = &mut self.news
             && news.len() < NEWS_MAX
         {
-            news.push(News { key, port });
+            news.push(News::Address { key, port });
         }
     }
 
@@ -457,7 +511,9 @@ impl Lookup for Learning {
     }
 
     fn hear(&mut self, news: News, now: Seconds) {
-        let News { key, port } = news;
+        let News::Address { key, port } = news else {
+            return;
+        };
         if !self.learned.contains_key(&port) {
             return;
         }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::lane::{LaneIndex, LaneStats};
 pub use crate::lanes::{FlowDescription, FlowOn};
-use crate::lookup::Mac;
+use crate::lookup::{Answer, Command, Mac};
 use crate::properties::{DomainProperties, FlowAttributes, FlowProperties, PortProperties};
 
 /// The version of this protocol. Each side refuses any other.
@@ -141,6 +141,16 @@ impl PortKind {
     }
 }
 
+impl PortKind {
+    /// Whether such a port leads out of the host, or to another switch.
+    pub const fn is_uplink(self) -> bool {
+        matches!(
+            self,
+            PortKind::Packet | PortKind::Xdp | PortKind::Vxlan | PortKind::Patch
+        )
+    }
+}
+
 impl From<LinkKind> for PortKind {
     fn from(kind: LinkKind) -> PortKind {
         match kind {
@@ -229,6 +239,11 @@ pub(crate) enum Request {
     /// Tell of the addresses that a domain knows, from the `from`-th on, [`ADDRESSES_PER_REPLY`]
     /// at most. Those from 0 on are as of now, the others as of when 0 was last asked for.
     Table { domain: u32, from: u32 },
+    /// Ask something of a domain's lookup function.
+    Lookup {
+        domain: u32,
+        command: Command<PortId>,
+    },
     /// Bring the counters up to date that the kernel keeps for a port.
     CatchUp { port: PortId },
     /// Give copies of the descriptors of a host link's queues, if another switch can go on with them.
@@ -274,6 +289,8 @@ pub(crate) enum Reply {
         flows: Vec<FlowDescription>,
         more: bool,
     },
+    /// What a lookup function answers.
+    Lookup { answer: Answer<PortId> },
     /// The descriptors asked for come with this.
     Files,
     /// Not done.

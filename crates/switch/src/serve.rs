@@ -230,6 +230,12 @@ impl Server {
                 })
             }
             Request::Table { domain, from } => self.table(domain, from),
+            Request::Lookup { domain, command } => {
+                let command = command.map(|port| self.place(port))?;
+                let answer = self.lanes.command(domain, command)?;
+                let answer = answer.map(|place| self.lanes.member(place).map(|member| member.id));
+                Ok(Reply::Lookup { answer })
+            }
             Request::Detach { ports } => {
                 for port in ports {
                     let place = self.place(port)?;

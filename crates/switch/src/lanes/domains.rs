@@ -1,7 +1,9 @@
 //! The domains of a switch: which there are, and what was asked of them.
 
+use std::mem::discriminant;
+
 use super::{AttachError, Lanes};
-use crate::lookup::{self, Known};
+use crate::lookup::{self, Answer, Command, Known, PortIndex};
 use crate::properties::DomainProperties;
 
 /// A domain that has ports.
@@ -72,7 +74,7 @@ impl Lanes {
         if old.speed != properties.speed {
             self.reshape_domain(number);
         }
-        if old.lookup == properties.lookup {
+        if discriminant(&old.lookup) == discriminant(&properties.lookup) {
             self.tell_all(move |worker| worker.configure_domain(place, &properties));
             return Ok(());
         }
@@ -82,6 +84,14 @@ impl Lanes {
             lane.tell(move |worker| worker.replace_lookup(place, lookup));
         }
         Ok(())
+    }
+
+    /// Asks something of a domain's lookup function, on all lanes.
+    pub fn command(&self, number: u32, command: Command<PortIndex>) -> Result<Answer, String> {
+        let place = self.domains.get(&number).map(|domain| domain.place);
+        let place = place.ok_or_else(|| format!("no domain {number}"))?;
+        let answers = self.on_all(move |worker| worker.command(place, &command));
+        lookup::command::joined(answers)
     }
 
     /// Forgets what was learned in a domain. Returns whether there is such a domain.

@@ -66,6 +66,8 @@ impl Lanes {
             turn,
             domain,
             mac: None,
+            name: end.name.as_str().into(),
+            uplink: true,
             ways: Ways {
                 lanes: u64::MAX,
                 home: 0,

@@ -12,6 +12,8 @@ pub(crate) mod hold;
 pub mod offload;
 pub mod packet;
 pub mod tap;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod vhost;
 pub mod vxlan;
 mod whole;

@@ -55,6 +55,8 @@ impl Alone {
             turn: place.into(),
             domain: 0,
             mac: None,
+            name: "port".into(),
+            uplink: false,
             ways: Ways {
                 lanes: 1,
                 home: 0,

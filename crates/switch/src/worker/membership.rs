@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::{Domain, Doorbell, Placed, Port, Queue, QueueIndex, State, Token, Ways, Worker};
 use super::{slot, slot_mut};
-use crate::lookup::{Known, Lookup, PortIndex, Seconds};
+use crate::lookup::{Answer, Command, Known, Lookup, PortIndex, Seconds};
 use crate::pace::Pace;
 use crate::port::{BATCH, Batch, Link};
 use crate::properties::{DomainProperties, Share};
@@ -55,12 +55,22 @@ impl Worker {
     pub(crate) fn replace_lookup(&mut self, place: u32, mut lookup: Box<dyn Lookup>) {
         for (index, port) in (0..).zip(&self.ports) {
             if let Some(port) = port.as_ref().filter(|port| port.domain == place) {
-                lookup.attach(index, port.mac, port.vlan);
+                port.present(index, port.mac, &mut *lookup);
             }
         }
         if let Some(domain) = slot_mut(&mut self.domains, place) {
             domain.lookup = lookup;
         }
+    }
+
+    /// Asks something of a domain's lookup function.
+    pub(crate) fn command(
+        &mut self,
+        place: u32,
+        command: &Command<PortIndex>,
+    ) -> Result<Answer, String> {
+        let domain = slot_mut(&mut self.domains, place);
+        domain.map_or(Ok(Answer::Done), |domain| domain.lookup.command(command))
     }
 
     /// Forgets what was learned in a domain.
@@ -85,6 +95,8 @@ impl Worker {
             turn: placed.turn,
             domain: placed.domain,
             mac: placed.mac,
+            name: Arc::clone(&placed.name),
+            uplink: placed.uplink,
             ways: placed.ways,
             queue: Vec::with_capacity(BATCH),
             sends: None,
@@ -98,7 +110,7 @@ impl Worker {
         if let Some(domain) = slot_mut(&mut self.domains, placed.domain) {
             domain.ports += 1;
             join(domain, &mut port, place, self.lane);
-            domain.lookup.attach(place, placed.mac, 0);
+            port.present(place, port.mac, &mut *domain.lookup);
         }
         put_at(&mut self.ports, place.into(), port);
     }

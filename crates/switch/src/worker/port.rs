@@ -43,6 +43,10 @@ pub struct Placed {
     pub domain: u32,
     /// The address that is known to be behind it.
     pub mac: Option<Mac>,
+    /// How users call it.
+    pub name: Arc<str>,
+    /// Whether it leads out of the host.
+    pub uplink: bool,
     /// How frames get out by it.
     pub ways: Ways,
 }
@@ -52,6 +56,8 @@ pub(super) struct Port {
     pub turn: u32,
     pub domain: u32,
     pub mac: Option<Mac>,
+    pub name: Arc<str>,
+    pub uplink: bool,
     pub ways: Ways,
     /// Frames of the current batch that go here.
     pub queue: Vec<u16>,
@@ -67,6 +73,14 @@ pub(super) struct Port {
     pub vlan: u16,
     /// Its place among the members of its domain, if it is one here.
     pub member: Option<u32>,
+}
+
+impl Port {
+    /// Has a lookup function know of the port, behind which `mac` is known to be.
+    pub fn present(&self, place: PortIndex, mac: Option<Mac>, lookup: &mut dyn Lookup) {
+        lookup.introduce(place, &self.name, self.uplink);
+        lookup.attach(place, mac, self.vlan);
+    }
 }
 
 /// One queue of a port: what is polled.

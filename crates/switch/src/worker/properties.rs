@@ -27,11 +27,11 @@ impl Worker {
         if let Some(domain) = slot_mut(&mut self.domains, port.domain) {
             domain.shaped += u32::from(shape.is_some());
             if port.vlan != vlan {
+                port.vlan = vlan;
                 domain.lookup.detach(place);
-                domain.lookup.attach(place, port.mac, vlan);
+                port.present(place, port.mac, &mut *domain.lookup);
             }
         }
-        port.vlan = vlan;
         port.shaped = shape.map(|shape| Box::new(Shaped::new(shape, place)));
         for i in 0..port.queues.len() {
             let Some(queue) = slot_mut(&mut self.queues, port.queues[i]) else {

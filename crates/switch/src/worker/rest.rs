@@ -173,7 +173,7 @@ impl Worker {
         let (index, domain) = (queue.port, port.domain);
         if let Some(domain) = slot_mut(&mut self.domains, domain) {
             domain.lookup.detach(index);
-            domain.lookup.attach(index, None, port.vlan);
+            port.present(index, None, &mut *domain.lookup);
         }
         true
     }

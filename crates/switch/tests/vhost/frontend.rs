@@ -153,14 +153,6 @@ impl Frontend {
         self.ask(ask::GET_FEATURES).is_some()
     }
 
-    /// Says which features the driver has.
-    pub fn agree(&self, features: u64) {
-        let offered = self.ask(ask::GET_FEATURES).expect("an answer");
-        assert_eq!(features & !offered, 0);
-        self.tell(ask::SET_OWNER, &[], &[]);
-        self.tell(ask::SET_FEATURES, &[features], &[]);
-    }
-
     pub fn share(&self) {
         self.share_as(&[(GUEST, BYTES, USER, 0)], &[self.memory.as_fd()]);
     }
@@ -192,15 +184,18 @@ impl Frontend {
         self.tell(ask::SET_VRING_KICK, &index, &[self.kicks[i].as_fd()]);
     }
 
-    /// A driver that has done everything by the book: features agreed, memory shared, the first
-    /// pair of queues started. Returns the two.
-    pub fn set_up(&self, features: u64) -> [Driver; 2] {
-        self.agree(features);
+    /// Tells everything that a driver by the book tells, without waiting for anything: features,
+    /// memory, the first pair of queues.
+    pub fn announce(&self, features: u64) {
+        self.tell(ask::SET_OWNER, &[], &[]);
+        self.tell(ask::SET_FEATURES, &[features], &[]);
         self.share();
         self.start(0);
         self.start(1);
-        // Everything is done once this is answered.
-        assert!(self.is_served());
+    }
+
+    /// The driver's sides of the first pair of queues.
+    pub fn drivers(&self) -> [Driver; 2] {
         [0, 1].map(|queue| Driver {
             memory: self.memory.try_clone().expect("a copy"),
             kick: self.kicks[queue].try_clone().expect("a copy"),
@@ -208,6 +203,15 @@ impl Frontend {
             given: 0,
             seen: 0,
         })
+    }
+
+    /// A driver that has done everything by the book, and knows that it was done.
+    pub fn set_up(&self, features: u64) -> [Driver; 2] {
+        let offered = self.ask(ask::GET_FEATURES).expect("an answer");
+        assert_eq!(features & !offered, 0);
+        self.announce(features);
+        assert!(self.is_served());
+        self.drivers()
     }
 }
 

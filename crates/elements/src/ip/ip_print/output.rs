@@ -24,7 +24,8 @@ impl Output {
         Output {
             name,
             channel,
-            ..Output::default()
+            #[cfg(feature = "host")]
+            file: None,
         }
     }
 

@@ -1,0 +1,341 @@
+//! The flow table: which port a flow goes to, exactly.
+//!
+//! An entry is made by whoever manages the switch, or learned: the first packet of a flow says
+//! where the packets of the other direction go, namely back to where it came from. Learned entries
+//! age, stay with the port that was first, and are bounded, over all and for each port; a full
+//! table learns nothing new until something ages out. What has no entry goes by the
+//! [default](FlowDefault): by addresses as in a learning bridge, to one port, or nowhere. What is
+//! not IP, and fragments, always go by addresses.
+
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry as Place;
+
+use super::flow::{Flow, Key};
+use super::{
+    Answer, Command, Destination, FlowDefault, FlowEntry, Known, Learning, Limits, Lookup, Mac,
+    NEWS_MAX, News, PortIndex, Seconds, is_group,
+};
+use crate::counters::Reason;
+use crate::port::Frame;
+use crate::properties::DomainProperties;
+
+/// Entries of the whole table.
+pub const FLOWS_MAX: usize = 65_536;
+/// Entries learned for one port.
+pub const FLOWS_PER_PORT_MAX: usize = 16_384;
+/// Most entries told of in one answer.
+pub const FLOWS_PER_ANSWER: usize = 512;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    port: PortIndex,
+    /// Made by hand: never moves, never ages.
+    pinned: bool,
+    seen: Seconds,
+}
+
+impl Entry {
+    fn is_fresh(&self, now: Seconds, aging: Seconds) -> bool {
+        self.pinned || now.wrapping_sub(self.seen) < aging
+    }
+}
+
+/// The flow table as a lookup function.
+pub struct FlowTable {
+    /// Addresses: where goes what has no entry.
+    learning: Learning,
+    limits: Limits,
+    table: HashMap<Key, Entry>,
+    /// How many entries were learned for each port.
+    learned: HashMap<PortIndex, usize>,
+    default: FlowDefault<PortIndex>,
+    /// What the replicas are yet to be told, if there are any.
+    news: Option<Vec<News>>,
+    swept: Seconds,
+    now: Seconds,
+}
+
+impl FlowTable {
+    /// An empty table with room for so many flows in all and for each port; addresses have the
+    /// other limits.
+    pub fn new(flows: usize, per_port: usize, addresses: Limits) -> FlowTable {
+        FlowTable {
+            learning: Learning::new(addresses),
+            limits: Limits {
+                table: flows,
+                port: per_port,
+                aging: addresses.aging,
+            },
+            // So that steering never allocates.
+            table: HashMap::with_capacity(flows + 1),
+            learned: HashMap::new(),
+            default: FlowDefault::Addresses,
+            news: None,
+            swept: 0,
+            now: 0,
+        }
+    }
+
+    /// Has it keep [`news`](Lookup::news) for its replicas, or not.
+    pub fn set_replicated(&mut self, replicated: bool) {
+        self.learning.set_replicated(replicated);
+        self.news = replicated.then(|| Vec::with_capacity(NEWS_MAX));
+    }
+
+    /// Number of entries.
+    pub fn flows(&self) -> usize {
+        self.table.len()
+    }
+
+    /// The port of a flow, unless it has none or is on the side that the frame came from.
+    #[inline]
+    fn find(&self, key: &Key, from: PortIndex) -> Option<PortIndex> {
+        let entry = self.table.get(key)?;
+        let counts = entry.is_fresh(self.now, self.limits.aging) && entry.port != from;
+        counts.then_some(entry.port)
+    }
+
+    /// Notes that packets of the flow `key` go to `port`.
+    #[inline]
+    fn learn(&mut self, key: Key, port: PortIndex) {
+        if self.note(key, port)
+            && let Some(news) = &mut self.news
+            && news.len() < NEWS_MAX
+        {
+            let flow = key.flow();
+            news.push(News::Flow { flow, port });
+        }
+    }
+
+    /// Makes or refreshes an entry, if there is room and nobody else has the flow. Returns whether
+    /// there was something to it.
+    fn note(&mut self, key: Key, port: PortIndex) -> bool {
+        // Replicas must not forget what only one lane sees, nor be told of each packet.
+        let lull = match self.news {
+            Some(_) => self.limits.aging / 16,
+            None => 0,
+        };
+        let full = self.table.len() >= self.limits.table;
+        let Some(mine) = self.learned.get(&port).copied() else {
+            return false;
+        };
+        match self.table.entry(key) {
+            Place::Occupied(mut entry) => {
+                let entry = entry.get_mut();
+                if entry.port == port {
+                    if self.now.wrapping_sub(entry.seen) < lull {
+                        return false;
+                    }
+                    entry.seen = self.now;
+                    return !entry.pinned;
+                }
+                if entry.is_fresh(self.now, self.limits.aging) || mine >= self.limits.port {
+                    return false;
+                }
+                let old = std::mem::replace(&mut entry.port, port);
+                entry.seen = self.now;
+                if let Some(count) = self.learned.get_mut(&old) {
+                    *count -= 1;
+                }
+            }
+            Place::Vacant(_) if full || mine >= self.limits.port => {
+                self.sweep(1);
+                return false;
+            }
+            Place::Vacant(place) => {
+                place.insert(Entry {
+                    port,
+                    pinned: false,
+                    seen: self.now,
+                });
+            }
+        }
+        if let Some(count) = self.learned.get_mut(&port) {
+            *count += 1;
+        }
+        true
+    }
+
+    /// Removes what has aged, if that was last done `every` seconds ago or earlier.
+    fn sweep(&mut self, every: Seconds) {
+        if self.now.wrapping_sub(self.swept) < every {
+            return;
+        }
+        self.swept = self.now;
+        let (now, aging, learned) = (self.now, self.limits.aging, &mut self.learned);
+        self.table.retain(|_, entry| {
+            let stays = entry.is_fresh(now, aging);
+            if !stays && let Some(count) = learned.get_mut(&entry.port) {
+                *count -= 1;
+            }
+            stays
+        });
+    }
+
+    fn add(&mut self, flow: Flow, port: PortIndex) -> Result<(), String> {
+        let key = Key::of_flow(flow).ok_or("a flow's addresses are both IPv4 or both IPv6")?;
+        if !self.learned.contains_key(&port) {
+            return Err("the port is in another domain".into());
+        }
+        let known = self.table.contains_key(&key);
+        if !known && self.table.len() >= self.limits.table {
+            let most = self.limits.table;
+            return Err(format!("the table has its {most} flows: remove one first"));
+        }
+        let entry = Entry {
+            port,
+            pinned: true,
+            seen: self.now,
+        };
+        let old = self.table.insert(key, entry);
+        self.forget(old);
+        Ok(())
+    }
+
+    fn remove(&mut self, flow: Flow) -> Result<(), String> {
+        let old = Key::of_flow(flow).and_then(|key| self.table.remove(&key));
+        self.forget(old);
+        old.map(drop).ok_or_else(|| "no such flow".into())
+    }
+
+    /// Takes an entry that is gone out of the count of its port.
+    fn forget(&mut self, old: Option<Entry>) {
+        if let Some(old) = old.filter(|old| !old.pinned)
+            && let Some(count) = self.learned.get_mut(&old.port)
+        {
+            *count -= 1;
+        }
+    }
+
+    /// The entries from the `from`-th on, in the order of their flows.
+    fn list(&self, from: usize) -> Answer {
+        let fresh = |entry: &Entry| entry.is_fresh(self.now, self.limits.aging);
+        let known = self.table.iter().filter(|(_, entry)| fresh(entry));
+        let mut flows: Vec<FlowEntry<PortIndex>> = known
+            .map(|(key, entry)| FlowEntry {
+                flow: key.flow(),
+                port: entry.port,
+                age: (!entry.pinned).then(|| self.now.wrapping_sub(entry.seen)),
+            })
+            .collect();
+        flows.sort_unstable_by_key(|entry| entry.flow);
+        let next = from + FLOWS_PER_ANSWER;
+        let next = (next < flows.len()).then_some(next as u32);
+        let flows = flows.into_iter().skip(from).take(FLOWS_PER_ANSWER);
+        Answer::Flows {
+            flows: flows.collect(),
+            next,
+        }
+    }
+}
+
+impl Lookup for FlowTable {
+    fn steer(&mut self, from: PortIndex, frames: &[Frame], to: &mut [Destination], now: Seconds) {
+        self.now = now;
+        self.sweep((self.limits.aging / 8).max(1));
+        self.learning.steer(from, frames, to, now);
+        // Frames come in runs of the same flow: one look at the table serves a run.
+        let mut last = None;
+        for (frame, to) in frames.iter().zip(to) {
+            let refused = matches!(to, Destination::Drop(reason) if *reason != Reason::SameSide);
+            if refused || is_group(frame.head()) {
+                continue;
+            }
+            let Some(key) = Key::of(frame) else {
+                continue;
+            };
+            let found = match last {
+                Some((same, found)) if same == key => found,
+                _ => {
+                    let found = self.find(&key, from);
+                    // What is between two on the same side is none of the table's business.
+                    if found.is_some() || !matches!(to, Destination::Drop(_)) {
+                        self.learn(key.reversed(), from);
+                    }
+                    last = Some((key, found));
+                    found
+                }
+            };
+            *to = match (found, self.default) {
+                (Some(port), _) => Destination::Port(port),
+                (None, FlowDefault::Port(port)) if port != from => Destination::Port(port),
+                (None, FlowDefault::Drop) => Destination::Drop(Reason::NoDestination),
+                (None, _) => *to,
+            };
+        }
+    }
+
+    fn attach(&mut self, port: PortIndex, mac: Option<Mac>, vlan: u16) {
+        self.learning.attach(port, mac, vlan);
+        self.learned.insert(port, 0);
+    }
+
+    fn detach(&mut self, port: PortIndex) {
+        self.learning.detach(port);
+        if self.learned.remove(&port).is_some() {
+            self.table.retain(|_, entry| entry.port != port);
+        }
+        if self.default == FlowDefault::Port(port) {
+            self.default = FlowDefault::Addresses;
+        }
+    }
+
+    fn flush(&mut self) {
+        self.learning.flush();
+        self.table.retain(|_, entry| entry.pinned);
+        self.learned.values_mut().for_each(|count| *count = 0);
+    }
+
+    fn configure(&mut self, properties: &DomainProperties) {
+        self.learning.configure(properties);
+        self.limits.aging = properties.aging;
+    }
+
+    fn news(&mut self) -> Option<News> {
+        let flow = self.news.as_mut().and_then(Vec::pop);
+        flow.or_else(|| self.learning.news())
+    }
+
+    fn hear(&mut self, news: News, now: Seconds) {
+        self.now = now;
+        match news {
+            News::Address { .. } => self.learning.hear(news, now),
+            News::Flow { flow, port } => {
+                if let Some(key) = Key::of_flow(flow) {
+                    self.note(key, port);
+                }
+            }
+        }
+    }
+
+    fn entries(&self) -> usize {
+        self.learning.entries()
+    }
+
+    fn table(&self, now: Seconds) -> Vec<Known> {
+        self.learning.table(now)
+    }
+
+    fn command(&mut self, command: &Command<PortIndex>) -> Result<Answer, String> {
+        match command {
+            Command::AddFlow { flow, port } => self.add(*flow, *port).map(|()| Answer::Done),
+            Command::RemoveFlow { flow } => self.remove(*flow).map(|()| Answer::Done),
+            Command::SetDefault { default } => {
+                if let FlowDefault::Port(port) = default
+                    && !self.learned.contains_key(port)
+                {
+                    return Err("the port is in another domain".into());
+                }
+                self.default = *default;
+                Ok(Answer::Done)
+            }
+            Command::Flows { from } => Ok(self.list(*from as usize)),
+            Command::Read { .. } | Command::Write { .. } => {
+                Err("a flow table has no handlers: a Click configuration has".into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
