@@ -44,7 +44,7 @@ pub fn cpu_time(command: &mut Command) -> Result<Duration, String> {
 }
 
 /// CPU time of all children that were waited for.
-fn children_time() -> Duration {
+pub fn children_time() -> Duration {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else {
         return Duration::ZERO;
     };

@@ -1,16 +1,22 @@
-//! A router on one thread and on two: how much more it does by the clock on the wall.
+//! A router on one thread and on two, in `weir click` and in a guest: how much more it does by the
+//! clock on the wall, and what a packet takes of the processors.
 //!
-//! `WEIR` names the `weir` program. Each configuration runs with `-j 1` and `-j 2`, turn about,
+//! `WEIR` names the `weir` program. Each configuration runs on one and on two, turn about,
 //! `ROUNDS` times (9), for about a second each. Rates are packets over time that passed, less that
 //! of a run with one packet. What else the machine does takes from two threads more than from one,
-//! so the best round stands beside the median.
+//! so the best round stands beside the median; and beside both stands the CPU time of all threads
+//! over packets, which does not know of others.
 
 use std::ffi::OsString;
+use std::os::fd::AsFd;
 use std::process::{Command, ExitCode};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use bench::{machine, median, results, save};
+use abi::region::{Geometry, Region};
+use bench::{children_time, machine, median, results, save};
 use serde::Serialize;
+use switch::memory::SharedRegion;
+use vmm::{Control, DataFile, Exit, GuestSpec, IMAGE, Isolation, Template};
 
 /// Ethernet addresses, IPv4 from 10.0.0.2 to 192.168.1.2, UDP from port 4096 to 53: 60 bytes.
 const FRAME: &str = "\\<00000000000200000000000108004500002e000000004011af130a000002c0a80102\
@@ -67,35 +73,103 @@ const ROWS: [Row; 2] = [
     },
 ];
 
-fn seconds(weir: &OsString, row: &Row, threads: usize, packets: u64) -> Result<f64, String> {
+/// What runs a router.
+enum Home {
+    /// `weir click`: this program.
+    Program(OsString),
+    /// A guest, behind the better wall that the machine has.
+    Guest(Box<Template>),
+}
+
+/// What a run took.
+struct Spent {
+    wall: Duration,
+    cpu: Duration,
+}
+
+impl Home {
+    fn name(&self) -> &'static str {
+        match self {
+            Home::Program(_) => "weir click",
+            Home::Guest(_) => "guest",
+        }
+    }
+
+    fn run(&self, config: &str, threads: usize) -> Result<Spent, String> {
+        let (start, before) = (Instant::now(), children_time());
+        match self {
+            Home::Program(weir) => program(weir, config, threads)?,
+            Home::Guest(template) => guest(template, config, threads)?,
+        }
+        Ok(Spent {
+            wall: start.elapsed(),
+            cpu: children_time() - before,
+        })
+    }
+}
+
+fn program(weir: &OsString, config: &str, threads: usize) -> Result<(), String> {
     let threads = threads.to_string();
     let mut command = Command::new(weir);
-    command.args(["click", "-w", "-j", &threads, "-a", "-e"]);
-    command.arg((row.config)(packets));
-    let start = Instant::now();
+    command.args(["click", "-w", "-j", &threads, "-a", "-e", config]);
     let output = command.output();
     let output = output.map_err(|error| format!("weir could not be started: {error}"))?;
-    let taken = start.elapsed().as_secs_f64();
     match output.status.success() {
-        true => Ok(taken),
+        true => Ok(()),
         false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    }
+}
+
+/// Ring slots that a guest with interfaces would have: its packets are bounded by them.
+const SLOTS: u32 = 1024;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn guest(template: &Template, config: &str, cpus: usize) -> Result<(), String> {
+    let told = |error: &dyn std::fmt::Display| error.to_string();
+    let geometry = Geometry::new(SLOTS, 0).map_err(|e| told(&e))?;
+    let (_region, file) = SharedRegion::create(geometry, &[]).map_err(|e| told(&e))?;
+    let control = Control::new().map_err(|e| told(&e))?;
+    let mut guest = template
+        .spawn(&GuestSpec {
+            isolation: Isolation::Auto,
+            cpus,
+            pins: &[0, 1],
+            config: config.as_bytes(),
+            data: Some(DataFile {
+                file: file.as_fd(),
+                length: geometry.bytes(),
+                wake_offset: Region::WAKE_OFFSET,
+            }),
+            ..GuestSpec::new("threads", 1, &control)
+        })
+        .map_err(|e| told(&e))?;
+    match guest.wait(&control, Some(PATIENCE)).map_err(|e| told(&e))? {
+        Some(Exit::Halted) => Ok(()),
+        Some(exit) => Err(exit.to_string()),
+        None => Err("the guest does not come to its end".into()),
     }
 }
 
 #[derive(Serialize)]
 struct Figure {
     configuration: &'static str,
+    home: &'static str,
     threads: usize,
     /// Million packets a second: median, and best round.
     mpps: f64,
     best: f64,
+    /// CPU time of all threads over packets, in nanoseconds, median.
+    cpu_ns: f64,
 }
 
 #[derive(Serialize)]
 struct Scaling {
     configuration: &'static str,
+    home: &'static str,
     median: f64,
     best: f64,
+    /// What two processors of their own would give, by CPU time.
+    by_cpu: f64,
 }
 
 #[derive(Serialize)]
@@ -108,22 +182,29 @@ struct Report {
     two_over_one: Vec<Scaling>,
 }
 
-fn measure(weir: &OsString, row: &Row, rounds: usize) -> Result<[Figure; 2], String> {
+fn measure(home: &Home, row: &Row, rounds: usize) -> Result<[Figure; 2], String> {
     let trial: u32 = 1 << 22;
-    let packets = (f64::from(trial) / seconds(weir, row, 1, trial.into())?) as u64;
+    let spent = home.run(&(row.config)(trial.into()), 1)?;
+    let packets = (f64::from(trial) / spent.cpu.as_secs_f64()) as u64;
     let mut rates = [Vec::new(), Vec::new()];
+    let mut costs = [Vec::new(), Vec::new()];
     for _ in 0..rounds {
-        for (i, rates) in rates.iter_mut().enumerate() {
-            let idle = seconds(weir, row, i + 1, 2)?;
-            let taken = seconds(weir, row, i + 1, packets)? - idle;
-            rates.push(packets as f64 / taken / 1e6);
+        for i in 0..2 {
+            let idle = home.run(&(row.config)(2), i + 1)?;
+            let spent = home.run(&(row.config)(packets), i + 1)?;
+            let wall = spent.wall.saturating_sub(idle.wall).as_secs_f64();
+            let cpu = spent.cpu.saturating_sub(idle.cpu).as_secs_f64();
+            rates[i].push(packets as f64 / wall / 1e6);
+            costs[i].push(cpu * 1e9 / packets as f64);
         }
     }
     let figure = |i: usize| Figure {
         configuration: row.name,
+        home: home.name(),
         threads: i + 1,
         mpps: median(&rates[i]),
         best: rates[i].iter().copied().fold(0.0, f64::max),
+        cpu_ns: median(&costs[i]),
     };
     Ok([figure(0), figure(1)])
 }
@@ -140,17 +221,34 @@ fn run() -> Result<(), String> {
         figures: Vec::new(),
         two_over_one: Vec::new(),
     };
-    for row in &ROWS {
-        let figures = measure(&weir, row, rounds)?;
+    let template = Template::new(IMAGE).map_err(|error| error.to_string())?;
+    let homes = [Home::Program(weir), Home::Guest(Box::new(template))];
+    for (row, home) in ROWS
+        .iter()
+        .flat_map(|row| homes.iter().map(move |home| (row, home)))
+    {
+        let figures = measure(home, row, rounds)?;
         let [one, two] = &figures;
         let scaling = Scaling {
             configuration: row.name,
+            home: home.name(),
             median: two.mpps / one.mpps,
             best: two.best / one.best,
+            by_cpu: 2.0 * one.cpu_ns / two.cpu_ns,
         };
         println!(
-            "{:<36} 1 thread {:.1} (best {:.1})  2 threads {:.1} (best {:.1}) Mpps  x{:.2} (x{:.2})",
-            row.name, one.mpps, one.best, two.mpps, two.best, scaling.median, scaling.best
+            "{:<36} {:<10} 1: {:.1} (best {:.1}) Mpps, {:.1} ns  2: {:.1} (best {:.1}) Mpps, {:.1} ns  x{:.2} (x{:.2}, by CPU time x{:.2})",
+            row.name,
+            home.name(),
+            one.mpps,
+            one.best,
+            one.cpu_ns,
+            two.mpps,
+            two.best,
+            two.cpu_ns,
+            scaling.median,
+            scaling.best,
+            scaling.by_cpu
         );
         report.two_over_one.push(scaling);
         report.figures.extend(figures);

@@ -15,7 +15,7 @@ use click::{Diagnostics, Limits, Options};
 use packet::{Batch, Packet, Pool};
 use router::{
     Class, ClassEntry, Cx, Device, Element, ElementId, Embedding, HandlerError, Library, Llrpc,
-    Router, Runtime, Settings, Status, Steady,
+    Router, Runtime, Settings, Side, Status, Steady,
 };
 
 /// Wall-clock time at which every test starts: 1000000000 s after 1970.
@@ -53,7 +53,7 @@ impl Embedding for Simulation {
         "test"
     }
 
-    fn device(&mut self, name: &str) -> Option<Box<dyn Device>> {
+    fn device(&mut self, name: &str, _side: Side) -> Option<Box<dyn Device>> {
         let cable = self.cables.iter().find(|(known, _)| known == name);
         cable.map(|(_, cable)| Box::new(cable.clone()) as Box<dyn Device>)
     }
@@ -137,11 +137,11 @@ impl Device for Cable {
         ends.room.max(ends.promised)
     }
 
-    fn arm_receive(&mut self) -> bool {
+    fn arm_receive(&mut self, _thread: u16) -> bool {
         !self.has_received()
     }
 
-    fn arm_transmit(&mut self) -> bool {
+    fn arm_transmit(&mut self, _thread: u16) -> bool {
         self.0.lock().unwrap().room == 0
     }
 

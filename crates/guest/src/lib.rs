@@ -27,6 +27,7 @@ mod run;
 #[cfg(feature = "image")]
 mod start;
 mod system;
+mod team;
 
 pub use agent::{Answer, Request};
 pub use clock::Clock;

@@ -38,11 +38,11 @@ impl<R: Fn()> Netfront<R> {
     /// that changed.
     ///
     /// # Safety
-    /// No other device is open on this interface, and the pool given to its functions is the one
-    /// over this region's buffers.
+    /// Of all devices open on this interface at most one is used to receive, and one to transmit. The
+    /// pools given to its functions are those over this region's buffers.
     pub unsafe fn open(region: &Region, index: usize, ring_switch: R) -> Option<Self> {
         let interface = region.interface(index)?;
-        // SAFETY: the interface exists, and nobody else on this side has its rings.
+        // SAFETY: the interface exists, and of either ring's ends on this side no other is used.
         let (receive, transmit) = unsafe {
             (
                 region.receive_consumer(index),
@@ -204,15 +204,15 @@ impl<R: Fn() + Send> Device for Netfront<R> {
         self.region.set_takes(self.index, word);
     }
 
-    fn arm_receive(&mut self) -> bool {
+    fn arm_receive(&mut self, thread: u16) -> bool {
         self.receive_armed = true;
-        self.receive.set_sleeps(true);
+        self.receive.set_sleeper(Some(thread.into()));
         !self.has_received()
     }
 
-    fn arm_transmit(&mut self) -> bool {
+    fn arm_transmit(&mut self, thread: u16) -> bool {
         self.transmit_armed = true;
-        self.transmit.set_sleeps(true);
+        self.transmit.set_sleeper(Some(thread.into()));
         self.room() == 0
     }
 

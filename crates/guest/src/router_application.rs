@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt::Write;
 use core::sync::atomic::AtomicU32;
 
@@ -13,45 +14,54 @@ use packet::Pool;
 use router::args::{EtherAddress, Interfaces, NameDatabase};
 use router::{
     Device, ElementId, Embedding, HandlerError, HandlerList, Library, Router, Runtime, Settings,
-    Status, Steady,
+    Side, Status, Steady,
 };
 
 use crate::netfront::Netfront;
-use crate::{Answer, Application, Platform, Request, Round};
+use crate::team::{self, Patience};
+use crate::{Answer, Application, Cpu, Platform, Request, Round};
 
 /// Tasks that run between two looks at the control channel.
-const TASKS: usize = 128;
+pub(crate) const TASKS: usize = 128;
 /// Packets that a guest without a data region may have.
 const HEAP_PACKETS: usize = 256;
 
-/// The guest as the program around a router.
-struct Surroundings {
-    platform: &'static Platform,
+/// The guest as the program around a router, or around a part of one on a CPU.
+pub(crate) struct Surroundings {
+    cpu: Cpu,
     region: Option<Region>,
+}
+
+impl Surroundings {
+    /// The same for another CPU.
+    pub(crate) fn on(&self, cpu: Cpu) -> Surroundings {
+        Surroundings { cpu, ..*self }
+    }
 }
 
 impl Embedding for Surroundings {
     fn steady(&self) -> Steady {
-        Steady(self.platform.clock().now())
+        Steady(self.cpu.platform().clock().now())
     }
 
     fn wall(&self) -> i64 {
-        self.platform.clock().unix() as i64
+        self.cpu.platform().clock().unix() as i64
     }
 
     fn chatter(&mut self, line: &str) {
-        let _ = writeln!(self.platform.console(), "{line}");
+        let _ = writeln!(self.cpu.platform().console(), "{line}");
     }
 
     fn seed(&mut self) -> u64 {
-        self.platform.seed()[0]
+        let seed = self.cpu.platform().seed();
+        seed[0] ^ seed[1].wrapping_mul(self.cpu.number() as u64)
     }
 
     fn driver(&self) -> &'static str {
         "guest"
     }
 
-    fn device(&mut self, name: &str) -> Option<Box<dyn Device>> {
+    fn device(&mut self, name: &str, _side: Side) -> Option<Box<dyn Device>> {
         let region = self.region.as_ref()?;
         let named = |i: &usize| {
             region
@@ -59,8 +69,9 @@ impl Embedding for Surroundings {
                 .is_some_and(|found| found.name() == name)
         };
         let index = (0..region.geometry().interfaces()).find(named)?;
-        let platform = self.platform;
-        // SAFETY: the router opens a device once, keeps it, and has the one pool there is.
+        let platform = self.cpu.platform();
+        // SAFETY: the router opens each side of a device once, keeps it, and uses it as that side only; all its
+        // pools are over this region.
         let device = unsafe { Netfront::open(region, index, || platform.ring_switch()) }?;
         Some(Box::new(device))
     }
@@ -82,14 +93,17 @@ impl Embedding for Surroundings {
     }
 
     fn current_element(&self) -> Option<&'static AtomicU32> {
-        Some(self.platform.cpu(0).element_word())
+        Some(self.cpu.element_word())
     }
 }
 
 /// A router as an application.
 pub struct RouterApplication {
+    platform: &'static Platform,
     router: Router,
     library: Library,
+    settings: Settings,
+    patience: Patience,
 }
 
 impl RouterApplication {
@@ -101,28 +115,36 @@ impl RouterApplication {
             unsafe { Region::open(base, length) }
                 .unwrap_or_else(|error| platform.fail(format_args!("{error}")))
         });
-        let pool = match &region {
-            Some(region) => {
-                let geometry = region.geometry();
-                let (count, first) = (geometry.buffers(), geometry.ring_buffers());
-                // SAFETY: the region's buffers, of which the first stand in its rings.
-                unsafe { Pool::region(region.pool(), count as usize, first as usize) }
-            }
-            None => Pool::heap(HEAP_PACKETS),
+        let settings = Settings {
+            threads: platform.cpus() as u16,
+            ..Settings::default()
         };
-        let runtime = Runtime::new(Box::new(Surroundings { platform, region }), pool);
+        let (pool, pools) = pools(region.as_ref(), platform.cpus() - 1);
+        let cpu = platform.cpu(0);
+        let surroundings = Surroundings { cpu, region };
+        let runtime = Runtime::new(Box::new(surroundings.on(cpu)), pool);
         let library = elements::guest_library();
         let mut diagnostics = Diagnostics::new();
         let source = String::from_utf8_lossy(platform.config());
         let options = Options::new(&library);
         let flat = click::parse(platform.config(), "config", &options, &mut diagnostics);
         let router = flat.and_then(|flat| {
-            let settings = Settings::default();
             Router::new(flat, &source, &library, runtime, settings, &mut diagnostics).ok()
         });
         let _ = write!(platform.console(), "{diagnostics}");
         match router {
-            Some(router) => RouterApplication { router, library },
+            Some(mut router) => {
+                if platform.cpus() > 1 {
+                    team::divide(platform, &mut router, pools, &surroundings);
+                }
+                RouterApplication {
+                    platform,
+                    router,
+                    library,
+                    settings,
+                    patience: Patience::default(),
+                }
+            }
             None => {
                 let first = diagnostics
                     .entries()
@@ -196,9 +218,16 @@ impl RouterApplication {
         let options = Options::new(&self.library);
         let flat = click::parse(source.as_bytes(), "config", &options, &mut diagnostics);
         let replaced = flat.is_some_and(|flat| {
-            let settings = Settings::default();
             let old = &mut self.router;
-            Router::replace(old, flat, source, &self.library, settings, &mut diagnostics).is_ok()
+            Router::replace(
+                old,
+                flat,
+                source,
+                &self.library,
+                self.settings,
+                &mut diagnostics,
+            )
+            .is_ok()
         });
         match replaced {
             true => Ok(Answer::ok(diagnostics.to_string())),
@@ -207,10 +236,33 @@ impl RouterApplication {
     }
 }
 
+/// The first CPU's pool and those of `others` more.
+fn pools(region: Option<&Region>, others: usize) -> (Pool, Vec<Pool>) {
+    let Some(region) = region else {
+        let pools = (0..others).map(|_| Pool::heap(HEAP_PACKETS));
+        return (Pool::heap(HEAP_PACKETS), pools.collect());
+    };
+    let geometry = region.geometry();
+    let (count, first) = (geometry.buffers(), geometry.ring_buffers());
+    // SAFETY: the region's buffers, of which the first stand in its rings.
+    let mut pool = unsafe { Pool::region(region.pool(), count as usize, first as usize) };
+    let shared = match others {
+        0 => Vec::new(),
+        _ => pool.share(others),
+    };
+    (pool, shared)
+}
+
 impl Application for RouterApplication {
     fn round(&mut self) -> Round {
         match self.router.run(TASKS) {
-            Status::Busy => Round::Busy,
+            Status::Busy => {
+                self.patience.renew();
+                Round::Busy
+            }
+            Status::Idle(_) if self.settings.threads > 1 && self.patience.lasts(self.platform) => {
+                Round::Busy
+            }
             Status::Idle(next) => Round::Idle(next.map(|at| at.0)),
             Status::Stopped => Round::Done,
         }

@@ -3,7 +3,7 @@
 use click::{Diagnostics, FlatGraph, Location, Options};
 use packet::{Batch, Pool};
 use router::args::{EtherAddress, Interfaces, NameDatabase};
-use router::{Device, Embedding, Router, Runtime, Settings, Steady};
+use router::{Device, Embedding, Router, Runtime, Settings, Side, Steady};
 
 /// Elements that name the guest's interfaces.
 const DEVICES: [&str; 4] = ["FromNetfront", "ToNetfront", "FromDevice", "ToDevice"];
@@ -29,10 +29,10 @@ impl Device for NoTraffic {
     fn room(&mut self) -> usize {
         0
     }
-    fn arm_receive(&mut self) -> bool {
+    fn arm_receive(&mut self, _thread: u16) -> bool {
         true
     }
-    fn arm_transmit(&mut self) -> bool {
+    fn arm_transmit(&mut self, _thread: u16) -> bool {
         true
     }
     fn has_received(&mut self) -> bool {
@@ -62,7 +62,7 @@ impl Embedding for Dry {
         names
     }
 
-    fn device(&mut self, name: &str) -> Option<Box<dyn Device>> {
+    fn device(&mut self, name: &str, _side: Side) -> Option<Box<dyn Device>> {
         let known = self.interfaces.iter().find(|(there, _)| there == name);
         known.map(|(_, mac)| Box::new(NoTraffic(*mac)) as Box<dyn Device>)
     }
@@ -84,12 +84,13 @@ pub fn named(flat: &FlatGraph, classes: &[&str]) -> Vec<(String, Location)> {
 }
 
 /// Checks `source`, called `file` in messages, as a guest with `interfaces` (names and addresses)
-/// would take it. What is wrong, or merely odd, is in the diagnostics. `stand` is what an
+/// and `cpus` CPUs would take it. What is wrong, or merely odd, is in the diagnostics. `stand` is what an
 /// interface may stand on, for example, as `--link` has it.
 pub fn check(
     source: &[u8],
     file: &str,
     interfaces: &[(String, [u8; 6])],
+    cpus: usize,
     stand: &str,
 ) -> Diagnostics {
     let mut diagnostics = Diagnostics::new();
@@ -115,7 +116,10 @@ pub fn check(
         };
         let runtime = Runtime::new(Box::new(dry), Pool::heap(256));
         let text = String::from_utf8_lossy(source);
-        let settings = Settings::default();
+        let settings = Settings {
+            threads: cpus as u16,
+            ..Settings::default()
+        };
         if let Ok(router) = Router::new(flat, &text, &library, runtime, settings, &mut diagnostics)
         {
             router.end();

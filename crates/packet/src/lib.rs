@@ -10,6 +10,7 @@ pub mod anno;
 mod batch;
 mod buffer;
 pub mod checksum;
+mod depot;
 mod extended;
 mod pool;
 pub mod wire;

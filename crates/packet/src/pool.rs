@@ -2,7 +2,8 @@
 //!
 //! A pool is used by one thread. It hands out the buffer that came back last, so that a steady
 //! load works in a few cache lines of memory. Buffers come from the heap, in chunks up to a limit,
-//! or from a region shared with the switch, whose number is fixed. A packet dropped outside the
+//! or from a region shared with the switch, whose number is fixed; threads that use one region have
+//! pools that share its buffers. A packet dropped outside the
 //! pool's thread, or with no pool at hand, goes onto the pool's remote list, which the pool takes
 //! over as a whole when its own is empty.
 
@@ -14,6 +15,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::Batch;
 use crate::buffer::{HEADROOM, META, Meta, Packet};
+use crate::depot::Depot;
 
 /// Bytes of a pool buffer: 2 KiB and a cache line, so that the first lines of neighbouring
 /// buffers fall in different sets of the caches.
@@ -122,7 +124,7 @@ struct Strangers {
 
 /// A pool of equal buffers, of [`BUFFER`] bytes each.
 pub struct Pool {
-    free: Vec<NonNull<Meta>>,
+    pub(crate) free: Vec<NonNull<Meta>>,
     home: NonNull<Home>,
     chunks: Vec<NonNull<u8>>,
     /// Buffers that belong to this pool, out or in.
@@ -131,7 +133,9 @@ pub struct Pool {
     limit: usize,
     /// Buffers that stood in rings from the start.
     in_rings: usize,
-    region: Option<NonNull<u8>>,
+    pub(crate) region: Option<NonNull<u8>>,
+    /// What the pool has in common with others over its region.
+    pub(crate) depot: Option<Depot>,
     exhausted: u64,
     strangers: Option<Strangers>,
 }
@@ -152,6 +156,7 @@ impl Pool {
             limit,
             in_rings: 0,
             region: None,
+            depot: None,
             exhausted: 0,
             strangers: None,
         }
@@ -180,7 +185,23 @@ impl Pool {
         pool
     }
 
-    /// Buffers that belong to the pool.
+    /// Another pool over the same region, with no buffer yet.
+    pub(crate) fn sibling(&self, depot: Depot) -> Pool {
+        Pool {
+            free: Vec::with_capacity(self.total),
+            home: self.home,
+            chunks: Vec::new(),
+            total: self.total,
+            limit: self.limit,
+            in_rings: self.in_rings,
+            region: self.region,
+            depot: Some(depot),
+            exhausted: 0,
+            strangers: None,
+        }
+    }
+
+    /// Buffers that belong to the pool, or to the region it shares.
     pub fn total(&self) -> usize {
         self.total
     }
@@ -208,7 +229,7 @@ impl Pool {
     }
 
     /// Takes over what came back on the remote list.
-    fn collect(&mut self) {
+    pub(crate) fn collect(&mut self) {
         // SAFETY: the home lives until the pool is dropped.
         let home = unsafe { self.home.as_ref() };
         let mut next = home.remote.swap(null_mut(), Ordering::Acquire);
@@ -222,6 +243,7 @@ impl Pool {
     #[cold]
     fn refill(&mut self) -> Option<NonNull<Meta>> {
         self.collect();
+        self.take_over(1);
         if self.free.is_empty() && self.region.is_none() {
             self.grow();
         }
@@ -366,6 +388,7 @@ impl Pool {
     #[cold]
     fn stock(&mut self, count: usize) {
         self.collect();
+        self.take_over(count);
         while self.free.len() < count && self.region.is_none() && self.total < self.limit {
             let before = self.total;
             self.grow();
@@ -405,12 +428,6 @@ impl Pool {
             return None;
         }
         Some(copy)
-    }
-
-    /// Buffers that are at hand without asking for any.
-    pub fn available(&mut self) -> usize {
-        self.collect();
-        self.free.len()
     }
 
     /// Gives a packet's buffer back: the fast way, for the pool's own thread.
@@ -487,6 +504,7 @@ impl Pool {
         while let Some(packet) = batch.pop() {
             self.kill(packet);
         }
+        self.even_out();
     }
 
     /// Takes buffer `index` of the region out of a ring, as a packet of `len` bytes whose data
@@ -563,8 +581,8 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.send_strangers();
-        if self.outstanding() != 0 {
-            // Packets live on: so must their buffers and the home they go back to.
+        if self.depot.is_some() || self.outstanding() != 0 {
+            // Packets live on, or other pools: so must their buffers and the home they go back to.
             return;
         }
         // SAFETY: `heap` made it from a Box, and no packet points to it any more.

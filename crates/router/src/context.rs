@@ -12,7 +12,7 @@ use packet::{Batch, Packet, Pool};
 use crate::args::{self, Failed, NameDatabase};
 use crate::chatter::DEFAULT_CHANNEL;
 use crate::element::Element;
-use crate::embedding::{Device, Steady};
+use crate::embedding::{Device, Side, Steady};
 use crate::engine::{Core, Watch};
 use crate::graph::Graph;
 use crate::handler::HandlerError;
@@ -680,16 +680,16 @@ impl Cx<'_> {
         manager == self.id
     }
 
-    /// Opens the device called `name`; `None` if there is none.
-    pub fn device(&mut self, name: &str) -> Option<DeviceId> {
-        let device = self.core.device(name)?;
+    /// Opens a side of the device called `name`; `None` if there is none.
+    pub fn device(&mut self, name: &str, side: Side) -> Option<DeviceId> {
+        let device = self.core.device(name, side)?;
         self.core.openers.push((device, self.id));
         Some(DeviceId(device))
     }
 
     /// A device's face.
     pub fn device_info(&mut self, device: DeviceId) -> &mut dyn Device {
-        self.core.runtime.devices[device.0].1.as_mut()
+        self.core.runtime.devices[device.0].device.as_mut()
     }
 
     /// Adds at most `most` frames that a device received to `batch`.
@@ -697,7 +697,7 @@ impl Cx<'_> {
     pub fn receive(&mut self, device: DeviceId, batch: &mut Batch, most: usize) {
         let runtime = &mut self.core.runtime;
         runtime.devices[device.0]
-            .1
+            .device
             .receive(&mut runtime.pool, batch, most);
     }
 
@@ -706,7 +706,7 @@ impl Cx<'_> {
     pub fn transmit(&mut self, device: DeviceId, batch: &mut Batch) {
         let runtime = &mut self.core.runtime;
         runtime.devices[device.0]
-            .1
+            .device
             .transmit(&mut runtime.pool, batch);
     }
 

@@ -65,9 +65,9 @@ pub trait Embedding: Send {
         None
     }
 
-    /// Opens the network device that configurations call `name`; `None` if there is none.
-    fn device(&mut self, name: &str) -> Option<Box<dyn Device>> {
-        let _ = name;
+    /// Opens one side of the network device that configurations call `name`; `None` if there is none.
+    fn device(&mut self, name: &str, side: Side) -> Option<Box<dyn Device>> {
+        let _ = (name, side);
         None
     }
 
@@ -94,7 +94,17 @@ pub trait Embedding: Send {
     }
 }
 
-/// A network device that moves whole batches: a guest's pair of rings.
+/// What a device is opened for. Each side is opened once, and may be used on a thread of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// To receive frames.
+    Receive,
+    /// To send them.
+    Transmit,
+}
+
+/// A network device that moves whole batches: a guest's pair of rings. Of what it can do, one opened
+/// for a side is asked for that side's.
 pub trait Device: Send {
     /// Ethernet address.
     fn mac(&self) -> [u8; 6];
@@ -118,11 +128,13 @@ pub trait Device: Send {
     /// Frames that can be sent now.
     fn room(&mut self) -> usize;
 
-    /// Asks to be woken when a frame arrives; returns whether there is none yet.
-    fn arm_receive(&mut self) -> bool;
+    /// Asks that the router's thread `thread` be woken when a frame arrives; returns whether there is
+    /// none yet.
+    fn arm_receive(&mut self, thread: u16) -> bool;
 
-    /// Asks to be woken when there is room to send; returns whether there is none yet.
-    fn arm_transmit(&mut self) -> bool;
+    /// Asks that the router's thread `thread` be woken when there is room to send; returns whether
+    /// there is none yet.
+    fn arm_transmit(&mut self, thread: u16) -> bool;
 
     /// Whether a frame waits to be received.
     fn has_received(&mut self) -> bool;

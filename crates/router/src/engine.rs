@@ -18,7 +18,7 @@ use crate::args::NameDatabase;
 use crate::chatter::Listeners;
 use crate::context::{Cx, ElementId};
 use crate::element::Element;
-use crate::embedding::{Device, Embedding, Steady};
+use crate::embedding::{Device, Embedding, Side, Steady};
 use crate::graph::Graph;
 use crate::handler::HandlerSpec;
 use crate::library::Library;
@@ -62,8 +62,26 @@ pub struct Runtime {
     pub embedding: Box<dyn Embedding>,
     /// Where packets come from.
     pub pool: Pool,
-    /// Devices that were opened, by name.
-    pub(crate) devices: Vec<(String, Box<dyn Device>)>,
+    /// Sides of devices that were opened.
+    pub(crate) devices: Vec<Opened>,
+}
+
+/// A side of a device that was opened.
+pub(crate) struct Opened {
+    /// The device's name; empty if another thread has it.
+    name: String,
+    side: Side,
+    pub device: Box<dyn Device>,
+}
+
+impl Opened {
+    fn elsewhere() -> Opened {
+        Opened {
+            name: String::new(),
+            side: Side::Receive,
+            device: Box::new(Nothing),
+        }
+    }
 }
 
 impl Runtime {
@@ -78,16 +96,15 @@ impl Runtime {
 
     /// Hands a device over to the runtime of another thread.
     pub(crate) fn hand_over(&mut self, device: usize, to: &mut Runtime) {
-        let nothing = || (String::new(), Box::new(Nothing) as Box<dyn Device>);
         if self.devices.len() <= device {
             return;
         }
         while to.devices.len() <= device {
-            to.devices.push(nothing());
+            to.devices.push(Opened::elsewhere());
         }
         // One that several elements opened goes with the first of them.
-        if !self.devices[device].0.is_empty() {
-            to.devices[device] = core::mem::replace(&mut self.devices[device], nothing());
+        if !self.devices[device].name.is_empty() {
+            to.devices[device] = core::mem::replace(&mut self.devices[device], Opened::elsewhere());
         }
     }
 }
@@ -112,11 +129,11 @@ impl Device for Nothing {
         0
     }
 
-    fn arm_receive(&mut self) -> bool {
+    fn arm_receive(&mut self, _thread: u16) -> bool {
         true
     }
 
-    fn arm_transmit(&mut self) -> bool {
+    fn arm_transmit(&mut self, _thread: u16) -> bool {
         true
     }
 
@@ -586,7 +603,7 @@ impl Core {
     pub fn check_devices(&mut self) {
         let mut i = 0;
         while let Some(&(device, receive, task)) = self.armed.get(i) {
-            let device = &mut self.runtime.devices[device].1;
+            let device = &mut self.runtime.devices[device].device;
             let ready = if receive {
                 device.has_received()
             } else {
@@ -612,13 +629,17 @@ impl Core {
         &self.graph.info(id).name
     }
 
-    pub fn device(&mut self, name: &str) -> Option<usize> {
-        let known = |(n, _): &(String, Box<dyn Device>)| n == name;
+    pub fn device(&mut self, name: &str, side: Side) -> Option<usize> {
+        let known = |opened: &Opened| opened.name == name && opened.side == side;
         if let Some(at) = self.runtime.devices.iter().position(known) {
             return Some(at);
         }
-        let device = self.runtime.embedding.device(name)?;
-        self.runtime.devices.push((name.to_string(), device));
+        let device = self.runtime.embedding.device(name, side)?;
+        self.runtime.devices.push(Opened {
+            name: name.to_string(),
+            side,
+            device,
+        });
         Some(self.runtime.devices.len() - 1)
     }
 }

@@ -44,7 +44,7 @@ pub use call::Call;
 pub use chatter::DEFAULT_CHANNEL;
 pub use context::{Cx, DeviceId, ElementId};
 pub use element::{Class, ClassEntry, Element, Verdict, filter, phase};
-pub use embedding::{Device, Embedding, Steady};
+pub use embedding::{Device, Embedding, Side, Steady};
 pub use engine::{Runtime, Watch};
 pub use graph::{ElementInfo, Graph};
 pub use handler::{HandlerError, HandlerFlags, HandlerList, HandlerSpec};

@@ -390,14 +390,15 @@ impl Router {
     /// so that the router may sleep.
     pub fn arm(&mut self) -> bool {
         self.core.check_devices();
+        let thread = self.core.share.as_ref().map_or(0, |share| share.me);
         let mut quiet = true;
         for i in 0..self.core.armed.len() {
             let (device, receive, _) = self.core.armed[i];
-            let device = &mut self.core.runtime.devices[device].1;
+            let device = &mut self.core.runtime.devices[device].device;
             quiet &= if receive {
-                device.arm_receive()
+                device.arm_receive(thread)
             } else {
-                device.arm_transmit()
+                device.arm_transmit(thread)
             };
         }
         if !quiet {

@@ -526,6 +526,7 @@ impl Core {
     /// back whose packets ended here.
     pub fn tell_others(&mut self) {
         self.runtime.pool.send_strangers();
+        self.runtime.pool.even_out();
         let Some(share) = &mut self.share else {
             return;
         };

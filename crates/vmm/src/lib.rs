@@ -1,8 +1,9 @@
 //! The wall around a guest.
 //!
-//! A guest is one image, the same behind either wall. Under **KVM** it is a virtual machine whose only virtual
-//! processor runs at ring 3 from its first instruction, on page tables that it can't see. As a **process** it
-//! is a child that has nothing mapped but its own memory and may make five system calls. One process per guest
+//! A guest is one image, the same behind either wall. Under **KVM** it is a virtual machine whose virtual
+//! processors run at ring 3 from their first instruction, on page tables that it can't see. As a **process** it
+//! is a child that has nothing mapped but its own memory and may make six system calls. Each of its CPUs is a
+//! thread. One process per guest
 //! keeps one's harm away from the others', and creating the ten-thousandth as cheap as the first.
 //!
 //! ```text

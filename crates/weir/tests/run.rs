@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 
 use weir::lab::{Namespace, Runner, ip};
 
+#[path = "run/cpus.rs"]
+mod cpus;
+
 const WIRE: &str = "FromNetfront(a) -> there :: Counter -> ToNetfront(b);
 FromNetfront(b) -> back :: Counter -> ToNetfront(a);
 ";
@@ -542,7 +545,10 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
         (&["--link", "x=dev:nosuch0"], "no interface ‘nosuch0’"),
         (&["--name", "../x"], "is no name for a guest"),
         (&["--isolation", "glass"], "isolation"),
-        (&["--cpu", "4000"], "there is no CPU 4000"),
+        (&["--pin", "4000"], "there is no CPU 4000"),
+        (&["--pin", "0,0", "--cpus", "1"], "--pin names 2 CPUs"),
+        (&["--cpus", "9"], "1 to 8 vCPUs"),
+        (&["--cpu", "0,1"], "write --pin 0,1"),
     ] {
         let said = try_config(WIRE, more);
         assert!(said.contains(expected), "{more:?}\n{said}");

@@ -4,7 +4,7 @@ use alloc::string::{String, ToString};
 
 use packet::{Batch, Packet, PacketType};
 use router::args::{EtherAddress, Failed};
-use router::{Cx, DeviceId, HandlerError, HandlerList, Ran, TaskId};
+use router::{Cx, DeviceId, HandlerError, HandlerList, Ran, Side, TaskId};
 
 use crate::link_type::LinkType;
 
@@ -35,7 +35,7 @@ pub struct Receiver {
 
 impl Receiver {
     pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        let Some(device) = cx.device(&self.interface) else {
+        let Some(device) = cx.device(&self.interface, Side::Receive) else {
             let interface = &self.interface;
             return Err(cx.error(format_args!(
                 "{interface}: no such interface; name one that the guest was given"

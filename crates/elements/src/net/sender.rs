@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 
 use packet::Batch;
 use router::args::{EtherAddress, Failed};
-use router::{Cx, DeviceId, HandlerError, HandlerList, Ran, Signal, TaskId};
+use router::{Cx, DeviceId, HandlerError, HandlerList, Ran, Side, Signal, TaskId};
 
 /// Bytes of a frame beyond the MTU: Ethernet header and two VLAN tags.
 const FRAMING: usize = 14 + 8;
@@ -32,7 +32,7 @@ pub struct Sender {
 
 impl Sender {
     pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        let Some(device) = cx.device(&self.interface) else {
+        let Some(device) = cx.device(&self.interface, Side::Transmit) else {
             let interface = &self.interface;
             return Err(cx.error(format_args!(
                 "{interface}: no such interface; name one that the guest was given"

@@ -109,7 +109,8 @@ impl Node {
             .map(|(interface, vnic)| (interface.name.clone(), vnic.mac.0))
             .collect();
         let file = new.file.as_deref().unwrap_or("config");
-        let diagnostics = crate::check::check(new.config.as_bytes(), file, &interfaces, STAND);
+        let diagnostics =
+            crate::check::check(new.config.as_bytes(), file, &interfaces, cpus, STAND);
         if diagnostics.errors() > 0 {
             return Err(Error::invalid(diagnostics.to_string().trim_end()));
         }

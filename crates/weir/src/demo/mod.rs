@@ -118,7 +118,8 @@ pub fn firewall(stop: Arc<AtomicBool>) -> Result<ExitCode, DemoError> {
         isolation: vmm::Isolation::Auto,
         memory: vmm::DEFAULT_MEMORY,
         ring_slots: 256,
-        cpu: None,
+        cpus: 1,
+        pins: Vec::new(),
     })?;
     println!(
         "firewall  between them: a guest behind wall ‘{}’, running {:.2} ms after the order to start",

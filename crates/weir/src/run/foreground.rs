@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use vmm::{DEFAULT_MEMORY, Exit, Isolation, Wall};
 
+use super::cpus::{self, CpuList};
 use super::instance::{self, Event, Instance, Plan};
 use super::links::Link;
 use super::name::{Claim, NameError};
@@ -18,7 +19,8 @@ use super::serve::Server;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   weir run examples/firewall.click --link inside=tap:weir0 --link outside=dev:eth1
-  weir run examples/firewall.click --link inside=tap:a --link outside=tap:b --isolation process")]
+  weir run examples/firewall.click --link inside=tap:a --link outside=tap:b --isolation process
+  weir run two-lanes.click --link a=dev:eth1 --link b=dev:eth2 --cpus 2 --pin 2,3")]
 pub struct RunArgs {
     /// The configuration
     pub file: PathBuf,
@@ -36,9 +38,13 @@ pub struct RunArgs {
     /// Slots of each ring, a power of two from 64 to 2048
     #[arg(long, default_value_t = 256, value_name = "N")]
     pub ring_slots: u32,
-    /// CPU that the guest runs on; none: any
-    #[arg(long, value_name = "N")]
-    pub cpu: Option<usize>,
+    /// vCPUs that the guest has, for configurations with StaticThreadSched and the like; none: as
+    /// many as --pin names, else 1
+    #[arg(long, visible_alias = "cpu", value_name = "N", value_parser = cpus::count)]
+    pub cpus: Option<usize>,
+    /// CPUs of this machine that the vCPUs are tied to, one each in turn, as in 0,1 or 2-5; none: any
+    #[arg(long, value_name = "LIST")]
+    pub pin: Option<CpuList>,
     /// The guest's name; none: the configuration's file name without its ending
     #[arg(long)]
     pub name: Option<String>,
@@ -112,6 +118,11 @@ pub enum RunError {
         "there is no CPU {0} that this process may run on: `taskset -p $$` lists those there are"
     )]
     Cpu(usize),
+    /// More CPUs to be tied to than there are to be tied.
+    #[error(
+        "--pin names {0} CPUs for a guest with {1} vCPUs: a guest has at most 8, and each is tied to one"
+    )]
+    Pins(usize, usize),
     /// Signals.
     #[error("signals cannot be waited for: {0}")]
     Signals(std::io::Error),
@@ -185,6 +196,9 @@ impl Voice {
             facts["console_lost"] = lost.into();
         }
         if let Exit::Crashed(crash) | Exit::Stopped(crash) = exit {
+            if let Some(cpu) = crash.cpu {
+                facts["cpu"] = cpu.into();
+            }
             if let Some(place) = crash
                 .element
                 .and_then(|element| place(instance.config(), element))
@@ -251,20 +265,13 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
             (link.interface.clone(), mac)
         })
         .collect();
+    let (cpus, pins) = cpus::choose(args.cpus, args.pin.as_ref())?;
     let file = args.file.display().to_string();
-    let diagnostics = node::check::check(&config, &file, &interfaces, "tap:weir0");
+    let diagnostics = node::check::check(&config, &file, &interfaces, cpus, "tap:weir0");
     if diagnostics.errors() > 0 {
         return Err(RunError::Config(diagnostics.to_string().trim_end().into()));
     }
     eprint!("{diagnostics}");
-    if let Some(cpu) = args.cpu {
-        let allowed = rustix::thread::sched_getaffinity(None);
-        let is_one =
-            |set: rustix::thread::CpuSet| cpu < rustix::thread::CpuSet::MAX_CPU && set.is_set(cpu);
-        if !allowed.is_ok_and(is_one) {
-            return Err(RunError::Cpu(cpu));
-        }
-    }
     let signals = signals().map_err(RunError::Signals)?;
     let claim = Claim::new(&name)?;
     let voice = Voice {
@@ -278,7 +285,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
         isolation: args.isolation.into(),
         memory: args.memory,
         ring_slots: args.ring_slots,
-        cpu: args.cpu,
+        cpus,
+        pins,
     })?;
     voice.running(&instance);
     let ended = attend(&mut instance, &claim, &signals, &voice)?;

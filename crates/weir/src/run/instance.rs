@@ -40,8 +40,10 @@ pub struct Plan {
     pub memory: u64,
     /// Slots of each of its rings.
     pub ring_slots: u32,
-    /// CPU that it runs on.
-    pub cpu: Option<usize>,
+    /// How many CPUs it has.
+    pub cpus: usize,
+    /// CPUs of this machine that they are tied to, one each in turn; none: any.
+    pub pins: Vec<usize>,
 }
 
 /// Why a guest could not be run, or did not go on.
@@ -132,7 +134,7 @@ impl Instance {
         // Made ready while the links are.
         let prepared = template.prepare(&Shape {
             isolation: plan.isolation,
-            cpus: 1,
+            cpus: plan.cpus,
             memory: plan.memory,
             data: geometry.bytes(),
             switch_doorbell: Some(switch_doorbell.as_fd()),
@@ -194,7 +196,8 @@ impl Instance {
             }),
             switch_doorbell: Some(switch_doorbell.as_fd()),
             control_doorbell: Some(doorbell.as_fd()),
-            pins: plan.cpu.as_slice(),
+            cpus: plan.cpus,
+            pins: &plan.pins,
             ..GuestSpec::new(&plan.name, 1, &control)
         };
         let start = Instant::now();

@@ -1,6 +1,7 @@
 //! `weir run`, and `weir read`, `write` and `top`, which ask what it runs.
 
 pub mod client;
+pub mod cpus;
 pub mod foreground;
 pub mod instance;
 pub mod links;
