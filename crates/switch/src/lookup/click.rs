@@ -25,7 +25,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use click::{Diagnostics, Options};
 use packet::{DATA_MAX, HEADROOM, Packet, Pool};
 use router::{
-    Device, ElementId, Embedding, HandlerError, Library, Router, Runtime, Settings, Steady,
+    Device, ElementId, Embedding, HandlerError, Library, Router, Runtime, Settings, Side, Steady,
 };
 
 use super::{Answer, Command, Destination, Known, Lookup, Mac, PortIndex, Seconds};
@@ -349,7 +349,7 @@ impl Embedding for Surroundings {
         "switch"
     }
 
-    fn device(&mut self, name: &str) -> Option<Box<dyn Device>> {
+    fn device(&mut self, name: &str, _side: Side) -> Option<Box<dyn Device>> {
         Some(Box::new(Exit::new(&self.sink, name)))
     }
 }

@@ -2,7 +2,7 @@
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, ClassEntry, Cx, DeviceId, Element, HandlerError, HandlerList};
+use router::{Class, ClassEntry, Cx, DeviceId, Element, HandlerError, HandlerList, Side};
 
 /// The classes that a configuration in a switch has besides a guest's.
 pub static CLASSES: &[ClassEntry] = &[ClassEntry::of::<FromPort>(), ClassEntry::of::<ToPort>()];
@@ -96,7 +96,7 @@ impl Element for ToPort {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.exit = cx.device(&self.port);
+        self.exit = cx.device(&self.port, Side::Transmit);
         Ok(())
     }
 

@@ -159,11 +159,11 @@ impl Device for Exit {
         usize::MAX
     }
 
-    fn arm_receive(&mut self) -> bool {
+    fn arm_receive(&mut self, _thread: u16) -> bool {
         true
     }
 
-    fn arm_transmit(&mut self) -> bool {
+    fn arm_transmit(&mut self, _thread: u16) -> bool {
         true
     }
 
