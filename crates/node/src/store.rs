@@ -261,8 +261,8 @@ mod tests {
             domain,
             class: Class::Stub,
             mode: None,
-            lanes: 1,
             mtu: 1500,
+            port: Default::default(),
             properties: Default::default(),
         }
     }

@@ -38,6 +38,8 @@ enum Verb {
     Switch(nouns::switch::SwitchCommand),
     #[command(subcommand, arg_required_else_help = true)]
     Vnic(nouns::vnic::VnicCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Flow(nouns::flow::FlowCommand),
     Check(check::CheckArgs),
     Element(element::ElementArgs),
     /// Runs a configuration as a program of this machine, with Click's own command line.
@@ -119,6 +121,7 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
         Verb::Stub(command) => noun(nouns::stub::run(command)),
         Verb::Switch(command) => noun(nouns::switch::run(command)),
         Verb::Vnic(command) => noun(nouns::vnic::run(command)),
+        Verb::Flow(command) => noun(nouns::flow::run(command)),
         Verb::Check(args) => check::run(args).map_err(Into::into),
         Verb::Element(args) => element::run(args)
             .map(|()| ExitCode::SUCCESS)

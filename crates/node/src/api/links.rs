@@ -9,14 +9,15 @@ use utoipa_axum::routes;
 use super::Body;
 use crate::error::{Error, Result};
 use crate::model::{
-    Address, Class, LinkView, NewLink, NewStub, PortStats, SwitchChange, SwitchView,
+    Address, Class, LaneStats, LinkView, NewLink, NewStub, PortStats, PropertyChange, SwitchChange,
+    SwitchView,
 };
 use crate::service::Handle;
 
 pub fn routes() -> OpenApiRouter<Handle> {
     OpenApiRouter::new()
         .routes(routes!(list, attach))
-        .routes(routes!(show, detach))
+        .routes(routes!(show, set_link, detach))
         .routes(routes!(stubs, create))
         .routes(routes!(delete))
         .routes(routes!(switches))
@@ -25,6 +26,7 @@ pub fn routes() -> OpenApiRouter<Handle> {
         .routes(routes!(flush))
         .routes(routes!(stats))
         .routes(routes!(stats_of))
+        .routes(routes!(lanes))
 }
 
 /// All links, stubs included.
@@ -50,6 +52,19 @@ async fn attach(
     responses((status = 200, body = LinkView), (status = "default", body = Error)))]
 async fn show(State(handle): State<Handle>, Path(name): Path<String>) -> Result<Json<LinkView>> {
     handle.run(move |node| node.link(&name)).await.map(Json)
+}
+
+/// Changes what the port of a link's interface may do.
+#[utoipa::path(patch, path = "/v1/links/{name}", tag = "links",
+    params(("name" = String, Path)), request_body = PropertyChange,
+    responses((status = 200, body = LinkView), (status = "default", body = Error)))]
+async fn set_link(
+    State(handle): State<Handle>,
+    Path(name): Path<String>,
+    Body(change): Body<PropertyChange>,
+) -> Result<Json<LinkView>> {
+    let set = handle.run(move |node| node.set_link(&name, &change));
+    set.await.map(Json)
 }
 
 /// Detaches an interface, which is as it was before.
@@ -163,4 +178,11 @@ async fn stats_of(
 ) -> Result<Json<Vec<PortStats>>> {
     let stats = handle.run(move |node| node.stats(Some(&name)));
     stats.await.map(Json)
+}
+
+/// Counters of the switch's lanes.
+#[utoipa::path(get, path = "/v1/lanes", tag = "statistics",
+    responses((status = 200, body = [LaneStats]), (status = "default", body = Error)))]
+async fn lanes(State(handle): State<Handle>) -> Result<Json<Vec<LaneStats>>> {
+    handle.run(|node| node.lanes()).await.map(Json)
 }

@@ -3,6 +3,7 @@
 //! Thin: a request's body becomes a value of [`crate::model`], the node does the rest. Whatever
 //! fails is answered with an [`Error`] and the HTTP status of its kind.
 
+mod flows;
 mod guests;
 mod links;
 mod vnics;
@@ -66,6 +67,7 @@ fn routes() -> OpenApiRouter<Handle> {
         .routes(routes!(node, purge))
         .merge(links::routes())
         .merge(vnics::routes())
+        .merge(flows::routes())
         .merge(guests::routes())
 }
 

@@ -7,14 +7,14 @@ use ::switch::client::Guest as SwitchGuest;
 use ::switch::lookup::Mac;
 use ::switch::memory::SharedRegion;
 use ::switch::properties::PortProperties;
-use ::switch::protocol::GuestInterface;
+use ::switch::protocol::{GuestInterface, PortKind};
 use abi::control::State;
 use abi::message::kind;
 use abi::region::{Geometry, Interface, Region};
 use rustix::event::{EventfdFlags, eventfd};
 use vmm::{Answer, Control, DataFile, Exit, Found, GuestSpec, Isolation, Shape, Trace};
 
-use super::Host;
+use super::{Host, Port};
 use crate::error::{Error, Kind, Result};
 use crate::text::printable;
 
@@ -201,7 +201,7 @@ impl Host {
             .collect::<Result<Vec<_>>>()?;
         let (region, file) = SharedRegion::create(geometry, &interfaces)?;
         drop(region);
-        let mut control = Control::new()?;
+        let control = Control::new()?;
         note(ready.prepared.trace()?)?;
         self.attach_guest(&launch, &file, &ready.doorbell)?;
         let start = Instant::now();
@@ -224,19 +224,29 @@ impl Host {
                 return Err(error);
             }
         };
-        control.let_go_of_file();
-        self.guests.insert(
-            launch.id,
-            RunningGuest {
-                guest,
-                control,
-                launch,
-                start: Some(start),
-                boot: None,
-                console: Vec::new(),
-            },
-        );
+        self.keep(guest, control, launch, Some(start));
         Ok(())
+    }
+
+    fn keep(
+        &mut self,
+        guest: vmm::Guest,
+        mut control: Control,
+        mut launch: Launch,
+        start: Option<Instant>,
+    ) {
+        control.let_go_of_file();
+        // The store has it.
+        launch.config = Vec::new();
+        let running = RunningGuest {
+            guest,
+            control,
+            start,
+            boot: None,
+            console: Vec::new(),
+            launch,
+        };
+        self.guests.insert(running.launch.id, running);
     }
 
     /// Takes over a guest that an earlier node started, if it still runs. Its ports are attached
@@ -254,21 +264,10 @@ impl Host {
             wake_offset: Region::WAKE_OFFSET,
         };
         let spec = launch.spec(&control, data, None);
-        let (guest, mut control) = found.adopt(self.template, &spec)?;
-        control.let_go_of_file();
+        let (guest, control) = found.adopt(self.template, &spec)?;
         self.watch(guest.pidfd(), launch.id)?;
         let id = launch.id;
-        self.guests.insert(
-            id,
-            RunningGuest {
-                guest,
-                control,
-                launch,
-                start: None,
-                boot: None,
-                console: Vec::new(),
-            },
-        );
+        self.keep(guest, control, launch, None);
         self.reattach_guest(id)?;
         Ok(true)
     }
@@ -300,14 +299,19 @@ impl Host {
             slots: launch.ring_slots,
             interfaces: launch.interfaces(),
         })?;
-        let names = launch.ports.iter().map(|port| port.name.clone());
-        self.ports.extend(names.zip(ports));
+        for (port, id) in launch.ports.iter().zip(ports) {
+            let kind = PortKind::Guest;
+            self.ports.insert(port.name.clone(), Port { id, kind });
+        }
         Ok(())
     }
 
     fn detach_guest(&mut self, launch: &Launch) {
-        let names = launch.ports.iter().map(|port| &port.name);
-        let ports: Vec<_> = names.filter_map(|name| self.ports.remove(name)).collect();
+        let mut ports = Vec::new();
+        for port in &launch.ports {
+            self.forget_flows(&port.name);
+            ports.extend(self.ports.remove(&port.name).map(|port| port.id));
+        }
         if !ports.is_empty()
             && let Ok(client) = self.client()
         {

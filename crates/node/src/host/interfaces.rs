@@ -1,34 +1,35 @@
-//! Host interfaces: those that links attach, and the TAP devices of VNICs.
+//! Host interfaces: those that links attach, and the TAP devices and sockets of VNICs.
 
 use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 
-use ::switch::links::{HostLink, Tap};
+use ::switch::links::{Device, HostLink, Mode, Tap};
 use ::switch::lookup::Mac;
 use ::switch::properties::PortProperties;
 use ::switch::protocol::{LinkKind, PortDescription, PortKind};
 
-use super::{Host, namespace};
-use crate::error::{Error, Result};
-use crate::model::{Link, LinkMode, Serves, Vnic};
+use super::{Host, Port, namespace};
+use crate::error::{Error, Kind, Result};
+use crate::model::{Class, Link, LinkMode, Serves, Vnic};
 
-/// A TAP device, which is there as long as this is.
+/// A TAP device or a socket, which is there as long as this is.
 pub(super) struct Held {
     files: Vec<OwnedFd>,
 }
 
 impl Held {
-    /// The device, to be attached to a switch.
-    fn link(&self, name: &str, mac: Mac, mtu: u16) -> Result<HostLink> {
+    /// Its descriptors, to be handed to a switch.
+    fn duplicates(&self, name: &str) -> Result<Vec<OwnedFd>> {
         let files: std::io::Result<Vec<_>> = self.files.iter().map(OwnedFd::try_clone).collect();
-        let files = files.map_err(|error| Error::refused(format_args!("TAP ‘{name}’: {error}")))?;
-        Ok(HostLink::reopened(LinkKind::Tap, name, mac, mtu, files))
+        files.map_err(|error| Error::refused(format_args!("‘{name}’: {error}")))
     }
 }
 
 impl Host {
-    /// Keeps what keeps a TAP device alive, of a port that a switch has already.
+    /// Keeps what keeps an interface alive, of a port that a switch has already.
     pub(super) fn hold(&mut self, port: &PortDescription) {
-        if port.kind != PortKind::Tap {
+        if !lives_on(port.kind) {
             return;
         }
         let files = self.client().map(|client| client.files(port.id));
@@ -39,29 +40,37 @@ impl Host {
 
     /// Attaches a link's interface, if it is not. Returns its MTU.
     pub fn attach_uplink(&mut self, link: &Link) -> Result<u16> {
-        let Some(mode) = link.mode else {
-            return Ok(link.mtu);
-        };
-        if self.has_port(&link.name) {
+        if link.class == Class::Stub || self.has_port(&link.name) {
             return Ok(link.mtu);
         }
-        let open = match (mode, self.held.get(&link.name)) {
-            (LinkMode::Tap, Some(held)) => held.link(&link.name, Mac([0; 6]), link.mtu)?,
-            (LinkMode::Tap, None) => HostLink::tap(&Tap {
+        let open = match (link.mode, self.held.get(&link.name)) {
+            (Some(LinkMode::Tap), Some(held)) => {
+                let files = held.duplicates(&link.name)?;
+                HostLink::reopened(LinkKind::Tap, &link.name, Mac([0; 6]), link.mtu, files)
+            }
+            (Some(LinkMode::Tap), None) => HostLink::tap(&Tap {
                 name: &link.name,
                 mac: None,
                 mtu: link.mtu,
                 owner: None,
             })?,
-            (LinkMode::Packet | LinkMode::Xdp, _) => HostLink::device(&link.name)?,
+            (mode, _) => HostLink::attach(&Device {
+                name: &link.name,
+                mode: match mode {
+                    Some(LinkMode::Xdp) => Mode::Xdp,
+                    Some(LinkMode::Packet) => Mode::Packet,
+                    Some(LinkMode::Tap) | None => Mode::Auto,
+                },
+            })?,
         };
         let mtu = open.mtu();
-        self.attach(&link.name, open, link.domain, PortProperties::default())?;
+        self.attach(&link.name, open, link.domain, link.port.clone())?;
         Ok(mtu)
     }
 
-    /// Attaches the interface of a VNIC that serves a namespace or the host, making it if it is not
-    /// there. `mtu` is its link's. Others have nothing that can be attached by itself.
+    /// Attaches the interface of a VNIC that serves a namespace, the host or a vhost-user
+    /// frontend, making it if it is not there. `mtu` is its link's. Others have nothing that can
+    /// be attached by itself.
     pub fn attach_vnic(&mut self, vnic: &Vnic, domain: u32, mtu: u16) -> Result<()> {
         if self.has_port(&vnic.name) {
             return Ok(());
@@ -73,15 +82,19 @@ impl Host {
             mtu,
             owner: None,
         };
+        let again = |kind, files| HostLink::reopened(kind, &vnic.name, vnic.mac, mtu, files);
         let open = match (&vnic.serves, self.held.get(&vnic.name)) {
+            (Serves::Guest, _) => return Ok(()),
             (Serves::Host | Serves::Netns(_), Some(held)) => {
-                held.link(&vnic.name, vnic.mac, mtu)?
+                again(LinkKind::Tap, held.duplicates(&vnic.name)?)
             }
             (Serves::Host, None) => HostLink::tap(&tap)?,
             (Serves::Netns(name), None) => namespace::within(name, || HostLink::tap(&tap))??,
-            (Serves::Guest, _) => return Ok(()),
-            (Serves::VhostUser(_), _) => {
-                return Err(Error::invalid("vhost-user ports are not served yet"));
+            (Serves::VhostUser(_), Some(held)) => {
+                again(LinkKind::VhostUser, held.duplicates(&vnic.name)?)
+            }
+            (Serves::VhostUser(path), None) => {
+                again(LinkKind::VhostUser, vec![listen(Path::new(path))?])
             }
         };
         self.attach(&vnic.name, open, domain, vnic.properties.clone())
@@ -95,21 +108,49 @@ impl Host {
         properties: PortProperties,
     ) -> Result<()> {
         let link = link.called(name);
-        let is_tap = link.kind() == LinkKind::Tap;
+        let kind = PortKind::from(link.kind());
         let client = self.client()?;
-        let port = client.attach_link(link, domain, properties)?;
-        if is_tap && !self.held.contains_key(name) {
-            match self.client()?.files(port) {
+        let id = client.attach_link(link, domain, properties)?;
+        if lives_on(kind) && !self.held.contains_key(name) {
+            match client.files(id) {
                 Ok(files) => {
                     self.held.insert(name.into(), Held { files });
                 }
                 Err(error) => {
-                    let _ = self.client()?.detach(&[port]);
+                    let _ = client.detach(&[id]);
                     return Err(error.into());
                 }
             }
         }
-        self.ports.insert(name.into(), port);
+        self.ports.insert(name.into(), Port { id, kind });
         Ok(())
     }
+}
+
+/// Whether what a port leads to lives on in its descriptors, so that it outlives a switch.
+fn lives_on(kind: PortKind) -> bool {
+    matches!(kind, PortKind::Tap | PortKind::VhostUser)
+}
+
+/// A socket at which vhost-user frontends connect, in the place of one that nobody listens on.
+fn listen(path: &Path) -> Result<OwnedFd> {
+    use std::os::unix::fs::FileTypeExt;
+    let failed = |error: std::io::Error| {
+        Error::refused(format_args!(
+            "cannot listen for vhost-user at {}: {error}",
+            path.display()
+        ))
+    };
+    if let Ok(there) = std::fs::symlink_metadata(path) {
+        if !there.file_type().is_socket() || UnixStream::connect(path).is_ok() {
+            return Err(Error::new(
+                Kind::Exists,
+                format_args!("{} exists already: choose another path", path.display()),
+            ));
+        }
+        std::fs::remove_file(path).map_err(failed)?;
+    }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    Ok(listener.into())
 }

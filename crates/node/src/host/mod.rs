@@ -3,6 +3,7 @@
 //! Each part can be brought about again: after a switch that ended, after a node that ended. This
 //! module holds what there is; what there should be is the store's.
 
+mod flows;
 mod guests;
 mod interfaces;
 mod namespace;
@@ -15,9 +16,10 @@ use std::time::Duration;
 
 use ::switch::client::SwitchClient;
 use ::switch::counters::PortStats;
+use ::switch::lane::LaneStats;
 use ::switch::process::Options;
 use ::switch::properties::{DomainProperties, PortProperties};
-use ::switch::protocol::{PortId, PortState};
+use ::switch::protocol::{PortId, PortKind, PortState};
 use rustix::event::epoll;
 
 use crate::error::{Error, Kind, Result};
@@ -40,6 +42,13 @@ pub enum Event {
 /// The number of the switch in the set of what is watched; guests are there by their own.
 const SWITCH: u64 = 0;
 
+/// A port of the switch.
+#[derive(Clone, Copy, Debug)]
+struct Port {
+    id: PortId,
+    kind: PortKind,
+}
+
 /// What runs.
 pub struct Host {
     /// The switch's socket.
@@ -49,7 +58,9 @@ pub struct Host {
     /// Times that a switch was started in the place of one that ended.
     restarts: u64,
     /// Ports by their names.
-    ports: HashMap<String, PortId>,
+    ports: HashMap<String, Port>,
+    /// Flows by their names, and the ports that they are on; those on a domain are on none.
+    flows: HashMap<String, Option<String>>,
     /// TAP devices by their ports' names: what is kept of them lives on without a switch.
     held: HashMap<String, Held>,
     /// What is wanted and could not be brought about, and why not.
@@ -76,6 +87,7 @@ impl Host {
             switch: None,
             restarts: 0,
             ports: HashMap::new(),
+            flows: HashMap::new(),
             held: HashMap::new(),
             faults: BTreeMap::new(),
             guests: HashMap::new(),
@@ -175,7 +187,7 @@ impl Host {
 
     /// A port's counters; all 0 if it is not attached.
     pub fn stats(&self, name: &str) -> PortStats {
-        let port = self.ports.get(name).copied();
+        let port = self.ports.get(name).map(|port| port.id);
         match (port, self.client()) {
             (Some(port), Ok(client)) => {
                 // Should the switch not answer, the counters are a little older.
@@ -189,7 +201,7 @@ impl Host {
     /// Gives a port other properties, if it is attached.
     pub fn set_properties(&self, name: &str, properties: &PortProperties) -> Result<()> {
         match self.ports.get(name) {
-            Some(port) => Ok(self.client()?.set_properties(*port, properties.clone())?),
+            Some(port) => Ok(self.client()?.set_properties(port.id, properties.clone())?),
             None => Ok(()),
         }
     }
@@ -202,7 +214,7 @@ impl Host {
     /// The addresses that a domain knows: address, VLAN, port's name, seconds since it was seen.
     pub fn table(&self, domain: u32) -> Result<Vec<crate::model::Address>> {
         let client = self.client()?;
-        let names: HashMap<PortId, &String> = self.ports.iter().map(|(n, p)| (*p, n)).collect();
+        let names: HashMap<PortId, &String> = self.ports.iter().map(|(n, p)| (p.id, n)).collect();
         let entries = client.table(domain)?;
         let address = |entry: ::switch::protocol::AddressEntry| crate::model::Address {
             mac: entry.mac,
@@ -226,20 +238,34 @@ impl Host {
     pub fn detach(&mut self, name: &str) {
         self.held.remove(name);
         self.faults.remove(name);
+        self.detach_port(name);
+    }
+
+    /// Detaches a port; what is kept of its interface stays.
+    fn detach_port(&mut self, name: &str) {
+        self.forget_flows(name);
         if let Some(port) = self.ports.remove(name)
             && let Ok(client) = self.client()
         {
-            let _ = client.detach(&[port]);
+            let _ = client.detach(&[port.id]);
         }
     }
 
+    /// What the switch has a port for, if it has one of that name.
+    pub fn port_kind(&self, name: &str) -> Option<PortKind> {
+        self.ports.get(name).map(|port| port.kind)
+    }
+
+    /// What the switch's lanes did so far.
+    pub fn lanes(&self) -> Result<Vec<LaneStats>> {
+        Ok(self.client()?.lane_stats()?)
+    }
+
     /// Ports whose interface is gone, or whose guest broke the ring's rules too often.
-    pub fn closed_ports(&self) -> Vec<String> {
-        let Ok(ports) = self.client().and_then(|client| Ok(client.ports()?)) else {
-            return Vec::new();
-        };
-        let closed = ports.into_iter().filter(|p| p.state == PortState::Closed);
-        closed.map(|port| port.name).collect()
+    pub fn closed_ports(&self) -> Result<Vec<String>> {
+        let ports = self.client()?.ports()?.into_iter();
+        let closed = ports.filter(|port| port.state == PortState::Closed);
+        Ok(closed.map(|port| port.name).collect())
     }
 }
 

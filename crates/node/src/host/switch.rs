@@ -11,8 +11,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use switch::client::SwitchClient;
 use switch::process::Switch;
+use switch::protocol::PortDescription;
 
-use super::{Host, PATIENCE, SWITCH};
+use super::{Host, PATIENCE, Port, SWITCH};
 use crate::error::{Error, Result};
 use crate::store::Record;
 
@@ -68,7 +69,16 @@ impl Host {
             return Ok(false);
         };
         self.watch(pidfd.as_fd(), SWITCH)?;
-        self.ports = ports.iter().map(|p| (p.name.clone(), p.id)).collect();
+        let port = |p: &PortDescription| {
+            (
+                p.name.clone(),
+                Port {
+                    id: p.id,
+                    kind: p.kind,
+                },
+            )
+        };
+        self.ports = ports.iter().map(port).collect();
         self.switch = Some(SwitchProcess {
             client,
             pidfd,
@@ -77,6 +87,7 @@ impl Host {
         for port in ports {
             self.hold(&port);
         }
+        self.adopt_flows()?;
         Ok(true)
     }
 
@@ -100,6 +111,7 @@ impl Host {
         set_patience(&client)?;
         self.watch(pidfd.as_fd(), SWITCH)?;
         self.ports.clear();
+        self.flows.clear();
         self.switch = Some(SwitchProcess { client, pidfd, pid });
         Ok(())
     }
@@ -115,6 +127,7 @@ impl Host {
         reap(&switch.pidfd);
         self.switch = None;
         self.ports.clear();
+        self.flows.clear();
         self.restarts += 1;
         true
     }

@@ -5,6 +5,7 @@ use switch::properties::{FlowAttributes, FlowProperties};
 use utoipa::ToSchema;
 
 use super::State;
+use super::stats::less;
 
 /// A flow as it is wanted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -65,6 +66,22 @@ pub struct FlowStats {
     pub frames: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Times that its limit or its level made it wait.
+    /// Of these, frames that had to wait for the flow's limit.
     pub held: u64,
+    /// Of these, frames that were dropped since too many waited.
+    pub dropped: u64,
+}
+
+impl FlowStats {
+    /// What was counted since `before`, of the same flow.
+    pub fn since(&self, before: &FlowStats) -> FlowStats {
+        FlowStats {
+            name: self.name.clone(),
+            link: self.link.clone(),
+            frames: less(self.frames, before.frames),
+            bytes: less(self.bytes, before.bytes),
+            held: less(self.held, before.held),
+            dropped: less(self.dropped, before.dropped),
+        }
+    }
 }

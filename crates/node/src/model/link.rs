@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use switch::lookup::Mac;
-use switch::properties::DomainProperties;
+use switch::properties::{DomainProperties, PortProperties};
 use utoipa::ToSchema;
 
 /// What a link is.
@@ -16,13 +16,12 @@ pub enum Class {
 }
 
 /// How an interface is attached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LinkMode {
     /// By AF_XDP sockets, one for each of its queues.
     Xdp,
     /// By AF_PACKET sockets: any Ethernet interface can be attached so.
-    #[default]
     Packet,
     /// A TAP device of that name, made for it: the host's own network stack is at its other end.
     Tap,
@@ -49,12 +48,13 @@ pub struct Link {
     pub domain: u32,
     /// Interface or stub.
     pub class: Class,
-    /// How the interface is attached; none for a stub.
+    /// How the interface is to be attached; if it is not said, as suits it best.
     pub mode: Option<LinkMode>,
-    /// Lanes that its traffic is spread over.
-    pub lanes: u16,
     /// Largest IP packet, in bytes.
     pub mtu: u16,
+    /// What the interface's port may do.
+    #[serde(default)]
+    pub port: PortProperties,
     /// How its domain works.
     pub properties: DomainProperties,
 }
@@ -68,9 +68,9 @@ pub struct NewLink {
     /// How; without one, the best that the interface can.
     #[serde(default)]
     pub mode: Option<LinkMode>,
-    /// Lanes that its traffic is spread over; without it, 1.
+    /// `maxbw=1G,cpus=0+1`, as on the command line.
     #[serde(default)]
-    pub lanes: Option<u16>,
+    pub properties: String,
 }
 
 /// A stub to be made.
@@ -93,8 +93,6 @@ pub struct LinkView {
     pub class: Class,
     /// How the interface is attached; none for a stub.
     pub mode: Option<LinkMode>,
-    /// Lanes that its traffic is spread over.
-    pub lanes: u16,
     /// Largest IP packet, in bytes.
     pub mtu: u16,
     /// Whether it works.
@@ -104,6 +102,9 @@ pub struct LinkView {
     pub reason: Option<String>,
     /// VNICs that stand on it.
     pub vnics: usize,
+    /// What the interface's port may do.
+    #[schema(value_type = Object)]
+    pub properties: PortProperties,
 }
 
 /// A link's switching function as it is.

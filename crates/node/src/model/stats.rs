@@ -80,8 +80,6 @@ impl PortStats {
             let frames = frames.saturating_sub(old);
             (frames > 0).then(|| (reason.clone(), frames))
         });
-        // A switch that was started anew counts from 0.
-        let less = |now: u64, then: u64| now.checked_sub(then).unwrap_or(now);
         PortStats {
             name: self.name.clone(),
             link: self.link.clone(),
@@ -112,4 +110,80 @@ pub struct LaneStats {
     pub lane: u32,
     /// CPU that it keeps to, if it does.
     pub cpu: Option<u32>,
+    /// Queues that it serves.
+    pub queues: u32,
+    /// Frames that it picked up.
+    pub frames: u64,
+    /// Of these, those picked up while their queue was polled.
+    pub by_poll: u64,
+    /// Of these, those picked up first thing after a wake-up.
+    pub by_wakeup: u64,
+    /// Chains of fewer than 10 frames picked up at once.
+    pub chains_under_10: u64,
+    /// Chains of 10 to 50 frames.
+    pub chains_10_to_50: u64,
+    /// Chains of more than 50 frames.
+    pub chains_over_50: u64,
+    /// Times that it slept until something woke it.
+    pub wakeups: u64,
+    /// Frames that came from other lanes.
+    pub crossings: u64,
+    /// Frames from other lanes whose port was gone or had moved meanwhile.
+    pub crossing_drops: u64,
+    /// Nanoseconds of rounds that moved frames.
+    pub busy: u64,
+    /// Nanoseconds of rounds that found none.
+    pub idle: u64,
+    /// Nanoseconds asleep.
+    pub asleep: u64,
+}
+
+impl LaneStats {
+    /// What was counted since `before`, of the same lane.
+    pub fn since(&self, before: &LaneStats) -> LaneStats {
+        LaneStats {
+            lane: self.lane,
+            cpu: self.cpu,
+            queues: self.queues,
+            frames: less(self.frames, before.frames),
+            by_poll: less(self.by_poll, before.by_poll),
+            by_wakeup: less(self.by_wakeup, before.by_wakeup),
+            chains_under_10: less(self.chains_under_10, before.chains_under_10),
+            chains_10_to_50: less(self.chains_10_to_50, before.chains_10_to_50),
+            chains_over_50: less(self.chains_over_50, before.chains_over_50),
+            wakeups: less(self.wakeups, before.wakeups),
+            crossings: less(self.crossings, before.crossings),
+            crossing_drops: less(self.crossing_drops, before.crossing_drops),
+            busy: less(self.busy, before.busy),
+            idle: less(self.idle, before.idle),
+            asleep: less(self.asleep, before.asleep),
+        }
+    }
+}
+
+impl From<switch::lane::LaneStats> for LaneStats {
+    fn from(stats: switch::lane::LaneStats) -> LaneStats {
+        LaneStats {
+            lane: stats.lane.into(),
+            cpu: stats.cpu.and_then(|cpu| u32::try_from(cpu).ok()),
+            queues: stats.queues,
+            frames: stats.frames,
+            by_poll: stats.by_poll,
+            by_wakeup: stats.by_wakeup,
+            chains_under_10: stats.chains_under_10,
+            chains_10_to_50: stats.chains_10_to_50,
+            chains_over_50: stats.chains_over_50,
+            wakeups: stats.wakeups,
+            crossings: stats.crossings,
+            crossing_drops: stats.crossing_drops,
+            busy: stats.busy,
+            idle: stats.idle,
+            asleep: stats.asleep,
+        }
+    }
+}
+
+/// What a counter counted since it stood at `then`. A switch that was started anew counts from 0.
+pub(super) fn less(now: u64, then: u64) -> u64 {
+    now.checked_sub(then).unwrap_or(now)
 }

@@ -162,6 +162,9 @@ impl Node {
             self.index.add_vnic(vnic);
         }
         self.index.add_guest(&guest);
+        for interface in &guest.interfaces {
+            self.bring_flows(&interface.vnic);
+        }
         let mut view = self.view_guest(&guest);
         let messages = diagnostics.to_string();
         view.messages = (!messages.is_empty()).then_some(messages);
@@ -247,7 +250,7 @@ impl Node {
                 interface: interface.name.clone(),
                 name: vnic.name.clone(),
                 domain: link.domain,
-                mtu: mtu(vnic, &link),
+                mtu: mtu(vnic, &link).min(switch::port::guest::MTU_MAX),
                 mac: vnic.mac,
                 properties: vnic.properties.clone(),
             });
@@ -283,28 +286,34 @@ impl Node {
         })
     }
 
-    /// Takes over guests that an earlier node started.
+    /// Takes over guests that an earlier node started. One that cannot be does not keep the others
+    /// from it.
     pub(super) fn adopt_guests(&mut self) -> Result<()> {
-        for mut guest in self.store.all::<Guest>()? {
-            let Some(trace) = trace(&guest.run) else {
-                if let Run::Started { .. } = guest.run {
-                    // The machine was booted anew.
-                    guest.run = Run::Wanted;
-                    self.store.put(&guest)?;
-                }
-                continue;
-            };
-            let vnics = self.vnics_of(&guest)?;
-            let mut launch = self.launch_of(&guest, &vnics)?;
-            // Only its length matters, by which what lies behind it is found.
-            launch.config = vec![b' '; guest.booted_config];
-            let adopted = self.host.adopt_guest(launch, trace);
-            if let Some(false) = self.host.note(&guest_fault(&guest.name), adopted) {
-                let reason = "it ended while no node was running".to_string();
-                self.keep_end(guest, false, reason)?;
-            }
+        for guest in self.store.all::<Guest>()? {
+            let fault = guest_fault(&guest.name);
+            let adopted = self.adopt_guest(guest);
+            self.host.note(&fault, adopted);
         }
         Ok(())
+    }
+
+    fn adopt_guest(&mut self, mut guest: Guest) -> Result<()> {
+        let Some(trace) = trace(&guest.run) else {
+            if let Run::Started { .. } = guest.run {
+                // The machine was booted anew.
+                guest.run = Run::Wanted;
+                self.store.put(&guest)?;
+            }
+            return Ok(());
+        };
+        let vnics = self.vnics_of(&guest)?;
+        let mut launch = self.launch_of(&guest, &vnics)?;
+        // Only its length matters, by which what lies behind it is found.
+        launch.config = vec![b' '; guest.booted_config];
+        match self.host.adopt_guest(launch, trace)? {
+            true => Ok(()),
+            false => self.keep_end(guest, false, "it ended while no node was running".into()),
+        }
     }
 
     /// Deals with the end of a guest's process.
@@ -324,7 +333,8 @@ impl Node {
         }
     }
 
-    /// Keeps how a guest ended, or sees to it that it is started anew.
+    /// Keeps how a guest ended, or sees to it that it is started anew; then how it ended is the
+    /// error.
     fn keep_end(&mut self, mut guest: Guest, halted: bool, reason: String) -> Result<()> {
         let again = match guest.restart {
             Restart::Always => true,

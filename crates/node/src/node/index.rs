@@ -71,6 +71,10 @@ impl Index {
         on.insert(flow.name.clone());
     }
 
+    pub fn remove_flow(&mut self, flow: &Flow) {
+        remove(&mut self.flows, &flow.link, &flow.name);
+    }
+
     /// VNICs on a link.
     pub fn vnics_on(&self, link: &str) -> impl Iterator<Item = &str> {
         self.vnics

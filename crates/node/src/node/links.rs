@@ -1,12 +1,13 @@
 //! Links: attaching interfaces, stubs, and the switching function of each.
 
-use switch::properties::DomainProperties;
+use switch::properties::{DomainProperties, PortProperties, cpus_here};
+use switch::protocol::PortKind;
 
 use super::Node;
 use crate::error::{Error, Kind, Result};
 use crate::model::{
-    Address, Class, Link, LinkMode, LinkView, NewLink, NewStub, State, SwitchChange, SwitchView,
-    Vnic, check_interface, check_name,
+    Address, Class, Link, LinkMode, LinkView, NewLink, NewStub, PropertyChange, State,
+    SwitchChange, SwitchView, Vnic, check_interface, check_name,
 };
 use crate::store::Change;
 
@@ -14,8 +15,6 @@ use crate::store::Change;
 const MTU: u16 = 1500;
 /// Smallest and largest MTU of a stub, in bytes: IPv4's least (RFC 791), and what any port takes.
 const MTUS: std::ops::RangeInclusive<u16> = 68..=9216;
-/// Most lanes of a link.
-const LANES_MAX: u16 = 64;
 
 impl Node {
     /// All links.
@@ -43,8 +42,13 @@ impl Node {
         LinkView {
             name: link.name.clone(),
             class: link.class,
-            mode: link.mode,
-            lanes: link.lanes,
+            mode: match (self.host.port_kind(&link.name), link.class) {
+                (_, Class::Stub) => None,
+                (Some(PortKind::Xdp), _) => Some(LinkMode::Xdp),
+                (Some(PortKind::Packet), _) => Some(LinkMode::Packet),
+                (Some(PortKind::Tap), _) => Some(LinkMode::Tap),
+                _ => link.mode,
+            },
             mtu: link.mtu,
             state: match reason {
                 Some(_) => State::Down,
@@ -52,6 +56,7 @@ impl Node {
             },
             reason,
             vnics: self.index.vnics_on(&link.name).count(),
+            properties: link.port.clone(),
         }
     }
 
@@ -73,20 +78,18 @@ impl Node {
     pub fn attach_link(&mut self, new: NewLink) -> Result<LinkView> {
         check_interface("link", &new.name)?;
         self.check_free(&new.name)?;
-        let lanes = new.lanes.unwrap_or(1);
-        if !(1..=LANES_MAX).contains(&lanes) {
-            return Err(Error::invalid(format_args!(
-                "{lanes} lanes cannot be: a link has 1 to {LANES_MAX}"
-            )));
-        }
+        let mut port = PortProperties::default();
+        port.set_all(&new.properties)?;
+        port.check(MTU, &cpus_here())?;
+        self.need_switch()?;
         let change = self.store.change()?;
         let mut link = Link {
             name: new.name,
             domain: next_domain(&change)?,
             class: Class::Nic,
-            mode: Some(new.mode.unwrap_or(LinkMode::Packet)),
-            lanes,
+            mode: new.mode,
             mtu: MTU,
+            port,
             properties: DomainProperties::default(),
         };
         link.mtu = self.host.attach_uplink(&link)?;
@@ -116,8 +119,8 @@ impl Node {
             domain: next_domain(&change)?,
             class: Class::Stub,
             mode: None,
-            lanes: 1,
             mtu,
+            port: PortProperties::default(),
             properties: DomainProperties::default(),
         };
         change.put(&link)?;
@@ -149,6 +152,28 @@ impl Node {
         self.host.detach(name);
         let _ = self.host.flush(link.domain);
         Ok(())
+    }
+
+    /// Changes what the port of a link's interface may do; from its next frame on.
+    pub fn set_link(&mut self, name: &str, new: &PropertyChange) -> Result<LinkView> {
+        let mut link = self.find_link(name)?;
+        if link.class == Class::Stub {
+            return Err(Error::invalid(format_args!(
+                "‘{name}’ is a stub, which has no interface: set properties of its VNICs, or `weir switch set {name}`"
+            )));
+        }
+        let old = link.port.clone();
+        link.port.set_all(&new.set)?;
+        for property in &new.reset {
+            link.port.reset(property)?;
+        }
+        link.port.check(link.mtu, &cpus_here())?;
+        self.host.set_properties(name, &link.port)?;
+        if let Err(error) = self.store.put(&link) {
+            let _ = self.host.set_properties(name, &old);
+            return Err(error.into());
+        }
+        Ok(self.view_link(&link))
     }
 
     pub(super) fn check_no_flows(&self, name: &str) -> Result<()> {

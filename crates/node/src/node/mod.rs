@@ -3,6 +3,7 @@
 //! Everything here happens at once, on one thread: an operation either is done and kept, or left
 //! nothing. Waiting is for those who ask ([`crate::service`]).
 
+mod flows;
 mod guests;
 mod index;
 mod links;
@@ -16,7 +17,7 @@ use switch::process::Options;
 
 use crate::error::{Error, Kind, Result};
 use crate::host::{Event, Host, SwitchRun};
-use crate::model::{Class, Flow, Guest, Link, NodeView, PortStats, Run, Serves, Vnic};
+use crate::model::{Class, Flow, Guest, LaneStats, Link, NodeView, PortStats, Run, Serves, Vnic};
 use crate::places::Places;
 use crate::store::Store;
 use index::Index;
@@ -104,6 +105,15 @@ impl Node {
                 self.host.detach(&name);
             }
         }
+        self.remove_leftover_flows()
+    }
+
+    fn remove_leftover_flows(&mut self) -> Result<()> {
+        for name in self.host.flow_names() {
+            if self.store.get::<Flow>(&name)?.is_none() {
+                self.host.remove_flow(&name);
+            }
+        }
         Ok(())
     }
 
@@ -137,6 +147,7 @@ impl Node {
         let set = self.host.set_domain(link.domain, &link.properties);
         let attached = set.and_then(|()| self.host.attach_uplink(link).map(drop));
         self.host.note(&link.name, attached);
+        self.bring_flows(&link.name);
     }
 
     fn bring_vnic(&mut self, vnic: &Vnic) -> Result<()> {
@@ -145,6 +156,7 @@ impl Node {
         {
             let attached = self.host.attach_vnic(vnic, link.domain, link.mtu);
             self.host.note(&vnic.name, attached);
+            self.bring_flows(&vnic.name);
         }
         Ok(())
     }
@@ -158,6 +170,9 @@ impl Node {
             Run::Wanted | Run::Started { .. } => self.start_again(guest),
         };
         self.host.note(&guest_fault(&guest.name), brought);
+        for interface in &guest.interfaces {
+            self.bring_flows(&interface.vnic);
+        }
     }
 
     /// Looks after what is down, and after guests whose time to be started anew has come. Called
@@ -174,7 +189,13 @@ impl Node {
     }
 
     fn heal(&mut self, fault: &str) -> Result<()> {
-        if let Some(name) = fault.strip_prefix("guest ") {
+        if fault == SWITCH_FAULT {
+            let started = self.need_switch();
+            self.host.note(SWITCH_FAULT, started);
+        } else if let Some(name) = fault.strip_prefix("flow ") {
+            let brought = self.bring_flow(name);
+            self.host.note(fault, brought);
+        } else if let Some(name) = fault.strip_prefix("guest ") {
             if let Some(guest) = self.store.get::<Guest>(name)? {
                 self.bring_guest(&guest);
             }
@@ -189,7 +210,12 @@ impl Node {
     /// Lets go of ports whose interface is gone; they are attached anew when it is back. A guest's
     /// port that is closed stays so: it broke the rules.
     fn drop_closed_ports(&mut self) {
-        for name in self.host.closed_ports() {
+        let Ok(closed) = self.host.closed_ports() else {
+            // It does not answer: its end is dealt with as any other.
+            self.host.kill_switch();
+            return;
+        };
+        for name in closed {
             if self.index.guest_of(&name).is_none() {
                 self.host.detach(&name);
                 let gone = Err(Error::new(Kind::Unavailable, "its interface is gone"));
@@ -283,6 +309,12 @@ impl Node {
         }
     }
 
+    /// What the switch's lanes did so far.
+    pub fn lanes(&self) -> Result<Vec<LaneStats>> {
+        let lanes = self.host.lanes()?;
+        Ok(lanes.into_iter().map(LaneStats::from).collect())
+    }
+
     fn no_port(&self, name: &str) -> Error {
         Error::not_found(format_args!(
             "no attached interface or VNIC ‘{name}’: `weir link show` and `weir vnic show` list those there are"
@@ -306,6 +338,7 @@ impl Node {
         }
         for vnic in self.store.all::<Vnic>()? {
             change.remove::<Vnic>(&vnic.name)?;
+            remove_socket(&vnic);
         }
         for link in self.store.all::<Link>()? {
             change.remove::<Link>(&link.name)?;
@@ -327,3 +360,10 @@ impl Node {
 
 /// The name under which it is noted that there is no switch.
 const SWITCH_FAULT: &str = "the switch";
+
+/// Removes the socket of a VNIC that goes, if it has one.
+fn remove_socket(vnic: &Vnic) {
+    if let Serves::VhostUser(path) = &vnic.serves {
+        let _ = std::fs::remove_file(path);
+    }
+}

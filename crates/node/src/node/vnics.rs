@@ -98,6 +98,7 @@ impl Node {
         self.host.attach_vnic(&vnic, link.domain, link.mtu)?;
         if let Err(error) = change.commit() {
             self.host.detach(&vnic.name);
+            super::remove_socket(&vnic);
             return Err(error.into());
         }
         self.index.add_vnic(&vnic);
@@ -155,6 +156,7 @@ impl Node {
         change.commit()?;
         self.index.remove_vnic(&vnic);
         self.host.detach(name);
+        super::remove_socket(&vnic);
         Ok(())
     }
 

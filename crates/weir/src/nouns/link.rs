@@ -1,11 +1,11 @@
 //! `weir link`.
 
 use clap::{Args, Subcommand, ValueEnum};
-use node::model::{LinkMode, LinkView, NewLink};
+use node::model::{LinkMode, LinkView, NewLink, PropertyChange};
 
 use super::output::{Column, Output, made, maybe, name};
 use super::stat::{self, StatArgs};
-use super::{Result, client};
+use super::{Result, client, joined};
 
 /// Shows and attaches links: the host's interfaces, and stubs
 #[derive(Debug, Subcommand)]
@@ -13,6 +13,7 @@ use super::{Result, client};
   weir link attach eth1
   weir link show
   weir link stat -i 1
+  weir link stat --lanes
   weir link show -p -o link,state
   weir link detach eth1")]
 pub enum LinkCommand {
@@ -23,15 +24,46 @@ pub enum LinkCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// Shows counters of attached interfaces
+    /// Shows counters of attached interfaces, or of the switch's lanes
     Stat {
         /// One interface; none: all
         link: Option<String>,
+        /// Show what each lane of the switch did
+        #[arg(long, conflicts_with = "link")]
+        lanes: bool,
         #[command(flatten)]
         args: StatArgs,
     },
     /// Attaches an interface of the host, which is the switch's from then on
     Attach(AttachArgs),
+    /// Changes properties of an interface's port; they hold from the next frame on
+    SetProp {
+        /// PROPERTY=VALUE, separated by commas
+        #[arg(short, long = "prop", required = true, value_name = "PROPERTIES")]
+        properties: Vec<String>,
+        /// The interface
+        link: String,
+        /// Print what it is then as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Sets properties back to what they are when they are not given
+    ResetProp {
+        /// Names, separated by commas
+        #[arg(
+            short,
+            long = "prop",
+            required = true,
+            value_delimiter = ',',
+            value_name = "PROPERTIES"
+        )]
+        properties: Vec<String>,
+        /// The interface
+        link: String,
+        /// Print what it is then as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Detaches an interface, which is as it was before
     Detach {
         /// The interface
@@ -43,7 +75,7 @@ pub enum LinkCommand {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   weir link attach eth1
-  weir link attach eth1 --mode packet
+  weir link attach eth1 --mode packet -p maxbw=1G
   weir link attach weir0 --mode tap")]
 pub struct AttachArgs {
     /// The interface; with --mode tap, the one to be made
@@ -51,9 +83,9 @@ pub struct AttachArgs {
     /// How; none: the best that the interface can
     #[arg(long, value_enum)]
     pub mode: Option<Mode>,
-    /// Lanes that its traffic is spread over
-    #[arg(long, value_name = "N")]
-    pub lanes: Option<u16>,
+    /// PROPERTY=VALUE of the interface's port, separated by commas
+    #[arg(short, long = "prop", value_name = "PROPERTIES")]
+    pub properties: Vec<String>,
     /// Print what was attached as JSON
     #[arg(long)]
     pub json: bool,
@@ -86,8 +118,8 @@ pub(super) const COLUMNS: &[Column<LinkView>] = &[
     Column::new("mtu", |l| l.mtu.to_string()),
     Column::new("state", |l| name(&l.state)),
     Column::new("mode", |l| l.mode.as_ref().map(name).unwrap_or_default()),
-    Column::new("lanes", |l| l.lanes.to_string()),
     Column::new("vnics", |l| l.vnics.to_string()),
+    Column::extra("properties", |l| l.properties.to_string()),
     Column::extra("reason", |l| maybe(l.reason.as_ref())),
 ];
 
@@ -102,17 +134,44 @@ pub fn run(command: &LinkCommand) -> Result {
             };
             output.show(&links, COLUMNS)
         }
-        LinkCommand::Stat { link, args } => {
+        LinkCommand::Stat {
+            lanes: true, args, ..
+        } => stat::show_lanes(&client, args),
+        LinkCommand::Stat { link, args, .. } => {
             stat::show(&client, link.as_deref(), |s| s.name == s.link, args)
         }
         LinkCommand::Attach(args) => {
             let new = NewLink {
                 name: args.link.clone(),
                 mode: args.mode.map(LinkMode::from),
-                lanes: args.lanes,
+                properties: joined(&args.properties),
             };
             let link: LinkView = client.post(&["links"], &new)?;
             made(args.json, &link)
+        }
+        LinkCommand::SetProp {
+            properties,
+            link,
+            json,
+        } => {
+            let change = PropertyChange {
+                set: joined(properties),
+                reset: Vec::new(),
+            };
+            let link: LinkView = client.patch(&["links", link], &change)?;
+            made(*json, &link)
+        }
+        LinkCommand::ResetProp {
+            properties,
+            link,
+            json,
+        } => {
+            let change = PropertyChange {
+                set: String::new(),
+                reset: properties.clone(),
+            };
+            let link: LinkView = client.patch(&["links", link], &change)?;
+            made(*json, &link)
         }
         LinkCommand::Detach { link } => client.delete(&["links", link]),
     }

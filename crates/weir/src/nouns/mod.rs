@@ -1,6 +1,7 @@
-//! The commands that ask a node: `weir link`, `stub`, `switch`, `vnic`, `create`, `ls`, `destroy`;
+//! The commands that ask a node: `weir link`, `stub`, `switch`, `vnic`, `flow`, `create`, `ls`, `destroy`;
 //! and `weir node`, which is one. Modelled on dladm and flowadm.
 
+pub mod flow;
 pub mod guest;
 pub mod link;
 pub mod node;

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use clap::Args;
 use node::client::Client;
-use node::model::PortStats;
+use node::model::{FlowStats, FlowView, LaneStats, PortStats};
+use serde::Serialize;
 
 use super::Result;
-use super::output::{Column, Output};
+use super::output::{Column, Output, maybe};
 
 /// What counters are to be shown, and how often.
 #[derive(Clone, Debug, Args)]
@@ -52,6 +53,33 @@ const COLUMNS: &[Column<PortStats>] = &[
     }),
 ];
 
+const LANES: &[Column<LaneStats>] = &[
+    Column::new("lane", |s| s.lane.to_string()),
+    Column::new("cpu", |s| maybe(s.cpu.as_ref())),
+    Column::new("queues", |s| s.queues.to_string()),
+    Column::new("frames", |s| s.frames.to_string()),
+    Column::new("by-poll", |s| s.by_poll.to_string()),
+    Column::new("by-wakeup", |s| s.by_wakeup.to_string()),
+    Column::new("under-10", |s| s.chains_under_10.to_string()),
+    Column::new("10-to-50", |s| s.chains_10_to_50.to_string()),
+    Column::new("over-50", |s| s.chains_over_50.to_string()),
+    Column::extra("wakeups", |s| s.wakeups.to_string()),
+    Column::extra("crossings", |s| s.crossings.to_string()),
+    Column::extra("crossing-drops", |s| s.crossing_drops.to_string()),
+    Column::extra("busy", |s| s.busy.to_string()),
+    Column::extra("idle", |s| s.idle.to_string()),
+    Column::extra("asleep", |s| s.asleep.to_string()),
+];
+
+const FLOWS: &[Column<FlowStats>] = &[
+    Column::new("flow", |s| s.name.clone()),
+    Column::new("link", |s| s.link.clone()),
+    Column::new("frames", |s| s.frames.to_string()),
+    Column::new("bytes", |s| s.bytes.to_string()),
+    Column::new("held", |s| s.held.to_string()),
+    Column::new("dropped", |s| s.dropped.to_string()),
+];
+
 /// Shows counters of the port called `name`, or of those that `wanted` says.
 pub fn show(
     client: &Client,
@@ -59,16 +87,47 @@ pub fn show(
     wanted: fn(&PortStats) -> bool,
     args: &StatArgs,
 ) -> Result {
-    let read = || -> Result<Vec<PortStats>> {
+    let read = || {
         let mut path = vec!["stats"];
         path.extend(name);
         let mut stats: Vec<PortStats> = client.get(&path)?;
         stats.retain(|stats| name.is_some() || wanted(stats));
         Ok(stats)
     };
+    again(args, read, |s| s.name.clone(), PortStats::since, COLUMNS)
+}
+
+/// Shows counters of the switch's lanes.
+pub fn show_lanes(client: &Client, args: &StatArgs) -> Result {
+    let read = || client.get(&["lanes"]);
+    again(args, read, |s| s.lane.to_string(), LaneStats::since, LANES)
+}
+
+/// Shows counters of flows: of the one called `name`, or of all.
+pub fn show_flows(client: &Client, name: Option<&str>, args: &StatArgs) -> Result {
+    let read = || {
+        if let Some(name) = name {
+            // So that one that is not there is told.
+            let _: FlowView = client.get(&["flows", name])?;
+        }
+        let mut stats: Vec<FlowStats> = client.get(&["flow-stats"])?;
+        stats.retain(|stats| name.is_none_or(|name| stats.name == name));
+        Ok(stats)
+    };
+    again(args, read, |s| s.name.clone(), FlowStats::since, FLOWS)
+}
+
+/// Shows what `read` reads: once, or what changed in each interval.
+fn again<T: Serialize + Clone>(
+    args: &StatArgs,
+    read: impl Fn() -> Result<Vec<T>>,
+    key: fn(&T) -> String,
+    since: fn(&T, &T) -> T,
+    columns: &[Column<T>],
+) -> Result {
     let mut before = read()?;
     let Some(interval) = args.interval else {
-        return args.output.show(&before, COLUMNS);
+        return args.output.show(&before, columns);
     };
     for round in 0u32.. {
         if args.count.is_some_and(|count| round >= count) {
@@ -76,18 +135,13 @@ pub fn show(
         }
         std::thread::sleep(Duration::from_secs_f64(interval));
         let now = read()?;
-        let old: HashMap<&str, &PortStats> = before
-            .iter()
-            .map(|stats| (stats.name.as_str(), stats))
-            .collect();
-        let since: Vec<_> = now
-            .iter()
-            .map(|stats| match old.get(stats.name.as_str()) {
-                Some(old) => stats.since(old),
-                None => stats.clone(),
-            })
-            .collect();
-        args.output.show_next(&since, COLUMNS, round == 0)?;
+        let old: HashMap<String, &T> = before.iter().map(|row| (key(row), row)).collect();
+        let changed = now.iter().map(|row| match old.get(&key(row)) {
+            Some(old) => since(row, old),
+            None => row.clone(),
+        });
+        let changed: Vec<_> = changed.collect();
+        args.output.show_next(&changed, columns, round == 0)?;
         before = now;
     }
     Ok(())

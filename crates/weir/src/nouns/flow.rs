@@ -1,0 +1,106 @@
+//! `weir flow`.
+
+use clap::{Args, Subcommand};
+use node::model::{FlowView, NewFlow};
+
+use super::output::{Column, Output, made, maybe, name};
+use super::stat::{self, StatArgs};
+use super::{Result, client, joined};
+
+/// Gives part of a link's or VNIC's traffic a limit or a priority of its own
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:
+  weir flow add -l web -a transport=tcp,local_port=80 -p maxbw=50M http
+  weir flow add -l eth1 -a remote_ip=10.0.0.0/8 -p priority=low bulk
+  weir flow show
+  weir flow stat -i 1
+  weir flow remove http")]
+pub enum FlowCommand {
+    /// Adds a flow
+    Add(AddArgs),
+    /// Removes a flow
+    Remove {
+        /// Its name
+        flow: String,
+    },
+    /// Shows flows
+    Show {
+        /// One flow; none: all
+        flow: Option<String>,
+        /// Show those on this link or VNIC only
+        #[arg(short, long)]
+        link: Option<String>,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Shows counters of flows
+    Stat {
+        /// One flow; none: all
+        flow: Option<String>,
+        #[command(flatten)]
+        args: StatArgs,
+    },
+}
+
+/// `weir flow add`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Attributes: local_ip, remote_ip, transport, local_port, remote_port, dsfield
+Properties: maxbw, priority
+
+Examples:
+  weir flow add -l web -a transport=tcp,local_port=80 -p maxbw=50M http
+  weir flow add -l web -a dsfield=0xb8:0xfc -p priority=high voice"
+)]
+pub struct AddArgs {
+    /// The link or VNIC that it is on
+    #[arg(short, long)]
+    pub link: String,
+    /// ATTRIBUTE=VALUE, separated by commas: which frames are its own
+    #[arg(short, long = "attr", required = true, value_name = "ATTRIBUTES")]
+    pub attributes: Vec<String>,
+    /// PROPERTY=VALUE, separated by commas
+    #[arg(short, long = "prop", value_name = "PROPERTIES")]
+    pub properties: Vec<String>,
+    /// Its name
+    pub flow: String,
+    /// Print what was added as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const COLUMNS: &[Column<FlowView>] = &[
+    Column::new("flow", |f| f.name.clone()),
+    Column::new("link", |f| f.link.clone()),
+    Column::new("state", |f| name(&f.state)),
+    Column::new("attributes", |f| f.attributes.to_string()),
+    Column::new("properties", |f| f.properties.to_string()),
+    Column::extra("reason", |f| maybe(f.reason.as_ref())),
+];
+
+/// Runs `weir flow`.
+pub fn run(command: &FlowCommand) -> Result {
+    let client = client();
+    match command {
+        FlowCommand::Add(args) => {
+            let new = NewFlow {
+                name: args.flow.clone(),
+                link: args.link.clone(),
+                attributes: joined(&args.attributes),
+                properties: joined(&args.properties),
+            };
+            let flow: FlowView = client.post(&["flows"], &new)?;
+            made(args.json, &flow)
+        }
+        FlowCommand::Remove { flow } => client.delete(&["flows", flow]),
+        FlowCommand::Show { flow, link, output } => {
+            let mut flows: Vec<FlowView> = match flow {
+                Some(flow) => vec![client.get(&["flows", flow])?],
+                None => client.get(&["flows"])?,
+            };
+            flows.retain(|flow| link.as_ref().is_none_or(|link| flow.link == *link));
+            output.show(&flows, COLUMNS)
+        }
+        FlowCommand::Stat { flow, args } => stat::show_flows(&client, flow.as_deref(), args),
+    }
+}

@@ -1,0 +1,833 @@
+//! `weir node` and the commands that ask it, on real traffic: namespaces, guests, kills, wrong
+//! input, and many rounds.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use node::client::Client;
+use node::model::{NewVnic, NodeView, Serves, VnicView};
+use serde_json::Value;
+use weir::lab::{Namespace, Runner, ip};
+
+const WIRE: &str = "FromNetfront(a) -> there :: Counter -> ToNetfront(b);
+FromNetfront(b) -> back :: Counter -> ToNetfront(a);
+";
+/// Longest that anything here may take on a busy machine.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Tests make namespaces and interfaces, which takes root. Says so and returns true without it.
+fn not_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("skipped: making network namespaces takes root");
+    }
+    !root
+}
+
+/// A node with folders of its own; all that it made goes with it.
+struct Host {
+    folder: PathBuf,
+    number: u32,
+    node: Option<Child>,
+}
+
+impl Host {
+    /// A host whose node runs.
+    fn new() -> Host {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("weir-node-{}-{number}", std::process::id());
+        // In memory where there is such a place: many rounds are many times to wait for a disk.
+        let memory = Path::new("/dev/shm");
+        let place = match memory.is_dir() {
+            true => memory.to_path_buf(),
+            false => std::env::temp_dir(),
+        };
+        let folder = place.join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut host = Host {
+            folder,
+            number,
+            node: None,
+        };
+        host.start();
+        host
+    }
+
+    /// Starts the node and waits until it can be asked.
+    fn start(&mut self) {
+        let mut child = self.weir(&["node"]).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert!(line.contains("the node is ready"), "{line}");
+        // What it says later goes nowhere, and does not stop it.
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        self.node = Some(child);
+    }
+
+    /// Ends the node by a signal.
+    fn end(&mut self, signal: &str) {
+        let mut node = self.node.take().unwrap();
+        kill(signal, node.id());
+        node.wait().unwrap();
+    }
+
+    fn weir(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command
+            .args(arguments)
+            .env("WEIR_RUN", self.run())
+            .env("WEIR_STATE", self.folder.join("state"));
+        command
+    }
+
+    fn run(&self) -> PathBuf {
+        self.folder.join("run")
+    }
+
+    fn client(&self) -> Client {
+        Client::new(self.run().join("node.sock"))
+    }
+
+    fn output(&self, arguments: &str) -> Output {
+        let words: Vec<_> = arguments.split_whitespace().collect();
+        self.weir(&words).output().unwrap()
+    }
+
+    /// What a command says that has to succeed.
+    #[track_caller]
+    fn ok(&self, arguments: &str) -> String {
+        let output = self.output(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "weir {arguments}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The one sentence that a command says which has to fail.
+    #[track_caller]
+    fn refusal(&self, arguments: &str) -> String {
+        let output = self.output(arguments);
+        assert!(!output.status.success(), "weir {arguments} was accepted");
+        let said = String::from_utf8(output.stderr).unwrap();
+        let said = said.strip_prefix("weir: ").unwrap().trim_end();
+        assert_eq!(said.lines().count(), 1, "{said}");
+        said.to_string()
+    }
+
+    #[track_caller]
+    fn json(&self, arguments: &str) -> Value {
+        serde_json::from_str(&self.ok(&format!("{arguments} --json"))).unwrap()
+    }
+
+    fn config(&self, name: &str, text: &str) -> String {
+        let path = self.folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_string()
+    }
+
+    fn view(&self) -> NodeView {
+        self.client().get(&["node"]).unwrap()
+    }
+
+    fn switch_pid(&self) -> u32 {
+        self.view().switch_pid.unwrap()
+    }
+
+    /// A namespace with a VNIC `name` on `link`, an address, and a default route by `gateway`.
+    fn namespace(&self, link: &str, name: &str, address: &str, gateway: Option<&str>) -> Namespace {
+        let runner = Runner::default();
+        let namespace = Namespace::new(&runner).unwrap();
+        self.ok(&format!(
+            "vnic create -l {link} --netns {} {name}",
+            path(&namespace)
+        ));
+        let run = |arguments: &str| {
+            let command = namespace.command("ip", arguments);
+            runner.run(command, LIMIT).unwrap();
+        };
+        run(&format!("addr add {address} dev {name}"));
+        if let Some(gateway) = gateway {
+            run(&format!("route add default via {gateway}"));
+        }
+        namespace
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.weir(&["node", "--purge"]).output();
+        if let Some(mut node) = self.node.take() {
+            let _ = node.kill();
+            let _ = node.wait();
+        }
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn path(namespace: &Namespace) -> String {
+    format!("/proc/{}/ns/net", namespace.pid())
+}
+
+fn kill(signal: &str, pid: u32) {
+    let status = Command::new("kill")
+        .args([signal, &pid.to_string()])
+        .status();
+    assert!(status.unwrap().success());
+}
+
+/// Waits until something holds.
+#[track_caller]
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < LIMIT, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether a process lives. A zombie has ended.
+fn alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().unwrap_or("").trim().chars().next();
+    state.is_some_and(|state| state != 'Z')
+}
+
+#[track_caller]
+fn pings(from: &Namespace, to: &str) {
+    let command = from.command("ping", &format!("-c 3 -i 0.05 -W 2 {to}"));
+    Runner::default()
+        .run(command, LIMIT)
+        .expect("the ping is answered");
+}
+
+/// A ping that goes on while something else happens: 20 a second for `seconds`.
+fn pinging(from: &Namespace, to: &str, seconds: u32) -> Child {
+    let mut command = from.command("ping", &format!("-i 0.05 -w {seconds} {to}"));
+    command.stdout(Stdio::piped()).spawn().unwrap()
+}
+
+/// How many were sent, and how many answers came.
+fn counted(ping: Child) -> (u32, u32) {
+    let output = ping.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = said
+        .lines()
+        .find(|line| line.contains("packets transmitted"));
+    let line = line.unwrap_or_else(|| panic!("{said}"));
+    let mut numbers = line.split(", ").map(|part| {
+        let number = part.split_whitespace().next();
+        number.and_then(|n| n.parse().ok()).unwrap_or(0)
+    });
+    (numbers.next().unwrap(), numbers.next().unwrap())
+}
+
+#[test]
+fn namespaces_on_a_stub_reach_each_other() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    host.ok("stub create lan");
+    let one = host.namespace("lan", "a0", "10.80.0.1/24", None);
+    let _two = host.namespace("lan", "b0", "10.80.0.2/24", None);
+    pings(&one, "10.80.0.2");
+    assert_eq!(
+        host.ok("vnic show -p -o vnic,link,state"),
+        "a0:lan:up\nb0:lan:up\n"
+    );
+    let macs = host.json("switch macs lan");
+    let ports: BTreeSet<_> = macs
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| m["port"].as_str())
+        .collect();
+    assert_eq!(ports, BTreeSet::from([Some("a0"), Some("b0")]));
+    let stats = host.json("vnic stat a0");
+    assert!(stats[0]["rx_frames"].as_u64().unwrap() >= 3, "{stats}");
+    // The interface has the VNIC's address, and goes with the VNIC.
+    let vnic: VnicView = host.client().get(&["vnics", "a0"]).unwrap();
+    let show = |namespace: &Namespace| {
+        let output = namespace.command("ip", "link show a0").output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(show(&one).contains(&vnic.mac.to_string()));
+    host.ok("vnic delete a0");
+    until("the interface is still there", || show(&one).is_empty());
+    host.ok("vnic delete b0");
+    host.ok("stub delete lan");
+    assert_eq!(host.json("link show"), serde_json::json!([]));
+}
+
+#[test]
+fn a_firewall_guest_stands_between_two_stubs() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    host.ok("stub create in");
+    host.ok("stub create out");
+    let inside = host.namespace("in", "client", "10.1.0.2/24", Some("10.1.0.1"));
+    let outside = host.namespace("out", "server", "10.2.0.2/24", Some("10.2.0.1"));
+    host.ok("vnic create -l in fw0");
+    let firewall = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/firewall.click");
+    host.ok(&format!(
+        "create fw {} --link inside=fw0 --link outside=out",
+        firewall.display()
+    ));
+    assert_eq!(host.ok("ls -p -o guest,state"), "fw:running\n");
+    assert_eq!(
+        host.ok("vnic show -p -o vnic,state,serves fw.outside"),
+        "fw.outside:up:guest\\:fw\n"
+    );
+    pings(&inside, "10.2.0.2");
+    let refused = outside
+        .command("ping", "-c 1 -W 1 10.1.0.2")
+        .output()
+        .unwrap();
+    assert!(!refused.status.success(), "the firewall let a ping in");
+    assert_eq!(host.ok("read fw ping.count"), "3\n");
+    host.ok("write fw ping.reset_counts 1");
+    assert_eq!(host.ok("read fw ping.count"), "0\n");
+    assert!(host.ok("top fw -c 1 -i 0.1").contains("ELEMENT"));
+    let missing = host.refusal("read fw nothing.count");
+    assert!(missing.contains("nothing"), "{missing}");
+    // Both know what they stand on.
+    assert!(
+        host.refusal("vnic delete fw0")
+            .contains("`weir destroy fw` first")
+    );
+    assert!(host.refusal("stub delete out").contains("fw.outside"));
+    host.ok("destroy fw");
+    assert_eq!(
+        host.ok("vnic show -p -o vnic,state"),
+        "client:up\nfw0:unused\nserver:up\n"
+    );
+}
+
+#[test]
+fn nothing_is_lost_when_the_node_is_killed_and_the_next_one_takes_over() {
+    if not_root() {
+        return;
+    }
+    let mut host = Host::new();
+    host.ok("stub create one");
+    host.ok("stub create two");
+    let client = host.namespace("one", "a0", "10.81.0.1/24", None);
+    let _server = host.namespace("two", "b0", "10.81.0.2/24", None);
+    let config = host.config("wire.click", WIRE);
+    host.ok(&format!("create wire {config} --link a=one --link b=two"));
+    pings(&client, "10.81.0.2");
+    let shown = [
+        "link show -p",
+        "vnic show -p",
+        "ls -p -o guest,state,pid,wall",
+    ];
+    let before = shown.map(|command| host.ok(command));
+    let switch = host.switch_pid();
+    let ping = pinging(&client, "10.81.0.2", 4);
+    std::thread::sleep(Duration::from_millis(500));
+    host.end("-KILL");
+    assert!(host.refusal("ls").contains("`weir node` starts one"));
+    host.start();
+    assert_eq!(shown.map(|command| host.ok(command)), before);
+    assert_eq!(host.switch_pid(), switch);
+    // Under control as before: handlers, a new configuration, a new guest, the end.
+    let there: u64 = host.ok("read wire there.count").trim().parse().unwrap();
+    assert!(there >= 3, "{there}");
+    let (sent, came) = counted(ping);
+    assert!(sent >= 60, "{sent}");
+    assert_eq!(sent, came);
+    let other = WIRE.replace("there", "thither");
+    let output = host.weir(&["write", "wire", "hotconfig", &other]).output();
+    assert!(output.unwrap().status.success());
+    assert!(host.ok("read wire list").contains("thither"));
+    host.ok("vnic set-prop -p maxbw=1G a0");
+    // In good order, too: guests and the switch go on.
+    host.end("-TERM");
+    assert!(!host.run().join("node.sock").exists());
+    pings(&client, "10.81.0.2");
+    host.start();
+    assert!(host.ok("read wire list").contains("thither"));
+    host.ok("destroy wire");
+    host.ok("vnic delete a0");
+}
+
+#[test]
+fn traffic_flows_again_after_the_switch_is_killed() {
+    if not_root() {
+        return;
+    }
+    let mut host = Host::new();
+    host.ok("stub create one");
+    host.ok("stub create two");
+    let client = host.namespace("one", "a0", "10.82.0.1/24", None);
+    let server = host.namespace("two", "b0", "10.82.0.2/24", None);
+    let config = host.config("wire.click", WIRE);
+    host.ok(&format!("create wire {config} --link a=one --link b=two"));
+    host.ok("vnic set-prop -p maxbw=1G a0");
+    host.ok("flow add -l a0 -a transport=icmp -p maxbw=10M pings");
+    pings(&client, "10.82.0.2");
+    let killed = host.switch_pid();
+    let guest = host.ok("ls -p -o pid");
+    let ping = pinging(&client, "10.82.0.2", 5);
+    std::thread::sleep(Duration::from_millis(500));
+    kill("-KILL", killed);
+    until("no other switch runs", || {
+        host.view().switch_pid.is_some_and(|pid| pid != killed)
+    });
+    assert_eq!(host.view().switch_restarts, 1);
+    let (sent, came) = counted(ping);
+    // Addresses and routes are as they were, and what is lost is what was sent within a second.
+    assert!(sent - came <= 20, "{came} of {sent} pings were answered");
+    assert_eq!(host.ok("ls -p -o pid"), guest);
+    assert_eq!(
+        host.ok("vnic show -p -o state,properties a0"),
+        "up:maxbw=1G\n"
+    );
+    assert_eq!(host.ok("flow show -p -o flow,state"), "pings:up\n");
+    // One that is killed while no node runs is replaced by the next.
+    let switch = host.switch_pid();
+    host.end("-KILL");
+    assert!(alive(switch));
+    kill("-KILL", switch);
+    host.start();
+    assert_eq!(host.ok("ls -p -o pid"), guest);
+    // The devices went with the last that held them; their addresses are to be given again.
+    let runner = Runner::default();
+    until("the interface is not back", || {
+        client
+            .command("ip", "link show a0")
+            .output()
+            .unwrap()
+            .status
+            .success()
+    });
+    runner
+        .run(client.command("ip", "addr add 10.82.0.1/24 dev a0"), LIMIT)
+        .unwrap();
+    runner
+        .run(server.command("ip", "addr add 10.82.0.2/24 dev b0"), LIMIT)
+        .unwrap();
+    pings(&client, "10.82.0.2");
+}
+
+#[test]
+fn a_killed_guest_is_told_of_and_started_anew_if_asked_for() {
+    if not_root() {
+        return;
+    }
+    let mut host = Host::new();
+    host.ok("stub create lan");
+    let config = host.config(
+        "sink.click",
+        "FromNetfront(eth0) -> c :: Counter -> Discard;",
+    );
+    host.ok(&format!("create left {config} --link eth0=lan"));
+    host.ok(&format!(
+        "create kept {config} --link eth0=lan --restart on-failure"
+    ));
+    let pid = |name: &str| {
+        host.ok(&format!("ls -p -o pid {name}"))
+            .trim()
+            .parse::<u32>()
+    };
+    let (left, kept) = (pid("left").unwrap(), pid("kept").unwrap());
+    kill("-KILL", left);
+    kill("-KILL", kept);
+    until("it is not told of", || {
+        host.ok("ls -p -o state,reason left")
+            == "crashed:the guest's process was killed by SIGKILL\n"
+    });
+    assert_eq!(host.ok("vnic show -p -o state left.eth0"), "down\n");
+    assert!(host.refusal("read left c.count").contains("does not run"));
+    until("it is not started anew", || {
+        host.ok("ls -p -o state kept") == "running\n" && pid("kept") != Ok(kept)
+    });
+    assert_eq!(host.ok("vnic show -p -o state kept.eth0"), "up\n");
+    assert_eq!(host.ok("read kept c.count"), "0\n");
+    // One that ends while no node runs is told of by the next, or started anew.
+    let kept = pid("kept").unwrap();
+    host.end("-KILL");
+    kill("-KILL", kept);
+    host.start();
+    until("it is not started anew", || {
+        host.ok("ls -p -o state kept") == "running\n"
+    });
+    assert_eq!(host.ok("ls -p -o state left"), "crashed\n");
+    host.ok("destroy left kept");
+    assert_eq!(host.view().vnics, 0);
+}
+
+#[test]
+fn an_interface_is_attached_and_left_as_it_was() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    let runner = Runner::default();
+    let far = Namespace::new(&runner).unwrap();
+    let near = format!("wn{}n{}", std::process::id(), host.number);
+    far.connect(&runner, &near, "10.83.0.1/24", None).unwrap();
+    host.ok(&format!("link attach {near} --mode packet -p maxbw=1G"));
+    assert_eq!(
+        host.ok("link show -p -o link,class,state,mode,properties"),
+        format!("{near}:nic:up:packet:maxbw=1G\n")
+    );
+    let inner = host.namespace(&near, "in0", "10.83.0.2/24", None);
+    pings(&inner, "10.83.0.1");
+    let stats = host.json("link stat");
+    assert!(stats[0]["rx_frames"].as_u64().unwrap() >= 3, "{stats}");
+    assert!(host.refusal(&format!("link detach {near}")).contains("in0"));
+    // An interface that goes is told of, and taken up again when it is back.
+    runner.run(ip(&format!("link del {near}")), LIMIT).unwrap();
+    until("it is not told of", || {
+        host.ok("link show -p -o state") == "down\n"
+    });
+    assert!(host.ok("link show -p -o reason").len() > 1);
+    far.connect(&runner, &near, "10.83.0.1/24", None).unwrap();
+    until("it is not taken up again", || {
+        host.ok("link show -p -o state") == "up\n"
+    });
+    // The other way round: here, the address that was there before is still remembered.
+    pings(&far, "10.83.0.2");
+    drop(inner);
+    host.ok("vnic delete in0");
+    host.ok(&format!("link detach {near}"));
+    assert!(Path::new("/sys/class/net").join(&near).exists());
+}
+
+#[test]
+fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    host.ok("stub create lan");
+    host.ok("vnic create -l lan -m 02:00:00:00:00:0a g0");
+    let namespace = Namespace::new(&Runner::default()).unwrap();
+    let netns = path(&namespace);
+    let taken = host.config("taken", "");
+    let config = host.config("sink.click", "FromNetfront(eth0) -> Discard;");
+    let wrong = host.config("wrong.click", "FromNetfront(eth0) -> Nothing;");
+    let before = ["link show --json", "vnic show --json", "ls --json"].map(|c| host.ok(c));
+    let refusals = [
+        ("vnic create -l nolan x", "no link ‘nolan’"),
+        ("vnic create -l lan g0", "a VNIC called ‘g0’"),
+        ("vnic create -l lan lan", "a stub called ‘lan’"),
+        (
+            "vnic create -l lan -m 02:00:00:00:00:0a x",
+            "‘g0’ on ‘lan’ has the address",
+        ),
+        ("vnic create -l lan -m 01:00:5e:00:00:01 x", "unicast"),
+        ("vnic create -l lan -m 02:00 x", "no Ethernet address"),
+        ("vnic create -l lan -v 4095 x", "1 to 4094"),
+        ("vnic create -l lan -v 5 -p vlan=6 x", "given twice"),
+        ("vnic create -l lan -p maxbw=0 x", "maxbw=0"),
+        ("vnic create -l lan -p maxbw=1K x", "maxbw=1"),
+        ("vnic create -l lan -p speed=1 x", "no property ‘speed’"),
+        ("vnic create -l lan -p cpus=4000 x", "cpus=4000"),
+        ("vnic create -l lan -p mtu=20 x", "mtu=20"),
+        (
+            "vnic create -l lan --netns weir-none x",
+            "`ip netns add weir-none`",
+        ),
+        (
+            &format!("vnic create -l lan --netns {netns} a-name-much-too-long"),
+            "1 to 15",
+        ),
+        (
+            &format!("vnic create -l lan --netns {netns} --interface lo x"),
+            "‘lo’ exists already",
+        ),
+        (
+            &format!("vnic create -l lan --vhost-user {taken} x"),
+            "exists already",
+        ),
+        ("vnic create -l lan --host ../x", "is no name for a VNIC"),
+        (
+            "vnic create -l lan --host --netns a x",
+            "cannot be used with",
+        ),
+        ("vnic delete nothing", "no VNIC ‘nothing’"),
+        ("vnic set-prop -p maxbw=lots g0", "maxbw=lots"),
+        ("vnic reset-prop -p speed g0", "no property ‘speed’"),
+        ("vnic show -p -o colour", "no field ‘colour’"),
+        ("stub create lan", "a stub called ‘lan’"),
+        ("stub create --mtu 20 x", "MTU of 20"),
+        ("stub delete lan", "delete what stands on it first (g0)"),
+        ("link detach lan", "`weir stub delete`"),
+        ("link attach weir-none0", "no interface ‘weir-none0’"),
+        ("link attach lo", "no Ethernet interface"),
+        ("switch set lan --aging 0", "aging=0"),
+        ("switch set lan --lookup magic", "lookup=magic"),
+        ("switch macs nolan", "no link ‘nolan’"),
+        (
+            "flow add -l nolan -a transport=tcp f",
+            "no link or VNIC ‘nolan’",
+        ),
+        ("flow add -l lan -a local_port=80 f", "transport"),
+        ("flow add -l lan -a colour=red f", "colour"),
+        ("flow remove f", "no flow ‘f’"),
+        (
+            &format!("create x {config} --link eth0=nothing"),
+            "no VNIC or link ‘nothing’",
+        ),
+        (
+            &format!("create x {config} --link eth0=lan --link eth0=g0"),
+            "two links are called ‘eth0’",
+        ),
+        (&format!("create x {config}"), "stands on nothing"),
+        (&format!("create x {wrong} --link eth0=lan"), "Nothing"),
+        (
+            &format!("create x {config} --link eth0=lan --memory 64K"),
+            "memory too small",
+        ),
+        (
+            &format!("create x {config} --link eth0=lan --ring-slots 100"),
+            "100",
+        ),
+        (
+            &format!("create x {config} --link eth0=lan --pin 4000"),
+            "CPU 4000",
+        ),
+        (
+            &format!("create x {config} --link eth0=lan --cpus 99"),
+            "99 CPUs",
+        ),
+        (
+            &format!("create ../x {config} --link eth0=lan"),
+            "is no name for a guest",
+        ),
+        ("destroy nothing", "no guest ‘nothing’"),
+        ("read nothing c.count", "no guest ‘nothing’"),
+        ("node", "a node runs already"),
+    ];
+    for (arguments, said) in refusals {
+        let sentence = host.refusal(arguments);
+        assert!(sentence.contains(said), "weir {arguments}: {sentence}");
+    }
+    let after = ["link show --json", "vnic show --json", "ls --json"].map(|c| host.ok(c));
+    assert_eq!(before, after);
+    let links = namespace.command("ip", "-o link").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&links.stdout).lines().count(), 1);
+}
+
+/// Sends a request as it stands; the status and the body of the answer.
+fn raw(host: &Host, request: &str) -> (u16, Value) {
+    let mut stream = UnixStream::connect(host.run().join("node.sock")).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    let body = answer.split("\r\n\r\n").nth(1).unwrap_or_default();
+    (status, serde_json::from_str(body).unwrap_or(Value::Null))
+}
+
+fn request(method: &str, path: &str, body: &str) -> String {
+    format!(
+        "{method} {path} HTTP/1.1\r\nhost: node\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+#[test]
+fn the_api_answers_whatever_it_is_asked() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    let cases = [
+        ("GET", "/v1/nothing", "", 404, "not-found"),
+        ("GET", "/v1/vnics/nothing", "", 404, "not-found"),
+        ("GET", "/v1/vnics/%2e%2e%2f%00", "", 404, "not-found"),
+        ("PUT", "/v1/vnics", "", 405, "invalid"),
+        ("POST", "/v1/stubs", "{", 400, "invalid"),
+        (
+            "POST",
+            "/v1/stubs",
+            "{\"name\":\"a\",\"colour\":1}",
+            400,
+            "invalid",
+        ),
+        (
+            "POST",
+            "/v1/stubs",
+            "{\"name\":\"a\",\"mtu\":-1}",
+            400,
+            "invalid",
+        ),
+        (
+            "POST",
+            "/v1/stubs",
+            "{\"name\":\"a\\u0000b\"}",
+            400,
+            "invalid",
+        ),
+        (
+            "POST",
+            "/v1/vnics",
+            "{\"name\":\"a\",\"link\":\"l\",\"mac\":\"x\"}",
+            400,
+            "invalid",
+        ),
+        (
+            "POST",
+            "/v1/guests",
+            "{\"name\":\"g\",\"config\":\"\",\"memory\":1}",
+            400,
+            "invalid",
+        ),
+    ];
+    for (method, path, body, status, kind) in cases {
+        let (found, answer) = raw(&host, &request(method, path, body));
+        let expected = if status == 405 { found } else { status };
+        assert_eq!(found, expected, "{method} {path} {body}: {answer}");
+        assert_eq!(answer["kind"], kind, "{method} {path} {body}: {answer}");
+        assert!(
+            answer["error"]
+                .as_str()
+                .is_some_and(|said| !said.is_empty())
+        );
+    }
+    let (status, made) = raw(&host, &request("POST", "/v1/stubs", "{\"name\":\"lan\"}"));
+    assert_eq!((status, &made["state"]), (201, &Value::from("up")));
+    let (status, _) = raw(&host, &request("POST", "/v1/stubs", "{\"name\":\"lan\"}"));
+    assert_eq!(status, 409);
+    // What is described is what `weir node --openapi` prints.
+    let (status, description) = raw(&host, &request("GET", "/v1/openapi.json", ""));
+    assert_eq!(status, 200);
+    let printed: Value = serde_json::from_str(&host.ok("node --openapi")).unwrap();
+    assert_eq!(description["paths"], printed["paths"]);
+    // Nobody else may ask.
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(host.run().join("node.sock"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+/// What a process holds: descriptors, and KiB of memory.
+fn holds(pid: u32) -> (usize, u64) {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap()
+        .count();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let memory = memory.and_then(|text| text.split_whitespace().next()?.parse().ok());
+    (files, memory.unwrap())
+}
+
+#[test]
+fn a_thousand_vnics_made_and_deleted_leave_nothing() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    host.ok("stub create lan");
+    let namespace = Namespace::new(&Runner::default()).unwrap();
+    let client = host.client();
+    let round = |i: u32| {
+        let serves = match i % 4 {
+            0 => Serves::Guest,
+            1 => Serves::VhostUser(host.folder.join("v.sock").to_str().unwrap().into()),
+            _ => Serves::Netns(path(&namespace)),
+        };
+        let new = NewVnic {
+            name: format!("v{i}"),
+            link: "lan".into(),
+            mac: None,
+            serves,
+            interface: None,
+            properties: "maxbw=10M".into(),
+        };
+        let made: VnicView = client.post(&["vnics"], &new).unwrap();
+        client.delete(&["vnics", &made.name]).unwrap();
+    };
+    // Tables and pools reach their sizes first.
+    (0..100).for_each(round);
+    let view = host.view();
+    let (node, switch) = (view.pid, view.switch_pid.unwrap());
+    // The last connections are closed a moment after they are done with.
+    let settled = || {
+        std::thread::sleep(Duration::from_millis(200));
+        (holds(node), holds(switch))
+    };
+    let before = settled();
+    (100..1100).for_each(round);
+    let after = settled();
+    assert_eq!(before.0.0, after.0.0, "the node's descriptors");
+    assert_eq!(before.1.0, after.1.0, "the switch's descriptors");
+    // A leak of 1 KiB a round would be 1000.
+    assert!(
+        after.0.1 < before.0.1 + 900,
+        "the node: {before:?} {after:?}"
+    );
+    assert!(
+        after.1.1 < before.1.1 + 900,
+        "the switch: {before:?} {after:?}"
+    );
+    let links = namespace.command("ip", "-o link").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&links.stdout).lines().count(), 1);
+    assert!(!host.folder.join("v.sock").exists());
+    assert_eq!(host.view().vnics, 0);
+}
+
+#[test]
+fn guests_made_and_destroyed_leave_nothing_and_a_purge_neither() {
+    if not_root() {
+        return;
+    }
+    let mut host = Host::new();
+    host.ok("stub create lan");
+    let config = host.config("sink.click", "FromNetfront(eth0) -> Discard;");
+    let name = format!("wp{}n{}", std::process::id(), host.number);
+    host.ok(&format!("vnic create -l lan --host {name}"));
+    let round = |host: &Host| {
+        host.ok(&format!("create g {config} --link eth0=lan"));
+        host.ok("destroy g");
+    };
+    (0..5).for_each(|_| round(&host));
+    let view = host.view();
+    let (node, switch) = (view.pid, view.switch_pid.unwrap());
+    // The process that is made ready for the next guest is there or not.
+    let settled = |pid| {
+        std::thread::sleep(Duration::from_millis(100));
+        holds(pid).0
+    };
+    let before = (settled(node), settled(switch));
+    (0..30).for_each(|_| round(&host));
+    assert_eq!((settled(node), settled(switch)), before);
+    host.ok(&format!("create g {config} --link eth0=lan"));
+    let guest: u32 = host.ok("ls -p -o pid").trim().parse().unwrap();
+    host.ok("node --purge");
+    let mut ended = host.node.take().unwrap();
+    assert!(ended.wait().unwrap().success());
+    assert!(!alive(guest) && !alive(switch));
+    assert!(!Path::new("/sys/class/net").join(&name).exists());
+    for folder in ["run", "state"] {
+        let left: Vec<_> = std::fs::read_dir(host.folder.join(folder))
+            .unwrap()
+            .collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+    // Without a node that runs, too.
+    host.start();
+    host.ok("stub create lan");
+    host.ok(&format!("create g {config} --link eth0=lan"));
+    let guest: u32 = host.ok("ls -p -o pid").trim().parse().unwrap();
+    let switch = host.switch_pid();
+    host.end("-KILL");
+    assert!(alive(guest) && alive(switch));
+    host.ok("node --purge");
+    assert!(!alive(guest) && !alive(switch));
+    host.start();
+    assert_eq!(host.view().guests, 0);
+}
