@@ -555,6 +555,22 @@ impl SharedBytes {
     pub fn prefetch_write(&self) {
         crate::prefetch_write(self.start.as_ptr());
     }
+
+    /// Asks for all lines to be brought into the cache.
+    #[inline]
+    pub fn prefetch_all(&self) {
+        for at in (0..self.len).step_by(crate::CACHE_LINE) {
+            crate::prefetch_read(self.start.as_ptr().wrapping_add(at));
+        }
+    }
+
+    /// Asks for all lines to be brought into the cache, to be written.
+    #[inline]
+    pub fn prefetch_all_write(&self) {
+        for at in (0..self.len).step_by(crate::CACHE_LINE) {
+            crate::prefetch_write(self.start.as_ptr().wrapping_add(at));
+        }
+    }
 }
 
 #[cfg(test)]

@@ -137,6 +137,16 @@ impl Lanes {
             Lane::start(parts, cpu.copied())
         });
         let lanes = lanes.collect::<Result<_, _>>()?;
+        // Whoever starts a switch may be bound to other CPUs than its lanes.
+        let mut cpus = qos::cpus();
+        cpus.extend(
+            options
+                .cpus
+                .iter()
+                .filter_map(|&cpu| u16::try_from(cpu).ok()),
+        );
+        cpus.sort_unstable();
+        cpus.dedup();
         let lanes = Lanes {
             lanes,
             board,
@@ -148,7 +158,7 @@ impl Lanes {
             next_turn: 0,
             next_guest: 0,
             flows: qos::FlowBook::default(),
-            cpus: qos::cpus(),
+            cpus,
         };
         Ok((lanes, file))
     }

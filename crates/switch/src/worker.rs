@@ -136,6 +136,8 @@ pub struct Worker {
     round: u32,
     /// Whether the last round moved frames.
     moved: bool,
+    /// Whether it left a queue alone because a crossing was full.
+    held: bool,
     /// Bytes of the batch that was picked up last.
     picked: u64,
     /// Whether several queues had frames in the last round.
@@ -182,6 +184,7 @@ impl Worker {
             now,
             round: 0,
             moved: false,
+            held: false,
             picked: 0,
             contended: false,
             leveled: 0,
@@ -217,6 +220,10 @@ impl Worker {
         let now = Instant::now();
         let round = now.saturating_duration_since(self.now);
         self.now = now;
+        if std::mem::take(&mut self.held) && !self.moved {
+            // The lane that does not keep up may be waiting for this CPU.
+            std::thread::yield_now();
+        }
         self.meter.round(round, std::mem::take(&mut self.moved));
     }
 
@@ -231,6 +238,7 @@ impl Worker {
         if queue.crosses != 0 && !has_room(&mut self.entries, queue.crosses) {
             // Where its last frames went, others wait: so the next ones do where they are.
             self.meter.held_back();
+            self.held = true;
             return true;
         }
         let from = queue.port;

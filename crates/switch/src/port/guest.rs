@@ -28,6 +28,11 @@ use crate::memory::SwitchSide;
 /// frame fills the room behind the receive offset.
 pub const MTU_MAX: u16 = (FRAME_MAX - ETHERNET - VLAN) as u16;
 
+/// How many frames ahead long frames' lines are asked for. (A frame of 1514 bytes out of another
+/// processor's cache takes 150 ns to copy, and 120 if it is.)
+const AHEAD: usize = 2;
+/// What counts as long, in bytes: what is shorter, the processor overlaps by itself.
+const LONG: usize = 256;
 /// Segments cut between two publishes.
 const CUT_PUBLISH: u32 = 16;
 
@@ -262,7 +267,10 @@ impl GuestLink {
             bytes: 0,
             violations: 0,
         };
-        for &i in which {
+        for (at, &i) in which.iter().enumerate() {
+            if let Some(&next) = which.get(at + AHEAD) {
+                self.prefetch(&delivery, &batch.frames[usize::from(next)]);
+            }
             let frame = &batch.frames[usize::from(i)];
             match frame.body {
                 Body::Guest(shared) if frame.len() <= self.limit(&frame.head) => {
@@ -285,6 +293,23 @@ impl GuestLink {
         Outcome {
             violations: delivery.violations,
             ..Outcome::NOTHING
+        }
+    }
+
+    /// Asks for the lines of a long frame that is copied [`AHEAD`] frames later, and of its room:
+    /// both were last another processor's.
+    #[inline(always)]
+    fn prefetch(&self, delivery: &Delivery<'_>, frame: &Frame) {
+        let place = delivery.filled + AHEAD as u32;
+        if let Body::Guest(shared) = frame.body
+            && frame.len() >= LONG
+            && place < delivery.free
+        {
+            shared.skip(HEAD).prefetch_all();
+            let spent = self.side.receive.peek(place);
+            if let Ok(room) = self.side.region.room(spent.buffer, frame.len()) {
+                room.skip(HEAD).prefetch_all_write();
+            }
         }
     }
 

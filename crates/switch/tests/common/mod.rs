@@ -222,10 +222,13 @@ pub fn exchange(from: &Host, to: &mut Host, bytes: &str) -> f64 {
 pub fn iperf(from: &Host, server: &str, bytes: &str) -> f64 {
     let command = format!("iperf3 -J -c {server} -n {bytes} --connect-timeout 3000");
     let mut report = String::new();
-    // A server that is still busy with the last test says so, or resets the connection.
+    // A server that is still busy with the last test says so, resets the connection, or does not
+    // listen for a moment.
     wait_for("iperf3's server is ready", || {
         report = String::from_utf8_lossy(&from.output(&command).stdout).into_owned();
-        !report.contains("busy") && !report.contains("reset by peer")
+        !["busy", "reset by peer", "refused"]
+            .iter()
+            .any(|word| report.contains(word))
     });
     let after = |text: &str, key: &str| text.find(key).map(|at| at + key.len());
     let rate = after(&report, "\"sum_received\":")
