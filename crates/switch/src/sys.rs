@@ -6,6 +6,7 @@
 pub mod bpf;
 pub mod packet;
 pub mod process;
+pub mod ring;
 pub mod udp;
 pub mod xdp;
 

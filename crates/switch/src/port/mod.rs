@@ -418,6 +418,7 @@ impl Link {
     pub(crate) fn release_before(&mut self, batch: &Batch, first: usize) -> bool {
         match self {
             Link::Guest(link) => link.release_before(batch, first),
+            Link::Vhost(link) => link.release_before(batch, first),
             _ => false,
         }
     }

@@ -1,9 +1,17 @@
 //! Two links joined without a worker, one step at a time: for what tries links from outside, as
 //! fuzz targets do.
 
-use super::{Batch, Link};
+use super::{Batch, Body, Frame, HEAD, Link};
 use crate::memory::{CounterFile, MemoryError};
 use crate::worker::VIOLATIONS_MAX;
+
+/// A frame as lookup functions see it, which leads nowhere.
+pub fn frame(bytes: &[u8]) -> Frame {
+    let mut head = [0; HEAD];
+    let known = bytes.len().min(HEAD);
+    head[..known].copy_from_slice(&bytes[..known]);
+    Frame::new(head, bytes.len(), Body::Staged(0))
+}
 
 /// Two links; what comes from one goes to the other.
 pub struct Joined {
@@ -48,12 +56,9 @@ impl Joined {
                 link.sleep();
                 link.wake();
             } else {
-                match &mut self.links[to] {
-                    Some(link) => {
-                        violations[to] = link.send(batch, &which, other).violations;
-                    }
-                    None => {}
-                }
+                let there = self.links[to].as_mut();
+                let sent = there.map(|link| link.send(batch, &which, other));
+                violations[to] = sent.map_or(0, |sent| sent.violations);
             }
             if let Some(link) = &mut self.links[from] {
                 link.release();

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::MemfdFlags;
@@ -196,7 +196,12 @@ impl Frontend {
 
     /// The driver's sides of the first pair of queues.
     pub fn drivers(&self) -> [Driver; 2] {
-        [0, 1].map(|queue| Driver {
+        self.drivers_of(0)
+    }
+
+    /// The driver's sides of a pair of queues.
+    pub fn drivers_of(&self, pair: usize) -> [Driver; 2] {
+        [2 * pair, 2 * pair + 1].map(|queue| Driver {
             memory: self.memory.try_clone().expect("a copy"),
             kick: self.kicks[queue].try_clone().expect("a copy"),
             queue: queue as u32,
@@ -270,8 +275,18 @@ impl Driver {
         BUFFERS + (u64::from(self.queue) * u64::from(SIZE) + u64::from(i)) * BUFFER
     }
 
-    /// Sends a header and a frame in pieces of the given lengths, from descriptor 0 on.
+    /// Sends a header and a frame in pieces of the given lengths, from descriptor 0 on, when the
+    /// ring has room.
     pub fn send(&mut self, header: [u8; HEADER], frame: &[u8], pieces: &[usize]) {
+        let started = Instant::now();
+        let used = |driver: &Driver| driver.word(used_at(driver.queue) + 2);
+        while self.given.wrapping_sub(used(self)) >= SIZE / 2 {
+            assert!(
+                started.elapsed() < Duration::from_secs(10),
+                "nothing is taken"
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let bytes: Vec<u8> = header.iter().chain(frame).copied().collect();
         let mut left = bytes.as_slice();
         for i in 0..pieces.len() {

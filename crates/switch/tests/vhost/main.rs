@@ -50,6 +50,7 @@ const TESTS: &[(&str, fn())] = &[
         "a_frontend_that_listens_is_connected_to",
         a_frontend_listens,
     ),
+    ("flows_are_spread_over_a_drivers_queues", several_queues),
     (
         "a_domain_asks_a_click_configuration_or_a_flow_table",
         lookup_functions,
@@ -786,4 +787,36 @@ fn lookup_functions() {
     assert_eq!(send(&tcp(10)), [1, 1]);
     set(LookupKind::Learning).expect("learning");
     assert!(read("o.count").is_err());
+}
+
+fn several_queues() {
+    let pair = Pair::new();
+    let [_, mut transmit] = Frontend::connect(&pair.a.path).set_up_and_stay(MERGING);
+    let sink = Frontend::connect(&pair.b.path);
+    let [mut first, _] = sink.set_up(MERGING);
+    sink.start(2);
+    sink.start(3);
+    assert!(sink.is_served());
+    let [mut second, mut other_transmit] = sink.drivers_of(1);
+    for room in [&mut first, &mut second] {
+        (0..SIZE).for_each(|i| room.give_room(i, 2048));
+    }
+    let mut by = [0, 0];
+    for flow in 0..32u8 {
+        let mut frame = tcp(10);
+        frame[35] = flow;
+        let before = [first.back(), second.back()];
+        for _ in 0..2 {
+            transmit.send([0; HEADER], &frame, &[1]);
+            wait_for("it is taken", || transmit.take_back().is_some());
+        }
+        let more = [first.back() - before[0], second.back() - before[1]];
+        // Both frames of a flow go the same way.
+        assert!(more == [2, 0] || more == [0, 2], "{more:?}");
+        by[usize::from(more[1] == 2)] += 1;
+    }
+    assert!(by[0] > 4 && by[1] > 4, "{by:?}");
+    // And what the driver sends by any of its queues is taken.
+    other_transmit.send([0; HEADER], &tcp(10), &[1]);
+    wait_for("it is taken", || other_transmit.take_back().is_some());
 }

@@ -1,4 +1,5 @@
 //! DPDK's testpmd as a frontend, by virtio-user.
+#![allow(dead_code)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

@@ -2,12 +2,13 @@
 
 use abi::region::{BUFFER_STRIDE, SharedBytes};
 
-use super::device::features;
+use super::device::{PAIRS_MAX, features};
 use super::memory::Memory;
 use super::queue::{Broken, Head, Queue};
 use super::rings::flags;
 use super::{PIECES, Scratch, VhostLink};
 use crate::counters::{PortCounters, Reason};
+use crate::flow_hash::flow_hash;
 use crate::port::guest::snapshot;
 use crate::port::offload::{ETHERNET, Segmenter, VnetHeader, checksum_of};
 use crate::port::{BATCH, Batch, Body, HEAD, Outcome};
@@ -112,8 +113,9 @@ impl VhostLink {
                 Given::Pieces => take_pieces(batch, i, queue, head, memory, header_len)?,
                 Given::Broken(broken) => return Err(broken),
             };
-            if let Err(reason) = taken {
-                counters.dropped(reason, 1);
+            match taken {
+                Ok(()) => batch.frames[batch.len - 1].slot = i as u16,
+                Err(reason) => counters.dropped(reason, 1),
             }
         }
         queue.take(n);
@@ -121,58 +123,98 @@ impl VhostLink {
         Ok(())
     }
 
-    /// The receive queue to fill: the first pair's, for as long as one thread serves the port.
-    fn receive_queue(&self) -> Option<usize> {
-        (0..self.device.queues.len())
-            .step_by(2)
-            .find(|&index| self.device.queues[index].is_ready())
-    }
-
+    /// Delivers frames, each flow by the same queue if the driver has several.
     pub(super) fn deliver(
         &mut self,
         batch: &Batch,
         which: &[u16],
         counters: &PortCounters,
     ) -> Outcome {
-        let index = self.receive_queue().filter(|_| !self.broken);
-        let Some(index) = index else {
-            counters.dropped(Reason::LinkDown, which.len() as u64);
-            return Outcome::NOTHING;
+        let mut ready = [0; PAIRS_MAX];
+        let mut queues = 0;
+        for index in (0..self.device.queues.len()).step_by(2) {
+            if self.device.queues[index].is_ready() {
+                ready[queues] = index;
+                queues += 1;
+            }
+        }
+        let delivered = match &ready[..queues] {
+            _ if self.broken => None,
+            [] => None,
+            [one] => Some(self.deliver_by(*one, batch, which, counters)),
+            several => Some(self.spread(several, batch, which, counters)),
         };
-        let offers = self.device.features;
-        let (header_len, merge) = (
-            self.device.header_len(),
-            self.device.has(features::MRG_RXBUF),
-        );
-        let queue = &mut self.device.queues[index];
-        let delivered = queue.available().and_then(|available| {
-            let mut delivery = Delivery {
-                queue,
-                memory: &self.device.memory,
-                scratch: &mut self.scratch,
-                counters,
-                header_len,
-                merge,
-                available,
-                peeked: 0,
-                filled: 0,
-                frames: 0,
-                bytes: 0,
+        match delivered {
+            None => {
+                counters.dropped(Reason::LinkDown, which.len() as u64);
+                Outcome::NOTHING
+            }
+            Some(Ok(())) if !self.device.memory.has_failed() => Outcome::NOTHING,
+            Some(_) => {
+                counters.dropped(Reason::Violation, 1);
+                self.break_off();
+                Outcome {
+                    violations: 1,
+                    ..Outcome::NOTHING
+                }
+            }
+        }
+    }
+
+    /// Delivers frames by several queues.
+    fn spread(
+        &mut self,
+        queues: &[usize],
+        batch: &Batch,
+        which: &[u16],
+        counters: &PortCounters,
+    ) -> Result<(), Broken> {
+        let mut share = std::mem::take(&mut self.scratch.share);
+        let mut delivered = Ok(());
+        for (i, &index) in queues.iter().enumerate() {
+            let mine = |&&frame: &&u16| {
+                let head = batch.frames[usize::from(frame)].head();
+                flow_hash(head) as usize % queues.len() == i
             };
-            delivery.look_ahead(which.len())?;
-            let put = delivery.put_all(batch, which, self.mtu, offers);
-            delivery.give_back();
-            put
-        });
-        if delivered.is_ok() && !self.device.memory.has_failed() {
-            return Outcome::NOTHING;
+            share.clear();
+            share.extend(which.iter().filter(mine));
+            if !share.is_empty() {
+                delivered = delivered.and(self.deliver_by(index, batch, &share, counters));
+            }
         }
-        counters.dropped(Reason::Violation, 1);
-        self.break_off();
-        Outcome {
-            violations: 1,
-            ..Outcome::NOTHING
-        }
+        self.scratch.share = share;
+        delivered
+    }
+
+    fn deliver_by(
+        &mut self,
+        index: usize,
+        batch: &Batch,
+        which: &[u16],
+        counters: &PortCounters,
+    ) -> Result<(), Broken> {
+        let offers = self.device.features;
+        let header_len = self.device.header_len();
+        let merge = self.device.has(features::MRG_RXBUF);
+        let queue = &mut self.device.queues[index];
+        let available = queue.available()?;
+        let mut delivery = Delivery {
+            queue,
+            memory: &self.device.memory,
+            scratch: &mut self.scratch,
+            counters,
+            header_len,
+            merge,
+            available,
+            peeked: 0,
+            filled: 0,
+            frames: 0,
+            bytes: 0,
+        };
+        delivery.look_ahead(which.len())?;
+        let put = delivery.put_all(batch, which, self.mtu, offers);
+        delivery.give_back();
+        put
     }
 }
 

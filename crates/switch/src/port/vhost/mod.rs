@@ -92,6 +92,8 @@ struct Scratch {
     /// Heads of the buffers that one frame fills, and how much of each.
     filled: Vec<(u16, u32)>,
     pieces: Vec<SharedBytes>,
+    /// Frames of a batch that go to one of several queues.
+    share: Vec<u16>,
 }
 
 impl VhostLink {
@@ -132,6 +134,7 @@ impl VhostLink {
                 given: [const { Given::Broken(Broken::Index) }; BATCH],
                 filled: Vec::with_capacity(PIECES),
                 pieces: Vec::with_capacity(PIECES),
+                share: Vec::with_capacity(BATCH),
             }),
         })
     }
@@ -363,6 +366,17 @@ impl VhostLink {
         counters: &PortCounters,
     ) -> Outcome {
         self.deliver(batch, which, counters)
+    }
+
+    /// Has the end of the batch give back only the buffers of the frames before `first`.
+    pub(super) fn release_before(&mut self, batch: &Batch, first: usize) -> bool {
+        let (index, taken) = self.taken;
+        if let Some(frame) = batch.frames().get(first) {
+            let kept = taken.min(frame.slot);
+            self.device.queues[index].put_back(taken - kept);
+            self.taken = (index, kept);
+        }
+        true
     }
 
     /// Gives the batch's buffers back.

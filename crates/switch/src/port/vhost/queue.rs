@@ -12,6 +12,7 @@ use abi::region::SharedBytes;
 
 use super::memory::Memory;
 use super::rings::{Addresses, Descriptor, Rings, flags};
+use crate::sys::ring::ring;
 
 /// What a driver did that no honest driver does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,6 +207,11 @@ impl Queue {
         self.next = self.next.wrapping_add(n);
     }
 
+    /// Leaves the last `n` buffers that were taken for another time.
+    pub fn put_back(&mut self, n: u16) {
+        self.next = self.next.wrapping_sub(n);
+    }
+
     /// Notes for the `i`-th buffer taken and not given back what [`give_back`](Self::give_back) is
     /// to say: its head, and how much was written into it.
     #[inline(always)]
@@ -229,7 +235,7 @@ impl Queue {
             && let Some(call) = &self.call
         {
             // A driver that hears nothing because its eventfd is full has enough to hear already.
-            let _ = rustix::io::write(call.as_fd(), &1u64.to_ne_bytes());
+            let _ = ring(call.as_fd());
         }
     }
 
