@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::thread::CpuSet;
@@ -210,6 +210,43 @@ impl Meter {
     }
 }
 
+/// The shortest time over which a lane's load is reckoned.
+const LOAD_OVER: Duration = Duration::from_millis(50);
+
+/// How busy a lane was when it was last looked at.
+struct Load {
+    since: Instant,
+    /// Nanoseconds that it had been busy since it began.
+    busy: u64,
+    /// For how many eighths of the time before.
+    eighths: u32,
+}
+
+impl Load {
+    /// A lane that begins now.
+    fn new(now: Instant) -> Load {
+        Load {
+            since: now,
+            busy: 0,
+            eighths: 0,
+        }
+    }
+
+    /// The eighths now, where the lane has been busy for so many nanoseconds since it began.
+    fn look(&mut self, now: Instant, busy: u64) -> u32 {
+        let time = now.saturating_duration_since(self.since);
+        if time >= LOAD_OVER {
+            let busier = u128::from(busy.wrapping_sub(self.busy));
+            *self = Load {
+                since: now,
+                busy,
+                eighths: (busier * 8 / time.as_nanos()).min(8) as u32,
+            };
+        }
+        self.eighths
+    }
+}
+
 /// What the control thread has a worker do.
 type Order = Box<dyn FnOnce(&mut Worker) + Send>;
 
@@ -219,6 +256,7 @@ pub(crate) struct Lane {
     pub cpu: Option<usize>,
     /// Queues that it serves.
     pub queues: u32,
+    load: Load,
     orders: Option<Sender<Order>>,
     bell: Arc<Bell>,
     meter: Arc<Meter>,
@@ -250,6 +288,7 @@ impl Lane {
             index,
             cpu,
             queues: 0,
+            load: Load::new(Instant::now()),
             orders: Some(orders),
             bell,
             meter,
@@ -285,6 +324,12 @@ impl Lane {
         order: impl FnOnce(&mut Worker) -> R + Send + 'static,
     ) -> R {
         answer(self.order(order))
+    }
+
+    /// For how many eighths of the time it was busy of late.
+    pub fn load(&mut self) -> u32 {
+        let busy = self.meter.busy.load(Ordering::Relaxed);
+        self.load.look(Instant::now(), busy)
     }
 
     /// What it has done since it began.
@@ -351,5 +396,27 @@ impl Drop for EndsProcess {
         if std::thread::panicking() {
             sys::process::exit(101);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lanes_load_is_that_of_late() {
+        let mut now = Instant::now();
+        let mut load = Load::new(now);
+        let millisecond = 1_000_000;
+        assert_eq!(load.look(now, 0), 0);
+        now += Duration::from_millis(100);
+        assert_eq!(load.look(now, 50 * millisecond), 4);
+        // Too soon after the last look to be told from chance.
+        now += Duration::from_millis(10);
+        assert_eq!(load.look(now, 60 * millisecond), 4);
+        now += Duration::from_millis(190);
+        assert_eq!(load.look(now, 60 * millisecond), 0);
+        now += Duration::from_millis(100);
+        assert_eq!(load.look(now, 160 * millisecond), 8);
     }
 }

@@ -412,15 +412,17 @@ impl Lanes {
 
     /// The lanes that may serve a port, that with the least to do first: those on its CPUs, or all
     /// if none is. A lane that is bound to no CPU counts as on that of its own number.
-    fn candidates(&self, cpus: &[u16]) -> Vec<LaneIndex> {
-        let cpu = |lane: usize| self.lanes[lane].cpu.unwrap_or(lane);
-        let named = |lane: &usize| cpus.iter().any(|&named| usize::from(named) == cpu(*lane));
-        let mut lanes: Vec<usize> = (0..self.lanes.len()).filter(named).collect();
-        if lanes.is_empty() {
-            lanes = (0..self.lanes.len()).collect();
-        }
-        lanes.sort_by_key(|&lane| (self.lanes[lane].queues, lane));
-        lanes.into_iter().map(|lane| lane as LaneIndex).collect()
+    fn candidates(&mut self, cpus: &[u16]) -> Vec<LaneIndex> {
+        let cpu = |lane: &Lane, i: usize| lane.cpu.unwrap_or(i);
+        let named = |cpu: usize| cpus.iter().any(|&named| usize::from(named) == cpu);
+        let lanes = self.lanes.iter_mut().enumerate();
+        let mut lanes: Vec<_> = lanes
+            .map(|(i, lane)| (!named(cpu(lane, i)), lane.load(), lane.queues, i))
+            .collect();
+        lanes.sort_unstable();
+        let any = lanes.first().is_some_and(|&(other, ..)| other);
+        lanes.retain(|&(other, ..)| any || !other);
+        lanes.into_iter().map(|(.., i)| i as LaneIndex).collect()
     }
 
     /// Has lanes begin to serve a port's queues.
