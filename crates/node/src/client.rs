@@ -50,6 +50,11 @@ impl Client {
         self.ask(Method::POST, path, Some(encode(body)?))
     }
 
+    /// Makes something what `body` says, whether it is there or not.
+    pub fn put<B: Serialize, T: DeserializeOwned>(&self, path: &[&str], body: &B) -> Result<T> {
+        self.ask(Method::PUT, path, Some(encode(body)?))
+    }
+
     /// Changes something.
     pub fn patch<B: Serialize, T: DeserializeOwned>(&self, path: &[&str], body: &B) -> Result<T> {
         self.ask(Method::PATCH, path, Some(encode(body)?))

@@ -4,6 +4,8 @@
 //! between two jobs, processes that ended are dealt with. Waiting, for a guest to boot or to
 //! answer, is done by looking again, so the node itself never waits.
 
+mod wires;
+
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -205,7 +207,10 @@ fn bind(path: &Path, group: bool) -> io::Result<UnixListener> {
 async fn serve(mut node: Node, listener: UnixListener) -> Result<()> {
     let failed = |error: io::Error| Error::failed(format_args!("the event loop: {error}"));
     let (jobs, mut queue) = mpsc::channel::<Job>(JOBS_MAX);
-    let api = api::router(Handle { jobs });
+    let handle = Handle { jobs };
+    let unfinished = handle.clone();
+    tokio::spawn(async move { unfinished.finish_wires().await });
+    let api = api::router(handle);
     let server = tokio::spawn(async move { axum::serve(listener, api).await });
     let ended: OwnedFd = node.events().try_clone_to_owned().map_err(failed)?;
     #[expect(

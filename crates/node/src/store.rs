@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
-use crate::model::{Flow, Guest, Link, Vnic};
+use crate::model::{AppliedWire, Flow, Guest, Link, Vnic};
 
 /// Names of the database's file in the state folder.
 const FILE: &str = "node.redb";
@@ -93,7 +93,7 @@ macro_rules! record {
         }
     )* };
 }
-record!(Link: "links", Vnic: "vnics", Flow: "flows", Guest: "guests");
+record!(Link: "links", Vnic: "vnics", Flow: "flows", Guest: "guests", AppliedWire: "wires");
 
 fn reading<E: Into<redb::Error>>(error: E) -> StoreError {
     StoreError::Access {

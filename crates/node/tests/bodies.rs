@@ -79,6 +79,7 @@ proptest! {
             mac: Some(switch::lookup::Mac(mac)),
             serves: netns.map_or(Serves::Guest, Serves::Netns),
             interface: None,
+            addresses: Vec::new(),
             properties,
         };
         let read: NewVnic = serde_json::from_slice(&serde_json::to_vec(&new).unwrap()).unwrap();

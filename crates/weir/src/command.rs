@@ -40,6 +40,8 @@ enum Verb {
     Vnic(nouns::vnic::VnicCommand),
     #[command(subcommand, arg_required_else_help = true)]
     Flow(nouns::flow::FlowCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Wire(nouns::wire::WireCommand),
     Check(check::CheckArgs),
     Element(element::ElementArgs),
     /// Runs a configuration as a program of this machine, with Click's own command line.
@@ -122,6 +124,7 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
         Verb::Switch(command) => noun(nouns::switch::run(command)),
         Verb::Vnic(command) => noun(nouns::vnic::run(command)),
         Verb::Flow(command) => noun(nouns::flow::run(command)),
+        Verb::Wire(command) => noun(nouns::wire::run(command)),
         Verb::Check(args) => check::run(args).map_err(Into::into),
         Verb::Element(args) => element::run(args)
             .map(|()| ExitCode::SUCCESS)

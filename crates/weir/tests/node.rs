@@ -746,6 +746,7 @@ fn a_thousand_vnics_made_and_deleted_leave_nothing() {
             mac: None,
             serves,
             interface: None,
+            addresses: Vec::new(),
             properties: "maxbw=10M".into(),
         };
         let made: VnicView = client.post(&["vnics"], &new).unwrap();

@@ -7,6 +7,7 @@ mod flows;
 mod guests;
 mod links;
 mod vnics;
+mod wires;
 
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequest, Request, State};
@@ -68,6 +69,7 @@ fn routes() -> OpenApiRouter<Handle> {
         .merge(links::routes())
         .merge(vnics::routes())
         .merge(flows::routes())
+        .merge(wires::routes())
         .merge(guests::routes())
 }
 

@@ -4,12 +4,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
+use ipnet::IpNet;
+
 use ::switch::links::{Device, HostLink, Mode, Tap};
 use ::switch::lookup::Mac;
 use ::switch::properties::PortProperties;
-use ::switch::protocol::{LinkKind, PortDescription, PortKind};
+use ::switch::protocol::{LinkKind, PatchEnd, PortDescription, PortKind};
 
-use super::{Host, Port, namespace};
+use super::{Host, Port, namespace, network};
 use crate::error::{Error, Kind, Result};
 use crate::model::{Class, Link, LinkMode, Serves, Vnic};
 
@@ -83,6 +85,7 @@ impl Host {
             owner: None,
         };
         let again = |kind, files| HostLink::reopened(kind, &vnic.name, vnic.mac, mtu, files);
+        let is_new = !self.held.contains_key(&vnic.name);
         let open = match (&vnic.serves, self.held.get(&vnic.name)) {
             (Serves::Guest, _) => return Ok(()),
             (Serves::Host | Serves::Netns(_), Some(held)) => {
@@ -97,7 +100,54 @@ impl Host {
                 again(LinkKind::VhostUser, vec![listen(Path::new(path))?])
             }
         };
-        self.attach(&vnic.name, open, domain, vnic.properties.clone())
+        self.attach(&vnic.name, open, domain, vnic.properties.clone())?;
+        // One that is held has its addresses still.
+        if is_new && let Err(error) = self.set_addresses(vnic, &[], &vnic.addresses) {
+            self.detach(&vnic.name);
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Gives a VNIC's interface the addresses `new` in the place of `old`.
+    pub fn set_addresses(&self, vnic: &Vnic, old: &[IpNet], new: &[IpNet]) -> Result<()> {
+        if old == new {
+            return Ok(());
+        }
+        let place = match &vnic.serves {
+            Serves::Netns(name) => Some(name.as_str()),
+            _ => None,
+        };
+        network::set_addresses(place, vnic.interface(), old, new)
+    }
+
+    /// Whether a VNIC's interface is there, be it that no switch has it.
+    pub fn holds(&self, name: &str) -> bool {
+        self.held.contains_key(name)
+    }
+
+    /// Joins two domains by a patch, if they are not. Returns what the user should know.
+    pub fn attach_patch(
+        &mut self,
+        names: [String; 2],
+        domains: [u32; 2],
+        properties: &PortProperties,
+    ) -> Result<Option<String>> {
+        if self.has_port(&names[0]) {
+            return Ok(None);
+        }
+        let [a, b] = names.clone();
+        let end = |name, domain| PatchEnd {
+            name,
+            domain,
+            properties: properties.clone(),
+        };
+        let ends = [end(a, domains[0]), end(b, domains[1])];
+        let (ports, warning) = self.client()?.attach_patch(ends)?;
+        let kind = PortKind::Patch;
+        let ports = ports.map(|id| Port { id, kind });
+        self.ports.extend(names.into_iter().zip(ports));
+        Ok(warning)
     }
 
     fn attach(

@@ -7,6 +7,7 @@ mod flows;
 mod guests;
 mod interfaces;
 mod namespace;
+pub mod network;
 mod switch;
 
 use std::collections::{BTreeMap, HashMap};

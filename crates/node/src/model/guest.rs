@@ -116,7 +116,7 @@ pub struct NewInterface {
 }
 
 /// A guest to be created.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewGuest {
     /// Its name.

@@ -7,6 +7,7 @@ mod link;
 mod name;
 mod stats;
 mod vnic;
+mod wire;
 
 pub use flow::{Flow, FlowStats, FlowView, NewFlow};
 pub use guest::{
@@ -20,6 +21,7 @@ pub use link::{
 pub use name::{INTERFACE_NAME_MAX, NAME_MAX, check_interface, check_name};
 pub use stats::{LaneStats, PortStats};
 pub use vnic::{NewVnic, Serves, Vnic, VnicView, is_usable};
+pub use wire::{AppliedWire, WireChange, WireView};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

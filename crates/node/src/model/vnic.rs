@@ -1,5 +1,6 @@
 //! VNICs.
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use switch::lookup::Mac;
 use switch::properties::PortProperties;
@@ -42,6 +43,9 @@ pub struct Vnic {
     /// The name that its interface has in the namespace or on the host, if not its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
+    /// The IP addresses of its interface in the namespace or on the host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<IpNet>,
     /// Whether it was made for a guest's interface and goes with the guest.
     #[serde(default)]
     pub implicit: bool,
@@ -74,6 +78,10 @@ pub struct NewVnic {
     /// The name that its interface has in the namespace or on the host, if not its own.
     #[serde(default)]
     pub interface: Option<String>,
+    /// The IP addresses of that interface, with their prefixes.
+    #[serde(default)]
+    #[schema(value_type = Vec<String>, example = json!(["10.0.0.2/24"]))]
+    pub addresses: Vec<IpNet>,
     /// `maxbw=100M,priority=high`, as on the command line.
     #[serde(default)]
     pub properties: String,
@@ -101,6 +109,10 @@ pub struct VnicView {
     /// The name of its interface in the namespace or on the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
+    /// The IP addresses that the node gives that interface.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>, example = json!(["10.0.0.2/24"]))]
+    pub addresses: Vec<IpNet>,
     /// Whether it works.
     pub state: State,
     /// Why not.

@@ -236,6 +236,7 @@ impl Node {
             link: link.name,
             serves: Serves::Guest,
             interface: None,
+            addresses: Vec::new(),
             implicit: true,
             properties: PortProperties::default(),
         })

@@ -199,9 +199,7 @@ impl Node {
 
     /// Changes how a link's switch works.
     pub fn set_switch(&mut self, name: &str, new: SwitchChange) -> Result<SwitchView> {
-        self.need_switch()?;
         let mut link = self.find_link(name)?;
-        let old = link.properties.clone();
         link.properties.set_all(&new.set)?;
         for property in &new.reset {
             let default = DomainProperties::default();
@@ -221,12 +219,22 @@ impl Node {
         if let Some(config) = new.click {
             link.properties.lookup = switch::properties::LookupKind::Click { config };
         }
-        self.host.set_domain(link.domain, &link.properties)?;
+        self.set_domain(name, &link.properties)?;
+        Ok(view_switch(link))
+    }
+
+    /// Has a link's switch work by these properties.
+    pub(super) fn set_domain(&mut self, name: &str, properties: &DomainProperties) -> Result<()> {
+        properties.check()?;
+        self.need_switch()?;
+        let mut link = self.find_link(name)?;
+        let old = std::mem::replace(&mut link.properties, properties.clone());
+        self.host.set_domain(link.domain, properties)?;
         if let Err(error) = self.store.put(&link) {
             let _ = self.host.set_domain(link.domain, &old);
             return Err(error.into());
         }
-        Ok(view_switch(link))
+        Ok(())
     }
 
     /// The addresses that a link's switch knows.

@@ -9,6 +9,7 @@ mod index;
 mod links;
 mod restart;
 mod vnics;
+mod wires;
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -99,7 +100,7 @@ impl Node {
         for name in self.host.port_names() {
             let wanted = match self.store.get::<Vnic>(&name)? {
                 Some(vnic) => vnic.serves != Serves::Guest || self.runs_with(&name)?,
-                None => self.store.get::<Link>(&name)?.is_some(),
+                None => self.store.get::<Link>(&name)?.is_some() || self.is_patch(&name)?,
             };
             if !wanted {
                 self.host.detach(&name);
@@ -131,9 +132,11 @@ impl Node {
     /// Brings about what is wanted and is not there. What cannot be is noted with its reason and
     /// tried again later; the rest goes on.
     pub fn reconcile(&mut self) -> Result<()> {
+        self.bring_namespaces()?;
         for link in self.store.all::<Link>()? {
             self.bring_link(&link);
         }
+        self.bring_patches()?;
         for vnic in self.store.all::<Vnic>()? {
             self.bring_vnic(&vnic)?;
         }
@@ -154,7 +157,12 @@ impl Node {
         if vnic.serves != Serves::Guest
             && let Some(link) = self.store.get::<Link>(&vnic.link)?
         {
-            let attached = self.host.attach_vnic(vnic, link.domain, link.mtu);
+            let was_there = self.host.holds(&vnic.name);
+            let mut attached = self.host.attach_vnic(vnic, link.domain, link.mtu);
+            if let (Ok(()), false, Serves::Netns(namespace)) = (&attached, was_there, &vnic.serves)
+            {
+                attached = self.bring_routes(namespace);
+            }
             self.host.note(&vnic.name, attached);
             self.bring_flows(&vnic.name);
         }

@@ -51,6 +51,7 @@ impl Node {
             name: vnic.name.clone(),
             link: vnic.link.clone(),
             mac: vnic.mac,
+            addresses: vnic.addresses.clone(),
             vlan: vnic.properties.vlan.map(u16::from),
             mtu,
             serves: vnic.serves.clone(),
@@ -79,6 +80,12 @@ impl Node {
                 )));
             }
         }
+        if !new.addresses.is_empty() && !matches!(new.serves, Serves::Host | Serves::Netns(_)) {
+            return Err(Error::invalid(format_args!(
+                "‘{}’ has no interface on this host that could have IP addresses",
+                new.name
+            )));
+        }
         self.check_free(&new.name)?;
         let mut properties = PortProperties::default();
         properties.set_all(&new.properties)?;
@@ -89,6 +96,7 @@ impl Node {
             link: new.link,
             serves: new.serves,
             interface: new.interface,
+            addresses: new.addresses,
             implicit: false,
             properties,
         };

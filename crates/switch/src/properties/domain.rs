@@ -62,8 +62,10 @@ pub struct DomainProperties {
     #[serde(skip_serializing_if = "is_default")]
     pub lookup: LookupKind,
     /// Seconds after which an address that was not seen again is forgotten.
+    #[serde(skip_serializing_if = "is_default_aging")]
     pub aging: u32,
     /// Addresses that are learned behind one port.
+    #[serde(skip_serializing_if = "is_default_mac_limit")]
     pub mac_limit: u32,
     /// Highest rate of each of its ports that has no `maxbw` of its own, in each direction: the
     /// speed of the switch that it stands for.
@@ -71,12 +73,24 @@ pub struct DomainProperties {
     pub speed: Option<Bandwidth>,
 }
 
+/// As 802.1D recommends.
+const AGING: u32 = 300;
+const MAC_LIMIT: u32 = 1024;
+
+fn is_default_aging(aging: &u32) -> bool {
+    *aging == AGING
+}
+
+fn is_default_mac_limit(limit: &u32) -> bool {
+    *limit == MAC_LIMIT
+}
+
 impl Default for DomainProperties {
     fn default() -> Self {
         DomainProperties {
             lookup: LookupKind::Learning,
-            aging: 300,
-            mac_limit: 1024,
+            aging: AGING,
+            mac_limit: MAC_LIMIT,
             speed: None,
         }
     }

@@ -10,6 +10,7 @@ pub mod stat;
 pub mod stub;
 pub mod switch;
 pub mod vnic;
+pub mod wire;
 
 use ::node::client::Client;
 use ::node::error::Error;

@@ -1,6 +1,7 @@
 //! `weir vnic`.
 
 use clap::{Args, Subcommand};
+use ipnet::IpNet;
 use node::model::{NewVnic, PropertyChange, Serves, VnicView};
 use switch::lookup::Mac;
 
@@ -109,6 +110,9 @@ pub struct CreateArgs {
     /// With --netns or --host, the interface's name; none: the VNIC's
     #[arg(long, value_name = "NAME")]
     pub interface: Option<String>,
+    /// An IP address for that interface, with its prefix, as in 10.0.0.2/24
+    #[arg(short, long = "address", value_name = "ADDRESS")]
+    pub addresses: Vec<IpNet>,
     /// Its name
     pub vnic: String,
     /// Print what was made as JSON
@@ -151,6 +155,10 @@ const COLUMNS: &[Column<VnicView>] = &[
     Column::new("serves", serves),
     Column::new("properties", |v| v.properties.to_string()),
     Column::extra("mtu", |v| v.mtu.to_string()),
+    Column::extra("addresses", |v| {
+        let addresses: Vec<_> = v.addresses.iter().map(ToString::to_string).collect();
+        addresses.join(",")
+    }),
     Column::extra("interface", |v| maybe(v.interface.as_ref())),
     Column::extra("reason", |v| maybe(v.reason.as_ref())),
 ];
@@ -166,6 +174,7 @@ pub fn run(command: &VnicCommand) -> Result {
                 mac: args.mac,
                 serves: args.serves(),
                 interface: args.interface.clone(),
+                addresses: args.addresses.clone(),
                 properties: args.properties(),
             };
             let vnic: VnicView = client.post(&["vnics"], &new)?;

@@ -1,0 +1,190 @@
+//! Networks of the host's own kernel: namespaces, and what is set in them.
+
+use std::fs::{self, File};
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use ipnet::IpNet;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, mount_bind, unmount};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::namespace;
+use crate::error::{Error, Kind, Result};
+use crate::netlink::Netlink;
+
+/// Where `ip netns` keeps namespaces by their names.
+const FOLDER: &str = "/run/netns";
+
+fn file(name: &str) -> PathBuf {
+    Path::new(FOLDER).join(name)
+}
+
+/// Whether there is a namespace called `name`.
+pub fn exists(name: &str) -> bool {
+    file(name).exists()
+}
+
+/// Makes a namespace that `ip netns` knows, with its loopback up. The process has this thread only.
+pub fn create(name: &str) -> Result<()> {
+    let path = file(name);
+    let refused = |what: &str, error: &dyn std::fmt::Display| {
+        Error::refused(format_args!("network namespace ‘{name}’: {what}: {error}"))
+    };
+    fs::create_dir_all(FOLDER).map_err(|error| refused("its folder", &error))?;
+    let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    rustix::fs::open(&path, flags, Mode::empty()).map_err(|error| match error {
+        Errno::EXIST => Error::new(
+            Kind::Exists,
+            format_args!(
+                "there is a network namespace ‘{name}’ already: say existing = true to use it, or `ip netns delete {name}` first"
+            ),
+        ),
+        error => refused("its file", &error),
+    })?;
+    let made = bind_new(&path).and_then(|()| {
+        let up = namespace::within(name, || {
+            let mut netlink = Netlink::new()?;
+            let loopback = netlink.index("lo")?;
+            netlink.set_up(loopback)
+        });
+        up?.map_err(|error| refused("its loopback", &error))
+    });
+    if made.is_err() {
+        // Whatever there is of it.
+        let _ = delete(name);
+    }
+    made
+}
+
+/// Makes a namespace and keeps it at `path`.
+fn bind_new(path: &Path) -> Result<()> {
+    let refused = |error: Errno| {
+        Error::refused(format_args!(
+            "network namespace ‘{}’: {error}",
+            path.display()
+        ))
+    };
+    let here = File::open("/proc/self/ns/net").map_err(Error::failed)?;
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)
+        .map_err(|error| refused(Errno::from_raw_os_error(error as i32)))?;
+    let bound = mount_bind("/proc/self/ns/net", path).map_err(refused);
+    move_into_link_name_space(here.as_fd(), Some(LinkNameSpaceType::Network))
+        .expect("a thread can go back to the namespace that it came from");
+    bound
+}
+
+/// Removes a namespace's name; it goes when nothing is in it any more.
+pub fn delete(name: &str) -> Result<()> {
+    let path = file(name);
+    let _ = unmount(&path, UnmountFlags::DETACH);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::refused(
+            format_args!("network namespace ‘{name}’ cannot be removed: {error}"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Does `work` with a netlink socket in a namespace; `None` is the host's own.
+fn with_netlink<T>(
+    place: Option<&str>,
+    work: impl FnOnce(&mut Netlink) -> std::io::Result<T>,
+) -> Result<std::io::Result<T>> {
+    let socket = || Netlink::new();
+    let netlink = match place {
+        Some(name) => namespace::within(name, socket)?,
+        None => socket(),
+    };
+    Ok(netlink.and_then(|mut netlink| work(&mut netlink)))
+}
+
+fn called(place: Option<&str>) -> String {
+    place.map_or("the host".into(), |name| format!("namespace ‘{name}’"))
+}
+
+/// Gives an interface these addresses, and takes others away that are in `old`.
+pub fn set_addresses(
+    place: Option<&str>,
+    interface: &str,
+    old: &[IpNet],
+    new: &[IpNet],
+) -> Result<()> {
+    let set = with_netlink(place, |netlink| {
+        let index = netlink.index(interface)?;
+        for address in old.iter().filter(|address| !new.contains(address)) {
+            // It may have been taken away by hand.
+            let _ = netlink.remove_address(index, *address);
+        }
+        new.iter()
+            .try_for_each(|address| netlink.add_address(index, *address))
+    })?;
+    set.map_err(|error| {
+        Error::refused(format_args!(
+            "the addresses of ‘{interface}’ in {}: {error}",
+            called(place)
+        ))
+    })
+}
+
+/// A route of a namespace, by its interface's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Where to.
+    pub to: IpNet,
+    /// The next router.
+    pub via: Option<IpAddr>,
+    /// The interface.
+    pub interface: Option<String>,
+}
+
+/// Sets routes of a namespace, and removes others that are in `old`.
+pub fn set_routes(place: &str, old: &[Route], new: &[Route]) -> Result<()> {
+    for route in old.iter().filter(|route| !new.contains(route)) {
+        // It went with its interface or address, perhaps.
+        let _ = with_netlink(Some(place), |netlink| {
+            let index = route
+                .interface
+                .as_ref()
+                .map(|name| netlink.index(name))
+                .transpose()?;
+            netlink.remove_route(route.to, route.via, index)
+        });
+    }
+    for route in new {
+        let set = with_netlink(Some(place), |netlink| {
+            let index = route
+                .interface
+                .as_ref()
+                .map(|name| netlink.index(name))
+                .transpose()?;
+            netlink.add_route(route.to, route.via, index)
+        })?;
+        set.map_err(|error| {
+            Error::refused(format_args!(
+                "the route to {} in namespace ‘{place}’: {error}",
+                route.to
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+/// Has a namespace forward IP packets between its interfaces, or not.
+pub fn set_forwarding(place: &str, on: bool) -> Result<()> {
+    let value = if on { "1" } else { "0" };
+    let set = namespace::within(place, || {
+        let files = ["ipv4/ip_forward", "ipv6/conf/all/forwarding"];
+        files.iter().try_for_each(|file| {
+            let path = Path::new("/proc/sys/net").join(file);
+            // A kernel without IPv6 has nothing to set there.
+            match fs::write(&path, value) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+                done => done,
+            }
+        })
+    })?;
+    set.map_err(|error| Error::refused(format_args!("forwarding in namespace ‘{place}’: {error}")))
+}

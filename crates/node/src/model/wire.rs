@@ -1,0 +1,69 @@
+//! Virtual wires, as the node keeps and tells of them.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::wire::file::Wire;
+
+/// A wire as it is wanted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AppliedWire {
+    /// Its name.
+    pub name: String,
+    /// What is there.
+    pub applied: Wire,
+    /// What is being made of it; the node that finds this after a restart takes it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<Wire>,
+    /// Links that were attached for it, and not before by somebody else: they go with it.
+    #[serde(default)]
+    pub links: Vec<String>,
+}
+
+/// A wire as it is.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct WireView {
+    /// Its name.
+    pub name: String,
+    /// What it is, for people.
+    pub description: String,
+    /// Switches: stubs and links.
+    pub switches: usize,
+    /// VNICs.
+    pub vnics: usize,
+    /// Namespaces.
+    pub namespaces: usize,
+    /// Guests.
+    pub guests: usize,
+    /// Whether it is being changed.
+    pub changing: bool,
+}
+
+impl From<&AppliedWire> for WireView {
+    fn from(record: &AppliedWire) -> WireView {
+        let wire = &record.applied;
+        WireView {
+            name: record.name.clone(),
+            description: wire.description.clone(),
+            switches: wire.stubs.len() + wire.links.len(),
+            vnics: wire.vnics.len(),
+            namespaces: wire.namespaces.len(),
+            guests: wire.guests.len(),
+            changing: record.pending.is_some(),
+        }
+    }
+}
+
+/// What applying a wire did, or would do.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct WireChange {
+    /// What is not the same, a line each: `+` for what is new, `-` for what is no more, `~` for
+    /// what is another.
+    pub differences: Vec<String>,
+    /// Parts that had been removed by hand and are made again.
+    #[serde(default)]
+    pub missing: Vec<String>,
+    /// What the wire's author should know.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}

@@ -1,0 +1,401 @@
+//! Wires: what of them the node does at once. Applying one takes several such steps, and waits for
+//! guests in between: see [`crate::service`].
+
+use ipnet::IpNet;
+use switch::lookup::Mac;
+
+use super::Node;
+use crate::error::{Error, Kind, Result};
+use crate::host::network;
+use crate::model::{
+    AppliedWire, Class, Flow, Guest, Link, LinkMode, NewFlow, NewGuest, NewInterface, NewLink,
+    NewStub, NewVnic, PropertyChange, Serves, Vnic, WireChange, WireView,
+};
+use crate::wire::check::check;
+use crate::wire::diff::diff;
+use crate::wire::file::{Attachment, Mode, Patch, Route, Wire};
+use crate::wire::plan::{Part, Step, patches, plan};
+
+impl Node {
+    /// All wires.
+    pub fn wires(&self) -> Result<Vec<WireView>> {
+        let records = self.store.all::<AppliedWire>()?;
+        Ok(records.iter().map(WireView::from).collect())
+    }
+
+    /// One wire, as it was applied.
+    pub fn wire(&self, name: &str) -> Result<Wire> {
+        Ok(self.find_wire(name)?.applied)
+    }
+
+    fn find_wire(&self, name: &str) -> Result<AppliedWire> {
+        self.store.get::<AppliedWire>(name)?.ok_or_else(|| {
+            Error::not_found(format_args!(
+                "no wire ‘{name}’: `weir wire show` lists those there are"
+            ))
+        })
+    }
+
+    /// What there is of a wire: nothing, if it was never applied.
+    fn applied(&self, name: &str) -> Result<AppliedWire> {
+        let record = self.store.get::<AppliedWire>(name)?;
+        Ok(record.unwrap_or_else(|| AppliedWire {
+            name: name.into(),
+            applied: nothing(name),
+            pending: None,
+            links: Vec::new(),
+        }))
+    }
+
+    /// What applying a wire would do.
+    pub fn compare_wire(&self, new: &Wire) -> Result<WireChange> {
+        let findings = check(new);
+        if !findings.errors.is_empty() {
+            return Err(Error::invalid(findings.errors.join("\n")));
+        }
+        let old = self.applied(&new.wire)?.applied;
+        let gone = plan(&old, &old, |name, part| self.has_part(name, part));
+        Ok(WireChange {
+            differences: diff(&old, new).iter().map(ToString::to_string).collect(),
+            missing: gone
+                .iter()
+                .filter(|step| step.from.is_none())
+                .map(Step::part)
+                .collect(),
+            warnings: findings.warnings,
+        })
+    }
+
+    /// Begins to make of the wire called as `new` what that says. Returns the steps, which are to
+    /// be taken, and then [`end_wire`](Self::end_wire).
+    pub fn begin_wire(&mut self, new: Wire) -> Result<Vec<Step>> {
+        let mut record = self.applied(&new.wire)?;
+        if record.pending.is_some() {
+            return Err(Error::new(
+                Kind::InUse,
+                format_args!(
+                    "wire ‘{}’ is being changed: try again when that is done",
+                    new.wire
+                ),
+            ));
+        }
+        let steps = plan(&record.applied, &new, |name, part| {
+            self.has_part(name, part)
+        });
+        record.pending = Some(new);
+        self.store.put(&record)?;
+        Ok(steps)
+    }
+
+    /// Ends what [`begin_wire`](Self::begin_wire) began: `done` if all steps were taken, else all
+    /// were taken back.
+    pub fn end_wire(&mut self, name: &str, done: bool) -> Result<()> {
+        let mut record = self.applied(name)?;
+        let pending = record.pending.take();
+        if let (Some(new), true) = (pending, done) {
+            record.applied = new;
+        }
+        let change = self.store.change()?;
+        match record.applied == nothing(name) {
+            true => change.remove::<AppliedWire>(name)?,
+            false => change.put(&record)?,
+        }
+        Ok(change.commit()?)
+    }
+
+    /// Wires that a node did not live to finish, with the steps back.
+    pub fn unfinished_wires(&self) -> Result<Vec<(String, Vec<Step>)>> {
+        let records = self.store.all::<AppliedWire>()?;
+        let unfinished = records.into_iter().filter_map(|record| {
+            let pending = record.pending?;
+            let there = |name: &str, part: &Part| self.has_part(name, part);
+            Some((record.name, plan(&pending, &record.applied, there)))
+        });
+        Ok(unfinished.collect())
+    }
+
+    /// Whether a part of a wire is there.
+    fn has_part(&self, name: &str, part: &Part) -> bool {
+        // A store that cannot be read fails in what comes next.
+        match part {
+            Part::Namespace(_) => network::exists(name),
+            Part::Stub(_) | Part::Link(_) => matches!(self.store.get::<Link>(name), Ok(Some(_))),
+            Part::Patch(_) => self.host.has_port(&patch_ports(name)[0]),
+            Part::Vnic(_) => matches!(self.store.get::<Vnic>(name), Ok(Some(_))),
+            Part::Guest(_) => matches!(self.store.get::<Guest>(name), Ok(Some(_))),
+            Part::Flow(_) => matches!(self.store.get::<Flow>(name), Ok(Some(_))),
+            Part::Routes(_) => true,
+        }
+    }
+
+    /// The guest to be created by a step that creates one.
+    pub fn guest_of_step(step: &Step) -> Option<NewGuest> {
+        let (None, Some(Part::Guest(guest))) = (&step.from, &step.to) else {
+            return None;
+        };
+        let interfaces = guest.interfaces.iter().map(|(name, vnic)| NewInterface {
+            name: name.clone(),
+            on: vnic.clone(),
+        });
+        Some(NewGuest {
+            name: step.name.clone(),
+            config: guest.config.clone(),
+            interfaces: interfaces.collect(),
+            memory: guest.memory.map(|memory| memory.0),
+            ring_slots: guest.ring_slots,
+            cpus: guest.cpus,
+            ..NewGuest::default()
+        })
+    }
+
+    /// Takes a step of the wire `wire`. Steps that create guests are for the service, as are those
+    /// that change their configurations.
+    pub fn take_step(&mut self, wire: &str, step: &Step) -> Result<()> {
+        let name = step.name.as_str();
+        match (&step.from, &step.to) {
+            (None, Some(Part::Namespace(it))) => {
+                if !it.existing {
+                    network::create(name)?;
+                } else if !network::exists(name) {
+                    return Err(Error::not_found(format_args!(
+                        "there is no network namespace ‘{name}’, which is said to exist: `ip netns add {name}`, or leave out ‘existing’"
+                    )));
+                }
+                network::set_forwarding(name, it.forwarding)
+            }
+            (Some(Part::Namespace(it)), None) => match it.existing {
+                true => Ok(()),
+                false => network::delete(name),
+            },
+            (Some(Part::Namespace(_)), Some(Part::Namespace(it))) => {
+                network::set_forwarding(name, it.forwarding)
+            }
+            (None, Some(Part::Stub(it))) => {
+                self.create_stub(NewStub {
+                    name: name.into(),
+                    mtu: None,
+                })?;
+                self.set_domain(name, it)
+            }
+            (Some(Part::Stub(_)), None) => self.remove_link(name, Class::Stub),
+            (_, Some(Part::Stub(it))) => self.set_domain(name, it),
+            (None, Some(Part::Link(it))) => self.attach_for(wire, name, it),
+            (Some(Part::Link(_)), None) => self.detach_for(wire, name),
+            (Some(Part::Link(old)), Some(Part::Link(it))) => {
+                if old.mode != it.mode {
+                    return Err(Error::new(
+                        Kind::InUse,
+                        format_args!(
+                            "link ‘{name}’ is attached: its mode cannot change while it is; `weir wire delete {wire}` first"
+                        ),
+                    ));
+                }
+                self.set_domain(name, &it.properties)
+            }
+            (None, Some(Part::Patch(it))) => self.attach_patch(name, it),
+            (Some(Part::Patch(_)), None) => {
+                for port in patch_ports(name) {
+                    self.host.detach(&port);
+                }
+                Ok(())
+            }
+            (None, Some(Part::Vnic(it))) => {
+                let serves = match (&it.namespace, it.host, &it.vhost_user) {
+                    (Some(namespace), _, _) => Serves::Netns(namespace.clone()),
+                    (_, true, _) => Serves::Host,
+                    (_, _, Some(socket)) => Serves::VhostUser(socket.display().to_string()),
+                    _ => Serves::Guest,
+                };
+                self.create_vnic(NewVnic {
+                    name: name.into(),
+                    link: it.link.clone(),
+                    mac: Some(it.mac.unwrap_or_else(|| mac_of(wire, name))),
+                    serves,
+                    interface: it.interface.clone(),
+                    addresses: it.addresses.clone(),
+                    properties: it.properties.to_string(),
+                })
+                .map(drop)
+            }
+            (Some(Part::Vnic(_)), None) => self.remove_vnic(name),
+            (Some(Part::Vnic(old)), Some(Part::Vnic(it))) => {
+                if old.properties != it.properties {
+                    let names = switch::properties::PortProperties::NAMES;
+                    let reset = names.iter().filter(|name| **name != "vlan");
+                    self.set_vnic(
+                        name,
+                        &PropertyChange {
+                            set: it.properties.to_string(),
+                            reset: reset.map(ToString::to_string).collect(),
+                        },
+                    )?;
+                }
+                self.set_addresses(name, &it.addresses)
+            }
+            (old, Some(Part::Routes(new))) => {
+                let old = match old {
+                    Some(Part::Routes(old)) => self.routes(old)?,
+                    _ => Vec::new(),
+                };
+                network::set_routes(name, &old, &self.routes(new)?)
+            }
+            (Some(Part::Routes(old)), None) => match network::exists(name) {
+                true => network::set_routes(name, &self.routes(old)?, &[]),
+                false => Ok(()),
+            },
+            (Some(Part::Guest(_)), None) => self.destroy_guest(name),
+            (None, Some(Part::Flow(it))) => self
+                .add_flow(NewFlow {
+                    name: name.into(),
+                    link: it.link.clone(),
+                    attributes: it.attributes.to_string(),
+                    properties: it.properties.to_string(),
+                })
+                .map(drop),
+            (Some(Part::Flow(_)), None) => self.remove_flow(name),
+            // The plan has no other steps.
+            _ => Err(Error::failed(format_args!(
+                "{} cannot change so",
+                step.part()
+            ))),
+        }
+    }
+
+    fn attach_for(&mut self, wire: &str, name: &str, it: &Attachment) -> Result<()> {
+        if self.store.get::<Link>(name)?.is_none() {
+            let mode = match it.mode {
+                Mode::Auto => None,
+                Mode::Xdp => Some(LinkMode::Xdp),
+                Mode::Packet => Some(LinkMode::Packet),
+            };
+            self.attach_link(NewLink {
+                name: name.into(),
+                mode,
+                properties: String::new(),
+            })?;
+            let mut record = self.applied(wire)?;
+            record.links.push(name.into());
+            self.store.put(&record)?;
+        }
+        self.set_domain(name, &it.properties)
+    }
+
+    fn detach_for(&mut self, wire: &str, name: &str) -> Result<()> {
+        let mut record = self.applied(wire)?;
+        let ours = record.links.len();
+        record.links.retain(|link| link != name);
+        if record.links.len() < ours {
+            self.remove_link(name, Class::Nic)?;
+            self.store.put(&record)?;
+        }
+        Ok(())
+    }
+
+    fn attach_patch(&mut self, name: &str, patch: &Patch) -> Result<()> {
+        let [a, b] = &patch.between;
+        let domains = [self.find_link(a)?.domain, self.find_link(b)?.domain];
+        // A ring of switches was warned of already.
+        self.host
+            .attach_patch(patch_ports(name), domains, &patch.properties)
+            .map(drop)
+    }
+
+    /// Attaches the patches of wires that are not: those of a switch that ended.
+    pub(super) fn bring_patches(&mut self) -> Result<()> {
+        for record in self.store.all::<AppliedWire>()? {
+            for (name, part) in patches(&record.applied) {
+                let attached = self.attach_patch(&name, &part);
+                self.host.note(&patch_ports(&name)[0], attached);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a port is a wire's patch.
+    pub(super) fn is_patch(&self, port: &str) -> Result<bool> {
+        let records = self.store.all::<AppliedWire>()?;
+        let mut names = records
+            .iter()
+            .flat_map(|record| record.applied.patches.keys());
+        Ok(names.any(|name| patch_ports(name).iter().any(|it| it == port)))
+    }
+
+    /// Routes with the names of their interfaces in the namespace.
+    fn routes(&self, routes: &[Route]) -> Result<Vec<network::Route>> {
+        let route = |route: &Route| {
+            let vnic = route
+                .vnic
+                .as_ref()
+                .map(|vnic| self.find_vnic(vnic))
+                .transpose()?;
+            Ok(network::Route {
+                to: route.to,
+                via: route.via,
+                interface: vnic.map(|vnic| vnic.interface().to_string()),
+            })
+        };
+        routes.iter().map(route).collect()
+    }
+
+    /// Gives a VNIC's interface its addresses, and keeps them.
+    pub(super) fn set_addresses(&mut self, name: &str, addresses: &[IpNet]) -> Result<()> {
+        let mut vnic = self.find_vnic(name)?;
+        if vnic.addresses == addresses {
+            return Ok(());
+        }
+        self.host.set_addresses(&vnic, &vnic.addresses, addresses)?;
+        vnic.addresses = addresses.into();
+        Ok(self.store.put(&vnic)?)
+    }
+
+    /// Brings about what a wire's namespaces are to be, as far as it is not there: after the
+    /// machine was booted anew there are none.
+    pub(super) fn bring_namespaces(&mut self) -> Result<()> {
+        for record in self.store.all::<AppliedWire>()? {
+            for (name, namespace) in &record.applied.namespaces {
+                if !namespace.existing && !network::exists(name) {
+                    let made = network::create(name);
+                    let made =
+                        made.and_then(|()| network::set_forwarding(name, namespace.forwarding));
+                    self.host.note(&format!("namespace {name}"), made);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the routes of a namespace that had an interface made anew.
+    pub(super) fn bring_routes(&mut self, namespace: &str) -> Result<()> {
+        for record in self.store.all::<AppliedWire>()? {
+            if let Some(described) = record.applied.namespaces.get(namespace) {
+                network::set_routes(namespace, &[], &self.routes(&described.routes)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The address of a VNIC that is given none: always the same for the same wire, so that its
+/// neighbours still know one that was made again. (FNV-1a.)
+fn mac_of(wire: &str, vnic: &str) -> Mac {
+    let bytes = wire.bytes().chain([0]).chain(vnic.bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let [_, b, c, d, e, f, ..] = hash.to_le_bytes();
+    // Locally administered, unicast.
+    Mac([0x02, b, c, d, e, f])
+}
+
+/// A wire without parts.
+fn nothing(name: &str) -> Wire {
+    Wire {
+        wire: name.into(),
+        ..Wire::default()
+    }
+}
+
+/// The two ports of a patch.
+fn patch_ports(name: &str) -> [String; 2] {
+    [format!("{name}:a"), format!("{name}:b")]
+}

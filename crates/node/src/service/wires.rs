@@ -1,0 +1,92 @@
+//! Applying wires: all of one or none of it.
+
+use super::Handle;
+use crate::error::{Error, Result};
+use crate::model::WireChange;
+use crate::node::Node;
+use crate::wire::file::Wire;
+use crate::wire::plan::{Part, Step};
+
+impl Handle {
+    /// Makes of a wire what `new` says, or leaves it as it was. Once begun it is brought to its
+    /// end, whether the caller waits for that or not.
+    pub async fn apply_wire(&self, new: Wire) -> Result<WireChange> {
+        let handle = self.clone();
+        let applied = tokio::spawn(async move { handle.apply(new).await });
+        let broken = |error: tokio::task::JoinError| Error::failed(error);
+        applied.await.map_err(broken)?
+    }
+
+    /// Removes a wire and all that belongs to it.
+    pub async fn delete_wire(&self, name: String) -> Result<()> {
+        // One that is not there is told so.
+        let wanted = name.clone();
+        self.run(move |node| node.wire(&wanted)).await?;
+        let nothing = Wire {
+            wire: name,
+            ..Wire::default()
+        };
+        self.apply_wire(nothing).await.map(drop)
+    }
+
+    /// Takes back what a node before did not live to finish.
+    pub(super) async fn finish_wires(&self) -> Result<()> {
+        for (name, steps) in self.run(|node| node.unfinished_wires()).await? {
+            for step in steps {
+                // What cannot be brought back shows as missing when the wire is applied again.
+                let _ = self.step(&name, step).await;
+            }
+            self.run(move |node| node.end_wire(&name, false)).await?;
+        }
+        Ok(())
+    }
+
+    async fn apply(&self, new: Wire) -> Result<WireChange> {
+        let name = new.wire.clone();
+        let wanted = new.clone();
+        let change = self.run(move |node| node.compare_wire(&wanted)).await?;
+        let steps = self.run(move |node| node.begin_wire(new)).await?;
+        let mut taken: Vec<Step> = Vec::new();
+        let mut failed = None;
+        for step in steps {
+            match self.step(&name, step.clone()).await {
+                Ok(()) => taken.push(step),
+                Err(error) => {
+                    failed = Some(Error::new(
+                        error.kind,
+                        format_args!(
+                            "wire ‘{name}’, {}: {error}; nothing was changed",
+                            step.part()
+                        ),
+                    ));
+                    break;
+                }
+            }
+        }
+        if failed.is_some() {
+            for step in taken.into_iter().rev() {
+                // What there was is there again, or a part of it shows as missing.
+                let _ = self.step(&name, step.back()).await;
+            }
+        }
+        let done = failed.is_none();
+        self.run(move |node| node.end_wire(&name, done)).await?;
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(change),
+        }
+    }
+
+    async fn step(&self, wire: &str, step: Step) -> Result<()> {
+        if let Some(guest) = Node::guest_of_step(&step) {
+            return self.create_guest(guest).await.map(drop);
+        }
+        if let (Some(Part::Guest(_)), Some(Part::Guest(guest))) = (&step.from, &step.to) {
+            let (name, config) = (step.name.clone(), guest.config.clone());
+            let written = self.ask(move |node| node.ask_write(&name, "hotconfig", &config));
+            return written.await.map(drop);
+        }
+        let wire = wire.to_string();
+        self.run(move |node| node.take_step(&wire, &step)).await
+    }
+}

@@ -1,0 +1,457 @@
+//! Making a wire of what was seen.
+//!
+//! A bridge becomes a stub, or a link if a NIC is a port of it. A veth pair with one end in a bridge
+//! becomes a VNIC, with both ends in bridges a patch, with none a stub with two VNICs. A VLAN
+//! interface on a VNIC becomes a VNIC of its own. What has no counterpart is told in a note.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use switch::lookup::Mac;
+use switch::properties::{Bandwidth, DomainProperties, Loss, Micros, PortProperties, Vlan};
+
+use super::seen::{Kind, Link, Namespace, Shaping};
+use crate::wire::file::{self, Attachment, Patch, Route, Vnic, Wire};
+
+/// The MTU that needs no mention.
+const MTU: u32 = 1500;
+/// Longest name of a VNIC.
+const VNIC_MAX: usize = 15;
+/// Longest name of anything else.
+const NAME_MAX: usize = 31;
+
+/// A wire, and what of the network is not in it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Captured {
+    /// The wire.
+    pub wire: Wire,
+    /// What has no counterpart, a sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Captured {
+    /// Leaves out switches from which no captured namespace is reached, and what is on them.
+    pub fn keep_reached(&mut self) {
+        let wire = &mut self.wire;
+        let in_namespaces = wire.vnics.values().filter(|vnic| vnic.namespace.is_some());
+        let mut reached: BTreeSet<String> = in_namespaces.map(|vnic| vnic.link.clone()).collect();
+        loop {
+            let patches = wire.patches.values().map(|patch| &patch.between);
+            let beyond = patches.filter(|ends| ends.iter().any(|end| reached.contains(end)));
+            let beyond: Vec<_> = beyond.flatten().cloned().collect();
+            let before = reached.len();
+            reached.extend(beyond);
+            if reached.len() == before {
+                break;
+            }
+        }
+        wire.stubs.retain(|name, _| reached.contains(name));
+        wire.links.retain(|name, _| reached.contains(name));
+        wire.vnics.retain(|_, vnic| reached.contains(&vnic.link));
+        let is_reached = |patch: &Patch| patch.between.iter().all(|end| reached.contains(end));
+        wire.patches.retain(|_, patch| is_reached(patch));
+    }
+}
+
+/// Makes a wire called `name` of what was seen; namespaces get `prefix` in front of their names.
+pub fn describe(seen: &[Namespace], name: &str, prefix: &str) -> Captured {
+    let mut describing = Describing {
+        seen,
+        wire: Wire {
+            wire: name.into(),
+            ..Wire::default()
+        },
+        notes: Vec::new(),
+        prefix,
+        taken: BTreeSet::new(),
+        vnics: BTreeMap::new(),
+    };
+    describing.bridges();
+    describing.pairs();
+    describing.namespaces();
+    Captured {
+        wire: describing.wire,
+        notes: describing.notes,
+    }
+}
+
+/// An interface: its namespace's place and its number there.
+type At = (usize, u32);
+
+struct Describing<'a> {
+    seen: &'a [Namespace],
+    wire: Wire,
+    notes: Vec<String>,
+    prefix: &'a str,
+    /// Names of VNICs and switches that are used.
+    taken: BTreeSet<String>,
+    /// Which VNIC an interface became.
+    vnics: BTreeMap<At, String>,
+}
+
+impl<'a> Describing<'a> {
+    fn note(&mut self, at: usize, link: &Link, text: &str) {
+        let namespace = self.seen[at].called();
+        self.notes
+            .push(format!("‘{}’ of {namespace}: {text}", link.name));
+    }
+
+    /// A name like `wanted` that nothing has yet.
+    fn name(&mut self, wanted: &str, most: usize) -> String {
+        let letter = |c: char| {
+            if c.is_ascii_alphanumeric() || "._-".contains(c) {
+                c
+            } else {
+                '-'
+            }
+        };
+        let clean: String = wanted.chars().map(letter).collect();
+        let clean = clean.trim_start_matches(['.', '_', '-']);
+        let clean = if clean.is_empty() { "x" } else { clean };
+        let fits = |ending: &str| {
+            let room = most - ending.len();
+            format!("{}{ending}", &clean[..clean.len().min(room)])
+        };
+        let endings = std::iter::once(String::new()).chain((2..).map(|n: u32| n.to_string()));
+        let mut names = endings.map(|ending| fits(&ending));
+        let name = names
+            .find(|name| !self.taken.contains(name))
+            .unwrap_or_default();
+        self.taken.insert(name.clone());
+        name
+    }
+
+    /// The other end of a veth pair.
+    fn peer(&self, link: &Link) -> Option<(usize, &'a Link)> {
+        let Kind::Veth { index, namespace } = link.kind else {
+            return None;
+        };
+        let at = namespace?;
+        Some((at, self.seen.get(at)?.link(index)?))
+    }
+
+    /// The bridge that an interface is a port of.
+    fn bridge_of(&self, at: usize, link: &Link) -> Option<&'a Link> {
+        let master = self.seen[at].link(link.master?)?;
+        matches!(master.kind, Kind::Bridge { .. }).then_some(master)
+    }
+
+    fn bridges(&mut self) {
+        let seen = self.seen;
+        let mut switches: BTreeMap<At, String> = BTreeMap::new();
+        let mut made = Vec::new();
+        for (at, namespace) in seen.iter().enumerate() {
+            for bridge in &namespace.links {
+                if let Kind::Bridge { .. } = bridge.kind {
+                    let name = self.switch(at, bridge);
+                    switches.insert((at, bridge.index), name.clone());
+                    made.push((at, bridge, name));
+                }
+            }
+        }
+        for (at, bridge, name) in made {
+            let ports = seen[at]
+                .links
+                .iter()
+                .filter(|port| port.master == Some(bridge.index));
+            for port in ports {
+                self.port(at, port, &name, &switches);
+            }
+            if !bridge.addresses.is_empty() {
+                self.vnic(at, bridge, &name, PortProperties::default());
+            }
+        }
+    }
+
+    /// Makes a bridge a stub, or a link if it has a NIC. Returns its name.
+    fn switch(&mut self, at: usize, bridge: &Link) -> String {
+        let name = self.name(&bridge.name, NAME_MAX);
+        let mut properties = DomainProperties::default();
+        if let Kind::Bridge {
+            aging,
+            spanning_tree,
+            ..
+        } = bridge.kind
+        {
+            properties.aging = aging.max(1);
+            if spanning_tree {
+                self.note(at, bridge, "it runs the spanning tree protocol, which a stub does not: see that the wire has no rings");
+            }
+        }
+        let ports = self.seen[at]
+            .links
+            .iter()
+            .filter(|port| port.master == Some(bridge.index));
+        let mut nics = ports.filter(|port| is_nic(&port.kind));
+        match nics.next() {
+            Some(nic) => {
+                let link = Attachment {
+                    device: nic.name.clone(),
+                    properties,
+                    ..Attachment::default()
+                };
+                self.wire.links.insert(name.clone(), link);
+                if at != 0 {
+                    self.note(at, nic, "it is not in the namespace of the host: move it there before the wire is applied");
+                }
+            }
+            None => {
+                self.wire.stubs.insert(name.clone(), properties);
+            }
+        }
+        for nic in nics {
+            self.note(
+                at,
+                nic,
+                "a link has one interface, and this bridge has several: left out",
+            );
+        }
+        name
+    }
+
+    /// What a port of a bridge leads to.
+    fn port(&mut self, at: usize, port: &Link, switch: &str, switches: &BTreeMap<At, String>) {
+        let mut properties = self.toward(at, port, &port.shaping);
+        if let Some(bridge) = self.bridge_of(at, port)
+            && matches!(bridge.kind, Kind::Bridge { vlans: true, .. })
+        {
+            if let Some(pvid) = port.pvid.filter(|pvid| *pvid != 1) {
+                properties.vlan = Vlan::try_from(pvid).ok();
+            }
+            if !port.tagged.is_empty() {
+                let tagged: Vec<_> = port.tagged.iter().map(u16::to_string).collect();
+                let text = format!(
+                    "it takes VLANs {} with their tags; a VNIC takes all or one",
+                    tagged.join(", ")
+                );
+                self.note(at, port, &text);
+            }
+        }
+        match (&port.kind, self.peer(port)) {
+            (Kind::Veth { .. }, None) => {
+                self.note(
+                    at,
+                    port,
+                    "its other end is in a namespace that was not looked at: left out",
+                );
+            }
+            (_, Some((other, peer))) => match self.bridge_of(other, peer) {
+                Some(bridge) => {
+                    // Both ends are ports: the first one seen makes the patch.
+                    if (at, port.index) < (other, peer.index)
+                        && let Some(to) = switches.get(&(other, bridge.index))
+                    {
+                        let name = self.name(&port.name, NAME_MAX);
+                        let between = [switch.to_string(), to.clone()];
+                        self.wire.patches.insert(
+                            name,
+                            Patch {
+                                between,
+                                properties,
+                            },
+                        );
+                    }
+                }
+                None => self.ends(other, peer, switch, properties),
+            },
+            (Kind::Tap, _) => {
+                self.note(at, port, "it is some program's TAP: the VNIC is one of the host with its name, for the program to open");
+                self.vnic(at, port, switch, properties);
+            }
+            (kind, _) if is_nic(kind) => {}
+            _ => self.note(at, port, "such an interface has no counterpart: left out"),
+        }
+    }
+
+    /// Properties of the port by which frames go out that `shaping` shapes.
+    fn toward(&mut self, at: usize, link: &Link, shaping: &Shaping) -> PortProperties {
+        let micros = |time: u64| u32::try_from(time).ok().and_then(Micros::new);
+        let loss = Loss::new((shaping.loss * 1e9).round() as u32);
+        let (delay, jitter) = (micros(shaping.delay), micros(shaping.jitter));
+        if delay.is_none() || jitter.is_none() {
+            self.note(
+                at,
+                link,
+                "its delay is longer than a VNIC's can be: left out",
+            );
+        }
+        PortProperties {
+            maxbw: shaping.rate.and_then(Bandwidth::from_bits),
+            delay: delay.unwrap_or_default(),
+            jitter: jitter.unwrap_or_default(),
+            loss: loss.unwrap_or_default(),
+            ..PortProperties::default()
+        }
+    }
+
+    /// VNICs for the far end of a veth pair and the VLANs on it.
+    fn ends(&mut self, at: usize, link: &Link, switch: &str, mut properties: PortProperties) {
+        let sends = link.shaping;
+        let rate = sends.rate.and_then(Bandwidth::from_bits);
+        if properties.maxbw.is_some() && rate.is_some() && properties.maxbw != rate {
+            self.note(
+                at,
+                link,
+                "it sends at another rate than it receives; its maxbw is the lower, both ways",
+            );
+        }
+        properties.maxbw = match (properties.maxbw, rate) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        if sends.delay > 0 || sends.loss > 0.0 {
+            self.note(at, link, "what it sends is delayed or lost; a VNIC's delay and loss are of what it receives: left out");
+        }
+        if link.mtu != MTU {
+            properties.mtu = u16::try_from(link.mtu).ok();
+        }
+        let vlans = self.seen[at]
+            .links
+            .iter()
+            .filter_map(|vlan| match vlan.kind {
+                Kind::Vlan { id, below } if below == link.index => Some((vlan, id)),
+                _ => None,
+            });
+        let vlans: Vec<_> = vlans.collect();
+        if vlans.is_empty() || !link.addresses.is_empty() {
+            self.vnic(at, link, switch, properties.clone());
+        }
+        for (vlan, id) in vlans {
+            let properties = PortProperties {
+                vlan: Vlan::try_from(id).ok(),
+                ..properties.clone()
+            };
+            self.vnic(at, vlan, switch, properties);
+        }
+    }
+
+    fn vnic(&mut self, at: usize, link: &Link, switch: &str, properties: PortProperties) {
+        let namespace = &self.seen[at];
+        // A VLAN interface has the address of the one below, which is on the same switch.
+        let own = !matches!(link.kind, Kind::Vlan { .. } | Kind::Bridge { .. });
+        let alone = self.seen.iter().flat_map(|namespace| &namespace.links);
+        let alone = alone.filter(|other| other.name == link.name).count() == 1;
+        let wanted = match (&namespace.name, alone) {
+            (Some(namespace), false) => format!("{namespace}-{}", link.name),
+            _ => link.name.clone(),
+        };
+        let name = self.name(&wanted, VNIC_MAX);
+        let vnic = Vnic {
+            link: switch.into(),
+            namespace: namespace
+                .name
+                .as_ref()
+                .map(|name| format!("{}{name}", self.prefix)),
+            host: namespace.name.is_none(),
+            interface: (name != link.name).then(|| link.name.clone()),
+            mac: link.mac.filter(|mac| own && *mac != [0; 6]).map(Mac),
+            addresses: link.addresses.clone(),
+            properties,
+            ..Vnic::default()
+        };
+        self.vnics.insert((at, link.index), name.clone());
+        self.wire.vnics.insert(name, vnic);
+    }
+
+    /// Pairs of which no end is a bridge's port.
+    fn pairs(&mut self) {
+        let seen = self.seen;
+        for (at, namespace) in seen.iter().enumerate() {
+            for link in &namespace.links {
+                let Some((other, peer)) = self.peer(link) else {
+                    continue;
+                };
+                let first = (at, link.index) < (other, peer.index);
+                let free =
+                    self.bridge_of(at, link).is_none() && self.bridge_of(other, peer).is_none();
+                if !first || !free {
+                    continue;
+                }
+                let called = |at: usize| seen[at].name.as_deref().unwrap_or("host");
+                let switch = self.name(&format!("{}-{}", called(at), called(other)), NAME_MAX);
+                self.wire
+                    .stubs
+                    .insert(switch.clone(), DomainProperties::default());
+                // What one end sends is what the other receives.
+                let to_link = self.toward(
+                    other,
+                    peer,
+                    &Shaping {
+                        rate: None,
+                        ..peer.shaping
+                    },
+                );
+                let to_peer = self.toward(
+                    at,
+                    link,
+                    &Shaping {
+                        rate: None,
+                        ..link.shaping
+                    },
+                );
+                let only_rate = |link: &Link| Link {
+                    shaping: Shaping {
+                        rate: link.shaping.rate,
+                        ..Shaping::default()
+                    },
+                    ..link.clone()
+                };
+                self.ends(at, &only_rate(link), &switch, to_link);
+                self.ends(other, &only_rate(peer), &switch, to_peer);
+            }
+        }
+    }
+
+    fn namespaces(&mut self) {
+        for (at, namespace) in self.seen.iter().enumerate() {
+            let mut routes = Vec::new();
+            for route in &namespace.routes {
+                let vnic = route
+                    .device
+                    .and_then(|device| self.vnics.get(&(at, device)));
+                match (vnic, &namespace.name) {
+                    (Some(vnic), Some(_)) => routes.push(Route {
+                        to: route.to,
+                        via: route.via,
+                        // The gateway's subnet tells the interface already.
+                        vnic: route.via.is_none().then(|| vnic.clone()),
+                    }),
+                    (Some(vnic), None) => self.notes.push(format!(
+                        "the host has a route to {} by ‘{vnic}’, which the wire does not set: add it by ‘ip route’",
+                        route.to
+                    )),
+                    (None, Some(name)) => self.notes.push(format!(
+                        "namespace ‘{name}’ has a route to {} by an interface that is not in the wire: left out",
+                        route.to
+                    )),
+                    (None, None) => {}
+                }
+            }
+            let Some(name) = &namespace.name else {
+                continue;
+            };
+            let name = format!("{}{name}", self.prefix);
+            if self
+                .wire
+                .vnics
+                .values()
+                .any(|vnic| vnic.namespace.as_ref() == Some(&name))
+            {
+                let described = file::Namespace {
+                    forwarding: namespace.forwards,
+                    routes,
+                    ..file::Namespace::default()
+                };
+                self.wire.namespaces.insert(name, described);
+            }
+        }
+    }
+}
+
+/// Whether an interface can be attached as a link's.
+fn is_nic(kind: &Kind) -> bool {
+    match kind {
+        Kind::Device | Kind::Vlan { .. } | Kind::Vxlan { .. } => true,
+        Kind::Other(kind) => kind == "bond" || kind == "team",
+        _ => false,
+    }
+}

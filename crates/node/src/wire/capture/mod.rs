@@ -1,0 +1,35 @@
+//! Capturing a Linux network as a wire: bridges, VLANs, veth pairs, addresses, routes, namespaces
+//! and shapers, read through netlink.
+//!
+//! Read first ([`read`]), then described ([`describe`]); nothing of the network is changed.
+
+mod describe;
+mod read;
+pub(super) mod seen;
+
+pub use describe::{Captured, describe};
+pub use read::read;
+
+/// Why a network could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// No such namespace.
+    #[error(
+        "no network namespace ‘{0}’: ‘ip netns’ lists those there are, and a process's number stands for its own"
+    )]
+    NoNamespace(String),
+    /// Entering a namespace takes privileges.
+    #[error("no permission to enter network namespaces: run as root")]
+    Permission,
+    /// A system call.
+    #[error("network namespaces cannot be looked at: {0}")]
+    System(#[from] std::io::Error),
+    /// Netlink.
+    #[error("network namespace ‘{namespace}’ cannot be read: {error}")]
+    Read {
+        /// Which.
+        namespace: String,
+        /// Why not.
+        error: std::io::Error,
+    },
+}

@@ -1,0 +1,126 @@
+//! What a capture sees of a Linux network, before anything is made of it.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+/// One network namespace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Namespace {
+    /// Its name; none for the namespace that the capture runs in.
+    pub name: Option<String>,
+    /// Whether it forwards IP packets between its interfaces.
+    pub forwards: bool,
+    /// Its interfaces.
+    pub links: Vec<Link>,
+    /// The routes of its main table that somebody set.
+    pub routes: Vec<Route>,
+}
+
+/// One interface.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Link {
+    /// Its number in its namespace.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Its Ethernet address.
+    pub mac: Option<[u8; 6]>,
+    /// Largest IP packet, in bytes.
+    pub mtu: u32,
+    /// The bridge or bond that it is a port of.
+    pub master: Option<u32>,
+    /// Its addresses, but not those that the kernel gives by itself.
+    pub addresses: Vec<IpNet>,
+    /// The VLAN of untagged frames on a port of a bridge that filters VLANs.
+    pub pvid: Option<u16>,
+    /// The tagged VLANs there.
+    pub tagged: Vec<u16>,
+    /// What its queueing discipline does to what it sends.
+    pub shaping: Shaping,
+}
+
+/// What an interface is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Kind {
+    /// The loopback.
+    Loopback,
+    /// A NIC: of no kind that Linux makes in software.
+    #[default]
+    Device,
+    /// A bridge.
+    Bridge {
+        /// Whether it tells VLANs apart.
+        vlans: bool,
+        /// Seconds until it forgets an address.
+        aging: u32,
+        /// Whether it runs the spanning tree protocol.
+        spanning_tree: bool,
+    },
+    /// One end of a pair; the other one is interface `index` in the namespace at `namespace` of
+    /// the capture's list, if that is among those looked at.
+    Veth {
+        /// Its number there.
+        index: u32,
+        /// Where.
+        namespace: Option<usize>,
+    },
+    /// A VLAN on another interface of the same namespace.
+    Vlan {
+        /// 1 to 4094.
+        id: u16,
+        /// The interface below.
+        below: u32,
+    },
+    /// A TAP device of some program's.
+    Tap,
+    /// A VXLAN tunnel.
+    Vxlan {
+        /// The network's number.
+        vni: u32,
+        /// The other end, if there is one only.
+        remote: Option<IpAddr>,
+        /// UDP port.
+        port: u16,
+    },
+    /// Anything else, by the kernel's word for it.
+    Other(String),
+}
+
+/// What a queueing discipline does.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Shaping {
+    /// Bits a second.
+    pub rate: Option<u64>,
+    /// Microseconds.
+    pub delay: u64,
+    /// Microseconds, either way.
+    pub jitter: u64,
+    /// Share of frames that are lost, 0 to 1.
+    pub loss: f64,
+}
+
+/// One route.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Route {
+    /// Where to.
+    pub to: IpNet,
+    /// The next router.
+    pub via: Option<IpAddr>,
+    /// The interface.
+    pub device: Option<u32>,
+}
+
+impl Namespace {
+    /// The interface with a number.
+    pub fn link(&self, index: u32) -> Option<&Link> {
+        self.links.iter().find(|link| link.index == index)
+    }
+
+    /// How a note calls it.
+    pub fn called(&self) -> &str {
+        self.name.as_deref().unwrap_or("the host")
+    }
+}

@@ -1,0 +1,326 @@
+//! Whether a wire holds together: what can be told from the file alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use switch::lookup::Mac;
+use switch::properties::cpus_here;
+
+use super::file::{Vnic, Wire};
+
+/// Longest name of an interface (linux/if.h: IFNAMSIZ - 1).
+const INTERFACE_MAX: usize = 15;
+/// Longest name of anything else.
+const NAME_MAX: usize = 31;
+/// What the MTU is checked against where the link's is not known yet.
+const MTU: u16 = 1500;
+
+/// What is wrong with a wire: each a sentence that names the part.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// What keeps it from being applied.
+    pub errors: Vec<String>,
+    /// What its author should know.
+    pub warnings: Vec<String>,
+}
+
+/// Looks a wire over.
+pub fn check(wire: &Wire) -> Findings {
+    let mut findings = Findings::default();
+    let mut look = Look {
+        wire,
+        findings: &mut findings,
+    };
+    look.names();
+    look.switches();
+    look.vnics();
+    look.namespaces();
+    look.guests();
+    look.flows();
+    look.cycles();
+    findings
+}
+
+struct Look<'a> {
+    wire: &'a Wire,
+    findings: &'a mut Findings,
+}
+
+/// A name that a shell, a file and the API can take.
+fn is_name(name: &str, most: usize) -> bool {
+    let letter = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    (1..=most).contains(&name.len())
+        && name.chars().all(letter)
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+}
+
+impl Look<'_> {
+    fn error(&mut self, text: String) {
+        self.findings.errors.push(text);
+    }
+
+    fn is_switch(&self, name: &str) -> bool {
+        self.wire.stubs.contains_key(name) || self.wire.links.contains_key(name)
+    }
+
+    fn names(&mut self) {
+        let Wire {
+            wire,
+            stubs,
+            links,
+            patches,
+            namespaces,
+            vnics,
+            guests,
+            flows,
+            description: _,
+        } = self.wire;
+        let kinds: [(&str, usize, Vec<&String>); 8] = [
+            ("wire", NAME_MAX, vec![wire]),
+            ("stub", NAME_MAX, stubs.keys().collect()),
+            ("link", NAME_MAX, links.keys().collect()),
+            ("patch", NAME_MAX, patches.keys().collect()),
+            ("namespace", NAME_MAX, namespaces.keys().collect()),
+            ("vnic", INTERFACE_MAX, vnics.keys().collect()),
+            ("guest", NAME_MAX, guests.keys().collect()),
+            ("flow", NAME_MAX, flows.keys().collect()),
+        ];
+        for (kind, most, names) in kinds {
+            for name in names.into_iter().filter(|name| !is_name(name, most)) {
+                self.error(format!(
+                    "{kind} ‘{name}’: a name is 1 to {most} letters, digits, ‘.’, ‘_’ or ‘-’, and starts with a letter or digit"
+                ));
+            }
+        }
+        for name in stubs.keys().filter(|name| links.contains_key(*name)) {
+            self.error(format!(
+                "stub ‘{name}’ and link ‘{name}’: VNICs could not tell them apart, rename one"
+            ));
+        }
+    }
+
+    fn switches(&mut self) {
+        let wire = self.wire;
+        let links = wire
+            .links
+            .iter()
+            .map(|(name, link)| ("link", name, &link.properties));
+        let stubs = wire.stubs.iter().map(|(name, stub)| ("stub", name, stub));
+        for (kind, name, properties) in links.chain(stubs) {
+            if let Err(error) = properties.check() {
+                self.error(format!("{kind} ‘{name}’: {error}"));
+            }
+        }
+        let mut devices: BTreeMap<&str, &str> = BTreeMap::new();
+        for (name, link) in &wire.links {
+            if let Some(other) = devices.insert(&link.device, name) {
+                self.error(format!(
+                    "link ‘{name}’: interface ‘{}’ is link ‘{other}’ already",
+                    link.device
+                ));
+            }
+        }
+        for (name, patch) in &wire.patches {
+            for end in &patch.between {
+                if !self.is_switch(end) {
+                    self.missing("patch", name, "stub or link", end);
+                }
+            }
+            if patch.between[0] == patch.between[1] {
+                self.error(format!(
+                    "patch ‘{name}’: its two ends are one switch, ‘{}’",
+                    patch.between[0]
+                ));
+            }
+            if let Err(error) = patch.properties.check(MTU, &cpus_here()) {
+                self.error(format!("patch ‘{name}’: {error}"));
+            }
+        }
+    }
+
+    fn missing(&mut self, kind: &str, name: &str, what: &str, missing: &str) {
+        self.error(format!(
+            "{kind} ‘{name}’: there is no {what} ‘{missing}’ in the wire"
+        ));
+    }
+
+    fn vnics(&mut self) {
+        let wire = self.wire;
+        let mut macs: BTreeMap<(&str, Mac), &str> = BTreeMap::new();
+        let mut inside: BTreeMap<(Option<&str>, &str), &str> = BTreeMap::new();
+        for (name, vnic) in &wire.vnics {
+            if !self.is_switch(&vnic.link) {
+                self.missing("vnic", name, "stub or link", &vnic.link);
+            }
+            if let Err(error) = vnic.properties.check(MTU, &cpus_here()) {
+                self.error(format!("vnic ‘{name}’: {error}"));
+            }
+            if let Some(mac) = vnic.mac {
+                if mac.is_multicast() || mac.0 == [0; 6] {
+                    self.error(format!("vnic ‘{name}’: {mac} is no unicast address"));
+                }
+                if let Some(other) = macs.insert((&vnic.link, mac), name) {
+                    self.error(format!(
+                        "vnic ‘{name}’: its address {mac} is that of vnic ‘{other}’ on the same switch"
+                    ));
+                }
+            }
+            let places = [
+                vnic.namespace.is_some(),
+                vnic.host,
+                vnic.vhost_user.is_some(),
+            ];
+            let places = places.into_iter().filter(|place| *place).count()
+                + usize::from(self.guest_of(name).is_some());
+            if places > 1 {
+                self.error(format!(
+                    "vnic ‘{name}’: it can be in one place only: a namespace, the host, a vhost-user socket or a guest"
+                ));
+            }
+            if places == 0 {
+                self.findings
+                    .warnings
+                    .push(format!("vnic ‘{name}’: nothing uses it"));
+            }
+            if let Some(namespace) = &vnic.namespace
+                && !wire.namespaces.contains_key(namespace)
+            {
+                self.missing("vnic", name, "namespace", namespace);
+            }
+            if vnic.namespace.is_none() && !vnic.host {
+                if !vnic.addresses.is_empty() || vnic.interface.is_some() {
+                    self.error(format!(
+                        "vnic ‘{name}’: ‘addresses’ and ‘interface’ are for VNICs in a namespace or the host"
+                    ));
+                }
+                continue;
+            }
+            let interface = vnic.interface.as_deref().unwrap_or(name);
+            if !is_name(interface, INTERFACE_MAX) {
+                self.error(format!("vnic ‘{name}’: ‘{interface}’ is no interface name of 1 to {INTERFACE_MAX} bytes"));
+            }
+            if let Some(other) = inside.insert((vnic.namespace.as_deref(), interface), name) {
+                self.error(format!(
+                    "vnic ‘{name}’: interface ‘{interface}’ of the same namespace is vnic ‘{other}’ already"
+                ));
+            }
+        }
+    }
+
+    /// The guest that a VNIC is an interface of.
+    fn guest_of(&self, vnic: &str) -> Option<&str> {
+        let guests = &self.wire.guests;
+        let has =
+            |(_, guest): &(_, &super::file::Guest)| guest.interfaces.values().any(|v| v == vnic);
+        guests.iter().find(has).map(|(name, _)| name.as_str())
+    }
+
+    fn namespaces(&mut self) {
+        let wire = self.wire;
+        for (name, namespace) in &wire.namespaces {
+            let inside = |vnic: &&Vnic| vnic.namespace.as_deref() == Some(name);
+            for route in &namespace.routes {
+                if let Some(vnic) = &route.vnic {
+                    if !wire.vnics.get(vnic).is_some_and(|vnic| inside(&vnic)) {
+                        self.error(format!(
+                            "namespace ‘{name}’: route ‘{route}’ goes out by ‘{vnic}’, which is no vnic in it"
+                        ));
+                    }
+                    continue;
+                }
+                let reached = wire.vnics.values().filter(inside).any(|vnic| {
+                    let via = route.via;
+                    via.is_some_and(|via| vnic.addresses.iter().any(|net| net.contains(&via)))
+                });
+                if !reached && !namespace.existing {
+                    self.error(format!(
+                        "namespace ‘{name}’: route ‘{route}’: no address of a vnic in it is of the gateway's subnet"
+                    ));
+                }
+            }
+        }
+    }
+
+    fn guests(&mut self) {
+        let wire = self.wire;
+        let mut used: BTreeMap<&str, &str> = BTreeMap::new();
+        for (name, guest) in &wire.guests {
+            for (interface, vnic) in &guest.interfaces {
+                if !wire.vnics.contains_key(vnic) {
+                    self.missing(
+                        "guest",
+                        name,
+                        &format!("vnic for its interface ‘{interface}’,"),
+                        vnic,
+                    );
+                }
+                if let Some(other) = used.insert(vnic, name) {
+                    self.error(format!(
+                        "guest ‘{name}’: vnic ‘{vnic}’ is an interface of guest ‘{other}’ already"
+                    ));
+                }
+            }
+            if guest.interfaces.is_empty() {
+                self.findings
+                    .warnings
+                    .push(format!("guest ‘{name}’: it has no interfaces"));
+            }
+        }
+    }
+
+    fn flows(&mut self) {
+        let wire = self.wire;
+        for (name, flow) in &wire.flows {
+            if !self.is_switch(&flow.link) {
+                self.missing("flow", name, "stub or link", &flow.link);
+            }
+            if let Err(error) = flow.attributes.check() {
+                self.error(format!("flow ‘{name}’: {error}"));
+            }
+        }
+    }
+
+    /// Warns of switches that patches join in a ring: frames would go round for ever.
+    fn cycles(&mut self) {
+        let wire = self.wire;
+        let mut of: BTreeMap<&str, &str> = BTreeMap::new();
+        fn root<'a>(of: &BTreeMap<&'a str, &'a str>, mut name: &'a str) -> &'a str {
+            while let Some(above) = of.get(name) {
+                name = above;
+            }
+            name
+        }
+        let mut warned = BTreeSet::new();
+        let mut bridged: Vec<(String, &str, &str)> = Vec::new();
+        for (name, patch) in &wire.patches {
+            bridged.push((
+                format!("patch ‘{name}’"),
+                &patch.between[0],
+                &patch.between[1],
+            ));
+        }
+        for (name, guest) in &wire.guests {
+            let is_bridge =
+                guest.config.contains("EtherSwitch") && !guest.config.contains("EtherSpanTree");
+            let links: Vec<&str> = guest
+                .interfaces
+                .values()
+                .filter_map(|vnic| Some(wire.vnics.get(vnic)?.link.as_str()))
+                .collect();
+            if is_bridge {
+                for pair in links.windows(2) {
+                    bridged.push((format!("guest ‘{name}’, a bridge,"), pair[0], pair[1]));
+                }
+            }
+        }
+        for (what, a, b) in &bridged {
+            let (a, b) = (root(&of, a), root(&of, b));
+            if a != b {
+                of.insert(a, b);
+            } else if warned.insert(what.clone()) {
+                self.findings.warnings.push(format!(
+                    "{what} closes a ring of switches, and no spanning tree cuts it: frames that are flooded would go round for ever"
+                ));
+            }
+        }
+    }
+}

@@ -1,0 +1,479 @@
+use std::path::Path;
+
+use super::capture::describe;
+use super::capture::seen::{Kind, Link, Namespace, Route as SeenRoute, Shaping};
+use super::check::check;
+use super::diff::diff;
+use super::file::{FileError, Memory, Route, Wire};
+use super::graph;
+
+const TWO_SUBNETS: &str = r#"
+wire = "two-subnets"
+
+[stub.office]
+speed = "1G"
+
+[stub.lab]
+speed = "100M"
+
+[namespace.desk]
+routes = ["default via 10.0.1.1"]
+
+[namespace.bench]
+routes = ["default via 10.0.2.1"]
+
+[vnic.desk0]
+link = "office"
+namespace = "desk"
+addresses = ["10.0.1.2/24"]
+
+[vnic.bench0]
+link = "lab"
+namespace = "bench"
+interface = "eth0"
+addresses = ["10.0.2.2/24", "fd00::2/64"]
+properties = { maxbw = "10M", delay = "2ms", loss = "1%" }
+
+[vnic.router0]
+link = "office"
+
+[vnic.router1]
+link = "lab"
+mac = "02:00:00:00:00:01"
+
+[guest.router]
+config = "Idle -> Discard;"
+interfaces = { inside = "router0", outside = "router1" }
+
+[flow.web]
+link = "office"
+attributes = { local_ip = "10.0.1.2/32", transport = "tcp", local_port = 80 }
+properties = { maxbw = "20M" }
+"#;
+
+fn wire(text: &str) -> Wire {
+    Wire::parse(text, Path::new("test.toml")).unwrap()
+}
+
+#[test]
+fn a_wire_is_read_as_it_is_written() {
+    let read = wire(TWO_SUBNETS);
+    assert_eq!(read.stubs["lab"].speed.unwrap().bits(), 100_000_000);
+    assert_eq!(read.vnics["bench0"].properties.delay.to_string(), "2ms");
+    assert_eq!(
+        read.namespaces["desk"].routes[0].to_string(),
+        "default via 10.0.1.1"
+    );
+    assert_eq!(wire(&read.to_text()), read);
+    let findings = check(&read);
+    assert_eq!((findings.errors, findings.warnings), (vec![], vec![]));
+}
+
+#[test]
+fn what_cannot_be_read_names_its_line() {
+    let error = |text: &str| {
+        Wire::parse(text, Path::new("w.toml"))
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(
+        error("wire = \"a\"\n\n[stub.x]\ncolour = 1\n")
+            .starts_with("w.toml:4: unknown field `colour`")
+    );
+    assert!(
+        error("wire = \"a\"\n[vnic.v]\nlink = \"s\"\nmac = \"02\"\n")
+            .starts_with("w.toml:4: ‘02’ is no Ethernet address")
+    );
+    assert!(
+        error("wire = \"a\"\n[namespace.n]\nroutes = [\"default\"]\n")
+            .contains("‘default’ is no route")
+    );
+    assert!(error("wire = \"a\"\n[stub.x]\n[stub.x]\n").starts_with("w.toml:3: "));
+    assert!(error("[stub.x]\n").contains("missing field `wire`"));
+}
+
+#[test]
+fn configurations_come_from_files_beside_the_wire() {
+    let folder = std::env::temp_dir().join(format!("weir-wire-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("w.toml");
+    std::fs::write(folder.join("r.click"), "Idle -> Discard;").unwrap();
+    std::fs::write(&file, "wire = \"w\"\n[guest.r]\nfile = \"r.click\"\n").unwrap();
+    let read = Wire::read(&file).unwrap();
+    assert_eq!(read.guests["r"].config, "Idle -> Discard;");
+    assert_eq!(read.guests["r"].file, None);
+    std::fs::write(&file, "wire = \"w\"\n[guest.r]\nfile = \"none.click\"\n").unwrap();
+    assert!(
+        Wire::read(&file)
+            .unwrap_err()
+            .to_string()
+            .contains("none.click")
+    );
+    std::fs::write(&file, "wire = \"w\"\n[guest.r]\n").unwrap();
+    assert!(matches!(Wire::read(&file), Err(FileError::Config { .. })));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn what_does_not_hold_together_is_found() {
+    let errors = |from: &str, to: &str| {
+        assert!(TWO_SUBNETS.contains(from), "{from}");
+        check(&wire(&TWO_SUBNETS.replacen(from, to, 1)))
+            .errors
+            .join("\n")
+    };
+    for (from, to, wrong) in [
+        (
+            "link = \"office\"",
+            "link = \"ofice\"",
+            "no stub or link ‘ofice’",
+        ),
+        (
+            "namespace = \"desk\"",
+            "namespace = \"desq\"",
+            "no namespace ‘desq’",
+        ),
+        (
+            "via 10.0.1.1",
+            "via 10.0.9.1",
+            "no address of a vnic in it is of the gateway's subnet",
+        ),
+        (
+            "outside = \"router1\"",
+            "outside = \"router9\"",
+            "no vnic for its interface ‘outside’, ‘router9’",
+        ),
+        (
+            "outside = \"router1\"",
+            "outside = \"router0\"",
+            "is an interface of guest ‘router’ already",
+        ),
+        (
+            "outside = \"router1\"",
+            "outside = \"desk0\"",
+            "in one place only",
+        ),
+        ("mac = \"02:", "mac = \"01:", "no unicast address"),
+        (
+            "wire = \"two-subnets\"",
+            "wire = \"two subnets\"",
+            "a name is 1 to 31",
+        ),
+        ("[stub.lab]", "[stub.lab]\naging = 0", "stub ‘lab’"),
+        ("transport = \"tcp\", ", "", "flow ‘web’: a port needs"),
+        (
+            "[vnic.router0]",
+            "[vnic.router0]\naddresses = [\"10.0.0.9/24\"]",
+            "are for VNICs in a namespace",
+        ),
+    ] {
+        let found = errors(from, to);
+        assert!(found.contains(wrong), "{to}: {found}");
+    }
+}
+
+#[test]
+fn rings_without_a_spanning_tree_are_warned_of() {
+    let ring = "wire = \"r\"\n[stub.a]\n[stub.b]\n[stub.c]\n
+        [patch.x]\nbetween = [\"a\", \"b\"]\n[patch.y]\nbetween = [\"b\", \"c\"]\n";
+    assert_eq!(check(&wire(ring)).warnings.len(), 0);
+    let ring = format!("{ring}[patch.z]\nbetween = [\"c\", \"a\"]\n");
+    let warnings = check(&wire(&ring)).warnings;
+    assert_eq!(warnings.len(), 1);
+    assert!(
+        warnings[0].starts_with("patch ‘z’ closes a ring"),
+        "{warnings:?}"
+    );
+}
+
+#[test]
+fn differences_come_in_an_order_in_which_they_can_be_made() {
+    let old = wire(TWO_SUBNETS);
+    let nothing = Wire {
+        wire: "two-subnets".into(),
+        ..Wire::default()
+    };
+    let lines = |a: &Wire, b: &Wire| {
+        diff(a, b)
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    let made = lines(&nothing, &old);
+    let place = |part: &str| made.iter().position(|line| line == part).unwrap();
+    assert!(place("+ stub office") < place("+ vnic desk0"));
+    assert!(place("+ namespace desk") < place("+ vnic desk0"));
+    assert!(place("+ vnic router1") < place("+ guest router"));
+    let removed = lines(&old, &nothing);
+    assert_eq!(removed.len(), made.len());
+    assert!(removed[0].starts_with("- flow") && removed.last().unwrap().starts_with("- namespace"));
+    let new = wire(
+        &TWO_SUBNETS
+            .replace("maxbw = \"10M\"", "maxbw = \"1G\"")
+            .replace("[vnic.desk0]", "[vnic.desk9]"),
+    );
+    assert_eq!(
+        lines(&old, &new),
+        [
+            "- vnic desk0",
+            "~ vnic bench0: properties.maxbw 10M → 1G",
+            "+ vnic desk9"
+        ]
+    );
+    assert!(lines(&old, &old).is_empty());
+}
+
+#[test]
+fn routes_are_those_of_ip_route() {
+    for text in [
+        "default via 10.0.0.1",
+        "10.1.0.0/16 via 10.0.0.1 dev eth0",
+        "fd00::/8 dev x",
+        "default via fe80::1 dev x",
+    ] {
+        assert_eq!(text.parse::<Route>().unwrap().to_string(), text);
+    }
+    assert_eq!(
+        "10.1.2.3 dev x".parse::<Route>().unwrap().to_string(),
+        "10.1.2.3/32 dev x"
+    );
+    assert_eq!(
+        "::/0 dev x".parse::<Route>().unwrap().to_string(),
+        "::/0 dev x"
+    );
+    for wrong in [
+        "",
+        "default",
+        "10.0.0.0/33 dev x",
+        "10.0.0.0/8 via fd00::1",
+        "default via 1.1.1.1 via 1.1.1.1",
+        "default dev",
+    ] {
+        assert!(wrong.parse::<Route>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn memory_is_written_with_binary_units() {
+    for text in ["4M", "2049K", "1G", "65537"] {
+        assert_eq!(String::from(text.parse::<Memory>().unwrap()), text);
+    }
+    assert_eq!("2MiB".parse::<Memory>().unwrap(), Memory(2 << 20));
+    for wrong in ["", "M", "4X", "-1", "99999999999G"] {
+        assert!(wrong.parse::<Memory>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn drawings_show_every_part() {
+    let svg = graph::svg(&wire(TWO_SUBNETS));
+    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+    for part in [
+        "office",
+        "lab",
+        "desk",
+        "bench",
+        "router",
+        "bench0 (eth0)",
+        "router0 (inside)",
+        "10.0.1.2/24",
+    ] {
+        assert!(svg.contains(&format!(">{part}<")), "{part}");
+    }
+    let odd = wire(&TWO_SUBNETS.replace("two-subnets", "a<b"));
+    assert!(graph::svg(&odd).contains("a&lt;b"));
+    let dot = graph::dot(&wire(TWO_SUBNETS));
+    assert_eq!(dot.matches(" -- ").count(), 4);
+}
+
+fn link(index: u32, name: &str, kind: Kind) -> Link {
+    Link {
+        index,
+        name: name.into(),
+        kind,
+        mtu: 1500,
+        mac: Some([2, 0, 0, 0, 0, index as u8]),
+        ..Link::default()
+    }
+}
+
+fn veth(index: u32, name: &str, peer: (usize, u32)) -> Link {
+    link(
+        index,
+        name,
+        Kind::Veth {
+            index: peer.1,
+            namespace: Some(peer.0),
+        },
+    )
+}
+
+const BRIDGE: Kind = Kind::Bridge {
+    vlans: false,
+    aging: 60,
+    spanning_tree: false,
+};
+
+/// A host with a bridge and a NIC on it, a container there, and another one behind the first.
+fn network() -> Vec<Namespace> {
+    let port = Link {
+        master: Some(2),
+        shaping: Shaping {
+            rate: Some(50_000_000),
+            ..Shaping::default()
+        },
+        ..veth(3, "veth-a", (1, 2))
+    };
+    let host = Namespace {
+        links: vec![
+            link(2, "br0", BRIDGE),
+            port,
+            Link {
+                master: Some(2),
+                ..link(4, "eth0", Kind::Device)
+            },
+        ],
+        ..Namespace::default()
+    };
+    let first = Namespace {
+        name: Some("first".into()),
+        forwards: true,
+        links: vec![
+            Link {
+                addresses: vec!["192.168.0.1/24".parse().unwrap()],
+                ..veth(2, "eth0", (0, 3))
+            },
+            Link {
+                addresses: vec!["10.0.0.1/24".parse().unwrap()],
+                ..veth(3, "down", (2, 2))
+            },
+            link(9, "wg0", Kind::Other("wireguard".into())),
+        ],
+        routes: vec![SeenRoute {
+            to: "10.9.0.0/16".parse().unwrap(),
+            via: None,
+            device: Some(9),
+        }],
+    };
+    let up = Shaping {
+        delay: 5000,
+        loss: 0.01,
+        ..Shaping::default()
+    };
+    let second = Namespace {
+        name: Some("second".into()),
+        links: vec![
+            Link {
+                shaping: up,
+                ..veth(2, "eth0", (1, 3))
+            },
+            Link {
+                addresses: vec!["10.0.5.2/24".parse().unwrap()],
+                ..link(3, "eth0.5", Kind::Vlan { id: 5, below: 2 })
+            },
+        ],
+        routes: vec![SeenRoute {
+            to: "0.0.0.0/0".parse().unwrap(),
+            via: Some("10.0.5.1".parse().unwrap()),
+            device: Some(3),
+        }],
+        ..Namespace::default()
+    };
+    vec![host, first, second]
+}
+
+#[test]
+fn a_captured_network_becomes_switches_vnics_and_namespaces() {
+    let captured = describe(&network(), "seen", "");
+    let wire = captured.wire;
+    assert_eq!(wire.links["br0"].device, "eth0");
+    assert_eq!(wire.links["br0"].properties.aging, 60);
+    let outer = &wire.vnics["first-eth0"];
+    assert_eq!(
+        (outer.link.as_str(), outer.interface.as_deref()),
+        ("br0", Some("eth0"))
+    );
+    assert_eq!(outer.properties.maxbw.unwrap().to_string(), "50M");
+    assert_eq!(outer.addresses[0].to_string(), "192.168.0.1/24");
+    // The pair without a bridge is a stub; what the second sends slowly, the first receives so.
+    assert!(wire.stubs.contains_key("first-second"));
+    let down = &wire.vnics["down"];
+    assert_eq!(down.properties.to_string(), "delay=5ms,loss=1%");
+    let vlan = &wire.vnics["eth0.5"];
+    assert_eq!(
+        (
+            vlan.link.as_str(),
+            vlan.properties.vlan.unwrap().id(),
+            vlan.mac
+        ),
+        ("first-second", 5, None)
+    );
+    assert!(wire.namespaces["first"].forwarding && !wire.namespaces["second"].forwarding);
+    assert_eq!(
+        wire.namespaces["second"].routes[0].to_string(),
+        "default via 10.0.5.1"
+    );
+    assert_eq!(captured.notes.len(), 1, "{:?}", captured.notes);
+    assert!(captured.notes[0].contains("10.9.0.0/16"));
+    let prefixed = describe(&network(), "seen", "copy-").wire;
+    assert_eq!(
+        prefixed.vnics["down"].namespace.as_deref(),
+        Some("copy-first")
+    );
+    assert!(prefixed.namespaces.contains_key("copy-second"));
+}
+
+#[test]
+fn switches_that_no_namespace_is_on_can_be_left_out() {
+    let mut network = network();
+    network[0].links.push(link(20, "br9", BRIDGE));
+    network[0].links.push(Link {
+        master: Some(20),
+        ..link(21, "tap9", Kind::Tap)
+    });
+    let mut captured = describe(&network, "seen", "");
+    assert!(captured.wire.stubs.contains_key("br9") && captured.wire.vnics.contains_key("tap9"));
+    let vnics = captured.wire.vnics.len();
+    captured.keep_reached();
+    assert!(!captured.wire.stubs.contains_key("br9") && captured.wire.links.contains_key("br0"));
+    assert_eq!(captured.wire.vnics.len(), vnics - 1);
+}
+
+#[test]
+fn bridges_that_a_pair_joins_become_stubs_with_a_patch() {
+    let pair = [
+        Link {
+            master: Some(1),
+            ..veth(3, "p0", (0, 4))
+        },
+        Link {
+            master: Some(2),
+            ..veth(4, "p1", (0, 3))
+        },
+    ];
+    let [a, b] = pair;
+    let lost = Link {
+        master: Some(1),
+        ..link(
+            5,
+            "far",
+            Kind::Veth {
+                index: 7,
+                namespace: Some(usize::MAX),
+            },
+        )
+    };
+    let host = Namespace {
+        links: vec![link(1, "br0", BRIDGE), link(2, "br1", BRIDGE), a, b, lost],
+        ..Namespace::default()
+    };
+    let captured = describe(&[host], "seen", "");
+    assert_eq!(captured.wire.patches["p0"].between, ["br0", "br1"]);
+    assert_eq!(captured.wire.patches.len(), 1);
+    assert!(captured.wire.vnics.is_empty());
+    assert!(
+        captured.notes[0].contains("not looked at"),
+        "{:?}",
+        captured.notes
+    );
+}
