@@ -9,7 +9,7 @@ use core::mem::MaybeUninit;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use spin::Mutex;
+use spin::{Mutex, MutexGuard};
 use talc::{TalcCell, source::Manual};
 
 use crate::Platform;
@@ -58,6 +58,8 @@ extern "C" fn begin(boot: *const u8, cpu: usize) -> ! {
             heap.length
         ));
     }
+    // The others have nothing to do yet that would take memory.
+    HEAP.shared.store(platform.cpus() > 1, Ordering::Relaxed);
     // SAFETY: the binary defines it with `entry!`, which checks its type.
     unsafe { weir_main(platform) }
 }
@@ -100,33 +102,46 @@ impl Slot {
 struct Heap {
     talc: TalcCell<Manual>,
     lock: Mutex<()>,
+    /// The guest has several CPUs, and those beside the first may use the heap.
+    shared: AtomicBool,
 }
 
-// SAFETY: whoever uses the allocator holds the lock.
+// SAFETY: whoever uses the allocator holds the lock, or is the only CPU.
 unsafe impl Sync for Heap {}
+
+impl Heap {
+    /// Keeps other CPUs away, if there are any.
+    #[inline]
+    fn alone(&self) -> Option<MutexGuard<'_, ()>> {
+        self.shared
+            .load(Ordering::Relaxed)
+            .then(|| self.lock.lock())
+    }
+}
 
 #[global_allocator]
 static HEAP: Heap = Heap {
     talc: TalcCell::new(Manual),
     lock: Mutex::new(()),
+    shared: AtomicBool::new(false),
 };
 
 // SAFETY: hands every call on to an allocator that keeps the contract.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _alone = self.lock.lock();
+        let _alone = self.alone();
         // SAFETY: the caller's promise is the same.
         unsafe { self.talc.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
-        let _alone = self.lock.lock();
+        let _alone = self.alone();
         // SAFETY: the caller's promise is the same.
         unsafe { self.talc.dealloc(address, layout) }
     }
 
     unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let _alone = self.lock.lock();
+        let _alone = self.alone();
         // SAFETY: the caller's promise is the same.
         unsafe { self.talc.realloc(address, layout, size) }
     }

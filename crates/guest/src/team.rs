@@ -77,7 +77,7 @@ impl Patience {
     pub(crate) fn lasts(&mut self, platform: &Platform) -> bool {
         let now = platform.clock().now();
         let since = *self.since.get_or_insert(now);
-        let lasts = now - since < POLL;
+        let lasts = now.saturating_sub(since) < POLL;
         if !lasts {
             self.since = None;
         }
