@@ -26,7 +26,8 @@ pub struct RunArgs {
     pub file: PathBuf,
     /// An interface and what it stands on: INTERFACE=tap:NAME makes a TAP device,
     /// INTERFACE=dev:NAME attaches an interface that exists: by AF_XDP if its driver moves frames
-    /// without a copy, else by AF_PACKET; xdp:NAME and packet:NAME say which
+    /// without a copy, else by AF_PACKET; xdp:NAME and packet:NAME say which.
+    /// INTERFACE=vxlan:VNI@ADDRESS,… joins other hosts' VXLAN
     #[arg(short, long = "link", value_name = "LINK")]
     pub links: Vec<Link>,
     /// The wall around the guest

@@ -1,8 +1,9 @@
 //! What `--link` says: which host link each of a guest's interfaces stands on.
 
+use std::net::IpAddr;
 use std::str::FromStr;
 
-use switch::links::{self, HostLink, LinkError, Mode, Tap};
+use switch::links::{self, HostLink, LinkError, Mode, Tap, Vxlan};
 
 /// MTU of links whose host side is made here, in bytes.
 const MTU: u16 = 1500;
@@ -14,6 +15,8 @@ pub enum Host {
     Tap(String),
     /// An interface that exists, and how it is attached.
     Device(String, Mode),
+    /// Other hosts: the number of a VXLAN network, and the hosts.
+    Vxlan(u32, Vec<IpAddr>),
 }
 
 /// One `--link`: a guest's interface and what it stands on.
@@ -31,7 +34,7 @@ impl FromStr for Link {
     fn from_str(text: &str) -> Result<Link, String> {
         let shape = || {
             format!(
-                "‘{text}’ is no link: write INTERFACE=tap:NAME or INTERFACE=dev:NAME (or xdp:NAME, packet:NAME), as in inside=dev:eth1"
+                "‘{text}’ is no link: write INTERFACE=tap:NAME or INTERFACE=dev:NAME (or xdp:NAME, packet:NAME, vxlan:VNI@ADDRESS,…), as in inside=dev:eth1"
             )
         };
         let (interface, host) = text.split_once('=').ok_or_else(shape)?;
@@ -50,6 +53,7 @@ impl FromStr for Link {
             "dev" => Host::Device(name.into(), Mode::Auto),
             "xdp" => Host::Device(name.into(), Mode::Xdp),
             "packet" => Host::Device(name.into(), Mode::Packet),
+            "vxlan" => vxlan(name).ok_or_else(shape)?,
             _ => return Err(shape()),
         };
         Ok(Link {
@@ -57,6 +61,14 @@ impl FromStr for Link {
             host,
         })
     }
+}
+
+/// What `VNI@ADDRESS,ADDRESS…` says.
+fn vxlan(text: &str) -> Option<Host> {
+    let (vni, remotes) = text.split_once('@')?;
+    let remotes = remotes.split(',').map(str::parse);
+    let remotes = remotes.collect::<Result<Vec<_>, _>>().ok()?;
+    Some(Host::Vxlan(vni.parse().ok()?, remotes))
 }
 
 impl Link {
@@ -69,6 +81,14 @@ impl Link {
                 mac: None,
                 mtu: MTU,
                 owner: None,
+            }),
+            Host::Vxlan(vni, remotes) => HostLink::vxlan(&Vxlan {
+                name: &self.interface,
+                vni: *vni,
+                local: None,
+                remotes,
+                port: None,
+                mtu: None,
             }),
         }
     }
@@ -98,6 +118,11 @@ mod tests {
         assert_eq!(link.host, Host::Device("eth1".into(), Mode::Auto));
         let link: Link = "outside=xdp:eth1".parse().unwrap();
         assert_eq!(link.host, Host::Device("eth1".into(), Mode::Xdp));
+        let link: Link = "outside=vxlan:42@10.0.0.2,10.0.0.3".parse().unwrap();
+        let remotes = [2, 3].map(|host| IpAddr::from([10, 0, 0, host]));
+        assert_eq!(link.host, Host::Vxlan(42, remotes.to_vec()));
+        let link: Link = "outside=vxlan:1@fd00::2".parse().unwrap();
+        assert_eq!(link.host, Host::Vxlan(1, vec!["fd00::2".parse().unwrap()]));
     }
 
     #[test]
@@ -109,6 +134,10 @@ mod tests {
             "=tap:x",
             "inside=tap:",
             "inside=veth:x",
+            "inside=vxlan:42",
+            "inside=vxlan:42@",
+            "inside=vxlan:x@10.0.0.2",
+            "inside=vxlan:42@host",
         ] {
             let error = wrong.parse::<Link>().unwrap_err();
             assert!(error.contains("INTERFACE=tap:NAME"), "{error}");
