@@ -10,6 +10,9 @@ mod steer;
 mod waiting;
 mod wires;
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
 
 use super::port::State;
