@@ -5,7 +5,8 @@
 //! set of [`port`]s and a [`lookup`] function that says where a frame goes. One [`worker`] polls
 //! the ports that are busy, sleeps when all are quiet, and copies each frame once, from its source
 //! into its destination. Nothing is queued inside: a frame that a port cannot take at once is
-//! dropped there, and counted with its reason ([`counters`]).
+//! dropped there, and counted with its reason ([`counters`]). What a port may do are its
+//! [`properties`]; limits hold senders back where they can be ([`qos`]).
 //!
 //! Nothing that a guest writes is believed; see [`port::guest`].
 #![deny(unsafe_code)]

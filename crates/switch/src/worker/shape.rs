@@ -148,6 +148,8 @@ impl Worker {
             .is_some_and(|shape| shape.guard.is_some() || shape.vlan != 0);
         self.steer_runs(from, 0..may_go, refuses, spreads);
         let cut = self.shaping.cut.take();
+        // What goes on by patches or has come from another lane is held back by nobody.
+        self.shaping.holds = false;
         let gone = cut.as_ref().map_or(may_go, |cut| usize::from(cut.at));
 
         let bytes = self.batch.bytes_of(gone);
