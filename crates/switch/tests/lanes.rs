@@ -24,6 +24,7 @@ use switch::properties::PortProperties;
 use switch::protocol::{GuestInterface, PatchEnd, PortId};
 
 const TESTS: &[(&str, fn())] = &[
+    ("every_thread_is_confined", every_thread_is_confined),
     ("tcp_passes_between_lanes", tcp_passes_between_lanes),
     ("one_links_flows_are_spread", one_links_flows_are_spread),
     ("frames_cross_in_order", frames_cross_in_order),
@@ -165,6 +166,26 @@ impl Player {
     /// Has the switch learn where the guest is.
     fn say_hello(&mut self) {
         self.send(0xff, 0, 1);
+    }
+}
+
+fn every_thread_is_confined() {
+    let switch = two_lanes();
+    // It answers when it is confined.
+    lanes(switch.client());
+    let tasks = format!("/proc/{}/task", switch.pid().as_raw_pid());
+    let threads: Vec<_> = fs::read_dir(tasks).unwrap().flatten().collect();
+    assert_eq!(threads.len(), 3, "the control thread and two lanes");
+    for thread in threads {
+        let status = fs::read_to_string(thread.path().join("status")).unwrap();
+        for line in [
+            "Uid:\t65534\t65534\t65534\t65534",
+            "CapEff:\t0000000000000000",
+            "NoNewPrivs:\t1",
+            "Seccomp:\t2",
+        ] {
+            assert!(status.lines().any(|l| l == line), "{line} not in {status}");
+        }
     }
 }
 
