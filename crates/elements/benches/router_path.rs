@@ -74,6 +74,10 @@ fn main() {
     let arp = "arp :: ARPQuerier(192.168.1.1, 0:0:0:0:0:1) -> Discard; Idle -> [1] arp;";
     let rows = [
         ("source", "-> Discard".to_string()),
+        (
+            "queue",
+            "-> Queue(64) -> Unqueue(BURST 64) -> Discard".into(),
+        ),
         ("EtherMirror", "-> EtherMirror -> Discard".into()),
         ("Strip", "-> Strip(14) -> Discard".into()),
         (
@@ -87,6 +91,16 @@ fn main() {
         (
             "+ EtherEncap",
             format!("-> Strip(14) -> CheckIPHeader -> DecIPTTL -> {HEADER} -> Discard"),
+        ),
+        (
+            "… all elements",
+            format!(
+                "-> Strip(14) -> CheckIPHeader -> GetIPAddress(16)
+                -> rt :: StaticIPLookup(192.168.1.0/24 1, 0/0 0); rt[0] -> Discard;
+                rt[1] -> DropBroadcasts -> IPGWOptions(192.168.1.1) -> FixIPSrc(192.168.1.1)
+                -> DecIPTTL -> IPFragmenter(1500) -> {HEADER}
+                -> Strip(14) -> StoreData(8, \\<40>) -> SetIPChecksum -> Unstrip(14) -> Discard"
+            ),
         ),
         (
             "… ARPQuerier",

@@ -2,6 +2,9 @@
 
 use packet::{BATCH, Batch, Packet};
 use router::Cx;
+use simd::{BLOCK, Kernel, Level, Simd};
+
+const _: () = assert!(simd::LANES == BATCH);
 
 /// The output of packets that are to be dropped: no element has it.
 pub const DROP: u32 = crate::classification::NO_OUTPUT;
@@ -28,14 +31,17 @@ pub fn dispatch(
 /// As [`dispatch`], with the choices made: `outputs` has one for each packet.
 #[inline]
 pub fn send(cx: &mut Cx<'_>, batch: &mut Batch, outputs: &[u32; BATCH]) -> usize {
-    let chosen = &outputs[..batch.len().min(BATCH)];
-    let [first, rest @ ..] = chosen else {
-        return 0;
-    };
-    if rest.iter().all(|output| output == first) {
-        return *first as usize;
+    if batch.len() == 1 {
+        return outputs[0] as usize;
     }
-    split(cx, batch, chosen)
+    let mut routes = Routes::EMPTY;
+    let kernel = Sort {
+        outputs,
+        count: batch.len(),
+        routes: &mut routes,
+    };
+    simd::run(Level::detected(), kernel);
+    route(cx, batch, routes.as_slice())
 }
 
 /// As [`send`], with the choices the other way round: outputs, each with a bit for each packet
@@ -45,76 +51,99 @@ pub fn route(cx: &mut Cx<'_>, batch: &mut Batch, routes: &[(u32, u64)]) -> usize
     match routes {
         [] => 0,
         [(output, _)] => *output as usize,
-        [a, b] if a.1.count_ones() < b.1.count_ones() => route_apart(cx, batch, b.0, *a),
-        [a, b] => route_apart(cx, batch, a.0, *b),
-        _ => {
-            let mut outputs = [DROP; BATCH];
-            for &(output, bits) in routes {
-                let mut left = bits;
-                while left != 0 {
-                    outputs[left.trailing_zeros() as usize % BATCH] = output;
-                    left &= left - 1;
-                }
-            }
-            send(cx, batch, &outputs)
-        }
+        _ => route_apart(cx, batch, routes),
     }
 }
 
-/// The packets with a bit go elsewhere than by the output at which the others `stay`.
-fn route_apart(cx: &mut Cx<'_>, batch: &mut Batch, stay: u32, (output, bits): (u32, u64)) -> usize {
-    let mut others = cx.batch();
-    batch.pick(bits, &mut others);
-    match output {
-        // Giving back a batch as a whole drops what is in it.
-        DROP => cx.done(others),
-        _ => cx.push(output as usize, others),
+/// Those for the most common output stay.
+fn route_apart(cx: &mut Cx<'_>, batch: &mut Batch, routes: &[(u32, u64)]) -> usize {
+    let most = routes.iter().max_by_key(|(_, set)| set.count_ones());
+    let stay = most.map_or(DROP, |(output, _)| *output);
+    let mut deal = batch.deal();
+    for &(output, set) in routes {
+        if output == stay {
+            continue;
+        }
+        let mut others = cx.batch();
+        deal.give(set, &mut others);
+        match output {
+            // Giving back a batch as a whole drops what is in it.
+            DROP => cx.done(others),
+            _ => cx.push(output as usize, others),
+        }
     }
     stay as usize
 }
 
-fn split(cx: &mut Cx<'_>, batch: &mut Batch, outputs: &[u32]) -> usize {
-    let common = majority(outputs);
-    batch.filter(
-        &mut (cx, outputs.iter()),
-        |(_, outputs), _| outputs.next().copied().filter(|output| *output != common),
-        |(cx, _), packet, output| match output {
-            DROP => cx.kill(packet),
-            output => cx.emit(output as usize, packet),
-        },
-    );
-    common as usize
+/// Outputs, each with a bit for each packet that goes there.
+struct Routes {
+    routes: [(u32, u64); BATCH],
+    count: usize,
 }
 
-/// The output that more than half of the packets go to, if there is one; else some output. (Boyer
-/// and Moore's vote.)
-fn majority(outputs: &[u32]) -> u32 {
-    let (mut candidate, mut votes) = (DROP, 0);
-    for &output in outputs {
-        if votes == 0 {
-            candidate = output;
-        }
-        if output == candidate {
-            votes += 1;
-        } else {
-            votes -= 1;
+impl Routes {
+    const EMPTY: Routes = Routes {
+        routes: [(DROP, 0); BATCH],
+        count: 0,
+    };
+
+    fn as_slice(&self) -> &[(u32, u64)] {
+        &self.routes[..self.count.min(BATCH)]
+    }
+}
+
+/// Finds the routes that the first `count` of `outputs` make.
+struct Sort<'a> {
+    outputs: &'a [u32; BATCH],
+    count: usize,
+    routes: &'a mut Routes,
+}
+
+impl Kernel for Sort<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let blocks = self.count.div_ceil(BLOCK);
+        let all = u64::MAX.checked_shr((BATCH - self.count.min(BATCH)) as u32);
+        let mut pending = all.unwrap_or(0);
+        while pending != 0 {
+            let output = self.outputs[pending.trailing_zeros() as usize % BATCH];
+            let same = simd.within(self.outputs, blocks, u32::MAX, output, 0) & pending;
+            // No more outputs than packets.
+            self.routes.routes[self.routes.count % BATCH] = (output, same);
+            self.routes.count += 1;
+            pending ^= same;
         }
     }
-    candidate
 }
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
+    use proptest::prelude::*;
+    use simd::Level;
 
     use super::*;
 
-    #[test]
-    fn the_majority_is_found() {
-        assert_eq!(majority(&[1, 2, 2, 1, 2]), 2);
-        assert_eq!(majority(&[7]), 7);
-        assert_eq!(majority(&[DROP, DROP, 1]), DROP);
-        let mixed: Vec<u32> = (0..64).map(|i| if i % 3 == 0 { i } else { 5 }).collect();
-        assert_eq!(majority(&mixed), 5);
+    proptest! {
+        #[test]
+        fn routes_have_each_packet_once(
+            chosen in proptest::collection::vec(prop_oneof![0u32..4, 0u32..70, Just(DROP)], 0..=BATCH),
+            rest: u32,
+        ) {
+            let mut outputs = [rest; BATCH];
+            outputs[..chosen.len()].copy_from_slice(&chosen);
+            for level in Level::all() {
+                let mut routes = Routes::EMPTY;
+                let count = chosen.len();
+                simd::run(level, Sort { outputs: &outputs, count, routes: &mut routes });
+                for (i, output) in outputs.iter().enumerate() {
+                    let with = routes.as_slice().iter().filter(|(_, set)| set >> i & 1 == 1);
+                    let with: alloc::vec::Vec<u32> = with.map(|(output, _)| *output).collect();
+                    let expected: &[u32] = if i < count { &[*output] } else { &[] };
+                    prop_assert_eq!(&with[..], expected);
+                }
+            }
+        }
     }
 }

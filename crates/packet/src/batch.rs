@@ -122,10 +122,17 @@ impl Batch {
         let end = core::mem::take(&mut self.len);
         let mut kept = 0;
         for i in 0..end {
-            // SAFETY: packets before `end` were initialized, and each is read once: `i` only
-            // grows, and what is written at `kept <= i` was read before.
-            let mut packet = unsafe { self.packets[i].assume_init_read() };
-            match look(state, &mut packet) {
+            // SAFETY: packets before `end` were initialized, and none from `i` on was moved yet.
+            let packet = unsafe { self.packets[i].assume_init_mut() };
+            let left = look(state, packet);
+            if left.is_none() && kept == i {
+                // As usual: nobody has left, and nothing need be moved.
+                kept += 1;
+                continue;
+            }
+            // SAFETY: as above; it is read once, as what is written at `kept` was read before.
+            let packet = unsafe { self.packets[i].assume_init_read() };
+            match left {
                 None => {
                     self.packets[kept].write(packet);
                     kept += 1;
@@ -136,28 +143,34 @@ impl Batch {
         self.len = kept;
     }
 
-    /// Moves the packets with a bit in `picked` (the lowest for the first) to `into`, which is
-    /// emptied first, in order; the others stay, moved together. No branch depends on the bits.
-    pub fn pick(&mut self, picked: u64, into: &mut Batch) {
-        while into.pop().is_some() {}
-        let end = core::mem::take(&mut self.len);
-        let (mut kept, mut moved) = (0, 0);
-        for i in 0..end {
-            let wanted = (picked >> i & 1) as usize;
-            // SAFETY: both are copies of the same packet's bytes, of which only one will count:
-            // that below the length of its batch. `kept` and `moved` are at most `i`, so nothing
-            // is overwritten that was not read before.
-            let (here, there) = unsafe {
-                let packet = &raw const self.packets[i];
-                (packet.read(), packet.read())
-            };
-            self.packets[kept] = here;
-            into.packets[moved] = there;
-            kept += 1 - wanted;
-            moved += wanted;
+    /// Takes the batch apart; see [`Deal`].
+    #[inline]
+    pub fn deal(&mut self) -> Deal<'_> {
+        let count = core::mem::take(&mut self.len);
+        let left = u64::MAX.checked_shr((BATCH - count) as u32).unwrap_or(0);
+        Deal { batch: self, left }
+    }
+
+    /// Gives up the first `count` packets, which there are: `take` moves them elsewhere.
+    #[inline]
+    pub(crate) fn take_front(&mut self, count: usize, take: impl FnOnce(*const Packet)) {
+        debug_assert!(count <= self.len);
+        let packets = self.packets.as_mut_ptr();
+        take(packets.cast());
+        if count < self.len {
+            // SAFETY: the rest moves down over what was moved away.
+            unsafe { core::ptr::copy(packets.add(count), packets, self.len - count) };
         }
-        self.len = kept;
-        into.len = moved;
+        self.len -= count;
+    }
+
+    /// Takes in `count` packets, for which there is room, behind those there are: `put` moves them
+    /// there.
+    #[inline]
+    pub(crate) fn put_behind(&mut self, count: usize, put: impl FnOnce(*mut Packet)) {
+        debug_assert!(count <= self.room());
+        put(self.packets[self.len..].as_mut_ptr().cast());
+        self.len += count;
     }
 
     /// Moves packets from the front of `from` to the end of this batch, as many as fit and at
@@ -183,6 +196,75 @@ impl Batch {
 impl Drop for Batch {
     fn drop(&mut self) {
         while self.pop().is_some() {}
+    }
+}
+
+/// A batch that is being taken apart by sets of packets, without a branch on where a packet goes.
+///
+/// Sets are words with a bit for each packet, the lowest for the first. What is in no set that was
+/// asked for stays in the batch, moved together, when this is dropped.
+pub struct Deal<'b> {
+    batch: &'b mut Batch,
+    /// The packets that are still there. The batch's length is 0 meanwhile: what is not moved back
+    /// is leaked, never freed twice.
+    left: u64,
+}
+
+impl Deal<'_> {
+    /// Adds the packets in `set` to `into`, in order, as many as there is room for. What went
+    /// elsewhere before is no longer there.
+    #[inline]
+    pub fn give(&mut self, set: u64, into: &mut Batch) {
+        let mut bits = set & self.left;
+        if bits.count_ones() as usize > into.room() {
+            return self.give_some(bits, into);
+        }
+        self.left ^= bits;
+        let mut len = into.len;
+        while bits != 0 {
+            let from = bits.trailing_zeros() as usize;
+            bits &= bits - 1;
+            // SAFETY: bits stand for packets that are there, and each is moved once: it is no
+            // longer in `left`. There is room for them all.
+            into.packets[len % BATCH] = MaybeUninit::new(unsafe { self.packet(from) });
+            len += 1;
+        }
+        into.len = len;
+    }
+
+    #[cold]
+    fn give_some(&mut self, set: u64, into: &mut Batch) {
+        let mut fit = 0u64;
+        let mut rest = set;
+        for _ in 0..into.room() {
+            fit |= rest & rest.wrapping_neg();
+            rest &= rest.wrapping_sub(1);
+        }
+        self.give(fit, into);
+    }
+
+    /// # Safety
+    /// The packet is in the batch, and the caller leaves it there no longer.
+    #[inline]
+    unsafe fn packet(&self, at: usize) -> Packet {
+        // SAFETY: as the caller promises.
+        unsafe { self.batch.packets[at % BATCH].assume_init_read() }
+    }
+}
+
+impl Drop for Deal<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let (mut bits, mut len) = (self.left, 0);
+        while bits != 0 {
+            let from = bits.trailing_zeros() as usize;
+            bits &= bits - 1;
+            // SAFETY: bits stand for packets that are there; `len` is at most `from`, so nothing is
+            // overwritten that was not moved before.
+            self.batch.packets[len % BATCH] = MaybeUninit::new(unsafe { self.packet(from) });
+            len += 1;
+        }
+        self.batch.len = len;
     }
 }
 

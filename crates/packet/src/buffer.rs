@@ -457,7 +457,7 @@ impl Packet {
         }
     }
 
-    #[inline]
+    #[cold]
     fn place(&self, at: usize) -> u16 {
         let at = self.meta().data as usize + at;
         if at > self.meta().capacity as usize {
@@ -505,7 +505,13 @@ impl Packet {
     /// Says that the MAC header starts `at` bytes into the data.
     #[inline]
     pub fn set_mac_header(&mut self, at: usize) {
-        self.meta_mut().mac = self.place(at);
+        let start = self.meta().data as usize + at;
+        // Inside the data, so inside the buffer: its capacity is on another cache line.
+        let place = match at <= self.len() && start <= usize::from(u16::MAX) {
+            true => start as u16,
+            false => self.place(at),
+        };
+        self.meta_mut().mac = place;
     }
 
     /// From the network header to the end of the data.
@@ -536,13 +542,12 @@ impl Packet {
     /// transport header follows it.
     #[inline]
     pub fn set_network_header(&mut self, at: usize, len: usize) {
-        let (network, transport) = if at + len <= self.len() {
-            // Inside the data, so inside the buffer: its capacity is on another cache line.
-            let start = self.meta().data as usize + at;
-            let place = |at: usize| u16::try_from(at).unwrap_or(0);
-            (place(start), place(start + len))
-        } else {
-            (self.place(at), self.place(at + len))
+        let (start, end) = (self.meta().data as usize + at, at + len);
+        // Inside the data, so inside the buffer: its capacity is on another cache line.
+        let near = end <= self.len() && start + len <= usize::from(u16::MAX);
+        let (network, transport) = match near {
+            true => (start as u16, (start + len) as u16),
+            false => (self.place(at), self.place(end)),
         };
         let meta = self.meta_mut();
         meta.network = network;
@@ -659,6 +664,15 @@ impl Packet {
         let n = anno.size.min(4);
         self.annotations_mut()[anno.offset..anno.offset + n]
             .copy_from_slice(&value.to_ne_bytes()[..n]);
+    }
+
+    /// Sets the four bytes of annotation from `offset` on, if there are as many, in native order.
+    #[inline]
+    pub fn set_anno_word(&mut self, offset: usize, value: u32) {
+        let bytes = self.annotations_mut().get_mut(offset..);
+        if let Some(place) = bytes.and_then(|bytes| bytes.first_chunk_mut()) {
+            *place = value.to_ne_bytes();
+        }
     }
 
     /// An eight-byte annotation, in native order.

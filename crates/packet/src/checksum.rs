@@ -38,13 +38,24 @@ impl Sum {
     /// The sum over an array, unrolled: for headers of a known length.
     #[inline(always)]
     pub fn of_array<const N: usize>(bytes: &[u8; N]) -> Sum {
-        let mut lanes = [0u64; 2];
-        let (words, rest) = bytes.as_chunks::<4>();
-        for (i, word) in words.iter().enumerate() {
-            // Up to N / 4 values of 32 bits: a 64-bit lane has room for 2^32 of them.
-            lanes[i % 2] += u64::from(u32::from_ne_bytes(*word));
+        // Written out for the usual lengths: compilers make a loop of it where they are not sure
+        // that the bytes stay where they are.
+        let word = |at: usize| match bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+            Some(word) => Sum(u64::from_ne_bytes(*word)),
+            None => Sum::ZERO,
+        };
+        let half = |at: usize| match bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+            Some(word) => Sum(u64::from(u32::from_ne_bytes(*word))),
+            None => Sum::ZERO,
+        };
+        match N {
+            4 => half(0),
+            8 => word(0),
+            12 => word(0) + half(8),
+            16 => word(0) + word(8),
+            20 => word(0) + word(8) + half(16),
+            _ => Sum::ZERO.add_short(bytes),
         }
-        Sum(lanes[0] + lanes[1]).add_short(rest)
     }
 
     /// Adds the word that `value` is in a header.

@@ -12,13 +12,15 @@ mod buffer;
 pub mod checksum;
 mod depot;
 mod extended;
+mod fifo;
 mod pool;
 pub mod wire;
 
 #[cfg(test)]
 mod tests;
 
-pub use batch::{BATCH, Batch, Drain};
+pub use batch::{BATCH, Batch, Deal, Drain};
 pub use buffer::{HEADROOM, LARGE_MAX, META, Packet, PacketType, prefetch};
 pub use extended::{Offload, PART_MAX, PART_OFFSET, SegmentKind, Segments};
+pub use fifo::Fifo;
 pub use pool::{BUFFER, DATA_MAX, Mold, Pool};

@@ -288,26 +288,47 @@ fn a_mold_casts_what_the_pool_has() {
     assert_eq!(pool.cast(&mold, 0, &mut other, 1), 0);
 }
 
-#[test]
-fn picked_packets_move_and_the_others_stay_in_order() {
-    let mut pool = Pool::heap(256);
-    let (mut batch, mut picked) = (Batch::new(), Batch::new());
-    for bits in [0, u64::MAX, 1, 1 << 63, 0xaaaa_5555_0f0f_3333] {
-        for i in 0..64u8 {
-            batch.push(pool.copy(&[i]).unwrap()).unwrap();
+proptest! {
+    /// Each packet goes where its first set says, in order, as far as there is room.
+    #[test]
+    fn a_batch_is_dealt_out(
+        count in 0usize..=BATCH,
+        held in proptest::collection::vec(0usize..=BATCH, 3),
+        sets in proptest::array::uniform3(any::<u64>()),
+    ) {
+        let mut pool = Pool::heap(5 * BATCH);
+        let mut batch = Batch::new();
+        for n in 0..count {
+            batch.push(numbered(&mut pool, n as u8)).unwrap();
         }
-        batch.pick(bits, &mut picked);
-        let data = |batch: &Batch| -> Vec<u8> { batch.iter().map(|p| p.data()[0]).collect() };
-        let with = |bit| {
-            (0..64)
-                .filter(|i| bits >> i & 1 == bit)
-                .collect::<Vec<u8>>()
-        };
-        assert_eq!(data(&batch), with(0));
-        assert_eq!(data(&picked), with(1));
-        assert_eq!(pool.outstanding(), 64);
-        pool.recycle(&mut batch);
-        pool.recycle(&mut picked);
-        assert_eq!(pool.outstanding(), 0);
+        let mut expected: Vec<Vec<u8>> = held.iter().map(|held| std::vec![99; *held]).collect();
+        let mut stay: Vec<u8> = (0..count as u8).collect();
+        for (set, into) in sets.iter().zip(&mut expected) {
+            stay.retain(|n| {
+                let goes = set >> n & 1 == 1 && into.len() < BATCH;
+                if goes {
+                    into.push(*n);
+                }
+                !goes
+            });
+        }
+        let mut others: Vec<Batch> = Vec::new();
+        for held in held {
+            let mut other = Batch::new();
+            for _ in 0..held {
+                other.push(numbered(&mut pool, 99)).unwrap();
+            }
+            others.push(other);
+        }
+        let mut deal = batch.deal();
+        for (set, other) in sets.iter().zip(&mut others) {
+            deal.give(*set, other);
+        }
+        drop(deal);
+        let content = |batch: &Batch| batch.iter().map(|p| p.data()[0]).collect::<Vec<u8>>();
+        prop_assert_eq!(content(&batch), stay);
+        prop_assert_eq!(others.iter().map(content).collect::<Vec<_>>(), expected);
+        drop((batch, others));
+        prop_assert_eq!(pool.outstanding(), 0);
     }
 }

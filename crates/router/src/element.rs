@@ -62,6 +62,14 @@ pub trait Element: Any + Send {
         Verdict::Forward
     }
 
+    /// Whether [`action`](Element::action) has anything to do for a packet. Where it has not for
+    /// any of a batch, it is not called: for elements that most packets pass as they are.
+    #[inline]
+    fn concerns(&self, packet: &Packet) -> bool {
+        let _ = packet;
+        true
+    }
+
     /// Takes a batch that was pushed into input `port`. What is left in `batch` afterwards goes
     /// on by the output whose number is returned; it is dropped if there is no such output.
     /// Packets for other outputs are given to [`Cx::emit`].
@@ -183,6 +191,13 @@ pub trait Element: Any + Send {
 /// an element says otherwise. For elements that have something to do once a batch besides.
 #[inline(always)]
 pub fn filter<E: Element + ?Sized>(element: &mut E, cx: &mut Cx<'_>, batch: &mut Batch) {
+    // All are asked, as that is quicker than to ask whether to go on.
+    let concerned = batch
+        .iter()
+        .fold(false, |any, packet| any | element.concerns(packet));
+    if !concerned {
+        return;
+    }
     batch.filter(
         &mut (element, cx),
         |(element, cx), packet| match element.action(cx, packet) {

@@ -3,8 +3,9 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use core::net::Ipv4Addr;
 
-use packet::{Batch, Packet};
+use packet::checksum::Sum;
 use packet::wire::Ipv4Packet;
+use packet::{Batch, Packet};
 use router::args::{Args, Context, Failed, Int, Invalid, IpPrefixArg, Parser};
 use router::{Class, Cx, Element, HandlerError, HandlerList};
 
@@ -85,22 +86,18 @@ impl Check {
         Ok(())
     }
 
-    #[inline(always)]
     fn look(&self, packet: &Packet) -> Result<Good, Reason> {
         let bytes = packet.data().get(self.offset as usize..);
         let bytes = bytes.unwrap_or(&[]);
-        let Some(header) = bytes.first_chunk::<20>() else {
+        if bytes.len() < 20 {
             return Err(Reason::Tiny);
-        };
+        }
         let ip = Ipv4Packet::new_unchecked(bytes);
-        if header[0] != 0x45 {
-            // Neither the usual version nor the usual length.
-            if ip.version() != 4 {
-                return Err(Reason::Version);
-            }
-            if ip.header_len() < 20 {
-                return Err(Reason::HeaderLength);
-            }
+        if ip.version() != 4 {
+            return Err(Reason::Version);
+        }
+        if ip.header_len() < 20 {
+            return Err(Reason::HeaderLength);
         }
         let (header_len, total_len) = (ip.header_len(), usize::from(ip.total_len()));
         if total_len > bytes.len() || total_len < header_len {
@@ -110,10 +107,7 @@ impl Check {
             return Err(Reason::Checksum);
         }
         let destination = ip.destination();
-        if !self.bad_sources.is_empty()
-            && self.bad_sources.contains(&ip.source())
-            && !self.good_destinations.contains(&destination)
-        {
+        if !self.is_good_source(ip.source(), destination) {
             return Err(Reason::Source);
         }
         Ok(Good {
@@ -126,6 +120,47 @@ impl Check {
     /// Marks the header if it is right, and cuts the packet to the length it says.
     #[inline(always)]
     pub(super) fn mark(&self, packet: &mut Packet) -> Result<(), Reason> {
+        if self.mark_usual(packet) {
+            return Ok(());
+        }
+        self.mark_any(packet)
+    }
+
+    /// The same for a header without options that is right. False, and nothing done, if it is not
+    /// such a one, or it takes a longer look to know.
+    #[inline(always)]
+    fn mark_usual(&self, packet: &mut Packet) -> bool {
+        let offset = self.offset as usize;
+        let Some((_, bytes)) = packet.data().split_at_checked(offset) else {
+            return false;
+        };
+        let Some(header) = bytes.first_chunk::<20>() else {
+            return false;
+        };
+        let ip = Ipv4Packet::new_unchecked(header);
+        let (total_len, destination) = (usize::from(ip.total_len()), ip.destination());
+        let right = (header[0] == 0x45)
+            & (total_len >= 20)
+            & (total_len <= bytes.len())
+            & (!self.checksum | Sum::of_array(header).is_valid());
+        if !right || !self.is_good_source(ip.source(), destination) {
+            return false;
+        }
+        packet.set_network_header(offset, 20);
+        packet.truncate(offset + total_len);
+        packet.set_dst_ip(destination);
+        true
+    }
+
+    #[inline(always)]
+    fn is_good_source(&self, source: Ipv4Addr, destination: Ipv4Addr) -> bool {
+        self.bad_sources.is_empty()
+            || !self.bad_sources.contains(&source)
+            || self.good_destinations.contains(&destination)
+    }
+
+    #[cold]
+    fn mark_any(&self, packet: &mut Packet) -> Result<(), Reason> {
         let good = self.look(packet)?;
         let offset = self.offset as usize;
         packet.set_network_header(offset, good.header_len);

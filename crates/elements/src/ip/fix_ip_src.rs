@@ -55,6 +55,11 @@ impl Element for FixIPSrc {
     }
 
     #[inline]
+    fn concerns(&self, packet: &Packet) -> bool {
+        packet.anno(FIX_IP_SRC) != 0
+    }
+
+    #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         if packet.anno(FIX_IP_SRC) != 0
             && let Some(header) = packet.network_header_mut()

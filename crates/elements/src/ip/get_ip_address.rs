@@ -80,7 +80,7 @@ impl Element for GetIPAddress {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         if let Some(address) = self.place.address(packet) {
-            packet.set_anno(self.anno, u32::from_ne_bytes(address.octets()));
+            packet.set_anno_word(self.anno.offset, u32::from_ne_bytes(address.octets()));
         }
         Verdict::Forward
     }

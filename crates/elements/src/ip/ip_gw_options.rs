@@ -62,6 +62,12 @@ impl Class for IPGWOptions {
     const PROCESSING: &'static str = "a/ah";
 }
 
+/// Whether an IP header is longer than one without options.
+#[inline]
+fn has_options(header: &[u8]) -> bool {
+    header.first_chunk::<20>().is_some_and(|header| header[0] & 0x0f > 5)
+}
+
 type Pointer<'a> = PointerOption<&'a mut [u8]>;
 
 impl IPGWOptions {
@@ -162,9 +168,14 @@ impl Element for IPGWOptions {
     }
 
     #[inline]
+    fn concerns(&self, packet: &Packet) -> bool {
+        has_options(packet.network_header().unwrap_or_default())
+    }
+
+    #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let header = packet.network_header_mut().unwrap_or_default();
-        if Ipv4Packet::new_unchecked(&*header).header_len() <= 20 {
+        if !has_options(header) {
             return Verdict::Forward;
         }
         match self.fill(cx, header) {

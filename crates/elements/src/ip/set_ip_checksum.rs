@@ -39,6 +39,17 @@ impl Class for SetIPChecksum {
 /// Computes the checksum of the IP header that `bytes` start with; false if there is none.
 #[inline(always)]
 fn fill(bytes: &mut [u8]) -> bool {
+    if let Some(header) = bytes.first_chunk_mut::<20>()
+        && header[0] & 0x0f == 5
+    {
+        Ipv4Packet::new_unchecked(header).fill_checksum();
+        return true;
+    }
+    fill_longer(bytes)
+}
+
+#[cold]
+fn fill_longer(bytes: &mut [u8]) -> bool {
     let available = bytes.len();
     let mut ip = Ipv4Packet::new_unchecked(bytes);
     let fits = (20..=available).contains(&ip.header_len());
@@ -46,6 +57,17 @@ fn fill(bytes: &mut [u8]) -> bool {
         ip.fill_checksum();
     }
     fits
+}
+
+impl SetIPChecksum {
+    #[cold]
+    fn refuse(&mut self, cx: &mut Cx<'_>) -> Verdict {
+        self.drops += 1;
+        if self.drops == 1 {
+            cx.chatter("SetIPChecksum: bad input packet");
+        }
+        Verdict::Drop
+    }
 }
 
 impl Element for SetIPChecksum {
@@ -58,11 +80,7 @@ impl Element for SetIPChecksum {
         if filled {
             return Verdict::Forward;
         }
-        self.drops += 1;
-        if self.drops == 1 {
-            cx.chatter("SetIPChecksum: bad input packet");
-        }
-        Verdict::Drop
+        self.refuse(cx)
     }
 
     fn handlers(&self, list: &mut HandlerList) {

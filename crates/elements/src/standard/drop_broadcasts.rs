@@ -36,19 +36,30 @@ impl Class for DropBroadcasts {
     const PROCESSING: &'static str = "a/ah";
 }
 
+#[inline]
+fn is_to_many(packet: &Packet) -> bool {
+    matches!(
+        packet.packet_type(),
+        PacketType::Broadcast | PacketType::Multicast
+    )
+}
+
 impl Element for DropBroadcasts {
     #[inline]
+    fn concerns(&self, packet: &Packet) -> bool {
+        is_to_many(packet)
+    }
+
+    #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        match packet.packet_type() {
-            PacketType::Broadcast | PacketType::Multicast => {
-                if self.drops == 0 {
-                    cx.chatter("DropBroadcasts: dropped a packet");
-                }
-                self.drops += 1;
-                Verdict::To(1)
-            }
-            _ => Verdict::Forward,
+        if !is_to_many(packet) {
+            return Verdict::Forward;
         }
+        if self.drops == 0 {
+            cx.chatter("DropBroadcasts: dropped a packet");
+        }
+        self.drops += 1;
+        Verdict::To(1)
     }
 
     fn handlers(&self, list: &mut HandlerList) {

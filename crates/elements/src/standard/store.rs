@@ -1,9 +1,8 @@
 //! What the queues share: a store with a limit, its notifiers and its handlers.
 
-use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
 
-use packet::{Batch, Packet};
+use packet::{Batch, Fifo, Packet};
 use router::args::{Args, Failed};
 use router::{Cx, HandlerError, HandlerFlags, HandlerList, Notice, Search, SignalId};
 
@@ -39,7 +38,7 @@ pub(super) enum Sleep {
 /// A store of packets with a limit.
 #[derive(Default)]
 pub(super) struct Store {
-    packets: VecDeque<Packet>,
+    packets: Fifo,
     capacity: usize,
     highwater: usize,
     drops: u64,
@@ -126,7 +125,8 @@ impl Store {
     #[inline]
     pub fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, overflow: Overflow) {
         if batch.len() <= self.room() {
-            self.packets.extend(batch.drain());
+            // There is: room for the capacity was taken when it was set.
+            self.packets.append(batch);
         } else {
             self.push_overflowing(cx, batch, overflow);
         }
@@ -137,7 +137,7 @@ impl Store {
     fn push_overflowing(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, overflow: Overflow) {
         for packet in batch.drain() {
             if self.room() > 0 {
-                self.packets.push_back(packet);
+                self.put_back(cx, packet);
             } else if overflow == Overflow::New {
                 self.drop(cx, packet);
             } else {
@@ -145,7 +145,7 @@ impl Store {
                 match oldest {
                     Some(oldest) => {
                         self.drop(cx, oldest);
-                        self.packets.push_back(packet);
+                        self.put_back(cx, packet);
                     }
                     None => self.drop(cx, packet),
                 }
@@ -164,10 +164,19 @@ impl Store {
             }
             match self.room() {
                 0 => self.drop(cx, packet),
-                _ => self.packets.push_front(packet),
+                _ => {
+                    let unfit = self.packets.push_front(packet).err();
+                    unfit.into_iter().for_each(|packet| cx.kill(packet));
+                }
             }
         }
         self.came(cx);
+    }
+
+    fn put_back(&mut self, cx: &mut Cx<'_>, packet: Packet) {
+        if let Err(packet) = self.packets.push_back(packet) {
+            cx.kill(packet);
+        }
     }
 
     fn drop(&mut self, cx: &mut Cx<'_>, packet: Packet) {
@@ -182,15 +191,9 @@ impl Store {
     #[inline]
     pub fn pull(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) {
         let was_full = self.room() == 0;
-        let n = most.min(batch.room()).min(self.packets.len());
-        for packet in self.packets.drain(..n) {
-            // There is room: n is at most that.
-            let _ = batch.push(packet);
-        }
+        let n = self.packets.take(batch, most);
         // Those that are pulled next have been here for a while, and are far by now.
-        for packet in self.packets.iter().take(n) {
-            packet.prefetch();
-        }
+        self.packets.prefetch(n);
         if was_full {
             self.tell_nonfull(cx);
         }
@@ -266,10 +269,18 @@ impl Store {
         let old_length = old.packets.len();
         let lost = old_length.saturating_sub(self.capacity);
         if overflow == Overflow::Oldest {
-            old.packets.drain(..lost).for_each(|packet| cx.kill(packet));
+            for _ in 0..lost {
+                old.packets
+                    .pop_front()
+                    .into_iter()
+                    .for_each(|packet| cx.kill(packet));
+            }
         }
-        let taken = old_length - lost;
-        self.packets.extend(old.packets.drain(..taken));
+        for _ in lost..old_length {
+            if let Some(packet) = old.packets.pop_front() {
+                self.put_back(cx, packet);
+            }
+        }
         self.highwater = self.packets.len();
         if lost > 0 {
             let (declaration, capacity) = (cx.declaration(), self.capacity);

@@ -47,8 +47,14 @@ impl Element for StoreData {
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let place = packet.data_mut().get_mut(self.offset as usize..);
         let place = place.unwrap_or_default();
-        let length = place.len().min(self.data.len());
-        place[..length].copy_from_slice(&self.data[..length]);
+        match (self.data.as_slice(), place) {
+            // A byte or a few, as usual, without a call.
+            (&[byte], [first, ..]) => *first = byte,
+            (data, place) => {
+                let pairs = place.iter_mut().zip(data);
+                pairs.for_each(|(place, byte)| *place = *byte);
+            }
+        }
         Verdict::Forward
     }
 }
