@@ -112,7 +112,12 @@ fn main() {
         let mut found = [Hop::NOWHERE; BATCH];
         let batch = time(ADDRESSES, || {
             for chunk in addresses.chunks(BATCH) {
-                table.find_all(black_box(chunk), &mut found);
+                let mut places = found.iter_mut();
+                table.find_all::<BATCH>(black_box(chunk).iter().copied(), |hop| {
+                    if let Some(place) = places.next() {
+                        *place = hop;
+                    }
+                });
                 black_box(&found);
             }
         });

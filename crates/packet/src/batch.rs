@@ -2,7 +2,7 @@
 
 use core::mem::MaybeUninit;
 
-use crate::Packet;
+use crate::{Facts, Packet};
 
 /// Most packets of a batch.
 pub const BATCH: usize = 64;
@@ -10,6 +10,7 @@ pub const BATCH: usize = 64;
 /// Up to [`BATCH`] packets in order.
 pub struct Batch {
     len: usize,
+    facts: Facts,
     packets: [MaybeUninit<Packet>; BATCH],
 }
 
@@ -24,6 +25,7 @@ impl Batch {
     pub const fn new() -> Batch {
         Batch {
             len: 0,
+            facts: Facts::NONE,
             packets: [const { MaybeUninit::uninit() }; BATCH],
         }
     }
@@ -60,6 +62,7 @@ impl Batch {
         }
         self.packets[self.len].write(packet);
         self.len += 1;
+        self.facts = Facts::NONE;
         Ok(())
     }
 
@@ -78,9 +81,22 @@ impl Batch {
         unsafe { core::slice::from_raw_parts(self.packets.as_ptr().cast(), self.len) }
     }
 
-    /// The packets, to be changed.
+    /// What is known of all packets.
+    #[inline]
+    pub fn facts(&self) -> Facts {
+        self.facts
+    }
+
+    /// Takes note of what was found in all packets.
+    #[inline]
+    pub fn learn(&mut self, facts: Facts) {
+        self.facts = self.facts.and(facts);
+    }
+
+    /// The packets, to be changed; nothing is known of them any more.
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [Packet] {
+        self.facts = Facts::NONE;
         // SAFETY: as above.
         unsafe { core::slice::from_raw_parts_mut(self.packets.as_mut_ptr().cast(), self.len) }
     }
@@ -91,10 +107,22 @@ impl Batch {
         self.as_slice().iter()
     }
 
-    /// The packets in order, to be changed.
+    /// The packets in order, to be changed; nothing is known of them any more.
     #[inline]
     pub fn iter_mut(&mut self) -> core::slice::IterMut<'_, Packet> {
         self.as_mut_slice().iter_mut()
+    }
+
+    /// The packets in order, to be changed in a way that what is known among `facts` stays true.
+    #[inline]
+    pub fn iter_mut_keeping(&mut self, facts: Facts) -> core::slice::IterMut<'_, Packet> {
+        let kept = self.facts.among(facts);
+        // SAFETY: as in `as_slice`, and `self` is borrowed exclusively.
+        let packets = unsafe {
+            self.facts = kept;
+            core::slice::from_raw_parts_mut(self.packets.as_mut_ptr().cast(), self.len)
+        };
+        packets.iter_mut()
     }
 
     /// Takes all packets out, in order.
@@ -111,14 +139,28 @@ impl Batch {
     /// Looks at each packet in order. Those for which `look` says `None` stay, moved together;
     /// the others are handed to `leave` in order, with what `look` said.
     ///
-    /// If a closure panics, the packets not yet looked at are leaked, never freed twice.
+    /// If a closure panics, the packets that had not left are leaked, never freed twice.
     #[inline]
     pub fn filter<S: ?Sized, L>(
         &mut self,
         state: &mut S,
+        look: impl FnMut(&mut S, &mut Packet) -> Option<L>,
+        leave: impl FnMut(&mut S, Packet, L),
+    ) {
+        self.filter_keeping(Facts::NONE, state, look, leave);
+    }
+
+    /// As [`filter`](Self::filter), where of what is known of the packets those among `facts` stay
+    /// true of the packets that stay.
+    #[inline]
+    pub fn filter_keeping<S: ?Sized, L>(
+        &mut self,
+        facts: Facts,
+        state: &mut S,
         mut look: impl FnMut(&mut S, &mut Packet) -> Option<L>,
         mut leave: impl FnMut(&mut S, Packet, L),
     ) {
+        self.facts = self.facts.among(facts);
         let end = core::mem::take(&mut self.len);
         let mut kept = 0;
         for i in 0..end {
@@ -169,6 +211,7 @@ impl Batch {
     #[inline]
     pub(crate) fn put_behind(&mut self, count: usize, put: impl FnOnce(*mut Packet)) {
         debug_assert!(count <= self.room());
+        self.facts = Facts::NONE;
         put(self.packets[self.len..].as_mut_ptr().cast());
         self.len += count;
     }
@@ -187,6 +230,10 @@ impl Batch {
             core::ptr::copy_nonoverlapping(source, self.packets.as_mut_ptr().add(self.len), n);
             core::ptr::copy(source.add(n), source, from.len - n);
         }
+        self.facts = match self.len {
+            0 => from.facts,
+            _ => self.facts.among(from.facts),
+        };
         self.len += n;
         from.len -= n;
         n
@@ -220,6 +267,10 @@ impl Deal<'_> {
             return self.give_some(bits, into);
         }
         self.left ^= bits;
+        into.facts = match into.len {
+            0 => self.batch.facts,
+            _ => into.facts.among(self.batch.facts),
+        };
         let mut len = into.len;
         while bits != 0 {
             let from = bits.trailing_zeros() as usize;

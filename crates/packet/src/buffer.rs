@@ -47,6 +47,14 @@ pub enum PacketType {
     FastRoute = 6,
 }
 
+impl PacketType {
+    /// Whether it came as a link-level broadcast or multicast.
+    #[inline]
+    pub const fn is_to_many(self) -> bool {
+        matches!(self, PacketType::Broadcast | PacketType::Multicast)
+    }
+}
+
 /// What travels in front of a packet's data. The first line holds what nearly every element
 /// touches.
 #[derive(Clone, Copy)]
@@ -157,16 +165,6 @@ impl Packet {
         let mut packet = unsafe { Packet::start(buffer, headroom) };
         packet.meta_mut().len = len as u32;
         Some(packet)
-    }
-
-    /// Takes ownership of a buffer whose metadata and data are in place.
-    ///
-    /// # Safety
-    /// The buffer is owned by nobody else, its metadata is that of [`Meta::new`], whose data lies
-    /// inside the buffer, and it lives until it was given back to its home.
-    #[inline]
-    pub(crate) unsafe fn from_raw(buffer: NonNull<Meta>) -> Packet {
-        Packet(buffer)
     }
 
     #[inline]

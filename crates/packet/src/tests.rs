@@ -5,7 +5,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use crate::anno::{AGGREGATE, PAINT, VLAN_TCI};
-use crate::{BATCH, Batch, DATA_MAX, HEADROOM, LARGE_MAX, Mold, Packet, Pool};
+use crate::{BATCH, Batch, DATA_MAX, Facts, Fifo, HEADROOM, LARGE_MAX, Mold, Packet, Pool};
 
 fn numbered(pool: &mut Pool, n: u8) -> Packet {
     pool.copy(&[n; 60]).expect("the pool has room")
@@ -331,4 +331,63 @@ proptest! {
         drop((batch, others));
         prop_assert_eq!(pool.outstanding(), 0);
     }
+}
+
+#[test]
+fn facts_hold_until_packets_may_have_changed() {
+    let mut pool = Pool::heap(16);
+    let known = Facts::UNICAST.and(Facts::NO_OPTIONS);
+    let fresh = |pool: &mut Pool| {
+        let mut batch = Batch::new();
+        for n in 0..4 {
+            batch.push(numbered(pool, n)).unwrap();
+        }
+        assert_eq!(batch.facts(), Facts::NONE);
+        batch.learn(Facts::UNICAST);
+        batch.learn(Facts::NO_OPTIONS);
+        assert_eq!(batch.facts(), known);
+        batch
+    };
+    let mut batch = fresh(&mut pool);
+    assert_eq!(batch.iter().count(), 4);
+    batch.pop();
+    assert_eq!(batch.facts(), known);
+    batch.iter_mut_keeping(Facts::UNICAST);
+    assert_eq!(batch.facts(), Facts::UNICAST);
+    batch.iter_mut();
+    assert_eq!(batch.facts(), Facts::NONE);
+
+    let mut batch = fresh(&mut pool);
+    batch.filter_keeping(Facts::NO_OPTIONS, &mut (), |_, _| None::<()>, |_, _, _| {});
+    assert_eq!(batch.facts(), Facts::NO_OPTIONS);
+    batch.push(numbered(&mut pool, 9)).unwrap();
+    assert_eq!(
+        batch.facts(),
+        Facts::NONE,
+        "nothing is known of the new one"
+    );
+
+    // What was dealt out is known as before, with what else is known of those there.
+    let mut batch = fresh(&mut pool);
+    let (mut empty, mut other) = (Batch::new(), Batch::new());
+    other.push(numbered(&mut pool, 9)).unwrap();
+    other.learn(Facts::UNICAST);
+    let mut deal = batch.deal();
+    deal.give(1, &mut empty);
+    deal.give(2, &mut other);
+    drop(deal);
+    assert_eq!((batch.facts(), empty.facts()), (known, known));
+    assert_eq!(other.facts(), Facts::UNICAST);
+    other.append(&mut batch, 9);
+    assert_eq!(other.facts(), Facts::UNICAST);
+    empty.append(&mut other, 1);
+    assert_eq!(empty.facts(), Facts::UNICAST);
+
+    let mut fifo = Fifo::new();
+    fifo.try_reserve(8).unwrap();
+    fifo.append(&mut empty);
+    let mut batch = Batch::new();
+    batch.learn(known);
+    fifo.take(&mut batch, 8);
+    assert_eq!(batch.facts(), Facts::NONE);
 }

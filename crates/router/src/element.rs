@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use core::any::Any;
 
-use packet::{Batch, Packet};
+use packet::{Batch, Facts, Packet};
 
 use crate::args::{Args, Failed};
 use crate::context::Cx;
@@ -68,6 +68,20 @@ pub trait Element: Any + Send {
     fn concerns(&self, packet: &Packet) -> bool {
         let _ = packet;
         true
+    }
+
+    /// What makes a look at the packets needless: [`concerns`](Element::concerns) says no of all
+    /// packets of which these facts hold.
+    #[inline]
+    fn moot(&self) -> Facts {
+        Facts::NONE
+    }
+
+    /// The facts that stay true of a packet on which [`action`](Element::action) says
+    /// [`Verdict::Forward`].
+    #[inline]
+    fn keeps(&self) -> Facts {
+        Facts::NONE
     }
 
     /// Takes a batch that was pushed into input `port`. What is left in `batch` afterwards goes
@@ -191,6 +205,9 @@ pub trait Element: Any + Send {
 /// an element says otherwise. For elements that have something to do once a batch besides.
 #[inline(always)]
 pub fn filter<E: Element + ?Sized>(element: &mut E, cx: &mut Cx<'_>, batch: &mut Batch) {
+    if batch.facts().include(element.moot()) {
+        return;
+    }
     // All are asked, as that is quicker than to ask whether to go on.
     let concerned = batch
         .iter()
@@ -198,7 +215,8 @@ pub fn filter<E: Element + ?Sized>(element: &mut E, cx: &mut Cx<'_>, batch: &mut
     if !concerned {
         return;
     }
-    batch.filter(
+    batch.filter_keeping(
+        element.keeps(),
         &mut (element, cx),
         |(element, cx), packet| match element.action(cx, packet) {
             Verdict::Forward => None,

@@ -50,6 +50,13 @@ impl Edge {
     }
 }
 
+/// Where an element's outputs are among all.
+#[derive(Clone, Copy)]
+struct Outputs {
+    first: u32,
+    count: u32,
+}
+
 /// A batch on its way out by an edge.
 pub(crate) struct Parcel {
     pub edge: u32,
@@ -170,8 +177,7 @@ pub(crate) struct Core {
     pub graph: Arc<Graph>,
     /// Configurations that were changed while the router runs.
     pub configs: Vec<Option<String>>,
-    /// For each element where its outputs start in `outputs`.
-    first_output: Vec<u32>,
+    outputs_of: Vec<Outputs>,
     first_input: Vec<u32>,
     pub outputs: Vec<Edge>,
     pub inputs: Vec<Edge>,
@@ -233,16 +239,18 @@ impl Core {
         settings: Settings,
     ) -> Core {
         let names = runtime.embedding.names();
-        let mut first_output = Vec::with_capacity(elements.len());
+        let mut outputs_of = Vec::with_capacity(elements.len());
         let mut first_input = Vec::with_capacity(elements.len());
         let (mut outputs, mut inputs) = (0, 0);
         for element in &graph.elements {
-            first_output.push(outputs);
+            outputs_of.push(Outputs {
+                first: outputs,
+                count: element.outputs.len() as u32,
+            });
             first_input.push(inputs);
             outputs += element.outputs.len() as u32;
             inputs += element.inputs.len() as u32;
         }
-        first_output.push(outputs);
         first_input.push(inputs);
         let observed = runtime.embedding.current_element();
         let nowhere = Edge {
@@ -254,7 +262,7 @@ impl Core {
             configs: alloc::vec![None; elements.len()],
             elements: elements.into_iter().map(Some).collect(),
             graph,
-            first_output,
+            outputs_of,
             first_input,
             outputs: alloc::vec![nowhere; outputs as usize],
             inputs: alloc::vec![nowhere; inputs as usize],
@@ -299,7 +307,7 @@ impl Core {
         for c in &graph.flat.connections {
             let (from, to) = (c.from, c.to);
             if graph.elements[from.0].outputs[from.1] {
-                let edge = &mut self.outputs[self.first_output[from.0] as usize + from.1];
+                let edge = &mut self.outputs[self.outputs_of[from.0].first as usize + from.1];
                 (edge.element, edge.port) = (to.0 as u32, to.1 as u32);
             } else {
                 let edge = &mut self.inputs[self.first_input[to.0] as usize + to.1];
@@ -310,14 +318,13 @@ impl Core {
 
     /// The element whose output edge is `edge`.
     pub fn source(&self, edge: u32) -> ElementId {
-        let after = self.first_output.partition_point(|first| *first <= edge);
+        let after = self.outputs_of.partition_point(|of| of.first <= edge);
         ElementId(after.saturating_sub(1) as u32)
     }
 
     pub fn output_edge(&self, id: ElementId, port: usize) -> Option<u32> {
-        let first = self.first_output[id.index()] as usize;
-        let end = self.first_output[id.index() + 1] as usize;
-        (port < end - first).then(|| (first + port) as u32)
+        let Outputs { first, count } = self.outputs_of[id.index()];
+        (port < count as usize).then(|| first + port as u32)
     }
 
     pub fn input_edge(&self, id: ElementId, port: usize) -> Option<u32> {
@@ -423,6 +430,16 @@ impl Core {
     /// Takes a batch along the graph until it is used up or has to wait for what an element
     /// emitted beside it.
     fn walk(&mut self, parcel: Parcel) {
+        let outer = self.current;
+        if let Some(batch) = self.walk_on(parcel) {
+            self.put_back(batch);
+        }
+        self.enter(outer);
+    }
+
+    /// Does so, and returns the batch unless it waits.
+    #[inline]
+    fn walk_on(&mut self, parcel: Parcel) -> Option<Box<Batch>> {
         let Parcel {
             mut edge,
             mut batch,
@@ -435,37 +452,35 @@ impl Core {
                     let number = output.port as usize;
                     self.cross(number, &mut batch);
                 }
-                break;
+                return Some(batch);
             };
             let base = self.stack.len();
             let Some(mut element) = self.elements[id.index()].take() else {
-                break;
+                return Some(batch);
             };
-            let outer = self.enter(id.0 + 1);
+            self.enter(id.0 + 1);
             let out = element.push(&mut Cx { core: self, id }, port, &mut batch);
-            self.enter(outer);
-            self.elements[id.index()] = Some(element);
-            let next = if batch.is_empty() {
-                None
-            } else {
-                self.output_edge(id, out)
+            // Its slot was empty: nothing is there to be dropped.
+            core::mem::forget(self.elements[id.index()].replace(element));
+            let next = match batch.is_empty() {
+                true => None,
+                false => self.output_edge(id, out),
             };
             if self.stack.len() > base {
                 self.seal(base);
-                if let Some(edge) = next {
-                    // Emitted packets go first, as Click's elements send copies before they
-                    // return the packet itself.
-                    self.stack.insert(base, Parcel { edge, batch });
-                    return;
-                }
-                break;
+                let Some(edge) = next else {
+                    return Some(batch);
+                };
+                // Emitted packets go first, as Click's elements send copies before they
+                // return the packet itself.
+                self.stack.insert(base, Parcel { edge, batch });
+                return None;
             }
             match next {
                 Some(next) => edge = next,
-                None => break,
+                None => return Some(batch),
             }
         }
-        self.put_back(batch);
     }
 
     /// Fills `batch` by pulling from what an element's input is connected to.

@@ -1,6 +1,6 @@
 use alloc::string::{String, ToString};
 
-use packet::Packet;
+use packet::{Facts, Packet};
 use packet::wire::{EtherAddress, EtherType, EthernetHeader};
 use router::args::{Args, Failed};
 use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
@@ -67,6 +67,12 @@ impl Element for EtherEncap {
 
     fn can_live_reconfigure(&self) -> bool {
         true
+    }
+
+    #[inline]
+    fn keeps(&self) -> Facts {
+        // What was stripped and is overwritten may have been an IP header.
+        Facts::UNICAST.and(Facts::SOURCE_STAYS)
     }
 
     #[inline]

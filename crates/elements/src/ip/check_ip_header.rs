@@ -3,9 +3,10 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use core::net::Ipv4Addr;
 
+use packet::anno::FIX_IP_SRC;
 use packet::checksum::Sum;
 use packet::wire::Ipv4Packet;
-use packet::{Batch, Packet};
+use packet::{BATCH, Batch, Facts, Packet};
 use router::args::{Args, Context, Failed, Int, Invalid, IpPrefixArg, Parser};
 use router::{Class, Cx, Element, HandlerError, HandlerList};
 
@@ -39,6 +40,19 @@ pub(super) struct Check {
     good_destinations: Vec<Ipv4Addr>,
     drops: u64,
     details: Option<[u64; REASONS.len()]>,
+}
+
+/// What was seen of a batch's packets.
+#[derive(Default)]
+struct Seen {
+    /// A bit for each packet that is not usual, the lowest for the first.
+    odd: u64,
+    /// The longest IP packet among the usual ones, in bytes.
+    longest: usize,
+    /// Whether one came as a broadcast or multicast.
+    to_many: bool,
+    /// Not 0 if one is to get another source address.
+    fixes: u32,
 }
 
 /// What a header that is in order says.
@@ -120,36 +134,33 @@ impl Check {
     /// Marks the header if it is right, and cuts the packet to the length it says.
     #[inline(always)]
     pub(super) fn mark(&self, packet: &mut Packet) -> Result<(), Reason> {
-        if self.mark_usual(packet) {
-            return Ok(());
+        match self.mark_usual::<true>(packet) {
+            Some(_) => Ok(()),
+            None => self.mark_any(packet),
         }
-        self.mark_any(packet)
     }
 
-    /// The same for a header without options that is right. False, and nothing done, if it is not
-    /// such a one, or it takes a longer look to know.
+    /// The same for a header without options that is right; the length it says. `None`, and
+    /// nothing done, if it is not such a one, or it takes a longer look to know. `SOURCES`: there
+    /// may be bad ones.
     #[inline(always)]
-    fn mark_usual(&self, packet: &mut Packet) -> bool {
+    fn mark_usual<const SOURCES: bool>(&self, packet: &mut Packet) -> Option<usize> {
         let offset = self.offset as usize;
-        let Some((_, bytes)) = packet.data().split_at_checked(offset) else {
-            return false;
-        };
-        let Some(header) = bytes.first_chunk::<20>() else {
-            return false;
-        };
+        let (_, bytes) = packet.data().split_at_checked(offset)?;
+        let header = bytes.first_chunk::<20>()?;
         let ip = Ipv4Packet::new_unchecked(header);
         let (total_len, destination) = (usize::from(ip.total_len()), ip.destination());
         let right = (header[0] == 0x45)
             & (total_len >= 20)
             & (total_len <= bytes.len())
             & (!self.checksum | Sum::of_array(header).is_valid());
-        if !right || !self.is_good_source(ip.source(), destination) {
-            return false;
+        if !right || (SOURCES && !self.is_good_source(ip.source(), destination)) {
+            return None;
         }
         packet.set_network_header(offset, 20);
         packet.truncate(offset + total_len);
         packet.set_dst_ip(destination);
-        true
+        Some(total_len)
     }
 
     #[inline(always)]
@@ -172,9 +183,53 @@ impl Check {
     /// Marks the headers of a batch. Wrong ones leave.
     #[inline(always)]
     fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        let mut wrong = 0u64;
+        let seen = match self.bad_sources.is_empty() {
+            true => self.mark_all::<false>(batch),
+            false => self.mark_all::<true>(batch),
+        };
+        if seen.odd != 0 {
+            self.mark_odd(cx, batch, seen.odd);
+        }
+        let usual = seen.odd == 0;
+        let facts = [
+            (Facts::UNICAST, !seen.to_many),
+            (Facts::SOURCE_STAYS, seen.fixes == 0),
+            (Facts::NO_OPTIONS, usual),
+            (
+                Facts::FITS_ETHERNET,
+                usual && seen.longest <= Facts::ETHERNET,
+            ),
+            (Facts::DESTINATION, self.offset == 0),
+        ];
+        for (fact, known) in facts {
+            batch.learn(fact.if_so(known));
+        }
+    }
+
+    /// Marks usual headers. Nothing is called, so that all that is counted stays in registers.
+    #[inline(always)]
+    fn mark_all<const SOURCES: bool>(&self, batch: &mut Batch) -> Seen {
+        let (mut seen, mut bit) = (Seen::default(), 1);
+        for packet in batch.iter_mut() {
+            match self.mark_usual::<SOURCES>(packet) {
+                Some(length) => seen.longest = length.max(seen.longest),
+                None => seen.odd |= bit,
+            }
+            bit <<= 1;
+            seen.to_many |= packet.packet_type().is_to_many();
+            seen.fixes |= packet.anno(FIX_IP_SRC);
+        }
+        seen
+    }
+
+    /// Takes a longer look at the packets with a bit in `odd`.
+    #[cold]
+    fn mark_odd(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, odd: u64) {
+        let mut wrong = 0;
         for (i, packet) in batch.iter_mut().enumerate() {
-            wrong |= u64::from(self.mark(packet).is_err()) << (i % 64);
+            if odd >> (i % BATCH) & 1 == 1 && self.mark_any(packet).is_err() {
+                wrong |= 1 << (i % BATCH);
+            }
         }
         if wrong != 0 {
             self.refuse_some(cx, batch, wrong);
@@ -372,6 +427,10 @@ mod tests {
     use alloc::vec::Vec;
     use core::net::Ipv4Addr;
 
+    use packet::PacketType;
+    use packet::anno::FIX_IP_SRC;
+    use proptest::prelude::*;
+
     use crate::testing::{Rig, checksum, udp};
 
     const CONFIG: &str = "i :: Inject -> k :: CheckIPHeader(DETAILS true) -> c :: Collect;
@@ -472,5 +531,55 @@ mod tests {
         assert_eq!(rig.read("CheckIPHeader2@2.drops"), "1");
         let errors = Rig::errors("Inject -> CheckIPHeader(1, 2) -> Collect;");
         assert!(errors.contains("too many arguments"), "{errors}");
+    }
+
+    proptest! {
+        /// Elements that rely on what the check found out do as those that do not: Paint, which
+        /// forgets all that is known of packets, makes no difference.
+        #[test]
+        fn what_was_found_out_is_so(
+            kinds in proptest::collection::vec((0u8..5, any::<bool>(), 0usize..3), 1..80),
+        ) {
+            let run = |between: &str| {
+                let path = [
+                    "i :: Inject -> Queue -> Unqueue(64)", "k :: CheckIPHeader", "GetIPAddress(16)", "DropBroadcasts",
+                    "IPGWOptions(9.9.9.9)", "FixIPSrc(8.8.8.8)", "DecIPTTL", "IPFragmenter(1500)",
+                ]
+                .join(between);
+                let config = alloc::format!("{path} -> c :: Collect; k[1] -> bad :: Collect;");
+                let mut rig = Rig::new(&config);
+                for (kind, fix, length) in &kinds {
+                    let payload = alloc::vec![7; [3, 1400, 1600][*length]];
+                    let (from, to) = ([1, 0, 0, 1].into(), [2, 0, 0, *kind].into());
+                    let mut data = udp((from, 5), (to, 6), &payload);
+                    match kind {
+                        // A route to be recorded, in what were the ports.
+                        1 => {
+                            data[0] = 0x47;
+                            data[20..28].copy_from_slice(&[7, 7, 4, 0, 0, 0, 0, 0]);
+                        }
+                        2 => data[8] = 0,
+                        3 => data[0] = 0x44,
+                        _ => {}
+                    }
+                    data[10..12].fill(0);
+                    let end = usize::from(data[0] & 15) * 4;
+                    let sum = checksum(&data[..end]);
+                    data[10..12].copy_from_slice(&sum.to_be_bytes());
+                    rig.push_with("i", &data, |packet| {
+                        packet.set_anno(FIX_IP_SRC, u32::from(*fix));
+                        if *kind == 4 {
+                            packet.set_packet_type(PacketType::Broadcast);
+                        }
+                    });
+                }
+                rig.run();
+                (rig.data("c"), rig.data("bad"))
+            };
+            let relying = run(" -> ");
+            prop_assert_eq!(&relying, &run(" -> Paint(0) -> "));
+            let good = kinds.iter().filter(|kind| kind.0 < 2 && kind.2 < 2).count();
+            prop_assert!(relying.0.len() >= good);
+        }
     }
 }

@@ -1,6 +1,6 @@
 use alloc::string::{String, ToString};
 
-use packet::Packet;
+use packet::{Facts, Packet};
 use packet::wire::Ipv4Packet;
 use router::args::{Args, Failed};
 use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
@@ -60,6 +60,11 @@ impl Element for DecIPTTL {
         args.keyword("ACTIVE", &mut self.active)
             .keyword("MULTICAST", &mut self.multicast)
             .complete()
+    }
+
+    #[inline]
+    fn keeps(&self) -> Facts {
+        Facts::ALL
     }
 
     #[inline]

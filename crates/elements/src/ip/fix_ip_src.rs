@@ -1,6 +1,6 @@
 use core::net::Ipv4Addr;
 
-use packet::Packet;
+use packet::{Facts, Packet};
 use packet::anno::FIX_IP_SRC;
 use packet::wire::Ipv4Packet;
 use router::args::{Args, Failed};
@@ -57,6 +57,11 @@ impl Element for FixIPSrc {
     #[inline]
     fn concerns(&self, packet: &Packet) -> bool {
         packet.anno(FIX_IP_SRC) != 0
+    }
+
+    #[inline]
+    fn moot(&self) -> Facts {
+        Facts::SOURCE_STAYS
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 use alloc::string::String;
 use core::net::Ipv4Addr;
 
-use packet::Packet;
+use packet::{Facts, Packet};
 use packet::anno::{Anno, DST_IP};
 use packet::wire::Ipv4Packet;
 use router::args::{AnnoArg, Annotation, Args, Failed};
@@ -75,6 +75,19 @@ impl Element for GetIPAddress {
             _ => return Err(args.fail("bad IP")),
         };
         Ok(())
+    }
+
+    #[inline]
+    fn moot(&self) -> Facts {
+        // Where CheckIPHeader and its like put it already.
+        let same = self.anno.offset == DST_IP.offset && matches!(self.place, Place::At(16));
+        Facts::DESTINATION.if_so(same)
+    }
+
+    #[inline]
+    fn keeps(&self) -> Facts {
+        let known = Facts::ALL.without(Facts::DESTINATION);
+        known.if_so(self.anno.offset == DST_IP.offset)
     }
 
     #[inline]

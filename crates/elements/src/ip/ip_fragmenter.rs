@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 
 use packet::checksum::Sum;
 use packet::wire::{Ipv4Options, Ipv4Packet};
-use packet::{Batch, HEADROOM, Packet};
+use packet::{Batch, Facts, HEADROOM, Packet};
 use router::args::{Args, Failed};
 use router::{Class, Cx, Element, HandlerError, HandlerList};
 
@@ -244,6 +244,10 @@ impl Element for IPFragmenter {
 
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        let needless = Facts::FITS_ETHERNET.if_so(self.mtu as usize >= Facts::ETHERNET);
+        if batch.facts().include(needless) {
+            return 0;
+        }
         // All are asked, as that is quicker than to ask whether to go on.
         if !batch.iter().fold(true, |all, packet| all & self.fits(packet)) {
             // One by one, so that all packets leave in order.

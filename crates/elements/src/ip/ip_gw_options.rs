@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
-use packet::Packet;
+use packet::{Facts, Packet};
 use packet::anno::ICMP_PARAMPROB;
 use packet::wire::{
     Ipv4OptionKind, Ipv4OptionWalk, Ipv4Packet, PointerOption, TimestampFlag, WireError,
@@ -170,6 +170,11 @@ impl Element for IPGWOptions {
     #[inline]
     fn concerns(&self, packet: &Packet) -> bool {
         has_options(packet.network_header().unwrap_or_default())
+    }
+
+    #[inline]
+    fn moot(&self) -> Facts {
+        Facts::NO_OPTIONS
     }
 
     #[inline]

@@ -50,10 +50,10 @@ impl Element for IPMirror {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let header = packet.network_header_mut().unwrap_or_default();
-        let mut ip = Ipv4Packet::new_unchecked(header);
-        if ip.header_mut().is_none() {
+        let Some(header) = header.first_chunk_mut::<20>() else {
             return Verdict::Forward;
-        }
+        };
+        let mut ip = Ipv4Packet::new_unchecked(header);
         let (source, destination) = (ip.source(), ip.destination());
         ip.set_source(destination);
         ip.set_destination(source);

@@ -1,6 +1,6 @@
 use alloc::string::{String, ToString};
 
-use packet::{Packet, PacketType};
+use packet::{Facts, Packet};
 use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
 
 /// Drops packets that came as link-level broadcasts or multicasts.
@@ -36,23 +36,25 @@ impl Class for DropBroadcasts {
     const PROCESSING: &'static str = "a/ah";
 }
 
-#[inline]
-fn is_to_many(packet: &Packet) -> bool {
-    matches!(
-        packet.packet_type(),
-        PacketType::Broadcast | PacketType::Multicast
-    )
-}
-
 impl Element for DropBroadcasts {
     #[inline]
     fn concerns(&self, packet: &Packet) -> bool {
-        is_to_many(packet)
+        packet.packet_type().is_to_many()
+    }
+
+    #[inline]
+    fn moot(&self) -> Facts {
+        Facts::UNICAST
+    }
+
+    #[inline]
+    fn keeps(&self) -> Facts {
+        Facts::ALL
     }
 
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        if !is_to_many(packet) {
+        if !packet.packet_type().is_to_many() {
             return Verdict::Forward;
         }
         if self.drops == 0 {

@@ -1,4 +1,4 @@
-use packet::Packet;
+use packet::{Facts, Packet};
 use router::args::{Args, Failed};
 use router::{Class, Cx, Element, Verdict};
 
@@ -36,6 +36,11 @@ impl Element for Strip {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("LENGTH", &mut self.length)
             .complete()
+    }
+
+    #[inline]
+    fn keeps(&self) -> Facts {
+        Facts::ALL.without(Facts::DESTINATION)
     }
 
     #[inline]
@@ -82,6 +87,11 @@ impl Element for Unstrip {
     }
 
     #[inline]
+    fn keeps(&self) -> Facts {
+        Facts::ALL.without(Facts::DESTINATION)
+    }
+
+    #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         match packet.push(self.length as usize) {
             true => Verdict::Forward,
@@ -119,6 +129,11 @@ impl Class for StripToNetworkHeader {
 }
 
 impl Element for StripToNetworkHeader {
+    #[inline]
+    fn keeps(&self) -> Facts {
+        Facts::ALL.without(Facts::DESTINATION)
+    }
+
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let offset = packet.network_offset().unwrap_or(0);

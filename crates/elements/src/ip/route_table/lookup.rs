@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
-use packet::{BATCH, Batch};
+use packet::{BATCH, Batch, Facts};
 use router::args::{Args, Context, Failed};
 use router::{Cx, HandlerError, HandlerFlags, HandlerList};
 
@@ -102,7 +102,9 @@ impl RouteLookup {
     /// Sends a batch's packets where their destination annotations say.
     #[inline]
     pub fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) -> usize {
-        if let [packet] = batch.as_mut_slice() {
+        if batch.len() == 1
+            && let [packet] = batch.as_mut_slice()
+        {
             let hop = self.table.find(packet.dst_ip().to_bits());
             if !hop.gateway.is_unspecified() {
                 packet.set_dst_ip(hop.gateway);
@@ -112,20 +114,24 @@ impl RouteLookup {
             }
             return hop.port as usize;
         }
-        let mut addresses = [0; BATCH];
-        for (address, packet) in addresses.iter_mut().zip(batch.iter()) {
-            *address = packet.dst_ip().to_bits();
-        }
-        let count = batch.len().min(BATCH);
         let mut outputs = [DROP; BATCH];
-        let mut found = [Hop::NOWHERE; BATCH];
-        self.table.find_all(&addresses[..count], &mut found);
-        let mut lost = false;
-        for ((packet, hop), output) in batch.iter_mut().zip(&found).zip(&mut outputs) {
-            *output = hop.port;
+        let (mut lost, mut by_gateway) = (false, false);
+        let mut gateways = [Ipv4Addr::UNSPECIFIED; BATCH];
+        let addresses = batch.iter().map(|packet| packet.dst_ip().to_bits());
+        let mut places = outputs.iter_mut().zip(&mut gateways);
+        self.table.find_all::<BATCH>(addresses, |hop| {
+            if let Some((output, gateway)) = places.next() {
+                (*output, *gateway) = (hop.port, hop.gateway);
+            }
             lost |= hop.port == DROP;
-            if !hop.gateway.is_unspecified() {
-                packet.set_dst_ip(hop.gateway);
+            by_gateway |= !hop.gateway.is_unspecified();
+        });
+        if by_gateway {
+            let kept = Facts::ALL.without(Facts::DESTINATION);
+            for (packet, gateway) in batch.iter_mut_keeping(kept).zip(gateways) {
+                if !gateway.is_unspecified() {
+                    packet.set_dst_ip(gateway);
+                }
             }
         }
         if lost && self.complaints < COMPLAINTS {

@@ -107,17 +107,28 @@ impl Ranges {
         self.resolve(self.bucket(address), address)
     }
 
-    /// The hops of several addresses, as many as both slices have.
+    /// The hops of several addresses, at most as many as `N`, one after the other.
     ///
-    /// The buckets are read first, so that misses of the cache overlap.
+    /// The buckets are read first, and what they name is asked for, so that misses of the cache
+    /// overlap.
     #[inline]
-    pub fn find_all<const N: usize>(&self, addresses: &[u32], hops: &mut [HopId; N]) {
-        let mut buckets = [Bucket::default(); N];
-        for (bucket, address) in buckets.iter_mut().zip(addresses) {
-            *bucket = self.bucket(*address);
+    pub fn find_all<const N: usize>(
+        &self,
+        addresses: impl Iterator<Item = u32>,
+        mut found: impl FnMut(HopId),
+    ) {
+        let mut ahead = [(0, Bucket::default()); N];
+        let mut count = 0;
+        for (ahead, address) in ahead.iter_mut().zip(addresses) {
+            let bucket = self.bucket(address);
+            if let Some(range) = self.ranges.get(bucket.at as usize) {
+                packet::prefetch(range);
+            }
+            *ahead = (address, bucket);
+            count += 1;
         }
-        for ((hop, bucket), address) in hops.iter_mut().zip(buckets).zip(addresses) {
-            *hop = self.resolve(bucket, *address);
+        for (address, bucket) in &ahead[..count] {
+            found(self.resolve(*bucket, *address));
         }
     }
 

@@ -168,20 +168,19 @@ impl RouteTable {
         self.hop(self.ranges.find(address))
     }
 
-    /// Where packets for each of several addresses go.
+    /// Where packets for each of several addresses go, at most as many as `N`, one after the other.
     #[inline]
-    pub fn find_all<const N: usize>(&self, addresses: &[u32], found: &mut [Hop; N]) {
+    pub fn find_all<const N: usize>(
+        &self,
+        addresses: impl Iterator<Item = u32>,
+        mut found: impl FnMut(Hop),
+    ) {
         if self.odd > 0 {
-            for (found, address) in found.iter_mut().zip(addresses) {
-                *found = self.scan(*address);
-            }
+            addresses.for_each(|address| found(self.scan(address)));
             return;
         }
-        let mut hops = [0; N];
-        self.ranges.find_all(addresses, &mut hops);
-        for (found, hop) in found.iter_mut().zip(hops).take(addresses.len()) {
-            *found = self.hop(hop);
-        }
+        self.ranges
+            .find_all::<N>(addresses, |hop| found(self.hop(hop)));
     }
 
     #[inline]

@@ -1,0 +1,61 @@
+//! What is known of all packets of a batch.
+
+/// Facts that hold for every packet of a batch, so that elements which would look at each packet
+/// only to find them need not.
+///
+/// Whoever looks at all headers anyway says what it found ([`Batch::learn`](crate::Batch::learn)).
+/// Packets can be changed only by way of a batch's mutable faces, and these forget all facts but
+/// those that the caller promises to keep
+/// ([`Batch::filter_keeping`](crate::Batch::filter_keeping)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts(u8);
+
+impl Facts {
+    /// Nothing is known.
+    pub const NONE: Facts = Facts(0);
+    /// No packet came as a link-level broadcast or multicast.
+    pub const UNICAST: Facts = Facts(1);
+    /// The [FIX_IP_SRC](crate::anno::FIX_IP_SRC) annotation of all is 0.
+    pub const SOURCE_STAYS: Facts = Facts(1 << 1);
+    /// No network header is marked that has IP options.
+    pub const NO_OPTIONS: Facts = Facts(1 << 2);
+    /// From the network header to the end there are no more than [`Facts::ETHERNET`] bytes.
+    pub const FITS_ETHERNET: Facts = Facts(1 << 3);
+    /// The data starts with a whole IPv4 header, and the destination annotation is its destination.
+    pub const DESTINATION: Facts = Facts(1 << 4);
+    /// All of these.
+    pub const ALL: Facts = Facts((1 << 5) - 1);
+
+    /// The longest IP packet that fits an Ethernet frame, in bytes.
+    pub const ETHERNET: usize = 1500;
+
+    /// Both these and others.
+    #[inline]
+    pub const fn and(self, others: Facts) -> Facts {
+        Facts(self.0 | others.0)
+    }
+
+    /// These, if `known`.
+    #[inline]
+    pub const fn if_so(self, known: bool) -> Facts {
+        if known { self } else { Facts::NONE }
+    }
+
+    /// Those that are among `others`, too.
+    #[inline]
+    pub const fn among(self, others: Facts) -> Facts {
+        Facts(self.0 & others.0)
+    }
+
+    /// Those that are not among `others`.
+    #[inline]
+    pub const fn without(self, others: Facts) -> Facts {
+        Facts(self.0 & !others.0)
+    }
+
+    /// Whether `others`, which are some, are all among these.
+    #[inline]
+    pub const fn include(self, others: Facts) -> bool {
+        others.0 != 0 && self.0 & others.0 == others.0
+    }
+}
