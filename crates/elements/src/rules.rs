@@ -6,7 +6,7 @@ use packet::Packet;
 use router::args::{self, Args, Failed};
 
 use crate::classification::{
-    Compiled, Diagnostics, Headers, Names, NumberName, Program, ProtocolNames, Severity,
+    Compiled, Diagnostics, Headers, Names, NumberName, Program, ProtocolNames, Severity, View,
 };
 
 /// The names of a router, as patterns ask for them.
@@ -60,6 +60,23 @@ pub fn take_compiled(
         }
     }
     program
+}
+
+/// An IP packet, whose headers programs look at.
+#[derive(Clone, Copy)]
+pub struct IpView<'p>(pub &'p Packet);
+
+impl<'p> View<'p> for IpView<'p> {
+    #[inline(always)]
+    fn headers(self) -> Headers<'p> {
+        headers(self.0)
+    }
+
+    #[inline(always)]
+    fn network(self) -> (&'p [u8], usize) {
+        let network = self.0.network_header().unwrap_or(&[]);
+        (network, self.0.network_header_len())
+    }
 }
 
 /// An IP packet as programs look at it.

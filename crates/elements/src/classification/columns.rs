@@ -7,7 +7,7 @@
 //! fragment offset up to the protocol, the two addresses, the two ports.
 
 use super::fields::Fields;
-use super::headers::{Area, Headers};
+use super::headers::{Area, Headers, View};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -125,11 +125,20 @@ impl Columns {
     pub(super) fn fill<'p>(
         &self,
         batch: &mut Batch,
-        packets: impl Iterator<Item = Headers<'p>>,
+        packets: impl Iterator<Item = impl View<'p>>,
         short: impl FnMut(usize, &Headers<'p>),
     ) -> usize {
         let ip = self.windows.len() == self.counts[0] + self.counts[1]
             && self.lengths[Area::Network as usize] <= IP_HEADER;
+        if self.counts == [0, 0] {
+            match self.windows.len() {
+                1 => return self.fill_front::<1>(batch, packets, short),
+                2 => return self.fill_front::<2>(batch, packets, short),
+                3 => return self.fill_front::<3>(batch, packets, short),
+                4 => return self.fill_front::<4>(batch, packets, short),
+                _ => {}
+            }
+        }
         match (ip, self.counts) {
             (true, [1, 0]) => self.fill_ip::<1, 0>(batch, packets, short),
             (true, [2, 0]) => self.fill_ip::<2, 0>(batch, packets, short),
@@ -147,7 +156,7 @@ impl Columns {
     fn fill_ip<'p, const N: usize, const T: usize>(
         &self,
         batch: &mut Batch,
-        packets: impl Iterator<Item = Headers<'p>>,
+        packets: impl Iterator<Item = impl View<'p>>,
         mut short: impl FnMut(usize, &Headers<'p>),
     ) -> usize {
         let (network, transport) = batch.columns.split_at_mut(N);
@@ -162,21 +171,21 @@ impl Columns {
         let behind: [usize; T] = core::array::from_fn(|i| start(N + i));
         let length = self.lengths[Area::Transport as usize];
         let mut count = 0;
-        for (i, headers) in packets.take(LANES).enumerate() {
+        for (i, view) in packets.take(LANES).enumerate() {
             count = i + 1;
-            let Some(ip) = headers.network.first_chunk::<IP_HEADER>() else {
-                short(i, &headers);
+            let (header, at) = view.network();
+            let Some(ip) = header.first_chunk::<IP_HEADER>() else {
+                short(i, &view.headers());
                 continue;
             };
-            let next = if T == 0 {
-                &[]
-            } else {
-                headers.area(Area::Transport)
+            let next = match T {
+                0 => Some(&[][..]),
+                _ => header.get(at..).filter(|next| next.len() >= length),
             };
-            if T > 0 && next.len() < length {
-                short(i, &headers);
+            let Some(next) = next else {
+                short(i, &view.headers());
                 continue;
-            }
+            };
             for (column, start) in network.iter_mut().zip(starts) {
                 column[i % LANES] = word(ip, start);
             }
@@ -187,16 +196,45 @@ impl Columns {
         count
     }
 
+    /// For `N` windows over the packet's data or its MAC header alone.
+    #[inline(always)]
+    fn fill_front<'p, const N: usize>(
+        &self,
+        batch: &mut Batch,
+        packets: impl Iterator<Item = impl View<'p>>,
+        mut short: impl FnMut(usize, &Headers<'p>),
+    ) -> usize {
+        let Some(columns) = batch.columns.first_chunk_mut::<N>() else {
+            return 0;
+        };
+        let starts: [usize; N] = core::array::from_fn(|i| usize::from(self.windows[i].start));
+        let length = self.lengths[Area::Front as usize];
+        let mut count = 0;
+        for (i, view) in packets.take(LANES).enumerate() {
+            count = i + 1;
+            let headers = view.headers();
+            if headers.front.len() < length {
+                short(i, &headers);
+                continue;
+            }
+            for (column, start) in columns.iter_mut().zip(starts) {
+                column[i % LANES] = word(headers.front, start);
+            }
+        }
+        count
+    }
+
     #[inline(always)]
     fn fill_any<'p>(
         &self,
         batch: &mut Batch,
-        packets: impl Iterator<Item = Headers<'p>>,
+        packets: impl Iterator<Item = impl View<'p>>,
         mut short: impl FnMut(usize, &Headers<'p>),
     ) -> usize {
         let mut count = 0;
-        for (i, headers) in packets.take(LANES).enumerate() {
+        for (i, view) in packets.take(LANES).enumerate() {
             count = i + 1;
+            let headers = view.headers();
             let areas = Area::ALL.map(|area| headers.area(area));
             if (0..3).any(|area| areas[area].len() < self.lengths[area]) {
                 short(i, &headers);

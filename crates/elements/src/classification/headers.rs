@@ -59,6 +59,29 @@ impl<'a> Headers<'a> {
     }
 }
 
+/// Something that headers can be found in.
+///
+/// Most rules look at the network header alone: where it costs something to find the others, it is
+/// left until somebody asks.
+pub trait View<'a>: Copy {
+    /// All headers.
+    fn headers(self) -> Headers<'a>;
+
+    /// [`Headers::network`] and [`Headers::transport`].
+    #[inline(always)]
+    fn network(self) -> (&'a [u8], usize) {
+        let headers = self.headers();
+        (headers.network, headers.transport)
+    }
+}
+
+impl<'a> View<'a> for Headers<'a> {
+    #[inline(always)]
+    fn headers(self) -> Headers<'a> {
+        self
+    }
+}
+
 /// Which header an offset counts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Area {

@@ -59,7 +59,7 @@ mod witness;
 
 pub use classifier::classifier;
 pub use diagnostic::{Compiled, Diagnostic, Diagnostics, Severity};
-pub use headers::Headers;
+pub use headers::{Headers, View};
 pub use ip_filter::{ip_classifier, ip_filter};
 pub use names::{Names, NumberName, ProtocolNames};
 pub use program::{Form, NO_OUTPUT, Program};

@@ -6,7 +6,7 @@ use super::decision::Graph;
 use super::diagnostic::{Compiled, Diagnostics};
 use super::expression::Expression;
 use super::fields::Fields;
-use super::headers::Headers;
+use super::headers::{Headers, View};
 use super::lanes::{self, Lanes};
 use super::products::Products;
 use super::rules::Rules;
@@ -225,7 +225,7 @@ impl Program {
     #[inline]
     pub fn classify_batch<'p>(
         &mut self,
-        packets: impl Iterator<Item = Headers<'p>>,
+        packets: impl Iterator<Item = impl View<'p>>,
     ) -> &[(u32, u64)] {
         let Program {
             rules,
@@ -243,8 +243,8 @@ impl Program {
             Matcher::Rows32(rows) if rows.exact => work.by_rows(rows, *level, &judge, packets),
             matcher => {
                 let mut count = 0;
-                for (headers, output) in packets.zip(&mut work.outputs) {
-                    *output = judge.one(matcher, &headers);
+                for (view, output) in packets.zip(&mut work.outputs) {
+                    *output = judge.one(matcher, &view.headers());
                     count += 1;
                 }
                 work.sort(*level, count, first_bits(count));
@@ -317,7 +317,7 @@ impl Work {
         lanes: &Lanes,
         level: Level,
         judge: &Judge<'_>,
-        packets: impl Iterator<Item = Headers<'p>>,
+        packets: impl Iterator<Item = impl View<'p>>,
     ) {
         let routes = &mut self.routes;
         let mut odd = 0u64;
@@ -345,7 +345,7 @@ impl Work {
         rows: &ClassRows<N>,
         level: Level,
         judge: &Judge<'_>,
-        packets: impl Iterator<Item = Headers<'p>>,
+        packets: impl Iterator<Item = impl View<'p>>,
     ) {
         let routes = &mut self.routes;
         let mut odd = 0u64;

@@ -7,7 +7,7 @@ use router::{Class, Cx, Element, HandlerError, HandlerList};
 
 use crate::classification::{Program, ip_filter};
 use crate::dispatch::{DROP, route};
-use crate::rules::{RouterNames, headers, take_compiled};
+use crate::rules::{IpView, RouterNames, take_compiled};
 
 /// Filters IP packets by rules like tcpdump's.
 ///
@@ -60,7 +60,7 @@ pub(super) fn filter(cx: &mut Cx<'_>, batch: &mut Batch, program: Option<&mut Pr
     let Some(program) = program else {
         return DROP as usize;
     };
-    let routes = program.classify_batch(batch.iter().map(headers));
+    let routes = program.classify_batch(batch.iter().map(IpView));
     route(cx, batch, routes)
 }
 
