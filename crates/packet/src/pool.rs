@@ -10,7 +10,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::alloc::Layout;
-use core::ptr::{NonNull, null_mut};
+use core::ptr::{NonNull, copy_nonoverlapping, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::Batch;
@@ -22,8 +22,11 @@ use crate::depot::Depot;
 pub const BUFFER: usize = 2048 + 64;
 /// Longest packet that fits a pool buffer with the usual headroom.
 pub const DATA_MAX: usize = BUFFER - META - HEADROOM;
-/// Buffers that a heap pool takes at a time.
+/// Buffers that a heap pool takes at first.
 const CHUNK: usize = 256;
+/// Bytes that it takes at a time from then on, which a large page of the processor's covers: with
+/// many packets under way, each would else cost a walk through the page tables.
+const LARGE: usize = 2 << 20;
 
 const _: () = assert!((META + HEADROOM).is_multiple_of(64) && DATA_MAX.is_multiple_of(64));
 
@@ -78,6 +81,18 @@ pub(crate) unsafe fn give_back(buffer: NonNull<Meta>) {
     unsafe { send_home(meta.home, buffer, buffer) };
 }
 
+/// Asks the host for a large page under a chunk, which it may refuse.
+fn advise_large(chunk: NonNull<u8>) {
+    #[cfg(feature = "host")]
+    // SAFETY: the chunk is a whole large page of ours; what it holds stays the same.
+    let _ = unsafe {
+        use rustix::mm::{Advice, madvise};
+        madvise(chunk.as_ptr().cast(), LARGE, Advice::LinuxHugepage)
+    };
+    #[cfg(not(feature = "host"))]
+    let _ = chunk;
+}
+
 /// A cache line.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
@@ -126,7 +141,7 @@ struct Strangers {
 pub struct Pool {
     pub(crate) free: Vec<NonNull<Meta>>,
     home: NonNull<Home>,
-    chunks: Vec<NonNull<u8>>,
+    chunks: Vec<(NonNull<u8>, Layout)>,
     /// Buffers that belong to this pool, out or in.
     total: usize,
     /// Most buffers the pool may have.
@@ -255,18 +270,33 @@ impl Pool {
     }
 
     fn grow(&mut self) {
-        let count = CHUNK.min(self.limit - self.total);
-        let Ok(layout) = Layout::from_size_align(count * BUFFER, 4096) else {
+        let left = self.limit - self.total;
+        let (count, layout) = match self.total {
+            0 => (
+                CHUNK.min(left),
+                Layout::from_size_align(CHUNK.min(left) * BUFFER, 4096),
+            ),
+            _ => (
+                (LARGE / BUFFER).min(left),
+                Layout::from_size_align(LARGE, LARGE),
+            ),
+        };
+        let Ok(layout) = layout else {
             return;
         };
         if count == 0 {
             return;
         }
         // SAFETY: the size is not zero.
-        let Some(chunk) = NonNull::new(unsafe { alloc::alloc::alloc_zeroed(layout) }) else {
+        let Some(chunk) = NonNull::new(unsafe { alloc::alloc::alloc(layout) }) else {
             return;
         };
-        self.chunks.push(chunk);
+        if layout.align() == LARGE {
+            advise_large(chunk);
+        }
+        // SAFETY: it is so long, and ours.
+        unsafe { chunk.write_bytes(0, count * BUFFER) };
+        self.chunks.push((chunk, layout));
         self.total += count;
         self.free.reserve(self.total);
         for i in (0..count).rev() {
@@ -351,24 +381,28 @@ impl Pool {
         if self.free.len() < most {
             self.stock(most);
         }
-        let rest = self.free.len().saturating_sub(most);
+        let made = most.min(self.free.len());
+        let rest = self.free.len() - made;
         let meta = Meta::new(self.home.as_ptr(), BUFFER, HEADROOM, mold.len).at(timestamp);
-        let buffers = self.free.drain(rest..).rev();
-        let made = buffers.len();
-        for buffer in buffers {
+        for buffer in &self.free[rest..] {
             // SAFETY: a free buffer is ours. The data starts on a cache line and a mold's lines
             // end within the buffer, as DATA_MAX is a whole number of them.
-            let packet = unsafe {
+            unsafe {
                 buffer.write(meta);
                 let data = buffer.cast::<Line>().add((META + HEADROOM) / 64);
                 for (i, line) in mold.lines.iter().enumerate() {
                     data.add(i).write(*line);
                 }
-                Packet::from_raw(buffer)
-            };
-            let fits = batch.push(packet);
-            debug_assert!(fits.is_ok());
+            }
         }
+        batch.put_behind(made, |room| {
+            // SAFETY: there is room for so many. A packet is its buffer's address, and the buffers,
+            // which are packets now, are no longer free.
+            unsafe {
+                copy_nonoverlapping(self.free.as_ptr().add(rest), room.cast(), made);
+                self.free.set_len(rest);
+            }
+        });
         made
     }
 
@@ -499,8 +533,30 @@ impl Pool {
     /// Gives a batch's buffers back and leaves it empty.
     #[inline]
     pub fn recycle(&mut self, batch: &mut Batch) {
-        self.free.reserve(batch.len());
-        // From the back, so that the next packets come in this batch's order.
+        if batch.is_empty() {
+            return;
+        }
+        let (own, count) = (self.home.as_ptr().cast_const(), batch.len());
+        self.free.reserve(count);
+        // SAFETY: packets own their buffers.
+        let home = |packet: &Packet| unsafe { (*packet.raw().as_ptr()).home };
+        // All are asked, as that is quicker than to ask whether to go on.
+        if batch
+            .iter()
+            .fold(true, |all, packet| all & (home(packet) == own))
+        {
+            let free = self.free.len();
+            batch.take_front(count, |packets| {
+                // SAFETY: the packets, which are their buffers' addresses, are ours from now on, and
+                // room for them was made.
+                unsafe {
+                    let room = self.free.as_mut_ptr().add(free);
+                    copy_nonoverlapping(packets.cast(), room, count);
+                    self.free.set_len(free + count);
+                }
+            });
+            return;
+        }
         while let Some(packet) = batch.pop() {
             self.kill(packet);
         }
@@ -587,14 +643,9 @@ impl Drop for Pool {
         }
         // SAFETY: `heap` made it from a Box, and no packet points to it any more.
         drop(unsafe { Box::from_raw(self.home.as_ptr()) });
-        let mut left = self.total;
-        for chunk in self.chunks.drain(..) {
-            let count = CHUNK.min(left);
-            left -= count;
-            if let Ok(layout) = Layout::from_size_align(count * BUFFER, 4096) {
-                // SAFETY: `grow` allocated it so, and no packet points into it any more.
-                unsafe { alloc::alloc::dealloc(chunk.as_ptr(), layout) };
-            }
+        for (chunk, layout) in self.chunks.drain(..) {
+            // SAFETY: `grow` allocated it so, and no packet points into it any more.
+            unsafe { alloc::alloc::dealloc(chunk.as_ptr(), layout) };
         }
     }
 }
