@@ -112,12 +112,11 @@ fn main() {
         let mut found = [Hop::NOWHERE; BATCH];
         let batch = time(ADDRESSES, || {
             for chunk in addresses.chunks(BATCH) {
-                let mut places = found.iter_mut();
-                table.find_all::<BATCH>(black_box(chunk).iter().copied(), |hop| {
-                    if let Some(place) = places.next() {
-                        *place = hop;
-                    }
-                });
+                let chunk = black_box(chunk);
+                let ahead = table.look_ahead::<BATCH>(chunk.iter().copied());
+                for ((found, ahead), address) in found.iter_mut().zip(ahead).zip(chunk) {
+                    *found = table.find_ahead(ahead, *address);
+                }
                 black_box(&found);
             }
         });

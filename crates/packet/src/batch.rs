@@ -161,25 +161,35 @@ impl Batch {
         mut leave: impl FnMut(&mut S, Packet, L),
     ) {
         self.facts = self.facts.among(facts);
-        let end = core::mem::take(&mut self.len);
-        let mut kept = 0;
-        for i in 0..end {
-            // SAFETY: packets before `end` were initialized, and none from `i` on was moved yet.
-            let packet = unsafe { self.packets[i].assume_init_mut() };
-            let left = look(state, packet);
-            if left.is_none() && kept == i {
-                // As usual: nobody has left, and nothing need be moved.
-                kept += 1;
-                continue;
-            }
-            // SAFETY: as above; it is read once, as what is written at `kept` was read before.
-            let packet = unsafe { self.packets[i].assume_init_read() };
-            match left {
-                None => {
-                    self.packets[kept].write(packet);
-                    kept += 1;
+        let end = core::mem::take(&mut self.len).min(BATCH);
+        let (mut next, mut kept) = (0, 0);
+        while next < end {
+            // Packets that stay, in a loop that does nothing else: nearly always all of them.
+            let start = next;
+            let mut left = None;
+            for place in &mut self.packets[start..end] {
+                // SAFETY: packets before `end` were initialized, and none from `start` on was
+                // moved yet.
+                left = look(state, unsafe { place.assume_init_mut() });
+                if left.is_some() {
+                    break;
                 }
-                Some(left) => leave(state, packet, left),
+                next += 1;
+            }
+            if kept < start {
+                // SAFETY: the packets from `start` to `next` move down, over such as left or moved
+                // before.
+                unsafe {
+                    let packets = self.packets.as_mut_ptr();
+                    core::ptr::copy(packets.add(start), packets.add(kept), next - start);
+                }
+            }
+            kept += next - start;
+            if let Some(left) = left {
+                // SAFETY: as above; it is read once, as `next` goes on.
+                let packet = unsafe { self.packets[next].assume_init_read() };
+                next += 1;
+                leave(state, packet, left);
             }
         }
         self.len = kept;

@@ -541,10 +541,10 @@ impl Pool {
         // SAFETY: packets own their buffers.
         let home = |packet: &Packet| unsafe { (*packet.raw().as_ptr()).home };
         // All are asked, as that is quicker than to ask whether to go on.
-        if batch
+        let all_own = batch
             .iter()
-            .fold(true, |all, packet| all & (home(packet) == own))
-        {
+            .fold(true, |all, packet| all & (home(packet) == own));
+        if all_own {
             let free = self.free.len();
             batch.take_front(count, |packets| {
                 // SAFETY: the packets, which are their buffers' addresses, are ours from now on, and
@@ -555,7 +555,6 @@ impl Pool {
                     self.free.set_len(free + count);
                 }
             });
-            return;
         }
         while let Some(packet) = batch.pop() {
             self.kill(packet);

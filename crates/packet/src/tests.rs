@@ -352,9 +352,9 @@ fn facts_hold_until_packets_may_have_changed() {
     assert_eq!(batch.iter().count(), 4);
     batch.pop();
     assert_eq!(batch.facts(), known);
-    batch.iter_mut_keeping(Facts::UNICAST);
+    let _ = batch.iter_mut_keeping(Facts::UNICAST);
     assert_eq!(batch.facts(), Facts::UNICAST);
-    batch.iter_mut();
+    let _ = batch.iter_mut();
     assert_eq!(batch.facts(), Facts::NONE);
 
     let mut batch = fresh(&mut pool);

@@ -75,7 +75,7 @@ impl Element for EtherEncap {
         Facts::UNICAST.and(Facts::SOURCE_STAYS)
     }
 
-    #[inline]
+    #[inline(always)]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         if !packet.push(self.header.len()) {
             return Verdict::Drop;

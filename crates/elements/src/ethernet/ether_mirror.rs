@@ -31,7 +31,7 @@ impl Class for EtherMirror {
 }
 
 impl Element for EtherMirror {
-    #[inline]
+    #[inline(always)]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         EthernetFrame::new_unchecked(packet.data_mut()).swap_addresses();
         Verdict::Forward

@@ -90,7 +90,7 @@ impl Element for GetIPAddress {
         known.if_so(self.anno.offset == DST_IP.offset)
     }
 
-    #[inline]
+    #[inline(always)]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         if let Some(address) = self.place.address(packet) {
             packet.set_anno_word(self.anno.offset, u32::from_ne_bytes(address.octets()));

@@ -47,7 +47,7 @@ impl Element for IPMirror {
         args.positional("DST_ANNO", &mut self.annotate).complete()
     }
 
-    #[inline]
+    #[inline(always)]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let header = packet.network_header_mut().unwrap_or_default();
         let Some(header) = header.first_chunk_mut::<20>() else {

@@ -71,7 +71,7 @@ impl SetIPChecksum {
 }
 
 impl Element for SetIPChecksum {
-    #[inline]
+    #[inline(always)]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let filled = match packet.network_header_mut() {
             Some(header) => fill(header),

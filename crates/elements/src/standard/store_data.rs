@@ -43,7 +43,7 @@ impl Element for StoreData {
             .complete()
     }
 
-    #[inline]
+    #[inline(always)]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let place = packet.data_mut().get_mut(self.offset as usize..);
         let place = place.unwrap_or_default();

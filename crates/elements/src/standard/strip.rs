@@ -43,7 +43,7 @@ impl Element for Strip {
         Facts::ALL.without(Facts::DESTINATION)
     }
 
-    #[inline]
+    #[inline(always)]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         packet.pull(self.length as usize);
         Verdict::Forward
@@ -91,7 +91,7 @@ impl Element for Unstrip {
         Facts::ALL.without(Facts::DESTINATION)
     }
 
-    #[inline]
+    #[inline(always)]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         match packet.push(self.length as usize) {
             true => Verdict::Forward,
@@ -134,7 +134,7 @@ impl Element for StripToNetworkHeader {
         Facts::ALL.without(Facts::DESTINATION)
     }
 
-    #[inline]
+    #[inline(always)]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let offset = packet.network_offset().unwrap_or(0);
         let bytes = offset.unsigned_abs();

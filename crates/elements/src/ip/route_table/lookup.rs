@@ -114,24 +114,18 @@ impl RouteLookup {
             }
             return hop.port as usize;
         }
-        let mut outputs = [DROP; BATCH];
-        let (mut lost, mut by_gateway) = (false, false);
-        let mut gateways = [Ipv4Addr::UNSPECIFIED; BATCH];
         let addresses = batch.iter().map(|packet| packet.dst_ip().to_bits());
-        let mut places = outputs.iter_mut().zip(&mut gateways);
-        self.table.find_all::<BATCH>(addresses, |hop| {
-            if let Some((output, gateway)) = places.next() {
-                (*output, *gateway) = (hop.port, hop.gateway);
-            }
+        let ahead = self.table.look_ahead::<BATCH>(addresses);
+        let mut outputs = [DROP; BATCH];
+        let mut lost = false;
+        let kept = Facts::ALL.without(Facts::DESTINATION);
+        let packets = batch.iter_mut_keeping(kept);
+        for ((packet, ahead), output) in packets.zip(&ahead).zip(&mut outputs) {
+            let hop = self.table.find_ahead(*ahead, packet.dst_ip().to_bits());
+            *output = hop.port;
             lost |= hop.port == DROP;
-            by_gateway |= !hop.gateway.is_unspecified();
-        });
-        if by_gateway {
-            let kept = Facts::ALL.without(Facts::DESTINATION);
-            for (packet, gateway) in batch.iter_mut_keeping(kept).zip(gateways) {
-                if !gateway.is_unspecified() {
-                    packet.set_dst_ip(gateway);
-                }
+            if !hop.gateway.is_unspecified() {
+                packet.set_dst_ip(hop.gateway);
             }
         }
         if lost && self.complaints < COMPLAINTS {

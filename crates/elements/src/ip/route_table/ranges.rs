@@ -27,7 +27,7 @@ const SHORT: usize = 4;
 
 /// Where a bucket's ranges are; with none, the hop of all its addresses.
 #[derive(Clone, Copy, Default)]
-struct Bucket {
+pub struct Bucket {
     at: u32,
     len: u32,
 }
@@ -107,29 +107,20 @@ impl Ranges {
         self.resolve(self.bucket(address), address)
     }
 
-    /// The hops of several addresses, at most as many as `N`, one after the other.
-    ///
-    /// The buckets are read first, and what they name is asked for, so that misses of the cache
+    /// The buckets of several addresses, at most as many as `N`; what they name is asked for. To
+    /// read all of them before the first is [resolved](Self::resolve) lets misses of the cache
     /// overlap.
     #[inline]
-    pub fn find_all<const N: usize>(
-        &self,
-        addresses: impl Iterator<Item = u32>,
-        mut found: impl FnMut(HopId),
-    ) {
-        let mut ahead = [(0, Bucket::default()); N];
-        let mut count = 0;
-        for (ahead, address) in ahead.iter_mut().zip(addresses) {
+    pub fn buckets<const N: usize>(&self, addresses: impl Iterator<Item = u32>) -> [Bucket; N] {
+        let mut buckets = [Bucket::default(); N];
+        for (place, address) in buckets.iter_mut().zip(addresses) {
             let bucket = self.bucket(address);
             if let Some(range) = self.ranges.get(bucket.at as usize) {
                 packet::prefetch(range);
             }
-            *ahead = (address, bucket);
-            count += 1;
+            *place = bucket;
         }
-        for (address, bucket) in &ahead[..count] {
-            found(self.resolve(*bucket, *address));
-        }
+        buckets
     }
 
     #[inline]
@@ -140,8 +131,8 @@ impl Ranges {
 
     /// The hop of an address in its bucket. Without a branch, but for long runs: which buckets
     /// and ranges addresses fall in cannot be predicted.
-    #[inline]
-    fn resolve(&self, bucket: Bucket, address: u32) -> HopId {
+    #[inline(always)]
+    pub fn resolve(&self, bucket: Bucket, address: u32) -> HopId {
         let Bucket { at, len } = bucket;
         if len > SHORT as u32 {
             return self.search(bucket, address);
@@ -162,6 +153,7 @@ impl Ranges {
     }
 
     /// As [`resolve`](Self::resolve), for long runs.
+    #[inline(never)]
     fn search(&self, bucket: Bucket, address: u32) -> HopId {
         let Bucket { at, len } = bucket;
         let run = self.ranges.get(at as usize..at as usize + len as usize);

@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 
 use super::Route;
 use super::hops::{Hop, HopId, Hops};
-use super::ranges::{Prefix, Prefixes, Ranges};
+use super::ranges::{Bucket, Prefix, Prefixes, Ranges};
 use super::slots::{Order, Slots};
 
 /// Why a table did not change.
@@ -168,19 +168,20 @@ impl RouteTable {
         self.hop(self.ranges.find(address))
     }
 
-    /// Where packets for each of several addresses go, at most as many as `N`, one after the other.
+    /// What [`find_ahead`](Self::find_ahead) goes on with, for several addresses, at most as many
+    /// as `N`.
     #[inline]
-    pub fn find_all<const N: usize>(
-        &self,
-        addresses: impl Iterator<Item = u32>,
-        mut found: impl FnMut(Hop),
-    ) {
+    pub fn look_ahead<const N: usize>(&self, addresses: impl Iterator<Item = u32>) -> [Bucket; N] {
+        self.ranges.buckets(addresses)
+    }
+
+    /// As [`find`](Self::find), with what [`look_ahead`](Self::look_ahead) found for the address.
+    #[inline(always)]
+    pub fn find_ahead(&self, ahead: Bucket, address: u32) -> Hop {
         if self.odd > 0 {
-            addresses.for_each(|address| found(self.scan(address)));
-            return;
+            return self.scan(address);
         }
-        self.ranges
-            .find_all::<N>(addresses, |hop| found(self.hop(hop)));
+        self.hop(self.ranges.resolve(ahead, address))
     }
 
     #[inline]

@@ -290,10 +290,10 @@ proptest! {
         let all: Vec<u32> = addresses.into_iter().chain(edges).collect();
         for chunk in all.chunks(64) {
             let mut found = [Hop::NOWHERE; 64];
-            let mut places = found.iter_mut();
-            table.find_all::<64>(chunk.iter().copied(), |hop| {
-                *places.next().unwrap() = hop;
-            });
+            let ahead = table.look_ahead::<64>(chunk.iter().copied());
+            for ((found, ahead), address) in found.iter_mut().zip(ahead).zip(chunk) {
+                *found = table.find_ahead(ahead, *address);
+            }
             for (address, found) in chunk.iter().zip(found) {
                 prop_assert_eq!(found, naive.find(*address), "{}", Ipv4Addr::from(*address));
                 prop_assert_eq!(found, table.find(*address));
