@@ -491,4 +491,4 @@ fn transport_of_v6(frame: &[u8], l3: usize, protocol: u8) -> Option<usize> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -15,6 +15,8 @@ use crate::memory::{GuestSide, SharedRegion};
 use crate::port::Link;
 use crate::worker::alone::Alone;
 
+mod chains;
+
 fn eventfd(count: u32) -> OwnedFd {
     rustix::event::eventfd(count, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap()
 }
@@ -239,12 +241,16 @@ fn scribble() -> impl Strategy<Value = Scribble> {
         near(),
         0u16..2200,
         0u16..2200,
-        prop_oneof![4 => Just(0), 1 => any::<u16>()],
+        prop_oneof![4 => Just(0), 2 => Just(flags::MORE), 1 => 0u16..256, 1 => any::<u16>()],
+        any::<[u16; 3]>(),
     )
-        .prop_map(|(buffer, offset, len, flags)| Slot {
+        .prop_map(|(buffer, offset, len, flags, said)| Slot {
             offset,
             len,
             flags,
+            checksum_start: said[0],
+            checksum_offset: said[1] % 20,
+            segment_size: said[2],
             ..Slot::spent(buffer)
         });
     let few = || prop_oneof![8 => 0u32..64, 1 => any::<u32>()];
@@ -267,15 +273,16 @@ fn apply(side: &mut GuestSide, scribble: &Scribble) {
     }
 }
 
-/// Whether a frame holds nothing but what stood in one buffer of a hostile guest's pool.
+/// Whether a frame holds nothing but what stood in a hostile guest's pool, a buffer after the
+/// other.
 fn is_from_the_pool(frame: &[u8]) -> bool {
-    let start = (0..61).find(|&i| pattern(i) == frame[0]);
-    start.is_some_and(|start| {
-        frame
-            .iter()
-            .enumerate()
-            .all(|(i, &b)| b == pattern(start + i))
-    })
+    let known = (0..61).map(pattern).collect::<Vec<_>>();
+    let follows = |pair: &&[u8]| {
+        let at = known.iter().position(|b| *b == pair[0]);
+        at.is_some_and(|at| known[(at + 1) % 61] == pair[1])
+    };
+    let breaks = frame.windows(2).filter(|pair| !follows(pair)).count();
+    frame.iter().all(|b| known.contains(b)) && breaks < 64
 }
 
 proptest! {

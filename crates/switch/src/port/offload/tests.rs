@@ -16,12 +16,12 @@ fn plain_sum(bytes: &[u8]) -> u16 {
 
 /// A frame that stands for several, and what it was made of.
 #[derive(Clone, Debug)]
-struct Large {
-    bytes: Vec<u8>,
-    vnet: VnetHeader,
+pub struct Large {
+    pub bytes: Vec<u8>,
+    pub vnet: VnetHeader,
     l3: usize,
     l4: usize,
-    payload: usize,
+    pub payload: usize,
     v6: bool,
     tcp: bool,
 }
@@ -41,7 +41,7 @@ impl Large {
 }
 
 prop_compose! {
-    fn large()(
+    pub fn large()(
         v6 in any::<bool>(), tcp in any::<bool>(), tags in 0usize..3, options in 0usize..6,
         sequence in any::<u32>(), flags in any::<u8>(), id in any::<u16>(),
         payload in proptest::collection::vec(any::<u8>(), 1..6000),
@@ -100,6 +100,22 @@ prop_compose! {
         let pseudo = large.pseudo(&large.bytes, large.bytes.len() - l4);
         large.bytes[at..at + 2].copy_from_slice(&plain_sum(&pseudo).to_be_bytes());
         large
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_slot_says_what_a_header_says(large in large(), segmented in any::<bool>()) {
+        let mut vnet = large.vnet.with_header_len(0);
+        if !segmented {
+            (vnet.gso_type, vnet.gso_size) = (0, 0);
+        }
+        prop_assert_eq!(VnetHeader::of_slot(vnet.to_slot()), vnet);
+        prop_assert!(is_own_checksum(&large.bytes, vnet));
+        let elsewhere = VnetHeader { checksum_start: vnet.checksum_start + 2, ..vnet };
+        prop_assert!(!is_own_checksum(&large.bytes, elsewhere));
+        let short = &large.bytes[..usize::from(vnet.checksum_start) + 7];
+        prop_assert!(!is_own_checksum(short, vnet));
     }
 }
 
