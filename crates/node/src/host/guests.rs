@@ -4,16 +4,16 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use ::switch::client::Guest as SwitchGuest;
-use ::switch::lookup::Mac;
 use ::switch::memory::SharedRegion;
 use ::switch::properties::PortProperties;
-use ::switch::protocol::{GuestInterface, PortKind};
+use ::switch::protocol::PortKind;
 use abi::control::State;
 use abi::message::kind;
-use abi::region::{Geometry, Interface, Region};
+use abi::region::Region;
 use rustix::event::{EventfdFlags, eventfd};
-use vmm::{Answer, Control, DataFile, Exit, Found, GuestSpec, Isolation, Shape, Trace};
+use vmm::{Answer, Control, DataFile, Exit, Found, Isolation, Shape, Trace};
 
+use super::launch::{Launch, Launched, interface};
 use super::{Host, Port};
 use crate::error::{Error, Kind, Result};
 use crate::text::printable;
@@ -24,84 +24,6 @@ const ENDING: Duration = Duration::from_millis(200);
 const LINE_MAX: usize = 512;
 /// Most lines of a guest's that are told.
 const LINES_MAX: usize = 20;
-
-/// One interface of a guest that is to run.
-#[derive(Clone, Debug)]
-pub struct LaunchPort {
-    /// Its name in the configuration.
-    pub interface: String,
-    /// Its port's name.
-    pub name: String,
-    /// Number of its domain.
-    pub domain: u32,
-    /// Largest IP packet, in bytes.
-    pub mtu: u16,
-    /// Its address.
-    pub mac: Mac,
-    /// What its port may do.
-    pub properties: PortProperties,
-}
-
-/// A guest that is to run.
-#[derive(Clone, Debug)]
-pub struct Launch {
-    /// Its number.
-    pub id: u64,
-    /// Its name.
-    pub name: String,
-    /// Its configuration.
-    pub config: Vec<u8>,
-    /// Its interfaces.
-    pub ports: Vec<LaunchPort>,
-    /// Which wall it gets.
-    pub isolation: Isolation,
-    /// Bytes of private memory.
-    pub memory: u64,
-    /// Slots of each of its rings.
-    pub ring_slots: u32,
-    /// How many CPUs it has.
-    pub cpus: usize,
-    /// CPUs of the host that they are tied to; none: any.
-    pub pins: Vec<usize>,
-}
-
-impl Launch {
-    fn geometry(&self) -> Result<Geometry> {
-        Ok(Geometry::new(self.ring_slots, self.ports.len())?)
-    }
-
-    /// The guest as its process is told, but for descriptors.
-    fn spec<'a>(
-        &'a self,
-        control: &'a Control,
-        data: DataFile<'a>,
-        doorbell: Option<&'a OwnedFd>,
-    ) -> GuestSpec<'a> {
-        GuestSpec {
-            isolation: self.isolation,
-            memory: self.memory,
-            config: &self.config,
-            data: Some(data),
-            switch_doorbell: doorbell.map(AsFd::as_fd),
-            cpus: self.cpus,
-            pins: &self.pins,
-            end_with_parent: false,
-            ..GuestSpec::new(&self.name, self.id, control)
-        }
-    }
-
-    /// Its ports as the switch is told.
-    fn interfaces(&self) -> Vec<GuestInterface> {
-        let interface = |port: &LaunchPort| GuestInterface {
-            name: port.name.clone(),
-            domain: port.domain,
-            mtu: port.mtu,
-            mac: Some(port.mac),
-            properties: port.properties.clone(),
-        };
-        self.ports.iter().map(interface).collect()
-    }
-}
 
 /// What decides which guests a process that was made ready can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,19 +50,6 @@ pub(super) struct RunningGuest {
     start: Option<Instant>,
     boot: Option<Duration>,
     console: Vec<u8>,
-}
-
-/// How a guest fares.
-#[derive(Clone, Debug)]
-pub struct Launched {
-    /// Whether it came to run.
-    pub running: bool,
-    /// Its process.
-    pub pid: u32,
-    /// Its wall.
-    pub wall: vmm::Wall,
-    /// Time from the order to start it to its main loop, as far as it was looked at.
-    pub boot: Option<Duration>,
 }
 
 impl Host {
@@ -411,16 +320,4 @@ impl RunningGuest {
             .map(|line| printable(line).chars().take(LINE_MAX).collect())
             .collect()
     }
-}
-
-/// An interface as a guest is told of it.
-fn interface(port: &LaunchPort) -> Result<Interface> {
-    let unfit = || {
-        Error::invalid(format_args!(
-            "‘{}’ is no name for a guest's interface: use 1 to {} bytes",
-            port.interface,
-            abi::region::NAME_MAX
-        ))
-    };
-    Interface::new(&port.interface, port.mac.0, port.mtu).ok_or_else(unfit)
 }

@@ -6,6 +6,7 @@
 mod flows;
 mod guests;
 mod interfaces;
+mod launch;
 mod namespace;
 pub mod network;
 mod switch;
@@ -28,7 +29,7 @@ use guests::{Ready, RunningGuest};
 use interfaces::Held;
 use switch::SwitchProcess;
 
-pub use guests::{Launch, LaunchPort, Launched};
+pub use launch::{Launch, LaunchPort, Launched};
 pub use switch::{SwitchRun, boot};
 
 /// What ended, or became ready.

@@ -202,19 +202,7 @@ impl Node {
         let mut link = self.find_link(name)?;
         link.properties.set_all(&new.set)?;
         for property in &new.reset {
-            let default = DomainProperties::default();
-            match property.as_str() {
-                "lookup" => link.properties.lookup = default.lookup,
-                "aging" => link.properties.aging = default.aging,
-                "mac-limit" => link.properties.mac_limit = default.mac_limit,
-                "speed" => link.properties.speed = default.speed,
-                other => {
-                    return Err(Error::invalid(format_args!(
-                        "no property ‘{other}’: there are {}",
-                        DomainProperties::NAMES.join(", ")
-                    )));
-                }
-            }
+            link.properties.reset(property)?;
         }
         if let Some(config) = new.click {
             link.properties.lookup = switch::properties::LookupKind::Click { config };

@@ -3,6 +3,8 @@
 //! Everything here happens at once, on one thread: an operation either is done and kept, or left
 //! nothing. Waiting is for those who ask ([`crate::service`]).
 
+mod asking;
+mod creation;
 mod flows;
 mod guests;
 mod index;
@@ -24,7 +26,7 @@ use crate::store::Store;
 use index::Index;
 use restart::Restarts;
 
-pub use guests::Asked;
+pub use asking::Asked;
 
 /// One host.
 pub struct Node {

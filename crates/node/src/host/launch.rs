@@ -1,0 +1,115 @@
+//! A guest that is to run, as the host is told of it.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use ::switch::lookup::Mac;
+use ::switch::properties::PortProperties;
+use ::switch::protocol::GuestInterface;
+use abi::region::{Geometry, Interface};
+use vmm::{Control, DataFile, GuestSpec, Isolation};
+
+use crate::error::{Error, Result};
+
+/// One interface of a guest that is to run.
+#[derive(Clone, Debug)]
+pub struct LaunchPort {
+    /// Its name in the configuration.
+    pub interface: String,
+    /// Its port's name.
+    pub name: String,
+    /// Number of its domain.
+    pub domain: u32,
+    /// Largest IP packet, in bytes.
+    pub mtu: u16,
+    /// Its address.
+    pub mac: Mac,
+    /// What its port may do.
+    pub properties: PortProperties,
+}
+
+/// A guest that is to run.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// Its number.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// Its configuration.
+    pub config: Vec<u8>,
+    /// Its interfaces.
+    pub ports: Vec<LaunchPort>,
+    /// Which wall it gets.
+    pub isolation: Isolation,
+    /// Bytes of private memory.
+    pub memory: u64,
+    /// Slots of each of its rings.
+    pub ring_slots: u32,
+    /// How many CPUs it has.
+    pub cpus: usize,
+    /// CPUs of the host that they are tied to; none: any.
+    pub pins: Vec<usize>,
+}
+
+impl Launch {
+    pub(super) fn geometry(&self) -> Result<Geometry> {
+        Ok(Geometry::new(self.ring_slots, self.ports.len())?)
+    }
+
+    /// The guest as its process is told, but for descriptors.
+    pub(super) fn spec<'a>(
+        &'a self,
+        control: &'a Control,
+        data: DataFile<'a>,
+        doorbell: Option<&'a OwnedFd>,
+    ) -> GuestSpec<'a> {
+        GuestSpec {
+            isolation: self.isolation,
+            memory: self.memory,
+            config: &self.config,
+            data: Some(data),
+            switch_doorbell: doorbell.map(AsFd::as_fd),
+            cpus: self.cpus,
+            pins: &self.pins,
+            end_with_parent: false,
+            ..GuestSpec::new(&self.name, self.id, control)
+        }
+    }
+
+    /// Its ports as the switch is told.
+    pub(super) fn interfaces(&self) -> Vec<GuestInterface> {
+        let interface = |port: &LaunchPort| GuestInterface {
+            name: port.name.clone(),
+            domain: port.domain,
+            mtu: port.mtu,
+            mac: Some(port.mac),
+            properties: port.properties.clone(),
+        };
+        self.ports.iter().map(interface).collect()
+    }
+}
+
+/// How a guest fares.
+#[derive(Clone, Debug)]
+pub struct Launched {
+    /// Whether it came to run.
+    pub running: bool,
+    /// Its process.
+    pub pid: u32,
+    /// Its wall.
+    pub wall: vmm::Wall,
+    /// Time from the order to start it to its main loop, as far as it was looked at.
+    pub boot: Option<Duration>,
+}
+
+/// An interface as a guest is told of it.
+pub(super) fn interface(port: &LaunchPort) -> Result<Interface> {
+    let unfit = || {
+        Error::invalid(format_args!(
+            "‘{}’ is no name for a guest's interface: use 1 to {} bytes",
+            port.interface,
+            abi::region::NAME_MAX
+        ))
+    };
+    Interface::new(&port.interface, port.mac.0, port.mtu).ok_or_else(unfit)
+}

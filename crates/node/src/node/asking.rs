@@ -1,0 +1,78 @@
+//! Asking guests: requests, and the answers to them as they come.
+
+use abi::message::kind;
+
+use super::Node;
+use crate::error::{Error, Result};
+
+/// A request to a guest that is to be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Asked {
+    /// The guest's number.
+    pub guest: u64,
+    /// The request's.
+    pub request: u32,
+}
+
+impl Node {
+    /// Asks a guest to read a handler.
+    pub fn ask_read(&mut self, name: &str, handler: &str) -> Result<Asked> {
+        self.ask(name, kind::READ, handler)
+    }
+
+    /// Asks a guest to write a handler.
+    pub fn ask_write(&mut self, name: &str, handler: &str, value: &str) -> Result<Asked> {
+        self.ask(name, kind::WRITE, &format!("{handler} {value}"))
+    }
+
+    fn ask(&mut self, name: &str, kind: u32, contents: &str) -> Result<Asked> {
+        let guest = self.find_guest(name)?.id;
+        let request = self
+            .host
+            .ask(guest, kind, contents)
+            .map_err(|error| Error::new(error.kind, format_args!("guest ‘{name}’: {error}")))?;
+        let asked = Asked { guest, request };
+        self.asked.insert(asked, None);
+        Ok(asked)
+    }
+
+    /// Takes a guest's answer to a request, if it is there. When it is not to be expected any
+    /// more, the request is forgotten.
+    pub fn answer(&mut self, asked: Asked) -> Result<Option<vmm::Answer>> {
+        let guest = asked.guest;
+        loop {
+            match self.host.answer(guest) {
+                Ok(Some(answer)) => {
+                    let request = answer.request;
+                    // One that nobody waits for any more is dropped.
+                    if let Some(place) = self.asked.get_mut(&Asked { guest, request }) {
+                        *place = Some(answer);
+                    }
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    self.forget(asked);
+                    return Err(error);
+                }
+            }
+        }
+        let answer = self.asked.get_mut(&asked).and_then(Option::take);
+        if answer.is_some() {
+            self.forget(asked);
+        }
+        Ok(answer)
+    }
+
+    /// Forgets a request whose answer nobody waits for.
+    pub fn forget(&mut self, asked: Asked) {
+        self.asked.remove(&asked);
+    }
+
+    /// Keeps the configuration that took the place of a guest's, so that it is the one that it is
+    /// started with anew.
+    pub fn keep_config(&mut self, name: &str, config: &str) -> Result<()> {
+        let mut guest = self.find_guest(name)?;
+        guest.config = config.into();
+        Ok(self.store.put(&guest)?)
+    }
+}
