@@ -466,6 +466,38 @@ fn a_killed_guest_is_told_of_and_started_anew_if_asked_for() {
 }
 
 #[test]
+fn a_switch_works_as_it_is_set_and_so_does_the_one_that_takes_its_place() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    host.ok("stub create lan");
+    let one = host.namespace("lan", "a0", "10.84.0.1/24", None);
+    let _two = host.namespace("lan", "b0", "10.84.0.2/24", None);
+    host.ok("switch set lan --aging 60 --mac-limit 7 --speed 1G");
+    let shown = "switch show -p -o lookup,aging,mac-limit,speed";
+    assert_eq!(host.ok(shown), "learning:60:7:1G\n");
+    host.ok("switch set lan --lookup hash");
+    assert_eq!(host.ok(shown), "hash:60:7:1G\n");
+    host.ok("switch set lan --reset lookup,speed");
+    assert_eq!(host.ok(shown), "learning:60:7:\n");
+    pings(&one, "10.84.0.2");
+    host.ok("switch flush lan");
+    pings(&one, "10.84.0.2");
+    let killed = host.switch_pid();
+    // One that is stopped does not answer, which is as good as killed.
+    kill("-STOP", killed);
+    let start = Instant::now();
+    while host.view().switch_pid.is_none_or(|pid| pid == killed) {
+        assert!(start.elapsed() < 3 * LIMIT, "it is not replaced");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(host.ok(shown), "learning:60:7:\n");
+    pings(&one, "10.84.0.2");
+    assert_eq!(host.ok("link stat --lanes -p -o lane"), "0\n");
+}
+
+#[test]
 fn an_interface_is_attached_and_left_as_it_was() {
     if not_root() {
         return;

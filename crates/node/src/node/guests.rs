@@ -6,9 +6,7 @@ use vmm::{Exit, Trace, Wall};
 
 use super::{Node, guest_fault};
 use crate::error::{Error, Kind, Result};
-use crate::model::{
-    Guest, GuestState, GuestView, Restart, Run, Vnic,
-};
+use crate::model::{Guest, GuestState, GuestView, Restart, Run, Vnic};
 
 impl Node {
     /// All guests.
@@ -182,7 +180,6 @@ impl Node {
         self.host.clear_fault(&guest_fault(&guest.name));
         Ok(())
     }
-
 }
 
 /// What is kept of a guest that was started.
