@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use click::{Diagnostics, Limits, Options};
-use packet::{Batch, Packet, Pool};
+use packet::{Batch, Offload, Packet, Pool};
 use router::{
     Class, ClassEntry, Cx, Device, Element, ElementId, Embedding, HandlerError, Library, Llrpc,
     Router, Runtime, Settings, Side, Status, Steady,
@@ -62,8 +62,11 @@ impl Embedding for Simulation {
 #[derive(Default)]
 struct Ends {
     mac: [u8; 6],
-    arrived: VecDeque<Vec<u8>>,
+    arrived: VecDeque<(Vec<u8>, usize, Option<Offload>)>,
     sent: Vec<Vec<u8>>,
+    /// What was left to do on each of those.
+    left: Vec<Option<Offload>>,
+    segments: Option<bool>,
     room: usize,
     promised: usize,
 }
@@ -83,7 +86,21 @@ impl Cable {
 
     /// Lets a frame arrive.
     pub fn arrive(&self, frame: &[u8]) {
-        self.0.lock().unwrap().arrived.push_back(frame.to_vec());
+        let all = frame.len();
+        let arrived = (frame.to_vec(), all, None);
+        self.0.lock().unwrap().arrived.push_back(arrived);
+    }
+
+    /// Lets a frame arrive on which something is left to do, and whose data beyond `first` bytes is
+    /// in parts.
+    pub fn arrive_unfinished(&self, frame: &[u8], first: usize, offload: Offload) {
+        let arrived = (frame.to_vec(), first.min(frame.len()), Some(offload));
+        self.0.lock().unwrap().arrived.push_back(arrived);
+    }
+
+    /// Whether packets may come that stand for several, if that was said.
+    pub fn takes_segments(&self) -> Option<bool> {
+        self.0.lock().unwrap().segments
     }
 
     /// Makes room for this many frames to be sent.
@@ -98,7 +115,19 @@ impl Cable {
 
     /// Takes the frames that were sent.
     pub fn sent(&self) -> Vec<Vec<u8>> {
-        core::mem::take(&mut self.0.lock().unwrap().sent)
+        let mut ends = self.0.lock().unwrap();
+        ends.left.clear();
+        core::mem::take(&mut ends.sent)
+    }
+
+    /// Takes the frames that were sent, with what is left to do on each.
+    pub fn sent_unfinished(&self) -> Vec<(Vec<u8>, Option<Offload>)> {
+        let mut ends = self.0.lock().unwrap();
+        let left = core::mem::take(&mut ends.left);
+        core::mem::take(&mut ends.sent)
+            .into_iter()
+            .zip(left)
+            .collect()
     }
 }
 
@@ -117,7 +146,12 @@ impl Device for Cable {
             let Some(frame) = ends.arrived.pop_front() else {
                 break;
             };
-            let packet = pool.copy(&frame).expect("the pool has room");
+            let (frame, first, offload) = frame;
+            let mut packet = pool.copy(&frame[..first]).expect("the pool has room");
+            for part in frame[first..].chunks(packet::PART_MAX) {
+                assert!(pool.append(&mut packet, part), "the pool has room");
+            }
+            packet.set_offload(offload);
             batch.push(packet).expect("the batch has room");
         }
     }
@@ -127,9 +161,17 @@ impl Device for Cable {
         let mut going = Batch::new();
         ends.room -= going.append(batch, ends.room);
         for packet in going.drain() {
-            ends.sent.push(packet.data().to_vec());
+            let parts: Vec<&[u8]> = core::iter::once(packet.data())
+                .chain(packet.parts_data())
+                .collect();
+            ends.sent.push(parts.concat());
+            ends.left.push(packet.offload());
             pool.kill(packet);
         }
+    }
+
+    fn take_segments(&mut self, takes: bool) {
+        self.0.lock().unwrap().segments = Some(takes);
     }
 
     fn room(&mut self) -> usize {

@@ -29,8 +29,8 @@ pub struct Netfront<R> {
     takes_segments: bool,
     /// Free slots that the next packet to be sent needs, so far as that is known.
     wanted: u32,
-    /// Frames dropped that came for a router that took segments and is gone.
-    dropped: u64,
+    /// A frame that came for a router that took segments, and is cut for the one that does not.
+    cutting: Option<segments::Cutting>,
 }
 
 impl<R: Fn()> Netfront<R> {
@@ -60,7 +60,7 @@ impl<R: Fn()> Netfront<R> {
             transmit_armed: false,
             takes_segments: region.takes(index) & takes::SEGMENTS != 0,
             wanted: 1,
-            dropped: 0,
+            cutting: None,
         })
     }
 
@@ -125,11 +125,11 @@ impl<R: Fn() + Send> Device for Netfront<R> {
     }
 
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, most: usize) {
-        let most = most.min(batch.room()) as u32;
+        let most = batch.len() + most.min(batch.room());
         // The host does not break its own rings; a ring that is broken all the same stays shut.
-        let filled = self.receive.filled(most).unwrap_or(0);
-        let (mut taken, mut packets) = (0, 0);
-        while taken < filled && packets < most {
+        let filled = self.receive.filled(most as u32).unwrap_or(0);
+        let mut taken = 0;
+        while taken < filled && batch.len() < most && self.cutting.is_none() {
             let slot = self.receive.peek(taken);
             let (packet, slots) = if slot.flags & flags::OFFLOADED == 0 {
                 let Some(packet) = self.take(pool, taken, slot) else {
@@ -144,7 +144,6 @@ impl<R: Fn() + Send> Device for Netfront<R> {
             };
             taken += slots;
             if let Some(packet) = packet {
-                packets += 1;
                 packet.prefetch();
                 if let Err(packet) = batch.push(packet) {
                     pool.kill(packet);
@@ -157,6 +156,9 @@ impl<R: Fn() + Send> Device for Netfront<R> {
             if self.receive.producer_sleeps() {
                 (self.ring_switch)();
             }
+        }
+        if self.cutting.is_some() {
+            self.cut(pool, batch, most);
         }
     }
 
@@ -217,7 +219,7 @@ impl<R: Fn() + Send> Device for Netfront<R> {
     }
 
     fn has_received(&mut self) -> bool {
-        self.receive.filled(1).unwrap_or(0) > 0
+        self.cutting.is_some() || self.receive.filled(1).unwrap_or(0) > 0
     }
 }
 

@@ -125,6 +125,23 @@ impl Batch {
         packets.iter_mut()
     }
 
+    /// How many packets those of the batch [stand for](Packet::stands_for), and their
+    /// [bytes](Packet::wire_len).
+    #[inline]
+    pub fn tally(&self) -> (u64, u64) {
+        let (mut more, mut bytes) = (0, 0);
+        for packet in self.iter() {
+            if packet.is_extended() {
+                let (packets, all) = packet.tally();
+                more += packets - 1;
+                bytes += all;
+            } else {
+                bytes += packet.len();
+            }
+        }
+        ((self.len + more) as u64, bytes as u64)
+    }
+
     /// Takes all packets out, in order.
     #[inline]
     pub fn drain(&mut self) -> Drain<'_> {

@@ -4,7 +4,7 @@
 //! headers and the beginning of the payload, which goes on in further buffers, the *parts*; and
 //! what is left to do on it, cutting it into segments and completing their checksums, is done by
 //! whoever sends it over a link that cannot do it. Only elements that say so get such packets
-//! (`Element::takes_segments` in `router`): to all others a packet is its data.
+//! (`Class::SEGMENTS` in `router`): to all others a packet is its data.
 //!
 //! The common packet pays nothing for this. That a packet is extended is a bit of the word that
 //! says where its buffer belongs, so that the comparison that every packet meets when it is given
@@ -246,15 +246,39 @@ impl Packet {
         self.len()
     }
 
+    /// How many packets this one stands for: 1 for most.
+    #[inline(always)]
+    pub fn stands_for(&self) -> usize {
+        if self.is_extended() {
+            return self.tally().0;
+        }
+        1
+    }
+
+    /// Bytes of all packets that this one stands for, each with the headers from the start of the
+    /// data on.
+    #[inline(always)]
+    pub fn wire_len(&self) -> usize {
+        if self.is_extended() {
+            return self.tally().1;
+        }
+        self.len()
+    }
+
     #[cold]
-    fn longest_segment(&self) -> usize {
+    pub(crate) fn tally(&self) -> (usize, usize) {
         let total = self.total_len();
-        let Some(offload) = self.offload() else {
-            return total;
+        let Some((header, size)) = self.segment_shape() else {
+            return (1, total);
         };
-        let Some(segments) = offload.segments else {
-            return total;
-        };
+        let packets = total.saturating_sub(header).div_ceil(size).max(1);
+        (packets, total + (packets - 1) * header)
+    }
+
+    /// Length of the headers of each segment, from the start of the data on, and of its payload.
+    fn segment_shape(&self) -> Option<(usize, usize)> {
+        let offload = self.offload()?;
+        let segments = offload.segments?;
         let header = match segments.kind {
             SegmentKind::Udp => 8,
             SegmentKind::Tcp4 | SegmentKind::Tcp6 => {
@@ -262,7 +286,24 @@ impl Packet {
                 (usize::from(offset.copied().unwrap_or(0) >> 4) * 4).max(20)
             }
         };
-        total.min(offload.checksum_start + header + usize::from(segments.size))
+        Some((offload.checksum_start + header, usize::from(segments.size)))
+    }
+
+    /// Length of the longest IP packet that this one stands for, in bytes; `None` without a network
+    /// header.
+    #[inline(always)]
+    pub fn longest_ip(&self) -> Option<usize> {
+        let at = self.network_offset()?;
+        self.segment_len().checked_add_signed(-at)
+    }
+
+    #[cold]
+    fn longest_segment(&self) -> usize {
+        let total = self.total_len();
+        match self.segment_shape() {
+            Some((header, size)) => total.min(header + size),
+            None => total,
+        }
     }
 
     /// Completes a partial checksum of a packet that stands for itself alone, after which nothing
@@ -292,6 +333,12 @@ impl Packet {
         place.copy_from_slice(&sum.to_be_bytes());
         self.set_offload(None);
         true
+    }
+
+    /// Does what is left to do on a packet that has no parts and stands for itself alone. Returns
+    /// whether there is nothing more to the packet than its data.
+    pub fn make_whole(&mut self) -> bool {
+        !self.is_extended() || (self.parts() == 0 && self.complete_checksum())
     }
 
     fn extension(&self) -> &Extension {

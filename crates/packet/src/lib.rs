@@ -15,6 +15,7 @@ mod extended;
 mod facts;
 mod fifo;
 mod pool;
+pub mod segmenter;
 pub mod wire;
 
 #[cfg(test)]

@@ -153,17 +153,6 @@ pub trait Element: Any + Send {
         Err(HandlerError::Unknown)
     }
 
-    /// Whether packets may come here that stand for several TCP segments or UDP datagrams, whose
-    /// data goes on in [parts](Packet::parts_data), and whose transport checksum is
-    /// [partial](Packet::needs_checksum). An element that says so looks at nothing but headers,
-    /// which the data always holds; means [`Packet::total_len`] where it asks for the length of a
-    /// packet, and [`Packet::segment_len`] where it compares with an MTU; and keeps a partial
-    /// checksum what it is. Where one element on the way of an interface's packets does not say so,
-    /// they all come whole.
-    fn takes_segments(&self) -> bool {
-        false
-    }
-
     /// Whether [`configure`](Element::configure) may be called again while packets flow: then the
     /// `config` handler can be written.
     fn can_live_reconfigure(&self) -> bool {
@@ -246,6 +235,16 @@ pub trait Class: Element + Default {
     /// Whether each thread has an instance of its own, which is made and not configured. Packets
     /// on thread `t` leave it by output `t`, modulo the number of outputs.
     const PER_THREAD: bool = false;
+    /// Whether packets may come to it that stand for several TCP segments or UDP datagrams, whose
+    /// data goes on in [parts](Packet::parts_data), and whose transport checksum is
+    /// [partial](Packet::needs_checksum).
+    ///
+    /// An element that says so looks at nothing but headers, which the data always holds; means
+    /// [`Packet::total_len`] where it asks for the length of a packet, and
+    /// [`Packet::segment_len`] where it compares with an MTU; and keeps a partial checksum what it
+    /// is. Where an element on the way of an interface's packets does not say so, they all come
+    /// whole and complete: see [`Cx::segments_go_on`].
+    const SEGMENTS: bool = false;
 }
 
 /// When an element is configured and initialized; lower first.
@@ -276,6 +275,8 @@ pub struct ClassEntry {
     pub is_a: &'static [&'static str],
     /// See [`Class::PER_THREAD`].
     pub per_thread: bool,
+    /// See [`Class::SEGMENTS`].
+    pub segments: bool,
     /// The class's own name, where `name` is a second one.
     pub own_name: &'static str,
     /// Why the class cannot be used here; `None` if it can.
@@ -295,6 +296,7 @@ impl ClassEntry {
             phase: C::PHASE,
             is_a: C::IS_A,
             per_thread: C::PER_THREAD,
+            segments: C::SEGMENTS,
             refused: None,
             make: || Box::<C>::default(),
         }

@@ -2,18 +2,17 @@
 
 use alloc::vec::Vec;
 
-use packet::Packet;
+use packet::{Batch, Packet};
 
 use crate::context::{Cx, ElementId};
 
 /// Packets that stand for several, or whose checksum is partial.
 impl Cx<'_> {
     /// Whether all elements that packets leaving `id` may come to take packets that stand for
-    /// several ([`Element::takes_segments`](crate::Element::takes_segments)). To be called when all
-    /// elements are configured. Every output of every element counts, wherever its packets are from:
+    /// several ([`Class::SEGMENTS`](crate::Class::SEGMENTS)). Every output of every element counts:
     /// what an element keeps may leave it by any.
     pub fn segments_go_on(&self, id: ElementId) -> bool {
-        let graph = &self.core.graph;
+        let graph = self.graph();
         let mut seen: Vec<ElementId> = Vec::new();
         let mut ahead = alloc::vec![id];
         while let Some(from) = ahead.pop() {
@@ -22,15 +21,10 @@ impl Cx<'_> {
                     if seen.contains(&to) {
                         continue;
                     }
-                    seen.push(to);
-                    // The element at work asks for the sake of what it sends itself.
-                    let takes = match &self.core.elements[to.index()] {
-                        Some(element) => element.takes_segments(),
-                        None => to == self.id,
-                    };
-                    if !takes {
+                    if !graph.info(to).class.segments {
                         return false;
                     }
+                    seen.push(to);
                     ahead.push(to);
                 }
             }
@@ -45,10 +39,21 @@ impl Cx<'_> {
         if !packet.is_extended() || self.segments_go_on(self.id) {
             return Some(packet);
         }
-        if packet.parts() == 0 && packet.complete_checksum() {
+        if packet.make_whole() {
             return Some(packet);
         }
         self.kill(packet);
         None
+    }
+
+    /// As [`admit`](Self::admit), for all packets of a batch.
+    pub fn admit_batch(&mut self, batch: &mut Batch) {
+        if batch.iter().any(Packet::is_extended) && !self.segments_go_on(self.id) {
+            batch.filter(
+                self,
+                |_, packet| (!packet.make_whole()).then_some(()),
+                |cx, packet, ()| cx.kill(packet),
+            );
+        }
     }
 }

@@ -351,6 +351,99 @@ fn tcp_passes_with_the_kernels_offloads_left_on() {
     assert!(received >= 15 << 20, "{received} bytes");
 }
 
+/// Sends 32 MB to a server that answers with their hash; says whether it is the right one.
+const HASHING: &str = r#"
+import hashlib, socket, sys, time
+if sys.argv[1] == "server":
+    server = socket.create_server(("10.77.0.2", 7000))
+    while True:
+        there, _ = server.accept()
+        sum = hashlib.sha256()
+        while piece := there.recv(1 << 16):
+            sum.update(piece)
+        there.sendall(sum.digest())
+        there.close()
+data = b"".join(hashlib.sha256(str(i).encode()).digest() for i in range(1 << 15)) * 32
+for attempt in range(100):
+    try:
+        there = socket.create_connection(("10.77.0.2", 7000), 5)
+        break
+    except OSError:
+        time.sleep(0.1)
+there.settimeout(60)
+there.sendall(data)
+there.shutdown(socket.SHUT_WR)
+print("intact" if there.recv(64) == hashlib.sha256(data).digest() else "damaged")
+"#;
+
+/// What a guest of `config` saw of a transfer between two hosts with the kernel's offloads on: the
+/// end's report, after the data came as it was sent.
+fn transfer(config: &str, slots: &str) -> serde_json::Value {
+    let bench = Bench::new();
+    let (one, two) = hosts(&bench);
+    let config = bench.config("wire.click", config);
+    let hashing = bench.config("hashing.py", HASHING);
+    let hashing = hashing.to_str().unwrap();
+    let (a, b) = (
+        format!("a=dev:{}", bench.interface('a')),
+        format!("b=dev:{}", bench.interface('b')),
+    );
+    let links = ["--link", &a, "--link", &b, "--ring-slots", slots];
+    let mut running = bench.run(&[&[config.to_str().unwrap()], &links[..]].concat());
+    pings(&one, "10.77.0.2");
+    let _server = two
+        .service("python3", &format!("{hashing} server"))
+        .unwrap();
+    let client = one.command("python3", &format!("{hashing} client"));
+    let said = Runner::default().run(client, Duration::from_secs(90));
+    assert_eq!(said.unwrap().trim(), "intact");
+    running.signal(running.child.id(), "-INT");
+    loop {
+        let said = event(&mut running.lines);
+        assert!(said.is_object() && !said.as_object().unwrap().is_empty());
+        if said["event"] == "ended" {
+            return said["traffic"].clone();
+        }
+    }
+}
+
+#[test]
+fn segments_cross_a_guest_whole_or_are_cut_for_it() {
+    if not_root() {
+        return;
+    }
+    if let Err(missing) = weir::lab::require(&["python3"]) {
+        eprintln!("skipped: {missing}");
+        return;
+    }
+    let count = |traffic: &serde_json::Value, of: [&str; 3]| {
+        let count = traffic[of[0]][of[1]][of[2]].as_u64();
+        count.unwrap_or_else(|| panic!("no {of:?} in {traffic}"))
+    };
+    // All its elements look at headers alone; 64 slots hold one frame of 64 KB.
+    for slots in ["256", "64"] {
+        let whole = transfer(WIRE, slots);
+        let large = count(&whole, ["b", "guest", "segmented_in"]);
+        assert!(
+            large > 100,
+            "{large} frames left the guest as they came: {whole}"
+        );
+        assert_eq!(count(&whole, ["a", "guest", "cut"]), 0, "{whole}");
+        let frames = count(&whole, ["b", "guest", "frames_in"]);
+        let bytes = count(&whole, ["b", "guest", "bytes_in"]);
+        assert!(bytes / frames > 1514, "{whole}");
+    }
+    // CheckLength drops what is longer than an Ethernet frame, so nothing may be.
+    let checked = "FromNetfront(a) -> CheckLength(1514) -> ToNetfront(b);
+        FromNetfront(b) -> CheckLength(1514) -> ToNetfront(a);";
+    let cut = transfer(checked, "256");
+    assert!(count(&cut, ["a", "link", "segmented_in"]) > 100, "{cut}");
+    assert!(count(&cut, ["a", "guest", "cut"]) > 100, "{cut}");
+    assert_eq!(count(&cut, ["b", "guest", "segmented_in"]), 0, "{cut}");
+    let bytes = count(&cut, ["b", "guest", "bytes_in"]);
+    assert!(bytes / count(&cut, ["b", "guest", "frames_in"]) <= 1514);
+}
+
 #[test]
 fn a_tap_is_made_and_goes_with_the_guest() {
     if not_root() {

@@ -32,6 +32,7 @@ pub struct AggregatePaint {
 impl Class for AggregatePaint {
     const NAME: &'static str = "AggregatePaint";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for AggregatePaint {

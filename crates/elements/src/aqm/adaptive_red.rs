@@ -62,6 +62,7 @@ impl Class for AdaptiveRED {
     const PORTS: &'static str = "1/1-2";
     const PROCESSING: &'static str = "a/ah";
     const IS_A: &'static [&'static str] = &["RED"];
+    const SEGMENTS: bool = true;
 }
 
 /// The marking probability after an interval with this average length.

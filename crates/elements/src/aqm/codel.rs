@@ -169,6 +169,7 @@ impl Class for CoDel {
     const NAME: &'static str = "CoDel";
     const PORTS: &'static str = "1/1";
     const PROCESSING: &'static str = "l";
+    const SEGMENTS: bool = true;
 }
 
 impl CoDel {

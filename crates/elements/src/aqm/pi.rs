@@ -105,6 +105,7 @@ impl Class for PI {
     const NAME: &'static str = "PI";
     const PORTS: &'static str = "1/1-2";
     const PROCESSING: &'static str = "a/ah";
+    const SEGMENTS: bool = true;
 }
 
 impl PI {

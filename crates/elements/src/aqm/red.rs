@@ -55,6 +55,7 @@ impl Class for RED {
     const NAME: &'static str = "RED";
     const PORTS: &'static str = "1/1-2";
     const PROCESSING: &'static str = "a/ah";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for RED {

@@ -63,6 +63,7 @@ impl Default for ARPPrint {
 impl Class for ARPPrint {
     const NAME: &'static str = "ARPPrint";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl ARPPrint {

@@ -123,6 +123,7 @@ impl Class for ARPQuerier {
     const PORTS: &'static str = "2/1-2";
     const PROCESSING: &'static str = "h/h";
     const FLOW: &'static str = "xy/x";
+    const SEGMENTS: bool = true;
 }
 
 /// Why a packet does not go out.

@@ -63,6 +63,7 @@ impl Class for ARPResponder {
     const NAME: &'static str = "ARPResponder";
     const PORTS: &'static str = "1/1-2";
     const PROCESSING: &'static str = "a/ah";
+    const SEGMENTS: bool = true;
 }
 
 /// The entries of one argument.

@@ -62,6 +62,7 @@ impl Class for CheckARPHeader {
     const NAME: &'static str = "CheckARPHeader";
     const PORTS: &'static str = "1/1-2";
     const PROCESSING: &'static str = "a/ah";
+    const SEGMENTS: bool = true;
 }
 
 /// The length of the ARP header that `bytes` start with.

@@ -37,6 +37,7 @@ pub struct EnsureEther {
 impl Class for EnsureEther {
     const NAME: &'static str = "EnsureEther";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 /// Whether `bytes` start with the Ethernet header of an IP packet.

@@ -53,6 +53,7 @@ impl Default for EtherEncap {
 impl Class for EtherEncap {
     const NAME: &'static str = "EtherEncap";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for EtherEncap {

@@ -28,6 +28,7 @@ pub struct EtherMirror;
 impl Class for EtherMirror {
     const NAME: &'static str = "EtherMirror";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for EtherMirror {

@@ -40,6 +40,7 @@ pub struct EtherRewrite {
 impl Class for EtherRewrite {
     const NAME: &'static str = "EtherRewrite";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl EtherRewrite {

@@ -44,6 +44,7 @@ impl Class for HostEtherFilter {
     const NAME: &'static str = "HostEtherFilter";
     const PORTS: &'static str = "1/1-2";
     const PROCESSING: &'static str = "a/ah";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for HostEtherFilter {

@@ -48,6 +48,7 @@ pub struct IP6NDAdvertiser {
 impl Class for IP6NDAdvertiser {
     const NAME: &'static str = "IP6NDAdvertiser";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 /// The entries of one argument.

@@ -37,6 +37,7 @@ pub struct SetVLANAnno {
 impl Class for SetVLANAnno {
     const NAME: &'static str = "SetVLANAnno";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl SetVLANAnno {

@@ -79,6 +79,7 @@ impl Class for StoreEtherAddress {
     const NAME: &'static str = "StoreEtherAddress";
     const PORTS: &'static str = "1/1-2";
     const PROCESSING: &'static str = "a/ah";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for StoreEtherAddress {

@@ -42,6 +42,7 @@ impl Class for StripEtherVLANHeader {
     const NAME: &'static str = "StripEtherVLANHeader";
     const PORTS: &'static str = "1/1-2";
     const PROCESSING: &'static str = "a/ah";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for StripEtherVLANHeader {

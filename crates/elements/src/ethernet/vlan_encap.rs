@@ -64,6 +64,7 @@ impl Default for EtherVLANEncap {
 impl Class for EtherVLANEncap {
     const NAME: &'static str = "EtherVLANEncap";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl EtherVLANEncap {
@@ -198,6 +199,7 @@ impl Default for VLANEncap {
 impl Class for VLANEncap {
     const NAME: &'static str = "VLANEncap";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl VLANEncap {
@@ -309,6 +311,7 @@ impl Default for VLANDecap {
 impl Class for VLANDecap {
     const NAME: &'static str = "VLANDecap";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for VLANDecap {

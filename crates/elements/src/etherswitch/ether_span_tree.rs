@@ -95,6 +95,7 @@ impl Class for EtherSpanTree {
     const NAME: &'static str = "EtherSpanTree";
     const PORTS: &'static str = "-/=";
     const PROCESSING: &'static str = "h";
+    const SEGMENTS: bool = true;
 }
 
 /// A time in milliseconds, between two bounds in seconds.

@@ -156,6 +156,7 @@ impl Class for EtherSwitch {
     const PORTS: &'static str = "2-/=";
     const PROCESSING: &'static str = "h";
     const FLOW: &'static str = "#/[^#]";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for EtherSwitch {

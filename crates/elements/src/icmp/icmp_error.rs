@@ -97,6 +97,7 @@ impl Default for ICMPError {
 impl Class for ICMPError {
     const NAME: &'static str = "ICMPError";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 /// A parameter problem with a pointer.

@@ -38,6 +38,7 @@ impl Class for ICMPPingResponder {
     const NAME: &'static str = "ICMPPingResponder";
     const PORTS: &'static str = "1/1-2";
     const PROCESSING: &'static str = "a/ah";
+    const SEGMENTS: bool = true;
 }
 
 /// Turns an echo request into its reply; `None` if it is none.

@@ -75,6 +75,7 @@ impl Class for ICMPPingRewriter {
     const PORTS: &'static str = "1-/1-";
     const PROCESSING: &'static str = "h";
     const IS_A: &'static [&'static str] = &["IPRewriterBase"];
+    const SEGMENTS: bool = true;
 }
 
 /// How ICMPPingRewriter reads and writes packets. The key of requests has the identifier as source

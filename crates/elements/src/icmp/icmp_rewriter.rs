@@ -78,6 +78,7 @@ impl Class for ICMPRewriter {
     const NAME: &'static str = "ICMPRewriter";
     const PORTS: &'static str = "1/1-";
     const PROCESSING: &'static str = "h";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for ICMPRewriter {

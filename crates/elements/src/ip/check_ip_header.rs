@@ -114,7 +114,7 @@ impl Check {
             return Err(Reason::HeaderLength);
         }
         let (header_len, total_len) = (ip.header_len(), usize::from(ip.total_len()));
-        if total_len > bytes.len() || total_len < header_len {
+        if (total_len > bytes.len() && self.is_short(packet, total_len)) || total_len < header_len {
             return Err(Reason::Length);
         }
         if self.checksum && !ip.verify_checksum() {
@@ -129,6 +129,12 @@ impl Check {
             total_len,
             destination,
         })
+    }
+
+    /// Whether a packet ends before its header says, with what there is behind its data.
+    #[cold]
+    fn is_short(&self, packet: &Packet, total_len: usize) -> bool {
+        packet.total_len() < self.offset as usize + total_len
     }
 
     /// Marks the header if it is right, and cuts the packet to the length it says.
@@ -323,6 +329,7 @@ macro_rules! check {
             const NAME: &'static str = stringify!($name);
             const PORTS: &'static str = "1/1-2";
             const PROCESSING: &'static str = "a/ah";
+            const SEGMENTS: bool = true;
         }
 
         impl Element for $name {

@@ -56,6 +56,7 @@ impl Class for DecIPTTL {
     const NAME: &'static str = "DecIPTTL";
     const PORTS: &'static str = "1/1-2";
     const PROCESSING: &'static str = "a/ah";
+    const SEGMENTS: bool = true;
 }
 
 impl DecIPTTL {

@@ -46,6 +46,7 @@ impl Default for FixIPSrc {
 impl Class for FixIPSrc {
     const NAME: &'static str = "FixIPSrc";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for FixIPSrc {

@@ -57,6 +57,7 @@ impl Default for GetIPAddress {
 impl Class for GetIPAddress {
     const NAME: &'static str = "GetIPAddress";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for GetIPAddress {

@@ -75,6 +75,7 @@ impl Class for IPAddrPairRewriter {
     const PORTS: &'static str = "1-/1-";
     const PROCESSING: &'static str = "h";
     const IS_A: &'static [&'static str] = &["IPRewriterBase"];
+    const SEGMENTS: bool = true;
 }
 
 /// How IPAddrPairRewriter reads and writes packets.
@@ -108,11 +109,15 @@ impl Scheme for Pairs {
         annotations: Annotations,
         packet: &mut Packet,
     ) {
+        let partial = packet.needs_checksum();
         let Some((ip, transport)) = headers::parts_mut(packet) else {
             return;
         };
         headers::rewrite_ip(flow, direction, ip);
-        if headers::is_first(ip) {
+        if partial {
+            let delta = flow.ip_delta(direction);
+            headers::update_partial(delta, headers::protocol(ip), transport);
+        } else if headers::is_first(ip) {
             let delta = flow.transport_delta(direction);
             headers::update_transport(delta, headers::protocol(ip), transport);
         }

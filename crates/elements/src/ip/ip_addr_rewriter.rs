@@ -77,6 +77,7 @@ impl Class for IPAddrRewriter {
     const PORTS: &'static str = "1-/1-";
     const PROCESSING: &'static str = "h";
     const IS_A: &'static [&'static str] = &["IPRewriterBase"];
+    const SEGMENTS: bool = true;
 }
 
 /// How IPAddrRewriter reads and writes packets. Forward keys have a source alone, reply keys a
@@ -128,6 +129,7 @@ impl Scheme for Sources {
         annotations: Annotations,
         packet: &mut Packet,
     ) {
+        let partial = packet.needs_checksum();
         let Some((ip, transport)) = headers::parts_mut(packet) else {
             return;
         };
@@ -137,7 +139,10 @@ impl Scheme for Sources {
             Direction::Reply => headers::set_destination(ip, rewritten.destination()),
         }
         headers::update_ip_sum(flow.ip_delta(direction), ip);
-        if headers::is_first(ip) {
+        if partial {
+            let delta = flow.ip_delta(direction);
+            headers::update_partial(delta, headers::protocol(ip), transport);
+        } else if headers::is_first(ip) {
             let delta = flow.transport_delta(direction);
             headers::update_transport(delta, headers::protocol(ip), transport);
         }

@@ -69,6 +69,7 @@ impl Class for IPClassifier {
     const PORTS: &'static str = "1/-";
     const PROCESSING: &'static str = "h/h";
     const IS_A: &'static [&'static str] = &["IPFilter"];
+    const SEGMENTS: bool = true;
 }
 
 fn unquoted<S: AsRef<str>>(patterns: &[S]) -> Vec<String> {

@@ -52,6 +52,7 @@ impl Class for IPFilter {
     const NAME: &'static str = "IPFilter";
     const PORTS: &'static str = "1/-";
     const PROCESSING: &'static str = "h/h";
+    const SEGMENTS: bool = true;
 }
 
 /// Sends a batch's packets where an IP program says.

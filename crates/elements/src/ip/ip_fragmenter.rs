@@ -66,6 +66,7 @@ impl Class for IPFragmenter {
     const NAME: &'static str = "IPFragmenter";
     const PORTS: &'static str = "1/1-2";
     const PROCESSING: &'static str = "h/h";
+    const SEGMENTS: bool = true;
 }
 
 /// The header and options that all fragments but the first have.
@@ -96,6 +97,10 @@ impl Later {
 impl IPFragmenter {
     /// Sends on a packet that is longer than the MTU.
     fn fragment(&mut self, cx: &mut Cx<'_>, mut packet: Packet) {
+        if packet.is_extended() && !packet.complete_checksum() {
+            // No fragments of segments: their sender is to make them shorter.
+            return self.refuse(cx, packet);
+        }
         let mtu = self.mtu as usize;
         let header = packet.network_header().unwrap_or_default();
         let Ok(ip) = Ipv4Packet::new_quoted(header) else {
@@ -214,7 +219,7 @@ impl IPFragmenter {
                 self.mtu,
                 ip.source(),
                 ip.destination(),
-                packet.len()
+                packet.total_len()
             ));
         }
         self.drops += 1;
@@ -224,8 +229,8 @@ impl IPFragmenter {
     #[inline]
     fn fits(&self, packet: &Packet) -> bool {
         packet
-            .network_header()
-            .is_none_or(|header| header.len() <= self.mtu as usize)
+            .longest_ip()
+            .is_none_or(|length| length <= self.mtu as usize)
     }
 }
 

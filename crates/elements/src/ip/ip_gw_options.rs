@@ -60,6 +60,7 @@ impl Class for IPGWOptions {
     const NAME: &'static str = "IPGWOptions";
     const PORTS: &'static str = "1/1-2";
     const PROCESSING: &'static str = "a/ah";
+    const SEGMENTS: bool = true;
 }
 
 /// Whether an IP header is longer than one without options.

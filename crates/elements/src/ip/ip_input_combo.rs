@@ -41,6 +41,7 @@ pub struct IPInputCombo {
 impl Class for IPInputCombo {
     const NAME: &'static str = "IPInputCombo";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for IPInputCombo {

@@ -49,6 +49,7 @@ impl Class for IPOutputCombo {
     const NAME: &'static str = "IPOutputCombo";
     const PORTS: &'static str = "1/5";
     const PROCESSING: &'static str = "h/h";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for IPOutputCombo {
@@ -94,7 +95,7 @@ impl Element for IPOutputCombo {
         }
         match alive {
             false => Verdict::To(3),
-            true if packet.len() > self.mtu as usize => Verdict::To(4),
+            true if packet.segment_len() > self.mtu as usize => Verdict::To(4),
             true => Verdict::Forward,
         }
     }

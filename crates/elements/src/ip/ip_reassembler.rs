@@ -182,6 +182,7 @@ impl Class for IPReassembler {
     const NAME: &'static str = "IPReassembler";
     const PORTS: &'static str = "1/1-2";
     const PROCESSING: &'static str = "a/ah";
+    const SEGMENTS: bool = true;
 }
 
 /// A fragment, as far as its header makes sense.

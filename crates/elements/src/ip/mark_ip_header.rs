@@ -32,6 +32,7 @@ pub struct MarkIPHeader {
 impl Class for MarkIPHeader {
     const NAME: &'static str = "MarkIPHeader";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for MarkIPHeader {

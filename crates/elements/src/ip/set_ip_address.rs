@@ -46,6 +46,7 @@ impl Default for SetIPAddress {
 impl Class for SetIPAddress {
     const NAME: &'static str = "SetIPAddress";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for SetIPAddress {

@@ -34,6 +34,7 @@ pub struct SetIPChecksum {
 impl Class for SetIPChecksum {
     const NAME: &'static str = "SetIPChecksum";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 /// Computes the checksum of the IP header that `bytes` start with; false if there is none.

@@ -45,6 +45,7 @@ pub struct SetIPDSCP {
 impl Class for SetIPDSCP {
     const NAME: &'static str = "SetIPDSCP";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 fn code_point(value: u32) -> Option<u8> {

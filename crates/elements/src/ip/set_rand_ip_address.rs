@@ -47,6 +47,7 @@ impl Default for SetRandIPAddress {
 impl Class for SetRandIPAddress {
     const NAME: &'static str = "SetRandIPAddress";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 /// A random address of `prefix`.

@@ -29,6 +29,7 @@ pub struct StripIPHeader;
 impl Class for StripIPHeader {
     const NAME: &'static str = "StripIPHeader";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for StripIPHeader {

@@ -48,6 +48,7 @@ impl Class for CheckIP6Header {
     const NAME: &'static str = "CheckIP6Header";
     const PORTS: &'static str = "1/1-2";
     const PROCESSING: &'static str = "a/ah";
+    const SEGMENTS: bool = true;
 }
 
 /// Addresses separated by spaces, perhaps in quotes.
@@ -60,8 +61,11 @@ impl CheckIP6Header {
     #[inline(always)]
     fn look(&self, packet: &Packet) -> Option<usize> {
         let bytes = packet.data().get(self.offset as usize..)?;
-        let ip = Ipv6Packet::new_checked(bytes).ok()?;
+        let ip = Ipv6Packet::new_quoted(bytes).ok()?;
         let end = 40 + usize::from(ip.payload_len());
+        if end > bytes.len() && self.offset as usize + end > packet.total_len() {
+            return None;
+        }
         (!self.bad.contains(&ip.source())).then_some(end)
     }
 

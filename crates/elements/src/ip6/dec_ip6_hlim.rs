@@ -35,6 +35,7 @@ impl Class for DecIP6HLIM {
     const NAME: &'static str = "DecIP6HLIM";
     const PORTS: &'static str = "1/1-2";
     const PROCESSING: &'static str = "a/ah";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for DecIP6HLIM {

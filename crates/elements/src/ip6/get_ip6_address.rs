@@ -34,6 +34,7 @@ pub struct GetIP6Address {
 impl Class for GetIP6Address {
     const NAME: &'static str = "GetIP6Address";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for GetIP6Address {

@@ -71,6 +71,7 @@ impl Default for ICMP6Error {
 impl Class for ICMP6Error {
     const NAME: &'static str = "ICMP6Error";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 /// Whether an error may be sent about a packet (RFC 4443, section 2.4(e)).

@@ -51,6 +51,7 @@ impl Class for IP6Fragmenter {
     const NAME: &'static str = "IP6Fragmenter";
     const PORTS: &'static str = "1/1-2";
     const PROCESSING: &'static str = "h/h";
+    const SEGMENTS: bool = true;
 }
 
 /// Length of a fragment header.
@@ -150,6 +151,10 @@ impl Plan {
 impl IP6Fragmenter {
     /// Sends on a packet that may be longer than the MTU.
     fn fragment(&mut self, cx: &mut Cx<'_>, mut packet: Packet) {
+        if packet.is_extended() && !packet.complete_checksum() {
+            // No fragments of segments: their sender is to make them shorter.
+            return self.refuse(cx, packet);
+        }
         let mtu = self.mtu as usize;
         let header = packet.network_header().unwrap_or_default();
         let Ok(ip) = Ipv6Packet::new_checked(header) else {
@@ -190,8 +195,8 @@ impl IP6Fragmenter {
     #[inline]
     fn fits(&self, packet: &Packet) -> bool {
         packet
-            .network_header()
-            .is_none_or(|header| header.len() <= self.mtu as usize)
+            .longest_ip()
+            .is_none_or(|length| length <= self.mtu as usize)
     }
 }
 

@@ -30,6 +30,7 @@ pub struct IP6Mirror;
 impl Class for IP6Mirror {
     const NAME: &'static str = "IP6Mirror";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 /// Where the ports are, in bytes from the start of the header.

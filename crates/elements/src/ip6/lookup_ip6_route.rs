@@ -55,6 +55,7 @@ impl Class for LookupIP6Route {
     const NAME: &'static str = "LookupIP6Route";
     const PORTS: &'static str = "1/-";
     const PROCESSING: &'static str = "h/h";
+    const SEGMENTS: bool = true;
 }
 
 /// What handlers say when there is no room.

@@ -32,6 +32,7 @@ pub struct MarkIP6Header {
 impl Class for MarkIP6Header {
     const NAME: &'static str = "MarkIP6Header";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for MarkIP6Header {

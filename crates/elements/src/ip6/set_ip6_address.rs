@@ -38,6 +38,7 @@ impl Default for SetIP6Address {
 impl Class for SetIP6Address {
     const NAME: &'static str = "SetIP6Address";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for SetIP6Address {

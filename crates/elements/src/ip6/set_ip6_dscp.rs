@@ -36,6 +36,7 @@ pub struct SetIP6DSCP {
 impl Class for SetIP6DSCP {
     const NAME: &'static str = "SetIP6DSCP";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 fn code_point(value: u32) -> Result<u8, &'static str> {

@@ -41,6 +41,13 @@ impl Class for FromNetfront {
     const NAME: &'static str = "FromNetfront";
     const PORTS: &'static str = "0/1";
     const PROCESSING: &'static str = "/h";
+    const SEGMENTS: bool = true;
+}
+
+impl FromNetfront {
+    pub(super) fn is_of(&self, interface: &str) -> bool {
+        self.0.interface == interface
+    }
 }
 
 impl Element for FromNetfront {

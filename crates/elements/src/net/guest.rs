@@ -66,13 +66,20 @@ fn any() -> impl router::args::Parser<Given> {
 
 /// FromNetfront under the name and with the arguments of the host's FromDevice.
 #[derive(Default)]
-struct FromDevice(Receiver);
+pub(super) struct FromDevice(Receiver);
+
+impl FromDevice {
+    pub(super) fn is_of(&self, interface: &str) -> bool {
+        self.0.interface == interface
+    }
+}
 
 impl Class for FromDevice {
     const NAME: &'static str = "FromDevice";
     const PORTS: &'static str = "0/1-2";
     const PROCESSING: &'static str = "/h";
     const IS_A: &'static [&'static str] = &["FromNetfront"];
+    const SEGMENTS: bool = true;
 }
 
 impl Element for FromDevice {
@@ -166,6 +173,7 @@ impl Class for ToDevice {
     const PORTS: &'static str = "1/0";
     const PROCESSING: &'static str = "a";
     const IS_A: &'static [&'static str] = &["ToNetfront"];
+    const SEGMENTS: bool = true;
 }
 
 impl Element for ToDevice {

@@ -28,6 +28,9 @@ pub struct Receiver {
     mtu: usize,
     /// Frames left of the burst under way.
     left: u32,
+    /// Whether packets may come that stand for several, and whether the device knows.
+    segments: bool,
+    said: bool,
     empty_polls: u32,
     count: u64,
     bytes: u64,
@@ -43,6 +46,8 @@ impl Receiver {
         };
         let info = cx.device_info(device);
         (self.mac, self.mtu) = (info.mac(), info.mtu());
+        let others = super::receivers_of(cx, &self.interface);
+        self.segments = others.into_iter().all(|id| cx.segments_go_on(id));
         let task = cx.task();
         self.opened = Some((device, task));
         cx.schedule(task);
@@ -58,6 +63,10 @@ impl Receiver {
             self.left = self.burst;
         }
         let most = (self.left as usize).min(cx.limit());
+        if !self.said {
+            self.said = true;
+            cx.device_info(device).take_segments(self.segments);
+        }
         let mut batch = cx.batch();
         cx.receive(device, &mut batch, most);
         let received = batch.len();
@@ -100,9 +109,10 @@ impl Receiver {
     /// Counts frames, and sets what is known of each: MAC header, packet type, time.
     #[inline]
     fn mark(&mut self, batch: &mut Batch, now: i64) {
-        self.count += batch.len() as u64;
+        let (packets, bytes) = batch.tally();
+        self.count += packets;
+        self.bytes += bytes;
         for packet in batch.iter_mut() {
-            self.bytes += packet.len() as u64;
             packet.set_mac_header(0);
             packet.set_packet_type(packet_type(packet, &self.mac));
             if now != 0 {

@@ -118,14 +118,14 @@ impl Sender {
     #[inline]
     fn transmit(&mut self, cx: &mut Cx<'_>, device: DeviceId, batch: &mut Batch) {
         let longest = self.mtu + FRAMING;
-        let bytes = |batch: &Batch| batch.iter().map(|packet| packet.len() as u64).sum::<u64>();
-        if batch.iter().any(|packet| packet.len() > longest) {
+        if batch.iter().any(|packet| packet.segment_len() > longest) {
             self.drop_long(cx, batch, longest);
         }
-        let (packets, before) = (batch.len(), bytes(batch));
+        let (packets, bytes) = batch.tally();
         cx.transmit(device, batch);
-        self.count += (packets - batch.len()) as u64;
-        self.bytes += before - bytes(batch);
+        let (left, left_bytes) = batch.tally();
+        self.count += packets - left;
+        self.bytes += bytes - left_bytes;
     }
 
     #[cold]
@@ -133,7 +133,7 @@ impl Sender {
         let before = batch.len();
         batch.filter(
             cx,
-            |_, packet| (packet.len() > longest).then_some(()),
+            |_, packet| (packet.segment_len() > longest).then_some(()),
             |cx, packet, ()| cx.kill(packet),
         );
         self.drops += (before - batch.len()) as u64;
@@ -147,6 +147,7 @@ impl Sender {
         let Some(mut held) = old.held.take() else {
             return;
         };
+        cx.admit_batch(&mut held);
         if self.pull.is_some() {
             self.held = Some(held);
         } else {

@@ -41,6 +41,7 @@ impl Class for ToNetfront {
     const NAME: &'static str = "ToNetfront";
     const PORTS: &'static str = "1/0";
     const PROCESSING: &'static str = "a";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for ToNetfront {

@@ -148,6 +148,21 @@ pub fn update_transport(delta: Delta, protocol: IpProtocol, transport: &mut [u8]
     }
 }
 
+/// Brings the partial checksum of a packet up to date that is yet to be completed: the sum of the
+/// pseudo header, which is not complemented and covers no ports. `delta` is of the addresses.
+#[cold]
+pub fn update_partial(delta: Delta, protocol: IpProtocol, transport: &mut [u8]) {
+    let at = match protocol {
+        IpProtocol::TCP => 16,
+        IpProtocol::UDP => 6,
+        _ => return,
+    };
+    if let Some(place) = transport.get_mut(at..).and_then(|h| h.first_chunk_mut()) {
+        let complement = !u16::from_be_bytes(*place);
+        *place = (!delta.apply(complement)).to_be_bytes();
+    }
+}
+
 /// The Datagram Congestion Control Protocol, whose ports and checksum stand where UDP's do.
 pub const DCCP: IpProtocol = IpProtocol(33);
 
@@ -159,12 +174,17 @@ pub fn apply_datagram(
     annotations: Annotations,
     packet: &mut Packet,
 ) {
+    let partial = packet.needs_checksum();
     let Some((ip, transport)) = parts_mut(packet) else {
         return;
     };
     rewrite_ip(flow, direction, ip);
     rewrite_ports(flow, direction, transport);
-    update_transport(flow.transport_delta(direction), protocol(ip), transport);
+    if partial {
+        update_partial(flow.ip_delta(direction), protocol(ip), transport);
+    } else {
+        update_transport(flow.transport_delta(direction), protocol(ip), transport);
+    }
     annotations.set(flow, direction, packet);
     if direction == Direction::Reply {
         flow.state |= REPLIED;
@@ -183,6 +203,7 @@ pub fn apply_segment(
     annotations: Annotations,
     packet: &mut Packet,
 ) {
+    let partial = packet.needs_checksum();
     let Some((ip, transport)) = parts_mut(packet) else {
         return;
     };
@@ -192,10 +213,14 @@ pub fn apply_segment(
     if let Some(header) = transport.first_chunk::<18>() {
         let (offset, flags) = (usize::from(header[12] >> 4) * 4, header[13]);
         rewrite_ports(flow, direction, transport);
-        update_sum(flow.transport_delta(direction), transport, 16);
+        if partial {
+            update_partial(flow.ip_delta(direction), IpProtocol::TCP, transport);
+        } else {
+            update_sum(flow.transport_delta(direction), transport, 16);
+        }
         flow.state = connection(flow.state, direction, flags, header_len + offset < total);
         if flow.extra != 0 {
-            sequences.apply(flow.extra, direction, transport);
+            sequences.apply(flow.extra, direction, transport, !partial);
         }
     }
     annotations.set(flow, direction, packet);

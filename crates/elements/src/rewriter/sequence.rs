@@ -140,8 +140,8 @@ impl Sequences {
         sides.map_or(0, |sides| sides[direction as usize].latest() as i32)
     }
 
-    /// Changes the numbers of a segment, and its checksum.
-    pub fn apply(&mut self, extra: u32, direction: Direction, segment: &mut [u8]) {
+    /// Changes the numbers of a segment, and its checksum if that covers them.
+    pub fn apply(&mut self, extra: u32, direction: Direction, segment: &mut [u8], covered: bool) {
         let Some(sides) = self.flows.get_mut((extra as usize).wrapping_sub(1)) else {
             return;
         };
@@ -171,8 +171,10 @@ impl Sequences {
             set_number(header, 8, acknowledged);
             selective(theirs, &mut header[20..]);
         }
-        let delta = Delta::of_sums(before, Sum::of(header));
-        update_sum(delta, header, 16);
+        if covered {
+            let delta = Delta::of_sums(before, Sum::of(header));
+            update_sum(delta, header, 16);
+        }
     }
 }
 

@@ -30,6 +30,7 @@ impl Class for SimpleIdle {
     const NAME: &'static str = "SimpleIdle";
     const PORTS: &'static str = "-/-";
     const FLOW: &'static str = "x/y";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for SimpleIdle {

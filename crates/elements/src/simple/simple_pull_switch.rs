@@ -38,6 +38,7 @@ impl Class for SimplePullSwitch {
     const NAME: &'static str = "SimplePullSwitch";
     const PORTS: &'static str = "-/1";
     const PROCESSING: &'static str = "l";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for SimplePullSwitch {

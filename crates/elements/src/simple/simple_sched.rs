@@ -14,6 +14,7 @@ macro_rules! simple {
             const NAME: &'static str = stringify!($name);
             const PORTS: &'static str = $sched::PORTS;
             const PROCESSING: &'static str = $sched::PROCESSING;
+            const SEGMENTS: bool = true;
         }
 
         impl Element for $name {

@@ -39,6 +39,7 @@ pub struct AverageCounter {
 impl Class for AverageCounter {
     const NAME: &'static str = "AverageCounter";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl AverageCounter {
@@ -51,8 +52,9 @@ impl AverageCounter {
         let (first, last) = self.span.get_or_insert((now, now));
         *last = now;
         if now.saturating_sub(*first) >= self.ignore {
-            self.count += batch.len() as u64;
-            self.bytes += batch.iter().map(|packet| packet.len() as u64).sum::<u64>();
+            let (packets, bytes) = batch.tally();
+            self.count += packets;
+            self.bytes += bytes;
         }
     }
 

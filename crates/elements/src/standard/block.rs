@@ -46,6 +46,7 @@ impl Class for Block {
     const NAME: &'static str = "Block";
     const PORTS: &'static str = "1/2";
     const PROCESSING: &'static str = "a/ah";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for Block {

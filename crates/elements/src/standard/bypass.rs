@@ -39,6 +39,7 @@ impl Class for Bypass {
     const NAME: &'static str = "Bypass";
     const PORTS: &'static str = "1-2/1-2";
     const FLOW: &'static str = "xy/[xy]x";
+    const SEGMENTS: bool = true;
 }
 
 impl Bypass {

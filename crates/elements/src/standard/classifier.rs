@@ -48,6 +48,7 @@ impl Class for Classifier {
     const NAME: &'static str = "Classifier";
     const PORTS: &'static str = "1/-";
     const PROCESSING: &'static str = "h/h";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for Classifier {

@@ -97,6 +97,7 @@ pub struct Counter {
 impl Class for Counter {
     const NAME: &'static str = "Counter";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Counter {
@@ -106,10 +107,10 @@ impl Counter {
             return;
         }
         let now = cx.steady();
-        let bytes: u64 = batch.iter().map(|packet| packet.len() as u64).sum();
-        self.rate.update(now, batch.len() as u64);
+        let (packets, bytes) = batch.tally();
+        self.rate.update(now, packets);
         self.byte_rate.update(now, bytes);
-        let (count, bytes) = (self.count + batch.len() as u64, self.bytes + bytes);
+        let (count, bytes) = (self.count + packets, self.bytes + bytes);
         if self.count_trigger.is_within(count) || self.byte_trigger.is_within(bytes) {
             self.see_each(cx, batch);
         } else {
@@ -121,8 +122,8 @@ impl Counter {
     #[cold]
     fn see_each(&mut self, cx: &mut Cx<'_>, batch: &Batch) {
         for packet in batch.iter() {
-            self.count += 1;
-            self.bytes += packet.len() as u64;
+            self.count += packet.stands_for() as u64;
+            self.bytes += packet.wire_len() as u64;
             self.count_trigger.check(cx, self.count, true);
             self.byte_trigger.check(cx, self.bytes, false);
         }

@@ -42,6 +42,7 @@ impl Class for DelayShaper {
     const NAME: &'static str = "DelayShaper";
     const PORTS: &'static str = "1/1";
     const PROCESSING: &'static str = "l";
+    const SEGMENTS: bool = true;
 }
 
 impl DelayShaper {

@@ -40,6 +40,7 @@ impl Class for DelayUnqueue {
     const NAME: &'static str = "DelayUnqueue";
     const PORTS: &'static str = "1/1";
     const PROCESSING: &'static str = "l/h";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for DelayUnqueue {

@@ -40,6 +40,7 @@ impl Class for Discard {
     const NAME: &'static str = "Discard";
     const PORTS: &'static str = "1/0";
     const PROCESSING: &'static str = "a";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for Discard {

@@ -34,6 +34,7 @@ impl Class for DropBroadcasts {
     const NAME: &'static str = "DropBroadcasts";
     const PORTS: &'static str = "1/1-2";
     const PROCESSING: &'static str = "a/ah";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for DropBroadcasts {

@@ -40,6 +40,7 @@ impl Class for HashSwitch {
     const NAME: &'static str = "HashSwitch";
     const PORTS: &'static str = "1/1-";
     const PROCESSING: &'static str = "h";
+    const SEGMENTS: bool = true;
 }
 
 impl HashSwitch {

@@ -34,6 +34,7 @@ impl Class for Hub {
     const PORTS: &'static str = "-/=";
     const PROCESSING: &'static str = "h";
     const FLOW: &'static str = "#/[^#]";
+    const SEGMENTS: bool = true;
 }
 
 /// No output: a hub of one port has nobody to send to.

@@ -32,6 +32,7 @@ impl Class for Idle {
     const PORTS: &'static str = "-/-";
     const PROCESSING: &'static str = "a/a";
     const FLOW: &'static str = "x/y";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for Idle {

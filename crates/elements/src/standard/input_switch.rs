@@ -34,6 +34,7 @@ impl Class for InputSwitch {
     const NAME: &'static str = "InputSwitch";
     const PORTS: &'static str = "-/1";
     const PROCESSING: &'static str = "h";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for InputSwitch {

@@ -31,6 +31,7 @@ pub struct MarkMACHeader {
 impl Class for MarkMACHeader {
     const NAME: &'static str = "MarkMACHeader";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for MarkMACHeader {

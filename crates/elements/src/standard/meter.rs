@@ -61,7 +61,7 @@ impl<const BYTES: bool> Metered<BYTES> {
     #[inline]
     fn push(&mut self, cx: &Cx<'_>, batch: &Batch) -> usize {
         let events = match BYTES {
-            true => batch.iter().map(|packet| packet.len() as u64).sum(),
+            true => batch.iter().map(|packet| packet.wire_len() as u64).sum(),
             false => batch.len() as u64,
         };
         self.rate.update(cx.steady(), events);
@@ -100,6 +100,7 @@ macro_rules! meter {
             const NAME: &'static str = stringify!($name);
             const PORTS: &'static str = "1/2-";
             const PROCESSING: &'static str = "h";
+            const SEGMENTS: bool = $bytes;
         }
 
         impl Element for $name {

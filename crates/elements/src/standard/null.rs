@@ -10,6 +10,7 @@ macro_rules! null {
             const NAME: &'static str = stringify!($name);
             const PORTS: &'static str = "1/1";
             const PROCESSING: &'static str = $processing;
+            const SEGMENTS: bool = true;
         }
 
         impl Element for $name {}

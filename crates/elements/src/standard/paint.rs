@@ -88,6 +88,7 @@ pub struct Paint {
 impl Class for Paint {
     const NAME: &'static str = "Paint";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for Paint {
@@ -148,6 +149,7 @@ impl Class for CheckPaint {
     const NAME: &'static str = "CheckPaint";
     const PORTS: &'static str = "1/1-2";
     const PROCESSING: &'static str = "a/ah";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for CheckPaint {
@@ -207,6 +209,7 @@ impl Class for PaintTee {
     const NAME: &'static str = "PaintTee";
     const PORTS: &'static str = "1/2";
     const PROCESSING: &'static str = "a/ah";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for PaintTee {
@@ -277,6 +280,7 @@ impl Class for PaintSwitch {
     const NAME: &'static str = "PaintSwitch";
     const PORTS: &'static str = "1/-";
     const PROCESSING: &'static str = "h";
+    const SEGMENTS: bool = true;
 }
 
 impl PaintSwitch {

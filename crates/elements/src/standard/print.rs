@@ -57,6 +57,7 @@ pub struct Print {
 impl Class for Print {
     const NAME: &'static str = "Print";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Print {
@@ -77,7 +78,7 @@ impl Print {
             write!(line, "{separator}{}", Timestamp(packet.timestamp()))?;
             separator = ": ";
         }
-        write!(line, "{separator}{:4}", packet.len())?;
+        write!(line, "{separator}{:4}", packet.total_len())?;
         if self.headroom {
             write!(line, " (h{} t{})", packet.headroom(), packet.tailroom())?;
         }

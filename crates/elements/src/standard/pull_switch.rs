@@ -104,6 +104,7 @@ impl Class for PullSwitch {
     const PORTS: &'static str = "-/1";
     const PROCESSING: &'static str = "l";
     const IS_A: &'static [&'static str] = &["SimplePullSwitch"];
+    const SEGMENTS: bool = true;
 }
 
 impl PullSwitch {
@@ -218,6 +219,7 @@ impl Class for StaticPullSwitch {
     const NAME: &'static str = "StaticPullSwitch";
     const PORTS: &'static str = "-/1";
     const PROCESSING: &'static str = "l";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for StaticPullSwitch {

@@ -24,6 +24,7 @@ macro_rules! queue {
             const PORTS: &'static str = concat!($inputs, "/1-2");
             const PROCESSING: &'static str = $processing;
             const IS_A: &'static [&'static str] = $is_a;
+            const SEGMENTS: bool = true;
         }
 
         impl Element for $name {

@@ -49,6 +49,7 @@ impl Class for RandomSample {
     const NAME: &'static str = "RandomSample";
     const PORTS: &'static str = "1/1-2";
     const PROCESSING: &'static str = "a/ah";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for RandomSample {

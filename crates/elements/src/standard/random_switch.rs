@@ -31,6 +31,7 @@ impl Class for RandomSwitch {
     const NAME: &'static str = "RandomSwitch";
     const PORTS: &'static str = "1/1-";
     const PROCESSING: &'static str = "h";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for RandomSwitch {

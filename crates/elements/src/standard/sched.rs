@@ -52,6 +52,7 @@ impl Class for RoundRobinSched {
     const NAME: &'static str = "RoundRobinSched";
     const PORTS: &'static str = "-/1";
     const PROCESSING: &'static str = "l";
+    const SEGMENTS: bool = true;
 }
 
 impl RoundRobinSched {
@@ -156,6 +157,7 @@ impl Class for PrioSched {
     const NAME: &'static str = "PrioSched";
     const PORTS: &'static str = "-/1";
     const PROCESSING: &'static str = "l";
+    const SEGMENTS: bool = true;
 }
 
 impl PrioSched {

@@ -35,6 +35,7 @@ pub struct SetAnnoByte {
 impl Class for SetAnnoByte {
     const NAME: &'static str = "SetAnnoByte";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for SetAnnoByte {

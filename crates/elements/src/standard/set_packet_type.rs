@@ -29,6 +29,7 @@ pub struct SetPacketType {
 impl Class for SetPacketType {
     const NAME: &'static str = "SetPacketType";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 /// The packet type that is called `name`.

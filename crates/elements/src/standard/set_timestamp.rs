@@ -31,6 +31,7 @@ pub struct SetTimestamp {
 impl Class for SetTimestamp {
     const NAME: &'static str = "SetTimestamp";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl SetTimestamp {

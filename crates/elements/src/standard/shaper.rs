@@ -54,7 +54,7 @@ impl<const BYTES: bool> Shape<BYTES> {
             let Some(packet) = cx.pull_one(0) else {
                 break;
             };
-            bytes += packet.len() as u64;
+            bytes += packet.wire_len() as u64;
             if let Err(packet) = batch.push(packet) {
                 cx.kill(packet);
                 break;
@@ -100,6 +100,7 @@ macro_rules! shaper {
             const NAME: &'static str = stringify!($name);
             const PORTS: &'static str = $ports;
             const PROCESSING: &'static str = "l";
+            const SEGMENTS: bool = $bytes;
         }
 
         impl Element for $name {

@@ -277,7 +277,8 @@ impl Store {
             }
         }
         for _ in lost..old_length {
-            if let Some(packet) = old.packets.pop_front() {
+            // Packets that the old router took as they were may be none for this one.
+            if let Some(packet) = old.packets.pop_front().and_then(|packet| cx.admit(packet)) {
                 self.put_back(cx, packet);
             }
         }

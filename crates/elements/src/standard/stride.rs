@@ -186,6 +186,7 @@ impl Class for StrideSched {
     const NAME: &'static str = "StrideSched";
     const PORTS: &'static str = "1-/1";
     const PROCESSING: &'static str = "l";
+    const SEGMENTS: bool = true;
 }
 
 impl StrideSched {
@@ -275,6 +276,7 @@ impl Class for StrideSwitch {
     const NAME: &'static str = "StrideSwitch";
     const PORTS: &'static str = "1/1-";
     const PROCESSING: &'static str = "h";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for StrideSwitch {

@@ -30,6 +30,7 @@ pub struct Strip {
 impl Class for Strip {
     const NAME: &'static str = "Strip";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for Strip {
@@ -78,6 +79,7 @@ pub struct Unstrip {
 impl Class for Unstrip {
     const NAME: &'static str = "Unstrip";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for Unstrip {
@@ -126,6 +128,7 @@ pub struct StripToNetworkHeader;
 impl Class for StripToNetworkHeader {
     const NAME: &'static str = "StripToNetworkHeader";
     const PORTS: &'static str = "1/1";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for StripToNetworkHeader {

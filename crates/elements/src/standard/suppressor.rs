@@ -42,6 +42,7 @@ impl Class for Suppressor {
     const NAME: &'static str = "Suppressor";
     const PORTS: &'static str = "-/=";
     const FLOW: &'static str = "#/#";
+    const SEGMENTS: bool = true;
 }
 
 impl Suppressor {

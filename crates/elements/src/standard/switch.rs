@@ -45,6 +45,7 @@ impl Class for Switch {
     const NAME: &'static str = "Switch";
     const PORTS: &'static str = "1/-";
     const PROCESSING: &'static str = "h";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for Switch {
@@ -139,6 +140,7 @@ impl Class for StaticSwitch {
     const NAME: &'static str = "StaticSwitch";
     const PORTS: &'static str = "1/-";
     const PROCESSING: &'static str = "h";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for StaticSwitch {
@@ -183,6 +185,7 @@ impl Class for RoundRobinSwitch {
     const NAME: &'static str = "RoundRobinSwitch";
     const PORTS: &'static str = "1/1-";
     const PROCESSING: &'static str = "h";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for RoundRobinSwitch {

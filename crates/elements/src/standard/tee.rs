@@ -56,6 +56,7 @@ impl Class for Tee {
     const NAME: &'static str = "Tee";
     const PORTS: &'static str = "1/1-";
     const PROCESSING: &'static str = "h";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for Tee {
@@ -101,6 +102,7 @@ impl Class for PullTee {
     const NAME: &'static str = "PullTee";
     const PORTS: &'static str = "1/1-";
     const PROCESSING: &'static str = "l/lh";
+    const SEGMENTS: bool = true;
 }
 
 impl Element for PullTee {

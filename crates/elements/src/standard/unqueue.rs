@@ -44,6 +44,7 @@ impl Class for Unqueue {
     const NAME: &'static str = "Unqueue";
     const PORTS: &'static str = "1/1";
     const PROCESSING: &'static str = "l/h";
+    const SEGMENTS: bool = true;
 }
 
 impl Unqueue {

@@ -42,6 +42,7 @@ impl Class for Unqueue2 {
     const NAME: &'static str = "Unqueue2";
     const PORTS: &'static str = "1/1";
     const PROCESSING: &'static str = "l/h";
+    const SEGMENTS: bool = true;
 }
 
 impl Unqueue2 {

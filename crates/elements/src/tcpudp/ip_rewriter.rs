@@ -111,6 +111,7 @@ impl Class for IPRewriter {
     const PORTS: &'static str = "1-/1-";
     const PROCESSING: &'static str = "h";
     const IS_A: &'static [&'static str] = &["IPRewriterBase", "TCPRewriter"];
+    const SEGMENTS: bool = true;
 }
 
 /// How IPRewriter reads and writes packets.

@@ -77,6 +77,7 @@ impl Class for TCPRewriter {
     const PORTS: &'static str = "1-/1-";
     const PROCESSING: &'static str = "h";
     const IS_A: &'static [&'static str] = &["IPRewriterBase"];
+    const SEGMENTS: bool = true;
 }
 
 /// The timeouts of TCP, in seconds.

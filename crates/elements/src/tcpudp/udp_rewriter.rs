@@ -73,6 +73,7 @@ impl Class for UDPRewriter {
     const PORTS: &'static str = "1-/1-";
     const PROCESSING: &'static str = "h";
     const IS_A: &'static [&'static str] = &["IPRewriterBase"];
+    const SEGMENTS: bool = true;
 }
 
 /// How UDPRewriter reads and writes packets.

@@ -3,9 +3,19 @@
 
 use abi::chain::{self, Broken, follow};
 use abi::ring::{Slot, flags};
-use packet::{Batch, Drain, Offload, Packet, Pool, SegmentKind, Segments};
+use packet::segmenter::Segmenter;
+use packet::{Batch, Drain, HEADROOM, Offload, Packet, Pool, SegmentKind, Segments};
 
 use super::Netfront;
+
+/// A frame that is being cut.
+pub(super) struct Cutting {
+    /// In one piece.
+    frame: Packet,
+    offload: Offload,
+    /// Segments cut so far.
+    done: usize,
+}
 
 /// What became of a packet that was to be sent.
 enum Sent {
@@ -41,12 +51,6 @@ impl<R: Fn()> Netfront<R> {
             // The host does not break its own rings. The buffers stay in their slots.
             Err(Broken { slots, .. }) => return Some((None, slots)),
         };
-        let whole = n == 0 && first.flags & flags::SEGMENTED == 0;
-        if !self.takes_segments && !whole {
-            // The router that took it is gone, and the switch could not know yet.
-            self.dropped += 1;
-            return Some((None, slots));
-        }
         if pool.available() <= n {
             return None;
         }
@@ -71,11 +75,43 @@ impl<R: Fn()> Netfront<R> {
             }
         }
         packet.set_offload(offload(first));
-        if !self.takes_segments && packet.needs_checksum() && !packet.complete_checksum() {
+        if !self.takes_segments && !packet.make_whole() {
+            // The router that took it is gone, and the switch could not know yet.
+            self.cutting = in_one_piece(&packet);
             pool.kill(packet);
             return Some((None, slots));
         }
         Some((Some(packet), slots))
+    }
+
+    /// Adds segments of the frame that is being cut to a batch, until it holds `most` packets.
+    #[cold]
+    pub(super) fn cut(&mut self, pool: &mut Pool, batch: &mut Batch, most: usize) {
+        let Some(mut cutting) = self.cutting.take() else {
+            return;
+        };
+        let Ok(mut segments) = Segmenter::new(cutting.frame.data(), cutting.offload) else {
+            return;
+        };
+        segments.skip(cutting.done);
+        while batch.len() < most {
+            let Some(mut packet) = pool.empty() else {
+                break;
+            };
+            let Some((headers, payload)) = segments.next_segment() else {
+                return pool.kill(packet);
+            };
+            if packet.put(headers.len() + payload.len()) {
+                let (first, rest) = packet.data_mut().split_at_mut(headers.len());
+                first.copy_from_slice(headers);
+                rest.copy_from_slice(payload);
+            }
+            cutting.done += 1;
+            if let Err(packet) = batch.push(packet) {
+                pool.kill(packet);
+            }
+        }
+        self.cutting = Some(cutting);
     }
 
     /// Sends the rest of a batch, whose next packet takes more than a slot or does not come from
@@ -157,6 +193,24 @@ impl<R: Fn()> Netfront<R> {
             Err(packet) => Sent::Never(packet),
         }
     }
+}
+
+/// The packet in a buffer of its own, to be cut; `None` where the heap has no room.
+fn in_one_piece(packet: &Packet) -> Option<Cutting> {
+    let offload = packet.offload()?;
+    let mut frame = Packet::large(HEADROOM, packet.total_len(), 0)?;
+    let (first, mut rest) = frame.data_mut().split_at_mut(packet.len());
+    first.copy_from_slice(packet.data());
+    for part in packet.parts_data() {
+        let (place, behind) = rest.split_at_mut(part.len());
+        place.copy_from_slice(part);
+        rest = behind;
+    }
+    Some(Cutting {
+        frame,
+        offload,
+        done: 0,
+    })
 }
 
 /// What a slot says is left to do on its frame.

@@ -5,34 +5,18 @@
 //! in front says so (Virtual I/O Device 1.2, section 5.1.6). Another host link takes such a frame
 //! as it is; for a guest, [`checksum_of`] completes the checksum and [`Segmenter`] cuts the frame.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-
 use abi::ring::{Slot, flags};
-use packet::checksum::{Sum, pseudo_header_v4, pseudo_header_v6};
+use packet::checksum::Sum;
+pub use packet::segmenter::{ETHERNET, Segmenter, Unsupported, VLAN, is_own_checksum, tags_len};
+use packet::segmenter::{
+    TCP, TCP_CHECKSUM, TYPE_IPV4, TYPE_IPV6, UDP, UDP_CHECKSUM, header_len_v4, network_header,
+    transport_checksum, transport_of_v4, transport_of_v6, word,
+};
+use packet::{Offload, SegmentKind, Segments};
 
 mod unfinished;
 
 pub use unfinished::{joined, unfinished};
-
-/// Length of an Ethernet header, in bytes.
-pub const ETHERNET: usize = 14;
-/// Length of a VLAN tag, in bytes.
-pub const VLAN: usize = 4;
-/// Longest Ethernet to transport header that a frame to be cut may have, in bytes.
-const HEADERS_MAX: usize = 192;
-
-const TYPE_IPV4: u16 = 0x0800;
-const TYPE_IPV6: u16 = 0x86dd;
-const TYPE_VLAN: u16 = 0x8100;
-const TYPE_SERVICE_VLAN: u16 = 0x88a8;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-/// Where UDP's checksum stands in its header; TCP's is at 16, SCTP's CRC at 8.
-const UDP_CHECKSUM: u16 = 6;
-const TCP_CHECKSUM: u16 = 16;
-const FIN: u8 = 0x01;
-const PSH: u8 = 0x08;
-const CWR: u8 = 0x80;
 
 /// The header that virtio-net, TAP and AF_PACKET put in front of a frame; in native byte order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -196,9 +180,28 @@ impl VnetHeader {
     }
 }
 
-/// The header says something of the frame that is not so, or that this code does not know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unsupported;
+/// What a header says is left to do on its frame; nothing, where it names a kind of segmentation
+/// that nobody here knows.
+impl From<VnetHeader> for Option<Offload> {
+    fn from(header: VnetHeader) -> Option<Offload> {
+        let kind = match header.gso_type & !VnetHeader::GSO_ECN {
+            0 => None,
+            VnetHeader::GSO_TCPV4 => Some(SegmentKind::Tcp4),
+            VnetHeader::GSO_TCPV6 => Some(SegmentKind::Tcp6),
+            VnetHeader::GSO_UDP_L4 => Some(SegmentKind::Udp),
+            _ => return None,
+        };
+        header.needs_checksum().then_some(Offload {
+            checksum_start: header.checksum_start.into(),
+            checksum_offset: header.checksum_offset,
+            segments: kind.map(|kind| Segments {
+                kind,
+                size: header.gso_size,
+                ecn: header.has_congestion_marks(),
+            }),
+        })
+    }
+}
 
 /// Where the checksum of a frame that needs one stands, and what it is to be.
 ///
@@ -213,281 +216,6 @@ pub fn checksum_of(frame: &[u8], header: VnetHeader) -> Result<(usize, [u8; 2]),
     }
     let sum = Sum::of(&frame[start..]).checksum();
     Ok((at, transport_checksum(sum, header.checksum_offset)))
-}
-
-/// Whether the checksum that a frame needs is that of the TCP segment or UDP datagram in it: no
-/// tunnel's inner one, no other protocol's, no fragment's. That is what guests understand.
-pub fn is_own_checksum(frame: &[u8], header: VnetHeader) -> bool {
-    let protocol = match header.checksum_offset {
-        TCP_CHECKSUM => TCP,
-        UDP_CHECKSUM => UDP,
-        _ => return false,
-    };
-    let start = usize::from(header.checksum_start);
-    let found = match network_header(frame) {
-        Some((TYPE_IPV4, l3)) => transport_of_v4(frame, l3, protocol),
-        Some((TYPE_IPV6, l3)) => transport_of_v6(frame, l3, protocol),
-        _ => None,
-    };
-    let length = if protocol == TCP { 20 } else { 8 };
-    found == Some(start) && start + length <= frame.len().min(HEADERS_MAX)
-}
-
-/// A checksum as it goes into a header: UDP's 0 means "none", so a sum of 0 is sent as all ones
-/// (RFC 768).
-fn transport_checksum(sum: u16, offset: u16) -> [u8; 2] {
-    match (sum, offset) {
-        (0, UDP_CHECKSUM) => [0xff; 2],
-        (sum, _) => sum.to_be_bytes(),
-    }
-}
-
-/// The payload type behind any VLAN tags, and where it starts.
-fn network_header(frame: &[u8]) -> Option<(u16, usize)> {
-    let mut at = ETHERNET - 2;
-    for _ in 0..3 {
-        let kind = word(frame, at)?;
-        at += 2;
-        if kind != TYPE_VLAN && kind != TYPE_SERVICE_VLAN {
-            return Some((kind, at));
-        }
-        at += 2;
-    }
-    None
-}
-
-/// Length of the frame's VLAN tags, in bytes: what the MTU does not count.
-pub fn tags_len(head: &[u8]) -> usize {
-    match word(head, ETHERNET - 2) {
-        Some(TYPE_VLAN | TYPE_SERVICE_VLAN) => {
-            network_header(head).map_or(VLAN, |(_, at)| at - ETHERNET)
-        }
-        _ => 0,
-    }
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Network {
-    V4,
-    V6,
-}
-
-/// Cuts a frame that stands for several.
-#[derive(Debug)]
-pub struct Segmenter<'a> {
-    frame: &'a [u8],
-    network: Network,
-    /// TCP or UDP.
-    protocol: u8,
-    /// Where the network header starts.
-    l3: usize,
-    /// Where the transport header starts.
-    l4: usize,
-    /// Where the payload starts: the length of each segment's headers.
-    payload: usize,
-    /// Payload bytes of each segment but the last.
-    size: usize,
-    /// Segments cut so far.
-    cut: usize,
-    headers: [u8; HEADERS_MAX],
-}
-
-impl<'a> Segmenter<'a> {
-    /// Looks a frame over; its headers must be those that `header` tells of, and no tunnel's.
-    pub fn new(frame: &'a [u8], header: VnetHeader) -> Result<Segmenter<'a>, Unsupported> {
-        let (kind, l3) = network_header(frame).ok_or(Unsupported)?;
-        let (network, protocol) = match (kind, header.gso_type & !VnetHeader::GSO_ECN) {
-            (TYPE_IPV4, VnetHeader::GSO_TCPV4) => (Network::V4, TCP),
-            (TYPE_IPV6, VnetHeader::GSO_TCPV6) => (Network::V6, TCP),
-            (TYPE_IPV4, VnetHeader::GSO_UDP_L4) => (Network::V4, UDP),
-            (TYPE_IPV6, VnetHeader::GSO_UDP_L4) => (Network::V6, UDP),
-            _ => return Err(Unsupported),
-        };
-        let l4 = match network {
-            Network::V4 => transport_of_v4(frame, l3, protocol),
-            Network::V6 => transport_of_v6(frame, l3, protocol),
-        }
-        .ok_or(Unsupported)?;
-        let length = match protocol {
-            TCP => usize::from(*frame.get(l4 + 12).ok_or(Unsupported)? >> 4) * 4,
-            _ => 8,
-        };
-        let payload = l4 + length;
-        let size = usize::from(header.gso_size);
-        if !header.needs_checksum()
-            || usize::from(header.checksum_start) != l4
-            || (protocol == TCP && length < 20)
-            || payload > HEADERS_MAX
-            || payload >= frame.len()
-            || size == 0
-        {
-            return Err(Unsupported);
-        }
-        let mut headers = [0; HEADERS_MAX];
-        headers[..payload].copy_from_slice(&frame[..payload]);
-        Ok(Segmenter {
-            frame,
-            network,
-            protocol,
-            l3,
-            l4,
-            payload,
-            size,
-            cut: 0,
-            headers,
-        })
-    }
-
-    /// How many segments there are in all.
-    pub fn count(&self) -> usize {
-        (self.frame.len() - self.payload).div_ceil(self.size)
-    }
-
-    /// Length of each segment's headers, in bytes from the Ethernet header on.
-    pub fn header_len(&self) -> usize {
-        self.payload
-    }
-
-    /// Length of the longest segment, in bytes from the Ethernet header on.
-    pub fn longest(&self) -> usize {
-        (self.payload + self.size).min(self.frame.len())
-    }
-
-    /// The next segment: its headers, complete with checksums, and its payload.
-    pub fn next_segment(&mut self) -> Option<(&[u8], &'a [u8])> {
-        let from = self.cut * self.size;
-        let whole = &self.frame[self.payload..];
-        if from >= whole.len() {
-            return None;
-        }
-        let to = (from + self.size).min(whole.len());
-        let payload = &whole[from..to];
-        self.write_network_header(payload.len());
-        self.write_transport_header(from as u32, to == whole.len(), payload.len());
-        self.write_checksum(payload);
-        self.cut += 1;
-        Some((&self.headers[..self.payload], payload))
-    }
-
-    fn write_network_header(&mut self, payload: usize) {
-        let length = self.payload - self.l3 + payload;
-        let l3 = self.l3;
-        match self.network {
-            Network::V4 => {
-                let id = word(self.frame, l3 + 4).unwrap_or(0);
-                let id = id.wrapping_add(self.cut as u16);
-                self.put(l3 + 2, length as u16);
-                self.put(l3 + 4, id);
-                self.put(l3 + 10, 0);
-                let sum = Sum::of(&self.headers[l3..l3 + header_len_v4(self.headers[l3])]);
-                self.put(l3 + 10, sum.checksum());
-            }
-            Network::V6 => self.put(l3 + 4, (length - 40) as u16),
-        }
-    }
-
-    fn write_transport_header(&mut self, from: u32, last: bool, payload: usize) {
-        let l4 = self.l4;
-        if self.protocol == UDP {
-            self.put(l4 + 4, (self.payload - l4 + payload) as u16);
-            return;
-        }
-        let mut sequence = [0; 4];
-        sequence.copy_from_slice(&self.frame[l4 + 4..l4 + 8]);
-        let sequence = u32::from_be_bytes(sequence).wrapping_add(from);
-        self.headers[l4 + 4..l4 + 8].copy_from_slice(&sequence.to_be_bytes());
-        let mut flags = self.frame[l4 + 13];
-        if !last {
-            flags &= !(FIN | PSH);
-        }
-        if self.cut > 0 {
-            flags &= !CWR;
-        }
-        self.headers[l4 + 13] = flags;
-    }
-
-    fn write_checksum(&mut self, payload: &[u8]) {
-        let offset = match self.protocol {
-            UDP => UDP_CHECKSUM,
-            _ => TCP_CHECKSUM,
-        };
-        let at = self.l4 + usize::from(offset);
-        self.put(at, 0);
-        let header = &self.headers[self.l4..self.payload];
-        let length = header.len() + payload.len();
-        let pseudo = match self.network {
-            Network::V4 => pseudo_header_v4(
-                Ipv4Addr::from(self.address::<4>(12)),
-                Ipv4Addr::from(self.address::<4>(16)),
-                self.protocol,
-                length as u16,
-            ),
-            Network::V6 => pseudo_header_v6(
-                Ipv6Addr::from(self.address::<16>(8)),
-                Ipv6Addr::from(self.address::<16>(24)),
-                self.protocol,
-                length as u32,
-            ),
-        };
-        let sum = pseudo
-            .add_bytes(header)
-            .join(header.len(), Sum::of(payload));
-        let sum = transport_checksum(sum.checksum(), offset);
-        self.headers[at..at + 2].copy_from_slice(&sum);
-    }
-
-    /// The `N` bytes at `at` of the network header.
-    fn address<const N: usize>(&self, at: usize) -> [u8; N] {
-        let mut address = [0; N];
-        address.copy_from_slice(&self.headers[self.l3 + at..self.l3 + at + N]);
-        address
-    }
-
-    fn put(&mut self, at: usize, value: u16) {
-        self.headers[at..at + 2].copy_from_slice(&value.to_be_bytes());
-    }
-}
-
-/// Length of an IPv4 header that begins with `first`, in bytes.
-fn header_len_v4(first: u8) -> usize {
-    usize::from(first & 0x0f) * 4
-}
-
-/// Where the transport header of an IPv4 packet starts, if it is whole and of `protocol`.
-fn transport_of_v4(frame: &[u8], l3: usize, protocol: u8) -> Option<usize> {
-    let first = *frame.get(l3)?;
-    let length = header_len_v4(first);
-    let fragment = word(frame, l3 + 6)? & 0x3fff;
-    let fits = frame.len() >= l3 + length && length >= 20;
-    (first >> 4 == 4 && fits && fragment == 0 && *frame.get(l3 + 9)? == protocol)
-        .then_some(l3 + length)
-}
-
-/// Where the transport header of an IPv6 packet starts, behind hop-by-hop and destination options,
-/// if the packet is whole and of `protocol`. (Behind a routing header the checksum is over another
-/// destination than the packet's; such packets are not cut.)
-fn transport_of_v6(frame: &[u8], l3: usize, protocol: u8) -> Option<usize> {
-    const HOP_BY_HOP: u8 = 0;
-    const DESTINATION: u8 = 60;
-    if *frame.get(l3)? >> 4 != 6 {
-        return None;
-    }
-    let mut next = *frame.get(l3 + 6)?;
-    let mut at = l3 + 40;
-    for _ in 0..4 {
-        match next {
-            HOP_BY_HOP | DESTINATION => {
-                next = *frame.get(at)?;
-                at += (usize::from(*frame.get(at + 1)?) + 1) * 8;
-            }
-            found => return (found == protocol && at <= frame.len()).then_some(at),
-        }
-    }
-    None
 }
 
 #[cfg(test)]

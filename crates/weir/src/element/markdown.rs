@@ -31,7 +31,24 @@ fn index() -> String {
         let summary = summary.replace('\n', " ").replace('|', "\\|");
         let _ = writeln!(text, "| [{0}]({0}.md) | {summary} |", page.name);
     }
-    text + &second_names()
+    text + &segments() + &second_names()
+}
+
+/// The classes that take packets which stand for several.
+fn segments() -> String {
+    let mut text = String::from(
+        "\n## Segments\n\nIn a guest, a packet may stand for up to 64 KB of a TCP stream or for \
+         several UDP datagrams, and leave its transport checksum to whoever sends it over a link \
+         that cannot do better. The classes that take such packets are listed here. Where one \
+         that is not listed stands on the way of an interface's packets, all packets of that \
+         interface come cut and complete. Counters count what a packet stands for.\n\n",
+    );
+    let names = PAGES.iter().filter(|page| page.takes_segments());
+    let links: Vec<_> = names
+        .map(|page| format!("[{0}]({0}.md)", page.name))
+        .collect();
+    let _ = writeln!(text, "{}.", links.join(", "));
+    text
 }
 
 /// The classes that have a page under another name.
@@ -56,7 +73,11 @@ fn render(page: &Page) -> String {
         let group = page.group;
         let _ = writeln!(
             text,
-            "Group `{group}` · ports `{ports}` · processing `{processing}`\n"
+            "Group `{group}` · ports `{ports}` · processing `{processing}`{}\n",
+            match page.takes_segments() {
+                true => " · takes [segments](README.md#segments)",
+                false => "",
+            }
         );
     }
     let (mut code, mut see_also) = (false, false);

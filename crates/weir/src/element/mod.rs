@@ -90,6 +90,12 @@ impl Page {
         let class = elements::library().find(self.name)?;
         Some((class.ports, class.processing))
     }
+
+    /// Whether the class takes packets that stand for several.
+    pub fn takes_segments(&self) -> bool {
+        let library = elements::library();
+        library.find(self.name).is_some_and(|class| class.segments)
+    }
 }
 
 /// Text without Markdown's marks for code.
@@ -141,7 +147,11 @@ pub fn list() -> String {
 pub fn show(page: &Page) -> String {
     let mut text = format!("{} ({})\n", page.name, page.group);
     if let Some((ports, processing)) = page.codes() {
-        let _ = writeln!(text, "ports {ports}, processing {processing}");
+        let segments = match page.takes_segments() {
+            true => ", takes segments",
+            false => "",
+        };
+        let _ = writeln!(text, "ports {ports}, processing {processing}{segments}");
     }
     text.push('\n');
     let mut code = false;

@@ -181,6 +181,14 @@ impl Voice {
         let mut text = exit.to_string();
         for (interface, guest, host) in instance.counters() {
             for (port, stats) in [("guest", guest), ("link", host)] {
+                facts["traffic"][interface][port] = serde_json::json!({
+                    "frames_in": stats.frames_in,
+                    "bytes_in": stats.bytes_in,
+                    "segmented_in": stats.segmented_in,
+                    "frames_out": stats.frames_out,
+                    "bytes_out": stats.bytes_out,
+                    "cut": stats.cut,
+                });
                 for (reason, frames) in stats.drops().filter(|(_, frames)| *frames > 0) {
                     let reason = reason.name();
                     let dropped = format!(

@@ -262,11 +262,17 @@ impl<A: Address> Table<A> {
     }
 
     /// Lets `packet` wait until `ip`, which is not known, is learned.
-    pub fn wait(&mut self, pool: &mut Pool, ip: A, packet: Packet, now: Millis) -> Waits {
+    pub fn wait(&mut self, pool: &mut Pool, ip: A, mut packet: Packet, now: Millis) -> Waits {
         let Some(at) = self.ensure(pool, ip, now) else {
             return self.refuse(pool, packet);
         };
         self.keep_alive(at, now);
+        if !packet.make_whole() {
+            // It would keep many buffers from those that wait to be received.
+            let waits = self.refuse(pool, packet);
+            let asks = self.entries[at as usize].poll(now);
+            return if asks { Waits::AndQuery } else { waits };
+        }
         let most = self.limits.entry_packets;
         let full = most > 0 && self.entries[at as usize].packets >= most;
         if full || !make_room(&mut self.waiting, &mut self.free_waiting) {

@@ -293,6 +293,7 @@ macro_rules! route_lookup {
             const PORTS: &'static str = "1/-";
             const PROCESSING: &'static str = "h/h";
             const IS_A: &'static [&'static str] = &["IPRouteTable"];
+            const SEGMENTS: bool = true;
         }
 
         impl router::Element for $name {

@@ -159,8 +159,20 @@ fn what_a_router_takes_is_published_and_taken_back() {
     assert!(!said(&ends));
 }
 
+/// TCP over IPv4 of `len` bytes, as a kernel hands it out.
+fn tcp(len: usize) -> Vec<u8> {
+    let mut frame = std::vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0];
+    frame.extend(((len - 14) as u16).to_be_bytes());
+    frame.extend([0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame.extend([
+        0, 80, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x10, 0, 0, 0, 0, 0, 0,
+    ]);
+    frame.extend(pattern(len - 54, 5));
+    frame
+}
+
 #[test]
-fn frames_for_a_router_that_is_gone_are_made_whole_or_dropped() {
+fn frames_for_a_router_that_is_gone_are_cut_and_completed() {
     let mut ends = ends();
     let before = ends.wire.pool.outstanding();
     let mut frame = pattern(100, 3);
@@ -171,20 +183,34 @@ fn frames_for_a_router_that_is_gone_are_made_whole_or_dropped() {
     };
     let region = ends.wire.region;
     assert!(arrive(&region, &mut ends.to_guest, &frame, partial));
-    assert!(arrive(&region, &mut ends.to_guest, &pattern(5000, 1), TCP4));
+    let large = tcp(60_000);
+    assert!(arrive(&region, &mut ends.to_guest, &large, TCP4));
     assert!(arrive(&region, &mut ends.to_guest, &frame, Slot::spent(0)));
+    let mut segments = Segmenter::new(&large, offload(TCP4)).unwrap();
+    let count = segments.count();
     let mut batch = Batch::new();
+    for received in [4, 8, 12, 16] {
+        ends.inside.receive(&mut ends.wire.pool, &mut batch, 4);
+        assert_eq!(batch.len(), received, "no more than was asked for");
+        assert!(ends.inside.has_received());
+    }
     ends.inside.receive(&mut ends.wire.pool, &mut batch, 64);
+    assert_eq!(batch.len(), 1 + count, "what comes behind waits");
+    for packet in &batch.as_slice()[1..] {
+        let (headers, payload) = segments.next_segment().unwrap();
+        assert_eq!(packet.data(), [headers, payload].concat());
+        assert!(!packet.is_extended());
+    }
+    ends.inside.receive(&mut ends.wire.pool, &mut batch, 64);
+    assert!(!ends.inside.has_received());
     let packets = batch.as_slice();
-    assert_eq!(packets.len(), 2, "the one that is to be cut is gone");
-    assert_eq!(ends.inside.dropped, 1);
-    assert_eq!(packets[1].data(), frame);
+    assert_eq!(packets[1 + count].data(), frame);
     let sum = packet::checksum::checksum(&frame[34..]);
     frame[50..52].copy_from_slice(&sum.to_be_bytes());
     assert_eq!(packets[0].data(), frame);
     assert!(!packets[0].is_extended());
     ends.outside.transmit(&mut ends.wire.pool, &mut batch);
-    assert_eq!(leave(&region, &mut ends.from_guest).len(), 2);
+    assert_eq!(leave(&region, &mut ends.from_guest).len(), 2 + count);
     assert_eq!(ends.wire.pool.outstanding(), before);
     assert_eq!(ends.to_guest.free(64), Ok(64), "all slots came back");
 }

@@ -2,6 +2,10 @@ use proptest::prelude::*;
 
 use super::*;
 
+const FIN: u8 = 0x01;
+const PSH: u8 = 0x08;
+const CWR: u8 = 0x80;
+
 /// A checksum worked out word by word, as a check on the fast one.
 fn plain_sum(bytes: &[u8]) -> u16 {
     let words = bytes
