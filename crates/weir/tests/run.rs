@@ -389,7 +389,7 @@ fn transfer(config: &str, slots: &str) -> serde_json::Value {
         format!("b=dev:{}", bench.interface('b')),
     );
     let links = ["--link", &a, "--link", &b, "--ring-slots", slots];
-    let mut running = bench.run(&[&[config.to_str().unwrap()], &links[..]].concat());
+    let mut running = bench.run(&[&[config.to_str().unwrap()][..], &links[..]].concat());
     pings(&one, "10.77.0.2");
     let _server = two
         .service("python3", &format!("{hashing} server"))
