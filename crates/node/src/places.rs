@@ -33,7 +33,7 @@ impl Places {
 
     /// The switch's control socket.
     pub fn switch(&self) -> PathBuf {
-        self.run.join("switch.sock")
+        self.run.join("switch.control")
     }
 }
 

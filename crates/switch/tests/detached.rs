@@ -127,7 +127,6 @@ fn what_it_gave_back_goes_on_in_another() {
     hosts[0].run("ping -q -c 3 -i 0.05 -W 2 10.9.1.2");
     let table = client.table(0).unwrap();
     assert!(table.iter().any(|entry| entry.port == ports[0]));
-    assert!(table.iter().all(|entry| entry.age.is_some()));
     let files = ports.map(|port| client.files(port).unwrap().remove(0));
     drop(client);
     let kill = format!("kill -9 {}", switch.pid().as_raw_pid());

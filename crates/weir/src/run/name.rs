@@ -16,7 +16,7 @@ const NAME_MAX: usize = 64;
 pub enum NameError {
     /// Not a name.
     #[error(
-        "‘{0}’ is no name for a guest: use 1 to {NAME_MAX} letters, digits, ‘.’, ‘_’ or ‘-’, not starting with ‘.’ or ‘-’, and neither ‘node’ nor ‘switch’"
+        "‘{0}’ is no name for a guest: use 1 to {NAME_MAX} letters, digits, ‘.’, ‘_’ or ‘-’, not starting with ‘.’ or ‘-’ and not ‘node’"
     )]
     Bad(String),
     /// A guest of that name runs.
@@ -36,14 +36,14 @@ pub enum NameError {
 }
 
 /// Names of sockets in the same folder that are no guest's.
-const RESERVED: [&str; 2] = ["node", "switch"];
+const RESERVED: &str = "node";
 
 fn path(name: &str) -> Result<PathBuf, NameError> {
     let letters = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let right = (1..=NAME_MAX).contains(&name.len())
         && name.chars().all(letters)
         && !name.starts_with(['.', '-'])
-        && !RESERVED.contains(&name);
+        && name != RESERVED;
     match right {
         true => Ok(run_folder().join(format!("{name}.sock"))),
         false => Err(NameError::Bad(name.into())),
