@@ -244,11 +244,11 @@ impl Program {
         Ok(cpu_time(&mut command)?.as_secs_f64())
     }
 
-    /// Packets for about a second of CPU time beyond `idle` seconds for getting ready.
-    fn calibrate(&self, row: &Row, idle: f64) -> Result<u64, String> {
+    /// Packets for about a second of CPU time beyond the `ready` seconds for the first ones.
+    fn calibrate(&self, row: &Row, ready: f64) -> Result<u64, String> {
         let mut packets = 1 << 20;
         loop {
-            let seconds = self.seconds(row, packets)? - idle;
+            let seconds = self.seconds(row, FIRST + packets)? - ready;
             if seconds > 0.5 || packets >= 1 << 32 {
                 return Ok((packets as f64 / seconds.max(0.01)) as u64);
             }
@@ -304,17 +304,21 @@ struct Report {
     ratios: Vec<Ratio>,
 }
 
+/// Packets after which a program is ready: it has read its configuration and, where packets go
+/// round, its capture, and has touched what memory they take. What these take is not counted.
+const FIRST: u64 = 1 << 18;
+
 fn measure(row: &Row, programs: &[Program], rounds: usize) -> Result<Vec<Figure>, String> {
     let mut counts = Vec::new();
     for program in programs {
-        let idle = program.seconds(row, 1)?;
-        counts.push((program.calibrate(row, idle)?, idle));
+        let ready = program.seconds(row, FIRST)?;
+        counts.push((program.calibrate(row, ready)?, ready));
     }
     let mut rates = vec![Vec::new(); programs.len()];
     for _ in 0..rounds {
         for (p, program) in programs.iter().enumerate() {
-            let (packets, idle) = counts[p];
-            let seconds = program.seconds(row, packets)? - idle;
+            let (packets, ready) = counts[p];
+            let seconds = program.seconds(row, FIRST + packets)? - ready;
             rates[p].push(packets as f64 / seconds / 1e6);
         }
     }
