@@ -5,7 +5,7 @@
 mod common;
 
 use std::net::{IpAddr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{GuestMemory, Host, Wire, exchange, iperf, missing, run, wait_for};
 use switch::client::SwitchClient;
@@ -46,25 +46,11 @@ const TESTS: &[(&str, fn())] = &[
 ];
 
 fn main() {
-    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
     if let Some(missing) = missing() {
         println!("skipped: {missing}");
         return;
     }
-    for (name, test) in TESTS {
-        if filter
-            .as_ref()
-            .is_some_and(|filter| !name.contains(filter.as_str()))
-        {
-            continue;
-        }
-        let started = Instant::now();
-        test();
-        println!(
-            "test {name} ... ok ({:.1} s)",
-            started.elapsed().as_secs_f32()
-        );
-    }
+    common::run_all(TESTS);
 }
 
 /// Attaches an open link to a domain.

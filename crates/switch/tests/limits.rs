@@ -5,8 +5,6 @@
 
 mod common;
 
-use std::time::Instant;
-
 use common::{Host, iperf, unique, wait_for};
 use switch::client::SwitchClient;
 use switch::counters::Reason;
@@ -33,25 +31,11 @@ const TESTS: &[(&str, fn())] = &[
 ];
 
 fn main() {
-    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
     if let Some(missing) = common::missing() {
         println!("skipped: {missing}");
         return;
     }
-    for (name, test) in TESTS {
-        if filter
-            .as_ref()
-            .is_some_and(|filter| !name.contains(filter.as_str()))
-        {
-            continue;
-        }
-        let started = Instant::now();
-        test();
-        println!(
-            "test {name} ... ok ({:.1} s)",
-            started.elapsed().as_secs_f32()
-        );
-    }
+    common::run_all(TESTS);
 }
 
 fn properties(text: &str) -> PortProperties {

@@ -57,25 +57,11 @@ fn main() {
     if let Ok(tap) = std::env::var(PARENT) {
         return play_parent(&tap);
     }
-    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
     if let Some(missing) = missing() {
         println!("skipped: {missing}");
         return;
     }
-    for (name, test) in TESTS {
-        if filter
-            .as_ref()
-            .is_some_and(|filter| !name.contains(filter.as_str()))
-        {
-            continue;
-        }
-        let started = Instant::now();
-        test();
-        println!(
-            "test {name} ... ok ({:.1} s)",
-            started.elapsed().as_secs_f32()
-        );
-    }
+    common::run_all(TESTS);
 }
 
 fn interfaces_of_one_domain() {

@@ -129,6 +129,24 @@ pub struct PropertyChange {
     pub reset: Vec<String>,
 }
 
+impl PropertyChange {
+    /// Sets what `text` says, as on the command line.
+    pub fn set(text: String) -> PropertyChange {
+        PropertyChange {
+            set: text,
+            reset: Vec::new(),
+        }
+    }
+
+    /// Sets the properties of these names back.
+    pub fn reset(names: &[String]) -> PropertyChange {
+        PropertyChange {
+            set: String::new(),
+            reset: names.to_vec(),
+        }
+    }
+}
+
 /// A change of how a link's switch works. All or none.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

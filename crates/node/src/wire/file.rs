@@ -194,11 +194,9 @@ impl FromStr for Memory {
     type Err = NoSize;
 
     fn from_str(text: &str) -> Result<Memory, NoSize> {
-        let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-        let shift = match text[digits.len()..]
-            .trim_end_matches(['b', 'B'])
-            .trim_end_matches('i')
-        {
+        let end = text.find(|c: char| !c.is_ascii_digit());
+        let (digits, unit) = text.split_at(end.unwrap_or(text.len()));
+        let shift = match unit.trim_end_matches(['b', 'B']).trim_end_matches('i') {
             "" => 0,
             "k" | "K" => 10,
             "m" | "M" => 20,

@@ -21,6 +21,25 @@ pub fn unique(what: &str) -> String {
     format!("sw{}{what}", std::process::id())
 }
 
+/// Runs the tests one after the other, or those whose names contain the word on the command line.
+pub fn run_all(tests: &[(&str, fn())]) {
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    for (name, test) in tests {
+        if filter
+            .as_ref()
+            .is_some_and(|filter| !name.contains(filter.as_str()))
+        {
+            continue;
+        }
+        let started = Instant::now();
+        test();
+        println!(
+            "test {name} ... ok ({:.1} s)",
+            started.elapsed().as_secs_f32()
+        );
+    }
+}
+
 /// Runs a command that must succeed; returns what it printed.
 pub fn run(command: &str) -> String {
     let output = output(command);

@@ -58,21 +58,7 @@ const TESTS: &[(&str, fn())] = &[
 ];
 
 fn main() {
-    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
-    for (name, test) in TESTS {
-        if filter
-            .as_ref()
-            .is_some_and(|filter| !name.contains(filter.as_str()))
-        {
-            continue;
-        }
-        let started = Instant::now();
-        test();
-        println!(
-            "test {name} ... ok ({:.1} s)",
-            started.elapsed().as_secs_f32()
-        );
-    }
+    common::run_all(TESTS);
 }
 
 /// Whether testpmd is there; says so if not.

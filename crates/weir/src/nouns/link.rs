@@ -154,10 +154,7 @@ pub fn run(command: &LinkCommand) -> Result {
             link,
             json,
         } => {
-            let change = PropertyChange {
-                set: joined(properties),
-                reset: Vec::new(),
-            };
+            let change = PropertyChange::set(joined(properties));
             let link: LinkView = client.patch(&["links", link], &change)?;
             made(*json, &link)
         }
@@ -166,10 +163,7 @@ pub fn run(command: &LinkCommand) -> Result {
             link,
             json,
         } => {
-            let change = PropertyChange {
-                set: String::new(),
-                reset: properties.clone(),
-            };
+            let change = PropertyChange::reset(properties);
             let link: LinkView = client.patch(&["links", link], &change)?;
             made(*json, &link)
         }

@@ -197,10 +197,7 @@ pub fn run(command: &VnicCommand) -> Result {
             vnic,
             json,
         } => {
-            let change = PropertyChange {
-                set: joined(properties),
-                reset: Vec::new(),
-            };
+            let change = PropertyChange::set(joined(properties));
             let vnic: VnicView = client.patch(&["vnics", vnic], &change)?;
             made(*json, &vnic)
         }
@@ -209,10 +206,7 @@ pub fn run(command: &VnicCommand) -> Result {
             vnic,
             json,
         } => {
-            let change = PropertyChange {
-                set: String::new(),
-                reset: properties.clone(),
-            };
+            let change = PropertyChange::reset(properties);
             let vnic: VnicView = client.patch(&["vnics", vnic], &change)?;
             made(*json, &vnic)
         }

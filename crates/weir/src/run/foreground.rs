@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use node::wire::file::{Memory, NoSize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use vmm::{DEFAULT_MEMORY, Exit, Isolation, Wall};
 
@@ -77,26 +78,8 @@ impl From<IsolationArg> for Isolation {
 
 /// Bytes, with K, M or G for their binary multiples.
 pub fn memory(text: &str) -> Result<u64, String> {
-    let (digits, unit) = match text.find(|c: char| !c.is_ascii_digit()) {
-        Some(at) => text.split_at(at),
-        None => (text, ""),
-    };
-    let shift = match unit.trim_end_matches(['b', 'B']).trim_end_matches('i') {
-        "" => 0,
-        "k" | "K" => 10,
-        "m" | "M" => 20,
-        "g" | "G" => 30,
-        _ => {
-            return Err(format!(
-                "‘{text}’ is no size: write bytes, or a number with K, M or G"
-            ));
-        }
-    };
-    let size = digits
-        .parse::<u64>()
-        .ok()
-        .and_then(|n| n.checked_mul(1 << shift));
-    size.ok_or_else(|| format!("‘{text}’ is no size: write bytes, or a number with K, M or G"))
+    let Memory(bytes) = text.parse().map_err(|error: NoSize| error.to_string())?;
+    Ok(bytes)
 }
 
 /// Why a guest was not run to its end.
