@@ -109,6 +109,7 @@ impl From<switch::links::LinkError> for Error {
             LinkError::Missing(_) => Kind::NotFound,
             LinkError::Exists(_) => Kind::Exists,
             LinkError::Name(_) | LinkError::Address { .. } => Kind::Invalid,
+            LinkError::Vxlan(error) if error.is_invalid() => Kind::Invalid,
             _ => Kind::Refused,
         };
         Error::new(kind, error)

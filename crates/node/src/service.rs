@@ -134,8 +134,8 @@ async fn pause(look: u32) {
 /// How a node is to run.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The switch's.
-    pub switch: Options,
+    /// The switch's; none: as the last one ran.
+    pub switch: Option<Options>,
     /// Whether the group of the socket's folder may use the API, too.
     pub group: bool,
 }

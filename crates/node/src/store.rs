@@ -261,6 +261,7 @@ mod tests {
             domain,
             class: Class::Stub,
             mode: None,
+            tunnel: None,
             mtu: 1500,
             port: Default::default(),
             properties: Default::default(),

@@ -318,6 +318,11 @@ impl SwitchClient {
         self.counters.sum(port.place)
     }
 
+    /// As [`stats`](Self::stats), for each lane: what it took from the port, and what it gave to it.
+    pub fn stats_by_lane(&self, port: PortId) -> Vec<PortStats> {
+        self.counters.by_lane(port.place).collect()
+    }
+
     /// Has the switch ask the kernel what it dropped before a port's socket.
     pub fn catch_up(&self, port: PortId) -> Result<(), ClientError> {
         self.order(Request::CatchUp { port })

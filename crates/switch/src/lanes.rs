@@ -1,8 +1,9 @@
 //! All lanes of a switch, and who is on them: what the control thread keeps.
 //!
 //! Each lane knows all ports and domains, but only its own queues. A port's queues are given to the
-//! lanes that its `cpus` name, else to those with the least to do. A link of one queue whose `cpus`
-//! name several lanes has its flows spread over them in software.
+//! lanes that its `cpus` name, else to those with the least to do, and to no more than its `lanes`
+//! says. A link of one queue whose `cpus` name several lanes, and one that has fewer queues than its
+//! `lanes`, has its flows spread over them in software.
 
 mod domains;
 mod patch;
@@ -15,7 +16,7 @@ use hashbrown::HashMap;
 use rustix::io::Errno;
 
 use crate::crossing::{Bell, crossing};
-use crate::lane::{Board, LANES_MAX, Lane, LaneError, LaneIndex, LaneStats, Meter, answer};
+use crate::lane::{Board, Lane, LaneIndex, LaneStats, Meter, answer};
 use crate::lookup::{Mac, PortIndex};
 use crate::memory::{CounterFile, LaneCounters};
 use crate::port::Link;
@@ -101,10 +102,8 @@ pub struct Lanes {
 impl Lanes {
     /// Starts the lanes. Their counters are those of the file, by which others may read them.
     pub fn start(options: &Options) -> Result<(Lanes, OwnedFd), Box<dyn std::error::Error>> {
+        options.check()?;
         let number = options.lanes;
-        if !(1..=LANES_MAX).contains(&number) {
-            return Err(LaneError::Number(number).into());
-        }
         let (counters, file) = CounterFile::create(number * PORTS_MAX)?;
         let counters = Arc::new(counters);
         let board = Arc::new(Board::new());
@@ -346,7 +345,9 @@ impl Lanes {
         let Some(member) = self.members[usize::from(place)].as_mut() else {
             return Ok(());
         };
-        if old.cpus != member.properties.cpus && member.patch.is_none() {
+        let new = &member.properties;
+        let others = (&old.cpus, old.lanes) != (&new.cpus, new.lanes);
+        if others && member.patch.is_none() {
             self.rearrange(place)?;
         }
         Ok(())
@@ -382,17 +383,20 @@ impl Lanes {
         guest: Option<(u32, Arc<OwnedFd>)>,
         properties: &PortProperties,
     ) -> Vec<(LaneIndex, Served)> {
-        let lanes = self.candidates(&properties.cpus);
+        let mut lanes = self.candidates(&properties.cpus);
+        lanes.truncate(properties.lanes.map_or(usize::MAX, usize::from));
         let mask = lanes.iter().fold(0, |mask, lane| mask | 1 << lane);
-        let spreads = match links.len() == 1 && lanes.len() > 1 && !properties.cpus.is_empty() {
+        // Queues are spread by whoever fills them; what is short of the lanes asked for is here.
+        let asked = properties.lanes.is_some() || (links.len() == 1 && !properties.cpus.is_empty());
+        let spreads = match asked && links.len() < lanes.len() {
             true => mask,
             false => 0,
         };
         let mut also = Vec::new();
         if spreads != 0 {
             // Where each lane can send by itself, nothing need cross a second time.
-            also.extend(lanes.iter().skip(1).filter_map(|&lane| {
-                let link = links[0].another_way()?;
+            also.extend(lanes.iter().skip(links.len()).filter_map(|&lane| {
+                let link = links.first()?.another_way()?;
                 Some((lane, unpolled(link)))
             }));
         }

@@ -292,13 +292,15 @@ impl CounterFile {
     /// ports are followed by the next lane's.
     pub fn sum(&self, place: PortIndex) -> PortStats {
         let mut sum = PortStats::default();
-        let lanes = self.mapping.bytes / PORT_COUNTERS_BYTES / PORTS_MAX;
-        for lane in 0..lanes {
-            if let Some(counters) = self.port(lane * PORTS_MAX + usize::from(place)) {
-                sum += counters.read();
-            }
-        }
+        self.by_lane(place).for_each(|lane| sum += lane);
         sum
+    }
+
+    /// What the port at `place` has counted on each lane, if the file is a switch's.
+    pub fn by_lane(&self, place: PortIndex) -> impl Iterator<Item = PortStats> {
+        let lanes = self.mapping.bytes / PORT_COUNTERS_BYTES / PORTS_MAX;
+        let counters = (0..lanes).map(move |lane| self.port(lane * PORTS_MAX + usize::from(place)));
+        counters.flatten().map(PortCounters::read)
     }
 
     /// The counters of the port with index `port`, if the file has them.

@@ -26,6 +26,7 @@ pub fn routes() -> OpenApiRouter<Handle> {
         .routes(routes!(flush))
         .routes(routes!(stats))
         .routes(routes!(stats_of))
+        .routes(routes!(stats_by_lane))
         .routes(routes!(lanes))
 }
 
@@ -177,6 +178,18 @@ async fn stats_of(
     Path(name): Path<String>,
 ) -> Result<Json<Vec<PortStats>>> {
     let stats = handle.run(move |node| node.stats(Some(&name)));
+    stats.await.map(Json)
+}
+
+/// Counters of one attached interface or VNIC, of each lane apart.
+#[utoipa::path(get, path = "/v1/stats/{name}/lanes", tag = "statistics",
+    params(("name" = String, Path)),
+    responses((status = 200, body = [PortStats]), (status = "default", body = Error)))]
+async fn stats_by_lane(
+    State(handle): State<Handle>,
+    Path(name): Path<String>,
+) -> Result<Json<Vec<PortStats>>> {
+    let stats = handle.run(move |node| node.stats_by_lane(&name));
     stats.await.map(Json)
 }
 

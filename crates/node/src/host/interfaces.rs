@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ipnet::IpNet;
 
-use ::switch::links::{Device, HostLink, Mode, Tap};
+use ::switch::links::{Device, HostLink, Mode, Tap, Vxlan};
 use ::switch::lookup::Mac;
 use ::switch::properties::PortProperties;
 use ::switch::protocol::{LinkKind, PatchEnd, PortDescription, PortKind};
@@ -46,6 +46,14 @@ impl Host {
             return Ok(link.mtu);
         }
         let open = match (link.mode, self.held.get(&link.name)) {
+            _ if let Some(tunnel) = &link.tunnel => HostLink::vxlan(&Vxlan {
+                name: &link.name,
+                vni: tunnel.vni,
+                local: tunnel.local,
+                remotes: &tunnel.remotes,
+                port: tunnel.port,
+                mtu: None,
+            })?,
             (Some(LinkMode::Tap), Some(held)) => {
                 let files = held.duplicates(&link.name)?;
                 HostLink::reopened(LinkKind::Tap, &link.name, Mac([0; 6]), link.mtu, files)
@@ -56,14 +64,17 @@ impl Host {
                 mtu: link.mtu,
                 owner: None,
             })?,
-            (mode, _) => HostLink::attach(&Device {
-                name: &link.name,
-                mode: match mode {
+            (mode, _) => {
+                let mode = match mode {
                     Some(LinkMode::Xdp) => Mode::Xdp,
                     Some(LinkMode::Packet) => Mode::Packet,
-                    Some(LinkMode::Tap) | None => Mode::Auto,
-                },
-            })?,
+                    Some(LinkMode::Tap | LinkMode::Vxlan) | None => Mode::Auto,
+                };
+                let name = &link.name;
+                let lanes = link.port.lanes.unwrap_or(1).into();
+                let lanes = self.lane_count()?.min(lanes);
+                HostLink::attach_lanes(&Device { name, mode }, lanes)?
+            }
         };
         let mtu = open.mtu();
         self.attach(&link.name, open, link.domain, link.port.clone())?;

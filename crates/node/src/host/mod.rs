@@ -101,6 +101,11 @@ impl Host {
         })
     }
 
+    /// How the switch is to run.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
     /// Readable when something ended: see [`take_events`](Self::take_events).
     pub fn events(&self) -> BorrowedFd<'_> {
         self.events.as_fd()
@@ -198,6 +203,21 @@ impl Host {
             }
             _ => PortStats::default(),
         }
+    }
+
+    /// A port's counters by lane; none if it is not attached.
+    pub fn stats_by_lane(&self, name: &str) -> Result<Vec<PortStats>> {
+        let client = self.client()?;
+        let Some(port) = self.ports.get(name) else {
+            return Ok(Vec::new());
+        };
+        client.catch_up(port.id)?;
+        Ok(client.stats_by_lane(port.id))
+    }
+
+    /// Lanes of the switch.
+    pub fn lane_count(&self) -> Result<usize> {
+        Ok(self.client()?.lanes())
     }
 
     /// Gives a port other properties, if it is attached.

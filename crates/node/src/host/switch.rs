@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use switch::client::SwitchClient;
-use switch::process::Switch;
+use switch::process::{Options, Switch};
 use switch::protocol::PortDescription;
 
 use super::{Host, PATIENCE, Port, SWITCH};
@@ -28,6 +28,9 @@ pub struct SwitchRun {
     pub started: u64,
     /// Which boot of the machine that was on.
     pub boot: String,
+    /// How it runs.
+    #[serde(default)]
+    pub options: Options,
 }
 
 impl SwitchRun {
@@ -106,6 +109,7 @@ impl Host {
             pid,
             started: vmm::started(pid).unwrap_or(0),
             boot: boot(),
+            options: self.options.clone(),
         })?;
         let client = SwitchClient::connect(&self.socket)?;
         set_patience(&client)?;
@@ -137,6 +141,18 @@ impl Host {
         if let Some(switch) = &self.switch {
             let _ = pidfd_send_signal(&switch.pidfd, Signal::KILL);
         }
+    }
+
+    /// Kills the switch, if it runs, so that another can take its place: what is held of interfaces
+    /// stays.
+    pub fn end_switch(&mut self) {
+        self.kill_switch();
+        if let Some(switch) = self.switch.take() {
+            await_end(&switch.pidfd);
+            reap(&switch.pidfd);
+        }
+        self.ports.clear();
+        self.flows.clear();
     }
 
     /// Ends the switch, and with it all interfaces that nobody holds.

@@ -1,5 +1,8 @@
 //! Links: interfaces of the host that are attached, and stubs. Each is a domain of the switch.
 
+use std::fmt;
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 use switch::lookup::Mac;
 use switch::properties::{DomainProperties, PortProperties};
@@ -25,6 +28,40 @@ pub enum LinkMode {
     Packet,
     /// A TAP device of that name, made for it: the host's own network stack is at its other end.
     Tap,
+    /// No interface of this host's, but other hosts, by VXLAN (RFC 7348).
+    Vxlan,
+}
+
+/// A network with other hosts by VXLAN (RFC 7348), as a link reaches it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tunnel {
+    /// The network's number, 24 bits.
+    pub vni: u32,
+    /// The other hosts' addresses, all IPv4 or all IPv6.
+    #[schema(value_type = Vec<String>, example = json!(["192.0.2.2"]))]
+    pub remotes: Vec<IpAddr>,
+    /// This host's address; without one, any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub local: Option<IpAddr>,
+    /// The UDP port, here and there; without one, 4789.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+}
+
+impl fmt::Display for Tunnel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let remotes: Vec<_> = self.remotes.iter().map(IpAddr::to_string).collect();
+        write!(f, "vni {} to {}", self.vni, remotes.join(","))?;
+        if let Some(local) = self.local {
+            write!(f, " from {local}")?;
+        }
+        match self.port {
+            Some(port) => write!(f, " port {port}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Whether something does what it is there for.
@@ -50,6 +87,9 @@ pub struct Link {
     pub class: Class,
     /// How the interface is to be attached; if it is not said, as suits it best.
     pub mode: Option<LinkMode>,
+    /// Where it leads, if it is by VXLAN.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tunnel: Option<Tunnel>,
     /// Largest IP packet, in bytes.
     pub mtu: u16,
     /// What the interface's port may do.
@@ -63,11 +103,14 @@ pub struct Link {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewLink {
-    /// The interface.
+    /// The interface; by VXLAN, what the link is to be called.
     pub name: String,
     /// How; without one, the best that the interface can.
     #[serde(default)]
     pub mode: Option<LinkMode>,
+    /// Where it leads, if it is by VXLAN.
+    #[serde(default)]
+    pub tunnel: Option<Tunnel>,
     /// `maxbw=1G,cpus=0+1`, as on the command line.
     #[serde(default)]
     pub properties: String,
@@ -93,6 +136,9 @@ pub struct LinkView {
     pub class: Class,
     /// How the interface is attached; none for a stub.
     pub mode: Option<LinkMode>,
+    /// Where it leads, if it is by VXLAN.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tunnel: Option<Tunnel>,
     /// Largest IP packet, in bytes.
     pub mtu: u16,
     /// Whether it works.
@@ -117,7 +163,7 @@ pub struct SwitchView {
     pub properties: DomainProperties,
 }
 
-/// Properties to be set and to be set back. All or none.
+/// Properties to be set back, and then those to be set. All or none.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PropertyChange {

@@ -16,7 +16,7 @@ pub use guest::{
 };
 pub use link::{
     Address, Class, Link, LinkMode, LinkView, NewLink, NewStub, PropertyChange, State,
-    SwitchChange, SwitchView,
+    SwitchChange, SwitchView, Tunnel,
 };
 pub use name::{INTERFACE_NAME_MAX, NAME_MAX, check_interface, check_name};
 pub use stats::{LaneStats, PortStats};

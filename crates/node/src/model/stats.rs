@@ -15,6 +15,9 @@ pub struct PortStats {
     pub name: String,
     /// The link.
     pub link: String,
+    /// The lane that counted it, if it is one's counters alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lane: Option<u32>,
     /// Frames received.
     pub rx_frames: u64,
     /// Their bytes, from the Ethernet header on.
@@ -56,6 +59,7 @@ impl PortStats {
         PortStats {
             name: name.into(),
             link: link.into(),
+            lane: None,
             rx_frames: rx.0,
             rx_bytes: rx.1,
             tx_frames: tx.0,
@@ -83,6 +87,7 @@ impl PortStats {
         PortStats {
             name: self.name.clone(),
             link: self.link.clone(),
+            lane: self.lane,
             rx_frames: less(self.rx_frames, before.rx_frames),
             rx_bytes: less(self.rx_bytes, before.rx_bytes),
             tx_frames: less(self.tx_frames, before.tx_frames),

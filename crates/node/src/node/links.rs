@@ -47,8 +47,10 @@ impl Node {
                 (Some(PortKind::Xdp), _) => Some(LinkMode::Xdp),
                 (Some(PortKind::Packet), _) => Some(LinkMode::Packet),
                 (Some(PortKind::Tap), _) => Some(LinkMode::Tap),
+                (Some(PortKind::Vxlan), _) => Some(LinkMode::Vxlan),
                 _ => link.mode,
             },
+            tunnel: link.tunnel.clone(),
             mtu: link.mtu,
             state: match reason {
                 Some(_) => State::Down,
@@ -76,18 +78,33 @@ impl Node {
 
     /// Attaches an interface of the host.
     pub fn attach_link(&mut self, new: NewLink) -> Result<LinkView> {
-        check_interface("link", &new.name)?;
+        match (new.mode, &new.tunnel) {
+            (Some(LinkMode::Vxlan), Some(_)) => check_name("link", &new.name)?,
+            (Some(LinkMode::Vxlan), None) => {
+                return Err(Error::invalid(
+                    "a link by VXLAN needs a network and other hosts: --vni N --remote ADDRESS,…",
+                ));
+            }
+            (_, Some(_)) => {
+                return Err(Error::invalid(
+                    "--vni, --remote, --local and --port are for --mode vxlan only",
+                ));
+            }
+            (_, None) => check_interface("link", &new.name)?,
+        }
         self.check_free(&new.name)?;
         let mut port = PortProperties::default();
         port.set_all(&new.properties)?;
         port.check(MTU, &cpus_here())?;
         self.need_switch()?;
+        self.check_lanes(&port)?;
         let change = self.store.change()?;
         let mut link = Link {
             name: new.name,
             domain: next_domain(&change)?,
             class: Class::Nic,
             mode: new.mode,
+            tunnel: new.tunnel,
             mtu: MTU,
             port,
             properties: DomainProperties::default(),
@@ -119,6 +136,7 @@ impl Node {
             domain: next_domain(&change)?,
             class: Class::Stub,
             mode: None,
+            tunnel: None,
             mtu,
             port: PortProperties::default(),
             properties: DomainProperties::default(),
@@ -163,17 +181,36 @@ impl Node {
             )));
         }
         let old = link.port.clone();
-        link.port.set_all(&new.set)?;
         for property in &new.reset {
             link.port.reset(property)?;
         }
+        link.port.set_all(&new.set)?;
         link.port.check(link.mtu, &cpus_here())?;
+        self.check_lanes(&link.port)?;
         self.host.set_properties(name, &link.port)?;
         if let Err(error) = self.store.put(&link) {
             let _ = self.host.set_properties(name, &old);
             return Err(error.into());
         }
         Ok(self.view_link(&link))
+    }
+
+    /// Whether the switch has as many lanes as a port is to be served by. One that was taken up
+    /// before makes do with those that there are.
+    pub(super) fn check_lanes(&self, port: &PortProperties) -> Result<()> {
+        let Some(asked) = port.lanes else {
+            return Ok(());
+        };
+        match self.host.lane_count()? {
+            there if usize::from(asked) <= there => Ok(()),
+            there => Err(Error::invalid(format_args!(
+                "lanes={asked} cannot be: the switch has {}; end the node and start `weir node --lanes {asked}` for more",
+                match there {
+                    1 => "1 lane".to_string(),
+                    there => format!("{there} lanes"),
+                }
+            ))),
+        }
     }
 
     pub(super) fn check_no_flows(&self, name: &str) -> Result<()> {
@@ -200,10 +237,10 @@ impl Node {
     /// Changes how a link's switch works.
     pub fn set_switch(&mut self, name: &str, new: SwitchChange) -> Result<SwitchView> {
         let mut link = self.find_link(name)?;
-        link.properties.set_all(&new.set)?;
         for property in &new.reset {
             link.properties.reset(property)?;
         }
+        link.properties.set_all(&new.set)?;
         if let Some(config) = new.click {
             link.properties.lookup = switch::properties::LookupKind::Click { config };
         }

@@ -53,8 +53,12 @@ fn guest_fault(name: &str) -> String {
 
 impl Node {
     /// Opens the node's state, takes over what runs of it, and brings about what does not. This
-    /// process has one thread.
-    pub fn open(places: Places, options: Options) -> Result<Node> {
+    /// process has one thread. Without `options`, the switch runs as the last one did; one that runs
+    /// otherwise is replaced.
+    pub fn open(places: Places, options: Option<Options>) -> Result<Node> {
+        if let Some(options) = &options {
+            options.check().map_err(Error::invalid)?;
+        }
         let store = Store::open(&places.state)?;
         std::fs::create_dir_all(&places.run).map_err(|error| {
             Error::failed(format_args!(
@@ -62,7 +66,9 @@ impl Node {
                 places.run.display()
             ))
         })?;
-        let host = Host::new(places.switch(), options)?;
+        let last = store.get::<SwitchRun>(SwitchRun::NAME)?;
+        let options = options.or(last.map(|run| run.options));
+        let host = Host::new(places.switch(), options.unwrap_or_default())?;
         let index = Index::load(&store)?;
         let mut node = Node {
             places,
@@ -81,8 +87,14 @@ impl Node {
     fn take_over(&mut self) -> Result<()> {
         let switch = self.store.get::<SwitchRun>(SwitchRun::NAME)?;
         let adopted = match switch {
-            Some(run) => self.host.adopt_switch(&run)?,
-            None => false,
+            Some(run) if self.host.adopt_switch(&run)? => {
+                let stays = run.options == *self.host.options();
+                if !stays {
+                    self.host.end_switch();
+                }
+                stays
+            }
+            _ => false,
         };
         if !adopted {
             self.start_switch()?;
@@ -317,6 +329,24 @@ impl Node {
             Some(name) if all.is_empty() => Err(self.no_port(name)),
             _ => Ok(all),
         }
+    }
+
+    /// Counters of a link's interface or a VNIC, of each lane apart; none while it is down.
+    pub fn stats_by_lane(&self, name: &str) -> Result<Vec<PortStats>> {
+        let (link, outside) = match self.store.get::<Link>(name)? {
+            Some(link) if link.class == Class::Nic => (link.name, true),
+            Some(_) => return Err(self.no_port(name)),
+            None => match self.store.get::<Vnic>(name)? {
+                Some(vnic) => (vnic.link, false),
+                None => return Err(self.no_port(name)),
+            },
+        };
+        let lanes = self.host.stats_by_lane(name)?;
+        let stats = lanes.iter().zip(0..).map(|(stats, lane)| PortStats {
+            lane: Some(lane),
+            ..PortStats::new(name, &link, stats, outside)
+        });
+        Ok(stats.collect())
     }
 
     /// What the switch's lanes did so far.

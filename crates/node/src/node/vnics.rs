@@ -101,6 +101,7 @@ impl Node {
             properties,
         };
         self.need_switch()?;
+        self.check_lanes(&vnic.properties)?;
         let change = self.store.change()?;
         change.put(&vnic)?;
         self.host.attach_vnic(&vnic, link.domain, link.mtu)?;
@@ -173,11 +174,12 @@ impl Node {
         let mut vnic = self.find_vnic(name)?;
         let link = self.find_link(&vnic.link)?;
         let old = vnic.properties.clone();
-        vnic.properties.set_all(&new.set)?;
         for property in &new.reset {
             vnic.properties.reset(property)?;
         }
+        vnic.properties.set_all(&new.set)?;
         vnic.properties.check(link.mtu, &cpus_here())?;
+        self.check_lanes(&vnic.properties)?;
         self.host.set_properties(name, &vnic.properties)?;
         if let Err(error) = self.store.put(&vnic) {
             let _ = self.host.set_properties(name, &old);

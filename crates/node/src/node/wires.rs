@@ -3,6 +3,7 @@
 
 use ipnet::IpNet;
 use switch::lookup::Mac;
+use switch::properties::PortProperties;
 
 use super::Node;
 use crate::error::{Error, Kind, Result};
@@ -182,13 +183,16 @@ impl Node {
             (None, Some(Part::Link(it))) => self.attach_for(wire, name, it),
             (Some(Part::Link(_)), None) => self.detach_for(wire, name),
             (Some(Part::Link(old)), Some(Part::Link(it))) => {
-                if old.mode != it.mode {
+                if (old.mode, &old.vxlan) != (it.mode, &it.vxlan) {
                     return Err(Error::new(
                         Kind::InUse,
                         format_args!(
-                            "link ‘{name}’ is attached: its mode cannot change while it is; `weir wire delete {wire}` first"
+                            "link ‘{name}’ is attached: how cannot change while it is; `weir wire delete {wire}` first"
                         ),
                     ));
+                }
+                if old.port != it.port {
+                    self.set_link(name, &whole(&it.port, &[]))?;
                 }
                 self.set_domain(name, &it.properties)
             }
@@ -220,15 +224,7 @@ impl Node {
             (Some(Part::Vnic(_)), None) => self.remove_vnic(name),
             (Some(Part::Vnic(old)), Some(Part::Vnic(it))) => {
                 if old.properties != it.properties {
-                    let names = switch::properties::PortProperties::NAMES;
-                    let reset = names.iter().filter(|name| **name != "vlan");
-                    self.set_vnic(
-                        name,
-                        &PropertyChange {
-                            set: it.properties.to_string(),
-                            reset: reset.map(ToString::to_string).collect(),
-                        },
-                    )?;
+                    self.set_vnic(name, &whole(&it.properties, &["vlan", "mtu"]))?;
                 }
                 self.set_addresses(name, &it.addresses)
             }
@@ -264,6 +260,7 @@ impl Node {
     fn attach_for(&mut self, wire: &str, name: &str, it: &Attachment) -> Result<()> {
         if self.store.get::<Link>(name)?.is_none() {
             let mode = match it.mode {
+                _ if it.vxlan.is_some() => Some(LinkMode::Vxlan),
                 Mode::Auto => None,
                 Mode::Xdp => Some(LinkMode::Xdp),
                 Mode::Packet => Some(LinkMode::Packet),
@@ -271,7 +268,8 @@ impl Node {
             self.attach_link(NewLink {
                 name: name.into(),
                 mode,
-                properties: String::new(),
+                tunnel: it.vxlan.clone(),
+                properties: it.port.to_string(),
             })?;
             let mut record = self.applied(wire)?;
             record.links.push(name.into());
@@ -372,6 +370,16 @@ impl Node {
             }
         }
         Ok(())
+    }
+}
+
+/// A change to these properties and no others, but for those that are to stay.
+fn whole(properties: &PortProperties, stay: &[&str]) -> PropertyChange {
+    let names = PortProperties::NAMES.iter();
+    let reset = names.filter(|name| !stay.contains(name));
+    PropertyChange {
+        set: properties.to_string(),
+        reset: reset.map(ToString::to_string).collect(),
     }
 }
 

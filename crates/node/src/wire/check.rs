@@ -112,6 +112,17 @@ impl Look<'_> {
         }
         let mut devices: BTreeMap<&str, &str> = BTreeMap::new();
         for (name, link) in &wire.links {
+            if link.device.is_empty() == link.vxlan.is_none() {
+                self.error(format!(
+                    "link ‘{name}’: it needs either ‘device’, the host's interface, or ‘vxlan’, the other hosts"
+                ));
+            }
+            if let Err(error) = link.port.check(MTU, &cpus_here()) {
+                self.error(format!("link ‘{name}’: {error}"));
+            }
+            if link.vxlan.is_some() {
+                continue;
+            }
             if let Some(other) = devices.insert(&link.device, name) {
                 self.error(format!(
                     "link ‘{name}’: interface ‘{}’ is link ‘{other}’ already",

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use switch::lookup::Mac;
 use switch::properties::{DomainProperties, FlowAttributes, FlowProperties, PortProperties};
 
+use crate::model::Tunnel;
+
 /// A virtual wire: a whole network. Each part has a name of its own among those of its kind.
 ///
 /// As text it is TOML:
@@ -90,14 +92,31 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Attachment {
-    /// The host's interface.
+    /// The host's interface; none, if it leads to other hosts by VXLAN.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub device: String,
+    /// Other hosts, instead of an interface.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vxlan: Option<Tunnel>,
     /// How it is attached.
     #[serde(default, skip_serializing_if = "is_default")]
     pub mode: Mode,
+    /// What the interface's port may do: `lanes`, `maxbw` and so on.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub port: PortProperties,
     /// The switch's properties.
     #[serde(default, skip_serializing_if = "is_default")]
     pub properties: DomainProperties,
+}
+
+impl Attachment {
+    /// What the node calls the link that is called `name` in the file: as its interface.
+    pub fn called(&self, name: &str) -> String {
+        match self.vxlan {
+            Some(_) => name.into(),
+            None => self.device.clone(),
+        }
+    }
 }
 
 /// A wire between two switches.

@@ -48,7 +48,10 @@ impl Drawing {
                 Node::Switch(name.clone()),
                 "link",
                 name,
-                Some(link.device.clone()),
+                Some(match &link.vxlan {
+                    Some(tunnel) => format!("vxlan {tunnel}"),
+                    None => link.device.clone(),
+                }),
             );
         }
         for name in wire.namespaces.keys() {

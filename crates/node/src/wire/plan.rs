@@ -115,7 +115,7 @@ type Parts = BTreeMap<(u8, String), Part>;
 /// All parts of a wire.
 fn parts(wire: &Wire) -> Parts {
     let link = |name: &String| match wire.links.get(name) {
-        Some(link) => link.device.clone(),
+        Some(link) => link.called(name),
         None => name.clone(),
     };
     let mut parts = Parts::new();
@@ -131,8 +131,8 @@ fn parts(wire: &Wire) -> Parts {
     for (name, stub) in &wire.stubs {
         add(name.clone(), Part::Stub(stub.clone()));
     }
-    for it in wire.links.values() {
-        add(it.device.clone(), Part::Link(it.clone()));
+    for (name, it) in &wire.links {
+        add(it.called(name), Part::Link(it.clone()));
     }
     for (name, patch) in &wire.patches {
         let mut patch = patch.clone();

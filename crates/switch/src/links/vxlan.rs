@@ -77,6 +77,14 @@ pub enum VxlanError {
     Socket(Errno),
 }
 
+impl VxlanError {
+    /// Whether no host could open such a link.
+    pub fn is_invalid(&self) -> bool {
+        use VxlanError::{Remote, Remotes, Versions, Vni};
+        matches!(self, Vni(_) | Remotes(_) | Remote(_) | Versions(..))
+    }
+}
+
 impl HostLink {
     /// Opens a link to other hosts by VXLAN.
     pub fn vxlan(link: &Vxlan<'_>) -> Result<HostLink, LinkError> {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::text::{self, PropertyError, parts, read};
 use super::units::{Bandwidth, IpPrefix, Loss, Micros, Vlan};
 use super::{Priority, Protection, Share, Written, is_default};
+use crate::lane::LANES_MAX;
 
 /// Most entries of a list of addresses or CPUs.
 pub const LIST_MAX: usize = 64;
@@ -31,6 +32,11 @@ pub struct PortProperties {
     /// The CPUs that may serve it, as far as lanes run there; any if none is given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<u16>,
+    /// How many lanes serve it: a queue on each, or its flows shared out among them where it has
+    /// fewer queues. If it is not said, a lane for each queue, or all of those that `cpus` names. A
+    /// switch that has fewer lanes takes those that it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<u16>,
     /// The VLAN that the port gives access to: its frames bear no tag and belong to this VLAN.
     /// Without one, frames pass as they are, tags included.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,11 +66,12 @@ pub struct PortProperties {
 
 impl PortProperties {
     /// The properties' names, in the order in which they are shown.
-    pub const NAMES: [&str; 12] = [
+    pub const NAMES: [&str; 13] = [
         "maxbw",
         "priority",
         "share",
         "cpus",
+        "lanes",
         "vlan",
         "mtu",
         "protection",
@@ -83,6 +90,7 @@ impl PortProperties {
             "priority" => self.priority = read(name, value)?,
             "share" => self.share = read(name, value)?,
             "cpus" => self.cpus = read_cpus(name, value)?,
+            "lanes" => self.lanes = Some(read_lanes(name, value)?),
             "vlan" => self.vlan = Some(read(name, value)?),
             "mtu" => self.mtu = Some(read_mtu(name, value)?),
             "protection" => {
@@ -121,6 +129,7 @@ impl PortProperties {
             "priority" => self.priority = without.priority,
             "share" => self.share = without.share,
             "cpus" => self.cpus.clear(),
+            "lanes" => self.lanes = None,
             "vlan" => self.vlan = None,
             "mtu" => self.mtu = None,
             "protection" => self.protection.clear(),
@@ -145,6 +154,7 @@ impl PortProperties {
             "priority" => text(&self.priority),
             "share" => text(&self.share),
             "cpus" => list(&self.cpus),
+            "lanes" => self.lanes.as_ref().and_then(text),
             "vlan" => self.vlan.as_ref().and_then(text),
             "mtu" => self.mtu.as_ref().and_then(text),
             "protection" => list(&self.protection),
@@ -191,6 +201,9 @@ impl PortProperties {
         if let Some(mtu) = self.mtu {
             read_mtu("mtu", &mtu.to_string())?;
         }
+        if let Some(lanes) = self.lanes {
+            read_lanes("lanes", &lanes.to_string())?;
+        }
         if let Some(limit) = self.flood_limit {
             read_flood_limit("flood-limit", &limit.to_string())?;
         }
@@ -233,6 +246,15 @@ fn check_list(name: &str, value: &str, len: usize) -> Result<(), PropertyError> 
 fn read_mtu(name: &str, value: &str) -> Result<u16, PropertyError> {
     let mtu = value.parse().ok().filter(|&mtu| mtu >= MTU_MIN);
     mtu.ok_or_else(|| PropertyError::value(name, value, "an MTU is from 68 to 65535 bytes"))
+}
+
+fn read_lanes(name: &str, value: &str) -> Result<u16, PropertyError> {
+    let lanes = value.parse().ok();
+    let lanes = lanes.filter(|&lanes| (1..=LANES_MAX).contains(&usize::from(lanes)));
+    lanes.ok_or_else(|| {
+        let must = format!("it is a number of lanes, from 1 to {LANES_MAX}");
+        PropertyError::value(name, value, must)
+    })
 }
 
 fn read_flood_limit(name: &str, value: &str) -> Result<u32, PropertyError> {

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const ALL: &str = "maxbw=100M,priority=high,share=200,cpus=0+1,vlan=7,mtu=1400,\
+const ALL: &str = "maxbw=100M,priority=high,share=200,cpus=0+1,lanes=2,vlan=7,mtu=1400,\
                    protection=mac-nospoof+ip-nospoof,allowed-ips=10.0.0.2+fd00::/8,\
                    flood-limit=1000,delay=5ms,jitter=250us,loss=0.1%";
 
@@ -101,6 +101,8 @@ fn what_cannot_be_is_refused_in_a_sentence() {
         "mtu=70000",
         "flood-limit=0",
         "cpus=3-1",
+        "lanes=0",
+        "lanes=17",
         "priority=urgent",
         "protection=all",
         "=5",

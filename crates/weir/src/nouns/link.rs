@@ -1,7 +1,9 @@
 //! `weir link`.
 
+use std::net::IpAddr;
+
 use clap::{Args, Subcommand, ValueEnum};
-use node::model::{LinkMode, LinkView, NewLink, PropertyChange};
+use node::model::{LinkMode, LinkView, NewLink, PropertyChange, Tunnel};
 
 use super::output::{Column, Output, made, maybe, name};
 use super::stat::{self, StatArgs};
@@ -14,6 +16,7 @@ use super::{Result, client, joined};
   weir link show
   weir link stat -i 1
   weir link stat --lanes
+  weir link stat eth1 --lanes
   weir link show -p -o link,state
   weir link detach eth1")]
 pub enum LinkCommand {
@@ -28,8 +31,8 @@ pub enum LinkCommand {
     Stat {
         /// One interface; none: all
         link: Option<String>,
-        /// Show what each lane of the switch did
-        #[arg(long, conflicts_with = "link")]
+        /// Show what each lane of the switch did; with an interface, what of that
+        #[arg(long)]
         lanes: bool,
         #[command(flatten)]
         args: StatArgs,
@@ -76,19 +79,59 @@ pub enum LinkCommand {
 #[command(after_help = "Examples:
   weir link attach eth1
   weir link attach eth1 --mode packet -p maxbw=1G
-  weir link attach weir0 --mode tap")]
+  weir link attach eth1 --lanes 2
+  weir link attach weir0 --mode tap
+  weir link attach overlay --mode vxlan --vni 42 --remote 192.0.2.2,192.0.2.3")]
 pub struct AttachArgs {
-    /// The interface; with --mode tap, the one to be made
+    /// The interface; with --mode tap, the one to be made; with --mode vxlan, a name
     pub link: String,
     /// How; none: the best that the interface can
     #[arg(long, value_enum)]
     pub mode: Option<Mode>,
+    /// With --mode vxlan, the network's number
+    #[arg(long, value_name = "N", requires = "remotes")]
+    pub vni: Option<u32>,
+    /// With --mode vxlan, the other hosts' addresses, separated by commas
+    #[arg(
+        long = "remote",
+        value_delimiter = ',',
+        value_name = "ADDRESS",
+        requires = "vni"
+    )]
+    pub remotes: Vec<IpAddr>,
+    /// With --mode vxlan, this host's address; none: any
+    #[arg(long, value_name = "ADDRESS", requires = "vni")]
+    pub local: Option<IpAddr>,
+    /// With --mode vxlan, the UDP port, here and there; none: 4789
+    #[arg(long, value_name = "PORT", requires = "vni")]
+    pub port: Option<u16>,
+    /// Read it on N lanes of the switch: its queues, or its flows shared out where it has fewer.
+    /// The same as -p lanes=N; `weir node --lanes` says how many there are
+    #[arg(long, value_name = "N")]
+    pub lanes: Option<u16>,
     /// PROPERTY=VALUE of the interface's port, separated by commas
     #[arg(short, long = "prop", value_name = "PROPERTIES")]
     pub properties: Vec<String>,
     /// Print what was attached as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+impl AttachArgs {
+    fn tunnel(&self) -> Option<Tunnel> {
+        Some(Tunnel {
+            vni: self.vni?,
+            remotes: self.remotes.clone(),
+            local: self.local,
+            port: self.port,
+        })
+    }
+
+    fn properties(&self) -> String {
+        let lanes = self.lanes.iter().map(|lanes| format!("lanes={lanes}"));
+        let all: Vec<_> = self.properties.iter().cloned().chain(lanes).collect();
+        joined(&all)
+    }
 }
 
 /// `--mode`.
@@ -100,6 +143,8 @@ pub enum Mode {
     Packet,
     /// A TAP device, made for it
     Tap,
+    /// Other hosts by VXLAN, instead of an interface
+    Vxlan,
 }
 
 impl From<Mode> for LinkMode {
@@ -108,6 +153,7 @@ impl From<Mode> for LinkMode {
             Mode::Xdp => LinkMode::Xdp,
             Mode::Packet => LinkMode::Packet,
             Mode::Tap => LinkMode::Tap,
+            Mode::Vxlan => LinkMode::Vxlan,
         }
     }
 }
@@ -119,6 +165,7 @@ pub(super) const COLUMNS: &[Column<LinkView>] = &[
     Column::new("state", |l| name(&l.state)),
     Column::new("mode", |l| l.mode.as_ref().map(name).unwrap_or_default()),
     Column::new("vnics", |l| l.vnics.to_string()),
+    Column::extra("tunnel", |l| maybe(l.tunnel.as_ref())),
     Column::extra("properties", |l| l.properties.to_string()),
     Column::extra("reason", |l| maybe(l.reason.as_ref())),
 ];
@@ -135,6 +182,11 @@ pub fn run(command: &LinkCommand) -> Result {
             output.show(&links, COLUMNS)
         }
         LinkCommand::Stat {
+            lanes: true,
+            link: Some(link),
+            args,
+        } => stat::show_by_lane(&client, link, args),
+        LinkCommand::Stat {
             lanes: true, args, ..
         } => stat::show_lanes(&client, args),
         LinkCommand::Stat { link, args, .. } => {
@@ -144,7 +196,8 @@ pub fn run(command: &LinkCommand) -> Result {
             let new = NewLink {
                 name: args.link.clone(),
                 mode: args.mode.map(LinkMode::from),
-                properties: joined(&args.properties),
+                tunnel: args.tunnel(),
+                properties: args.properties(),
             };
             let link: LinkView = client.post(&["links"], &new)?;
             made(args.json, &link)

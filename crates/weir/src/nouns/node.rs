@@ -15,7 +15,8 @@ use super::{Result, client};
     after_help = "The API is at $WEIR_RUN/node.sock (/run/weir), the state in $WEIR_STATE (/var/lib/weir).
 
 When the node ends, by SIGTERM, SIGINT or a crash, guests and the switch go on, and the next node
-takes them over. `weir node --purge` ends and removes everything.
+takes them over. `weir node --purge` ends and removes everything. Without --lanes and --cpus the
+switch runs as the last one did; with others than that has, another takes its place.
 
 Examples:
   weir node
@@ -23,9 +24,9 @@ Examples:
   weir node --openapi >node.json"
 )]
 pub struct NodeArgs {
-    /// Lanes of the switch, each a thread of its own
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub lanes: usize,
+    /// Lanes of the switch, each a thread of its own; none: as the last switch had, at first 1
+    #[arg(long, value_name = "N")]
+    pub lanes: Option<usize>,
     /// CPUs that the lanes keep to, separated by commas; none: any
     #[arg(long, value_delimiter = ',', value_name = "CPU")]
     pub cpus: Vec<usize>,
@@ -45,11 +46,12 @@ pub fn run(args: &NodeArgs) -> Result {
     if args.openapi {
         return print(&(node::api::description() + "\n"));
     }
+    let asked = args.lanes.is_some() || !args.cpus.is_empty();
     let settings = Settings {
-        switch: Options {
-            lanes: args.lanes,
+        switch: asked.then(|| Options {
+            lanes: args.lanes.unwrap_or(1),
             cpus: args.cpus.clone(),
-        },
+        }),
         group: args.group,
     };
     let places = Places::from_environment();

@@ -36,6 +36,14 @@ pub struct Column<T> {
     value: fn(&T) -> String,
 }
 
+// Derived, they would ask the same of the rows.
+impl<T> Clone for Column<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Column<T> {}
+
 impl<T> Column<T> {
     /// A column that is always shown.
     pub const fn new(name: &'static str, value: fn(&T) -> String) -> Column<T> {

@@ -53,6 +53,8 @@ const COLUMNS: &[Column<PortStats>] = &[
     }),
 ];
 
+const LANE: Column<PortStats> = Column::new("lane", |s| maybe(s.lane.as_ref()));
+
 const LANES: &[Column<LaneStats>] = &[
     Column::new("lane", |s| s.lane.to_string()),
     Column::new("cpu", |s| maybe(s.cpu.as_ref())),
@@ -95,6 +97,19 @@ pub fn show(
         Ok(stats)
     };
     again(args, read, |s| s.name.clone(), PortStats::since, COLUMNS)
+}
+
+/// Shows counters of the port called `name`, of each lane apart.
+pub fn show_by_lane(client: &Client, name: &str, args: &StatArgs) -> Result {
+    let read = || client.get(&["stats", name, "lanes"]);
+    let columns: Vec<_> = [LANE].iter().chain(COLUMNS).copied().collect();
+    again(
+        args,
+        read,
+        |s| maybe(s.lane.as_ref()),
+        PortStats::since,
+        &columns,
+    )
 }
 
 /// Shows counters of the switch's lanes.

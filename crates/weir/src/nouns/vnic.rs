@@ -76,7 +76,7 @@ pub enum VnicCommand {
 /// `weir vnic create`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Properties: maxbw, priority, share, cpus, vlan, mtu, protection, allowed-ips,
+    after_help = "Properties: maxbw, priority, share, cpus, lanes, vlan, mtu, protection, allowed-ips,
 flood-limit, delay, jitter, loss
 
 Examples:

@@ -1,231 +1,18 @@
-//! `weir node` and the commands that ask it, on real traffic: namespaces, guests, kills, wrong
-//! input, and many rounds.
+//! The node and the commands that ask it: kills, wrong input, and many rounds.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use node::client::Client;
-use node::model::{NewVnic, NodeView, Serves, VnicView};
+use node::model::{NewVnic, Serves, VnicView};
 use serde_json::Value;
 use weir::lab::{Namespace, Runner, ip};
 
-const WIRE: &str = "FromNetfront(a) -> there :: Counter -> ToNetfront(b);
-FromNetfront(b) -> back :: Counter -> ToNetfront(a);
-";
-/// Longest that anything here may take on a busy machine.
-const LIMIT: Duration = Duration::from_secs(10);
-
-/// Tests make namespaces and interfaces, which takes root. Says so and returns true without it.
-fn not_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("skipped: making network namespaces takes root");
-    }
-    !root
-}
-
-/// A node with folders of its own; all that it made goes with it.
-struct Host {
-    folder: PathBuf,
-    number: u32,
-    node: Option<Child>,
-}
-
-impl Host {
-    /// A host whose node runs.
-    fn new() -> Host {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("weir-node-{}-{number}", std::process::id());
-        // In memory where there is such a place: many rounds are many times to wait for a disk.
-        let memory = Path::new("/dev/shm");
-        let place = match memory.is_dir() {
-            true => memory.to_path_buf(),
-            false => std::env::temp_dir(),
-        };
-        let folder = place.join(name);
-        std::fs::create_dir_all(&folder).unwrap();
-        let mut host = Host {
-            folder,
-            number,
-            node: None,
-        };
-        host.start();
-        host
-    }
-
-    /// Starts the node and waits until it can be asked.
-    fn start(&mut self) {
-        let mut child = self.weir(&["node"]).stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        said.read_line(&mut line).unwrap();
-        assert!(line.contains("the node is ready"), "{line}");
-        // What it says later goes nowhere, and does not stop it.
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-        self.node = Some(child);
-    }
-
-    /// Ends the node by a signal.
-    fn end(&mut self, signal: &str) {
-        let mut node = self.node.take().unwrap();
-        kill(signal, node.id());
-        node.wait().unwrap();
-    }
-
-    fn weir(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        command
-            .args(arguments)
-            .env("WEIR_RUN", self.run())
-            .env("WEIR_STATE", self.folder.join("state"));
-        command
-    }
-
-    fn run(&self) -> PathBuf {
-        self.folder.join("run")
-    }
-
-    fn client(&self) -> Client {
-        Client::new(self.run().join("node.sock"))
-    }
-
-    fn output(&self, arguments: &str) -> Output {
-        let words: Vec<_> = arguments.split_whitespace().collect();
-        self.weir(&words).output().unwrap()
-    }
-
-    /// What a command says that has to succeed.
-    #[track_caller]
-    fn ok(&self, arguments: &str) -> String {
-        let output = self.output(arguments);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "weir {arguments}: {said}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// The one sentence that a command says which has to fail.
-    #[track_caller]
-    fn refusal(&self, arguments: &str) -> String {
-        let output = self.output(arguments);
-        assert!(!output.status.success(), "weir {arguments} was accepted");
-        let said = String::from_utf8(output.stderr).unwrap();
-        let said = said.strip_prefix("weir: ").unwrap().trim_end();
-        assert_eq!(said.lines().count(), 1, "{said}");
-        said.to_string()
-    }
-
-    #[track_caller]
-    fn json(&self, arguments: &str) -> Value {
-        serde_json::from_str(&self.ok(&format!("{arguments} --json"))).unwrap()
-    }
-
-    fn config(&self, name: &str, text: &str) -> String {
-        let path = self.folder.join(name);
-        std::fs::write(&path, text).unwrap();
-        path.to_str().unwrap().to_string()
-    }
-
-    fn view(&self) -> NodeView {
-        self.client().get(&["node"]).unwrap()
-    }
-
-    fn switch_pid(&self) -> u32 {
-        self.view().switch_pid.unwrap()
-    }
-
-    /// A namespace with a VNIC `name` on `link`, an address, and a default route by `gateway`.
-    fn namespace(&self, link: &str, name: &str, address: &str, gateway: Option<&str>) -> Namespace {
-        let runner = Runner::default();
-        let namespace = Namespace::new(&runner).unwrap();
-        self.ok(&format!(
-            "vnic create -l {link} --netns {} {name}",
-            path(&namespace)
-        ));
-        let run = |arguments: &str| {
-            let command = namespace.command("ip", arguments);
-            runner.run(command, LIMIT).unwrap();
-        };
-        run(&format!("addr add {address} dev {name}"));
-        if let Some(gateway) = gateway {
-            run(&format!("route add default via {gateway}"));
-        }
-        namespace
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = self.weir(&["node", "--purge"]).output();
-        if let Some(mut node) = self.node.take() {
-            let _ = node.kill();
-            let _ = node.wait();
-        }
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-fn path(namespace: &Namespace) -> String {
-    format!("/proc/{}/ns/net", namespace.pid())
-}
-
-fn kill(signal: &str, pid: u32) {
-    let status = Command::new("kill")
-        .args([signal, &pid.to_string()])
-        .status();
-    assert!(status.unwrap().success());
-}
-
-/// Waits until something holds.
-#[track_caller]
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < LIMIT, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Whether a process lives. A zombie has ended.
-fn alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit(')').next().unwrap_or("").trim().chars().next();
-    state.is_some_and(|state| state != 'Z')
-}
-
-#[track_caller]
-fn pings(from: &Namespace, to: &str) {
-    let command = from.command("ping", &format!("-c 3 -i 0.05 -W 2 {to}"));
-    Runner::default()
-        .run(command, LIMIT)
-        .expect("the ping is answered");
-}
-
-/// A ping that goes on while something else happens: 20 a second for `seconds`.
-fn pinging(from: &Namespace, to: &str, seconds: u32) -> Child {
-    let mut command = from.command("ping", &format!("-i 0.05 -w {seconds} {to}"));
-    command.stdout(Stdio::piped()).spawn().unwrap()
-}
-
-/// How many were sent, and how many answers came.
-fn counted(ping: Child) -> (u32, u32) {
-    let output = ping.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let line = said
-        .lines()
-        .find(|line| line.contains("packets transmitted"));
-    let line = line.unwrap_or_else(|| panic!("{said}"));
-    let mut numbers = line.split(", ").map(|part| {
-        let number = part.split_whitespace().next();
-        number.and_then(|n| n.parse().ok()).unwrap_or(0)
-    });
-    (numbers.next().unwrap(), numbers.next().unwrap())
-}
+use crate::common::{
+    CROSSING, Host, LIMIT, alive, counted, holds, kill, not_root, path, pinging, pings, until,
+};
 
 #[test]
 fn namespaces_on_a_stub_reach_each_other() {
@@ -321,7 +108,7 @@ fn nothing_is_lost_when_the_node_is_killed_and_the_next_one_takes_over() {
     host.ok("stub create two");
     let client = host.namespace("one", "a0", "10.81.0.1/24", None);
     let _server = host.namespace("two", "b0", "10.81.0.2/24", None);
-    let config = host.config("wire.click", WIRE);
+    let config = host.config("wire.click", CROSSING);
     host.ok(&format!("create wire {config} --link a=one --link b=two"));
     pings(&client, "10.81.0.2");
     let shown = [
@@ -344,7 +131,7 @@ fn nothing_is_lost_when_the_node_is_killed_and_the_next_one_takes_over() {
     let (sent, came) = counted(ping);
     assert!(sent >= 60, "{sent}");
     assert_eq!(sent, came);
-    let other = WIRE.replace("there", "thither");
+    let other = CROSSING.replace("there", "thither");
     let output = host.weir(&["write", "wire", "hotconfig", &other]).output();
     assert!(output.unwrap().status.success());
     assert!(host.ok("read wire list").contains("thither"));
@@ -369,7 +156,7 @@ fn traffic_flows_again_after_the_switch_is_killed() {
     host.ok("stub create two");
     let client = host.namespace("one", "a0", "10.82.0.1/24", None);
     let server = host.namespace("two", "b0", "10.82.0.2/24", None);
-    let config = host.config("wire.click", WIRE);
+    let config = host.config("wire.click", CROSSING);
     host.ok(&format!("create wire {config} --link a=one --link b=two"));
     host.ok("vnic set-prop -p maxbw=1G a0");
     host.ok("flow add -l a0 -a transport=icmp -p maxbw=10M pings");
@@ -744,17 +531,6 @@ fn the_api_answers_whatever_it_is_asked() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
-}
-
-/// What a process holds: descriptors, and KiB of memory.
-fn holds(pid: u32) -> (usize, u64) {
-    let files = std::fs::read_dir(format!("/proc/{pid}/fd"))
-        .unwrap()
-        .count();
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let memory = memory.and_then(|text| text.split_whitespace().next()?.parse().ok());
-    (files, memory.unwrap())
 }
 
 #[test]

@@ -1,0 +1,315 @@
+//! A host with a node of its own, and what is done to it.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use node::client::Client;
+use node::model::NodeView;
+use serde_json::Value;
+use weir::lab::{Namespace, Runner};
+
+/// A guest between two links, a and b.
+pub const CROSSING: &str = "FromNetfront(a) -> there :: Counter -> ToNetfront(b);
+FromNetfront(b) -> back :: Counter -> ToNetfront(a);
+";
+/// Longest that anything here may take on a busy machine.
+pub const LIMIT: Duration = Duration::from_secs(10);
+
+/// Tests make namespaces and interfaces, which takes root. Says so and returns true without it.
+pub fn not_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("skipped: making network namespaces takes root");
+    }
+    !root
+}
+
+/// A node with folders of its own; all that it made goes with it.
+pub struct Host {
+    /// Where it keeps what it keeps.
+    pub folder: PathBuf,
+    /// Its number among those of this process.
+    pub number: u32,
+    /// What names of interfaces and namespaces begin with, so that nobody else has them.
+    pub prefix: String,
+    pub node: Option<Child>,
+    /// What the node is started with besides.
+    pub options: Vec<String>,
+}
+
+impl Host {
+    /// A host whose node runs.
+    pub fn new() -> Host {
+        Host::with(&[])
+    }
+
+    /// A host whose node runs with these options.
+    pub fn with(options: &[&str]) -> Host {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("weir-node-{}-{number}", std::process::id());
+        // In memory where there is such a place: many rounds are many times to wait for a disk.
+        let memory = Path::new("/dev/shm");
+        let place = match memory.is_dir() {
+            true => memory.to_path_buf(),
+            false => std::env::temp_dir(),
+        };
+        let folder = place.join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut host = Host {
+            folder,
+            number,
+            prefix: format!("w{}n{number}", std::process::id()),
+            node: None,
+            options: options.iter().map(ToString::to_string).collect(),
+        };
+        host.start();
+        host
+    }
+
+    /// Starts the node and waits until it can be asked.
+    pub fn start(&mut self) {
+        let mut node = self.weir(&["node"]);
+        node.args(&self.options).stderr(Stdio::piped());
+        let mut child = node.spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        assert!(line.contains("the node is ready"), "{line}");
+        // What it says later goes nowhere, and does not stop it.
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        self.node = Some(child);
+    }
+
+    /// Ends the node by a signal.
+    pub fn end(&mut self, signal: &str) {
+        let mut node = self.node.take().unwrap();
+        kill(signal, node.id());
+        node.wait().unwrap();
+    }
+
+    pub fn weir(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command
+            .args(arguments)
+            .env("WEIR_RUN", self.run())
+            .env("WEIR_STATE", self.folder.join("state"));
+        command
+    }
+
+    pub fn run(&self) -> PathBuf {
+        self.folder.join("run")
+    }
+
+    pub fn client(&self) -> Client {
+        Client::new(self.run().join("node.sock"))
+    }
+
+    pub fn output(&self, arguments: &str) -> Output {
+        let words: Vec<_> = arguments.split_whitespace().collect();
+        self.weir(&words).output().unwrap()
+    }
+
+    /// What a command says that has to succeed.
+    #[track_caller]
+    pub fn ok(&self, arguments: &str) -> String {
+        let output = self.output(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "weir {arguments}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The one sentence that a command says which has to fail.
+    #[track_caller]
+    pub fn refusal(&self, arguments: &str) -> String {
+        let said = self.refusals(arguments);
+        assert_eq!(said.lines().count(), 1, "{said}");
+        said
+    }
+
+    /// The sentences that a command says which has to fail.
+    #[track_caller]
+    pub fn refusals(&self, arguments: &str) -> String {
+        let output = self.output(arguments);
+        assert!(!output.status.success(), "weir {arguments} was accepted");
+        let said = String::from_utf8(output.stderr).unwrap();
+        said.strip_prefix("weir: ").unwrap().trim_end().to_string()
+    }
+
+    #[track_caller]
+    pub fn json(&self, arguments: &str) -> Value {
+        serde_json::from_str(&self.ok(&format!("{arguments} --json"))).unwrap()
+    }
+
+    pub fn config(&self, name: &str, text: &str) -> String {
+        let path = self.folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_string()
+    }
+
+    /// A wire's file; `@` in it becomes the host's prefix.
+    pub fn file(&self, name: &str, text: &str) -> String {
+        self.config(name, &text.replace('@', &self.prefix))
+    }
+
+    pub fn view(&self) -> NodeView {
+        self.client().get(&["node"]).unwrap()
+    }
+
+    pub fn switch_pid(&self) -> u32 {
+        self.view().switch_pid.unwrap()
+    }
+
+    /// A namespace with a VNIC `name` on `link`, an address, and a default route by `gateway`.
+    pub fn namespace(
+        &self,
+        link: &str,
+        name: &str,
+        address: &str,
+        gateway: Option<&str>,
+    ) -> Namespace {
+        let runner = Runner::default();
+        let namespace = Namespace::new(&runner).unwrap();
+        self.ok(&format!(
+            "vnic create -l {link} --netns {} {name}",
+            path(&namespace)
+        ));
+        let run = |arguments: &str| {
+            let command = namespace.command("ip", arguments);
+            runner.run(command, LIMIT).unwrap();
+        };
+        run(&format!("addr add {address} dev {name}"));
+        if let Some(gateway) = gateway {
+            run(&format!("route add default via {gateway}"));
+        }
+        namespace
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.weir(&["node", "--purge"]).output();
+        if let Some(mut node) = self.node.take() {
+            let _ = node.kill();
+            let _ = node.wait();
+        }
+        for namespace in named(&self.prefix) {
+            let _ = Command::new("ip")
+                .args(["netns", "delete", &namespace])
+                .output();
+        }
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+pub fn path(namespace: &Namespace) -> String {
+    format!("/proc/{}/ns/net", namespace.pid())
+}
+
+pub fn kill(signal: &str, pid: u32) {
+    let status = Command::new("kill")
+        .args([signal, &pid.to_string()])
+        .status();
+    assert!(status.unwrap().success());
+}
+
+/// Waits until something holds.
+#[track_caller]
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < LIMIT, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether a process lives. A zombie has ended.
+pub fn alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().unwrap_or("").trim().chars().next();
+    state.is_some_and(|state| state != 'Z')
+}
+
+#[track_caller]
+pub fn pings(from: &Namespace, to: &str) {
+    let command = from.command("ping", &format!("-c 3 -i 0.05 -W 2 {to}"));
+    Runner::default()
+        .run(command, LIMIT)
+        .expect("the ping is answered");
+}
+
+/// A ping that goes on while something else happens: 20 a second for `seconds`.
+pub fn pinging(from: &Namespace, to: &str, seconds: u32) -> Child {
+    let mut command = from.command("ping", &format!("-i 0.05 -w {seconds} {to}"));
+    command.stdout(Stdio::piped()).spawn().unwrap()
+}
+
+/// How many were sent, and how many answers came.
+pub fn counted(ping: Child) -> (u32, u32) {
+    let output = ping.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = said
+        .lines()
+        .find(|line| line.contains("packets transmitted"));
+    let line = line.unwrap_or_else(|| panic!("{said}"));
+    let mut numbers = line.split(", ").map(|part| {
+        let number = part.split_whitespace().next();
+        number.and_then(|n| n.parse().ok()).unwrap_or(0)
+    });
+    (numbers.next().unwrap(), numbers.next().unwrap())
+}
+
+/// What a process holds: descriptors, and KiB of memory.
+pub fn holds(pid: u32) -> (usize, u64) {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap()
+        .count();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let memory = memory.and_then(|text| text.split_whitespace().next()?.parse().ok());
+    (files, memory.unwrap())
+}
+
+/// Namespaces whose names begin with `prefix`.
+pub fn named(prefix: &str) -> Vec<String> {
+    let entries = std::fs::read_dir("/run/netns")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| name.starts_with(prefix)).collect()
+}
+
+/// The last round trip of three pings, in milliseconds; `None` if none came back in time.
+pub fn ping(namespace: &str, to: &str) -> Option<f64> {
+    let until = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < until {
+        let output = Command::new("ip")
+            .args([
+                "netns", "exec", namespace, "ping", "-n", "-i", "0.05", "-c", "3", "-W", "1", to,
+            ])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let time = said.lines().rev().find_map(|line| {
+            let (_, time) = line.split_once("time=")?;
+            time.split(' ').next()?.parse().ok()
+        });
+        if time.is_some() {
+            return time;
+        }
+    }
+    None
+}
+
+/// Runs `ip`, which has to succeed.
+#[track_caller]
+pub fn ip(arguments: &str) {
+    let words: Vec<_> = arguments.split_whitespace().collect();
+    let output = Command::new("ip").args(&words).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ip {arguments}: {said}");
+}

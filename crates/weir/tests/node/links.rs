@@ -1,0 +1,307 @@
+//! Links: on how many lanes they are read, and those that lead to other hosts.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use weir::lab::{Namespace, Runner, ip};
+
+use crate::common::{Host, LIMIT, counted, kill, not_root, pinging, pings, until};
+
+/// UDP packets of 400 flows, to `to`.
+fn flows(from: &Namespace, to: &str) {
+    let program = format!(
+        "import socket
+for port in range(400):
+    link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    link.bind(('', 10000 + port))
+    link.sendto(b'flow', ('{to}', 9))
+"
+    );
+    let mut command = from.command("python3", "-c");
+    command.arg(program);
+    Runner::default().run(command, LIMIT).unwrap();
+}
+
+/// A counter of a link on each lane.
+fn by_lane(host: &Host, link: &str, counter: &str) -> Vec<u64> {
+    let lanes = host.json(&format!("link stat {link} --lanes"));
+    let lanes = lanes.as_array().unwrap().iter();
+    lanes.map(|lane| lane[counter].as_u64().unwrap()).collect()
+}
+
+/// Frames that each lane moved: picked up, or had from another.
+fn worked(host: &Host) -> Vec<u64> {
+    let lanes = host.json("link stat --lanes");
+    let number = |lane: &Value, name: &str| lane[name].as_u64().unwrap();
+    let lanes = lanes.as_array().unwrap().iter();
+    lanes
+        .map(|lane| number(lane, "frames") + number(lane, "crossings"))
+        .collect()
+}
+
+#[test]
+fn a_link_is_read_on_as_many_lanes_as_asked_for() {
+    if not_root() {
+        return;
+    }
+    let host = Host::with(&["--lanes", "2"]);
+    let runner = Runner::default();
+    let far = Namespace::new(&runner).unwrap();
+    let near = format!("{}l", host.prefix);
+    far.connect(&runner, &near, "10.86.0.1/24", None).unwrap();
+    let many = host.refusal(&format!("link attach {near} --lanes 3"));
+    assert!(
+        many.contains("lanes=3 cannot be: the switch has 2 lanes")
+            && many.contains("`weir node --lanes 3`"),
+        "{many}"
+    );
+    assert_eq!(host.ok("link show -p"), "");
+
+    // By packet sockets, the kernel spreads flows over a queue for each lane.
+    host.ok(&format!("link attach {near} --mode packet --lanes 2"));
+    let inner = host.namespace(&near, "in0", "10.86.0.2/24", None);
+    pings(&inner, "10.86.0.1");
+    let before = by_lane(&host, &near, "rx_frames");
+    flows(&far, "10.86.0.2");
+    until("the flows are not spread", || {
+        let after = by_lane(&host, &near, "rx_frames");
+        after
+            .iter()
+            .zip(&before)
+            .all(|(after, before)| after - before > 50)
+    });
+    let whole = host.json(&format!("link stat {near}"))[0]["rx_frames"].as_u64();
+    let parts: u64 = by_lane(&host, &near, "rx_frames").iter().sum();
+    assert!(parts >= whole.unwrap());
+
+    // It is so in the switch that takes the place of one that is killed.
+    let killed = host.switch_pid();
+    kill("-KILL", killed);
+    until("no other switch runs", || {
+        host.view().switch_pid.is_some_and(|pid| pid != killed)
+    });
+    pings(&inner, "10.86.0.1");
+    flows(&far, "10.86.0.2");
+    until("the flows are not spread anew", || {
+        by_lane(&host, &near, "rx_frames")
+            .iter()
+            .all(|&frames| frames > 50)
+    });
+
+    // On one lane, while it is in use; the counters go on.
+    host.ok(&format!("link set-prop -p lanes=1 {near}"));
+    let before = by_lane(&host, &near, "rx_frames");
+    flows(&far, "10.86.0.2");
+    pings(&inner, "10.86.0.1");
+    let after = by_lane(&host, &near, "rx_frames");
+    let grew = after.iter().zip(&before).filter(|(a, b)| a > b).count();
+    assert_eq!(grew, 1, "{before:?} {after:?}");
+    let shown = host.ok(&format!("link stat {near} --lanes -p -o lane,drops"));
+    assert_eq!(shown, "0:0\n1:0\n");
+
+    // A device of one queue has its flows shared out.
+    let tap = format!("{}t", host.prefix);
+    host.ok(&format!("link attach {tap} --mode tap --lanes 2"));
+    let there = host.namespace(&tap, "in1", "10.87.0.2/24", None);
+    runner
+        .run(ip(&format!("addr add 10.87.0.1/24 dev {tap}")), LIMIT)
+        .unwrap();
+    pings(&there, "10.87.0.1");
+    let before = worked(&host);
+    flows(&there, "10.87.0.1");
+    let mut send = std::process::Command::new("python3");
+    send.args([
+        "-c",
+        "import socket
+for port in range(400):
+    link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    link.sendto(b'flow', ('10.87.0.2', 9))
+",
+    ]);
+    runner.run(send, LIMIT).unwrap();
+    until("the TAP's flows are not shared out", || {
+        let after = worked(&host);
+        after
+            .iter()
+            .zip(&before)
+            .all(|(after, before)| after - before > 50)
+    });
+}
+
+#[test]
+fn a_node_that_is_asked_for_more_lanes_has_another_switch_take_its_place() {
+    if not_root() {
+        return;
+    }
+    let mut host = Host::new();
+    host.ok("stub create lan");
+    let one = host.namespace("lan", "a0", "10.88.0.1/24", None);
+    let _two = host.namespace("lan", "b0", "10.88.0.2/24", None);
+    pings(&one, "10.88.0.2");
+    let first = host.switch_pid();
+    let few = host.refusal("vnic set-prop -p lanes=2 a0");
+    assert!(few.contains("the switch has 1 lane;"), "{few}");
+    host.options = vec!["--lanes".into(), "2".into()];
+    host.end("-TERM");
+    host.start();
+    let second = host.switch_pid();
+    assert_ne!(first, second);
+    assert_eq!(host.ok("link stat --lanes -p -o lane"), "0\n1\n");
+    pings(&one, "10.88.0.2");
+    // Not asked for anything, the node leaves it as it is.
+    host.options.clear();
+    host.end("-KILL");
+    host.start();
+    assert_eq!(host.switch_pid(), second);
+    host.ok("vnic set-prop -p lanes=2 a0");
+    kill("-KILL", second);
+    until("no other switch runs", || {
+        host.view().switch_pid.is_some_and(|pid| pid != second)
+    });
+    assert_eq!(host.ok("link stat --lanes -p -o lane"), "0\n1\n");
+    pings(&one, "10.88.0.2");
+    host.end("-TERM");
+    let wrong = host.refusal("node --lanes 99");
+    assert!(wrong.contains("1 to 16 lanes, not 99"), "{wrong}");
+    host.start();
+}
+
+/// Another host, with the kernel's own VXLAN device.
+struct Other {
+    namespace: Namespace,
+    ours: String,
+    theirs: String,
+}
+
+impl Other {
+    fn new(host: &Host) -> Other {
+        let runner = Runner::default();
+        let namespace = Namespace::new(&runner).unwrap();
+        let near = format!("{}u", host.prefix);
+        let network = std::process::id() % 200 + host.number % 50;
+        let [ours, theirs] = [1, 2].map(|end| format!("10.99.{network}.{end}"));
+        namespace
+            .connect(&runner, &near, &format!("{theirs}/24"), None)
+            .unwrap();
+        let run = |command| runner.run(command, LIMIT).unwrap();
+        run(ip(&format!("link set {near} mtu 1600")));
+        run(ip(&format!("addr add {ours}/24 dev {near}")));
+        for arguments in [
+            "link set eth0 mtu 1600".to_string(),
+            format!("link add vx0 type vxlan id 42 remote {ours} dstport 4790 dev eth0"),
+            "link set vx0 mtu 1500 up".to_string(),
+            "addr add 10.89.0.1/24 dev vx0".to_string(),
+        ] {
+            run(namespace.command("ip", &arguments));
+        }
+        Other {
+            namespace,
+            ours,
+            theirs,
+        }
+    }
+}
+
+#[test]
+fn a_link_leads_to_other_hosts_by_vxlan() {
+    if not_root() {
+        return;
+    }
+    let mut host = Host::new();
+    let other = Other::new(&host);
+    let (ours, theirs) = (&other.ours, &other.theirs);
+    for (arguments, said) in [
+        ("--mode vxlan", "--vni N --remote ADDRESS"),
+        (
+            "--mode packet --vni 1 --remote 192.0.2.1",
+            "for --mode vxlan only",
+        ),
+        ("--mode vxlan --vni 16777216 --remote 192.0.2.1", "16777215"),
+        (
+            "--mode vxlan --vni 1 --remote 224.0.0.1",
+            "cannot be a remote",
+        ),
+        (
+            "--mode vxlan --vni 1 --remote 192.0.2.1 --local 192.0.2.9",
+            "no address of this host",
+        ),
+    ] {
+        let sentence = host.refusal(&format!("link attach over {arguments}"));
+        assert!(sentence.contains(said), "{arguments}: {sentence}");
+    }
+    assert_eq!(host.ok("link show -p"), "");
+    host.ok(&format!(
+        "link attach over --mode vxlan --vni 42 --remote {theirs} --local {ours} --port 4790"
+    ));
+    assert_eq!(
+        host.ok("link show -p -o link,mode,mtu,state,tunnel"),
+        format!("over:vxlan:1500:up:vni 42 to {theirs} from {ours} port 4790\n")
+    );
+    let inner = host.namespace("over", "in0", "10.89.0.2/24", None);
+    pings(&inner, "10.89.0.1");
+    // Whole frames pass, and what does not fit is nobody's problem.
+    let whole = inner.command("ping", "-c 2 -i 0.05 -W 2 -M do -s 1472 10.89.0.1");
+    Runner::default().run(whole, LIMIT).unwrap();
+
+    // A node that is killed, a switch that is killed, both.
+    host.end("-KILL");
+    host.start();
+    pings(&inner, "10.89.0.1");
+    let killed = host.switch_pid();
+    let ping = pinging(&inner, "10.89.0.1", 4);
+    std::thread::sleep(Duration::from_millis(500));
+    kill("-KILL", killed);
+    let (sent, came) = counted(ping);
+    assert!(sent - came <= 20, "{came} of {sent} pings were answered");
+    assert_eq!(host.ok("link show -p -o state"), "up\n");
+    host.ok("vnic delete in0");
+    host.ok("link detach over");
+    let open = std::process::Command::new("ss").args(["-Hlun"]).output();
+    let open = String::from_utf8(open.unwrap().stdout).unwrap();
+    assert!(!open.contains(&format!("{ours}:4790")), "{open}");
+}
+
+#[test]
+fn a_wire_reaches_another_host_by_vxlan() {
+    if not_root() {
+        return;
+    }
+    let host = Host::with(&["--lanes", "2"]);
+    let other = Other::new(&host);
+    let text = format!(
+        "wire = 'over'
+[link.@o]
+vxlan = {{ vni = 42, remotes = ['{}'], local = '{}', port = 4790 }}
+port = {{ maxbw = '1G' }}
+[namespace.@-in]
+[vnic.@v]
+link = '@o'
+namespace = '@-in'
+interface = 'eth0'
+addresses = ['10.89.0.2/24']
+",
+        other.theirs, other.ours
+    );
+    let file = host.file("over.toml", &text);
+    host.ok(&format!("wire apply {file}"));
+    pings(&other.namespace, "10.89.0.2");
+    assert_eq!(host.ok("link show -p -o properties"), "maxbw=1G\n");
+    // What its port may do changes in use.
+    let faster = host.file("faster.toml", &text.replace("maxbw = '1G'", "lanes = 2"));
+    let change = host.ok(&format!("wire apply {faster}"));
+    assert!(change.contains("port.maxbw 1G → none"), "{change}");
+    assert_eq!(host.ok("link show -p -o properties"), "lanes=2\n");
+    pings(&other.namespace, "10.89.0.2");
+    let exported = host.file("again.toml", &host.ok("wire export over"));
+    assert_eq!(host.ok(&format!("wire diff {exported}")), "");
+    let svg = host.ok("wire show over --graph svg");
+    assert!(svg.contains("vxlan vni 42"), "{svg}");
+    let elsewhere = host.file("else.toml", &text.replace("vni = 42", "vni = 43"));
+    let refusal = host.refusals(&format!("wire apply {elsewhere}"));
+    assert!(refusal.contains("is attached"), "{refusal}");
+    host.ok("wire delete over");
+    assert_eq!(host.ok("link show -p"), "");
+    let neither = host.file("wrong.toml", "wire = 'w'\n[link.up]\nmode = 'packet'\n");
+    let refusal = host.refusals(&format!("wire apply {neither}"));
+    assert!(refusal.contains("either ‘device’"), "{refusal}");
+}

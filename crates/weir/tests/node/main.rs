@@ -1,0 +1,7 @@
+//! `weir node` and the commands that ask it, on real traffic: namespaces, guests, interfaces, wires,
+//! kills.
+
+mod common;
+mod links;
+mod service;
+mod wire;
