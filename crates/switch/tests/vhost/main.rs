@@ -1,21 +1,23 @@
-//! The switch and vhost-user frontends: DPDK's testpmd, one that this program plays by the book,
+//! The switch and vhost-user frontends: DPDK's testpmd, QEMU, one that this program plays by the book,
 //! and one that breaks every rule. Needs root for the switch's sake; one after the other, since the
 //! switch is forked from a process without threads.
 
 #[path = "../common/mod.rs"]
 mod common;
 mod frontend;
+mod qemu;
 mod testpmd;
 
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::{unique, wait_for};
+use common::{Host, unique, wait_for};
 use frontend::{
     BUFFERS, BYTES, Driver, Frontend, GUEST, HEADER, INDIRECT, NEXT, SIZE, USER, WRITE, ask,
     available_at, descriptors_at, feature, used_at,
 };
+use qemu::Qemu;
 use rustix::fd::AsFd;
 use switch::client::SwitchClient;
 use switch::counters::Reason;
@@ -29,12 +31,17 @@ use testpmd::{Counted, Testpmd};
 const TESTS: &[(&str, fn())] = &[
     ("two_testpmds_exchange_what_both_counted", two_testpmds),
     ("a_killed_testpmd_comes_back", a_killed_testpmd),
+    ("a_guest_of_qemu_fetches_a_file_by_tcp", a_guest_of_qemu),
     (
         "segments_pass_whole_or_are_cut_as_the_driver_can_take_them",
         segments_pass,
     ),
     ("any_layout_of_a_frame_is_understood", any_layout),
     ("an_event_index_is_kept_to", an_event_index),
+    (
+        "queues_may_be_enabled_before_features_are_set",
+        enabled_early,
+    ),
     ("a_queue_stops_where_it_stands_and_goes_on", a_queue_stops),
     (
         "who_breaks_the_rules_is_disconnected_and_others_go_on",
@@ -162,6 +169,39 @@ fn a_killed_testpmd() {
         });
     }
     assert_eq!(client.stats(b.port).dropped(Reason::Violation), 0);
+}
+
+fn a_guest_of_qemu() {
+    if let Some(missing) = qemu::missing() {
+        println!("skipped: {missing}");
+        return;
+    }
+    let switch = Switch::spawn().expect("a switch");
+    let client = switch.client();
+    let (host, link) = Host::with_veth("vhq", 1, 1);
+    let link = HostLink::device(&link).expect("a link");
+    let uplink = client.attach_link(link, 1, PortProperties::default());
+    uplink.expect("attached");
+    let socket = Socket::new(client, "vhq", 1);
+    // A script whose last line fetches another file: it was read to its end.
+    let mut script = b"#!ipxe\n".to_vec();
+    for i in 0..40_000 {
+        script.extend(format!("# {i:08} is a line\n").bytes());
+    }
+    script.extend(b"imgfetch http://10.9.1.1:8080/all || goto end\n:end\n");
+    for legacy in [false, true] {
+        let files = vec![("/script", script.clone()), ("/all", b"all".to_vec())];
+        let server = qemu::serve(&host.name, "10.9.1.1:8080", files, "/all");
+        let commands = "set net0/ip 10.9.1.2\nset net0/netmask 255.255.255.0\nifopen net0\n\
+            imgfetch http://10.9.1.1:8080/script\nimgexec script";
+        let machine = Qemu::start(&socket.path, A, legacy, commands);
+        let asked = server.join().expect("a server");
+        let console = machine.console();
+        assert_eq!(asked, ["/script", "/all"], "{legacy}: {console}");
+    }
+    let stats = client.stats(socket.port);
+    assert_eq!(stats.dropped(Reason::Violation), 0);
+    assert!(stats.frames_in > 100 && stats.frames_out > 500, "{stats:?}");
 }
 
 const PLAIN: u64 = feature::VERSION_1;
@@ -378,6 +418,33 @@ fn an_event_index() {
     wait_for("the switch sleeps", || {
         transmit.read(avail_event, 2) == 4u16.to_le_bytes()
     });
+}
+
+fn enabled_early() {
+    /// Version 1, and an answer is waited for.
+    const NEED_REPLY: u32 = 1 | 1 << 3;
+    let pair = Pair::new();
+    let [source, sink] = [&pair.a, &pair.b].map(|port| {
+        let frontend = Frontend::connect(&port.path);
+        for queue in [0u64, 1] {
+            let body = (queue | 1 << 32).to_le_bytes();
+            frontend.send(ask::SET_VRING_ENABLE, NEED_REPLY, &body, &[]);
+            assert_eq!(frontend.answer(), Some(0));
+        }
+        frontend
+    });
+    let [_, mut transmit] = source.set_up(MERGING | feature::PROTOCOL);
+    let [mut receive, _] = sink.set_up(MERGING | feature::PROTOCOL);
+    receive.give_room(0, 2048);
+    transmit.send([0; HEADER], &tcp(10), &[1]);
+    wait_for("it comes", || receive.back() == 1);
+    let third = Socket::new(pair.switch.client(), "vhc", 2);
+    // What is no queue, or neither on nor off, breaks the rules.
+    for body in [99u64 | 1 << 32, 2 << 32] {
+        let frontend = Frontend::connect(&third.path);
+        frontend.send(ask::SET_VRING_ENABLE, 1, &body.to_le_bytes(), &[]);
+        assert!(!frontend.is_served());
+    }
 }
 
 fn a_queue_stops() {

@@ -129,6 +129,12 @@ impl Device {
         found.then_some(()).ok_or(Error::InvalidParam)
     }
 
+    /// Lets a queue run once it is set up, or halts it.
+    pub(super) fn enable(&mut self, index: u32, enable: bool) -> Result<()> {
+        self.queue(index)?.enabled = enable;
+        Ok(())
+    }
+
     /// Asks for no kicks: the port is polled whenever messages are dealt with.
     fn quiet(&self) {
         for queue in &self.queues {
@@ -355,8 +361,7 @@ impl VhostUserBackendReqHandlerMut for Desk {
     }
 
     fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
-        self.device()?.queue(index)?.enabled = enable;
-        Ok(())
+        self.device()?.enable(index, enable)
     }
 
     fn get_config(&mut self, _: u32, _: u32, _: VhostUserConfigFlags) -> Result<Vec<u8>> {

@@ -15,6 +15,7 @@
 //! is closed when there are too many.
 
 pub mod device;
+mod early;
 mod frames;
 pub mod memory;
 pub mod queue;
@@ -34,7 +35,7 @@ use vhost::vhost_user::{BackendReqHandler, Error};
 
 use super::{BATCH, Batch, Outcome};
 use crate::counters::{PortCounters, Reason};
-use device::{Desk, Device, KICK, PAIRS_MAX};
+use device::{Desk, Device, KICK, PAIRS_MAX, features};
 use frames::Given;
 use queue::{Broken, Head};
 
@@ -301,6 +302,11 @@ impl VhostLink {
         };
         if rustix::event::poll(&mut writable, Some(&now)) != Ok(1) {
             return Err(Error::InvalidOperation("it does not read its answers"));
+        }
+        if !self.device.has(features::PROTOCOL_FEATURES)
+            && early::enable(frontend.socket.as_fd(), &mut self.device)?
+        {
+            return Ok(true);
         }
         let nothing = Device::new(Arc::clone(&self.events));
         let device = std::mem::replace(&mut self.device, nothing);

@@ -1,0 +1,143 @@
+//! QEMU as a frontend. Its guest is iPXE, a network boot loader with a virtio-net driver and a TCP
+//! of its own, which does what a script says. QEMU emulates the processor, so it runs anywhere.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::fd::AsFd;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// iPXE as a kernel for QEMU, where Debian's package has it.
+const IPXE: &str = "/boot/ipxe.lkrn";
+/// How long all of it may take: an emulated processor is slow, and slower on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is missing to run these tests.
+pub fn missing() -> Option<&'static str> {
+    let quietly = |command: &mut Command| {
+        let silent = command.stdout(Stdio::null()).stderr(Stdio::null());
+        silent.status().is_ok()
+    };
+    if !quietly(Command::new("qemu-system-x86_64").arg("--version")) {
+        return Some("qemu-system-x86_64 is missing (Debian's package qemu-system-x86)");
+    }
+    (!Path::new(IPXE).exists()).then_some("/boot/ipxe.lkrn is missing (Debian's package ipxe)")
+}
+
+/// A running QEMU. It is killed when dropped.
+pub struct Qemu {
+    child: Child,
+    script: PathBuf,
+    console: PathBuf,
+}
+
+impl Qemu {
+    /// Starts one whose network device is on the socket and has this address, by the legacy
+    /// interface or by virtio 1, and whose guest does what the script says.
+    pub fn start(socket: &Path, mac: &str, legacy: bool, script: &str) -> Qemu {
+        let [script_file, console] =
+            ["ipxe", "log"].map(|extension| socket.with_extension(extension));
+        std::fs::write(&script_file, format!("#!ipxe\n{script}\n")).expect("a script");
+        let modern = if legacy { "on" } else { "off" };
+        let device = format!("virtio-net-pci,netdev=n,mac={mac},romfile=,disable-modern={modern}");
+        let options = [
+            ("-machine", "pc,accel=tcg,graphics=off".into()),
+            ("-display", "none".into()),
+            ("-serial", format!("file:{}", console.display())),
+            ("-m", "128".into()),
+            (
+                "-object",
+                "memory-backend-memfd,id=m,size=128M,share=on".into(),
+            ),
+            ("-numa", "node,memdev=m".into()),
+            ("-chardev", format!("socket,id=c,path={}", socket.display())),
+            ("-netdev", "vhost-user,id=n,chardev=c".into()),
+            ("-device", device),
+            ("-kernel", IPXE.into()),
+            ("-initrd", script_file.display().to_string()),
+        ];
+        let mut command = Command::new("qemu-system-x86_64");
+        command.args(["-nodefaults", "-no-user-config"]);
+        for (option, value) in options {
+            command.args([option, &value]);
+        }
+        let child = command.stdin(Stdio::null()).spawn().expect("QEMU");
+        Qemu {
+            child,
+            script: script_file,
+            console,
+        }
+    }
+
+    /// What the guest has said.
+    pub fn console(&self) -> String {
+        let bytes = std::fs::read(&self.console).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.script);
+        let _ = std::fs::remove_file(&self.console);
+    }
+}
+
+/// A web server in a namespace: answers with the files until `last` was asked for; returns what
+/// was asked for in turn.
+pub fn serve(
+    namespace: &str,
+    address: &str,
+    files: Vec<(&'static str, Vec<u8>)>,
+    last: &'static str,
+) -> JoinHandle<Vec<String>> {
+    let namespace = File::open(format!("/run/netns/{namespace}")).expect("a namespace");
+    let address = address.to_owned();
+    std::thread::spawn(move || {
+        let kind = Some(LinkNameSpaceType::Network);
+        move_into_link_name_space(namespace.as_fd(), kind).expect("the namespace");
+        let listener = TcpListener::bind(address).expect("a listener");
+        listener.set_nonblocking(true).expect("a mode");
+        let (mut asked, started) = (Vec::new(), Instant::now());
+        while started.elapsed() < PATIENCE {
+            let Ok((mut stream, _)) = listener.accept() else {
+                std::thread::sleep(Duration::from_millis(5));
+                continue;
+            };
+            stream.set_nonblocking(false).expect("a mode");
+            stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+            stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+            let mut reader = BufReader::new(stream.try_clone().expect("a copy"));
+            let mut lines = Vec::new();
+            let mut line = String::new();
+            while reader.read_line(&mut line).is_ok_and(|n| n > 2) {
+                lines.push(std::mem::take(&mut line));
+            }
+            let Some(path) = lines.first().and_then(|line| line.split(' ').nth(1)) else {
+                continue;
+            };
+            let file = files.iter().find(|(name, _)| *name == path);
+            let head = match file {
+                Some((_, bytes)) => format!("200 OK\r\nContent-Length: {}", bytes.len()),
+                None => "404 Not Found\r\nContent-Length: 0".into(),
+            };
+            let head = format!("HTTP/1.0 {head}\r\n\r\n");
+            let body = file.map_or(&[][..], |(_, bytes)| bytes);
+            let sent = stream
+                .write_all(head.as_bytes())
+                .and_then(|()| stream.write_all(body));
+            asked.push(path.to_owned());
+            if sent.is_err() || path == last {
+                break;
+            }
+        }
+        asked
+    })
+}
