@@ -263,6 +263,13 @@ impl Cx<'_> {
         Failed
     }
 
+    /// Tells something worth knowing, while the element is initialized.
+    pub fn message(&mut self, text: impl Display) {
+        self.core
+            .reports
+            .push((Severity::Message, text.to_string()));
+    }
+
     /// Warns, while the element is initialized.
     pub fn warning(&mut self, text: impl Display) {
         self.core

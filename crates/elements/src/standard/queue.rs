@@ -16,7 +16,7 @@ macro_rules! queue {
         $(#[$doc])*
         #[derive(Default)]
         pub struct $name {
-            store: Store,
+            pub(crate) store: Store,
         }
 
         impl Class for $name {

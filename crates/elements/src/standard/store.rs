@@ -1,6 +1,7 @@
 //! What the queues share: a store with a limit, its notifiers and its handlers.
 
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 use packet::{Batch, Fifo, Packet};
 use router::args::{Args, Failed};
@@ -16,7 +17,7 @@ const CAPACITY_MAX: usize = 1 << 24;
 
 /// Which packet goes when there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Overflow {
+pub(crate) enum Overflow {
     /// The one that comes.
     New,
     /// The oldest.
@@ -25,7 +26,7 @@ pub(super) enum Overflow {
 
 /// When the empty notifier says that there is nothing to pull.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Sleep {
+pub(crate) enum Sleep {
     /// There is no such notifier.
     #[default]
     Never,
@@ -37,7 +38,7 @@ pub(super) enum Sleep {
 
 /// A store of packets with a limit.
 #[derive(Default)]
-pub(super) struct Store {
+pub(crate) struct Store {
     packets: Fifo,
     capacity: usize,
     highwater: usize,
@@ -151,6 +152,29 @@ impl Store {
                 }
             }
         }
+    }
+
+    /// Takes packets out of the midst, the last one first, and no more than `most` of them.
+    pub fn yank(
+        &mut self,
+        cx: &mut Cx<'_>,
+        most: usize,
+        wanted: impl Fn(&Packet) -> bool,
+    ) -> Vec<Packet> {
+        let mut yanked = Vec::new();
+        // Whoever stays goes round once, so all keep their order.
+        for _ in 0..self.packets.len() {
+            match self.packets.pop_back() {
+                Some(packet) if yanked.len() < most && wanted(&packet) => yanked.push(packet),
+                Some(packet) => {
+                    let unfit = self.packets.push_front(packet).err();
+                    unfit.into_iter().for_each(|packet| cx.kill(packet));
+                }
+                None => {}
+            }
+        }
+        self.tell_nonfull(cx);
+        yanked
     }
 
     /// Takes in a batch before what is stored: the last packet of it leaves first. Where there is

@@ -4,5 +4,7 @@ crate::elements! {
     block_thread: BlockThread;
     mt_die_test: MTDieTest;
     notifier_debug: NotifierDebug;
+    queue_yank_test: QueueYankTest;
     random_seed: RandomSeed;
+    token_bucket_test: TokenBucketTest;
 }
