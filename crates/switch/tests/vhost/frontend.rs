@@ -2,6 +2,10 @@
 //! Its memory is a file that is read and written by system calls.
 #![allow(dead_code)]
 
+#[path = "packed.rs"]
+pub mod packed;
+
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{IoSlice, Read};
 use std::mem::MaybeUninit;
@@ -11,6 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use packed::{AT_POSITION, PACKED_SIZE, PackedRing, Place};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::MemfdFlags;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
@@ -37,16 +42,18 @@ pub mod feature {
     pub const GUEST_CSUM: u64 = 1 << 1;
     pub const GUEST_TSO4: u64 = 1 << 7;
     pub const MRG_RXBUF: u64 = 1 << 15;
+    pub const INDIRECT: u64 = 1 << 28;
     pub const EVENT_IDX: u64 = 1 << 29;
     pub const PROTOCOL: u64 = 1 << 30;
     pub const VERSION_1: u64 = 1 << 32;
+    pub const PACKED: u64 = 1 << 34;
 }
 
 pub const NEXT: u16 = 1;
 pub const WRITE: u16 = 2;
 pub const INDIRECT: u16 = 4;
 
-/// Entries of each ring.
+/// Entries of each split ring.
 pub const SIZE: u16 = 64;
 /// Where the memory is in the guest.
 pub const GUEST: u64 = 0x1000_0000;
@@ -67,6 +74,8 @@ pub struct Frontend {
     /// For each queue: what the driver rings, and what it is rung with.
     pub kicks: Vec<OwnedFd>,
     pub calls: Vec<OwnedFd>,
+    /// Whether the rings are packed.
+    packed: Cell<bool>,
 }
 
 /// Places of a queue's parts in the memory.
@@ -78,6 +87,10 @@ pub fn available_at(queue: u32) -> u64 {
 }
 pub fn used_at(queue: u32) -> u64 {
     descriptors_at(queue) + 0xa000
+}
+/// Place of a queue's indirect descriptors.
+pub fn table_at(queue: u32) -> u64 {
+    0x8_0000 + u64::from(queue) * 0x8000
 }
 
 impl Frontend {
@@ -102,6 +115,7 @@ impl Frontend {
             memory,
             kicks: bells(),
             calls: bells(),
+            packed: Cell::new(false),
         }
     }
 
@@ -174,8 +188,12 @@ impl Frontend {
     /// Sets a queue up and starts it.
     pub fn start(&self, queue: u32) {
         let of = |n: u64| u64::from(queue) | n << 32;
-        self.tell(ask::SET_VRING_NUM, &[of(SIZE.into())], &[]);
-        self.tell(ask::SET_VRING_BASE, &[of(0)], &[]);
+        let (size, base) = match self.packed.get() {
+            true => (PACKED_SIZE, Place::START.number()),
+            false => (SIZE, 0),
+        };
+        self.tell(ask::SET_VRING_NUM, &[of(size.into())], &[]);
+        self.tell(ask::SET_VRING_BASE, &[of(base.into())], &[]);
         let [d, a, u] = [descriptors_at, available_at, used_at].map(|at| USER + at(queue));
         self.set_addresses(queue, d, a, u);
         let i = queue as usize;
@@ -187,6 +205,7 @@ impl Frontend {
     /// Tells everything that a driver by the book tells, without waiting for anything: features,
     /// memory, the first pair of queues.
     pub fn announce(&self, features: u64) {
+        self.packed.set(features & feature::PACKED != 0);
         self.tell(ask::SET_OWNER, &[], &[]);
         self.tell(ask::SET_FEATURES, &[features], &[]);
         self.share();
@@ -201,12 +220,16 @@ impl Frontend {
 
     /// The driver's sides of a pair of queues.
     pub fn drivers_of(&self, pair: usize) -> [Driver; 2] {
+        let memory = || self.memory.try_clone().expect("a copy");
         [2 * pair, 2 * pair + 1].map(|queue| Driver {
-            memory: self.memory.try_clone().expect("a copy"),
+            memory: memory(),
             kick: self.kicks[queue].try_clone().expect("a copy"),
             queue: queue as u32,
             given: 0,
             seen: 0,
+            packed: (self.packed.get())
+                .then(|| RefCell::new(PackedRing::new(memory(), queue as u32))),
+            by_table: false,
         })
     }
 
@@ -224,9 +247,12 @@ impl Frontend {
 pub struct Driver {
     memory: File,
     kick: OwnedFd,
-    queue: u32,
+    pub queue: u32,
     given: u16,
     seen: u16,
+    packed: Option<RefCell<PackedRing>>,
+    /// Frames are sent by indirect descriptors.
+    pub by_table: bool,
 }
 
 impl Driver {
@@ -245,16 +271,92 @@ impl Driver {
         u16::from_le_bytes([bytes[0], bytes[1]])
     }
 
+    /// The packed ring, if it is one.
+    pub fn packed(&self) -> std::cell::RefMut<'_, PackedRing> {
+        self.packed.as_ref().expect("a packed ring").borrow_mut()
+    }
+
+    pub fn is_packed(&self) -> bool {
+        self.packed.is_some()
+    }
+
+    /// Entries of the ring.
+    pub fn size(&self) -> u16 {
+        match self.packed {
+            Some(_) => PACKED_SIZE,
+            None => SIZE,
+        }
+    }
+
     pub fn set_descriptor(&self, i: u16, address: u64, len: u32, flags: u16, next: u16) {
+        match &self.packed {
+            Some(ring) => ring
+                .borrow_mut()
+                .set_descriptor(i, (address, len, flags, next)),
+            None => {
+                let at = descriptors_at(self.queue) + 16 * u64::from(i);
+                self.write_entry(at, address, len, [flags, next]);
+            }
+        }
+    }
+
+    fn write_entry(&self, at: u64, address: u64, len: u32, rest: [u16; 2]) {
         let mut bytes = address.to_le_bytes().to_vec();
         bytes.extend(len.to_le_bytes());
-        bytes.extend(flags.to_le_bytes());
-        bytes.extend(next.to_le_bytes());
-        self.write(descriptors_at(self.queue) + 16 * u64::from(i), &bytes);
+        bytes.extend(rest.iter().flat_map(|word| word.to_le_bytes()));
+        self.write(at, &bytes);
+    }
+
+    /// Writes entry `i` of the queue's indirect table, in the ring's layout.
+    pub fn set_entry(&self, i: u16, address: u64, len: u32, flags: u16, next: u16) {
+        let rest = match self.packed {
+            Some(_) => [0xdead, flags],
+            None => [flags, next],
+        };
+        let at = table_at(self.queue) + 16 * u64::from(i);
+        self.write_entry(at, address, len, rest);
+    }
+
+    /// Makes the queue's indirect table of so many bytes available as descriptor `i`.
+    pub fn offer_table(&mut self, i: u16, bytes: u32, flags: u16) {
+        let table = GUEST + table_at(self.queue);
+        self.set_descriptor(i, table, bytes, flags | INDIRECT, 0);
+        self.offer(i);
+    }
+
+    /// Has the driver hear of the `n`-th buffer of the first lap only.
+    pub fn hear_of(&self, n: u16) {
+        match self.packed {
+            Some(_) => {
+                let [low, high] = Place::START.after(n).number().to_le_bytes();
+                self.write(available_at(self.queue), &[low, high, AT_POSITION as u8, 0]);
+            }
+            None => {
+                let used_event = available_at(self.queue) + 4 + 2 * u64::from(SIZE);
+                self.write(used_event, &n.to_le_bytes());
+            }
+        }
+    }
+
+    /// Whether the device wants to hear of the `n`-th buffer of the first lap.
+    pub fn is_heard_of(&self, n: u16) -> bool {
+        match self.packed {
+            Some(_) => {
+                let [low, high] = Place::START.after(n).number().to_le_bytes();
+                self.read(used_at(self.queue), 4) == [low, high, AT_POSITION as u8, 0]
+            }
+            None => {
+                let avail_event = used_at(self.queue) + 4 + 8 * u64::from(SIZE);
+                self.read(avail_event, 2) == n.to_le_bytes()
+            }
+        }
     }
 
     /// Makes the buffer that begins at descriptor `head` available.
     pub fn offer(&mut self, head: u16) {
+        if let Some(ring) = &self.packed {
+            return ring.borrow_mut().offer(head);
+        }
         let at = available_at(self.queue);
         let i = u64::from(self.given % SIZE);
         self.write(at + 4 + 2 * i, &head.to_le_bytes());
@@ -279,8 +381,11 @@ impl Driver {
     /// ring has room.
     pub fn send(&mut self, header: [u8; HEADER], frame: &[u8], pieces: &[usize]) {
         let started = Instant::now();
-        let used = |driver: &Driver| driver.word(used_at(driver.queue) + 2);
-        while self.given.wrapping_sub(used(self)) >= SIZE / 2 {
+        let out = |driver: &Driver| match &driver.packed {
+            Some(ring) => ring.borrow_mut().taken(),
+            None => (driver.given).wrapping_sub(driver.word(used_at(driver.queue) + 2)),
+        };
+        while out(self) >= SIZE / 2 {
             assert!(
                 started.elapsed() < Duration::from_secs(10),
                 "nothing is taken"
@@ -300,9 +405,16 @@ impl Driver {
             self.write(at, &left[..n]);
             left = &left[n..];
             let flags = if last { 0 } else { NEXT };
-            self.set_descriptor(i as u16, GUEST + at, n as u32, flags, i as u16 + 1);
+            let (i, address) = (i as u16, GUEST + at);
+            match self.by_table {
+                true => self.set_entry(i, address, n as u32, flags, i + 1),
+                false => self.set_descriptor(i, address, n as u32, flags, i + 1),
+            }
         }
-        self.offer(0);
+        match self.by_table {
+            true => self.offer_table(0, 16 * pieces.len() as u32, 0),
+            false => self.offer(0),
+        }
         self.ring();
     }
 
@@ -315,11 +427,17 @@ impl Driver {
 
     /// How many buffers have come back that were not taken yet.
     pub fn back(&self) -> u16 {
+        if let Some(ring) = &self.packed {
+            return ring.borrow_mut().back();
+        }
         self.word(used_at(self.queue) + 2).wrapping_sub(self.seen)
     }
 
     /// The next buffer that came back: its head and how much was written into it.
     pub fn take_back(&mut self) -> Option<(u16, u32)> {
+        if let Some(ring) = &self.packed {
+            return ring.borrow_mut().take_back();
+        }
         if self.back() == 0 {
             return None;
         }

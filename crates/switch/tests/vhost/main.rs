@@ -6,6 +6,7 @@
 mod common;
 mod frontend;
 mod qemu;
+mod rules;
 mod testpmd;
 
 use std::path::PathBuf;
@@ -13,11 +14,13 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::{Host, unique, wait_for};
+use frontend::packed::{AVAIL, USED};
 use frontend::{
-    BUFFERS, BYTES, Driver, Frontend, GUEST, HEADER, INDIRECT, NEXT, SIZE, USER, WRITE, ask,
-    available_at, descriptors_at, feature, used_at,
+    Driver, Frontend, GUEST, HEADER, NEXT, SIZE, USER, WRITE, ask, available_at, descriptors_at,
+    feature, used_at,
 };
 use qemu::Qemu;
+use rules::{random_rings, rules_are_broken};
 use rustix::fd::AsFd;
 use switch::client::SwitchClient;
 use switch::counters::Reason;
@@ -29,7 +32,16 @@ use switch::protocol::{PortId, PortState};
 use testpmd::{Counted, Testpmd};
 
 const TESTS: &[(&str, fn())] = &[
-    ("two_testpmds_exchange_what_both_counted", two_testpmds),
+    ("two_testpmds_exchange_what_both_counted", || {
+        two_testpmds("", "");
+    }),
+    ("two_testpmds_with_packed_rings_do_likewise", || {
+        two_testpmds(PACKED, PACKED);
+    }),
+    ("packed_rings_and_split_ones_meet", || {
+        two_testpmds(PACKED, "");
+        two_testpmds("", PACKED);
+    }),
     ("a_killed_testpmd_comes_back", a_killed_testpmd),
     ("a_guest_of_qemu_fetches_a_file_by_tcp", a_guest_of_qemu),
     (
@@ -37,6 +49,8 @@ const TESTS: &[(&str, fn())] = &[
         segments_pass,
     ),
     ("any_layout_of_a_frame_is_understood", any_layout),
+    ("chains_go_round_a_ring_in_order", many_laps),
+    ("a_packed_ring_is_read_as_far_as_it_goes", packed_ring),
     ("an_event_index_is_kept_to", an_event_index),
     (
         "queues_may_be_enabled_before_features_are_set",
@@ -114,15 +128,23 @@ impl Drop for Socket {
     }
 }
 
-fn two_testpmds() {
+/// Has a testpmd use packed rings.
+const PACKED: &str = ",packed_vq=1";
+
+/// Two, with these options of their devices.
+fn two_testpmds(source_options: &str, sink_options: &str) {
     if !has_testpmd() {
         return;
     }
     let switch = Switch::spawn().expect("a switch");
     let client = switch.client();
     let (a, b) = (Socket::new(client, "vha", 1), Socket::new(client, "vhb", 1));
-    let mut source = Testpmd::start(&a.path, "txonly", A, B, "", &[]);
-    let mut sink = Testpmd::start(&b.path, "rxonly", B, A, "", &[]);
+    let mut source = Testpmd::start(&a.path, "txonly", A, B, source_options, &[]);
+    let mut sink = Testpmd::start(&b.path, "rxonly", B, A, sink_options, &[]);
+    for (end, options) in [(&source, source_options), (&sink, sink_options)] {
+        let packed = end.features & feature::PACKED != 0;
+        assert_eq!(packed, options == PACKED, "{options}: {:x}", end.features);
+    }
     sink.forward();
     source.forward();
     for end in [&mut source, &mut sink] {
@@ -207,6 +229,8 @@ fn a_guest_of_qemu() {
 const PLAIN: u64 = feature::VERSION_1;
 const MERGING: u64 = feature::VERSION_1 | feature::MRG_RXBUF;
 const SEGMENTS: u64 = MERGING | feature::GUEST_CSUM | feature::GUEST_TSO4;
+/// Split rings and packed ones.
+const LAYOUTS: [u64; 2] = [0, feature::PACKED];
 
 /// A switch with two ports and a frontend at each, the second of which tells what arrives.
 struct Pair {
@@ -260,13 +284,17 @@ fn to_be_cut() -> [u8; HEADER] {
 }
 
 fn segments_pass() {
+    LAYOUTS.into_iter().for_each(segments_pass_by);
+}
+
+fn segments_pass_by(layout: u64) {
     let pair = Pair::new();
     let source = Frontend::connect(&pair.a.path);
-    let [_, mut transmit] = source.set_up(SEGMENTS);
+    let [_, mut transmit] = source.set_up(SEGMENTS | layout);
     let sent = tcp(20_000);
     // A driver that takes segments uncut gets them so, over as many buffers as it takes.
     let sink = Frontend::connect(&pair.b.path);
-    let [mut receive, _] = sink.set_up(SEGMENTS);
+    let [mut receive, _] = sink.set_up(SEGMENTS | layout);
     (0..16).for_each(|i| receive.give_room(i, 4096));
     transmit.send(to_be_cut(), &sent, &[HEADER, 4000, 9000, 1]);
     wait_for("a frame comes", || receive.back() > 0);
@@ -282,7 +310,7 @@ fn segments_pass() {
     });
     // One that does not gets them cut, with their checksums complete.
     let sink = Frontend::connect(&pair.b.path);
-    let [mut receive, _] = sink.set_up(PLAIN);
+    let [mut receive, _] = sink.set_up(PLAIN | layout);
     (0..16).for_each(|i| receive.give_room(i, 1600));
     transmit.send(to_be_cut(), &sent, &[HEADER, 4000, 9000, 1]);
     wait_for("frames come", || receive.back() == 14);
@@ -334,9 +362,19 @@ fn tcp_sum(frame: &[u8]) -> u16 {
 }
 
 fn any_layout() {
+    for layout in LAYOUTS {
+        any_layout_by(layout, false);
+        any_layout_by(layout, true);
+    }
+}
+
+/// In rings of a layout, by a chain of descriptors or by a table of them.
+fn any_layout_by(layout: u64, by_table: bool) {
     let pair = Pair::new();
-    let [_, mut transmit] = Frontend::connect(&pair.a.path).set_up_and_stay(MERGING);
-    let [mut receive, _] = Frontend::connect(&pair.b.path).set_up_and_stay(MERGING);
+    let features = MERGING | feature::INDIRECT | layout;
+    let [_, mut transmit] = Frontend::connect(&pair.a.path).set_up_and_stay(features);
+    let [mut receive, _] = Frontend::connect(&pair.b.path).set_up_and_stay(features);
+    transmit.by_table = by_table;
     let frame = tcp(500);
     let layouts: [&[usize]; 6] = [
         &[1],
@@ -348,9 +386,16 @@ fn any_layout() {
     ];
     for layout in layouts {
         // The room, too, is in pieces: of a header's part, and of less than a frame.
-        receive.set_descriptor(0, GUEST + receive.buffer(0), 7, WRITE | NEXT, 1);
-        receive.set_descriptor(1, GUEST + receive.buffer(0) + 7, 100, WRITE, 0);
-        receive.offer(0);
+        let pieces = [receive.buffer(0), receive.buffer(0) + 7].map(|at| GUEST + at);
+        if by_table {
+            receive.set_entry(0, pieces[0], 7, WRITE | NEXT, 1);
+            receive.set_entry(1, pieces[1], 100, WRITE, 0);
+            receive.offer_table(0, 32, 0);
+        } else {
+            receive.set_descriptor(0, pieces[0], 7, WRITE | NEXT, 1);
+            receive.set_descriptor(1, pieces[1], 100, WRITE, 0);
+            receive.offer(0);
+        }
         for i in 2..5 {
             receive.give_room(i, 200);
         }
@@ -392,8 +437,12 @@ impl Frontend {
 }
 
 fn an_event_index() {
+    LAYOUTS.into_iter().for_each(an_event_index_by);
+}
+
+fn an_event_index_by(layout: u64) {
     let pair = Pair::new();
-    let features = MERGING | feature::EVENT_IDX;
+    let features = MERGING | feature::EVENT_IDX | layout;
     let source = Frontend::connect(&pair.a.path);
     let [_, mut transmit] = source.set_up(features);
     let sink = Frontend::connect(&pair.b.path);
@@ -405,8 +454,7 @@ fn an_event_index() {
     };
     (0..8).for_each(|i| receive.give_room(i, 2048));
     // The driver wants to hear of the third frame.
-    let used_event = available_at(0) + 4 + 2 * u64::from(SIZE);
-    receive.write(used_event, &2u16.to_le_bytes());
+    receive.hear_of(2);
     for (i, rings) in [0, 0, 1, 0].into_iter().enumerate() {
         transmit.send([0; HEADER], &tcp(10), &[1]);
         wait_for("it comes", || usize::from(receive.back()) == i + 1);
@@ -414,10 +462,67 @@ fn an_event_index() {
         assert_eq!(rung(&sink), 0, "frame {i}");
     }
     // A sleeping switch asks to be kicked for the next buffer.
-    let avail_event = used_at(1) + 4 + 8 * u64::from(SIZE);
-    wait_for("the switch sleeps", || {
-        transmit.read(avail_event, 2) == 4u16.to_le_bytes()
+    wait_for("the switch sleeps", || transmit.is_heard_of(4));
+}
+
+/// Frames of one to four descriptors, over rooms of as many, some of which go over the end of the
+/// ring.
+fn many_laps() {
+    for layout in LAYOUTS {
+        let pair = Pair::new();
+        let [_, mut transmit] = Frontend::connect(&pair.a.path).set_up_and_stay(MERGING | layout);
+        let [mut receive, _] = Frontend::connect(&pair.b.path).set_up_and_stay(MERGING | layout);
+        for n in 0..400u16 {
+            let frame = tcp(300 + usize::from(n));
+            let pieces = 1 + n % 4;
+            for i in 0..pieces {
+                let at = GUEST + receive.buffer(0) + u64::from(i) * 400;
+                let (len, flags) = match i + 1 == pieces {
+                    true => (1200, WRITE),
+                    false => (400, WRITE | NEXT),
+                };
+                receive.set_descriptor(i, at, len, flags, i + 1);
+            }
+            receive.offer(0);
+            transmit.send([0; HEADER], &frame, &[100; 5][..usize::from(1 + n % 5)]);
+            wait_for("it comes", || receive.back() > 0);
+            let (_, received) = receive.receive().expect("a frame");
+            assert!(received == frame, "{layout:x}: frame {n}");
+            wait_for("it is given back", || transmit.take_back().is_some());
+        }
+        assert_eq!(pair.violations(&pair.a) + pair.violations(&pair.b), 0);
+    }
+}
+
+fn packed_ring() {
+    let pair = Pair::new();
+    let features = MERGING | feature::PACKED;
+    let [_, transmit] = Frontend::connect(&pair.a.path).set_up_and_stay(features);
+    let taken = || pair.switch.client().stats(pair.a.port).frames_in;
+    let frame = [vec![0; HEADER], tcp(10)].concat();
+    transmit.write(transmit.buffer(0), &frame);
+    let say = |slot, id, flags| {
+        let at = GUEST + transmit.buffer(0);
+        let ring = transmit.packed();
+        ring.write(slot, at, frame.len() as u32, id, flags);
+        transmit.ring();
+    };
+    // What the device gave back in the lap before, or will give back in this one.
+    for flags in [0, USED, AVAIL | USED] {
+        say(0, 7, flags);
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(taken(), 0);
+    }
+    // A buffer's id is the driver's own, and comes back as it is.
+    say(1, 7, AVAIL);
+    say(0, 0xffff, AVAIL);
+    wait_for("both are taken", || taken() == 2);
+    let entry = |slot: u64| transmit.read(descriptors_at(1) + 16 * slot + 8, 8);
+    let [low, high] = (AVAIL | USED).to_le_bytes();
+    wait_for("both come back", || {
+        entry(0) == [0, 0, 0, 0, 0xff, 0xff, low, high] && entry(1) == [0, 0, 0, 0, 7, 0, low, high]
     });
+    assert_eq!(pair.violations(&pair.a), 0);
 }
 
 fn enabled_early() {
@@ -448,244 +553,34 @@ fn enabled_early() {
 }
 
 fn a_queue_stops() {
+    // A packed ring's place has the lap in its highest bit, and comes twice.
+    a_queue_stops_by(0, 3);
+    a_queue_stops_by(feature::PACKED, 0x8003_8003);
+}
+
+fn a_queue_stops_by(layout: u64, at: u32) {
     let pair = Pair::new();
     let source = Frontend::connect(&pair.a.path);
-    let [_, mut transmit] = source.set_up(MERGING);
+    let [_, mut transmit] = source.set_up(MERGING | layout);
     let sink = Frontend::connect(&pair.b.path);
-    let [mut receive, _] = sink.set_up(MERGING);
+    let [mut receive, _] = sink.set_up(MERGING | layout);
     (0..8).for_each(|i| receive.give_room(i, 2048));
     for _ in 0..3 {
         transmit.send([0; HEADER], &tcp(10), &[1]);
     }
     wait_for("they come", || receive.back() == 3);
-    assert_eq!(source.stop(1), Some(3));
-    assert_eq!(sink.stop(0), Some(3));
+    assert_eq!(source.stop(1), Some(at));
+    assert_eq!(sink.stop(0), Some(at));
     transmit.send([0; HEADER], &tcp(10), &[1]);
     let of = |n: u64| 1 | n << 32;
-    source.tell(ask::SET_VRING_NUM, &[of(SIZE.into())], &[]);
-    source.tell(ask::SET_VRING_BASE, &[of(3)], &[]);
+    source.tell(ask::SET_VRING_NUM, &[of(transmit.size().into())], &[]);
+    source.tell(ask::SET_VRING_BASE, &[of(at.into())], &[]);
     let [d, a, u] = [descriptors_at, available_at, used_at].map(|at| USER + at(1));
     source.set_addresses(1, d, a, u);
     source.tell(ask::SET_VRING_KICK, &[1], &[source.kicks[1].as_fd()]);
     wait_for("the fourth is taken", || transmit.back() == 4);
     assert!(source.is_served());
     assert_eq!(receive.back(), 3);
-}
-
-/// One way to break the rules.
-type Breaking = (&'static str, fn(&Frontend, &mut [Driver; 2]));
-
-const BREAKINGS: &[Breaking] = &[
-    ("an index that jumps", |_, [_, transmit]| {
-        transmit.set_index(SIZE + 1);
-        transmit.ring();
-    }),
-    ("a head that is none", |_, [_, transmit]| {
-        transmit.offer(SIZE);
-        transmit.ring();
-    }),
-    ("a buffer in no memory", |_, [_, transmit]| {
-        transmit.set_descriptor(0, GUEST + BYTES - 60, 61, 0, 0);
-        transmit.offer(0);
-        transmit.ring();
-    }),
-    (
-        "a buffer at the end of all addresses",
-        |_, [_, transmit]| {
-            transmit.set_descriptor(0, u64::MAX - 10, 100, 0, 0);
-            transmit.offer(0);
-            transmit.ring();
-        },
-    ),
-    (
-        "a buffer to be written on the way out",
-        |_, [_, transmit]| {
-            transmit.set_descriptor(0, GUEST + BUFFERS, 100, WRITE, 0);
-            transmit.offer(0);
-            transmit.ring();
-        },
-    ),
-    ("an indirect table", |_, [_, transmit]| {
-        transmit.set_descriptor(0, GUEST + BUFFERS, 160, INDIRECT, 0);
-        transmit.offer(0);
-        transmit.ring();
-    }),
-    ("a buffer without an end", |_, [_, transmit]| {
-        transmit.set_descriptor(0, GUEST + BUFFERS, 1, NEXT, 0);
-        transmit.offer(0);
-        transmit.ring();
-    }),
-    ("a buffer that goes on nowhere", |_, [_, transmit]| {
-        transmit.set_descriptor(0, GUEST + BUFFERS, 100, NEXT, SIZE);
-        transmit.offer(0);
-        transmit.ring();
-    }),
-    ("room to be read on the way in", |_, [receive, _]| {
-        receive.set_descriptor(0, GUEST + BUFFERS, 2000, 0, 0);
-        receive.offer(0);
-    }),
-    ("room in no memory", |_, [receive, _]| {
-        receive.set_descriptor(0, GUEST - 1, 2000, WRITE, 0);
-        receive.offer(0);
-    }),
-    ("room whose index jumps", |_, [receive, _]| {
-        receive.set_index(1000);
-    }),
-    ("room without an end", |_, [receive, _]| {
-        receive.set_descriptor(0, GUEST + BUFFERS, 0, WRITE | NEXT, 0);
-        receive.offer(0);
-    }),
-    ("memory that is taken away", |frontend, [_, transmit]| {
-        frontend.memory.set_len(0).expect("shorter");
-        transmit.ring();
-    }),
-    (
-        "memory that is taken away while it is filled",
-        |frontend, [receive, _]| {
-            (0..8).for_each(|i| receive.give_room(i, 2048));
-            frontend.memory.set_len(BUFFERS).expect("shorter");
-        },
-    ),
-    ("rings that the memory does not cover", |frontend, _| {
-        frontend.set_addresses(1, USER, USER + BYTES - 16, USER + 0x8000);
-    }),
-    ("rings that overflow", |frontend, _| {
-        frontend.set_addresses(1, u64::MAX - 15, USER, USER + 0x8000);
-    }),
-    ("a table that does not cover the rings", |frontend, _| {
-        let elsewhere = (GUEST, 1 << 20, USER + (1 << 20), 1 << 20);
-        frontend.share_as(&[elsewhere], &[frontend.memory.as_fd()]);
-    }),
-    ("a region past the end of its file", |frontend, _| {
-        frontend.share_as(&[(GUEST, BYTES + 1, USER, 0)], &[frontend.memory.as_fd()]);
-    }),
-    ("a region of a file that is no memory", |frontend, _| {
-        let file = std::fs::File::open("/proc/self/exe").expect("a file");
-        frontend.share_as(&[(GUEST, 4096, USER, 0)], &[file.as_fd()]);
-    }),
-    ("a table without its files", |frontend, _| {
-        frontend.share_as(&[(GUEST, BYTES, USER, 0)], &[]);
-    }),
-    ("a kick that is announced and missing", |frontend, _| {
-        frontend.tell(ask::SET_VRING_KICK, &[1], &[]);
-    }),
-    ("a call that is a socket", |frontend, _| {
-        frontend.tell(ask::SET_VRING_CALL, &[1], &[frontend.stream.as_fd()]);
-    }),
-    ("a queue that there is not", |frontend, _| {
-        frontend.tell(ask::SET_VRING_BASE, &[99], &[]);
-    }),
-    ("a size that is no power of two", |frontend, _| {
-        frontend.tell(ask::SET_VRING_NUM, &[1 | 100 << 32], &[]);
-    }),
-    ("features that were not offered", |frontend, _| {
-        frontend.tell(ask::SET_FEATURES, &[1 << 34], &[]);
-    }),
-    ("a message of no known kind", |frontend, _| {
-        frontend.send(77, 1, &[], &[]);
-    }),
-    ("a message that is too long", |frontend, _| {
-        frontend.send(ask::SET_OWNER, 1, &[0; 5000], &[]);
-    }),
-    ("answers that nobody reads", |frontend, _| {
-        frontend.stream.set_nonblocking(true).expect("non-blocking");
-        while frontend.tell(ask::GET_FEATURES, &[], &[]) {}
-    }),
-];
-
-fn rules_are_broken() {
-    let pair = Pair::new();
-    let client = pair.switch.client();
-    // Others, who go on all the while.
-    let (c, d) = (Socket::new(client, "vhc", 2), Socket::new(client, "vhd", 2));
-    let source = Frontend::connect(&c.path);
-    let [_, mut transmit] = source.set_up(MERGING);
-    let sink = Frontend::connect(&d.path);
-    let [mut receive, _] = sink.set_up(MERGING);
-    let honest = Frontend::connect(&pair.b.path);
-    let [_, mut honest_transmit] = honest.set_up(MERGING);
-    for (n, (what, broken)) in (1..).zip(BREAKINGS) {
-        let frontend = Frontend::connect(&pair.a.path);
-        let mut drivers = frontend.set_up(MERGING);
-        broken(&frontend, &mut drivers);
-        wait_for(what, || {
-            // What breaks on delivery takes a frame to deliver.
-            honest_transmit.send([0; HEADER], &tcp(10), &[1]);
-            pair.violations(&pair.a) == n
-        });
-        let mut rest = Vec::new();
-        let _ = frontend.stream.set_nonblocking(false);
-        let ended = std::io::Read::read_to_end(&mut &frontend.stream, &mut rest);
-        let reset = std::io::ErrorKind::ConnectionReset;
-        assert!(
-            ended.is_ok() || ended.is_err_and(|e| e.kind() == reset),
-            "{what}"
-        );
-        receive.give_room(0, 2048);
-        transmit.send([0; HEADER], &tcp(10), &[1]);
-        wait_for("others go on", || receive.receive().is_some());
-    }
-    assert!(honest.is_served() && source.is_served() && sink.is_served());
-    assert_eq!(pair.violations(&pair.b), 0);
-}
-
-fn random(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
-
-fn random_rings() {
-    let switch = Switch::spawn().expect("a switch");
-    let client = switch.client();
-    let honest = Socket::new(client, "vhb", 1);
-    let [mut room, mut transmit] = Frontend::connect(&honest.path).set_up_and_stay(MERGING);
-    (0..32).for_each(|i| room.give_room(i, 2048));
-    let mut state = 0x9e37_79b9_7f4a_7c15;
-    for round in 0..100 {
-        // A port of its own, which is closed in the end.
-        let hostile = Socket::new(client, "vha", 1);
-        let frontend = Frontend::connect(&hostile.path);
-        let drivers = frontend.set_up(MERGING | random(&mut state) & feature::EVENT_IDX);
-        for _ in 0..20 {
-            let [receive, transmit_hostile] = &drivers;
-            for driver in [receive, transmit_hostile] {
-                for i in 0..SIZE {
-                    let near = |state: &mut u64, n: u64| random(state) % n;
-                    let address = match near(&mut state, 8) {
-                        0 => random(&mut state),
-                        _ => GUEST + near(&mut state, BYTES),
-                    };
-                    let len = match near(&mut state, 8) {
-                        0 => random(&mut state) as u32,
-                        _ => near(&mut state, 70_000) as u32,
-                    };
-                    let flags = (near(&mut state, 64) & near(&mut state, 64)) as u16 & 7;
-                    let next = near(&mut state, u64::from(SIZE) + 2) as u16;
-                    driver.set_descriptor(i, address, len, flags, next);
-                }
-                let heads: Vec<u8> = (0..SIZE)
-                    .flat_map(|_| (random(&mut state) as u16 % (SIZE + 1)).to_le_bytes())
-                    .collect();
-                let queue = if std::ptr::eq(driver, receive) { 0 } else { 1 };
-                driver.write(available_at(queue) + 4, &heads);
-                driver.set_index(random(&mut state) as u16 % (SIZE + SIZE / 4));
-                driver.ring();
-            }
-            transmit.send([0; HEADER], &tcp(random(&mut state) as usize % 1400), &[1]);
-        }
-        drop(frontend);
-        client.detach(&[hostile.port]).expect("detached");
-        wait_for("the honest one goes on", || {
-            transmit.back() > 0 || round > 0
-        });
-    }
-    let stats = client.stats(honest.port);
-    assert_eq!(stats.dropped(Reason::Violation), 0);
-    while transmit.take_back().is_some() {}
-    transmit.send([0; HEADER], &tcp(10), &[1]);
-    wait_for("the honest one goes on", || transmit.back() > 0);
 }
 
 fn a_port_is_closed() {

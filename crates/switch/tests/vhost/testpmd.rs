@@ -1,7 +1,7 @@
 //! DPDK's testpmd as a frontend, by virtio-user.
 #![allow(dead_code)]
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -12,6 +12,8 @@ pub struct Testpmd {
     child: Child,
     input: ChildStdin,
     lines: Receiver<String>,
+    /// What it agreed on with the switch, by virtio's feature bits.
+    pub features: u64,
 }
 
 /// What testpmd counted.
@@ -45,6 +47,7 @@ impl Testpmd {
             "--no-pci",
             "--no-telemetry",
             "--log-level=lib.eal:error",
+            "--log-level=pmd.net.virtio.init:debug",
             &vdev,
         ];
         let mode = format!("--forward-mode={mode}");
@@ -64,24 +67,35 @@ impl Testpmd {
             .args(more)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .expect("testpmd");
         let input = child.stdin.take().expect("a pipe");
-        let output = child.stdout.take().expect("a pipe");
         let (send, lines) = channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if send.send(line).is_err() {
-                    return;
+        let output: [Box<dyn Read + Send>; 2] = [
+            Box::new(child.stdout.take().expect("a pipe")),
+            Box::new(child.stderr.take().expect("a pipe")),
+        ];
+        for output in output {
+            let send = send.clone();
+            std::thread::spawn(move || {
+                for line in BufReader::new(output).lines().map_while(Result::ok) {
+                    if send.send(line).is_err() {
+                        return;
+                    }
                 }
-            }
-        });
-        Testpmd {
+            });
+        }
+        let mut testpmd = Testpmd {
             child,
             input,
             lines,
-        }
+            features: 0,
+        };
+        let line = testpmd.wait_for("features after negotiate = ");
+        let features = line.rsplit(' ').next().expect("a number");
+        testpmd.features = u64::from_str_radix(features, 16).expect("a number");
+        testpmd
     }
 
     /// Gives a command.

@@ -15,7 +15,7 @@ use vhost::vhost_user::message::{
 use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut};
 
 use super::memory::{Extent, Memory, REGIONS_MAX, Region, RegionError};
-use super::queue::Queue;
+use super::queue::{Agreed, Queue};
 use super::rings::{Addresses, SIZE_MAX};
 
 /// Most queue pairs of a frontend.
@@ -51,12 +51,16 @@ pub mod features {
     pub const MQ: u64 = 1 << 22;
     /// Headers and frames may be laid out in any way.
     pub const ANY_LAYOUT: u64 = 1 << 27;
+    /// A descriptor may stand for a table of them.
+    pub const INDIRECT_DESC: u64 = 1 << 28;
     /// Notifications by event index.
     pub const EVENT_IDX: u64 = 1 << 29;
     /// Protocol features are negotiated.
     pub const PROTOCOL_FEATURES: u64 = 1 << 30;
     /// Little endian, and the header always has 12 bytes.
     pub const VERSION_1: u64 = 1 << 32;
+    /// Rings are packed.
+    pub const RING_PACKED: u64 = 1 << 34;
 
     /// What is offered.
     pub const OFFERED: u64 = CSUM
@@ -72,9 +76,11 @@ pub mod features {
         | CTRL_RX
         | MQ
         | ANY_LAYOUT
+        | INDIRECT_DESC
         | EVENT_IDX
         | PROTOCOL_FEATURES
-        | VERSION_1;
+        | VERSION_1
+        | RING_PACKED;
 }
 
 /// One frontend's device.
@@ -142,8 +148,8 @@ impl Device {
         }
     }
 
-    /// Stops a queue; returns with which buffer to go on.
-    fn stop(&mut self, index: usize) -> u16 {
+    /// Stops a queue; returns where to go on.
+    fn stop(&mut self, index: usize) -> u32 {
         self.forget_kick(index);
         self.queues.get_mut(index).map_or(0, Queue::stop)
     }
@@ -241,8 +247,13 @@ impl VhostUserBackendReqHandlerMut for Desk {
         }
         let device = self.device()?;
         device.features = features;
+        let agreed = Agreed {
+            packed: device.has(features::RING_PACKED),
+            by_event: device.has(features::EVENT_IDX),
+            indirect: device.has(features::INDIRECT_DESC),
+        };
         for queue in &mut device.queues {
-            queue.by_event = features & features::EVENT_IDX != 0;
+            queue.agree(agreed);
             // Without protocol features there is no message that enables a queue.
             if features & features::PROTOCOL_FEATURES == 0 {
                 queue.enabled = true;
@@ -268,9 +279,12 @@ impl VhostUserBackendReqHandlerMut for Desk {
     }
 
     fn set_vring_num(&mut self, index: u32, num: u32) -> Result<()> {
+        let device = self.device()?;
+        let any = device.has(features::RING_PACKED);
         let size = u16::try_from(num).ok();
-        let size = size.filter(|size| size.is_power_of_two() && *size <= SIZE_MAX);
-        let queue = self.device()?.queue(index)?;
+        let size = size.filter(|&size| size > 0 && size <= SIZE_MAX);
+        let size = size.filter(|size| any || size.is_power_of_two());
+        let queue = device.queue(index)?;
         if queue.is_ready() {
             return Err(Error::InvalidOperation("a size for a queue that runs"));
         }
@@ -303,16 +317,15 @@ impl VhostUserBackendReqHandlerMut for Desk {
     }
 
     fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
-        let base = u16::try_from(base).map_err(|_| Error::InvalidParam)?;
-        self.device()?.queue(index)?.set_base(base);
-        Ok(())
+        let set = self.device()?.queue(index)?.set_base(base);
+        set.then_some(()).ok_or(Error::InvalidParam)
     }
 
     fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
         let device = self.device()?;
         device.queue(index)?;
         let base = device.stop(index as usize);
-        Ok(VhostUserVringState::new(index, base.into()))
+        Ok(VhostUserVringState::new(index, base))
     }
 
     fn set_vring_kick(&mut self, index: u8, file: Option<File>) -> Result<()> {

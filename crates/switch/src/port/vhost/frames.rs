@@ -4,8 +4,8 @@ use abi::region::{BUFFER_STRIDE, SharedBytes};
 
 use super::device::{PAIRS_MAX, features};
 use super::memory::Memory;
-use super::queue::{Broken, Head, Queue};
-use super::rings::flags;
+use super::queue::Queue;
+use super::rings::{Broken, Head, flags};
 use super::{PIECES, Scratch, VhostLink};
 use crate::counters::{PortCounters, Reason};
 use crate::flow_hash::flow_hash;
@@ -76,31 +76,33 @@ struct Delivery<'a> {
     header_len: usize,
     /// Whether a frame may fill several buffers.
     merge: bool,
-    /// Buffers that are available.
-    available: u16,
-    /// Buffers of them whose heads have been read.
-    peeked: u16,
-    /// Buffers of them that are filled.
-    filled: u16,
+    /// Buffers whose heads have been read.
+    peeked: usize,
+    /// There may be more than those.
+    more: bool,
+    /// Buffers that are filled, and the position behind them.
+    filled: usize,
+    end: u16,
     frames: u64,
     bytes: u64,
 }
 
 impl VhostLink {
-    /// Takes up to a batch out of a transmit queue that has `available` buffers.
+    /// Takes up to a batch out of a transmit queue. Returns whether there was anything.
     pub(super) fn take(
         &mut self,
         batch: &mut Batch,
         index: usize,
-        available: u16,
         counters: &PortCounters,
-    ) -> Result<(), Broken> {
-        let n = available.min(BATCH as u16);
+    ) -> Result<bool, Broken> {
         let header_len = self.device.header_len();
         let Scratch { heads, given, .. } = &mut *self.scratch;
-        let heads = &mut heads[..usize::from(n)];
         let (queue, memory) = (&mut self.device.queues[index], &self.device.memory);
-        queue.peek(heads)?;
+        let n = queue.peek(heads)?;
+        let heads = &heads[..n];
+        let Some(last) = heads.last() else {
+            return Ok(false);
+        };
         for (head, given) in heads.iter().zip(&mut *given) {
             *given = look(queue, head, memory, header_len);
             if let Given::Plain(_, frame) = given {
@@ -118,9 +120,9 @@ impl VhostLink {
                 Err(reason) => counters.dropped(reason, 1),
             }
         }
-        queue.take(n);
-        self.taken = (index, n);
-        Ok(())
+        queue.take(last.after);
+        self.taken = (index, n as u16);
+        Ok(true)
     }
 
     /// Delivers frames, each flow by the same queue if the driver has several.
@@ -197,16 +199,16 @@ impl VhostLink {
         let header_len = self.device.header_len();
         let merge = self.device.has(features::MRG_RXBUF);
         let queue = &mut self.device.queues[index];
-        let available = queue.available()?;
         let mut delivery = Delivery {
+            end: queue.next(),
             queue,
             memory: &self.device.memory,
             scratch: &mut self.scratch,
             counters,
             header_len,
             merge,
-            available,
             peeked: 0,
+            more: false,
             filled: 0,
             frames: 0,
             bytes: 0,
@@ -221,20 +223,21 @@ impl VhostLink {
 /// Finds out what a buffer to be read is.
 #[inline(always)]
 fn look(queue: &Queue, head: &Head, memory: &Memory, header_len: usize) -> Given {
-    let first = match Queue::piece(&head.first, memory, false) {
-        Ok(first) => first,
-        Err(broken) => return Given::Broken(broken),
-    };
-    if head.first.flags & flags::NEXT == 0 && first.len() > header_len {
-        return Given::Plain(first, first.skip(header_len));
+    if head.first.flags & (flags::NEXT | flags::INDIRECT) == 0 {
+        return match Queue::piece(&head.first, memory, false) {
+            Ok(first) if first.len() > header_len => Given::Plain(first, first.skip(header_len)),
+            Ok(_) => Given::Pieces,
+            Err(broken) => Given::Broken(broken),
+        };
     }
-    if head.first.flags & flags::NEXT != 0
-        && first.len() == header_len
-        && let Some(second) = queue.second(head)
+    if let Some([first, second]) = queue.pair(head, memory)
+        && first.flags & flags::NEXT != 0
+        && first.len as usize == header_len
         && second.flags & flags::NEXT == 0
+        && let Ok(header) = Queue::piece(&first, memory, false)
         && let Ok(frame) = Queue::piece(&second, memory, false)
     {
-        return Given::Plain(first, frame);
+        return Given::Plain(header, frame);
     }
     Given::Pieces
 }
@@ -321,10 +324,10 @@ fn take_staged(batch: &mut Batch, i: usize, len: usize) -> Result<(), Reason> {
 impl Delivery<'_> {
     /// Reads where the next buffers begin, and has their first lines brought here.
     fn look_ahead(&mut self, frames: usize) -> Result<(), Broken> {
-        self.peeked = self.available.min(frames.min(BATCH) as u16);
-        let heads = &mut self.scratch.rooms[..usize::from(self.peeked)];
-        self.queue.peek(heads)?;
-        for head in heads {
+        let heads = &mut self.scratch.rooms[..frames.min(BATCH)];
+        self.peeked = self.queue.peek(heads)?;
+        self.more = self.peeked == heads.len();
+        for head in &heads[..self.peeked] {
             if let Some(room) = self.memory.at(head.first.address, 2 * HEAD) {
                 room.prefetch_write();
                 room.skip(HEAD).prefetch_write();
@@ -402,15 +405,13 @@ impl Delivery<'_> {
         Ok(())
     }
 
-    /// The next buffer to be filled.
+    /// The `i`-th buffer, at the position `at`, if it is available.
     #[inline(always)]
-    fn head(&self) -> Result<Option<Head>, Broken> {
-        if self.filled == self.available {
-            return Ok(None);
-        }
-        match self.scratch.rooms.get(usize::from(self.filled)) {
-            Some(&head) if self.filled < self.peeked => Ok(Some(head)),
-            _ => self.queue.peek_at(self.filled).map(Some),
+    fn head(&self, i: usize, at: u16) -> Result<Option<Head>, Broken> {
+        match self.scratch.rooms.get(i) {
+            Some(&head) if i < self.peeked => Ok(Some(head)),
+            _ if self.more => self.queue.peek_at(at),
+            _ => Ok(None),
         }
     }
 
@@ -423,7 +424,7 @@ impl Delivery<'_> {
         len: usize,
         write: impl FnOnce(&mut Room<'_>),
     ) -> Result<(), Broken> {
-        let Some(head) = self.head()? else {
+        let Some(head) = self.head(self.filled, self.end)? else {
             self.counters.dropped(Reason::RingFull, 1);
             return Ok(());
         };
@@ -432,7 +433,8 @@ impl Delivery<'_> {
         header[..VnetHeader::LEN].copy_from_slice(&vnet);
         // num_buffers
         header[VnetHeader::LEN] = 1;
-        if head.first.flags & flags::NEXT == 0 && head.first.len as usize >= needed {
+        let whole = head.first.flags & (flags::NEXT | flags::INDIRECT) == 0;
+        if whole && head.first.len as usize >= needed {
             let piece = [Queue::piece(&head.first, self.memory, true)?];
             let mut room = Room {
                 pieces: &piece,
@@ -440,8 +442,9 @@ impl Delivery<'_> {
             };
             room.write(&header[..self.header_len]);
             write(&mut room);
-            self.queue.note(self.filled, head.index, needed as u32);
+            self.queue.note(&head, needed as u32);
             self.filled += 1;
+            self.end = head.after;
         } else if let Some(buffers) = self.gather(head, needed)? {
             header[VnetHeader::LEN..].copy_from_slice(&buffers.to_le_bytes());
             let mut room = Room {
@@ -450,10 +453,11 @@ impl Delivery<'_> {
             };
             room.write(&header[..self.header_len]);
             write(&mut room);
-            for (i, &(head, written)) in (self.filled..).zip(&self.scratch.filled) {
-                self.queue.note(i, head, written);
+            for (head, written) in &self.scratch.filled {
+                self.queue.note(head, *written);
+                self.end = head.after;
             }
-            self.filled += buffers;
+            self.filled += usize::from(buffers);
         } else {
             return Ok(());
         }
@@ -465,29 +469,32 @@ impl Delivery<'_> {
     /// Finds room for `needed` bytes in the next buffers, the first of which is `head`. Returns in
     /// how many; in none if there is not enough, which is counted.
     fn gather(&mut self, mut head: Head, needed: usize) -> Result<Option<u16>, Broken> {
-        let Scratch { pieces, filled, .. } = &mut *self.scratch;
-        pieces.clear();
-        filled.clear();
+        self.scratch.pieces.clear();
+        self.scratch.filled.clear();
         let mut left = needed;
         loop {
+            let Scratch { pieces, filled, .. } = &mut *self.scratch;
             let before = left;
             self.queue.pieces(&head, self.memory, true, |piece| {
                 left -= left.min(piece.len());
                 pieces.push(piece);
                 left > 0 && pieces.len() < PIECES
             })?;
-            filled.push((head.index, (before - left) as u32));
-            let buffers = filled.len() as u16;
+            filled.push((head, (before - left) as u32));
+            let buffers = filled.len();
             if left == 0 {
-                return Ok(Some(buffers));
+                return Ok(Some(buffers as u16));
             }
-            let reason = if !self.merge || pieces.len() == PIECES || filled.len() == PIECES {
+            let reason = if !self.merge || pieces.len() == PIECES || buffers == PIECES {
                 Reason::TooLong
-            } else if self.filled + buffers == self.available {
-                Reason::RingFull
             } else {
-                head = self.queue.peek_at(self.filled + buffers)?;
-                continue;
+                match self.head(self.filled + buffers, head.after)? {
+                    Some(next) => {
+                        head = next;
+                        continue;
+                    }
+                    None => Reason::RingFull,
+                }
             };
             self.counters.dropped(reason, 1);
             return Ok(None);
@@ -496,8 +503,8 @@ impl Delivery<'_> {
 
     /// Shows the driver what has been filled.
     fn give_back(&mut self) {
-        self.queue.take(self.filled);
-        self.queue.give_back(self.filled);
+        self.queue.take(self.end);
+        self.queue.give_back(self.end);
         self.counters.went_out(self.frames, self.bytes);
     }
 }

@@ -37,7 +37,7 @@ use super::{BATCH, Batch, Outcome};
 use crate::counters::{PortCounters, Reason};
 use device::{Desk, Device, KICK, PAIRS_MAX, features};
 use frames::Given;
-use queue::{Broken, Head};
+use rings::{Broken, Head};
 
 /// The listener's number in the port's epoll set.
 const LISTENER: u64 = 0;
@@ -90,8 +90,8 @@ struct Scratch {
     /// Buffers that are to be filled.
     rooms: [Head; BATCH],
     given: [Given; BATCH],
-    /// Heads of the buffers that one frame fills, and how much of each.
-    filled: Vec<(u16, u32)>,
+    /// The buffers that one frame fills, and how much of each.
+    filled: Vec<(Head, u32)>,
     pieces: Vec<SharedBytes>,
     /// Frames of a batch that go to one of several queues.
     share: Vec<u16>,
@@ -322,20 +322,16 @@ impl VhostLink {
         handled.map(|()| true)
     }
 
-    /// The number of the transmit queue that is to be served next, and how many buffers it has.
-    fn next_queue(&mut self) -> Result<Option<(usize, u16)>, Broken> {
+    /// Takes a batch out of the next transmit queue that has any. Returns whether one had.
+    fn take_next(&mut self, batch: &mut Batch, counters: &PortCounters) -> Result<bool, Broken> {
         for _ in 0..PAIRS_MAX {
             let index = 2 * self.turn + 1;
             self.turn = (self.turn + 1) % PAIRS_MAX;
-            let queue = &self.device.queues[index];
-            if queue.is_ready() {
-                let available = queue.available()?;
-                if available > 0 {
-                    return Ok(Some((index, available)));
-                }
+            if self.device.queues[index].is_ready() && self.take(batch, index, counters)? {
+                return Ok(true);
             }
         }
-        Ok(None)
+        Ok(false)
     }
 
     pub(super) fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
@@ -346,13 +342,9 @@ impl VhostLink {
                 return outcome;
             }
         }
-        let taken = match self.next_queue() {
-            Ok(None) => return outcome,
-            Ok(Some((index, available))) => self.take(batch, index, available, counters),
-            Err(broken) => Err(broken),
-        };
-        match taken {
-            Ok(()) => Outcome::BUSY,
+        match self.take_next(batch, counters) {
+            Ok(false) => outcome,
+            Ok(true) => Outcome::BUSY,
             Err(_) => {
                 batch.clear();
                 counters.dropped(Reason::Violation, 1);
@@ -379,7 +371,10 @@ impl VhostLink {
         let (index, taken) = self.taken;
         if let Some(frame) = batch.frames().get(first) {
             let kept = taken.min(frame.slot);
-            self.device.queues[index].put_back(taken - kept);
+            if kept < taken {
+                let from = &self.scratch.heads[usize::from(kept)];
+                self.device.queues[index].put_back(from);
+            }
             self.taken = (index, kept);
         }
         true
@@ -389,12 +384,13 @@ impl VhostLink {
     #[inline]
     pub(super) fn release(&mut self) {
         let (index, taken) = std::mem::take(&mut self.taken);
-        if taken > 0 {
+        let heads = &self.scratch.heads[..usize::from(taken)];
+        if let Some(last) = heads.last() {
             let queue = &mut self.device.queues[index];
-            for (i, head) in (0..taken).zip(&self.scratch.heads) {
-                queue.note(i, head.index, 0);
+            for head in heads {
+                queue.note(head, 0);
             }
-            queue.give_back(taken);
+            queue.give_back(last.after);
         }
     }
 
@@ -404,7 +400,7 @@ impl VhostLink {
         }
         self.device.queues.iter().skip(1).step_by(2).all(|queue| {
             queue.ask_kick(true);
-            !queue.is_ready() || (queue.can_kick() && queue.available() == Ok(0))
+            !queue.is_ready() || (queue.can_kick() && queue.is_empty() == Ok(true))
         })
     }
 

@@ -1,9 +1,9 @@
 //! A virtqueue as the device works on it: buffers that the driver made available are taken in
 //! order and given back in the same order.
 //!
-//! What the driver says is checked here: how many buffers it claims, where they begin, how they go
-//! on, what they point at, in which direction. A driver that breaks one of the rules is
-//! [`Broken`]; nothing is read or written for it outside of the memory that it handed over.
+//! What the driver says is checked here and in [`rings`](super::rings): how many buffers it claims,
+//! where they begin, how they go on, what they point at, in which direction. A driver that breaks
+//! one of the rules is [`Broken`].
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -11,34 +11,20 @@ use std::os::fd::AsFd;
 use abi::region::SharedBytes;
 
 use super::memory::Memory;
-use super::rings::{Addresses, Descriptor, Rings, flags};
+use super::rings::packed::START;
+use super::rings::table::Table;
+use super::rings::{Addresses, Broken, Descriptor, Head, Rings, flags};
 use crate::sys::ring::ring;
 
-/// What a driver did that no honest driver does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broken {
-    /// It claims more buffers than the ring has.
-    Index,
-    /// A buffer begins at a descriptor that the table does not have.
-    Head,
-    /// A buffer goes on for ever, to a descriptor that the table does not have, or by an indirect
-    /// table, which was not agreed on.
-    Chain,
-    /// A buffer is for reading where it is to be written, or the other way round.
-    Direction,
-    /// A buffer is not in the memory that was handed over.
-    Address,
-    /// The memory that was handed over has been taken away.
-    Memory,
-}
-
-/// A buffer's first descriptor and that one's index.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Head {
-    /// By which the buffer is given back.
-    pub index: u16,
-    /// Where it begins.
-    pub first: Descriptor,
+/// What the frontend and the switch agreed on for all queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Agreed {
+    /// The rings are packed, else split.
+    pub packed: bool,
+    /// Both sides tell of which buffer they want to hear.
+    pub by_event: bool,
+    /// A descriptor may stand for a table of them.
+    pub indirect: bool,
 }
 
 /// A virtqueue, set up as far as the frontend has come with that.
@@ -51,15 +37,26 @@ pub struct Queue {
     /// The frontend said how the driver's notifications come, or that they do not: it may start.
     pub(super) started: bool,
     pub(super) enabled: bool,
-    pub(super) by_event: bool,
+    agreed: Agreed,
     rings: Option<Rings>,
-    /// The next buffer to take, modulo 2¹⁶.
+    /// The position of the next buffer to take.
     next: u16,
-    /// The next buffer to give back.
+    /// The position of the next buffer to give back.
     given: u16,
 }
 
 impl Queue {
+    /// Goes by what was agreed on. Rings of the other layout are forgotten, with where they are.
+    pub fn agree(&mut self, agreed: Agreed) {
+        if self.agreed.packed != agreed.packed {
+            self.rings = None;
+            self.addresses = None;
+            self.next = if agreed.packed { START } else { 0 };
+            self.given = self.next;
+        }
+        self.agreed = agreed;
+    }
+
     /// Looks the rings up in `memory`, whether for the first time or because that has changed.
     /// Returns whether there is nothing in the way of that.
     pub fn locate(&mut self, memory: &Memory) -> bool {
@@ -68,32 +65,53 @@ impl Queue {
             return true;
         };
         let first = self.rings.is_none();
-        self.rings = Rings::open(memory, self.size, addresses);
+        let rings = Rings::open(memory, self.size, addresses, self.agreed.packed);
+        self.rings = rings.filter(|rings| rings.has(self.next));
         if let Some(rings) = self.rings.as_ref().filter(|_| first) {
             // Buffers that a process before this one took and did not give back are lost, and
             // those that it gave back are not to be taken again.
-            let used = rings.used_index();
-            if used != self.next {
-                self.set_base(used);
+            if let Some(given) = rings.given() {
+                self.next = given;
+                self.given = given;
             }
         }
         self.rings.is_some()
     }
 
-    /// Goes on with the `base`-th buffer.
-    pub fn set_base(&mut self, base: u16) {
-        self.next = base;
-        self.given = base;
+    /// Goes on where the protocol's number says. Returns whether there is such a place.
+    ///
+    /// It is a position. For a packed ring a second one may follow, up to which buffers were given
+    /// back: the same, since nothing is under way then. (DPDK's frontend says 0.)
+    pub fn set_base(&mut self, base: u32) -> bool {
+        let position = base as u16;
+        if !self.agreed.packed && base > u16::MAX.into() {
+            return false;
+        }
+        if self
+            .rings
+            .as_ref()
+            .is_some_and(|rings| !rings.has(position))
+        {
+            return false;
+        }
+        self.next = position;
+        self.given = position;
+        true
     }
 
-    /// Stops, and says with which buffer to go on. What is taken and not given back is forgotten.
-    pub fn stop(&mut self) -> u16 {
+    /// Stops, and says where to go on, as [`set_base`](Self::set_base) takes it. What is taken and
+    /// not given back is forgotten.
+    pub fn stop(&mut self) -> u32 {
         self.started = false;
         self.rings = None;
         self.kick = None;
         self.call = None;
         self.next = self.given;
-        self.given
+        let position = u32::from(self.given);
+        match self.agreed.packed {
+            true => position | position << 16,
+            false => position,
+        }
     }
 
     /// Whether buffers may be taken.
@@ -107,56 +125,51 @@ impl Queue {
         self.kick.is_some()
     }
 
-    /// How many buffers are available.
+    /// The position of the next buffer to take.
     #[inline]
-    pub fn available(&self) -> Result<u16, Broken> {
-        let Some(rings) = &self.rings else {
-            return Ok(0);
-        };
-        let available = rings.available_index().wrapping_sub(self.next);
-        if available > rings.size() {
-            return Err(Broken::Index);
-        }
-        Ok(available)
+    pub fn next(&self) -> u16 {
+        self.next
     }
 
-    /// Reads where the next buffers begin, one for each place in `heads`; there must be so many.
-    #[inline]
-    pub fn peek(&self, heads: &mut [Head]) -> Result<(), Broken> {
-        let Some(rings) = &self.rings else {
-            return Err(Broken::Index);
-        };
-        for (i, head) in (self.next..=u16::MAX).chain(0..).zip(&mut *heads) {
-            head.index = rings.available(i);
-            if head.index >= rings.size() {
-                return Err(Broken::Head);
-            }
-            rings.prefetch(head.index);
-        }
-        for head in heads {
-            head.first = rings.descriptor(head.index);
-        }
-        Ok(())
+    /// Whether the driver has made no buffer available.
+    pub fn is_empty(&self) -> Result<bool, Broken> {
+        self.peek_at(self.next).map(|head| head.is_none())
     }
 
-    /// Where the buffer behind the next `skip` begins; there must be so many.
-    pub fn peek_at(&self, skip: u16) -> Result<Head, Broken> {
-        let rings = self.rings.as_ref().ok_or(Broken::Index)?;
-        let index = rings.available(self.next.wrapping_add(skip));
-        if index >= rings.size() {
-            return Err(Broken::Head);
-        }
-        Ok(Head {
-            index,
-            first: rings.descriptor(index),
-        })
+    /// Reads where the next buffers begin, as many as are available and have a place in `heads`;
+    /// returns how many.
+    #[inline]
+    pub fn peek(&self, heads: &mut [Head]) -> Result<usize, Broken> {
+        let peek = |rings: &Rings| rings.peek(self.given, self.next, heads);
+        self.rings.as_ref().map_or(Ok(0), peek)
     }
 
-    /// The second descriptor of a buffer that goes on.
+    /// Where the buffer at a position behind the next begins, if it is available.
+    pub fn peek_at(&self, position: u16) -> Result<Option<Head>, Broken> {
+        let mut head = [Head::default()];
+        let peek = |rings: &Rings| rings.peek(self.given, position, &mut head);
+        let found = self.rings.as_ref().map_or(Ok(0), peek)?;
+        Ok(head.first().copied().filter(|_| found > 0))
+    }
+
+    /// The two descriptors of a buffer that has two: the second may go on.
     #[inline]
-    pub fn second(&self, head: &Head) -> Option<Descriptor> {
+    pub fn pair(&self, head: &Head, memory: &Memory) -> Option<[Descriptor; 2]> {
         let rings = self.rings.as_ref()?;
-        (head.first.next < rings.size()).then(|| rings.descriptor(head.first.next))
+        if head.first.flags & flags::INDIRECT == 0 {
+            return Some([head.first, rings.entry(head.first.next)?]);
+        }
+        let table = self.table(&head.first, memory).ok()?;
+        let first = table.entry(0)?;
+        Some([first, table.entry(first.next)?])
+    }
+
+    /// The table that a descriptor names, if that was agreed on.
+    fn table(&self, named: &Descriptor, memory: &Memory) -> Result<Table, Broken> {
+        match self.agreed.indirect {
+            true => Table::open(named, memory, self.agreed.packed),
+            false => Err(Broken::Chain),
+        }
     }
 
     /// Goes through a buffer and hands out its pieces until `take` has enough and says so by
@@ -169,16 +182,25 @@ impl Queue {
         mut take: impl FnMut(SharedBytes) -> bool,
     ) -> Result<(), Broken> {
         let rings = self.rings.as_ref().ok_or(Broken::Index)?;
-        let mut descriptor = head.first;
-        for _ in 0..rings.size() {
+        let (mut descriptor, mut table) = (head.first, None);
+        let mut left = rings.size();
+        while left > 0 {
+            if descriptor.flags & flags::INDIRECT != 0 && table.is_none() {
+                let opened = self.table(&descriptor, memory)?;
+                descriptor = opened.entry(0).ok_or(Broken::Chain)?;
+                left = opened.size();
+                table = Some(opened);
+            }
             let piece = Self::piece(&descriptor, memory, written)?;
             if !take(piece) || descriptor.flags & flags::NEXT == 0 {
                 return Ok(());
             }
-            if descriptor.next >= rings.size() {
-                return Err(Broken::Chain);
-            }
-            descriptor = rings.descriptor(descriptor.next);
+            let next = match &table {
+                Some(table) => table.entry(descriptor.next),
+                None => rings.entry(descriptor.next),
+            };
+            descriptor = next.ok_or(Broken::Chain)?;
+            left -= 1;
         }
         Err(Broken::Chain)
     }
@@ -201,37 +223,36 @@ impl Queue {
             .ok_or(Broken::Address)
     }
 
-    /// Takes the next `n` buffers: they have been peeked at.
+    /// Takes the buffers before a position: they have been peeked at.
     #[inline]
-    pub fn take(&mut self, n: u16) {
-        self.next = self.next.wrapping_add(n);
+    pub fn take(&mut self, position: u16) {
+        self.next = position;
     }
 
-    /// Leaves the last `n` buffers that were taken for another time.
-    pub fn put_back(&mut self, n: u16) {
-        self.next = self.next.wrapping_sub(n);
+    /// Leaves a buffer that was taken, and those behind it, for another time.
+    pub fn put_back(&mut self, from: &Head) {
+        self.next = from.at;
     }
 
-    /// Notes for the `i`-th buffer taken and not given back what [`give_back`](Self::give_back) is
-    /// to say: its head, and how much was written into it.
+    /// Notes what [`give_back`](Self::give_back) is to say of a buffer: how much was written into
+    /// it. Each that is given back is noted, in order.
     #[inline(always)]
-    pub fn note(&self, i: u16, head: u16, written: u32) {
-        if let Some(rings) = &self.rings {
-            rings.set_used(self.given.wrapping_add(i), head, written);
+    pub fn note(&mut self, head: &Head, written: u32) {
+        if let Some(rings) = &mut self.rings {
+            rings.note(head, written);
         }
     }
 
-    /// Gives back the first `n` buffers that were taken, and interrupts the driver if it wants
-    /// that.
+    /// Gives back the buffers before a position, and interrupts the driver if it wants that.
     #[inline]
-    pub fn give_back(&mut self, n: u16) {
-        let Some(rings) = self.rings.as_ref().filter(|_| n > 0) else {
+    pub fn give_back(&mut self, position: u16) {
+        let Some(rings) = self.rings.as_mut().filter(|_| position != self.given) else {
             return;
         };
         let old = self.given;
-        self.given = old.wrapping_add(n);
-        rings.publish_used(self.given);
-        if rings.wants_interrupt(old, self.given, self.by_event)
+        self.given = position;
+        rings.publish(position);
+        if rings.wants_interrupt(old, position, self.agreed.by_event)
             && let Some(call) = &self.call
         {
             // A driver that hears nothing because its eventfd is full has enough to hear already.
@@ -242,7 +263,7 @@ impl Queue {
     /// Asks the driver to kick when it makes another buffer available, or not to.
     pub fn ask_kick(&self, wanted: bool) {
         if let Some(rings) = &self.rings {
-            rings.ask_notify(wanted, self.next, self.by_event);
+            rings.ask_notify(wanted, self.next, self.agreed.by_event);
         }
     }
 }

@@ -1,20 +1,38 @@
-//! A split virtqueue in a frontend's memory: Virtual I/O Device 1.2, section 2.7.
+//! A virtqueue's rings in a frontend's memory, in either of their layouts: [`split`] and
+//! [`packed`], and the tables of [indirect descriptors](table) that both may name.
 //!
-//! The layout, and access to it by value: indices are masked, each shared value is read once, and
-//! whoever asks gets a number, never a reference. What the numbers are worth is for
-//! [`queue`](super::queue) to decide.
-#![allow(unsafe_code)]
+//! Each shared value is read once, and whoever asks gets numbers, never a reference. A driver whose
+//! numbers are none of a virtqueue's is [`Broken`]; nothing is read or written for it outside of the
+//! memory that it handed over.
 
-use std::ptr::NonNull;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+pub mod packed;
+pub mod split;
+pub mod table;
+#[cfg(test)]
+mod tests;
 
-use abi::region::SharedBytes;
+use super::memory::Memory;
+use packed::Packed;
+use split::Split;
 
-use super::memory::{Memory, Region};
-
-/// Most descriptors of a split virtqueue.
+/// Most descriptors of a virtqueue.
 pub const SIZE_MAX: u16 = 32_768;
+
+/// What a driver did that no honest driver does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// It claims more buffers than the ring has.
+    Index,
+    /// A buffer begins at a descriptor that the table does not have.
+    Head,
+    /// A buffer goes on for ever, to a descriptor that the table does not have, or by an indirect
+    /// table that is none or was not agreed on.
+    Chain,
+    /// A buffer is for reading where it is to be written, or the other way round.
+    Direction,
+    /// A buffer is not in the memory that was handed over.
+    Address,
+}
 
 /// What a descriptor's flags say.
 pub mod flags {
@@ -26,12 +44,7 @@ pub mod flags {
     pub const INDIRECT: u16 = 4;
 }
 
-/// In `avail.flags`: the driver wants no notifications.
-const NO_INTERRUPT: u16 = 1;
-/// In `used.flags`: the device wants no notifications.
-const NO_NOTIFY: u16 = 1;
-
-/// One entry of the descriptor table, by value.
+/// One entry of a descriptor table or ring, by value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptor {
     /// Where the buffer is in the guest.
@@ -44,172 +57,129 @@ pub struct Descriptor {
     pub next: u16,
 }
 
+/// A buffer that the driver made available.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Head {
+    /// Its position in the order in which buffers are taken and given back.
+    pub at: u16,
+    /// The next one's.
+    pub after: u16,
+    /// By which the driver knows it.
+    pub id: u16,
+    /// Where it begins.
+    pub first: Descriptor,
+}
+
 /// Where the parts of a virtqueue are, as addresses of the frontend's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// The descriptor table.
+    /// The descriptor table, or ring.
     pub descriptors: u64,
-    /// The driver's area, `avail`.
+    /// The driver's area.
     pub available: u64,
-    /// The device's area, `used`.
+    /// The device's area.
     pub used: u64,
 }
 
-/// The rings of one virtqueue. What they lie in stays mapped as long as they are.
-pub struct Rings {
-    /// 16 bytes each: address; length, flags and next.
-    descriptors: NonNull<[AtomicU64; 2]>,
-    /// Flags, index, the ring, and `used_event`: 16 bits each.
-    available: NonNull<AtomicU16>,
-    /// Flags and index, 16 bits each; the ring, 64 bits each; `avail_event`.
-    used: NonNull<AtomicU32>,
-    size: u16,
-    _keep: [Arc<Region>; 3],
+/// The rings of one virtqueue. Buffers are known by their positions: what those are is the
+/// layout's own.
+pub enum Rings {
+    /// A descriptor table and two rings of indices.
+    Split(Split),
+    /// One ring of descriptors.
+    Packed(Packed),
 }
 
-// SAFETY: pointers to atomics in memory that the rings keep mapped.
-unsafe impl Send for Rings {}
-
 impl Rings {
-    /// The rings of a virtqueue with `size` entries, a power of two; `None` if a part of it is not
-    /// aligned or not wholly in one region.
-    pub fn open(memory: &Memory, size: u16, at: Addresses) -> Option<Rings> {
-        if !size.is_power_of_two() || size > SIZE_MAX {
-            return None;
+    /// The rings of a virtqueue with `size` entries; `None` if that is no size for it, or a part of
+    /// it is not aligned or not wholly in one region.
+    pub fn open(memory: &Memory, size: u16, at: Addresses, packed: bool) -> Option<Rings> {
+        match packed {
+            true => Packed::open(memory, size, at).map(Rings::Packed),
+            false => Split::open(memory, size, at).map(Rings::Split),
         }
-        let entries = usize::from(size);
-        let (descriptors, keep) = memory.at_user(at.descriptors, 16 * entries)?;
-        let (available, keep_available) = memory.at_user(at.available, 6 + 2 * entries)?;
-        let (used, keep_used) = memory.at_user(at.used, 6 + 8 * entries)?;
-        // The file may be mapped at another distance from a boundary than the frontend has it.
-        let aligned = |at: NonNull<u8>, to: usize| at.addr().get().is_multiple_of(to);
-        (aligned(descriptors, 16) && aligned(available, 2) && aligned(used, 4)).then(|| Rings {
-            descriptors: descriptors.cast(),
-            available: available.cast(),
-            used: used.cast(),
-            size,
-            _keep: [keep, keep_available, keep_used],
-        })
     }
 
     /// Number of entries.
+    #[inline(always)]
     pub fn size(&self) -> u16 {
-        self.size
-    }
-
-    fn mask(&self, i: u16) -> usize {
-        usize::from(i & (self.size - 1))
-    }
-
-    /// The `i`-th 16-bit word of the driver's area.
-    #[inline(always)]
-    fn available_word(&self, i: usize) -> &AtomicU16 {
-        debug_assert!(i < usize::from(self.size) + 3);
-        // SAFETY: inside the area, which has three words more than entries; aligned (see `open`).
-        unsafe { self.available.add(i).as_ref() }
-    }
-
-    /// How many buffers the driver has made available since the ring began, modulo 2¹⁶. What was
-    /// written before is seen after this.
-    #[inline]
-    pub fn available_index(&self) -> u16 {
-        u16::from_le(self.available_word(1).load(Ordering::Acquire))
-    }
-
-    /// The head of the `i`-th available buffer.
-    #[inline(always)]
-    pub fn available(&self, i: u16) -> u16 {
-        let word = self.available_word(2 + self.mask(i));
-        u16::from_le(word.load(Ordering::Relaxed))
-    }
-
-    /// Descriptor `i`, masked.
-    #[inline(always)]
-    pub fn descriptor(&self, i: u16) -> Descriptor {
-        // SAFETY: masked, so inside the table; aligned (see `open`).
-        let words = unsafe { self.descriptors.add(self.mask(i)).as_ref() };
-        let address = u64::from_le(words[0].load(Ordering::Relaxed));
-        let rest = u64::from_le(words[1].load(Ordering::Relaxed));
-        Descriptor {
-            address,
-            len: rest as u32,
-            flags: (rest >> 32) as u16,
-            next: (rest >> 48) as u16,
+        match self {
+            Rings::Split(rings) => rings.size(),
+            Rings::Packed(rings) => rings.size(),
         }
     }
 
-    /// Asks for descriptor `i` to be brought into the cache.
+    /// Entry `i` of the descriptor table, or ring, if there is one.
     #[inline(always)]
-    pub fn prefetch(&self, i: u16) {
-        // SAFETY: masked, so inside the table.
-        let entry = unsafe { SharedBytes::new(self.descriptors.add(self.mask(i)).cast(), 16) };
-        entry.prefetch();
+    pub fn entry(&self, i: u16) -> Option<Descriptor> {
+        match self {
+            Rings::Split(rings) => rings.entry(i),
+            Rings::Packed(rings) => rings.entry(i),
+        }
     }
 
-    /// The `i`-th 32-bit word of the device's area.
+    /// Reads where the buffers from position `next` on begin, as many as are available and have a
+    /// place in `heads`; returns how many. Those from `given` on have not been given back.
     #[inline(always)]
-    fn used_word(&self, i: usize) -> &AtomicU32 {
-        debug_assert!(i < 2 * usize::from(self.size) + 1);
-        // SAFETY: inside the area, which has a word and two an entry; aligned (see `open`).
-        unsafe { self.used.add(i).as_ref() }
+    pub fn peek(&self, given: u16, next: u16, heads: &mut [Head]) -> Result<usize, Broken> {
+        match self {
+            Rings::Split(rings) => rings.peek(next, heads),
+            Rings::Packed(rings) => rings.peek(given, next, heads),
+        }
     }
 
-    /// Puts a buffer into the `i`-th place of the used ring: its head, and how much was written
-    /// into it.
+    /// Notes that a buffer is given back with so many bytes written into it. The driver sees
+    /// those that were noted when they are [published](Self::publish).
     #[inline(always)]
-    pub fn set_used(&self, i: u16, head: u16, written: u32) {
-        let at = 1 + 2 * self.mask(i);
-        self.used_word(at)
-            .store(u32::from(head).to_le(), Ordering::Relaxed);
-        self.used_word(at + 1)
-            .store(written.to_le(), Ordering::Relaxed);
+    pub fn note(&mut self, head: &Head, written: u32) {
+        match self {
+            Rings::Split(rings) => rings.set_used(head.at, head.id, written),
+            Rings::Packed(rings) => rings.note(head, written),
+        }
     }
 
-    /// Flags, or index, of the device's area.
-    fn used_half(&self, i: usize) -> &AtomicU16 {
-        // SAFETY: the two halves of the area's first word.
-        unsafe { self.used.cast::<AtomicU16>().add(i & 1).as_ref() }
-    }
-
-    /// The used index: how many buffers were given back since the ring began, modulo 2¹⁶.
-    pub fn used_index(&self) -> u16 {
-        u16::from_le(self.used_half(1).load(Ordering::Relaxed))
-    }
-
-    /// Shows the driver the used ring up to `index`.
+    /// Shows the driver the buffers that were noted, up to position `new`.
     #[inline]
-    pub fn publish_used(&self, index: u16) {
-        self.used_half(1).store(index.to_le(), Ordering::Release);
+    pub fn publish(&mut self, new: u16) {
+        match self {
+            Rings::Split(rings) => rings.publish_used(new),
+            Rings::Packed(rings) => rings.publish(),
+        }
     }
 
-    /// Whether the driver is to be told that the used index went from `old` to `new`: by
-    /// `used_event` if both sides agreed on it, else by its flag. (Section 2.7.7.)
+    /// Whether the driver is to be told that buffers from position `old` up to `new` were given
+    /// back: by an event index if both sides agreed on that, else by its flag.
     #[inline]
     pub fn wants_interrupt(&self, old: u16, new: u16, by_event: bool) -> bool {
-        // The index must be visible before the driver's wish is read.
-        fence(Ordering::SeqCst);
-        if by_event {
-            let word = self.available_word(2 + usize::from(self.size));
-            let event = u16::from_le(word.load(Ordering::Relaxed));
-            return new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old);
+        match self {
+            Rings::Split(rings) => rings.wants_interrupt(old, new, by_event),
+            Rings::Packed(rings) => rings.wants_interrupt(old, new, by_event),
         }
-        u16::from_le(self.available_word(0).load(Ordering::Relaxed)) & NO_INTERRUPT == 0
     }
 
-    /// Asks to be told when the driver makes another buffer available after the `next`-th, or asks
-    /// not to be.
+    /// Asks to be told when the driver makes the buffer at position `next` available, or asks not
+    /// to be.
     pub fn ask_notify(&self, wanted: bool, next: u16, by_event: bool) {
-        if !by_event {
-            let flags = if wanted { 0 } else { NO_NOTIFY };
-            self.used_half(0).store(flags.to_le(), Ordering::Relaxed);
-        } else if wanted {
-            let at = 2 + 4 * usize::from(self.size);
-            // SAFETY: `avail_event` is the area's last 16-bit word, behind flags, index and four
-            // an entry.
-            let word = unsafe { self.used.cast::<AtomicU16>().add(at).as_ref() };
-            word.store(next.to_le(), Ordering::Relaxed);
+        match self {
+            Rings::Split(rings) => rings.ask_notify(wanted, next, by_event),
+            Rings::Packed(rings) => rings.ask_notify(wanted, next, by_event),
         }
-        // An event index that is not moved on asks for one notification in 2¹⁶.
-        fence(Ordering::SeqCst);
+    }
+
+    /// Whether there is such a position.
+    pub fn has(&self, position: u16) -> bool {
+        match self {
+            Rings::Split(_) => true,
+            Rings::Packed(rings) => rings.has(position),
+        }
+    }
+
+    /// Up to which position buffers were given back, where the rings tell: by whoever worked on
+    /// them before.
+    pub fn given(&self) -> Option<u16> {
+        match self {
+            Rings::Split(rings) => Some(rings.used_index()),
+            Rings::Packed(_) => None,
+        }
     }
 }

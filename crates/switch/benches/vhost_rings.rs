@@ -1,0 +1,116 @@
+//! What a frame costs from one vhost-user port to another in split rings and in packed ones, on one
+//! thread: both frontends are played, and only what the ports do is timed. So neither layout gains
+//! or loses by what another core has in its cache (`benches/vhost.rs` has that), and the figures
+//! hold on a busy machine: each is a median over thousands of turns of a few microseconds.
+
+#[path = "../tests/vhost/frontend.rs"]
+mod frontend;
+
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use frontend::{Driver, Frontend, GUEST, HEADER, feature};
+use switch::port::Link;
+use switch::port::testing::Joined;
+use switch::port::vhost::VhostLink;
+
+/// Frames a turn.
+const FRAMES: u16 = 48;
+/// Turns of each kind: with frames and without.
+const TURNS: usize = 5000;
+/// Rounds in which the layouts take turns.
+const ROUNDS: usize = 5;
+const LAYOUTS: [(&str, u64); 2] = [("split", 0), ("packed", feature::PACKED)];
+
+fn main() {
+    let rows: Vec<_> = [60, 1514].into_iter().flat_map(measure).collect();
+    let report = serde_json::json!({
+        "bench": "vhost-user port to vhost-user port on one thread, by played frontends",
+        "results": rows,
+    });
+    println!("{report:#}");
+}
+
+fn measure(bytes: usize) -> [serde_json::Value; 2] {
+    let mut places = LAYOUTS.map(|(_, layout)| Place::new(layout, bytes));
+    let mut rounds = [const { Vec::new() }; 2];
+    for _ in 0..ROUNDS {
+        for (place, rounds) in places.iter_mut().zip(&mut rounds) {
+            rounds.push(place.cost());
+        }
+    }
+    [0, 1].map(|i| {
+        serde_json::json!({
+            "frame_bytes": bytes,
+            "rings": LAYOUTS[i].0,
+            "ns_per_frame": (median(&mut rounds[i]) * 10.0).round() / 10.0,
+        })
+    })
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Two ports and what is on either side of them.
+struct Place {
+    joined: Joined,
+    _frontends: [Frontend; 2],
+    transmit: Driver,
+    room: Driver,
+}
+
+impl Place {
+    fn new(layout: u64, bytes: usize) -> Place {
+        let [(source, a), (sink, b)] = [port(), port()];
+        let mut joined = Joined::new(a, b).expect("joined");
+        for frontend in [&source, &sink] {
+            frontend.announce(feature::VERSION_1 | feature::MRG_RXBUF | layout);
+        }
+        (0..4).for_each(|_| joined.turn());
+        let [[_, transmit], [room, _]] = [source.drivers(), sink.drivers()];
+        for i in 0..FRAMES {
+            let (from, into) = (GUEST + transmit.buffer(i), GUEST + room.buffer(i));
+            transmit.set_descriptor(i, from, (HEADER + bytes) as u32, 0, 0);
+            room.set_descriptor(i, into, 2048, frontend::WRITE, 0);
+        }
+        Place {
+            joined,
+            _frontends: [source, sink],
+            transmit,
+            room,
+        }
+    }
+
+    /// Nanoseconds a frame.
+    fn cost(&mut self) -> f64 {
+        let [mut idle, mut busy] = [0, FRAMES].map(|frames| {
+            let turn = |_| self.turn(frames).as_nanos() as f64;
+            (0..TURNS).map(turn).collect::<Vec<_>>()
+        });
+        (median(&mut busy) - median(&mut idle)) / f64::from(FRAMES)
+    }
+
+    /// Has so many frames moved; returns how long that took.
+    fn turn(&mut self, frames: u16) -> Duration {
+        for i in 0..frames {
+            self.room.offer(i);
+            self.transmit.offer(i);
+        }
+        let started = Instant::now();
+        self.joined.turn();
+        let took = started.elapsed();
+        for driver in [&mut self.room, &mut self.transmit] {
+            let back = std::iter::from_fn(|| driver.take_back()).count();
+            assert_eq!(back, usize::from(frames));
+        }
+        took
+    }
+}
+
+fn port() -> (Frontend, Link) {
+    let (ours, theirs) = UnixStream::pair().expect("a pair");
+    let link = VhostLink::connected(theirs.into(), 1500).expect("a link");
+    (Frontend::on(ours), Link::Vhost(Box::new(link)))
+}

@@ -1,0 +1,240 @@
+//! A packed virtqueue: Virtual I/O Device 1.2, section 2.8.
+//!
+//! One ring of descriptors, in which the driver makes buffers available and the device gives them
+//! back, in the same place. Two of a descriptor's flags say which lap it is of, so that there are
+//! no indices to share, and one line of memory tells of four buffers.
+//!
+//! A position is a descriptor's index, and in bit 15 the wrap counter of its lap: as in the event
+//! suppression structures, and in the protocol's messages.
+#![allow(unsafe_code)]
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use super::{Addresses, Broken, Descriptor, Head, SIZE_MAX, flags};
+use crate::port::vhost::memory::{Memory, Region};
+
+/// The position's bit that is the wrap counter.
+const WRAP: u16 = 1 << 15;
+/// Where a ring begins.
+pub const START: u16 = WRAP;
+
+/// In a descriptor's flags: equal to the lap's wrap counter when the driver made it available.
+const AVAIL: u16 = 1 << 7;
+/// In a descriptor's flags: the same when the device gave it back, and else not.
+const USED: u16 = 1 << 15;
+
+/// What an event suppression structure says in its flags: behind its 16 bits of a position.
+mod event {
+    /// No notifications.
+    pub const DISABLE: u16 = 1;
+    /// One for the descriptor at the position.
+    pub const POSITION: u16 = 2;
+    /// The bits that say that.
+    pub const MASK: u16 = 3;
+}
+
+/// The ring of one virtqueue. What it lies in stays mapped as long as it is.
+pub struct Packed {
+    /// 16 bytes each: address; length, buffer id and flags.
+    descriptors: NonNull<[AtomicU64; 2]>,
+    /// What the driver wants to hear of: position and flags, 16 bits each.
+    driver: NonNull<AtomicU32>,
+    /// What the device wants to hear of, likewise.
+    device: NonNull<AtomicU32>,
+    size: u16,
+    /// The first buffer that was noted, by its index and a descriptor's second half. The driver
+    /// looks for buffers in order, so it sees none of the others before this one is published.
+    first: Option<(u16, u64)>,
+    _keep: [Arc<Region>; 3],
+}
+
+// SAFETY: pointers to atomics in memory that the ring keeps mapped.
+unsafe impl Send for Packed {}
+
+impl Packed {
+    /// The ring of a virtqueue with `size` entries; `None` if that is no size, or a part of it is
+    /// not aligned or not wholly in one region.
+    pub fn open(memory: &Memory, size: u16, at: Addresses) -> Option<Packed> {
+        if size == 0 || size > SIZE_MAX {
+            return None;
+        }
+        let (descriptors, keep) = memory.at_user(at.descriptors, 16 * usize::from(size))?;
+        let (driver, keep_driver) = memory.at_user(at.available, 4)?;
+        let (device, keep_device) = memory.at_user(at.used, 4)?;
+        // The file may be mapped at another distance from a boundary than the frontend has it.
+        let aligned = |at: NonNull<u8>, to: usize| at.addr().get().is_multiple_of(to);
+        (aligned(descriptors, 16) && aligned(driver, 4) && aligned(device, 4)).then(|| Packed {
+            descriptors: descriptors.cast(),
+            driver: driver.cast(),
+            device: device.cast(),
+            size,
+            first: None,
+            _keep: [keep, keep_driver, keep_device],
+        })
+    }
+
+    /// Number of entries.
+    #[inline(always)]
+    pub fn size(&self) -> u16 {
+        self.size
+    }
+
+    /// Whether there is such a position.
+    pub fn has(&self, position: u16) -> bool {
+        position & !WRAP < self.size
+    }
+
+    /// The position behind another one.
+    #[inline(always)]
+    fn after(&self, at: u16) -> u16 {
+        match (at & !WRAP) + 1 {
+            next if next == self.size => !at & WRAP,
+            _ => at + 1,
+        }
+    }
+
+    /// How many descriptors there are from one position to another, which is up to two laps away.
+    fn between(&self, from: u16, to: u16) -> u32 {
+        let size = u32::from(self.size);
+        let place = |at: u16| u32::from(at & !WRAP) + if at & WRAP == 0 { size } else { 0 };
+        let (from, to) = (place(from), place(to));
+        match to.checked_sub(from) {
+            Some(ahead) => ahead,
+            None => to + 2 * size - from,
+        }
+    }
+
+    #[inline(always)]
+    fn words(&self, i: u16) -> &[AtomicU64; 2] {
+        debug_assert!(i < self.size);
+        let i = if i < self.size { i } else { 0 };
+        // SAFETY: inside the ring, as the line before has it; aligned (see `open`).
+        unsafe { self.descriptors.add(usize::from(i)).as_ref() }
+    }
+
+    /// A descriptor whose second half has been read, and the buffer's id that it has.
+    #[inline(always)]
+    fn descriptor(&self, i: u16, rest: u64) -> (Descriptor, u16) {
+        let address = u64::from_le(self.words(i)[0].load(Ordering::Relaxed));
+        let descriptor = Descriptor {
+            address,
+            len: rest as u32,
+            flags: (rest >> 48) as u16 & (flags::NEXT | flags::WRITE | flags::INDIRECT),
+            next: if i + 1 < self.size { i + 1 } else { 0 },
+        };
+        (descriptor, (rest >> 32) as u16)
+    }
+
+    /// Entry `i`, if there is one.
+    #[inline(always)]
+    pub fn entry(&self, i: u16) -> Option<Descriptor> {
+        if i >= self.size {
+            return None;
+        }
+        let rest = u64::from_le(self.words(i)[1].load(Ordering::Relaxed));
+        Some(self.descriptor(i, rest).0)
+    }
+
+    /// What begins at a position, if the driver has made it available. What was written before is
+    /// seen after this.
+    #[inline(always)]
+    fn available(&self, at: u16) -> Option<(Descriptor, u16)> {
+        let i = at & !WRAP;
+        let rest = u64::from_le(self.words(i)[1].load(Ordering::Acquire));
+        let wanted = if at & WRAP != 0 { AVAIL } else { USED };
+        ((rest >> 48) as u16 & (AVAIL | USED) == wanted).then(|| self.descriptor(i, rest))
+    }
+
+    /// Reads where the buffers from position `next` on begin, as many as are available and have a
+    /// place in `heads`; returns how many. Those from `given` on have not been given back.
+    #[inline]
+    pub fn peek(&self, given: u16, next: u16, heads: &mut [Head]) -> Result<usize, Broken> {
+        let size = u32::from(self.size);
+        // Descriptors that the driver may have filled.
+        let mut left = size - self.between(given, next).min(size);
+        let mut at = next;
+        for (n, head) in heads.iter_mut().enumerate() {
+            let Some((first, mut id)) = self.available(at) else {
+                return Ok(n);
+            };
+            left = left.checked_sub(1).ok_or(Broken::Index)?;
+            let (mut last, mut after) = (first, self.after(at));
+            // The last descriptor of a buffer has its id.
+            while last.flags & flags::NEXT != 0 {
+                left = left.checked_sub(1).ok_or(Broken::Chain)?;
+                let i = after & !WRAP;
+                let rest = u64::from_le(self.words(i)[1].load(Ordering::Relaxed));
+                (last, id) = self.descriptor(i, rest);
+                after = self.after(after);
+            }
+            *head = Head {
+                at,
+                after,
+                id,
+                first,
+            };
+            at = after;
+        }
+        Ok(heads.len())
+    }
+
+    /// Notes that a buffer is given back with so many bytes written into it.
+    #[inline(always)]
+    pub fn note(&mut self, head: &Head, written: u32) {
+        let lap = if head.at & WRAP != 0 { AVAIL | USED } else { 0 };
+        let write = if written > 0 { flags::WRITE } else { 0 };
+        let rest = u64::from(written) | u64::from(head.id) << 32 | u64::from(lap | write) << 48;
+        let i = head.at & !WRAP;
+        match self.first {
+            None => self.first = Some((i, rest)),
+            Some(_) => self.give(i, rest),
+        }
+    }
+
+    /// Shows the driver the buffers that were noted.
+    #[inline]
+    pub fn publish(&mut self) {
+        if let Some((i, rest)) = self.first.take() {
+            self.give(i, rest);
+        }
+    }
+
+    #[inline(always)]
+    fn give(&self, i: u16, rest: u64) {
+        self.words(i)[1].store(rest.to_le(), Ordering::Release);
+    }
+
+    /// Whether the driver is to be told that buffers from position `old` up to `new` were given
+    /// back. (Section 2.8.10.)
+    #[inline]
+    pub fn wants_interrupt(&self, old: u16, new: u16, by_event: bool) -> bool {
+        // The buffers must be visible before the driver's wish is read.
+        fence(Ordering::SeqCst);
+        // SAFETY: aligned and in memory that is kept mapped (see `open`).
+        let wish = u32::from_le(unsafe { self.driver.as_ref() }.load(Ordering::Relaxed));
+        match (wish >> 16) as u16 & event::MASK {
+            event::DISABLE => false,
+            event::POSITION if by_event && self.has(wish as u16) => {
+                self.between(old, wish as u16) < self.between(old, new)
+            }
+            _ => true,
+        }
+    }
+
+    /// Asks to be told when the driver makes the buffer at position `next` available, or asks not
+    /// to be.
+    pub fn ask_notify(&self, wanted: bool, next: u16, by_event: bool) {
+        let flags = match (wanted, by_event) {
+            (false, _) => event::DISABLE,
+            (true, true) => event::POSITION,
+            (true, false) => 0,
+        };
+        let wish = u32::from(next) | u32::from(flags) << 16;
+        // SAFETY: aligned and in memory that is kept mapped (see `open`).
+        unsafe { self.device.as_ref() }.store(wish.to_le(), Ordering::Relaxed);
+        // The wish must be visible before the ring is looked at once more.
+        fence(Ordering::SeqCst);
+    }
+}
