@@ -150,6 +150,14 @@ impl Side {
         self.sleeps.load(Ordering::Relaxed).checked_sub(1)
     }
 
+    /// As [`sleeper`](Self::sleeper), for whoever is about to wake it: the sleeper has to say anew
+    /// that it sleeps.
+    #[inline]
+    fn take_sleeper(&self) -> Option<u32> {
+        self.sleeper()?;
+        self.sleeps.swap(0, Ordering::SeqCst).checked_sub(1)
+    }
+
     fn set_sleeper(&self, cpu: Option<u32>) {
         let sleeps = cpu.map_or(0, |cpu| cpu.wrapping_add(1));
         self.sleeps.store(sleeps, Ordering::Relaxed);
@@ -309,6 +317,13 @@ impl Producer {
         self.ring.header().consumer.sleeper()
     }
 
+    /// As [`consumer_sleeper`](Self::consumer_sleeper), for whoever wakes it then: until it says
+    /// anew that it sleeps, nobody has to.
+    #[inline]
+    pub fn take_consumer_sleeper(&self) -> Option<u32> {
+        self.ring.header().consumer.take_sleeper()
+    }
+
     /// Says whether this side wants to be woken when slots come free. After setting it, look at
     /// [`free`](Self::free) once more before sleeping.
     pub fn set_sleeps(&self, sleeps: bool) {
@@ -391,6 +406,13 @@ impl Consumer {
     #[inline]
     pub fn producer_sleeper(&self) -> Option<u32> {
         self.ring.header().producer.sleeper()
+    }
+
+    /// As [`producer_sleeper`](Self::producer_sleeper), for whoever wakes it then: until it says
+    /// anew that it sleeps, nobody has to.
+    #[inline]
+    pub fn take_producer_sleeper(&self) -> Option<u32> {
+        self.ring.header().producer.take_sleeper()
     }
 
     /// Says whether this side wants to be woken when slots are filled. After setting it, look at
@@ -488,6 +510,10 @@ mod tests {
         assert!(producer.consumer_sleeps() && consumer.producer_sleeps());
         consumer.set_sleeper(Some(3));
         assert_eq!(producer.consumer_sleeper(), Some(3));
+        assert_eq!(producer.take_consumer_sleeper(), Some(3));
+        assert_eq!(producer.take_consumer_sleeper(), None);
+        assert_eq!(consumer.take_producer_sleeper(), Some(0));
+        assert!(!consumer.producer_sleeps());
         consumer.set_sleeper(None);
         assert_eq!(producer.consumer_sleeper(), None);
     }

@@ -46,6 +46,11 @@ pub const PORTS_MAX: usize = 16_384;
 pub const VIOLATIONS_MAX: u32 = 64;
 /// Rounds between two looks at the descriptors while ports are busy.
 const ROUNDS_PER_LOOK: u32 = 32;
+/// Rounds after which sleeping guests are woken for what was delivered, at the latest.
+const ROUNDS_PER_CALL: u32 = 4;
+/// Rounds without frames after which the lane lets others have its processor for a moment: a guest
+/// that it waits for may have no other.
+const ROUNDS_ALONE: u32 = 16;
 /// Most parcels of one crossing that are dealt with in a round.
 const PARCELS_PER_ROUND: usize = 4;
 
@@ -136,6 +141,12 @@ pub struct Worker {
     round: u32,
     /// Whether the last round moved frames.
     moved: bool,
+    /// Rounds in a row that moved none.
+    still: u32,
+    /// Queues whose other side may not have noticed what was delivered.
+    owing: Vec<QueueIndex>,
+    /// The round in which the first of these became one.
+    owing_since: u32,
     /// Whether it left a queue alone because a crossing was full.
     held: bool,
     /// Bytes of the batch that was picked up last.
@@ -184,6 +195,9 @@ impl Worker {
             now,
             round: 0,
             moved: false,
+            still: 0,
+            owing: Vec::new(),
+            owing_since: 0,
             held: false,
             picked: 0,
             contended: false,
@@ -196,8 +210,13 @@ impl Worker {
     pub(crate) fn run(&mut self) -> Result<(), Errno> {
         loop {
             self.round = self.round.wrapping_add(1);
-            let rests = self.active.is_empty() && self.may_rest() && !self.is_due_soon();
+            let mut rests = self.active.is_empty() && self.may_rest() && !self.is_due_soon();
+            if rests && !self.owing.is_empty() {
+                self.call();
+                rests = self.active.is_empty();
+            }
             if (rests || self.round.is_multiple_of(ROUNDS_PER_LOOK)) && self.look(rests)? {
+                self.call();
                 return Ok(());
             }
             self.tick();
@@ -207,6 +226,10 @@ impl Worker {
             }
             self.go_round();
             self.depart();
+            let waited = self.round.wrapping_sub(self.owing_since);
+            if !self.owing.is_empty() && (!self.moved || waited >= ROUNDS_PER_CALL) {
+                self.call();
+            }
         }
     }
 
@@ -220,10 +243,16 @@ impl Worker {
         let now = Instant::now();
         let round = now.saturating_duration_since(self.now);
         self.now = now;
-        if std::mem::take(&mut self.held) && !self.moved {
-            // The lane that does not keep up may be waiting for this CPU.
+        self.still = if self.moved {
+            0
+        } else {
+            self.still.saturating_add(1)
+        };
+        if !self.moved && (std::mem::take(&mut self.held) || self.still > ROUNDS_ALONE) {
+            // Whoever does not keep up, or is to send the next frames, may be waiting for this CPU.
             std::thread::yield_now();
         }
+        self.held = false;
         self.meter.round(round, std::mem::take(&mut self.moved));
     }
 

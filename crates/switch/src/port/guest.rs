@@ -35,6 +35,9 @@ const AHEAD: usize = 2;
 const LONG: usize = 256;
 /// Segments cut between two publishes.
 const CUT_PUBLISH: u32 = 16;
+/// Slots that a sleeping guest is left to sleep on before it is woken, at most: to wake it takes as
+/// long as it takes to work off about as many.
+const UNSEEN: u32 = 192;
 
 /// The switch's side of one of a guest's interfaces.
 pub struct GuestLink {
@@ -42,6 +45,8 @@ pub struct GuestLink {
     mtu: u16,
     /// Slots of the transmit ring that the current batch has taken up.
     taken: u32,
+    /// Slots published since it was last made sure that the guest sees them.
+    unseen: u32,
 }
 
 /// What a slot says of a frame whose checksums the switch vouches for.
@@ -73,6 +78,7 @@ impl GuestLink {
             side,
             mtu: mtu.min(MTU_MAX),
             taken: 0,
+            unseen: 0,
         };
         link.wake();
         link
@@ -204,7 +210,7 @@ impl GuestLink {
         if self.taken > 0 {
             self.side.transmit.release(self.taken);
             self.taken = 0;
-            if let Some(cpu) = self.side.transmit.producer_sleeper() {
+            if let Some(cpu) = self.side.transmit.take_producer_sleeper() {
                 self.wake_guest(cpu);
             }
         }
@@ -240,7 +246,14 @@ impl GuestLink {
         } else {
             frames
         };
-        let Ok(free) = self.side.receive.free(wanted) else {
+        let mut free = self.side.receive.free(wanted);
+        if free.is_ok_and(|free| free < frames) {
+            // The guest may be waiting to be woken, or for this very processor.
+            self.wake_for_news();
+            std::thread::yield_now();
+            free = self.side.receive.free(wanted);
+        }
+        let Ok(free) = free else {
             counters.dropped(Reason::Violation, frames.into());
             return Outcome {
                 violations: 1,
@@ -292,6 +305,7 @@ impl GuestLink {
         counters.went_out(delivery.frames.into(), delivery.bytes);
         Outcome {
             violations: delivery.violations,
+            owes: self.unseen > 0,
             ..Outcome::NOTHING
         }
     }
@@ -319,15 +333,25 @@ impl GuestLink {
         (usize::from(self.mtu) + ETHERNET + tags_len(head)).min(FRAME_MAX)
     }
 
-    /// Shows the guest what has been filled.
+    /// Shows the guest what has been filled. One that sleeps is woken when much has come, else
+    /// when the lane [calls](super::Link::call).
     #[inline]
     fn publish(&mut self, delivery: &mut Delivery<'_>) {
         if delivery.filled > 0 {
             self.side.receive.publish(delivery.filled);
+            self.unseen += delivery.filled;
             delivery.filled = 0;
-            if let Some(cpu) = self.side.receive.consumer_sleeper() {
-                self.wake_guest(cpu);
+            if self.unseen >= UNSEEN {
+                self.wake_for_news();
             }
+        }
+    }
+
+    /// Makes sure that the guest sees what was delivered, waking it if it sleeps.
+    pub(super) fn wake_for_news(&mut self) {
+        self.unseen = 0;
+        if let Some(cpu) = self.side.receive.take_consumer_sleeper() {
+            self.wake_guest(cpu);
         }
     }
 

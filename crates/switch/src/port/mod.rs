@@ -331,6 +331,8 @@ pub struct Outcome {
     /// Something was taken from the link, even if none of it became a frame: there may be more.
     /// Or something is left to be sent, and has to be offered again by polling.
     pub busy: bool,
+    /// What was delivered may not have been noticed: the link is to be [called](Link::call) soon.
+    pub owes: bool,
 }
 
 impl Outcome {
@@ -338,6 +340,7 @@ impl Outcome {
         violations: 0,
         gone: false,
         busy: false,
+        owes: false,
     };
     const BUSY: Outcome = Outcome {
         busy: true,
@@ -447,6 +450,19 @@ impl Link {
             Link::Vhost(link) => link.send(batch, which, counters),
             Link::Xdp(link) => link.send(batch, which, counters),
             Link::Vxlan(link) => link.send(batch, which, counters),
+        }
+    }
+
+    /// Makes sure that the other side notices what was delivered.
+    #[inline]
+    pub(crate) fn call(&mut self, counters: &PortCounters) -> Outcome {
+        match self {
+            Link::Guest(link) => {
+                link.wake_for_news();
+                Outcome::NOTHING
+            }
+            Link::Xdp(link) => link.call(counters),
+            Link::Tap(_) | Link::Packet(_) | Link::Vhost(_) | Link::Vxlan(_) => Outcome::NOTHING,
         }
     }
 

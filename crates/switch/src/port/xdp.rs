@@ -17,6 +17,10 @@ use crate::counters::{PortCounters, Reason};
 use crate::sys::packet as socket;
 use crate::sys::xdp::{self, Kick, Queue};
 
+/// Frames for which the kernel is called at once; fewer may wait for others to come, since the call
+/// costs as much as several frames do.
+const KICK: u32 = 64;
+
 /// The AF_XDP socket of one queue of a host interface (see [`crate::links::HostLink`]).
 pub struct XdpLink {
     queue: Queue,
@@ -115,8 +119,17 @@ impl XdpLink {
         for &i in which {
             whole::deliver(batch, i, self.mtu, longest, &mut delivery);
         }
-        delivery.flush();
+        if delivery.queue.written() >= KICK {
+            delivery.flush();
+        }
         counters.went_out(delivery.frames, delivery.bytes);
+        delivery.outcome()
+    }
+
+    /// Has the kernel send what waits.
+    pub(super) fn call(&mut self, counters: &PortCounters) -> Outcome {
+        let mut delivery = Delivery::new(&mut self.queue, counters, &mut self.down);
+        delivery.flush();
         delivery.outcome()
     }
 
@@ -198,6 +211,7 @@ impl<'a> Delivery<'a> {
             gone: self.gone,
             // What the kernel has not taken has to be offered again.
             busy: !*self.down && self.behind,
+            owes: self.queue.written() > 0,
             ..Outcome::NOTHING
         }
     }

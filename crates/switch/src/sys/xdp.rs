@@ -420,9 +420,14 @@ impl Queue {
         self.written += 1;
     }
 
-    /// Whether the kernel has to be told of frames that it has not taken.
+    /// Frames queued that the kernel was not shown yet.
+    pub fn written(&self) -> u32 {
+        self.written
+    }
+
+    /// Whether the kernel has to be told again of frames that it was shown and has not taken.
     pub fn is_behind(&mut self) -> bool {
-        self.transmit.needs_wakeup() && self.transmit.pending() > 0
+        self.transmit.needs_wakeup() && self.transmit.pending() > self.written
     }
 
     /// Has the kernel send what was queued, and tells how many frames it dropped on the way.

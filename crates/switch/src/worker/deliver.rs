@@ -190,6 +190,9 @@ impl Worker {
                 }
             };
             port.queue.clear();
+            if let (Some(queue), true) = (queue, outcome.owes) {
+                self.owe(queue);
+            }
             if let Some(queue) = queue
                 && self.settle(queue, outcome)
                 && outcome.busy

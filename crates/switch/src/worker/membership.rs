@@ -182,6 +182,7 @@ impl Worker {
             },
             spreads,
             crosses: 0,
+            owes: false,
             kept,
             tag: Tag::default(),
             credit: Credit::new(Share::default()),

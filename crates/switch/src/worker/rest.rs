@@ -103,6 +103,32 @@ impl Worker {
         }
     }
 
+    /// Remembers that a queue's other side may not have noticed what was delivered.
+    #[inline]
+    pub(super) fn owe(&mut self, place: QueueIndex) {
+        let queue = slot_mut(&mut self.queues, place);
+        if queue.is_some_and(|queue| !std::mem::replace(&mut queue.owes, true)) {
+            if self.owing.is_empty() {
+                self.owing_since = self.round;
+            }
+            self.owing.push(place);
+        }
+    }
+
+    /// Has everyone notice what was delivered. As long as frames come this is not done after each
+    /// batch: those who sleep are woken for several, and those who do not are not asked as often.
+    pub(super) fn call(&mut self) {
+        while let Some(place) = self.owing.pop() {
+            if let Some(queue) = slot_mut(&mut self.queues, place) {
+                queue.owes = false;
+                let outcome = queue.link.call(self.counters.port(queue.port));
+                if self.settle(place, outcome) && outcome.busy {
+                    self.wake(place);
+                }
+            }
+        }
+    }
+
     /// Brings a sleeping queue back into the round.
     pub(super) fn wake(&mut self, place: QueueIndex) {
         let Some(queue) = slot_mut(&mut self.queues, place) else {

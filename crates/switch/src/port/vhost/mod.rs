@@ -255,6 +255,7 @@ impl VhostLink {
         Outcome {
             violations,
             gone: self.frontend.is_none() && matches!(self.source, Source::Given),
+            owes: false,
             busy: self.noticed,
         }
     }

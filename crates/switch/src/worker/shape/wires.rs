@@ -93,6 +93,9 @@ impl Worker {
             }
         };
         if let Some(queue) = sends {
+            if outcome.owes {
+                self.owe(queue);
+            }
             self.settle(queue, outcome);
         }
     }
