@@ -6,7 +6,10 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # What the demo and the tests drive traffic with.
 PACKAGES := gcc libc6-dev pkg-config iproute2 iputils-ping iperf3 curl nginx-light tcpdump ethtool dpdk-dev qemu-system-x86 ipxe
 
-.PHONY: run test bench lint fuzz conformance docs setup clean help
+# What is measured beside us, where it can be had.
+PEERS := nftables openvswitch-switch
+
+.PHONY: run test bench lint fuzz conformance docs setup peers clean help
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -22,7 +25,7 @@ lint: ## Check formatting and lints
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 
-bench: setup ## Measure; results go to bench/results
+bench: setup peers ## Measure; results go to bench/results
 	bench/run
 
 conformance: setup ## Run Click's own test suite from the checkout at CLICK_SOURCE
@@ -63,3 +66,18 @@ setup:
 	fi
 	@command -v $(CARGO) >/dev/null || { $(SUDO) apt-get install -y -qq rustup >/dev/null 2>&1 && rustup show >/dev/null; } || \
 		{ echo "cargo is missing and Debian has no rustup package here: install rustup, which reads rust-toolchain.toml" >&2; exit 1; }
+
+# Their services are not to run because of that: the benchmarks start what they need themselves.
+peers:
+	@missing=$$(for p in $(PEERS); do \
+		dpkg-query -W -f='$${db:Status-Status}\n' $$p 2>/dev/null | grep -qx installed || echo $$p; done); \
+	if [ -n "$$missing" ]; then \
+		echo "installing $$missing" | tr '\n' ' '; echo; \
+		policy=/usr/sbin/policy-rc.d; \
+		if [ ! -e $$policy ]; then \
+			trap "$(SUDO) rm -f $$policy" EXIT; \
+			printf '#!/bin/sh\nexit 101\n' | $(SUDO) tee $$policy >/dev/null; $(SUDO) chmod 755 $$policy; \
+		fi; \
+		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null || \
+			echo "these Debian packages could not be installed and are left out:" $$missing >&2; \
+	fi

@@ -8,6 +8,8 @@ use std::net::Ipv4Addr;
 
 use crate::traffic::{Flow, Random};
 
+pub mod peers;
+
 /// An address and how many of its bits count.
 type Prefix = (u32, u32);
 
@@ -20,6 +22,27 @@ pub struct Rule {
     protocol: u8,
     /// Destination ports, from and to; any if they are all there are.
     ports: (u16, u16),
+}
+
+impl Rule {
+    /// All TCP from one network to another passes.
+    pub fn allow_tcp(source: (u32, u32), destination: (u32, u32)) -> Rule {
+        Rule {
+            allow: true,
+            source,
+            destination,
+            protocol: 6,
+            ports: (0, u16::MAX),
+        }
+    }
+
+    fn matches(&self, flow: &Flow) -> bool {
+        let inside = |(network, length), address: u32| address & !wild(length) == network;
+        inside(self.source, flow.source)
+            && inside(self.destination, flow.destination)
+            && self.protocol == flow.protocol
+            && (self.ports.0..=self.ports.1).contains(&flow.ports.1)
+    }
 }
 
 fn wild(length: u32) -> u32 {
@@ -108,6 +131,19 @@ pub fn flows(rules: &[Rule], count: usize, random: &mut Random) -> Vec<Flow> {
         flow(rule.filter(|_| i.is_multiple_of(2)), random)
     };
     (0..count).map(flow).collect()
+}
+
+/// Flows that pass, each by one of the rules.
+pub fn passing(rules: &[Rule], count: usize, random: &mut Random) -> Vec<Flow> {
+    let candidates = std::iter::repeat_with(|| {
+        let rule = rules.get(random.below(rules.len() as u32) as usize);
+        flow(rule, random)
+    });
+    let passes = |flow: &Flow| {
+        let rule = rules.iter().find(|rule| rule.matches(flow));
+        rule.is_some_and(|rule| rule.allow)
+    };
+    candidates.filter(passes).take(count).collect()
 }
 
 /// Ethernet frames of several types, for a tree of Classifiers.

@@ -1,0 +1,247 @@
+//! What a guest and the switch add to a frame's delay.
+//!
+//! **Polling**: one guest with one vCPU is source, firewall and sink: its source stamps frames,
+//! which the switch takes to the firewall, and from there to the sink, which stamps them again. So
+//! each frame crosses guest → switch → guest → switch → guest, and the guest's work of all three
+//! kinds is part of its delay. The guest has core 0, the switch core 1; both poll. A hundredth or
+//! so of the frames goes on to this program, which looks for them ten times a second.
+//!
+//! **Sleeping**: this program is source and sink, on core 0. It sends one frame, waits for it to
+//! come back by guest and switch, and pauses long enough for both to fall asleep. Lane and guest
+//! share core 1: one works while the other waits for it.
+
+use std::time::{Duration, Instant};
+
+use bench::median;
+use hdrhistogram::Histogram;
+use serde_json::{Value, json};
+use switch::process::Switch;
+use vmm::{Isolation, Template};
+
+use crate::Failure;
+use crate::filter::{self, round};
+use crate::guests::{Own, Running, move_to, station, switch_on};
+
+/// Where the frames carry their two stamps: behind the headers of Ethernet, IP and UDP.
+const STAMPS: [usize; 2] = [42, 50];
+/// Samples a second that are read.
+const SAMPLES: f64 = 15_000.0;
+/// How often they are read.
+const READ: Duration = Duration::from_millis(100);
+/// How long a load lasts.
+const TIME: Duration = Duration::from_millis(2_500);
+/// How long everyone is left to fall asleep.
+const PAUSE: Duration = Duration::from_millis(2);
+/// Frames sent one at a time.
+const SINGLE: usize = 400;
+
+/// Loads, as parts of what the path can do.
+const PARTS: [f64; 2] = [0.1, 0.9];
+/// What single frames pass, and the guest's wall if there is a guest.
+const WALLS: [(&str, Option<Isolation>); 3] = [
+    ("switch", None),
+    ("switch, guest (VM), switch", Some(Isolation::Vm)),
+    ("switch, guest (process), switch", Some(Isolation::Process)),
+];
+
+/// The delay of frames, in microseconds.
+#[derive(Clone, Copy)]
+struct Delay {
+    median: f64,
+    p99: f64,
+    p999: f64,
+    most: f64,
+    samples: u64,
+}
+
+impl Delay {
+    fn of(nanoseconds: &Histogram<u64>) -> Delay {
+        let at = |part| nanoseconds.value_at_quantile(part) as f64 / 1e3;
+        Delay {
+            median: at(0.5),
+            p99: at(0.99),
+            p999: at(0.999),
+            most: nanoseconds.max() as f64 / 1e3,
+            samples: nanoseconds.len(),
+        }
+    }
+}
+
+/// What one load came to.
+#[derive(Clone, Copy)]
+struct Loaded {
+    /// Million frames a second that were to be sent, and that arrived.
+    offered: f64,
+    arrived: f64,
+    delay: Delay,
+}
+
+/// A histogram of up to ten seconds in nanoseconds, to a thousandth.
+fn histogram() -> Result<Histogram<u64>, Failure> {
+    Ok(Histogram::new_with_bounds(1, 10_000_000_000, 3)?)
+}
+
+/// All figures: medians of rounds.
+pub fn run(template: &Template, rounds: usize) -> Result<Value, Failure> {
+    let mut capacities = Vec::new();
+    let mut loads = vec![Vec::new(); PARTS.len()];
+    let mut alone = vec![Vec::new(); WALLS.len()];
+    for _ in 0..rounds {
+        let capacity = load(template, None)?.arrived;
+        capacities.push(capacity);
+        for (part, loads) in PARTS.iter().zip(&mut loads) {
+            loads.push(load(template, Some(part * capacity))?);
+        }
+        for ((_, wall), delays) in WALLS.iter().zip(&mut alone) {
+            match wall.map(|wall| template.wall(wall)) {
+                Some(Err(_)) => {}
+                _ => delays.push(sleeping(template, *wall)?),
+            }
+        }
+    }
+    let loads = PARTS.iter().zip(&loads).map(|(part, loads)| {
+        let of = |f: fn(&Loaded) -> f64| middle(loads, f, 2);
+        let delays: Vec<Delay> = loads.iter().map(|load| load.delay).collect();
+        let mut row = row(&delays);
+        row["load_percent"] = json!((part * 100.0).round());
+        row["offered_mpps"] = json!(of(|load| load.offered));
+        row["arrived_mpps"] = json!(of(|load| load.arrived));
+        row
+    });
+    let asleep = WALLS
+        .iter()
+        .zip(&alone)
+        .filter(|(_, delays)| !delays.is_empty());
+    let asleep = asleep.map(|((name, _), delays)| {
+        let mut row = row(delays);
+        row["path"] = json!(name);
+        row
+    });
+    Ok(json!({
+        "frame_bytes": 60,
+        "capacity_mpps": round(median(&capacities), 2),
+        "polling": loads.collect::<Vec<_>>(),
+        "asleep": asleep.collect::<Vec<_>>(),
+    }))
+}
+
+/// The median of what rounds came to.
+fn middle<T>(rounds: &[T], of: fn(&T) -> f64, digits: i32) -> f64 {
+    round(median(&rounds.iter().map(of).collect::<Vec<_>>()), digits)
+}
+
+fn row(rounds: &[Delay]) -> Value {
+    let of = |f: fn(&Delay) -> f64| middle(rounds, f, 2);
+    json!({
+        "median_us": of(|delay| delay.median),
+        "p99_us": of(|delay| delay.p99),
+        "p999_us": of(|delay| delay.p999),
+        "most_us": of(|delay| delay.most),
+        "samples_a_round": of(|delay| delay.samples as f64),
+    })
+}
+
+/// Frames at a rate, in millions a second, or as many as go through.
+fn load(template: &Template, rate: Option<f64>) -> Result<Loaded, Failure> {
+    let switch = switch_on(1)?;
+    let mut own = Own::attach(&switch, 2048, &[("record", 5, 3)])?;
+    let frame = filter::frames()[0].clone();
+    let data: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
+    // Enough of a head start for all queues to be ready.
+    let source = match rate {
+        Some(rate) => format!("RatedSource(DATA \\<{data}>, RATE {:.0})", rate * 1e6),
+        None => format!("InfiniteSource(DATA \\<{data}>, BURST 64)"),
+    };
+    let sample = SAMPLES / (rate.unwrap_or(10.0) * 1e6);
+    let rules = bench::firewall::filter(&filter::rules());
+    let [first, second] = STAMPS;
+    let config = format!(
+        "{source} -> StoreTimestamp(OFFSET {first}) -> ToNetfront(source);
+         FromNetfront(in) -> CheckIPHeader(14) -> rules :: IPFilter({rules}) -> ToNetfront(out);
+         rules[1] -> Discard;
+         FromNetfront(sink, TIMESTAMP true) -> sunk :: Counter -> sampled :: RandomSample({sample:.9})
+             -> StoreTimestamp(OFFSET {second}) -> ToNetfront(record);"
+    );
+    let interfaces = [
+        ("source", 1, 1),
+        ("in", 2, 1),
+        ("out", 3, 2),
+        ("sink", 4, 2),
+        ("record", 6, 3),
+    ];
+    let wall = (Isolation::Auto, 0);
+    let mut guest = Running::start(template, &switch, wall, &interfaces, &config)?;
+    std::thread::sleep(Duration::from_millis(300));
+    own.receive(0, |_| {})?;
+    let mut delays = histogram()?;
+    let (before, from) = (guest.number("sunk.count")?, Instant::now());
+    while from.elapsed() < TIME {
+        std::thread::sleep(READ);
+        own.receive(0, |head| {
+            let stamp = |at: usize| {
+                let bytes = head[at..at + 8].try_into();
+                u64::from_ne_bytes(bytes.expect("eight bytes"))
+            };
+            let delay = stamp(second).saturating_sub(stamp(first));
+            delays.saturating_record(delay);
+        })?;
+    }
+    let (after, to) = (guest.number("sunk.count")?, Instant::now());
+    let arrived = (after - before) as f64 / to.duration_since(from).as_secs_f64() / 1e6;
+    Ok(Loaded {
+        offered: rate.unwrap_or(arrived),
+        arrived,
+        delay: Delay::of(&delays),
+    })
+}
+
+/// The delay of single frames where everyone sleeps: through the switch alone, and through the
+/// switch, a guest, and the switch again.
+fn sleeping(template: &Template, wall: Option<Isolation>) -> Result<Delay, Failure> {
+    let switch = switch_on(1)?;
+    let (mut own, _guest) = match wall {
+        None => (
+            Own::attach(&switch, 64, &[("left", 1, 1), ("right", 2, 1)])?,
+            None,
+        ),
+        Some(wall) => {
+            let own = Own::attach(&switch, 64, &[("left", 1, 1), ("right", 2, 2)])?;
+            let guest = firewall(template, &switch, wall)?;
+            (own, Some(guest))
+        }
+    };
+    let before = move_to(0)?;
+    let delays = single(&mut own);
+    rustix::thread::sched_setaffinity(None, &before)?;
+    delays
+}
+
+fn firewall(template: &Template, switch: &Switch, wall: Isolation) -> Result<Running, Failure> {
+    let rules = bench::firewall::filter(&filter::rules());
+    let config = format!(
+        "FromNetfront(in) -> CheckIPHeader(14) -> rules :: IPFilter({rules}) -> ToNetfront(out);
+         rules[1] -> Discard;"
+    );
+    let interfaces = [("in", 3, 1), ("out", 4, 2)];
+    Running::start(template, switch, (wall, 1), &interfaces, &config)
+}
+
+fn single(own: &mut Own) -> Result<Delay, Failure> {
+    let mut frame = filter::frames()[0].clone();
+    frame[..6].copy_from_slice(&station(2));
+    frame[6..12].copy_from_slice(&station(1));
+    let mut delays = histogram()?;
+    for _ in 0..SINGLE {
+        std::thread::sleep(PAUSE);
+        let sent = Instant::now();
+        own.send(0, &frame)?;
+        while own.receive(1, |_| {})? == 0 {
+            if sent.elapsed() > Duration::from_secs(1) {
+                return Err("a frame did not come back".into());
+            }
+            std::hint::spin_loop();
+        }
+        delays.saturating_record(sent.elapsed().as_nanos() as u64);
+    }
+    Ok(Delay::of(&delays))
+}

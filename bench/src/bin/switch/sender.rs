@@ -1,0 +1,174 @@
+//! What sends frames into one namespace and counts them in the other: the same for all.
+//!
+//! The sender is a packet socket on the first namespace's interface, with many frames a system
+//! call. What arrives is read from the interface's counters in the second namespace, whose kernel
+//! drops it: the frames are for another station. The sender keeps at most a window of frames
+//! under way, and sleeps while it is full, so that it takes no more of the machine than what it
+//! sends needs and nothing is lost for want of room; without a window it floods.
+
+use std::fs::File;
+use std::io::IoSlice;
+use std::num::NonZeroU64;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::bind;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, MMsgHdr, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
+};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space, set_current_timer_slack};
+
+use crate::Failure;
+use crate::load::Processors;
+
+/// Frames a system call.
+const BURST: usize = 64;
+/// How long the sender sleeps when the window is full.
+const NAP: Duration = Duration::from_micros(20);
+/// Without progress for so long, what is under way is lost.
+const PATIENCE: Duration = Duration::from_millis(2);
+/// Time before anything counts.
+const WARM_UP: Duration = Duration::from_millis(200);
+
+/// What one turn came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// Frames a second that arrived.
+    pub rate: f64,
+    /// Frames that were sent and did not arrive, of those sent.
+    pub lost: f64,
+    /// Processor time of the whole machine for each frame that arrived, in nanoseconds.
+    pub nanoseconds: f64,
+}
+
+/// The frames received by the interface `eth0` of the namespace that a process is in.
+pub struct Counter(File);
+
+impl Counter {
+    pub fn new(pid: u32) -> Result<Counter, Failure> {
+        Ok(Counter(File::open(format!("/proc/{pid}/net/dev"))?))
+    }
+
+    pub fn read(&self) -> Result<u64, Failure> {
+        let mut text = [0; 4096];
+        let n = self.0.read_at(&mut text, 0)?;
+        let text = String::from_utf8_lossy(&text[..n]);
+        let line = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("eth0:"));
+        let frames = line.and_then(|line| line.split_whitespace().nth(1));
+        Ok(frames.ok_or("no counters of eth0")?.parse()?)
+    }
+}
+
+/// Sends `frames` by `eth0` of the namespace that process `from` is in, in turns, for `time`, with
+/// at most `window` under way to the namespace that process `to` is in.
+pub fn send(
+    (from, to): (u32, u32),
+    frames: &[Vec<u8>],
+    window: Option<u64>,
+    time: Duration,
+) -> Result<Turn, Failure> {
+    let turn = std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let turn = enter(from).and_then(|socket| work(&socket, frames, window, time, to));
+            turn.map_err(|error| error.to_string())
+        });
+        sender.join().expect("it does not panic")
+    });
+    Ok(turn?)
+}
+
+/// Takes this thread into a namespace; a packet socket on its interface.
+fn enter(pid: u32) -> Result<OwnedFd, Failure> {
+    let namespace = File::open(format!("/proc/{pid}/ns/net"))?;
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+    // What the sender sleeps is what it means to.
+    set_current_timer_slack(NonZeroU64::new(1))?;
+    let interface = getifaddrs()?.find_map(|interface| {
+        let is_ours = interface.interface_name == "eth0";
+        interface
+            .address?
+            .as_link_addr()
+            .copied()
+            .filter(|_| is_ours)
+    });
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
+    // The address's protocol is none: nothing is received.
+    bind(socket.as_raw_fd(), &interface.ok_or("no interface eth0")?)?;
+    Ok(socket)
+}
+
+fn work(
+    socket: &OwnedFd,
+    frames: &[Vec<u8>],
+    window: Option<u64>,
+    time: Duration,
+    to: u32,
+) -> Result<Turn, Failure> {
+    let counter = Counter::new(to)?;
+    let start = counter.read()?;
+    let (mut sent, mut lost, mut seen) = (0u64, 0u64, 0u64);
+    let mut progress = Instant::now();
+    let mut run = |until: Instant| -> Result<(u64, u64, u64, Instant), Failure> {
+        let mut at = 0;
+        loop {
+            let now = Instant::now();
+            if now >= until {
+                seen = counter.read()? - start;
+                return Ok((sent, lost, seen, Instant::now()));
+            }
+            let room = window.map_or(BURST as u64, |window| {
+                window.saturating_sub(sent - lost - seen.min(sent - lost))
+            });
+            if room < BURST as u64 {
+                let before = std::mem::replace(&mut seen, counter.read()? - start);
+                if seen > before {
+                    progress = now;
+                } else if now - progress > PATIENCE {
+                    lost = sent - seen;
+                } else {
+                    std::thread::sleep(NAP);
+                }
+                continue;
+            }
+            sent += burst(socket, frames, at)?;
+            at += BURST;
+        }
+    };
+    let begun = run(Instant::now() + WARM_UP)?;
+    let load = Processors::read()?;
+    let ended = run(Instant::now() + time)?;
+    let busy = Processors::read()?.since(&load);
+    let arrived = (ended.2 - begun.2) as f64;
+    let sent = (ended.0 - begun.0) as f64;
+    Ok(Turn {
+        rate: arrived / (ended.3 - begun.3).as_secs_f64(),
+        lost: match window {
+            Some(_) => (ended.1 - begun.1) as f64 / sent,
+            None => 1.0 - arrived / sent,
+        },
+        nanoseconds: busy.as_nanos() as f64 / arrived,
+    })
+}
+
+/// Sends a burst, beginning with frame `at`. Returns how many the kernel took.
+fn burst(socket: &OwnedFd, frames: &[Vec<u8>], at: usize) -> Result<u64, Failure> {
+    let parts: [_; BURST] =
+        std::array::from_fn(|i| [IoSlice::new(&frames[(at + i) % frames.len()])]);
+    let mut controls: [_; BURST] = std::array::from_fn(|_| SendAncillaryBuffer::default());
+    let mut control = controls.iter_mut();
+    let mut messages = parts.each_ref().map(|parts| {
+        let control = control.next().expect("as many as there are parts");
+        MMsgHdr::new(parts, control)
+    });
+    match rustix::net::sendmmsg(socket, &mut messages, SendFlags::empty()) {
+        Ok(n) => Ok(n as u64),
+        Err(Errno::NOBUFS | Errno::INTR) => Ok(0),
+        Err(error) => Err(format!("cannot send: {error}").into()),
+    }
+}
