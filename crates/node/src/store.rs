@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
-use crate::model::{AppliedWire, Flow, Guest, Link, Vnic};
+use crate::model::{AppliedWire, Flow, FlowEntry, Guest, Link, Vnic};
 
 /// Names of the database's file in the state folder.
 const FILE: &str = "node.redb";
@@ -93,7 +93,7 @@ macro_rules! record {
         }
     )* };
 }
-record!(Link: "links", Vnic: "vnics", Flow: "flows", Guest: "guests", AppliedWire: "wires");
+record!(Link: "links", Vnic: "vnics", Flow: "flows", FlowEntry: "flow-entries", Guest: "guests", AppliedWire: "wires");
 
 fn reading<E: Into<redb::Error>>(error: E) -> StoreError {
     StoreError::Access {
@@ -265,6 +265,7 @@ mod tests {
             mtu: 1500,
             port: Default::default(),
             properties: Default::default(),
+            default: Default::default(),
         }
     }
 

@@ -8,6 +8,7 @@ pub mod click;
 pub mod command;
 pub mod flow;
 pub mod flow_table;
+pub mod flow_text;
 #[cfg(test)]
 mod frames;
 pub mod hash;
@@ -297,12 +298,57 @@ pub struct Learning {
 }
 
 /// What was learned behind one port.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug)]
 struct Learned {
     /// Number of entries.
     count: usize,
     /// The address that it was attached with.
     pinned: Option<Key>,
+    /// Where its entries are, and perhaps some that are not its own any more: so that few need not
+    /// be looked for among all when the port goes.
+    keys: Vec<Key>,
+    /// Whether they are too many to be noted.
+    many: bool,
+}
+
+/// Addresses behind a port that are noted with it.
+const KEYS: usize = 64;
+
+impl Learned {
+    fn new(pinned: Option<Key>) -> Learned {
+        Learned {
+            count: 0,
+            pinned,
+            // Noting one never allocates.
+            keys: Vec::with_capacity(KEYS),
+            many: false,
+        }
+    }
+
+    /// Notes another entry, which is the port's in `table`.
+    fn note(&mut self, key: Key, port: PortIndex, table: &HashMap<Key, Entry>) {
+        if self.keys.len() == KEYS {
+            self.keys.sort_unstable();
+            self.keys.dedup();
+            self.keys.retain(|key| is_behind(table, *key, port));
+        }
+        match self.keys.len() < KEYS {
+            true => self.keys.push(key),
+            false => self.many = true,
+        }
+    }
+
+    fn forget(&mut self) {
+        self.count = 0;
+        self.keys.clear();
+        self.many = false;
+    }
+}
+
+/// Whether an address was learned behind a port.
+fn is_behind(table: &HashMap<Key, Entry>, key: Key, port: PortIndex) -> bool {
+    let entry = table.get(&key);
+    entry.is_some_and(|entry| entry.port == port && !entry.pinned)
 }
 
 /// Most news that wait to be told. What is not told is told when it is seen again.
@@ -385,6 +431,7 @@ impl Learning {
         }
         if let Some(mine) = self.learned.get_mut(&port) {
             mine.count += 1;
+            mine.note(key, port, &self.table);
         }
         true
     }
@@ -462,7 +509,7 @@ impl Lookup for Learning {
 
     fn attach(&mut self, port: PortIndex, mac: Option<Mac>, vlan: u16) {
         let pinned = mac.map(|mac| key_of(mac, vlan));
-        self.learned.insert(port, Learned { count: 0, pinned });
+        self.learned.insert(port, Learned::new(pinned));
         // What steering may come to need, so that it never allocates.
         let room = (self.learned.len() * (self.limits.port + 1)).min(self.limits.table + 1);
         self.table.reserve(room.saturating_sub(self.table.len()));
@@ -482,23 +529,29 @@ impl Lookup for Learning {
     }
 
     fn detach(&mut self, port: PortIndex) {
-        let Some(Learned { count, pinned }) = self.learned.remove(&port) else {
+        let Some(gone) = self.learned.remove(&port) else {
             return;
         };
-        if let Some(key) = pinned
+        if let Some(key) = gone.pinned
             && self.table.get(&key).is_some_and(|entry| entry.port == port)
         {
             self.table.remove(&key);
         }
-        // Most ports have one address, given with them: only others need the whole table.
-        if count > 0 {
+        // Most ports have a few addresses: only others need the whole table.
+        if gone.many && gone.count > 0 {
             self.table.retain(|_, entry| entry.port != port);
+        } else {
+            for key in gone.keys {
+                if is_behind(&self.table, key, port) {
+                    self.table.remove(&key);
+                }
+            }
         }
     }
 
     fn flush(&mut self) {
         self.table.retain(|_, entry| entry.pinned);
-        self.learned.values_mut().for_each(|mine| mine.count = 0);
+        self.learned.values_mut().for_each(Learned::forget);
     }
 
     fn configure(&mut self, properties: &DomainProperties) {

@@ -9,8 +9,8 @@ use utoipa_axum::routes;
 use super::Body;
 use crate::error::{Error, Result};
 use crate::model::{
-    Address, Class, LaneStats, LinkView, NewLink, NewStub, PortStats, PropertyChange, SwitchChange,
-    SwitchView,
+    Address, Class, FlowEntryView, LaneStats, LinkView, NewFlowEntry, NewLink, NewStub, PortStats,
+    PropertyChange, SwitchChange, SwitchView,
 };
 use crate::service::Handle;
 
@@ -24,6 +24,8 @@ pub fn routes() -> OpenApiRouter<Handle> {
         .routes(routes!(switch, set))
         .routes(routes!(macs))
         .routes(routes!(flush))
+        .routes(routes!(flow_entries, add_flow_entry))
+        .routes(routes!(remove_flow_entry))
         .routes(routes!(stats))
         .routes(routes!(stats_of))
         .routes(routes!(stats_by_lane))
@@ -159,6 +161,45 @@ async fn macs(
     responses((status = 204), (status = "default", body = Error)))]
 async fn flush(State(handle): State<Handle>, Path(link): Path<String>) -> Result<StatusCode> {
     handle.run(move |node| node.flush(&link)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The entries of a link's flow table: those made by command, and those that were learned.
+#[utoipa::path(get, path = "/v1/switches/{link}/flows", tag = "switches",
+    params(("link" = String, Path)),
+    responses((status = 200, body = [FlowEntryView]), (status = "default", body = Error)))]
+async fn flow_entries(
+    State(handle): State<Handle>,
+    Path(link): Path<String>,
+) -> Result<Json<Vec<FlowEntryView>>> {
+    let entries = handle.run(move |node| node.flow_entries(&link));
+    entries.await.map(Json)
+}
+
+/// Has a flow go to a port of the link, be it that it had another before.
+#[utoipa::path(post, path = "/v1/switches/{link}/flows", tag = "switches",
+    params(("link" = String, Path)), request_body = NewFlowEntry,
+    responses((status = 201, body = FlowEntryView), (status = "default", body = Error)))]
+async fn add_flow_entry(
+    State(handle): State<Handle>,
+    Path(link): Path<String>,
+    Body(new): Body<NewFlowEntry>,
+) -> Result<(StatusCode, Json<FlowEntryView>)> {
+    let entry = handle.run(move |node| node.add_flow_entry(&link, &new));
+    Ok((StatusCode::CREATED, Json(entry.await?)))
+}
+
+/// Removes a flow's entry that was made by command.
+#[utoipa::path(delete, path = "/v1/switches/{link}/flows/{flow}", tag = "switches",
+    params(("link" = String, Path), ("flow" = String, Path)),
+    responses((status = 204), (status = "default", body = Error)))]
+async fn remove_flow_entry(
+    State(handle): State<Handle>,
+    Path((link, flow)): Path<(String, String)>,
+) -> Result<StatusCode> {
+    handle
+        .run(move |node| node.remove_flow_entry(&link, &flow))
+        .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -137,23 +137,26 @@ impl Host {
         self.held.contains_key(name)
     }
 
-    /// Joins two domains by a patch, if they are not. Returns what the user should know.
+    /// Joins two domains by a patch, if they are not; the properties are those there and back. Returns what the user should know.
     pub fn attach_patch(
         &mut self,
         names: [String; 2],
         domains: [u32; 2],
-        properties: &PortProperties,
+        properties: [&PortProperties; 2],
     ) -> Result<Option<String>> {
         if self.has_port(&names[0]) {
             return Ok(None);
         }
         let [a, b] = names.clone();
-        let end = |name, domain| PatchEnd {
+        let end = |name, domain, properties: &PortProperties| PatchEnd {
             name,
             domain,
             properties: properties.clone(),
         };
-        let ends = [end(a, domains[0]), end(b, domains[1])];
+        let ends = [
+            end(a, domains[0], properties[0]),
+            end(b, domains[1], properties[1]),
+        ];
         let (ports, warning) = self.client()?.attach_patch(ends)?;
         let kind = PortKind::Patch;
         let ports = ports.map(|id| Port { id, kind });

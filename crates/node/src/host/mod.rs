@@ -3,6 +3,7 @@
 //! Each part can be brought about again: after a switch that ended, after a node that ended. This
 //! module holds what there is; what there should be is the store's.
 
+mod entries;
 mod flows;
 mod guests;
 mod interfaces;
@@ -11,7 +12,7 @@ mod namespace;
 pub mod network;
 mod switch;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use ::switch::client::SwitchClient;
 use ::switch::counters::PortStats;
 use ::switch::lane::LaneStats;
+use ::switch::lookup::Flow;
 use ::switch::process::Options;
 use ::switch::properties::{DomainProperties, PortProperties};
 use ::switch::protocol::{PortId, PortKind, PortState};
@@ -63,6 +65,9 @@ pub struct Host {
     ports: HashMap<String, Port>,
     /// Flows by their names, and the ports that they are on; those on a domain are on none.
     flows: HashMap<String, Option<String>>,
+    /// Entries of flow tables that were made by command, by the ports that they lead to: domain and
+    /// flow.
+    entries: HashMap<String, BTreeSet<(u32, Flow)>>,
     /// TAP devices by their ports' names: what is kept of them lives on without a switch.
     held: HashMap<String, Held>,
     /// What is wanted and could not be brought about, and why not.
@@ -90,6 +95,7 @@ impl Host {
             restarts: 0,
             ports: HashMap::new(),
             flows: HashMap::new(),
+            entries: HashMap::new(),
             held: HashMap::new(),
             faults: BTreeMap::new(),
             guests: HashMap::new(),
@@ -236,15 +242,21 @@ impl Host {
     /// The addresses that a domain knows: address, VLAN, port's name, seconds since it was seen.
     pub fn table(&self, domain: u32) -> Result<Vec<crate::model::Address>> {
         let client = self.client()?;
-        let names: HashMap<PortId, &String> = self.ports.iter().map(|(n, p)| (p.id, n)).collect();
+        let names = self.names();
         let entries = client.table(domain)?;
         let address = |entry: ::switch::protocol::AddressEntry| crate::model::Address {
             mac: entry.mac,
             vlan: entry.vlan,
-            port: names.get(&entry.port).map_or("", |name| name).to_string(),
+            port: names.get(&entry.port).copied().unwrap_or("").to_string(),
             age: entry.age,
         };
         Ok(entries.into_iter().map(address).collect())
+    }
+
+    /// Ports' names.
+    fn names(&self) -> HashMap<PortId, &str> {
+        let ports = self.ports.iter();
+        ports.map(|(name, port)| (port.id, name.as_str())).collect()
     }
 
     /// Forgets what a domain learned.
@@ -266,6 +278,7 @@ impl Host {
     /// Detaches a port; what is kept of its interface stays.
     fn detach_port(&mut self, name: &str) {
         self.forget_flows(name);
+        self.forget_entries(name);
         if let Some(port) = self.ports.remove(name)
             && let Ok(client) = self.client()
         {

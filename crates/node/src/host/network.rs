@@ -36,12 +36,7 @@ pub fn create(name: &str) -> Result<()> {
     fs::create_dir_all(FOLDER).map_err(|error| refused("its folder", &error))?;
     let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     rustix::fs::open(&path, flags, Mode::empty()).map_err(|error| match error {
-        Errno::EXIST => Error::new(
-            Kind::Exists,
-            format_args!(
-                "there is a network namespace ‘{name}’ already: say existing = true to use it, or `ip netns delete {name}` first"
-            ),
-        ),
+        Errno::EXIST => is_taken(name),
         error => refused("its file", &error),
     })?;
     let made = bind_new(&path).and_then(|()| {
@@ -57,6 +52,16 @@ pub fn create(name: &str) -> Result<()> {
         let _ = delete(name);
     }
     made
+}
+
+/// That there is a namespace of that name already.
+pub fn is_taken(name: &str) -> Error {
+    Error::new(
+        Kind::Exists,
+        format_args!(
+            "there is a network namespace ‘{name}’ already: say existing = true to use it, or `ip netns delete {name}` first"
+        ),
+    )
 }
 
 /// Makes a namespace and keeps it at `path`.

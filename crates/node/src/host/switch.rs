@@ -116,6 +116,7 @@ impl Host {
         self.watch(pidfd.as_fd(), SWITCH)?;
         self.ports.clear();
         self.flows.clear();
+        self.entries.clear();
         self.switch = Some(SwitchProcess { client, pidfd, pid });
         Ok(())
     }
@@ -132,6 +133,7 @@ impl Host {
         self.switch = None;
         self.ports.clear();
         self.flows.clear();
+        self.entries.clear();
         self.restarts += 1;
         true
     }
@@ -153,6 +155,7 @@ impl Host {
         }
         self.ports.clear();
         self.flows.clear();
+        self.entries.clear();
     }
 
     /// Ends the switch, and with it all interfaces that nobody holds.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use switch::lookup::Mac;
+use switch::lookup::{FlowDefault, Mac};
 use switch::properties::{DomainProperties, PortProperties};
 use utoipa::ToSchema;
 
@@ -97,6 +97,9 @@ pub struct Link {
     pub port: PortProperties,
     /// How its domain works.
     pub properties: DomainProperties,
+    /// Where a flow table sends what has no entry.
+    #[serde(default)]
+    pub default: FlowDefault<String>,
 }
 
 /// An interface to be attached.
@@ -161,6 +164,10 @@ pub struct SwitchView {
     /// Its properties: lookup, aging, mac-limit, speed.
     #[schema(value_type = Object)]
     pub properties: DomainProperties,
+    /// Where a flow table sends what has no entry, in ovs-ofctl's words: `normal` (by addresses),
+    /// `drop`, or `output:VNIC`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
 }
 
 /// Properties to be set back, and then those to be set. All or none.
@@ -203,6 +210,9 @@ pub struct SwitchChange {
     /// Names of properties that are to be as if they had never been given.
     #[serde(default)]
     pub reset: Vec<String>,
+    /// Where a flow table is to send what has no entry: `normal`, `drop` or `output:VNIC`.
+    #[serde(default)]
+    pub default: Option<String>,
     /// A Click configuration that is to be the lookup function.
     #[serde(default)]
     pub click: Option<String>,

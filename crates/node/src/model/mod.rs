@@ -1,6 +1,7 @@
 //! What is wanted of a host, and what is told of it: the bodies of the API and the records of the
 //! store, with what each may say.
 
+mod entry;
 mod flow;
 mod guest;
 mod link;
@@ -9,6 +10,7 @@ mod stats;
 mod vnic;
 mod wire;
 
+pub use entry::{FlowEntry, FlowEntryView, NewFlowEntry};
 pub use flow::{Flow, FlowStats, FlowView, NewFlow};
 pub use guest::{
     Guest, GuestState, GuestView, HandlerRead, HandlerValue, HandlerWrite, Interface, Isolation,

@@ -18,18 +18,23 @@ const RING_SLOTS: u32 = 256;
 const STAND: &str = "LINK";
 
 impl Node {
+    /// Whether a name is no guest's yet.
+    pub(super) fn check_no_guest(&self, name: &str) -> Result<()> {
+        match self.store.get::<Guest>(name)? {
+            None => Ok(()),
+            Some(_) => Err(Error::new(
+                Kind::Exists,
+                format_args!(
+                    "there is a guest called ‘{name}’ already: choose another name, or `weir destroy {name}` first"
+                ),
+            )),
+        }
+    }
+
     /// Creates a guest and starts it. Whether it comes to run shows in its state.
     pub fn create_guest(&mut self, new: NewGuest) -> Result<GuestView> {
         check_name("guest", &new.name)?;
-        if self.store.get::<Guest>(&new.name)?.is_some() {
-            return Err(Error::new(
-                Kind::Exists,
-                format_args!(
-                    "there is a guest called ‘{0}’ already: choose another name, or `weir destroy {0}` first",
-                    new.name
-                ),
-            ));
-        }
+        self.check_no_guest(&new.name)?;
         let cpus = new.cpus.unwrap_or(1);
         if !(1..=abi::CPUS_MAX).contains(&cpus) {
             return Err(Error::invalid(format_args!(

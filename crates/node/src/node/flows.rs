@@ -46,18 +46,21 @@ impl Node {
         }
     }
 
+    /// Whether a name is no flow's yet.
+    pub(super) fn check_no_flow(&self, name: &str) -> Result<()> {
+        match self.store.get::<Flow>(name)? {
+            None => Ok(()),
+            Some(_) => Err(Error::new(
+                Kind::Exists,
+                format_args!("there is a flow called ‘{name}’ already: choose another name"),
+            )),
+        }
+    }
+
     /// Adds a flow on a link or VNIC. On a VNIC that is not up it waits until that is.
     pub fn add_flow(&mut self, new: NewFlow) -> Result<FlowView> {
         check_name("flow", &new.name)?;
-        if self.store.get::<Flow>(&new.name)?.is_some() {
-            return Err(Error::new(
-                Kind::Exists,
-                format_args!(
-                    "there is a flow called ‘{}’ already: choose another name",
-                    new.name
-                ),
-            ));
-        }
+        self.check_no_flow(&new.name)?;
         let domain = self.domain_of(&new.link)?;
         let flow = Flow {
             attributes: new.attributes.parse()?,
@@ -105,13 +108,15 @@ impl Node {
         Ok(())
     }
 
-    /// Adds the flows on a link or VNIC that are not there, as far as they can be.
+    /// Adds the flows on a link or VNIC that are not there, and the flow table's entries that lead
+    /// to it, as far as they can be.
     pub(super) fn bring_flows(&mut self, on: &str) {
         let names: Vec<_> = self.index.flows_on(on).map(str::to_string).collect();
         for name in names {
             let brought = self.bring_flow(&name);
             self.host.note(&flow_fault(&name), brought);
         }
+        self.bring_entries(on);
     }
 
     pub(super) fn bring_flow(&mut self, name: &str) -> Result<()> {

@@ -169,6 +169,7 @@ impl Node {
         change.remove::<Guest>(&guest.name)?;
         for vnic in made {
             change.remove::<Vnic>(&vnic.name)?;
+            self.drop_entries(&change, &vnic.link, &vnic.name)?;
         }
         change.commit()?;
         self.index.remove_guest(guest);

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use switch::lookup::Mac;
 
 use crate::error::Result;
-use crate::model::{Flow, Guest, Vnic};
+use crate::model::{Flow, FlowEntry, Guest, Vnic};
 use crate::store::Store;
 
 /// The index; it says what the store says.
@@ -21,6 +21,8 @@ pub struct Index {
     names: HashMap<u64, String>,
     /// Flows by what they are on.
     flows: HashMap<String, BTreeSet<String>>,
+    /// Entries of flow tables by the ports that they lead to.
+    entries: HashMap<String, BTreeSet<String>>,
 }
 
 impl Index {
@@ -36,6 +38,9 @@ impl Index {
         for flow in store.all::<Flow>()? {
             index.add_flow(&flow);
         }
+        for entry in store.all::<FlowEntry>()? {
+            index.add_entry(&entry);
+        }
         Ok(index)
     }
 
@@ -49,6 +54,7 @@ impl Index {
     pub fn remove_vnic(&mut self, vnic: &Vnic) {
         remove(&mut self.vnics, &vnic.link, &vnic.name);
         self.macs.remove(&(vnic.link.clone(), vnic.mac));
+        self.entries.remove(&vnic.name);
     }
 
     pub fn add_guest(&mut self, guest: &Guest) {
@@ -73,6 +79,26 @@ impl Index {
 
     pub fn remove_flow(&mut self, flow: &Flow) {
         remove(&mut self.flows, &flow.link, &flow.name);
+    }
+
+    pub fn add_entry(&mut self, entry: &FlowEntry) {
+        let to = self.entries.entry(entry.port.clone()).or_default();
+        to.insert(entry.name.clone());
+    }
+
+    pub fn remove_entry(&mut self, entry: &FlowEntry) {
+        remove(&mut self.entries, &entry.port, &entry.name);
+    }
+
+    /// Forgets the entries to a port, which goes.
+    pub fn remove_entries_to(&mut self, port: &str) {
+        self.entries.remove(port);
+    }
+
+    /// Entries that lead to a port.
+    pub fn entries_to(&self, port: &str) -> impl Iterator<Item = &str> {
+        let to = self.entries.get(port).into_iter().flatten();
+        to.map(String::as_str)
     }
 
     /// VNICs on a link.

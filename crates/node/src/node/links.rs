@@ -1,6 +1,7 @@
 //! Links: attaching interfaces, stubs, and the switching function of each.
 
-use switch::properties::{DomainProperties, PortProperties, cpus_here};
+use switch::lookup::FlowDefault;
+use switch::properties::{DomainProperties, LookupKind, PortProperties, cpus_here};
 use switch::protocol::PortKind;
 
 use super::Node;
@@ -108,6 +109,7 @@ impl Node {
             mtu: MTU,
             port,
             properties: DomainProperties::default(),
+            default: FlowDefault::default(),
         };
         link.mtu = self.host.attach_uplink(&link)?;
         let kept = change.put(&link).and_then(|()| change.commit());
@@ -140,6 +142,7 @@ impl Node {
             mtu,
             port: PortProperties::default(),
             properties: DomainProperties::default(),
+            default: FlowDefault::default(),
         };
         change.put(&link)?;
         change.commit()?;
@@ -166,9 +169,14 @@ impl Node {
         self.check_no_flows(name)?;
         let change = self.store.change()?;
         change.remove::<Link>(name)?;
+        self.drop_table(&change, name)?;
         change.commit()?;
+        self.index.remove_entries_to(name);
         self.host.detach(name);
-        let _ = self.host.flush(link.domain);
+        // Its number is never another's: nothing need be kept for it.
+        let _ = self
+            .host
+            .set_domain(link.domain, &DomainProperties::default());
         Ok(())
     }
 
@@ -237,15 +245,26 @@ impl Node {
     /// Changes how a link's switch works.
     pub fn set_switch(&mut self, name: &str, new: SwitchChange) -> Result<SwitchView> {
         let mut link = self.find_link(name)?;
+        if let Some(default) = new
+            .default
+            .as_ref()
+            .filter(|text| text.starts_with("output:"))
+        {
+            // Told before anything is changed.
+            self.default_of(&link, default)?;
+        }
         for property in &new.reset {
             link.properties.reset(property)?;
         }
         link.properties.set_all(&new.set)?;
         if let Some(config) = new.click {
-            link.properties.lookup = switch::properties::LookupKind::Click { config };
+            link.properties.lookup = LookupKind::Click { config };
         }
         self.set_domain(name, &link.properties)?;
-        Ok(view_switch(link))
+        if let Some(default) = &new.default {
+            self.set_default(name, default)?;
+        }
+        self.find_link(name).map(view_switch)
     }
 
     /// Has a link's switch work by these properties.
@@ -254,9 +273,49 @@ impl Node {
         self.need_switch()?;
         let mut link = self.find_link(name)?;
         let old = std::mem::replace(&mut link.properties, properties.clone());
+        let table = |properties: &DomainProperties| properties.lookup == LookupKind::FlowTable;
+        let change = self.store.change()?;
+        // A flow table's entries go with it.
+        let gone = match table(&old) && !table(properties) {
+            true => {
+                link.default = FlowDefault::default();
+                self.drop_table(&change, name)?
+            }
+            false => Vec::new(),
+        };
+        change.put(&link)?;
         self.host.set_domain(link.domain, properties)?;
-        if let Err(error) = self.store.put(&link) {
+        if let Err(error) = change.commit() {
             let _ = self.host.set_domain(link.domain, &old);
+            self.host.forget_entries_of(link.domain);
+            for entry in &gone {
+                self.bring_entries(&entry.port);
+            }
+            return Err(error.into());
+        }
+        for entry in &gone {
+            self.index.remove_entry(entry);
+        }
+        if table(&old) != table(properties) {
+            self.host.forget_entries_of(link.domain);
+        }
+        Ok(())
+    }
+
+    /// Has a link's flow table send what has no entry elsewhere.
+    fn set_default(&mut self, name: &str, text: &str) -> Result<()> {
+        let mut link = self.find_link(name)?;
+        if link.properties.lookup != LookupKind::FlowTable {
+            return Err(Error::invalid(format_args!(
+                "--default is for --lookup flow-table only; ‘{name}’ works by {}",
+                link.properties.lookup
+            )));
+        }
+        let old = link.clone();
+        link.default = self.default_of(&link, text)?;
+        self.bring_default(&link)?;
+        if let Err(error) = self.store.put(&link) {
+            let _ = self.bring_default(&old);
             return Err(error.into());
         }
         Ok(())
@@ -277,7 +336,14 @@ impl Node {
 }
 
 fn view_switch(link: Link) -> SwitchView {
+    let default = match (&link.properties.lookup, &link.default) {
+        (LookupKind::FlowTable, FlowDefault::Addresses) => Some("normal".into()),
+        (LookupKind::FlowTable, FlowDefault::Drop) => Some("drop".into()),
+        (LookupKind::FlowTable, FlowDefault::Port(port)) => Some(format!("output:{port}")),
+        _ => None,
+    };
     SwitchView {
+        default,
         link: link.name,
         properties: link.properties,
     }

@@ -5,6 +5,7 @@
 
 mod asking;
 mod creation;
+mod entries;
 mod flows;
 mod guests;
 mod index;
@@ -20,7 +21,9 @@ use switch::process::Options;
 
 use crate::error::{Error, Kind, Result};
 use crate::host::{Event, Host, SwitchRun};
-use crate::model::{Class, Flow, Guest, LaneStats, Link, NodeView, PortStats, Run, Serves, Vnic};
+use crate::model::{
+    Class, Flow, FlowEntry, Guest, LaneStats, Link, NodeView, PortStats, Run, Serves, Vnic,
+};
 use crate::places::Places;
 use crate::store::Store;
 use index::Index;
@@ -101,6 +104,9 @@ impl Node {
         }
         self.adopt_guests()?;
         self.detach_leftovers()?;
+        if adopted {
+            self.adopt_tables()?;
+        }
         self.reconcile()
     }
 
@@ -217,10 +223,16 @@ impl Node {
         } else if let Some(name) = fault.strip_prefix("flow ") {
             let brought = self.bring_flow(name);
             self.host.note(fault, brought);
+        } else if let Some(port) = fault.strip_prefix("entries ") {
+            self.bring_entries(port);
         } else if let Some(name) = fault.strip_prefix("guest ") {
             if let Some(guest) = self.store.get::<Guest>(name)? {
                 self.bring_guest(&guest);
             }
+        } else if fault.starts_with("namespace ") {
+            self.bring_namespaces()?;
+        } else if self.is_patch(fault)? {
+            self.bring_patches()?;
         } else if let Some(link) = self.store.get::<Link>(fault)? {
             self.bring_link(&link);
         } else if let Some(vnic) = self.store.get::<Vnic>(fault)? {
@@ -380,6 +392,9 @@ impl Node {
             change.remove::<Vnic>(&vnic.name)?;
             remove_socket(&vnic);
         }
+        for entry in self.store.all::<FlowEntry>()? {
+            change.remove::<FlowEntry>(&entry.name)?;
+        }
         for link in self.store.all::<Link>()? {
             change.remove::<Link>(&link.name)?;
         }
@@ -388,13 +403,14 @@ impl Node {
         for guest in guests {
             self.host.end_guest(guest.id);
         }
+        let namespaces = self.remove_namespaces();
         self.restarts = Restarts::default();
         self.index = Index::default();
         self.host.stop_switch();
         self.over = true;
         // The file is not in use any more but by us; a new node makes a new one.
         let _ = std::fs::remove_file(Store::file(&self.places.state));
-        Ok(())
+        namespaces
     }
 }
 

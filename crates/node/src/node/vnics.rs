@@ -111,6 +111,7 @@ impl Node {
             return Err(error.into());
         }
         self.index.add_vnic(&vnic);
+        self.bring_entries(&vnic.name);
         self.view_vnic(&vnic)
     }
 
@@ -162,6 +163,7 @@ impl Node {
         self.check_no_flows(name)?;
         let change = self.store.change()?;
         change.remove::<Vnic>(name)?;
+        self.drop_entries(&change, &vnic.link, name)?;
         change.commit()?;
         self.index.remove_vnic(&vnic);
         self.host.detach(name);

@@ -55,7 +55,9 @@ impl Node {
             return Err(Error::invalid(findings.errors.join("\n")));
         }
         let old = self.applied(&new.wire)?.applied;
-        let gone = plan(&old, &old, |name, part| self.has_part(name, part));
+        let gone = plan(&old, &old, |name, part| {
+            self.has_part(&new.wire, name, part)
+        });
         Ok(WireChange {
             differences: diff(&old, new).iter().map(ToString::to_string).collect(),
             missing: gone
@@ -81,8 +83,11 @@ impl Node {
             ));
         }
         let steps = plan(&record.applied, &new, |name, part| {
-            self.has_part(name, part)
+            self.has_part(&new.wire, name, part)
         });
+        for step in &steps {
+            self.check_free_for(&new.wire, step, &steps)?;
+        }
         record.pending = Some(new);
         self.store.put(&record)?;
         Ok(steps)
@@ -104,24 +109,65 @@ impl Node {
         Ok(change.commit()?)
     }
 
+    /// Whether the name of a part that is new is free. Nothing is begun before: so what there is of
+    /// a wire that is taken back was made for it.
+    fn check_free_for(&self, wire: &str, step: &Step, steps: &[Step]) -> Result<()> {
+        let (None, Some(part)) = (&step.from, &step.to) else {
+            return Ok(());
+        };
+        let name = step.name.as_str();
+        let goes = |other: &&Step| {
+            let from = other.from.as_ref();
+            other.to.is_none()
+                && other.name == name
+                && from.is_some_and(|from| from.noun() == part.noun())
+        };
+        if steps.iter().find(goes).is_some() {
+            return Ok(());
+        }
+        let free = match part {
+            Part::Namespace(it) if !it.existing && network::exists(name) => {
+                Err(network::is_taken(name))
+            }
+            Part::Stub(_) | Part::Vnic(_) => self.check_free(name),
+            Part::Link(_) => match self.store.get::<Link>(name)? {
+                Some(link) if link.class == Class::Nic => Ok(()),
+                _ => self.check_free(name),
+            },
+            Part::Guest(_) => self.check_no_guest(name),
+            Part::Flow(_) => self.check_no_flow(name),
+            Part::Namespace(_) | Part::Patch(_) | Part::Routes(_) => Ok(()),
+        };
+        free.map_err(|error| {
+            Error::new(
+                error.kind,
+                format_args!(
+                    "wire ‘{wire}’, {}: {error}; nothing was changed",
+                    step.part()
+                ),
+            )
+        })
+    }
+
     /// Wires that a node did not live to finish, with the steps back.
     pub fn unfinished_wires(&self) -> Result<Vec<(String, Vec<Step>)>> {
         let records = self.store.all::<AppliedWire>()?;
         let unfinished = records.into_iter().filter_map(|record| {
             let pending = record.pending?;
-            let there = |name: &str, part: &Part| self.has_part(name, part);
-            Some((record.name, plan(&pending, &record.applied, there)))
+            let there = |name: &str, part: &Part| self.has_part(&record.name, name, part);
+            let back = plan(&pending, &record.applied, there);
+            Some((record.name, back))
         });
         Ok(unfinished.collect())
     }
 
     /// Whether a part of a wire is there.
-    fn has_part(&self, name: &str, part: &Part) -> bool {
+    fn has_part(&self, wire: &str, name: &str, part: &Part) -> bool {
         // A store that cannot be read fails in what comes next.
         match part {
             Part::Namespace(_) => network::exists(name),
             Part::Stub(_) | Part::Link(_) => matches!(self.store.get::<Link>(name), Ok(Some(_))),
-            Part::Patch(_) => self.host.has_port(&patch_ports(name)[0]),
+            Part::Patch(_) => self.host.has_port(&patch_ports(wire, name)[0]),
             Part::Vnic(_) => matches!(self.store.get::<Vnic>(name), Ok(Some(_))),
             Part::Guest(_) => matches!(self.store.get::<Guest>(name), Ok(Some(_))),
             Part::Flow(_) => matches!(self.store.get::<Flow>(name), Ok(Some(_))),
@@ -196,9 +242,9 @@ impl Node {
                 }
                 self.set_domain(name, &it.properties)
             }
-            (None, Some(Part::Patch(it))) => self.attach_patch(name, it),
+            (None, Some(Part::Patch(it))) => self.attach_patch(wire, name, it),
             (Some(Part::Patch(_)), None) => {
-                for port in patch_ports(name) {
+                for port in patch_ports(wire, name) {
                     self.host.detach(&port);
                 }
                 Ok(())
@@ -265,15 +311,21 @@ impl Node {
                 Mode::Xdp => Some(LinkMode::Xdp),
                 Mode::Packet => Some(LinkMode::Packet),
             };
-            self.attach_link(NewLink {
+            // Kept first, so that whoever takes this back knows whose link it is.
+            let mut record = self.applied(wire)?;
+            record.links.push(name.into());
+            self.store.put(&record)?;
+            let attached = self.attach_link(NewLink {
                 name: name.into(),
                 mode,
                 tunnel: it.vxlan.clone(),
                 properties: it.port.to_string(),
-            })?;
-            let mut record = self.applied(wire)?;
-            record.links.push(name.into());
-            self.store.put(&record)?;
+            });
+            if let Err(error) = attached {
+                record.links.retain(|link| link != name);
+                self.store.put(&record)?;
+                return Err(error);
+            }
         }
         self.set_domain(name, &it.properties)
     }
@@ -283,18 +335,22 @@ impl Node {
         let ours = record.links.len();
         record.links.retain(|link| link != name);
         if record.links.len() < ours {
-            self.remove_link(name, Class::Nic)?;
+            if self.store.get::<Link>(name)?.is_some() {
+                self.remove_link(name, Class::Nic)?;
+            }
             self.store.put(&record)?;
         }
         Ok(())
     }
 
-    fn attach_patch(&mut self, name: &str, patch: &Patch) -> Result<()> {
+    fn attach_patch(&mut self, wire: &str, name: &str, patch: &Patch) -> Result<()> {
         let [a, b] = &patch.between;
         let domains = [self.find_link(a)?.domain, self.find_link(b)?.domain];
         // A ring of switches was warned of already.
+        let there = &patch.properties;
+        let properties = [there, patch.back.as_ref().unwrap_or(there)];
         self.host
-            .attach_patch(patch_ports(name), domains, &patch.properties)
+            .attach_patch(patch_ports(wire, name), domains, properties)
             .map(drop)
     }
 
@@ -302,8 +358,9 @@ impl Node {
     pub(super) fn bring_patches(&mut self) -> Result<()> {
         for record in self.store.all::<AppliedWire>()? {
             for (name, part) in patches(&record.applied) {
-                let attached = self.attach_patch(&name, &part);
-                self.host.note(&patch_ports(&name)[0], attached);
+                let attached = self.attach_patch(&record.name, &name, &part);
+                self.host
+                    .note(&patch_ports(&record.name, &name)[0], attached);
             }
         }
         Ok(())
@@ -312,10 +369,11 @@ impl Node {
     /// Whether a port is a wire's patch.
     pub(super) fn is_patch(&self, port: &str) -> Result<bool> {
         let records = self.store.all::<AppliedWire>()?;
-        let mut names = records
-            .iter()
-            .flat_map(|record| record.applied.patches.keys());
-        Ok(names.any(|name| patch_ports(name).iter().any(|it| it == port)))
+        let mut names = records.iter().flat_map(|record| {
+            let patches = record.applied.patches.keys();
+            patches.flat_map(|name| patch_ports(&record.name, name))
+        });
+        Ok(names.any(|name| name == port))
     }
 
     /// Routes with the names of their interfaces in the namespace.
@@ -356,6 +414,19 @@ impl Node {
                     let made =
                         made.and_then(|()| network::set_forwarding(name, namespace.forwarding));
                     self.host.note(&format!("namespace {name}"), made);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the namespaces that wires made.
+    pub(super) fn remove_namespaces(&self) -> Result<()> {
+        for record in self.store.all::<AppliedWire>()? {
+            let wires = [Some(record.applied), record.pending];
+            for (name, namespace) in wires.into_iter().flatten().flat_map(|w| w.namespaces) {
+                if !namespace.existing {
+                    network::delete(&name)?;
                 }
             }
         }
@@ -403,7 +474,7 @@ fn nothing(name: &str) -> Wire {
     }
 }
 
-/// The two ports of a patch.
-fn patch_ports(name: &str) -> [String; 2] {
-    [format!("{name}:a"), format!("{name}:b")]
+/// The two ports of a wire's patch. Nothing else is called so: other names have no slashes.
+fn patch_ports(wire: &str, name: &str) -> [String; 2] {
+    [format!("{wire}/{name}:a"), format!("{wire}/{name}:b")]
 }

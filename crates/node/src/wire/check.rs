@@ -142,8 +142,11 @@ impl Look<'_> {
                     patch.between[0]
                 ));
             }
-            if let Err(error) = patch.properties.check(MTU, &cpus_here()) {
-                self.error(format!("patch ‘{name}’: {error}"));
+            for properties in [Some(&patch.properties), patch.back.as_ref()] {
+                let checked = properties.map_or(Ok(()), |it| it.check(MTU, &cpus_here()));
+                if let Err(error) = checked {
+                    self.error(format!("patch ‘{name}’: {error}"));
+                }
             }
         }
     }

@@ -125,9 +125,12 @@ impl Attachment {
 pub struct Patch {
     /// The two stubs or links.
     pub between: [String; 2],
-    /// What the wire does, in each direction.
+    /// What the wire does, from the first to the second, and back unless that is said.
     #[serde(default, skip_serializing_if = "is_default")]
     pub properties: PortProperties,
+    /// What it does from the second to the first, if that is another thing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub back: Option<PortProperties>,
 }
 
 /// A network namespace, as `ip netns` knows it.

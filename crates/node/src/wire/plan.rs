@@ -183,10 +183,8 @@ pub fn plan(old: &Wire, new: &Wire, is_there: impl Fn(&str, &Part) -> bool) -> V
     let after = parts(new);
     let mut replaced: BTreeSet<(u8, String)> = BTreeSet::new();
     for (key, part) in &after {
-        if before
-            .get(key)
-            .is_some_and(|before| !before.can_become(part))
-        {
+        let is_another = |before: &Part| before != part && !before.can_become(part);
+        if before.get(key).is_some_and(is_another) {
             replaced.insert(key.clone());
         }
     }
@@ -244,6 +242,8 @@ mod tests {
         [stub.s]
         [link.up]
         device = 'eth7'
+        [patch.p]
+        between = ['s', 'up']
         [namespace.a]
         routes = ['default via 10.0.0.1']
         [vnic.v]
@@ -255,6 +255,9 @@ mod tests {
         [guest.f]
         config = 'Idle -> Discard;'
         interfaces = { x = 'g' }
+        [flow.w]
+        link = 's'
+        attributes = { transport = 'tcp' }
     ";
 
     fn wire(text: &str) -> Wire {
@@ -289,10 +292,12 @@ mod tests {
             "+ namespace ‘a’",
             "+ stub ‘s’",
             "+ link ‘eth7’",
+            "+ patch ‘p’",
             "+ vnic ‘g’",
             "+ vnic ‘v’",
             "+ routes of namespace ‘a’",
             "+ guest ‘f’",
+            "+ flow ‘w’",
         ];
         assert_eq!(made, expected);
         let mut removed = steps(&wire(WIRE), &nothing());
@@ -313,6 +318,12 @@ mod tests {
             elsewhere,
             ["- guest ‘f’", "- vnic ‘g’", "+ vnic ‘g’", "+ guest ‘f’"]
         );
+        assert_eq!(with("'tcp'", "'udp'"), ["- flow ‘w’", "+ flow ‘w’"]);
+        let longer = with(
+            "between = ['s', 'up']",
+            "between = ['s', 'up']\nproperties = { delay = '1ms' }",
+        );
+        assert_eq!(longer, ["- patch ‘p’", "+ patch ‘p’"]);
         let address = with("10.0.0.2/24", "10.0.0.3/24");
         assert_eq!(address, ["~ vnic ‘v’", "~ routes of namespace ‘a’"]);
     }

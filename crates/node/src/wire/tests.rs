@@ -469,6 +469,7 @@ fn bridges_that_a_pair_joins_become_stubs_with_a_patch() {
     };
     let captured = describe(&[host], "seen", "");
     assert_eq!(captured.wire.patches["p0"].between, ["br0", "br1"]);
+    assert_eq!(captured.wire.patches["p0"].back, None);
     assert_eq!(captured.wire.patches.len(), 1);
     assert!(captured.wire.vnics.is_empty());
     assert!(
@@ -476,4 +477,66 @@ fn bridges_that_a_pair_joins_become_stubs_with_a_patch() {
         "{:?}",
         captured.notes
     );
+}
+
+#[test]
+fn what_a_veth_pair_does_each_way_is_a_cables() {
+    let slow = |delay, rate| Shaping {
+        delay,
+        rate: Some(rate),
+        ..Shaping::default()
+    };
+    let mut network = network();
+    network[0].links[1].shaping = slow(2000, 50_000_000);
+    network[1].links[0].shaping = slow(7000, 10_000_000);
+    let captured = describe(&network, "seen", "");
+    let wire = captured.wire;
+    let vnic = &wire.vnics["first-eth0"];
+    assert_eq!(vnic.properties.to_string(), "");
+    let stub = &vnic.link;
+    assert!(wire.stubs.contains_key(stub), "{stub}");
+    let cable = wire
+        .patches
+        .values()
+        .find(|patch| patch.between[0] == *stub);
+    let cable = cable.expect("a cable to the bridge");
+    assert_eq!(cable.between[1], "br0");
+    assert_eq!(cable.properties.to_string(), "maxbw=10M,delay=7ms");
+    let back = cable.back.as_ref().expect("another way back");
+    assert_eq!(back.to_string(), "maxbw=50M,delay=2ms");
+    assert!(
+        captured.notes.iter().all(|note| !note.contains("sends")),
+        "{:?}",
+        captured.notes
+    );
+    assert!(check(&wire).errors.is_empty(), "{:?}", check(&wire).errors);
+}
+
+#[test]
+fn each_nic_of_a_bridge_becomes_a_link() {
+    let mut network = network();
+    for (index, name) in [(30, "eth1"), (31, "eth2")] {
+        network[0].links.push(Link {
+            master: Some(2),
+            ..link(index, name, Kind::Device)
+        });
+    }
+    let captured = describe(&network, "seen", "");
+    let wire = captured.wire;
+    assert_eq!(wire.links["br0"].device, "eth0");
+    let mut devices: Vec<_> = wire
+        .links
+        .values()
+        .map(|link| link.device.as_str())
+        .collect();
+    devices.sort_unstable();
+    assert_eq!(devices, ["eth0", "eth1", "eth2"]);
+    for nic in ["eth1", "eth2"] {
+        assert_eq!(
+            wire.patches[nic].between,
+            ["br0".to_string(), format!("br0-{nic}")]
+        );
+        assert_eq!(wire.links[&format!("br0-{nic}")].device, nic);
+    }
+    assert!(check(&wire).errors.is_empty() && check(&wire).warnings.is_empty());
 }

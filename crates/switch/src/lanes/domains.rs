@@ -62,11 +62,15 @@ impl Lanes {
 
     /// Gives the domain with a number other properties. It need have no ports.
     pub fn set_domain(&mut self, number: u32, properties: DomainProperties) -> Result<(), String> {
+        properties.check().map_err(|error| error.to_string())?;
         // What cannot be is refused now, not when the first port comes.
         lookup::build(&properties, false)?;
-        let old = self.asked.insert(number, properties.clone());
+        let old = match properties == DomainProperties::default() {
+            // Of domains that are no more, nothing is kept.
+            true => self.asked.remove(&number),
+            false => self.asked.insert(number, properties.clone()),
+        };
         let old = old.unwrap_or_default();
-        properties.check().map_err(|error| error.to_string())?;
         let Some(domain) = self.domains.get(&number) else {
             return Ok(());
         };

@@ -209,6 +209,9 @@ impl Lanes {
         if let Some(flows) = self.flows.by_domain.get_mut(&entry.domain) {
             flows.classifier.remove(entry.number);
             flows.names[entry.number as usize] = None;
+            if flows.names.iter().all(Option::is_none) {
+                self.flows.by_domain.remove(&entry.domain);
+            }
         }
         if let Some(domain) = self.domains.get(&entry.domain) {
             let (place, number) = (domain.place, entry.number);

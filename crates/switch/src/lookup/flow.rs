@@ -161,10 +161,16 @@ fn rest(version: u64, protocol: u8, ports: u32) -> u64 {
     version << 40 | u64::from(protocol) << 32 | u64::from(ports)
 }
 
+/// Whether packets of an IP protocol have ports.
+#[inline]
+pub(super) fn has_ports(protocol: u8) -> bool {
+    matches!(protocol, TCP | UDP | SCTP | UDP_LITE)
+}
+
 /// Both ports; 0 for protocols that have none, nothing where they should be and are not.
 #[inline]
 fn ports(head: &[u8], at: usize, protocol: u8) -> Option<u32> {
-    if !matches!(protocol, TCP | UDP | SCTP | UDP_LITE) {
+    if !has_ports(protocol) {
         return Some(0);
     }
     let ports = head.get(at..at + 4)?;

@@ -48,6 +48,8 @@ pub struct FlowTable {
     table: HashMap<Key, Entry>,
     /// How many entries were learned for each port.
     learned: HashMap<PortIndex, usize>,
+    /// How many were made by hand, for ports that have such.
+    made: HashMap<PortIndex, usize>,
     default: FlowDefault<PortIndex>,
     /// What the replicas are yet to be told, if there are any.
     news: Option<Vec<News>>,
@@ -69,6 +71,7 @@ impl FlowTable {
             // So that steering never allocates.
             table: HashMap::with_capacity(flows + 1),
             learned: HashMap::new(),
+            made: HashMap::new(),
             default: FlowDefault::Addresses,
             news: None,
             swept: 0,
@@ -189,6 +192,7 @@ impl FlowTable {
         };
         let old = self.table.insert(key, entry);
         self.forget(old);
+        *self.made.entry(port).or_default() += 1;
         Ok(())
     }
 
@@ -200,9 +204,14 @@ impl FlowTable {
 
     /// Takes an entry that is gone out of the count of its port.
     fn forget(&mut self, old: Option<Entry>) {
-        if let Some(old) = old.filter(|old| !old.pinned)
-            && let Some(count) = self.learned.get_mut(&old.port)
-        {
+        let Some(Entry { port, pinned, .. }) = old else {
+            return;
+        };
+        let counts = match pinned {
+            true => &mut self.made,
+            false => &mut self.learned,
+        };
+        if let Some(count) = counts.get_mut(&port) {
             *count -= 1;
         }
     }
@@ -272,7 +281,8 @@ impl Lookup for FlowTable {
 
     fn detach(&mut self, port: PortIndex) {
         self.learning.detach(port);
-        if self.learned.remove(&port).is_some() {
+        let counts = [self.learned.remove(&port), self.made.remove(&port)];
+        if counts.iter().flatten().any(|count| *count > 0) {
             self.table.retain(|_, entry| entry.port != port);
         }
         if self.default == FlowDefault::Port(port) {

@@ -189,3 +189,58 @@ fn addresses_are_read_as_they_are_written() {
         assert!(wrong.parse::<Mac>().is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn a_port_takes_its_addresses_with_it_be_they_few_or_many() {
+    for many in [3, KEYS as u8, 200] {
+        let mut table = table(2, Limits::default());
+        for round in 0..3 {
+            for source in 0..many {
+                steer_one(
+                    &mut table,
+                    0,
+                    frame((250, false), (source + 1, false)),
+                    round,
+                );
+            }
+            // Some move, and some of these come back.
+            for source in 0..2 {
+                steer_one(
+                    &mut table,
+                    1,
+                    frame((250, false), (source + 1, false)),
+                    round,
+                );
+            }
+            steer_one(&mut table, 0, frame((250, false), (1, false)), round);
+        }
+        assert_eq!(table.entries(), usize::from(many));
+        table.detach(0);
+        assert_eq!(table.entries(), 1, "what moved stays where it is");
+        table.attach(0, None, 0);
+        for source in 0..many {
+            let to = steer_one(&mut table, 0, frame((source + 1, false), (251, false)), 3);
+            let expected = match source {
+                1 => Destination::Port(1),
+                _ => Destination::Flood,
+            };
+            assert_eq!(to, expected, "{source} of {many}");
+        }
+    }
+}
+
+#[test]
+fn addresses_that_come_and_go_at_one_port_do_not_pile_up() {
+    let mut table = table(2, Limits::default());
+    for i in 0..10_000u32 {
+        let source = (i % 7) as u8 + 1;
+        let from = (i / 7 % 2) as u16;
+        steer_one(&mut table, from, frame((250, false), (source, false)), 0);
+    }
+    for port in [0, 1] {
+        let learned = &table.learned[&port];
+        assert!(learned.keys.len() <= KEYS && !learned.many);
+        table.detach(port);
+    }
+    assert_eq!(table.entries(), 0);
+}

@@ -58,6 +58,7 @@ impl Shape {
         let plain = PortProperties {
             mtu: properties.mtu,
             cpus: properties.cpus.clone(),
+            lanes: properties.lanes,
             allowed_ips: properties.allowed_ips.clone(),
             ..PortProperties::default()
         };

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use node::error::Error;
-use node::model::{Address, SwitchChange, SwitchView};
+use node::model::{Address, FlowEntryView, NewFlowEntry, SwitchChange, SwitchView};
 
-use super::output::{Column, Output, made, maybe};
+use super::output::{Column, Output, made, maybe, name};
 use super::{Result, client};
 
 /// Shows and changes how the switch of a link works
@@ -14,6 +14,10 @@ use super::{Result, client};
 #[command(after_help = "Examples:
   weir switch show
   weir switch set lan --aging 60 --mac-limit 100
+  weir switch set lan --lookup flow-table --default drop
+  weir switch add-flow lan \
+    tcp,nw_src=10.0.0.1,nw_dst=10.0.0.2,tp_src=1024,tp_dst=80,actions=output:web0
+  weir switch flows lan
   weir switch macs lan
   weir switch flush lan")]
 pub enum SwitchCommand {
@@ -41,7 +45,44 @@ pub enum SwitchCommand {
     },
     /// Changes how a link's switch works
     Set(SetArgs),
+    /// Shows the entries of a link's flow table: made by command, and learned, which have an age
+    #[command(alias = "dump-flows")]
+    Flows {
+        /// The link
+        link: String,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Has a flow go to a VNIC of the link, or to its own interface
+    #[command(after_help = FLOW_HELP)]
+    AddFlow {
+        /// The link, whose switch works by a flow table
+        link: String,
+        /// The flow, with actions=output:VNIC
+        flow: String,
+        /// Print what was made as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Removes a flow's entry
+    #[command(alias = "del-flow", alias = "del-flows", after_help = FLOW_HELP)]
+    RemoveFlow {
+        /// The link
+        link: String,
+        /// The flow
+        flow: String,
+    },
 }
+
+const FLOW_HELP: &str = "A flow is one direction of one connection, in ovs-ofctl's words: a protocol (tcp, udp, sctp, icmp,
+icmp6 or nw_proto=NUMBER), nw_src and nw_dst, and tp_src and tp_dst where it has ports. The other
+direction is learned from it.
+
+Examples:
+  weir switch add-flow lan \\
+    tcp,nw_src=10.0.0.1,nw_dst=10.0.0.2,tp_src=1024,tp_dst=80,actions=output:web0
+  weir switch add-flow lan icmp6,ipv6_src=fd00::1,ipv6_dst=fd00::2,actions=output:web0
+  weir switch remove-flow lan icmp6,ipv6_src=fd00::1,ipv6_dst=fd00::2";
 
 /// `weir switch set`.
 #[derive(Debug, Args)]
@@ -68,6 +109,9 @@ pub struct SetArgs {
     /// Highest rate of each port without a maxbw of its own
     #[arg(long, value_name = "RATE")]
     pub speed: Option<String>,
+    /// With a flow table, where what has no entry goes: normal (by addresses), drop, output:VNIC
+    #[arg(long, value_name = "ACTION")]
+    pub default: Option<String>,
     /// Properties that are to be as if they had never been set, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "PROPERTY")]
     pub reset: Vec<String>,
@@ -108,6 +152,7 @@ impl SetArgs {
         Ok(SwitchChange {
             set: set.collect::<Vec<_>>().join(","),
             reset: self.reset.clone(),
+            default: self.default.clone(),
             click: config,
         })
     }
@@ -119,6 +164,7 @@ const COLUMNS: &[Column<SwitchView>] = &[
     Column::new("aging", |s| s.properties.aging.to_string()),
     Column::new("mac-limit", |s| s.properties.mac_limit.to_string()),
     Column::new("speed", |s| maybe(s.properties.speed.as_ref())),
+    Column::extra("default", |s| maybe(s.default.as_ref())),
 ];
 
 const ADDRESSES: &[Column<Address>] = &[
@@ -127,6 +173,30 @@ const ADDRESSES: &[Column<Address>] = &[
     Column::new("port", |a| a.port.clone()),
     Column::new("age", |a| maybe(a.age.as_ref())),
 ];
+
+const FLOWS: &[Column<FlowEntryView>] = &[
+    Column::new("flow", |f| f.flow.clone()),
+    Column::new("port", |f| f.port.clone()),
+    Column::new("age", |f| maybe(f.age.as_ref())),
+    Column::extra("state", |f| name(&f.state)),
+];
+
+/// An entry as it is written: the flow, and among its fields where it goes.
+fn entry(text: &str) -> Result<NewFlowEntry> {
+    let fields = text.split(',').map(str::trim);
+    let (actions, flow): (Vec<_>, Vec<_>) = fields.partition(|field| field.starts_with("actions="));
+    let port = match actions.as_slice() {
+        [action] => action.strip_prefix("actions=output:"),
+        _ => None,
+    };
+    let port = port.filter(|port| !port.is_empty()).ok_or_else(|| {
+        Error::invalid("an entry says once where its flow goes: …,actions=output:VNIC")
+    })?;
+    Ok(NewFlowEntry {
+        flow: flow.join(","),
+        port: port.into(),
+    })
+}
 
 /// Runs `weir switch`.
 pub fn run(command: &SwitchCommand) -> Result {
@@ -149,6 +219,17 @@ pub fn run(command: &SwitchCommand) -> Result {
             output.show(&switches, COLUMNS)
         }
         SwitchCommand::Flush { link } => client.post(&["switches", link, "flush"], &()),
+        SwitchCommand::Flows { link, output } => {
+            let flows: Vec<FlowEntryView> = client.get(&["switches", link, "flows"])?;
+            output.show(&flows, FLOWS)
+        }
+        SwitchCommand::AddFlow { link, flow, json } => {
+            let added: FlowEntryView = client.post(&["switches", link, "flows"], &entry(flow)?)?;
+            made(*json, &added)
+        }
+        SwitchCommand::RemoveFlow { link, flow } => {
+            client.delete(&["switches", link, "flows", flow])
+        }
         SwitchCommand::Set(args) => {
             let set: SwitchView = client.patch(&["switches", &args.link], &args.change()?)?;
             made(args.json, &set)

@@ -305,3 +305,141 @@ addresses = ['10.89.0.2/24']
     let refusal = host.refusals(&format!("wire apply {neither}"));
     assert!(refusal.contains("either ‘device’"), "{refusal}");
 }
+
+/// Whether pings from a namespace are answered.
+fn answers(from: &Namespace, to: &str) -> bool {
+    let ping = from
+        .command("ping", &format!("-c 2 -i 0.05 -W 0.3 {to}"))
+        .output();
+    ping.unwrap().status.success()
+}
+
+#[test]
+fn flows_go_where_a_flow_tables_entries_say() {
+    if not_root() {
+        return;
+    }
+    let mut host = Host::new();
+    host.ok("stub create lan");
+    let a = host.namespace("lan", "a0", "10.90.0.1/24", None);
+    let _b = host.namespace("lan", "b0", "10.90.0.2/24", None);
+    let ping = "icmp,nw_src=10.90.0.1,nw_dst=10.90.0.2";
+    let add = format!("switch add-flow lan {ping},actions=output:b0");
+    assert!(host.refusal(&add).contains("it works by learning"));
+    host.ok("switch set lan --lookup flow-table");
+    assert!(answers(&a, "10.90.0.2"), "by addresses");
+    host.ok("switch set lan --default drop");
+    // What was learned stays.
+    assert!(answers(&a, "10.90.0.2"));
+    host.ok("switch flush lan");
+    assert!(!answers(&a, "10.90.0.2"), "there is no entry");
+    for (arguments, said) in [
+        (format!("add-flow lan {ping}"), "actions=output:VNIC"),
+        (
+            format!("add-flow lan {ping},actions=output:c0"),
+            "‘c0’ is no VNIC on ‘lan’",
+        ),
+        (
+            format!("add-flow lan {ping},actions=output:lan"),
+            "‘lan’ is no VNIC on ‘lan’",
+        ),
+        (
+            "add-flow lan icmp,nw_src=x,actions=output:b0".into(),
+            "‘x’ cannot be nw_src",
+        ),
+        (
+            format!("add-flow nolan {ping},actions=output:b0"),
+            "no link ‘nolan’",
+        ),
+        (format!("remove-flow lan {ping}"), "has no entry for icmp"),
+        ("set lan --default output:c0".into(), "‘c0’ is no VNIC"),
+        ("set lan --default magic".into(), "default=magic"),
+    ] {
+        let sentence = host.refusal(&format!("switch {arguments}"));
+        assert!(sentence.contains(said), "{arguments}: {sentence}");
+    }
+    host.ok(&add);
+    assert!(
+        answers(&a, "10.90.0.2"),
+        "the entry, and what is learned from it"
+    );
+    let made = |host: &Host| -> Vec<Value> {
+        let flows = host.json("switch flows lan");
+        let made = flows.as_array().unwrap().iter();
+        made.filter(|flow| flow["age"].is_null()).cloned().collect()
+    };
+    let entry = serde_json::json!({"flow": ping, "port": "b0", "age": null, "state": "up"});
+    assert_eq!(made(&host), std::slice::from_ref(&entry));
+    assert!(host.json("switch dump-flows lan").as_array().unwrap().len() >= 2);
+
+    // A node, a switch, both: entries and the default are as they were.
+    host.end("-KILL");
+    host.start();
+    assert_eq!(made(&host), std::slice::from_ref(&entry));
+    let killed = host.switch_pid();
+    kill("-KILL", killed);
+    until("no other switch runs", || {
+        host.view().switch_pid.is_some_and(|pid| pid != killed)
+    });
+    assert_eq!(made(&host), std::slice::from_ref(&entry));
+    until("pings are not answered", || answers(&a, "10.90.0.2"));
+    assert_eq!(
+        host.ok("switch show -p -o lookup,default"),
+        "flow-table:drop\n"
+    );
+    host.ok(&format!("switch remove-flow lan {ping}"));
+    assert_eq!(made(&host), Vec::<Value>::new());
+    assert!(!answers(&a, "10.90.0.2"), "the entry is gone");
+
+    // What has no entry goes to one port, and a flow's port is another when it is said again.
+    host.ok("switch set lan --default output:b0");
+    assert!(answers(&a, "10.90.0.2"));
+    host.ok(&format!("switch add-flow lan {ping},actions=output:a0"));
+    host.ok(&add);
+    assert_eq!(made(&host), [entry]);
+    // Entries go with their port, and with the table.
+    host.ok("vnic delete b0");
+    assert_eq!(made(&host), Vec::<Value>::new());
+    assert_eq!(host.ok("switch show -p -o default"), "normal\n");
+    host.ok(&format!("switch add-flow lan {ping},actions=output:a0"));
+    host.ok("switch set lan --lookup learning");
+    assert!(
+        host.refusal("switch flows lan")
+            .contains("works by learning")
+    );
+    host.ok("switch set lan --lookup flow-table");
+    assert_eq!(made(&host), Vec::<Value>::new());
+    assert_eq!(host.ok("switch show -p -o default"), "normal\n");
+}
+
+#[test]
+fn an_entry_waits_for_its_port() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    host.ok("stub create lan");
+    host.ok("switch set lan --lookup flow-table --default drop");
+    let a = host.namespace("lan", "a0", "10.91.0.1/24", None);
+    host.ok("vnic create -l lan -m 02:00:00:00:00:0b g0");
+    let ping = "icmp,nw_src=10.91.0.1,nw_dst=10.91.0.2";
+    host.ok(&format!("switch add-flow lan {ping},actions=output:g0"));
+    assert_eq!(host.ok("switch flows lan -p -o port,state"), "g0:down\n");
+    let config = host.config(
+        "answer.click",
+        "FromNetfront(eth0) -> c :: Classifier(12/0806 20/0001, 12/0800, -);
+out :: Queue -> ToNetfront(eth0);
+c[0] -> ARPResponder(10.91.0.2 02:00:00:00:00:0b) -> out;
+c[1] -> Strip(14) -> CheckIPHeader -> ICMPPingResponder
+     -> EtherEncap(0x0800, 02:00:00:00:00:0b, ff:ff:ff:ff:ff:ff) -> out;
+c[2] -> Discard;",
+    );
+    host.ok(&format!("create answer {config} --link eth0=g0"));
+    assert!(answers(&a, "10.91.0.2"));
+    assert!(host.ok("switch flows lan -p -o port,age").contains("g0:\n"));
+    host.ok("destroy answer");
+    assert!(
+        host.ok("switch flows lan -p -o port,state")
+            .contains("g0:down\n")
+    );
+}

@@ -2,6 +2,7 @@
 //! kills.
 
 mod common;
+mod faults;
 mod links;
 mod service;
 mod wire;

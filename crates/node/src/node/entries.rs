@@ -1,0 +1,239 @@
+//! Entries of flow tables: which port of a link a flow goes to.
+
+use switch::lookup::{Flow, FlowDefault};
+use switch::properties::LookupKind;
+
+use super::Node;
+use crate::error::{Error, Kind, Result};
+use crate::model::{FlowEntry, FlowEntryView, Link, NewFlowEntry, State, Vnic};
+use crate::store::Change;
+
+/// The name under which what is wrong with a port's entries is noted: names have no spaces.
+pub(super) fn entries_fault(port: &str) -> String {
+    format!("entries {port}")
+}
+
+impl Node {
+    /// The link, if it works by a flow table.
+    fn flow_table(&self, name: &str) -> Result<Link> {
+        let link = self.find_link(name)?;
+        match link.properties.lookup {
+            LookupKind::FlowTable => Ok(link),
+            other => Err(Error::invalid(format_args!(
+                "the switch of ‘{name}’ has no flow table, it works by {other}: `weir switch set {name} --lookup flow-table` first"
+            ))),
+        }
+    }
+
+    /// A name that must be a port's of a link: a VNIC's on it, or its own.
+    fn check_port(&self, link: &Link, port: &str) -> Result<()> {
+        let own = link.name == port && link.class == crate::model::Class::Nic;
+        let vnic = self.store.get::<Vnic>(port)?;
+        match own || vnic.is_some_and(|vnic| vnic.link == link.name) {
+            true => Ok(()),
+            false => Err(Error::not_found(format_args!(
+                "‘{port}’ is no VNIC on ‘{0}’: `weir vnic show -l {0}` lists those there are",
+                link.name
+            ))),
+        }
+    }
+
+    /// The entries of a link's flow table: those made by command, and those that were learned.
+    pub fn flow_entries(&self, name: &str) -> Result<Vec<FlowEntryView>> {
+        let link = self.flow_table(name)?;
+        let mut there = match self.host.entries_of(link.domain) {
+            // A domain without ports.
+            Err(error) if error.kind == Kind::Refused => Vec::new(),
+            there => there?,
+        };
+        let known: std::collections::HashSet<Flow> = there.iter().map(|(flow, ..)| *flow).collect();
+        let wanted = self.store.all::<FlowEntry>()?.into_iter();
+        let down: Vec<_> = wanted
+            .filter(|entry| entry.link == name && !known.contains(&entry.flow))
+            .map(|entry| (entry.flow, entry.port, None))
+            .collect();
+        there.extend(down);
+        there.sort();
+        let view = |(flow, port, age): (Flow, String, Option<u32>)| FlowEntryView {
+            state: match known.contains(&flow) {
+                true => State::Up,
+                false => State::Down,
+            },
+            flow: flow.to_string(),
+            port,
+            age,
+        };
+        Ok(there.into_iter().map(view).collect())
+    }
+
+    /// Has a flow go to a port, be it that the flow had another before. An entry for a port that
+    /// is not up waits until it is.
+    pub fn add_flow_entry(&mut self, link: &str, new: &NewFlowEntry) -> Result<FlowEntryView> {
+        let link = self.flow_table(link)?;
+        self.check_port(&link, &new.port)?;
+        let flow: Flow = new.flow.parse().map_err(Error::invalid)?;
+        self.need_switch()?;
+        let name = FlowEntry::key(&link.name, flow);
+        let old = self.store.get::<FlowEntry>(&name)?;
+        let entry = FlowEntry {
+            name,
+            link: link.name,
+            flow,
+            port: new.port.clone(),
+        };
+        let change = self.store.change()?;
+        change.put(&entry)?;
+        let up = self.host.has_port(&entry.port);
+        if let Some(old) = &old {
+            self.host.remove_entry(link.domain, flow, &old.port);
+        }
+        let added = match up {
+            true => self.host.add_entry(link.domain, flow, &entry.port),
+            false => Ok(()),
+        };
+        let kept = added.and_then(|()| Ok(change.commit()?));
+        if let Err(error) = kept {
+            self.host.remove_entry(link.domain, flow, &entry.port);
+            if let Some(old) = old.filter(|old| self.host.has_port(&old.port)) {
+                let _ = self.host.add_entry(link.domain, flow, &old.port);
+            }
+            return Err(error);
+        }
+        if let Some(old) = old {
+            self.index.remove_entry(&old);
+        }
+        self.index.add_entry(&entry);
+        Ok(FlowEntryView {
+            flow: flow.to_string(),
+            port: entry.port,
+            age: None,
+            state: if up { State::Up } else { State::Down },
+        })
+    }
+
+    /// Removes a flow's entry that was made by command.
+    pub fn remove_flow_entry(&mut self, link: &str, flow: &str) -> Result<()> {
+        let link = self.flow_table(link)?;
+        let flow: Flow = flow.parse().map_err(Error::invalid)?;
+        let key = FlowEntry::key(&link.name, flow);
+        let Some(entry) = self.store.get::<FlowEntry>(&key)? else {
+            return Err(Error::not_found(format_args!(
+                "the flow table of ‘{0}’ has no entry for {flow}: `weir switch flows {0}` lists those there are",
+                link.name
+            )));
+        };
+        let change = self.store.change()?;
+        change.remove::<FlowEntry>(&key)?;
+        change.commit()?;
+        self.index.remove_entry(&entry);
+        self.host.remove_entry(link.domain, flow, &entry.port);
+        Ok(())
+    }
+
+    /// Removes what was made for a port, which goes: its entries, and that it is the default of
+    /// its link.
+    pub(super) fn drop_entries(&self, change: &Change, link: &str, port: &str) -> Result<()> {
+        for name in self.index.entries_to(port) {
+            change.remove::<FlowEntry>(name)?;
+        }
+        if let Some(mut link) = self.store.get::<Link>(link)?
+            && link.default == FlowDefault::Port(port.into())
+        {
+            link.default = FlowDefault::Addresses;
+            change.put(&link)?;
+        }
+        Ok(())
+    }
+
+    /// Removes all entries of a link, whose switch is to work otherwise.
+    pub(super) fn drop_table(&self, change: &Change, link: &str) -> Result<Vec<FlowEntry>> {
+        let mut gone = self.store.all::<FlowEntry>()?;
+        gone.retain(|entry| entry.link == link);
+        for entry in &gone {
+            change.remove::<FlowEntry>(&entry.name)?;
+        }
+        Ok(gone)
+    }
+
+    /// What is to be the default of a link's flow table, from ovs-ofctl's words for it.
+    pub(super) fn default_of(&self, link: &Link, text: &str) -> Result<FlowDefault<String>> {
+        match text.split_once(':') {
+            None if text == "normal" => Ok(FlowDefault::Addresses),
+            None if text == "drop" => Ok(FlowDefault::Drop),
+            Some(("output", port)) => {
+                self.check_port(link, port)?;
+                Ok(FlowDefault::Port(port.into()))
+            }
+            _ => Err(Error::invalid(format_args!(
+                "default={text} cannot be: it is normal (by addresses), drop, or output:VNIC"
+            ))),
+        }
+    }
+
+    /// Has a link's flow table send what has no entry where it is to go, as far as it can.
+    pub(super) fn bring_default(&self, link: &Link) -> Result<()> {
+        match &link.default {
+            FlowDefault::Port(port) if !self.host.has_port(port) => Ok(()),
+            default => match self.host.set_default(link.domain, default) {
+                // A domain without ports: this is done again when it has one.
+                Err(error) if error.kind == Kind::Refused => Ok(()),
+                done => done,
+            },
+        }
+    }
+
+    /// Adds the entries for a port that are not there, and the default of its link.
+    pub(super) fn bring_entries(&mut self, port: &str) {
+        let brought = self.try_entries(port);
+        self.host.note(&entries_fault(port), brought);
+    }
+
+    fn try_entries(&mut self, port: &str) -> Result<()> {
+        if !self.host.has_port(port) {
+            return Ok(());
+        }
+        let link = match self.store.get::<Vnic>(port)? {
+            Some(vnic) => vnic.link,
+            None => port.into(),
+        };
+        let link = self.store.get::<Link>(&link)?;
+        let table = |link: &Link| link.properties.lookup == LookupKind::FlowTable;
+        let Some(link) = link.filter(table) else {
+            return Ok(());
+        };
+        if link.default != FlowDefault::Addresses {
+            self.bring_default(&link)?;
+        }
+        let names: Vec<_> = self.index.entries_to(port).map(str::to_string).collect();
+        for name in names {
+            if let Some(entry) = self.store.get::<FlowEntry>(&name)? {
+                self.host.add_entry(link.domain, entry.flow, port)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over the flow tables of a switch that ran on, and removes what nobody wants: of an
+    /// operation that a node did not live to finish.
+    pub(super) fn adopt_tables(&mut self) -> Result<()> {
+        for link in self.store.all::<Link>()? {
+            if link.properties.lookup != LookupKind::FlowTable {
+                continue;
+            }
+            match self.host.adopt_entries(link.domain) {
+                Err(error) if error.kind == Kind::Refused => continue,
+                done => done?,
+            }
+            for (flow, port, age) in self.host.entries_of(link.domain)? {
+                let wanted = self
+                    .store
+                    .get::<FlowEntry>(&FlowEntry::key(&link.name, flow))?;
+                let wanted = wanted.is_some_and(|entry| entry.port == port);
+                if age.is_none() && !wanted {
+                    self.host.remove_entry(link.domain, flow, &port);
+                }
+            }
+        }
+        Ok(())
+    }
+}
