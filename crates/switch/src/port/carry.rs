@@ -17,6 +17,7 @@ impl Batch {
                 .map(|_| Frame::new([0; HEAD], 0, Body::Staged(0)))
                 .collect(),
             len: 0,
+            says_vlans: false,
             stage: Stage {
                 memory: vec![0; ROOM].into(),
                 stride: 0,
@@ -59,6 +60,7 @@ impl Batch {
         };
         let mut copy = Frame::new(frame.head, frame.len(), Body::Staged(cell as u16));
         copy.vlan = frame.vlan;
+        self.says_vlans |= frame.vlan != 0;
         self.push(copy);
         true
     }

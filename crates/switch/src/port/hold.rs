@@ -173,6 +173,7 @@ impl Batch {
         match self.stage.take_whole(cell, len, vnet) {
             Ok(mut frame) => {
                 frame.vlan = vlan;
+                self.says_vlans |= vlan != 0;
                 self.push(frame);
                 true
             }
@@ -183,6 +184,13 @@ impl Batch {
     /// Says which VLAN frame `i` belongs to.
     pub(crate) fn set_vlan(&mut self, i: usize, vlan: u16) {
         self.frames[i].vlan = vlan;
+        self.says_vlans |= vlan != 0;
+    }
+
+    /// Whether any frame may have been said to belong to a VLAN that its bytes do not tell.
+    #[inline]
+    pub(crate) fn says_vlans(&self) -> bool {
+        self.says_vlans
     }
 
     /// Takes a copy of frame `i` that nobody can change any more, and hands it out whole.

@@ -215,6 +215,8 @@ pub struct Batch {
     /// The frames, and behind them the room of those to come.
     frames: Box<[Frame]>,
     len: usize,
+    /// Whether any frame may have been said to belong to a VLAN that its bytes do not tell.
+    says_vlans: bool,
     pub(crate) stage: Stage,
     /// Where frames out of guests' memory are put together for a system call.
     outbox: Box<[u8]>,
@@ -231,6 +233,7 @@ impl Batch {
                 .map(|_| Frame::new([0; HEAD], 0, Body::Staged(0)))
                 .collect(),
             len: 0,
+            says_vlans: false,
             stage: Stage::new(),
             outbox: vec![0; BATCH * Self::OUTBOX_STRIDE].into(),
         }
@@ -245,6 +248,7 @@ impl Batch {
     /// Forgets all frames.
     pub(crate) fn clear(&mut self) {
         self.len = 0;
+        self.says_vlans = false;
         self.stage.segmented = 0;
         self.stage.bytes = 0;
     }

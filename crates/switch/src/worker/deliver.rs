@@ -162,13 +162,9 @@ impl Worker {
             let Some(port) = slot_mut(&mut self.ports, place.into()) else {
                 continue;
             };
-            if port.ways.patch.is_some() {
-                self.pass(place, patches);
-                continue;
-            }
-            if slot(&self.domains, port.domain).is_some_and(|domain| domain.shaped > 0)
-                && self.send_shaped(place, patches)
-            {
+            // What came through a patch may belong to a VLAN where nobody has heard of any.
+            let shaped = slot(&self.domains, port.domain).is_some_and(|domain| domain.shaped > 0);
+            if (shaped || self.batch.says_vlans()) && self.send_shaped(place, patches) {
                 continue;
             }
             let Some(port) = slot_mut(&mut self.ports, place.into()) else {

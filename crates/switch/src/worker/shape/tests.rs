@@ -16,7 +16,7 @@ use crate::memory::{CounterFile, GuestSide, SharedRegion};
 use crate::port::Link;
 use crate::port::guest::GuestLink;
 use crate::process::Options;
-use crate::protocol::{PortId, PortKind};
+use crate::protocol::{PatchEnd, PortId, PortKind};
 
 struct Net {
     lanes: Lanes,
@@ -422,5 +422,67 @@ proptest! {
             prop_assert!(!late, "{sent} sent, {taken} taken, {out} out, {dropped} dropped, {floods} floods");
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+}
+
+/// Joins domains 0 and 1.
+fn join(net: &mut Net, properties: &str) {
+    let end = |domain: u32| PatchEnd {
+        name: format!("end{domain}"),
+        domain,
+        properties: properties.parse().unwrap(),
+    };
+    net.lanes.attach_patch([end(0), end(1)]).unwrap();
+}
+
+#[test]
+fn a_vlans_frames_bear_its_tag_beyond_a_patch_as_on_a_bridges_trunk() {
+    for lanes in [1, 2] {
+        let mut net = Net::new(lanes);
+        let mut access = net.guest(1, "vlan=7");
+        net.domain = 1;
+        let (mut far, mut other) = (net.guest(2, ""), net.guest(3, ""));
+        join(&mut net, "");
+        let plain = access.frame(2, 1, 100);
+        let mut tagged = plain.clone();
+        tagged.splice(12..12, [0x81, 0, 0, 7]);
+        assert!(access.send(&plain));
+        assert_eq!(receive_all(&mut far, 1), [tagged], "on {lanes} lanes");
+        // Of what comes back, the VLAN's is bared, and nothing else arrives.
+        let back = far.frame(1, 2, 100);
+        for vlan in [8, 7] {
+            let mut tagged = back.clone();
+            tagged.splice(12..12, [0x81, 0, 0, vlan]);
+            assert!(far.send(&tagged));
+        }
+        assert_eq!(receive_all(&mut access, 1), [back]);
+        // What is for all bears it, too.
+        let mut all = access.frame(0xff, 3, 100);
+        all[..6].fill(0xff);
+        assert!(access.send(&all));
+        all.splice(12..12, [0x81, 0, 0, 7]);
+        for guest in [&mut far, &mut other] {
+            receive_until(guest, &all);
+        }
+        assert!(access.receive().is_empty());
+    }
+}
+
+#[test]
+fn a_patch_delays_in_each_direction_what_goes_through_it() {
+    let mut net = Net::new(1);
+    let mut near = net.guest(1, "");
+    net.domain = 1;
+    let mut far = net.guest(2, "");
+    join(&mut net, "delay=20ms");
+    for _ in 0..2 {
+        let (from, to) = (&mut near, &mut far);
+        let frame = from.frame(to.mac, 1, 100);
+        let started = Instant::now();
+        assert!(from.send(&frame));
+        assert_eq!(receive_all(to, 1), [frame]);
+        let took = started.elapsed();
+        assert!(took >= Duration::from_millis(20), "{took:?}");
+        std::mem::swap(&mut near, &mut far);
     }
 }
