@@ -2,9 +2,9 @@
 //! left of them.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::common::{Host, ip, named, not_root, ping};
+use crate::common::{Host, LIMIT, ip, named, not_root, ping};
 
 /// The two subnets of the example, with names of the test's own.
 fn two_subnets(host: &Host) -> String {
@@ -271,4 +271,211 @@ fn a_linux_network_is_captured_and_made_again() {
     );
     host.ok("wire delete copy");
     assert!(named(&copy).is_empty());
+}
+
+#[test]
+fn a_captured_bridge_keeps_its_nics_and_its_delays_each_way() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    let p = &host.prefix;
+    // Two hosts by NICs (whose far ends are in namespaces that are not looked at), and one by a
+    // veth pair that delays each way.
+    ip(&format!("link add {p}br type bridge"));
+    ip(&format!("link set {p}br up"));
+    for (name, address) in [
+        ("x", "10.8.3.1/24"),
+        ("y", "10.8.3.2/24"),
+        ("a", "10.8.3.3/24"),
+    ] {
+        ip(&format!("netns add {p}-{name}"));
+        ip(&format!(
+            "link add {p}{name} type veth peer name eth0 netns {p}-{name}"
+        ));
+        ip(&format!("link set {p}{name} master {p}br up"));
+        ip(&format!("-n {p}-{name} addr add {address} dev eth0"));
+        ip(&format!("-n {p}-{name} link set eth0 up"));
+    }
+    let shaped = |place: &str, interface: &str, rate: u32| {
+        let words = format!(
+            "{place} qdisc add dev {interface} root tbf rate {rate}mbit burst 32k latency 50ms"
+        );
+        let status = Command::new("tc").args(words.split_whitespace()).status();
+        assert!(status.unwrap().success());
+    };
+    shaped("", &format!("{p}a"), 50);
+    shaped(&format!("-n {p}-a"), "eth0", 20);
+    let copy = format!("{p}c-");
+    let captured = host.ok(&format!(
+        "wire capture --name copy --prefix {copy} -n {p}-a"
+    ));
+    // What is a veth pair's end here stands for the NIC that it is elsewhere.
+    let nics = format!(
+        "
+[link.{p}br]
+device = '{p}x'
+mode = 'packet'
+[link.second]
+device = '{p}y'
+mode = 'packet'
+[patch.second]
+between = ['{p}br', 'second']
+"
+    );
+    let captured = captured.replace(&format!("[stub.{p}br]\n"), &nics);
+    assert!(captured.contains("[link.second]"), "{captured}");
+    // Each way at its own rate; and with a delay of its own, as netem would have it.
+    let slow = |text: &str, rate: &str, delay: &str| {
+        let rate = format!("maxbw = \"{rate}\"");
+        assert_eq!(text.matches(&rate).count(), 1, "{rate}: {text}");
+        text.replace(&rate, &format!("{rate}\ndelay = \"{delay}\""))
+    };
+    let captured = slow(&slow(&captured, "50M", "20ms"), "20M", "30ms");
+    let file = host.file("copy.toml", &captured);
+    for name in ["x", "y"] {
+        ip(&format!("link set {p}{name} nomaster"));
+    }
+    ip(&format!("link delete {p}a"));
+    host.ok(&format!("wire apply {file}"));
+    let from = format!("{copy}{p}-a");
+    for to in ["10.8.3.1", "10.8.3.2"] {
+        let time = ping(&from, to).unwrap_or_else(|| panic!("no answer from {to}:\n{captured}"));
+        assert!(time >= 50.0, "20 ms there and 30 ms back: {time}");
+    }
+    assert!(ping(&format!("{p}-x"), "10.8.3.2").is_some_and(|time| time < 50.0));
+    host.ok("wire delete copy");
+    for name in ["x", "y"] {
+        ip(&format!("link delete {p}{name}"));
+    }
+    ip(&format!("link delete {p}br"));
+}
+
+/// A program in a namespace, which ends with this.
+struct Program(std::process::Child);
+
+impl Program {
+    fn start(namespace: &str, words: &[&str], folder: &Path) -> Program {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", namespace]).args(words);
+        command
+            .current_dir(folder)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        Program(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What a program in a namespace prints, if it succeeds.
+fn inside(namespace: &str, command: &str) -> Option<String> {
+    let words = command.split_whitespace();
+    let output = Command::new("ip")
+        .args(["netns", "exec", namespace])
+        .args(words)
+        .output();
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    output.status.success().then_some(said)
+}
+
+#[test]
+fn a_tenants_network_has_nat_a_firewall_a_balancer_and_vlans() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let folder = host.folder.join("wires");
+    std::fs::create_dir_all(&folder).unwrap();
+    for config in ["nat-gateway", "transparent-firewall", "load-balancer"] {
+        let name = format!("{config}.click");
+        std::fs::copy(examples.join(&name), host.folder.join(&name)).unwrap();
+    }
+    let text = std::fs::read_to_string(examples.join("wires/tenant.toml")).unwrap();
+    let text = text
+        .replace("[namespace.", "[namespace.@-")
+        .replace("namespace = \"", "namespace = \"@-");
+    let file = host.file("wires/tenant.toml", &text);
+    host.ok(&format!("wire apply {file}"));
+    let name = |name: &str| format!("{}-{name}", host.prefix);
+    let (desk, visitor, provider) = (name("desk"), name("visitor"), name("provider"));
+
+    // Visitors reach each of the servers in turn, the one beyond the trunk among them.
+    let _servers = ["web1", "web2", "web3"].map(|web| {
+        let own = folder.join(web);
+        std::fs::create_dir_all(&own).unwrap();
+        std::fs::write(own.join("name"), web).unwrap();
+        Program::start(&name(web), &["python3", "-m", "http.server", "80"], &own)
+    });
+    let mut reached = std::collections::BTreeSet::new();
+    let started = std::time::Instant::now();
+    while reached.len() < 3 {
+        assert!(started.elapsed() < LIMIT, "only {reached:?} answered");
+        let get = "curl -s -m 2 http://203.0.113.10/name";
+        reached.extend(inside(&visitor, get));
+    }
+    assert_eq!(reached, ["web1", "web2", "web3"].map(String::from).into());
+
+    // The desk goes out by NAT, and the line is as long as it is.
+    let time = ping(&desk, "203.0.113.50").expect("the visitor answers the desk");
+    assert!(time >= 4.0, "the line takes 5 ms: {time}");
+    let own = folder.join("visitor");
+    std::fs::create_dir_all(&own).unwrap();
+    std::fs::write(own.join("name"), "visitor").unwrap();
+    let listing = [
+        "python3",
+        "-u",
+        "-c",
+        "
+import http.server
+class Who(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.client_address[0].encode())
+http.server.HTTPServer(('', 80), Who).serve_forever()
+",
+    ];
+    let _world = Program::start(&visitor, &listing, &own);
+    let started = std::time::Instant::now();
+    let seen = loop {
+        if let Some(seen) = inside(&desk, "curl -s -m 3 http://203.0.113.50/") {
+            break seen;
+        }
+        assert!(started.elapsed() < LIMIT, "the desk reaches nothing");
+    };
+    assert_eq!(seen, "198.51.100.2", "the desk shows the gateway's address");
+    assert!(host.ok("read gateway flows.size").trim() != "0");
+
+    // Nobody gets in but by the balancer, and VLANs do not see each other.
+    let refused = inside(&provider, "curl -s -m 1 http://198.51.100.2:8080/");
+    assert_eq!(refused, None, "the firewall lets nobody in");
+    assert!(host.ok("read firewall inbound_dropped.count").trim() != "0");
+    let across = inside(&desk, "ping -c 2 -i 0.1 -W 0.5 10.0.0.11");
+    assert_eq!(across, None, "the desk is not in the servers' VLAN");
+    // Nor does the desk get through with another's address.
+    inside(&desk, "ip addr add 192.168.1.66/24 dev eth0").unwrap();
+    let lied = inside(&desk, "ping -c 2 -i 0.1 -W 0.5 -I 192.168.1.66 192.168.1.1");
+    assert_eq!(lied, None);
+    let stats: serde_json::Value = host.json("vnic stat desk0");
+    assert!(
+        stats[0]["drops"]["spoofed-ip"]
+            .as_u64()
+            .is_some_and(|n| n > 0),
+        "{stats}"
+    );
+
+    assert_eq!(host.ok(&format!("wire apply {file}")), "");
+    let exported = host.file("copy.toml", &host.ok("wire export tenant"));
+    assert_eq!(host.ok(&format!("wire diff {exported}")), "");
+    host.ok("wire delete tenant");
+    assert!(named(&host.prefix).is_empty());
+    assert_eq!(host.ok("vnic show -p"), "");
 }

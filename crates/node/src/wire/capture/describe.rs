@@ -198,12 +198,23 @@ impl<'a> Describing<'a> {
                 self.wire.stubs.insert(name.clone(), properties);
             }
         }
+        // A link has one interface: each further one has a link of its own, joined to the first.
         for nic in nics {
-            self.note(
-                at,
-                nic,
-                "a link has one interface, and this bridge has several: left out",
-            );
+            let other = self.name(&format!("{name}-{}", nic.name), NAME_MAX);
+            let link = Attachment {
+                device: nic.name.clone(),
+                ..Attachment::default()
+            };
+            self.wire.links.insert(other.clone(), link);
+            if at != 0 {
+                self.note(at, nic, "it is not in the namespace of the host: move it there before the wire is applied");
+            }
+            let patch = Patch {
+                between: [name.clone(), other],
+                ..Patch::default()
+            };
+            let name = self.name(&nic.name, NAME_MAX);
+            self.wire.patches.insert(name, patch);
         }
         name
     }
@@ -242,10 +253,12 @@ impl<'a> Describing<'a> {
                     {
                         let name = self.name(&port.name, NAME_MAX);
                         let between = [switch.to_string(), to.clone()];
+                        let back = self.toward(other, peer, &peer.shaping);
                         self.wire.patches.insert(
                             name,
                             Patch {
                                 between,
+                                back: (back != properties).then_some(back),
                                 properties,
                             },
                         );
@@ -287,20 +300,28 @@ impl<'a> Describing<'a> {
     fn ends(&mut self, at: usize, link: &Link, switch: &str, mut properties: PortProperties) {
         let sends = link.shaping;
         let rate = sends.rate.and_then(Bandwidth::from_bits);
-        if properties.maxbw.is_some() && rate.is_some() && properties.maxbw != rate {
-            self.note(
-                at,
-                link,
-                "it sends at another rate than it receives; its maxbw is the lower, both ways",
-            );
-        }
-        properties.maxbw = match (properties.maxbw, rate) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
+        // A VNIC's rate is for both ways, and its delay and loss for what it receives: what differs
+        // is a cable's, to a switch that the VNIC has for itself.
+        let differs = properties.maxbw.is_some() && rate.is_some() && properties.maxbw != rate;
+        let own;
+        let switch = match differs || sends.delay > 0 || sends.loss > 0.0 {
+            true => {
+                let sent = self.toward(at, link, &sends);
+                let cable = PortProperties {
+                    maxbw: properties.maxbw.take(),
+                    delay: std::mem::take(&mut properties.delay),
+                    jitter: std::mem::take(&mut properties.jitter),
+                    loss: std::mem::take(&mut properties.loss),
+                    ..PortProperties::default()
+                };
+                own = self.cable(at, link, switch, sent, cable);
+                own.as_str()
+            }
+            false => {
+                properties.maxbw = properties.maxbw.or(rate);
+                switch
+            }
         };
-        if sends.delay > 0 || sends.loss > 0.0 {
-            self.note(at, link, "what it sends is delayed or lost; a VNIC's delay and loss are of what it receives: left out");
-        }
         if link.mtu != MTU {
             properties.mtu = u16::try_from(link.mtu).ok();
         }
@@ -322,6 +343,30 @@ impl<'a> Describing<'a> {
             };
             self.vnic(at, vlan, switch, properties);
         }
+    }
+
+    /// A switch for what is at a cable's other end, joined to `switch`: its name.
+    fn cable(
+        &mut self,
+        at: usize,
+        link: &Link,
+        switch: &str,
+        there: PortProperties,
+        back: PortProperties,
+    ) -> String {
+        let namespace = self.seen[at].name.as_deref().unwrap_or("host");
+        let stub = self.name(&format!("{namespace}-{}-end", link.name), NAME_MAX);
+        self.wire
+            .stubs
+            .insert(stub.clone(), DomainProperties::default());
+        let patch = Patch {
+            between: [stub.clone(), switch.to_string()],
+            back: (back != there).then_some(back),
+            properties: there,
+        };
+        let name = self.name(&format!("{namespace}-{}-cable", link.name), NAME_MAX);
+        self.wire.patches.insert(name, patch);
+        stub
     }
 
     fn vnic(&mut self, at: usize, link: &Link, switch: &str, properties: PortProperties) {
