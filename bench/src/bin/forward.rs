@@ -3,7 +3,10 @@
 //!
 //! Frames of 60 and 1514 bytes (64 and 1518 on a wire, with their checksums), behind either wall,
 //! `ROUNDS` times (5), turn about; rates are the frames that the sink counted in a second, medians.
+//! `STARTS` times (40) the same guest is started, in a process made ready before and in one made
+//! then, and ended when its first frame has crossed the switch.
 
+use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -12,15 +15,21 @@ use abi::message::kind;
 use abi::region::{Geometry, Interface, Region};
 use bench::{machine, median, save};
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::thread::set_current_timer_slack;
 use serde::Serialize;
 use switch::client::Guest as Attachment;
 use switch::memory::SharedRegion;
 use switch::process::{Options, Switch};
 use switch::properties::PortProperties;
 use switch::protocol::GuestInterface;
-use vmm::{Control, DataFile, GuestSpec, IMAGE, Isolation, Template};
+use vmm::{Control, DataFile, Guest, GuestSpec, IMAGE, Isolation, Template};
 
 const SLOTS: u32 = 1024;
+/// How long the benchmark sleeps between looks for the first frame. It needs a processor that the
+/// guest or the switch runs on, so it may not spin.
+const LOOK: Duration = Duration::from_micros(20);
+/// For a process that is made ready, and for the switch to fall asleep.
+const SETTLE: Duration = Duration::from_millis(5);
 const WARM_UP: Duration = Duration::from_millis(300);
 const MEASURED: Duration = Duration::from_secs(1);
 
@@ -45,8 +54,10 @@ struct Figure {
     most: f64,
     /// Bits of frames a second, in Gb/s, median.
     gigabits: f64,
-    /// From asking for the guest to its first frame having crossed the switch, in ms, median.
+    /// From asking for the guest to its first frame having crossed the switch, in ms, median: in a
+    /// process made ready before, and in one made then.
     first_frame_ms: f64,
+    first_frame_spawned_ms: f64,
 }
 
 #[derive(Serialize)]
@@ -55,12 +66,21 @@ struct Report {
     machine: String,
     ring_slots: u32,
     rounds: usize,
+    starts: usize,
     figures: Vec<Figure>,
 }
 
-/// Frames a second from a guest through the switch back to the guest, and the time from asking for
-/// the guest to its first frame having crossed the switch.
-fn rate(template: &Template, case: Case) -> Result<(f64, Duration), Failure> {
+/// A guest that sends to itself through a switch, since its first frame.
+struct Running {
+    control: Control,
+    /// From asking for the guest to its first frame having crossed the switch.
+    first: Duration,
+    _guest: Guest,
+    _switch: Switch,
+}
+
+/// Starts a switch and a guest that sends to itself, in a process made ready before if it is `ahead`.
+fn start(template: &Template, case: Case, ahead: bool) -> Result<Running, Failure> {
     let interfaces = ["source", "sink"];
     let mut described = Vec::new();
     for (i, name) in (1..).zip(interfaces) {
@@ -95,8 +115,7 @@ fn rate(template: &Template, case: Case) -> Result<(f64, Duration), Failure> {
         case.frame_bytes
     );
     let mut control = Control::new()?;
-    let asked = Instant::now();
-    let guest = template.spawn(&GuestSpec {
+    let spec = GuestSpec {
         isolation: case.isolation,
         config: config.as_bytes(),
         data: Some(DataFile {
@@ -107,7 +126,17 @@ fn rate(template: &Template, case: Case) -> Result<(f64, Duration), Failure> {
         switch_doorbell: Some(doorbell.as_fd()),
         pins: &[0],
         ..GuestSpec::new("forward", 1, &control)
-    })?;
+    };
+    let prepared = match ahead {
+        true => Some(template.prepare(&spec.shape())?),
+        false => None,
+    };
+    std::thread::sleep(SETTLE);
+    let asked = Instant::now();
+    let guest = match prepared {
+        Some(prepared) => prepared.start(&spec)?,
+        None => template.spawn(&spec)?,
+    };
     while switch.client().stats(ports[1]).frames_out == 0 {
         if asked.elapsed() > Duration::from_secs(2) {
             let mut console = Vec::new();
@@ -118,27 +147,51 @@ fn rate(template: &Template, case: Case) -> Result<(f64, Duration), Failure> {
             )
             .into());
         }
-        std::thread::yield_now();
+        std::thread::sleep(LOOK);
     }
-    let first = asked.elapsed();
+    Ok(Running {
+        first: asked.elapsed(),
+        control,
+        _guest: guest,
+        _switch: switch,
+    })
+}
+
+/// Frames a second from a guest through the switch back to the guest.
+fn rate(template: &Template, case: Case) -> Result<f64, Failure> {
+    let mut running = start(template, case, true)?;
     std::thread::sleep(WARM_UP);
     let mut count = || -> Result<u64, Failure> {
-        let answer = control.call(kind::READ, "sunk.count", Duration::from_secs(2))?;
+        let answer = running
+            .control
+            .call(kind::READ, "sunk.count", Duration::from_secs(2))?;
         Ok(String::from_utf8_lossy(&answer.contents).trim().parse()?)
     };
     let (before, from) = (count()?, Instant::now());
     std::thread::sleep(MEASURED);
     let (after, to) = (count()?, Instant::now());
-    drop(guest);
-    let rate = (after - before) as f64 / to.duration_since(from).as_secs_f64();
-    Ok((rate, first))
+    Ok((after - before) as f64 / to.duration_since(from).as_secs_f64())
+}
+
+/// What is measured of one case.
+#[derive(Clone, Default)]
+struct Samples {
+    /// Million frames a second.
+    rates: Vec<f64>,
+    /// To the first frame, in ms: in a process made ready before, and in one made then.
+    prepared: Vec<f64>,
+    spawned: Vec<f64>,
+}
+
+fn setting(name: &str, usual: usize) -> usize {
+    let value = std::env::var(name).ok();
+    value.and_then(|value| value.parse().ok()).unwrap_or(usual)
 }
 
 fn run() -> Result<(), Failure> {
-    let rounds = std::env::var("ROUNDS")
-        .ok()
-        .and_then(|r| r.parse().ok())
-        .unwrap_or(5);
+    let (rounds, starts) = (setting("ROUNDS", 5), setting("STARTS", 40));
+    // Sleeps end when they are asked to, not 50 us later.
+    set_current_timer_slack(NonZeroU64::new(1))?;
     let template = Template::new(IMAGE)?;
     let mut cases = Vec::new();
     for (wall, isolation) in [("vm", Isolation::Vm), ("process", Isolation::Process)] {
@@ -153,40 +206,49 @@ fn run() -> Result<(), Failure> {
         };
         cases.extend([case(60), case(1514)]);
     }
-    let mut measured = vec![(Vec::new(), Vec::new()); cases.len()];
-    for _ in 0..rounds {
-        for (case, (rates, firsts)) in cases.iter().zip(&mut measured) {
-            let (rate, first) = rate(&template, *case)?;
-            rates.push(rate / 1e6);
-            firsts.push(first.as_secs_f64() * 1e3);
+    let mut measured = vec![Samples::default(); cases.len()];
+    for _ in 0..starts {
+        for (case, samples) in cases.iter().zip(&mut measured) {
+            for (ahead, times) in [
+                (true, &mut samples.prepared),
+                (false, &mut samples.spawned),
+            ] {
+                let running = start(&template, *case, ahead)?;
+                times.push(running.first.as_secs_f64() * 1e3);
+            }
         }
     }
-    let figures = cases
-        .iter()
-        .zip(&measured)
-        .map(|(case, (rates, firsts))| Figure {
-            case: *case,
-            mpps: median(rates),
-            least: rates.iter().copied().fold(f64::INFINITY, f64::min),
-            most: rates.iter().copied().fold(0.0, f64::max),
-            gigabits: median(rates) * case.frame_bytes as f64 * 8.0 / 1e3,
-            first_frame_ms: median(firsts),
-        });
+    for _ in 0..rounds {
+        for (case, samples) in cases.iter().zip(&mut measured) {
+            samples.rates.push(rate(&template, *case)? / 1e6);
+        }
+    }
+    let figures = cases.iter().zip(&measured).map(|(case, samples)| Figure {
+        case: *case,
+        mpps: median(&samples.rates),
+        least: samples.rates.iter().copied().fold(f64::INFINITY, f64::min),
+        most: samples.rates.iter().copied().fold(0.0, f64::max),
+        gigabits: median(&samples.rates) * case.frame_bytes as f64 * 8.0 / 1e3,
+        first_frame_ms: median(&samples.prepared),
+        first_frame_spawned_ms: median(&samples.spawned),
+    });
     let report = Report {
         benchmark: "forward",
         machine: machine(),
         ring_slots: SLOTS,
         rounds,
+        starts,
         figures: figures.collect(),
     };
     for figure in &report.figures {
         println!(
-            "{:<8} {:>5} bytes  {:6.2} Mpps  {:6.2} Gb/s  first frame after {:.2} ms",
+            "{:<8} {:>5} bytes  {:6.2} Mpps  {:6.2} Gb/s  first frame after {:.2} ms, {:.2} if the process is made then",
             figure.case.wall,
             figure.case.frame_bytes,
             figure.mpps,
             figure.gigabits,
-            figure.first_frame_ms
+            figure.first_frame_ms,
+            figure.first_frame_spawned_ms
         );
     }
     println!("{}", save("forward", &report)?.display());
