@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The crates that the image is made of.
-const CRATES: [&str; 6] = ["abi", "click", "elements", "guest", "packet", "router"];
+const CRATES: [&str; 7] = [
+    "abi", "click", "elements", "guest", "packet", "router", "simd",
+];
 /// The triple of the hosts that run guests; images are built for nothing else.
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 

@@ -30,7 +30,8 @@ const SLOTS: u32 = 1024;
 const LOOK: Duration = Duration::from_micros(20);
 /// For a process that is made ready, and for the switch to fall asleep.
 const SETTLE: Duration = Duration::from_millis(5);
-const WARM_UP: Duration = Duration::from_millis(300);
+/// Long enough for the regions of guests in steady use to be in large pages.
+const WARM_UP: Duration = Duration::from_secs(1);
 const MEASURED: Duration = Duration::from_secs(1);
 
 /// What can go wrong is said and ends the benchmark.
@@ -209,10 +210,7 @@ fn run() -> Result<(), Failure> {
     let mut measured = vec![Samples::default(); cases.len()];
     for _ in 0..starts {
         for (case, samples) in cases.iter().zip(&mut measured) {
-            for (ahead, times) in [
-                (true, &mut samples.prepared),
-                (false, &mut samples.spawned),
-            ] {
+            for (ahead, times) in [(true, &mut samples.prepared), (false, &mut samples.spawned)] {
                 let running = start(&template, *case, ahead)?;
                 times.push(running.first.as_secs_f64() * 1e3);
             }

@@ -119,6 +119,14 @@ impl Geometry {
         self.ring_buffers() + own
     }
 
+    /// Where the buffers lie that the guest takes first for packets of its own, in bytes, so far as
+    /// it pays to provide them ahead: a batch of them with long rings, none with short ones.
+    pub const fn first_buffers(&self) -> core::ops::Range<usize> {
+        let start = self.pool() + self.ring_buffers() as usize * BUFFER_STRIDE;
+        let count = if self.slots < 256 { 0 } else { self.slots / 16 };
+        start..start + count as usize * BUFFER_STRIDE
+    }
+
     /// Where interface `i`'s receive ring starts, in bytes.
     pub const fn receive_ring(&self, i: usize) -> usize {
         PAGE + 2 * i * ring_bytes(self.slots)

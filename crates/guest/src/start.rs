@@ -7,10 +7,13 @@ use core::fmt::Write;
 use core::hint::spin_loop;
 use core::mem::MaybeUninit;
 use core::panic::PanicInfo;
+use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use abi::boot::Span;
 use spin::{Mutex, MutexGuard};
-use talc::{TalcCell, source::Manual};
+use talc::base::{Talc, binning::Binning};
+use talc::{TalcCell, source::Source};
 
 use crate::Platform;
 use crate::platform::{Text, crash};
@@ -48,11 +51,7 @@ extern "C" fn begin(boot: *const u8, cpu: usize) -> ! {
     let platform = unsafe { PLATFORM.set(platform) };
     let heap = platform.boot().heap;
     // SAFETY: the heap is the allocator's alone.
-    let claimed = unsafe {
-        HEAP.talc
-            .claim(heap.address as *mut u8, heap.length as usize)
-    };
-    if claimed.is_none() {
+    if !unsafe { HEAP.claim(heap) } {
         platform.fail(format_args!(
             "the guest's memory is too small: {} bytes are left for its heap",
             heap.length
@@ -100,7 +99,7 @@ impl Slot {
 /// The heap that the boot page names. Packets come from pools; what uses the heap is control, so that one lock
 /// for all CPUs does.
 struct Heap {
-    talc: TalcCell<Manual>,
+    talc: TalcCell<Front>,
     lock: Mutex<()>,
     /// The guest has several CPUs, and those beside the first may use the heap.
     shared: AtomicBool,
@@ -109,7 +108,59 @@ struct Heap {
 // SAFETY: whoever uses the allocator holds the lock, or is the only CPU.
 unsafe impl Sync for Heap {}
 
+/// Bytes of the heap that the allocator has at first: those that the wall provides ahead.
+const FRONT: usize = 32 << 10;
+
+/// How much of the heap the allocator has: the front, and more as it needs it. It keeps notes at the end of
+/// what it has, and pages that nobody touches take neither time nor memory.
+#[derive(Debug)]
+struct Front {
+    start: usize,
+    /// Where what the allocator has ends; `None` before it has any.
+    end: Option<NonNull<u8>>,
+    /// Where the heap ends.
+    limit: *mut u8,
+}
+
+// SAFETY: reaches no allocator but the one it is called by.
+unsafe impl Source for Front {
+    fn acquire<B: Binning>(talc: &mut Talc<Self, B>, layout: Layout) -> Result<(), ()> {
+        let Front { start, end, limit } = talc.source;
+        let end = end.ok_or(())?;
+        let had = end.addr().get() - start;
+        // Room for what is wanted at any alignment, and for the allocator's notes; at least twice as much.
+        let more = had.max(
+            layout
+                .size()
+                .saturating_add(layout.align())
+                .saturating_add(1024),
+        );
+        let more = more.min(limit.addr() - end.addr().get());
+        // SAFETY: up to the limit the heap is the allocator's alone.
+        let extended = unsafe { talc.extend(end, end.as_ptr().add(more)) };
+        talc.source.end = Some(extended);
+        if extended == end { Err(()) } else { Ok(()) }
+    }
+}
+
 impl Heap {
+    /// Takes the heap over; `false` if it is too small.
+    ///
+    /// # Safety
+    /// Call once, before anything is allocated. The heap is nobody else's.
+    unsafe fn claim(&self, heap: Span) -> bool {
+        let (start, length) = (heap.address as *mut u8, heap.length as usize);
+        // SAFETY: promised by the caller.
+        let end = unsafe { self.talc.claim(start, length.min(FRONT)) };
+        self.talc.replace_source(Front {
+            start: start.addr(),
+            end,
+            // SAFETY: the end of the heap.
+            limit: unsafe { start.add(length) },
+        });
+        end.is_some()
+    }
+
     /// Keeps other CPUs away, if there are any.
     #[inline]
     fn alone(&self) -> Option<MutexGuard<'_, ()>> {
@@ -121,7 +172,11 @@ impl Heap {
 
 #[global_allocator]
 static HEAP: Heap = Heap {
-    talc: TalcCell::new(Manual),
+    talc: TalcCell::new(Front {
+        start: 0,
+        end: None,
+        limit: null_mut(),
+    }),
     lock: Mutex::new(()),
     shared: AtomicBool::new(false),
 };

@@ -185,10 +185,11 @@ impl Pool {
     /// writable for ever, and that nobody else writes but through rings.
     pub unsafe fn region(base: NonNull<u8>, count: usize, first: usize) -> Pool {
         let mut pool = Pool::heap(count);
-        pool.free.reserve_exact(count);
         pool.region = Some(base);
         pool.total = count;
         pool.in_rings = first.min(count);
+        // A slot of a ring holds a buffer at any time, so that no more are ever free.
+        pool.free.reserve_exact(pool.own());
         for i in 0..count {
             // SAFETY: inside the region.
             let buffer = unsafe { base.add(i * BUFFER) }.cast::<Meta>();
@@ -203,7 +204,7 @@ impl Pool {
     /// Another pool over the same region, with no buffer yet.
     pub(crate) fn sibling(&self, depot: Depot) -> Pool {
         Pool {
-            free: Vec::with_capacity(self.total),
+            free: Vec::with_capacity(self.own()),
             home: self.home,
             chunks: Vec::new(),
             total: self.total,

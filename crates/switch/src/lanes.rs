@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use crate::crossing::{Bell, crossing};
 use crate::lane::{Board, Lane, LaneIndex, LaneStats, Meter, answer};
 use crate::lookup::{Mac, PortIndex};
-use crate::memory::{CounterFile, LaneCounters};
+use crate::memory::{CounterFile, Gatherer, LaneCounters};
 use crate::port::Link;
 use crate::process::Options;
 use crate::properties::{DomainProperties, PortProperties};
@@ -85,6 +85,7 @@ pub struct Member {
 /// The lanes of a switch and its ports. Dropping this ends the lanes.
 pub struct Lanes {
     lanes: Vec<Lane>,
+    gatherer: Gatherer,
     board: Arc<Board>,
     members: Vec<Option<Member>>,
     free: Vec<PortIndex>,
@@ -148,6 +149,7 @@ impl Lanes {
         cpus.dedup();
         let lanes = Lanes {
             lanes,
+            gatherer: Gatherer::start()?,
             board,
             members: Vec::new(),
             free: Vec::new(),
@@ -160,6 +162,11 @@ impl Lanes {
             cpus,
         };
         Ok((lanes, file))
+    }
+
+    /// Who gathers guests' memory into large pages.
+    pub(crate) fn gatherer(&self) -> Gatherer {
+        self.gatherer.clone()
     }
 
     /// Attaches a guest's ports, which `doorbell` wakes. All or none.

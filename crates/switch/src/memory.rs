@@ -4,20 +4,25 @@
 //! use: rings and pools that check what they read (`abi`), and atomics.
 #![allow(unsafe_code)]
 
+mod gatherer;
+mod mapping;
+
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use abi::region::{Geometry, GeometryError, Interface, Region};
 use abi::ring::{Consumer, Producer};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::ProtFlags;
 
 use crate::counters::{PORT_COUNTERS_BYTES, PortCounters, PortStats};
 use crate::lookup::PortIndex;
 use crate::worker::PORTS_MAX;
+
+pub(crate) use gatherer::Gatherer;
+pub(crate) use mapping::Mapping;
 
 /// Why a memory file could not be made or mapped.
 #[derive(Debug, thiserror::Error)]
@@ -48,67 +53,6 @@ pub enum MemoryError {
     Geometry(GeometryError),
 }
 
-/// A mapping of a file that can be mapped, or of a part of it; unmapped when dropped.
-pub(crate) struct Mapping {
-    base: NonNull<u8>,
-    bytes: usize,
-}
-
-// SAFETY: a Mapping is an address and a length; what lies there is shared with other processes
-// anyway and only reached through atomics and `abi`.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    /// Maps the first `bytes` bytes of a file.
-    fn new(file: BorrowedFd<'_>, bytes: usize, protection: ProtFlags) -> Result<Self, MemoryError> {
-        Mapping::part(file, 0, bytes, protection).map_err(|e| system("map", bytes, e))
-    }
-
-    /// Maps `bytes` bytes of a file from `offset` on.
-    pub(crate) fn part(
-        file: BorrowedFd<'_>,
-        offset: u64,
-        bytes: usize,
-        protection: ProtFlags,
-    ) -> Result<Self, Errno> {
-        // SAFETY: a fresh mapping at an address of the kernel's choosing.
-        let base = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                protection,
-                MapFlags::SHARED,
-                file,
-                offset,
-            )
-        };
-        Ok(Mapping {
-            base: NonNull::new(base?.cast()).expect("a mapping is never at address 0"),
-            bytes,
-        })
-    }
-
-    /// Where it starts.
-    pub(crate) fn base(&self) -> NonNull<u8> {
-        self.base
-    }
-
-    /// Its length.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length; nothing handed out outlives it (see
-        // `SharedRegion` and `CounterFile`).
-        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
-    }
-}
-
 fn system(action: &'static str, bytes: usize, source: Errno) -> MemoryError {
     MemoryError::System {
         action,
@@ -136,6 +80,10 @@ pub struct SharedRegion {
     geometry: Geometry,
     /// Bit `2 i`: the switch's side of interface `i` is taken; bit `2 i + 1`: the guest's.
     taken: AtomicU64,
+    /// It was said that the region is in steady use.
+    busy: AtomicBool,
+    /// Who gathers it into large pages then.
+    gatherer: Option<Gatherer>,
 }
 
 impl SharedRegion {
@@ -149,8 +97,9 @@ impl SharedRegion {
         let region = SharedRegion::map(file.as_fd(), geometry)?;
         // SAFETY: the mapping is of the geometry's size and page aligned; nobody else knows the
         // file yet. The Region is dropped here.
-        unsafe { Region::format(region.mapping.base, geometry, interfaces) }
+        unsafe { Region::format(region.mapping.base(), geometry, interfaces) }
             .map_err(MemoryError::Geometry)?;
+        region.mapping.provide(geometry.first_buffers());
         Ok((region, file))
     }
 
@@ -168,10 +117,34 @@ impl SharedRegion {
             return Err(MemoryError::Short { found, needed });
         }
         Ok(SharedRegion {
-            mapping: Mapping::new(file, needed, ProtFlags::READ | ProtFlags::WRITE)?,
+            mapping: Mapping::aligned(file, needed, ProtFlags::READ | ProtFlags::WRITE)?,
             geometry,
             taken: AtomicU64::new(0),
+            busy: AtomicBool::new(false),
+            gatherer: None,
         })
+    }
+
+    /// Has `gatherer` gather the region into large pages once it is in steady use.
+    pub(crate) fn gathered_by(mut self, gatherer: Gatherer) -> SharedRegion {
+        self.gatherer = Some(gatherer);
+        self
+    }
+
+    /// Says that the region is in steady use: its buffers have been round the rings many times.
+    #[cold]
+    fn say_busy(self: &Arc<Self>) {
+        if !self.busy.swap(true, Ordering::Relaxed)
+            && let Some(gatherer) = &self.gatherer
+        {
+            gatherer.ask(self);
+        }
+    }
+
+    /// Gathers the region into large pages as far as it fills such; what is in it stays. Returns
+    /// how many it has then.
+    fn gather(&self) -> usize {
+        self.mapping.gather()
     }
 
     /// Sizes and places.
@@ -190,7 +163,7 @@ impl SharedRegion {
             transmit,
             region,
             interface: i,
-            _keep: Arc::clone(self),
+            keep: Arc::clone(self),
         })
     }
 
@@ -217,7 +190,7 @@ impl SharedRegion {
             return None;
         }
         // SAFETY: mapped with the geometry's size, and kept by the side that gets the Region.
-        Some(unsafe { Region::adopt(self.mapping.base, self.geometry) })
+        Some(unsafe { Region::adopt(self.mapping.base(), self.geometry) })
     }
 }
 
@@ -231,7 +204,14 @@ pub struct SwitchSide {
     pub(crate) region: Region,
     /// Which of the region's interfaces this is.
     pub(crate) interface: usize,
-    _keep: Arc<SharedRegion>,
+    keep: Arc<SharedRegion>,
+}
+
+impl SwitchSide {
+    /// Says that the interface is in steady use.
+    pub(crate) fn say_busy(&self) {
+        self.keep.say_busy();
+    }
 }
 
 /// The guest's side of one interface. Its rings and pool cannot be taken out of it:
@@ -298,7 +278,7 @@ impl CounterFile {
 
     /// What the port at `place` has counted on each lane, if the file is a switch's.
     pub fn by_lane(&self, place: PortIndex) -> impl Iterator<Item = PortStats> {
-        let lanes = self.mapping.bytes / PORT_COUNTERS_BYTES / PORTS_MAX;
+        let lanes = self.mapping.bytes() / PORT_COUNTERS_BYTES / PORTS_MAX;
         let counters = (0..lanes).map(move |lane| self.port(lane * PORTS_MAX + usize::from(place)));
         counters.flatten().map(PortCounters::read)
     }
@@ -306,13 +286,19 @@ impl CounterFile {
     /// The counters of the port with index `port`, if the file has them.
     #[inline]
     pub fn port(&self, port: usize) -> Option<&PortCounters> {
-        if port >= self.mapping.bytes / PORT_COUNTERS_BYTES {
+        if port >= self.mapping.bytes() / PORT_COUNTERS_BYTES {
             return None;
         }
         // SAFETY: inside the mapping and aligned, since the base is page aligned; only atomics,
         // which a read-only mapping serves for loads. Writing methods are the worker's, whose
         // mapping is writable.
-        Some(unsafe { self.mapping.base.cast::<PortCounters>().add(port).as_ref() })
+        Some(unsafe {
+            self.mapping
+                .base()
+                .cast::<PortCounters>()
+                .add(port)
+                .as_ref()
+        })
     }
 }
 
@@ -359,6 +345,58 @@ mod tests {
             SharedRegion::map(file.as_fd(), larger),
             Err(MemoryError::Short { .. })
         ));
+    }
+
+    #[test]
+    fn gathering_a_region_keeps_what_is_in_it() {
+        let geometry = Geometry::new(1024, 1).unwrap();
+        let interface = Interface::new("eth0", [2, 0, 0, 0, 0, 1], 1500).unwrap();
+        let (region, file) = SharedRegion::create(geometry, &[interface]).unwrap();
+        let region = Arc::new(region);
+        let guest = region.guest_side(0).unwrap();
+        let slot = |buffer| abi::ring::Slot {
+            len: 60,
+            ..abi::ring::Slot::spent(buffer)
+        };
+        // Some in the first large page, none in the second.
+        for buffer in 0..500 {
+            let bytes = guest.region.frame(slot(buffer)).unwrap();
+            bytes.write(&[buffer as u8; 60]);
+        }
+        let gathered = region.gather();
+        let whole = geometry.bytes() / mapping::LARGE_PAGE;
+        println!("{gathered} of {whole}");
+        let other = Arc::new(SharedRegion::map(file.as_fd(), geometry).unwrap());
+        let other = other.guest_side(0).unwrap();
+        for buffer in 0..geometry.buffers() {
+            let mut read = [0; 60];
+            other.region.frame(slot(buffer)).unwrap().read(&mut read);
+            let wrote = if buffer < 500 { buffer as u8 } else { 0 };
+            assert_eq!(read, [wrote; 60], "buffer {buffer}");
+        }
+        // A kernel may have none to give. What it says it gave is there.
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let large: usize = maps
+            .lines()
+            .filter_map(|line| line.strip_prefix("ShmemPmdMapped:"))
+            .filter_map(|line| line.trim().strip_suffix(" kB")?.parse::<usize>().ok())
+            .sum();
+        assert!(large * 1024 >= gathered * mapping::LARGE_PAGE, "{large} kB");
+    }
+
+    #[test]
+    fn a_region_in_steady_use_is_gathered_once() {
+        let geometry = Geometry::new(1024, 1).unwrap();
+        let interface = Interface::new("eth0", [2, 0, 0, 0, 0, 1], 1500).unwrap();
+        let (region, _) = SharedRegion::create(geometry, &[interface]).unwrap();
+        let (gatherer, asked) = Gatherer::channel();
+        let region = Arc::new(region.gathered_by(gatherer));
+        let side = region.switch_side(0).unwrap();
+        side.say_busy();
+        side.say_busy();
+        let first = asked.try_recv().unwrap().upgrade().unwrap();
+        assert!(Arc::ptr_eq(&first, &region));
+        assert!(asked.try_recv().is_err());
     }
 
     #[test]

@@ -175,7 +175,8 @@ fn every_thread_is_confined() {
     lanes(switch.client());
     let tasks = format!("/proc/{}/task", switch.pid().as_raw_pid());
     let threads: Vec<_> = fs::read_dir(tasks).unwrap().flatten().collect();
-    assert_eq!(threads.len(), 3, "the control thread and two lanes");
+    let named = "the control thread, two lanes, and who gathers pages";
+    assert_eq!(threads.len(), 4, "{named}");
     for thread in threads {
         let status = fs::read_to_string(thread.path().join("status")).unwrap();
         for line in [

@@ -13,6 +13,7 @@ use abi::PAGE;
 use abi::boot::{Doorbells, Span};
 use abi::control::Region;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use rustix::fs::{SeekFrom, seek};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 use rustix::process::{
@@ -25,6 +26,7 @@ use crate::error::{Context, Error, Result};
 use crate::image::{Access, IMAGE_BASE, Image};
 use crate::jail::Jail;
 use crate::kvm::{Kvm, Processor, Vacant};
+use crate::layout::{CLUSTER, STACK_AHEAD};
 use crate::order::{self, Order};
 use crate::process::ProcessWall;
 use crate::report::Reporter;
@@ -306,8 +308,9 @@ fn map_image(image: &Image) -> Result<()> {
 /// Maps everything but the image and the control region.
 ///
 /// The pages that every guest touches when it starts are provided: the heads of the control region, of the
-/// console and of the heap, the end of the stack. That is cheaper than a fault for each inside the guest, and
-/// KVM maps neighbours that are there along with a page that faults.
+/// console and of the heap, the end of the stack, and what there is of the data region already. That is cheaper
+/// than a fault for each inside the guest, and KVM maps neighbours that are there along with a page that faults
+/// (see [`crate::layout`]).
 fn map_memory(order: &Order) -> Result<()> {
     let layout = &order.layout;
     let spans = [layout.boot, layout.heap, layout.private].into_iter();
@@ -317,6 +320,7 @@ fn map_memory(order: &Order) -> Result<()> {
     if let Some(file) = &order.data {
         let file = file.as_fd();
         map_file(layout.data, Access::Write, MapFlags::SHARED, file, 0)?;
+        populate_present(layout.data, file);
     }
     // SAFETY: just mapped, writable, and long enough.
     unsafe {
@@ -324,11 +328,32 @@ fn map_memory(order: &Order) -> Result<()> {
         std::ptr::copy_nonoverlapping(order.boot_area.as_ptr(), to, order.boot_area.len());
     }
     populate(layout.control, 0, 2);
-    populate(layout.heap, 0, 2);
+    populate(layout.heap, 0, CLUSTER / PAGE as u64);
     for stack in layout.stacks() {
-        populate(stack, stack.length / PAGE as u64 - 4, 4);
+        let ahead = STACK_AHEAD / PAGE as u64;
+        populate(stack, stack.length / PAGE as u64 - ahead, ahead);
     }
     Ok(())
+}
+
+/// Maps the parts of a memory file that have memory already, without giving any to the rest. Whoever made the
+/// file decides so what the guest finds at hand. Of long parts it is the beginnings, as these are cheap.
+fn populate_present(span: Span, file: BorrowedFd<'_>) {
+    const PARTS: usize = 4;
+    const PAGES: u64 = 64;
+    let mut end = 0;
+    for _ in 0..PARTS {
+        // A failure means that there is no more, or a kernel that doesn't tell.
+        let Ok(start) = seek(file, SeekFrom::Data(end)) else {
+            return;
+        };
+        end = seek(file, SeekFrom::Hole(start)).unwrap_or(start);
+        if start >= end || start >= span.length {
+            return;
+        }
+        let pages = (end.min(span.length) - start) / PAGE as u64;
+        populate(span, start / PAGE as u64, pages.min(PAGES));
+    }
 }
 
 /// Provides some pages of a span ahead.

@@ -309,10 +309,13 @@ fn write_tables(image: &Image, layout: &Layout) {
         );
     }
     tables.map(layout.boot, Access::Read);
-    let spans = [layout.control, layout.heap, layout.data].into_iter();
-    for span in spans.chain(layout.stacks()) {
+    for span in [layout.control, layout.heap]
+        .into_iter()
+        .chain(layout.stacks())
+    {
         tables.map(span, Access::Write);
     }
+    tables.map_large(layout.data);
     tables.map_doorbells(layout.doorbells, layout.doorbells_physical());
 }
 

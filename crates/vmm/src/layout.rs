@@ -6,27 +6,38 @@
 //! in a position-independent Linux process is empty.
 //!
 //! ```text
-//! image | . | boot area | control region | report | . | stacks | . | heap | . | data region | doorbells | private
+//! image | boot area | control region | report | . | stacks | . | heap | . | data region | doorbells | private
 //! ```
 //!
-//! A dot is a page that is never mapped; there is one between any two stacks, too. The report and the private part (page tables under KVM; signal stack
-//! and code of the process wall) are not in the guest's page tables. The doorbell page has no memory behind
-//! it; its physical address, alone, is another one.
+//! A dot is one or more pages that are never mapped; there are such between any two stacks, too. The report and
+//! the private part (page tables under KVM; signal stack and code of the process wall) are not in the guest's
+//! page tables. The doorbell page has no memory behind it; its physical address, alone, is another one.
+//!
+//! A guest's first touch of a page is a way out to KVM, which takes longer than all that the guest does with
+//! the page (26 us where KVM itself runs in a virtual machine). KVM maps a [cluster](CLUSTER) of pages at once:
+//! the one that is touched, and its neighbours up to the first that is not there. So what guests touch when
+//! they start is provided ahead, at the starts of clusters, without holes between.
 
 use abi::boot::{BootPage, Span, area_length};
 use abi::control::REGION_BYTES;
 use abi::{CPUS_MAX, PAGE};
 
 use crate::error::{Error, Result};
-use crate::image::{IMAGE_BASE, Image};
+use crate::image::{IMAGE_BASE, Image, LARGE_PAGE};
 use crate::{GuestSpec, Shape, Wall, paging, process};
 
 /// Bytes of a CPU's stack.
 const STACK: u64 = 128 << 10;
 /// Bytes from one stack to the next.
-const STRIDE: u64 = STACK + PAGE as u64;
+const STRIDE: u64 = STACK + CLUSTER;
+/// Bytes at the end of a stack that are provided ahead. They start on a cluster.
+pub(crate) const STACK_AHEAD: u64 = 4 * PAGE as u64;
 /// Least heap that a guest is started with, in bytes.
 const HEAP_MIN: u64 = 64 << 10;
+/// Bytes that KVM maps at one fault, at most, if they are there: 8 pages from a multiple of 8 on.
+pub(crate) const CLUSTER: u64 = 8 * PAGE as u64;
+
+const _: () = assert!(STACK.is_multiple_of(CLUSTER) && STACK_AHEAD < CLUSTER);
 /// Most memory of a guest, in bytes.
 const MEMORY_MAX: u64 = 64 << 30;
 /// Length of the report area behind the control region.
@@ -73,7 +84,8 @@ impl Layout {
             return Err(Error::Cpus(spec.name.to_owned(), spec.cpus));
         }
         let cpus = spec.cpus as u64;
-        let fixed = image.private() + boot + cpus * STACK;
+        // The heap starts on a cluster.
+        let fixed = image.private() + boot.next_multiple_of(CLUSTER) + cpus * STACK;
         if spec.memory < fixed + HEAP_MIN {
             return Err(Error::MemoryTooSmall {
                 name: spec.name.to_owned(),
@@ -96,7 +108,7 @@ impl Layout {
         {
             return Err(Error::DataRegion(spec.name.to_owned()));
         }
-        let mut layout = Self::place(image, boot, cpus, spec.memory - fixed, data, wall);
+        let mut layout = Self::place(image, boot, cpus, spec.memory, data, wall);
         if let Some(data) = spec.data {
             layout.data_wake = layout.data.address + data.wake_offset as u64;
         }
@@ -106,46 +118,59 @@ impl Layout {
     /// The whole range of any guest of a shape: what its configuration takes, its heap lacks.
     pub(crate) fn range(image: &Image, shape: &Shape<'_>, wall: Wall) -> Span {
         let cpus = shape.cpus.clamp(1, CPUS_MAX) as u64;
-        let fixed = image.private() + cpus * STACK;
         // What is out of bounds is found out when the guest is to start.
-        let memory = shape.memory.clamp(fixed, MEMORY_MAX);
+        let least = image.private() + cpus * STACK;
+        let memory = shape.memory.clamp(least, MEMORY_MAX);
         let data = (shape.data as u64).min(MEMORY_MAX);
-        let layout = Self::place(image, 0, cpus, memory - fixed, data, wall);
+        let layout = Self::place(image, 0, cpus, memory, data, wall);
         Span {
             address: layout.start(),
             length: layout.end() - layout.start(),
         }
     }
 
-    fn place(image: &Image, boot: u64, cpus: u64, heap: u64, data: u64, wall: Wall) -> Self {
+    fn place(image: &Image, boot: u64, cpus: u64, memory: u64, data: u64, wall: Wall) -> Self {
         let page = PAGE as u64;
-        let mut next = IMAGE_BASE;
-        let mut place = |length: u64, guard: u64| {
-            let span = Span {
-                address: next,
-                length,
-            };
-            next += length + guard;
-            span
+        let span = |address: u64, length: u64| Span { address, length };
+        let image_span = span(IMAGE_BASE, image.length);
+        // With a boot area of any length: what it takes, the heap lacks, and what follows stays where it is.
+        let front = |boot: u64| {
+            let boot = span(image_span.end(), boot);
+            let control = span(boot.end(), REGION_BYTES as u64);
+            let report = span(control.end(), REPORT_BYTES);
+            let stacks = (report.end() + page).next_multiple_of(CLUSTER) + STACK_AHEAD;
+            let stacks = span(stacks, cpus * STRIDE - CLUSTER);
+            let heap = (stacks.end() + page).next_multiple_of(CLUSTER);
+            (boot, control, report, stacks, heap)
         };
-        let mut layout = Self {
-            image: place(image.length, page),
-            boot: place(boot, 0),
-            control: place(REGION_BYTES as u64, 0),
-            report: place(REPORT_BYTES, page),
-            stacks: place(cpus * STRIDE - page, page),
-            heap: place(heap / page * page, page),
-            data: place(data, 0),
-            doorbells: place(page, 0),
-            private: place(0, 0),
-            data_wake: 0,
-            cpus,
+        let (.., heap) = front(0);
+        let heap_end = heap + (memory - image.private() - cpus * STACK) / page * page;
+        let (boot, control, report, stacks, heap) = front(boot);
+        // From a large page's start on, if it fills one.
+        let unit = if data < LARGE_PAGE {
+            CLUSTER
+        } else {
+            LARGE_PAGE
         };
-        layout.private.length = match wall {
-            Wall::Vm => paging::bytes(IMAGE_BASE, layout.doorbells.end()),
+        let data = span((heap_end + page).next_multiple_of(unit), data);
+        let doorbells = span(data.end(), page);
+        let private = match wall {
+            Wall::Vm => paging::bytes(IMAGE_BASE, doorbells.end()),
             Wall::Process => process::private_bytes(cpus),
         };
-        layout
+        Self {
+            image: image_span,
+            boot,
+            control,
+            report,
+            stacks,
+            heap: span(heap, heap_end.saturating_sub(heap)),
+            data,
+            doorbells,
+            private: span(doorbells.end(), private),
+            data_wake: 0,
+            cpus,
+        }
     }
 
     /// Physical address of the doorbell page: behind the memory slot, so that accesses leave the guest.
@@ -281,6 +306,58 @@ impl Layout {
             "its doorbells"
         } else {
             "memory that is not there"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_boot_area_takes_the_heap_lacks() {
+        let image = Image::parse(crate::IMAGE).unwrap();
+        let page = PAGE as u64;
+        for (cpus, data) in [(1, 0), (1, 1 << 20), (2, 13 << 20), (8, LARGE_PAGE)] {
+            let place = |boot| Layout::place(&image, boot * page, cpus, 8 << 20, data, Wall::Vm);
+            let without = place(0);
+            for boot in [1, 2, 7, 8, 9, 300] {
+                let layout = place(boot);
+                assert_eq!(layout.heap.end(), without.heap.end());
+                assert_eq!(layout.data.address, without.data.address);
+                assert_eq!(layout.end(), without.end());
+                assert!(layout.heap.length <= without.heap.length);
+                assert!(
+                    layout.heap.length + boot.next_multiple_of(8) * page >= without.heap.length
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn parts_lie_apart_and_start_on_clusters() {
+        let image = Image::parse(crate::IMAGE).unwrap();
+        for (cpus, data) in [(1, 1 << 20), (3, 13 << 20)] {
+            let layout = Layout::place(&image, PAGE as u64, cpus, 8 << 20, data, Wall::Vm);
+            let mut spans = vec![layout.image, layout.boot, layout.control, layout.report];
+            spans.extend(layout.stacks());
+            spans.extend([layout.heap, layout.data, layout.doorbells, layout.private]);
+            for pair in spans.windows(2) {
+                assert!(pair[0].end() <= pair[1].address, "{pair:?}");
+            }
+            for stack in layout.stacks() {
+                assert!((stack.end() - STACK_AHEAD).is_multiple_of(CLUSTER));
+                assert!(layout.is_guard(stack.address - 1));
+                assert!(spans.iter().all(|span| !span.contains(stack.address - 1)));
+                assert!(spans.iter().all(|span| !span.contains(stack.end())));
+            }
+            assert!(layout.heap.address.is_multiple_of(CLUSTER));
+            let unit = if data < LARGE_PAGE {
+                CLUSTER
+            } else {
+                LARGE_PAGE
+            };
+            assert!(layout.data.address.is_multiple_of(unit));
         }
     }
 }

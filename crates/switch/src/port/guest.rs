@@ -33,6 +33,8 @@ pub const MTU_MAX: u16 = (FRAME_MAX - ETHERNET - VLAN) as u16;
 const AHEAD: usize = 2;
 /// What counts as long, in bytes: what is shorter, the processor overlaps by itself.
 const LONG: usize = 256;
+/// How often all slots of a ring have been moved when the interface is in steady use.
+const STEADY: u32 = 64;
 /// Segments cut between two publishes.
 const CUT_PUBLISH: u32 = 16;
 /// Slots that a sleeping guest is left to sleep on before it is woken, at most: to wake it takes as
@@ -47,6 +49,8 @@ pub struct GuestLink {
     taken: u32,
     /// Slots published since it was last made sure that the guest sees them.
     unseen: u32,
+    /// Slots yet to be moved until the interface is said to be in steady use.
+    until_busy: u32,
 }
 
 /// What a slot says of a frame whose checksums the switch vouches for.
@@ -75,6 +79,7 @@ impl GuestLink {
     /// A port on `side`; `mtu` is at most [`MTU_MAX`].
     pub fn new(side: SwitchSide, mtu: u16) -> GuestLink {
         let mut link = GuestLink {
+            until_busy: STEADY * side.region.geometry().slots(),
             side,
             mtu: mtu.min(MTU_MAX),
             taken: 0,
@@ -209,9 +214,21 @@ impl GuestLink {
     pub(super) fn release(&mut self) {
         if self.taken > 0 {
             self.side.transmit.release(self.taken);
+            self.moved(self.taken);
             self.taken = 0;
             if let Some(cpu) = self.side.transmit.take_producer_sleeper() {
                 self.wake_guest(cpu);
+            }
+        }
+    }
+
+    /// Counts slots that were moved.
+    #[inline]
+    fn moved(&mut self, slots: u32) {
+        if self.until_busy > 0 {
+            self.until_busy = self.until_busy.saturating_sub(slots);
+            if self.until_busy == 0 {
+                self.side.say_busy();
             }
         }
     }
@@ -340,6 +357,7 @@ impl GuestLink {
         if delivery.filled > 0 {
             self.side.receive.publish(delivery.filled);
             self.unseen += delivery.filled;
+            self.moved(delivery.filled);
             delivery.filled = 0;
             if self.unseen >= UNSEEN {
                 self.wake_for_news();
