@@ -640,3 +640,52 @@ fn guests_made_and_destroyed_leave_nothing_and_a_purge_neither() {
     host.start();
     assert_eq!(host.view().guests, 0);
 }
+
+/// Processor time that a process used so far, in seconds.
+fn used(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<_> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+    // utime and stime, the 14th and 15th of all fields.
+    let ticks: u64 = fields[11..13]
+        .iter()
+        .map(|n| n.parse::<u64>().unwrap())
+        .sum();
+    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+}
+
+#[test]
+fn nobody_uses_the_processor_while_there_is_nothing_to_do() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    host.ok("stub create lan");
+    let config = host.config(
+        "sink.click",
+        "FromNetfront(eth0) -> c :: Counter -> Discard;",
+    );
+    for i in 0..10 {
+        host.ok(&format!("create g{i} {config} --link eth0=lan"));
+    }
+    assert_eq!(host.ok("read g3 c.count"), "0\n");
+    let view = host.view();
+    let pids = [view.pid, view.switch_pid.unwrap()];
+    std::thread::sleep(Duration::from_millis(500));
+    let before = pids.map(used);
+    std::thread::sleep(Duration::from_secs(4));
+    for ((pid, before), what) in pids.into_iter().zip(before).zip(["node", "switch"]) {
+        let used = used(pid) - before;
+        println!("the {what} used {used:.2} s of 4");
+        assert!(used <= 0.06, "the {what} used {used:.2} s of 4");
+    }
+    // What an answer costs the node, which looks for it again and again while it is awaited.
+    let client = host.client();
+    let before = used(view.pid);
+    for _ in 0..200 {
+        let read = node::model::HandlerRead {
+            handler: "c.count".into(),
+        };
+        let _: node::model::HandlerValue = client.post(&["guests", "g3", "read"], &read).unwrap();
+    }
+    println!("200 answers took the node {:.2} s", used(view.pid) - before);
+}
