@@ -5,7 +5,7 @@
 //! | `firewall` | namespace → firewall → namespace, beside a Linux bridge with nftables and Open vSwitch's userspace datapath |
 //! | `delay` | what a guest and the switch add, polling at two loads, and asleep |
 //! | `guests` | guest → switch → guest: one guest, or two that share a core |
-//! | `port_to_port`, `limits`, `lookup`, `host_links`, `vhost` | the benchmarks of crate `switch`, run by cargo |
+//! | `port_to_port`, `limits`, `lookup`, `host_links`, `vhost_rings`, `vhost` | the benchmarks of crate `switch`, run by cargo |
 //!
 //! Without a part, all; `tables` measures nothing and writes plots and tables anew. Programs that are compared run turn about, `ROUNDS` times (3); figures are
 //! medians. Results go to `bench/results/switch.json`, where each part takes the place of what it
@@ -33,7 +33,14 @@ use report::Report;
 pub type Failure = Box<dyn std::error::Error>;
 
 /// The benchmarks of crate `switch`.
-const BENCHES: [&str; 5] = ["port_to_port", "limits", "lookup", "host_links", "vhost"];
+const BENCHES: [&str; 6] = [
+    "port_to_port",
+    "limits",
+    "lookup",
+    "host_links",
+    "vhost_rings",
+    "vhost",
+];
 /// The parts that are measured here.
 const OWN: [&str; 3] = ["firewall", "delay", "guests"];
 

@@ -33,8 +33,14 @@ pub fn table(part: &str, figures: &Value) -> String {
             &rows("results"),
             &["socket", "frame_bytes", "mpps", "switch_cpu_ns_per_frame"],
         ),
+        "vhost_rings" => grid(
+            &["rings", "frame, bytes", "ns a frame"],
+            &rows("results"),
+            &["rings", "frame_bytes", "ns_per_frame"],
+        ),
         "vhost" => grid(
             &[
+                "rings",
                 "frame, bytes",
                 "taken, Mpps",
                 "delivered, Mpps",
@@ -42,6 +48,7 @@ pub fn table(part: &str, figures: &Value) -> String {
             ],
             &rows("results"),
             &[
+                "rings",
                 "frame_bytes",
                 "taken_mpps",
                 "delivered_mpps",
