@@ -66,8 +66,8 @@ pub(crate) struct Meta {
     pub(crate) len: u32,
     /// Header places, in bytes from the buffer's start; 0: not set.
     mac: u16,
-    network: u16,
-    transport: u16,
+    pub(crate) network: u16,
+    pub(crate) transport: u16,
     packet_type: PacketType,
     _reserved: u8,
     /// The pool that the buffer goes back to; null: a buffer of its own from the heap. With
@@ -192,7 +192,7 @@ impl Packet {
     }
 
     #[inline]
-    fn byte(&self, at: usize) -> *mut u8 {
+    pub(crate) fn byte(&self, at: usize) -> *mut u8 {
         debug_assert!(at <= self.meta().capacity as usize);
         // SAFETY: callers stay inside the buffer: data, len and header offsets are checked
         // against the capacity whenever they are set.

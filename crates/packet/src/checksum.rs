@@ -102,9 +102,15 @@ impl Sum {
     }
 
     /// Whether this sum, taken over data with its checksum field in place, says the data is intact.
+    ///
+    /// A sum that is not 0 folds to 0xffff if it is a multiple of that. Multiplying by the inverse
+    /// of 0xffff modulo 2^64 gives the quotient of those, and more than any quotient of others
+    /// (Granlund and Montgomery, 1994, section 9): half the instructions of folding.
     #[inline(always)]
     pub fn is_valid(self) -> bool {
-        self.fold() == 0xffff
+        const LARGEST: u64 = u64::MAX / 0xffff;
+        const INVERSE: u64 = LARGEST.wrapping_neg();
+        self.0.wrapping_mul(INVERSE).wrapping_sub(1) < LARGEST
     }
 
     /// Adds fewer than [`BLOCK`] bytes (or more, slowly).
@@ -255,6 +261,15 @@ impl Delta {
         // !(!checksum + delta), carry wrapped around, without the complements.
         let (difference, borrow) = checksum.overflowing_sub(self.0);
         difference.wrapping_sub(borrow as u16)
+    }
+
+    /// The same for a checksum as it stands in a header. Where the bytes of both change places,
+    /// those of the difference do.
+    #[inline(always)]
+    pub const fn apply_bytes(self, checksum: [u8; 2]) -> [u8; 2] {
+        Delta(self.0.to_be())
+            .apply(u16::from_ne_bytes(checksum))
+            .to_ne_bytes()
     }
 }
 

@@ -96,7 +96,9 @@ impl Fifo {
             // `start`, `first` up to the end and `second` from the start are no more than are free.
             unsafe {
                 copy_nonoverlapping(packets, places.add(start).cast(), first);
-                copy_nonoverlapping(packets.add(first), places.cast(), second);
+                if second > 0 {
+                    copy_nonoverlapping(packets.add(first), places.cast(), second);
+                }
             }
         });
         self.len += count;
@@ -119,7 +121,9 @@ impl Fifo {
             // counted here.
             unsafe {
                 copy_nonoverlapping(places.add(head).cast(), room, first);
-                copy_nonoverlapping(places.cast(), room.add(first), second);
+                if second > 0 {
+                    copy_nonoverlapping(places.cast(), room.add(first), second);
+                }
             }
         });
         count

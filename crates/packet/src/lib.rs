@@ -16,6 +16,7 @@ mod facts;
 mod fifo;
 mod pool;
 pub mod segmenter;
+mod usual;
 pub mod wire;
 
 #[cfg(test)]
@@ -27,3 +28,4 @@ pub use extended::{Offload, PART_MAX, PART_OFFSET, SegmentKind, Segments};
 pub use facts::Facts;
 pub use fifo::Fifo;
 pub use pool::{BUFFER, DATA_MAX, Mold, Pool};
+pub use usual::USUAL;

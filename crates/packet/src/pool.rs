@@ -10,8 +10,11 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::alloc::Layout;
+use core::mem::MaybeUninit;
 use core::ptr::{NonNull, copy_nonoverlapping, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
+
+use simd::{Kernel, Level, Simd};
 
 use crate::Batch;
 use crate::buffer::{HEADROOM, META, Meta, Packet};
@@ -123,6 +126,35 @@ impl Mold {
     pub fn data(&self) -> &[u8] {
         // SAFETY: lines are arrays of bytes without gaps, and hold at least `len`.
         unsafe { core::slice::from_raw_parts(self.lines.as_ptr().cast(), self.len) }
+    }
+}
+
+/// Fills buffers with lines: with instructions that write a whole one, or half of it, if there are
+/// such.
+struct Casting<'a> {
+    /// Free buffers of the pool that casts.
+    buffers: &'a [NonNull<Meta>],
+    meta: &'a [MaybeUninit<Line>; META / 64],
+    /// [`DATA_MAX`] bytes at most.
+    lines: &'a [Line],
+}
+
+impl Kernel for Casting<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, _simd: S) {
+        for buffer in self.buffers {
+            // SAFETY: a free buffer is its pool's alone. The data starts on a cache line and a
+            // mold's lines end within the buffer, as DATA_MAX is a whole number of them.
+            unsafe {
+                buffer.cast().write(*self.meta);
+                let data = buffer.cast::<Line>().add((META + HEADROOM) / 64);
+                for (i, line) in self.lines.iter().enumerate() {
+                    data.add(i).write(*line);
+                }
+            }
+        }
     }
 }
 
@@ -385,17 +417,13 @@ impl Pool {
         let made = most.min(self.free.len());
         let rest = self.free.len() - made;
         let meta = Meta::new(self.home.as_ptr(), BUFFER, HEADROOM, mold.len).at(timestamp);
-        for buffer in &self.free[rest..] {
-            // SAFETY: a free buffer is ours. The data starts on a cache line and a mold's lines
-            // end within the buffer, as DATA_MAX is a whole number of them.
-            unsafe {
-                buffer.write(meta);
-                let data = buffer.cast::<Line>().add((META + HEADROOM) / 64);
-                for (i, line) in mold.lines.iter().enumerate() {
-                    data.add(i).write(*line);
-                }
-            }
-        }
+        let casting = Casting {
+            buffers: &self.free[rest..],
+            // SAFETY: of the same size, and lines need no value.
+            meta: &unsafe { core::mem::transmute::<Meta, [MaybeUninit<Line>; META / 64]>(meta) },
+            lines: &mold.lines,
+        };
+        simd::run(Level::detected(), casting);
         batch.put_behind(made, |room| {
             // SAFETY: there is room for so many. A packet is its buffer's address, and the buffers,
             // which are packets now, are no longer free.

@@ -82,6 +82,19 @@ pub fn run<K: Kernel>(level: Level, kernel: K) -> K::Output {
     kernel.run(Baseline)
 }
 
+/// A bit for each of `values` that is `value`, the lowest for the first. (Four instructions that
+/// every x86-64 has.)
+#[inline(always)]
+pub fn equal(values: &[u16; 8], value: u16) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    return x86::equal(values, value);
+    #[cfg(not(target_arch = "x86_64"))]
+    values
+        .iter()
+        .rev()
+        .fold(0, |bits, own| bits << 1 | u32::from(*own == value))
+}
+
 /// What every processor has.
 #[derive(Clone, Copy, Debug)]
 pub struct Baseline;
@@ -200,6 +213,14 @@ mod tests {
                 let bits = run(level, Within(&lanes, blocks, [mask, low, span]));
                 prop_assert_eq!(said(bits), expected, "{:?}", level);
             }
+        }
+
+        #[test]
+        fn equal_values_are_found(values: [u16; 8], one in 0usize..8, same: [bool; 8]) {
+            let value = values[one];
+            let values = core::array::from_fn(|i| if same[i] { value } else { values[i] });
+            let expected = (0..8).filter(|i| values[*i] == value).fold(0, |bits, i| bits | 1 << i);
+            prop_assert_eq!(equal(&values, value), expected);
         }
 
         #[test]

@@ -55,6 +55,21 @@ impl Avx512 {
     }
 }
 
+/// See [`crate::equal`].
+#[inline(always)]
+pub(crate) fn equal(values: &[u16; 8], value: u16) -> u32 {
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    fn compiled(values: &[u16; 8], value: u16) -> u32 {
+        // SAFETY: 16 readable bytes; the instruction asks for no alignment.
+        let values = unsafe { _mm_loadu_si128(values.as_ptr().cast()) };
+        let same = _mm_cmpeq_epi16(values, _mm_set1_epi16(value as i16));
+        _mm_movemask_epi8(_mm_packs_epi16(same, _mm_setzero_si128())) as u32
+    }
+    // SAFETY: SSE2 is part of x86-64.
+    unsafe { compiled(values, value) }
+}
+
 impl Simd for Avx2 {
     #[inline(always)]
     fn within(self, lanes: &[u32; LANES], blocks: usize, mask: u32, low: u32, span: u32) -> u64 {
@@ -77,9 +92,9 @@ impl Simd for Avx2 {
 
 impl Simd for Avx512 {
     #[inline(always)]
-    fn within(self, lanes: &[u32; LANES], blocks: usize, mask: u32, low: u32, span: u32) -> u64 {
+    fn within(self, lanes: &[u32; LANES], _blocks: usize, mask: u32, low: u32, span: u32) -> u64 {
         // SAFETY: `self` says that the processor has the instructions.
-        unsafe { within_512(lanes, blocks, [mask, low, span]) }
+        unsafe { within_512(lanes, [mask, low, span]) }
     }
 
     #[inline(always)]
@@ -104,22 +119,16 @@ fn load_512(block: &[u32; BLOCK]) -> __m512i {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn within_512(lanes: &[u32; LANES], blocks: usize, [mask, low, span]: [u32; 3]) -> u64 {
+fn within_512(lanes: &[u32; LANES], [mask, low, span]: [u32; 3]) -> u64 {
     let [mask, low, span] = [mask, low, span].map(|word| _mm512_set1_epi32(word as i32));
     let one = |block: &[u32; BLOCK]| {
         let distance = _mm512_sub_epi32(_mm512_and_si512(load_512(block), mask), low);
         _mm512_cmple_epu32_mask(distance, span)
     };
+    // All blocks: four instructions more cost less than a branch that may go wrong.
     let all = lanes.as_chunks::<BLOCK>().0;
-    if blocks == 4 {
-        let half = |i: usize| _mm512_kunpackw(one(&all[i + 1]).into(), one(&all[i]).into());
-        return _cvtmask64_u64(_mm512_kunpackd(half(2).into(), half(0).into()));
-    }
-    let mut bits = 0;
-    for (i, block) in all.iter().take(blocks).enumerate() {
-        bits |= u64::from(one(block)) << (BLOCK * i);
-    }
-    bits
+    let half = |i: usize| _mm512_kunpackw(one(&all[i + 1]).into(), one(&all[i]).into());
+    _cvtmask64_u64(_mm512_kunpackd(half(2).into(), half(0).into()))
 }
 
 #[inline]

@@ -106,6 +106,21 @@ proptest! {
     }
 
     #[test]
+    fn a_sum_is_valid_if_it_folds_to_ones(sum: u64, factor in 0..=u64::MAX / 0xffff, near in -1i64..=1) {
+        for sum in [sum, (factor * 0xffff).wrapping_add_signed(near), near as u64] {
+            prop_assert_eq!(Sum(sum).is_valid(), Sum(sum).fold() == 0xffff);
+        }
+    }
+
+    #[test]
+    fn bytes_are_updated_as_numbers_are(old: u32, new: u32, checksum: u16, equal: bool) {
+        let delta = Delta::of_u32(old, new);
+        let checksum = if equal { delta.0 } else { checksum };
+        let bytes = delta.apply_bytes(checksum.to_be_bytes());
+        prop_assert_eq!(u16::from_be_bytes(bytes), delta.apply(checksum));
+    }
+
+    #[test]
     fn update_equals_recomputation(mut bytes in any::<[u8; 20]>(), at in 0..10usize, new in any::<u16>(), edge in any::<bool>()) {
         bytes[19] |= 1; // not all zeros, before or after
         let at = at.min(8) * 2;
