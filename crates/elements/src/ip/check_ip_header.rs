@@ -6,7 +6,7 @@ use core::net::Ipv4Addr;
 use packet::anno::FIX_IP_SRC;
 use packet::checksum::Sum;
 use packet::wire::Ipv4Packet;
-use packet::{BATCH, Batch, Facts, Packet};
+use packet::{BATCH, Batch, Facts, Packet, PacketType};
 use router::args::{Args, Context, Failed, Int, Invalid, IpPrefixArg, Parser};
 use router::{Class, Cx, Element, HandlerError, HandlerList};
 
@@ -42,17 +42,20 @@ pub(super) struct Check {
     details: Option<[u64; REASONS.len()]>,
 }
 
+/// The shortest IP packet that does not fit an Ethernet frame, in bytes.
+const TOO_LONG: u32 = Facts::ETHERNET as u32 + 1;
+
 /// What was seen of a batch's packets.
-#[derive(Default)]
 struct Seen {
     /// A bit for each packet that is not usual, the lowest for the first.
     odd: u64,
-    /// The longest IP packet among the usual ones, in bytes.
-    longest: usize,
-    /// Whether one came as a broadcast or multicast.
-    to_many: bool,
+    /// The highest bit is set if all usual IP packets fit an Ethernet frame.
+    fit: u32,
+    /// How packets came off their link: 0 if all came to this host. Whoever asks whether one was
+    /// a broadcast takes others for one, too, which costs nothing but the fact.
+    types: u8,
     /// Not 0 if one is to get another source address.
-    fixes: u32,
+    fixes: u8,
 }
 
 /// What a header that is in order says.
@@ -150,23 +153,16 @@ impl Check {
     /// nothing done, if it is not such a one, or it takes a longer look to know. `SOURCES`: there
     /// may be bad ones.
     #[inline(always)]
-    fn mark_usual<const SOURCES: bool>(&self, packet: &mut Packet) -> Option<usize> {
-        let offset = self.offset as usize;
-        let (_, bytes) = packet.data().split_at_checked(offset)?;
-        let header = bytes.first_chunk::<20>()?;
+    fn mark_usual<const SOURCES: bool>(&self, packet: &mut Packet) -> Option<u16> {
+        let header = packet.array_at::<20>(self.offset)?;
         let ip = Ipv4Packet::new_unchecked(header);
-        let (total_len, destination) = (usize::from(ip.total_len()), ip.destination());
-        let right = (header[0] == 0x45)
-            & (total_len >= 20)
-            & (total_len <= bytes.len())
-            & (!self.checksum | Sum::of_array(header).is_valid());
+        let (length, destination) = (ip.total_len(), ip.destination());
+        let right = (header[0] == 0x45) & (!self.checksum | Sum::of_array(header).is_valid());
         if !right || (SOURCES && !self.is_good_source(ip.source(), destination)) {
             return None;
         }
-        packet.set_network_header(offset, 20);
-        packet.truncate(offset + total_len);
-        packet.set_dst_ip(destination);
-        Some(total_len)
+        let marked = packet.mark_usual(self.offset, length, destination);
+        marked.then_some(length)
     }
 
     #[inline(always)]
@@ -198,12 +194,12 @@ impl Check {
         }
         let usual = seen.odd == 0;
         let facts = [
-            (Facts::UNICAST, !seen.to_many),
+            (Facts::UNICAST, seen.types == PacketType::Host as u8),
             (Facts::SOURCE_STAYS, seen.fixes == 0),
             (Facts::NO_OPTIONS, usual),
             (
                 Facts::FITS_ETHERNET,
-                usual && seen.longest <= Facts::ETHERNET,
+                usual && seen.fit >> 31 == 1,
             ),
             (Facts::DESTINATION, self.offset == 0),
         ];
@@ -215,15 +211,21 @@ impl Check {
     /// Marks usual headers. Nothing is called, so that all that is counted stays in registers.
     #[inline(always)]
     fn mark_all<const SOURCES: bool>(&self, batch: &mut Batch) -> Seen {
-        let (mut seen, mut bit) = (Seen::default(), 1);
+        let mut seen = Seen {
+            odd: 0,
+            fit: u32::MAX,
+            types: 0,
+            fixes: 0,
+        };
+        let mut bit = 1;
         for packet in batch.iter_mut() {
             match self.mark_usual::<SOURCES>(packet) {
-                Some(length) => seen.longest = length.max(seen.longest),
+                Some(length) => seen.fit &= u32::from(length).wrapping_sub(TOO_LONG),
                 None => seen.odd |= bit,
             }
             bit <<= 1;
-            seen.to_many |= packet.packet_type().is_to_many();
-            seen.fixes |= packet.anno(FIX_IP_SRC);
+            seen.types |= packet.packet_type() as u8;
+            seen.fixes |= packet.annotations()[FIX_IP_SRC.offset];
         }
         seen
     }

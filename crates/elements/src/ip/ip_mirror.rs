@@ -1,7 +1,11 @@
+use core::net::Ipv4Addr;
+
 use packet::Packet;
 use packet::wire::{IpProtocol, Ipv4Packet};
 use router::args::{Args, Failed};
 use router::{Class, Cx, Element, Verdict};
+
+use crate::rewriter::headers;
 
 /// Turns IP packets round: exchanges source and destination.
 ///
@@ -49,23 +53,38 @@ impl Element for IPMirror {
 
     #[inline(always)]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let header = packet.network_header_mut().unwrap_or_default();
-        let Some(header) = header.first_chunk_mut::<20>() else {
+        let Some(source) = turn_datagram(packet).or_else(|| turn(packet)) else {
             return Verdict::Forward;
         };
-        let mut ip = Ipv4Packet::new_unchecked(header);
-        let (source, destination) = (ip.source(), ip.destination());
-        ip.set_source(destination);
-        ip.set_destination(source);
-        let protocol = ip.protocol();
-        if matches!(protocol, IpProtocol::TCP | IpProtocol::UDP) && ip.is_first_fragment() {
-            swap(packet, protocol == IpProtocol::TCP);
-        }
         if self.annotate {
             packet.set_dst_ip(source);
         }
         Verdict::Forward
     }
+}
+
+/// Turns round a UDP packet, if its header is a usual one; returns the source that it had.
+#[inline(always)]
+fn turn_datagram(packet: &mut Packet) -> Option<Ipv4Addr> {
+    let header = packet.usual_header_mut()?;
+    let key = headers::datagram_key(header)?;
+    headers::set_key(header, key.reverse());
+    Some(key.source())
+}
+
+/// Turns round any packet; returns the source that it had.
+#[inline(never)]
+fn turn(packet: &mut Packet) -> Option<Ipv4Addr> {
+    let header = packet.network_header_mut().unwrap_or_default();
+    let mut ip = Ipv4Packet::new_unchecked(header.first_chunk_mut::<20>()?);
+    let (source, destination) = (ip.source(), ip.destination());
+    ip.set_source(destination);
+    ip.set_destination(source);
+    let protocol = ip.protocol();
+    if matches!(protocol, IpProtocol::TCP | IpProtocol::UDP) && ip.is_first_fragment() {
+        swap(packet, protocol == IpProtocol::TCP);
+    }
+    Some(source)
 }
 
 /// Exchanges the ports, and with `tcp` the two numbers behind them.

@@ -19,6 +19,9 @@ pub enum Direction {
 pub struct Entry(pub u32);
 
 impl Entry {
+    /// No flow has this number: they are [`MOST`](super::set::MOST) at most.
+    pub const NONE: Entry = Entry(u32::MAX);
+
     /// The flow with this number, in this direction.
     #[inline(always)]
     pub fn new(flow: u32, direction: Direction) -> Entry {

@@ -3,9 +3,9 @@
 
 use core::net::Ipv4Addr;
 
-use packet::Packet;
 use packet::checksum::Delta;
 use packet::wire::IpProtocol;
+use packet::{Packet, USUAL};
 
 use super::flow::{Annotations, Direction, Flow};
 use super::key::FlowKey;
@@ -61,6 +61,57 @@ pub fn key(ip: &[u8; 20], transport: &[u8]) -> Option<FlowKey> {
     })
 }
 
+/// The protocol and the key of a packet that may have ports; `None` if it is a later fragment, or
+/// too short. Whether the protocol has ports is not looked at.
+#[inline(always)]
+pub fn flow(packet: &Packet) -> Option<(IpProtocol, FlowKey)> {
+    match packet.usual_header() {
+        Some(header) => {
+            let (ip, transport) = usual_parts(header);
+            Some((protocol(ip), key(ip, transport)?))
+        }
+        None => unusual_flow(packet),
+    }
+}
+
+/// The same for a packet whose IP header has options.
+#[inline(never)]
+fn unusual_flow(packet: &Packet) -> Option<(IpProtocol, FlowKey)> {
+    let (ip, transport) = parts(packet)?;
+    Some((protocol(ip), key(ip, transport)?))
+}
+
+/// The IP header in a usual one, and the ports.
+#[inline(always)]
+fn usual_parts(header: &[u8; USUAL]) -> (&[u8; 20], &[u8; 8]) {
+    let (ip, transport) = header.split_first_chunk().unwrap_or((&[0; 20], &[]));
+    (ip, transport.first_chunk().unwrap_or(&[0; 8]))
+}
+
+/// The key of a UDP packet that can be rewritten by its usual header alone.
+#[inline(always)]
+pub fn datagram(packet: &Packet) -> Option<FlowKey> {
+    let header = packet.usual_header()?;
+    if packet.is_extended() {
+        return None;
+    }
+    datagram_key(header)
+}
+
+/// The key of a usual header, if it is UDP's.
+#[inline(always)]
+pub fn datagram_key(header: &[u8; USUAL]) -> Option<FlowKey> {
+    let (ip, transport) = usual_parts(header);
+    key(ip, transport).filter(|_| protocol(ip) == IpProtocol::UDP)
+}
+
+/// Gives a usual header other addresses and ports, and changes no checksum.
+#[inline(always)]
+pub fn set_key(header: &mut [u8; USUAL], key: FlowKey) {
+    header[12..20].copy_from_slice(&key.addresses.to_be_bytes());
+    header[20..24].copy_from_slice(&key.ports.to_be_bytes());
+}
+
 /// Gives an IP header a flow's addresses.
 #[inline(always)]
 pub fn rewrite_ip(flow: &Flow, direction: Direction, ip: &mut [u8; 20]) {
@@ -74,8 +125,7 @@ pub fn rewrite_ip(flow: &Flow, direction: Direction, ip: &mut [u8; 20]) {
 /// Brings the checksum of an IP header up to date.
 #[inline(always)]
 pub fn update_ip_sum(delta: Delta, ip: &mut [u8; 20]) {
-    let sum = u16::from_be_bytes([ip[10], ip[11]]);
-    [ip[10], ip[11]] = delta.apply(sum).to_be_bytes();
+    [ip[10], ip[11]] = delta.apply_bytes([ip[10], ip[11]]);
 }
 
 /// Sets the source address, and no checksum.
@@ -116,7 +166,7 @@ pub fn rewrite_ports(flow: &Flow, direction: Direction, transport: &mut [u8]) {
 #[inline(always)]
 pub fn update_sum(delta: Delta, header: &mut [u8], at: usize) {
     if let Some(place) = header.get_mut(at..).and_then(|h| h.first_chunk_mut()) {
-        *place = delta.apply(u16::from_be_bytes(*place)).to_be_bytes();
+        *place = delta.apply_bytes(*place);
     }
 }
 
@@ -124,15 +174,13 @@ pub fn update_sum(delta: Delta, header: &mut [u8], at: usize) {
 /// none; a sum of 0 is sent as 0xffff.)
 #[inline(always)]
 pub fn update_udp_sum(delta: Delta, header: &mut [u8]) {
-    if let Some(place) = header.get_mut(6..).and_then(|h| h.first_chunk_mut()) {
-        let old = u16::from_be_bytes(*place);
-        if old != 0 {
-            let new = match delta.apply(old) {
-                0 => 0xffff,
-                new => new,
-            };
-            *place = new.to_be_bytes();
-        }
+    if let Some(place) = header.get_mut(6..).and_then(|h| h.first_chunk_mut())
+        && *place != [0; 2]
+    {
+        *place = match delta.apply_bytes(*place) {
+            [0, 0] => [0xff; 2],
+            new => new,
+        };
     }
 }
 
@@ -174,6 +222,21 @@ pub fn apply_datagram(
     annotations: Annotations,
     packet: &mut Packet,
 ) {
+    if !Change::of(flow, direction, annotations).make(packet) {
+        return apply_unusual(flow, direction, annotations, packet);
+    }
+    annotations.set_reply(flow, direction, packet);
+    flow.state = after_datagram(flow.state, direction);
+}
+
+/// The same for a packet that is not UDP in its usual form.
+#[inline(never)]
+fn apply_unusual(
+    flow: &mut Flow,
+    direction: Direction,
+    annotations: Annotations,
+    packet: &mut Packet,
+) {
     let partial = packet.needs_checksum();
     let Some((ip, transport)) = parts_mut(packet) else {
         return;
@@ -186,12 +249,94 @@ pub fn apply_datagram(
         update_transport(flow.transport_delta(direction), protocol(ip), transport);
     }
     annotations.set(flow, direction, packet);
-    if direction == Direction::Reply {
-        flow.state |= REPLIED;
+    flow.state = after_datagram(flow.state, direction);
+}
+
+/// What state a flow of datagrams is in after one more.
+#[inline(always)]
+fn after_datagram(state: u8, direction: Direction) -> u8 {
+    let state = match direction {
+        Direction::Forward => state,
+        Direction::Reply => state | REPLIED,
+    };
+    if state < THREE { state + 2 } else { state }
+}
+
+/// What a flow changes in the usual headers of its datagrams in one direction.
+#[derive(Clone, Copy)]
+struct Change {
+    key: FlowKey,
+    ip: Delta,
+    transport: Delta,
+    /// Whether the destination annotation is set.
+    annotate: bool,
+}
+
+impl Change {
+    #[inline(always)]
+    fn of(flow: &Flow, direction: Direction, annotations: Annotations) -> Change {
+        Change {
+            key: flow.rewritten(direction),
+            ip: flow.ip_delta(direction),
+            transport: flow.transport_delta(direction),
+            annotate: annotations.destination,
+        }
     }
-    if flow.state < THREE {
-        flow.state += 2;
+
+    /// Makes it, if the packet is UDP with a usual header and nothing behind its data.
+    #[inline(always)]
+    fn make(&self, packet: &mut Packet) -> bool {
+        self.make_if(packet, |_| true)
     }
+
+    /// The same, if besides `is_it` says so of the packet's key.
+    #[inline(always)]
+    fn make_if(&self, packet: &mut Packet, is_it: impl FnOnce(FlowKey) -> bool) -> bool {
+        if packet.is_extended() {
+            return false;
+        }
+        let Some(header) = packet.usual_header_mut() else {
+            return false;
+        };
+        if !datagram_key(header).is_some_and(is_it) {
+            return false;
+        }
+        set_key(header, self.key);
+        [header[10], header[11]] = self.ip.apply_bytes([header[10], header[11]]);
+        update_udp_sum(self.transport, &mut header[20..]);
+        if self.annotate {
+            packet.set_dst_ip(self.key.destination());
+        }
+        true
+    }
+}
+
+/// Rewrites packets from the first on as long as they are datagrams of `key`, which is the flow's
+/// in `direction`, with usual headers; returns how many.
+#[inline(always)]
+pub fn apply_train(
+    flow: &mut Flow,
+    direction: Direction,
+    annotations: Annotations,
+    packets: &mut [Packet],
+) -> usize {
+    let (key, change) = (
+        flow.key(direction),
+        Change::of(flow, direction, annotations),
+    );
+    let mut count = 0;
+    for packet in packets {
+        if !change.make_if(packet, |of| of == key) {
+            break;
+        }
+        annotations.set_reply(flow, direction, packet);
+        count += 1;
+    }
+    // No packet behind the third makes a difference.
+    for _ in 0..count.min(3) {
+        flow.state = after_datagram(flow.state, direction);
+    }
+    count
 }
 
 /// Rewrites a packet of a TCP connection.

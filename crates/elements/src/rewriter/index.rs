@@ -30,33 +30,18 @@ struct Line {
 const _: () = assert!(size_of::<Line>() == 64);
 
 impl Line {
-    /// A bit for each entry with this tag, 16 bits apart; a bit above another may be wrong.
-    #[inline(always)]
-    fn matches(&self, tag: u16) -> u128 {
-        const ONES: u64 = 0x0001_0001_0001_0001;
-        let [a, b, c, d, e, f, g, h] = self.tags.map(u64::from);
-        let pattern = u64::from(tag) * ONES;
-        let low = (a | b << 16 | c << 32 | d << 48) ^ pattern;
-        let high = (e | f << 16 | g << 32 | h << 48) ^ pattern;
-        let zeros = |x: u64| x.wrapping_sub(ONES) & !x & (ONES << 15);
-        u128::from(zeros(low)) | u128::from(zeros(high)) << 64
-    }
-
     /// The entries with this tag.
     #[inline(always)]
     fn candidates(&self, tag: u16) -> impl Iterator<Item = u32> {
-        let mut matches = self.matches(tag);
-        let slots = core::iter::from_fn(move || {
+        let mut matches = simd::equal(&self.tags, tag);
+        core::iter::from_fn(move || {
             if matches == 0 {
                 return None;
             }
-            let slot = matches.trailing_zeros() as usize / 16 % SLOTS;
+            let slot = matches.trailing_zeros() as usize;
             matches &= matches - 1;
-            Some(slot)
-        });
-        slots
-            .filter(move |slot| self.tags[*slot] == tag)
-            .map(|slot| self.entries[slot])
+            Some(self.entries[slot % SLOTS])
+        })
     }
 }
 
@@ -72,6 +57,47 @@ pub struct Index {
     seeds: [u64; 2],
 }
 
+/// The index, to look for entries in.
+#[derive(Clone, Copy)]
+pub struct Lines<'i> {
+    lines: &'i [Line],
+    seeds: [u64; 2],
+}
+
+impl Lines<'_> {
+    /// The hash of a key in a table.
+    ///
+    /// Each half is mixed with a secret and the halves multiplied to 128 bits, as in wyhash: two
+    /// keys that meet cannot be made without the secrets.
+    #[inline(always)]
+    pub fn hash(self, table: u16, key: FlowKey) -> u64 {
+        let a = key.addresses ^ self.seeds[0];
+        let b = (u64::from(table) << 32 | u64::from(key.ports)) ^ self.seeds[1];
+        let product = u128::from(a) * u128::from(b);
+        (product >> 64) as u64 ^ product as u64
+    }
+
+    #[inline(always)]
+    fn home(self, hash: u64) -> usize {
+        (hash >> 16) as usize & self.lines.len().wrapping_sub(1)
+    }
+
+    /// Asks for the line of a hash to be brought into the cache.
+    #[inline(always)]
+    pub fn prefetch(self, hash: u64) {
+        if let Some(line) = self.lines.get(self.home(hash)) {
+            packet::prefetch(line);
+        }
+    }
+
+    /// The first entry that may be the one of this hash; looks at one line only.
+    #[inline(always)]
+    pub fn guess(self, hash: u64) -> Option<u32> {
+        let line = self.lines.get(self.home(hash))?;
+        line.candidates(Index::tag(hash)).next()
+    }
+}
+
 impl Index {
     /// Takes the numbers that make hashes unpredictable. Only while the index is empty.
     pub fn seed(&mut self, seeds: [u64; 2]) {
@@ -81,15 +107,18 @@ impl Index {
     }
 
     /// The hash of a key in a table.
-    ///
-    /// Each half is mixed with a secret and the halves multiplied to 128 bits, as in wyhash: two
-    /// keys that meet cannot be made without the secrets.
     #[inline(always)]
     pub fn hash(&self, table: u16, key: FlowKey) -> u64 {
-        let a = key.addresses ^ self.seeds[0];
-        let b = (u64::from(table) << 32 | u64::from(key.ports)) ^ self.seeds[1];
-        let product = u128::from(a) * u128::from(b);
-        (product >> 64) as u64 ^ product as u64
+        self.lines().hash(table, key)
+    }
+
+    /// All that it takes to look for entries, in registers.
+    #[inline(always)]
+    pub fn lines(&self) -> Lines<'_> {
+        Lines {
+            lines: &self.lines,
+            seeds: self.seeds,
+        }
     }
 
     #[inline(always)]
@@ -99,22 +128,7 @@ impl Index {
 
     #[inline(always)]
     fn home(&self, hash: u64) -> usize {
-        (hash >> 16) as usize & self.lines.len().wrapping_sub(1)
-    }
-
-    /// Asks for the line of a hash to be brought into the cache.
-    #[inline(always)]
-    pub fn prefetch(&self, hash: u64) {
-        if let Some(line) = self.lines.get(self.home(hash)) {
-            packet::prefetch(line);
-        }
-    }
-
-    /// The first entry that may be the one of this hash; looks at one line only.
-    #[inline(always)]
-    pub fn guess(&self, hash: u64) -> Option<u32> {
-        let line = self.lines.get(self.home(hash))?;
-        line.candidates(Self::tag(hash)).next()
+        self.lines().home(hash)
     }
 
     /// The entry of this hash for which `is_it` holds.

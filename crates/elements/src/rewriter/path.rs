@@ -3,12 +3,16 @@
 //! A batch goes through in three rounds: keys are read and hashed, lines of the index are looked
 //! at, packets are rewritten. Each round asks for the memory that the next one needs, so that with
 //! a hundred thousand flows the processor waits for many lines at a time, not for each by itself.
+//!
+//! Datagrams often come in trains, several of a flow one behind the other. A train's flow is looked
+//! up once, and what it changes stays in registers.
 
 use packet::{BATCH, Batch, Packet};
 use router::{Cx, ElementId};
 
 use super::base::{Base, Translation};
 use super::flow::{Annotations, Direction, Entry, Flow, NO_TABLE};
+use super::headers;
 use super::input::{Action, Input};
 use super::key::FlowKey;
 use super::mapper;
@@ -42,6 +46,10 @@ impl Identity {
 
 /// How a class of rewriter reads and writes packets.
 pub trait Scheme {
+    /// The table, among the element's, of flows whose packets are rewritten as
+    /// [`headers::apply_datagram`] does, if there is one.
+    const DATAGRAMS: Option<u16> = None;
+
     /// What a packet is.
     fn identify(packet: &Packet) -> Identity;
 
@@ -92,7 +100,7 @@ pub trait Scheme {
 pub struct Scratch {
     identities: [Identity; BATCH],
     hashes: [u64; BATCH],
-    guesses: [Option<Entry>; BATCH],
+    guesses: [Entry; BATCH],
 }
 
 impl Default for Scratch {
@@ -100,7 +108,7 @@ impl Default for Scratch {
         Scratch {
             identities: [Identity::NONE; BATCH],
             hashes: [0; BATCH],
-            guesses: [None; BATCH],
+            guesses: [Entry::NONE; BATCH],
         }
     }
 }
@@ -184,33 +192,108 @@ impl Rounds<'_, '_> {
         batch: &mut Batch,
         outputs: &mut [u32; BATCH],
     ) {
+        let packets = batch.as_mut_slice();
+        let done = match S::DATAGRAMS {
+            Some(table) => self.trains(first_table + table, packets, outputs),
+            None => 0,
+        };
+        let (Some(packets), Some(outputs)) = (packets.get_mut(done..), outputs.get_mut(done..))
+        else {
+            return;
+        };
         let Scratch {
             identities,
             hashes,
             guesses,
         } = scratch;
-        for ((packet, identity), hash) in batch.iter().zip(&mut *identities).zip(&mut *hashes) {
-            *identity = S::identify(packet);
-            if identity.table != NO_TABLE {
-                identity.table += first_table;
+        let index = self.set.index();
+        for ((packet, identity), hash) in packets.iter().zip(&mut *identities).zip(&mut *hashes) {
+            let mut read = S::identify(packet);
+            if read.table != NO_TABLE {
+                read.table += first_table;
             }
-            *hash = self.set.hash(identity.table, identity.key);
-            self.set.prefetch(*hash);
+            *identity = read;
+            *hash = index.hash(read.table, read.key);
+            index.prefetch(*hash);
         }
-        for (guess, hash) in guesses.iter_mut().zip(&*hashes).take(batch.len()) {
-            *guess = self.set.guess(*hash);
+        for (guess, hash) in guesses.iter_mut().zip(&*hashes).take(packets.len()) {
+            *guess = self.set.guess(index, *hash);
         }
+        let datagrams = S::DATAGRAMS.map(|table| first_table + table);
         let known = identities.iter().zip(hashes).zip(guesses);
         for ((packet, output), ((identity, hash), guess)) in
-            batch.iter_mut().zip(outputs).zip(known)
+            packets.iter_mut().zip(outputs).zip(known)
         {
-            *output = match guess {
-                Some(entry) if self.set.is(*entry, identity.table, identity.key) => {
-                    self.rewrite::<S>(*entry, packet)
-                }
-                _ => self.search::<S>(identity, *hash, packet),
+            if let Some(table) = datagrams
+                && let Some(sent) = self.datagram(table, *guess, packet)
+            {
+                *output = sent;
+                continue;
+            }
+            *output = match self.set.is(*guess, identity.table, identity.key) {
+                true => self.rewrite::<S>(*guess, packet),
+                false => self.search::<S>(identity, *hash, packet),
             };
         }
+    }
+
+    /// Rewrites a packet if it is a usual datagram of the flow that was guessed, in this table;
+    /// returns its output.
+    #[inline(always)]
+    fn datagram(&mut self, table: u16, guess: Entry, packet: &mut Packet) -> Option<u32> {
+        let (number, direction) = (guess.flow(), guess.direction());
+        let flow = self.set.flow_mut(number)?;
+        let before = flow.state;
+        let packets = core::slice::from_mut(packet);
+        if flow.table != table
+            || headers::apply_train(flow, direction, self.annotations, packets) == 0
+        {
+            return None;
+        }
+        flow.last = self.now;
+        let output = flow.output(direction);
+        if flow.state != before {
+            self.set.hasten(number);
+        }
+        Some(output)
+    }
+
+    /// Rewrites trains of a known flow's datagrams, from the first packet on as long as there are
+    /// any; returns how many packets.
+    #[inline(always)]
+    fn trains(&mut self, table: u16, packets: &mut [Packet], outputs: &mut [u32; BATCH]) -> usize {
+        let mut done = 0;
+        while let Some([first, second, ..]) = packets.get(done..)
+            && let Some(key) = headers::datagram(first)
+            && headers::datagram(second) == Some(key)
+            && let Some(count) = self.train(table, key, &mut packets[done..], &mut outputs[done..])
+        {
+            done += count;
+        }
+        done
+    }
+
+    /// Rewrites the train of datagrams of `key` that `packets` start with; returns how many, if
+    /// there is such a flow.
+    #[inline(never)]
+    fn train(
+        &mut self,
+        table: u16,
+        key: FlowKey,
+        packets: &mut [Packet],
+        outputs: &mut [u32],
+    ) -> Option<usize> {
+        let entry = self.set.find(table, key)?;
+        let (number, direction) = (entry.flow(), entry.direction());
+        let flow = self.set.flow_mut(number)?;
+        let before = flow.state;
+        let count = headers::apply_train(flow, direction, self.annotations, packets);
+        flow.last = self.now;
+        outputs[..count].fill(flow.output(direction));
+        if flow.state != before {
+            self.set.hasten(number);
+        }
+        Some(count)
     }
 
     /// Rewrites a packet of a known flow; returns its output.

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use super::deadlines::Deadlines;
 use super::flow::{Direction, Entry, Flow, NO_TABLE, Queue};
-use super::index::{Index, NoMemory};
+use super::index::{Index, Lines, NoMemory};
 use super::key::FlowKey;
 use super::sequence::Sequences;
 use super::table::Table;
@@ -95,18 +95,20 @@ impl FlowSet {
         self.index.hash(table, key)
     }
 
-    /// Asks for what [`guess`](Self::guess) looks at.
+    /// The index, to find entries of many packets.
     #[inline(always)]
-    pub fn prefetch(&self, hash: u64) {
-        self.index.prefetch(hash);
+    pub fn index(&self) -> Lines<'_> {
+        self.index.lines()
     }
 
-    /// The flow that probably has this hash, and asks for it.
+    /// The flow that probably has this hash, and asks for it; [`Entry::NONE`] if none has.
     #[inline(always)]
-    pub fn guess(&self, hash: u64) -> Option<Entry> {
-        let entry = Entry(self.index.guess(hash)?);
-        packet::prefetch(self.flows.get(entry.flow() as usize)?);
-        Some(entry)
+    pub fn guess(&self, index: Lines<'_>, hash: u64) -> Entry {
+        let entry = index.guess(hash).map_or(Entry::NONE, Entry);
+        if let Some(flow) = self.flow(entry.flow()) {
+            packet::prefetch(flow);
+        }
+        entry
     }
 
     /// Whether `entry` is that of `key` in `table`.

@@ -700,6 +700,40 @@ fn end() -> impl Strategy<Value = (Ipv4Addr, u16)> {
     (any::<[u8; 4]>(), any::<u16>()).prop_map(|(address, port)| (address.into(), port))
 }
 
+/// A packet of one of a few flows, or a reply to one, of some kind: UDP, without a checksum, with IP
+/// options, a later fragment, TCP, one without ports.
+fn packet_of(flow: u8, kind: u8, reply: bool) -> Vec<u8> {
+    let here = (
+        Ipv4Addr::new(10, 0, 0, 1 + flow / 2),
+        5000 + u16::from(flow),
+    );
+    let (there, given) = (Ipv4Addr::new(2, 0, 0, 2), Ipv4Addr::new(1, 0, 0, 1));
+    let (from, to) = match reply {
+        false => (here, (there, 53)),
+        true => ((there, 53), (given, 1024 + u16::from(flow))),
+    };
+    let mut packet = match kind {
+        4 => tcp(from, to, 0x10, &[flow]),
+        5 => ping(from.0, to.0, &[flow; 8]),
+        _ => udp(from, to, &[flow, kind, 3]),
+    };
+    match kind {
+        1 => packet[26..28].fill(0),
+        2 => {
+            packet.splice(20..20, [1; 4]);
+            packet[0] = 0x46;
+            packet[3] += 4;
+        }
+        3 => packet[7] = 1,
+        _ => {}
+    }
+    let header = usize::from(packet[0] & 15) * 4;
+    packet[10..12].fill(0);
+    let sum = checksum(&packet[..header]).to_be_bytes();
+    packet[10..12].copy_from_slice(&sum);
+    packet
+}
+
 proptest! {
     /// Whatever flows there are, no two are rewritten to the same, checksums stay right, and each
     /// reply is brought back to exactly the packet that would have answered.
@@ -730,6 +764,49 @@ proptest! {
             );
             rig.push("i1", &packet(is_tcp, ([2, 0, 0, 2].into(), to.1), ([1, 0, 0, 1].into(), port)));
             prop_assert_eq!(rig.data("o1"), [packet(is_tcp, to, from)]);
+        }
+    }
+
+    /// Batches with trains of datagrams, of known flows and of new ones, with others between them,
+    /// fare as their packets do one by one.
+    #[test]
+    fn batches_are_rewritten_as_their_packets_are(
+        class in 0usize..2,
+        trains in proptest::collection::vec((0u8..3, 0u8..6, 0usize..2, 1usize..9), 1..12),
+    ) {
+        let class = ["IPRewriter", "UDPRewriter"][class];
+        let config = format!(
+            "{class}(pattern 1.0.0.1 1024-65535# - - 0 1, pass 1, REPLY_ANNO 47,
+                UDP_TIMEOUT 300, UDP_STREAMING_TIMEOUT 100, UDP_GUARANTEE 0)"
+        );
+        let packets = trains.iter().flat_map(|&(flow, kind, input, count)| {
+            core::iter::repeat_n((input, packet_of(flow, kind, input == 1)), count)
+        });
+        let (mut whole, mut single) = (rig(&config), rig(&config));
+        for (input, batch) in packets.collect::<Vec<_>>().chunk_by(|a, b| a.0 == b.0).map(|run| {
+            (run[0].0, run.iter().map(|(_, packet)| packet.clone()).collect::<Vec<_>>())
+        }) {
+            for rig in [&mut whole, &mut single] {
+                rig.advance(1_000_000_000);
+            }
+            for batch in batch.chunks(64) {
+                whole.push_all(&format!("i{input}"), batch);
+            }
+            for packet in &batch {
+                single.push(&format!("i{input}"), packet);
+            }
+        }
+        for output in ["o0", "o1"] {
+            let (whole, single) = (whole.collected(output), single.collected(output));
+            prop_assert_eq!(whole.len(), single.len());
+            for (one, other) in whole.iter().zip(&single) {
+                prop_assert_eq!(one.data(), other.data());
+                prop_assert_eq!(one.annotations(), other.annotations());
+            }
+        }
+        for table in ["table", "udp_table", "tcp_table"] {
+            let shown = |rig: &mut Rig| rig.try_read(&format!("rw.{table}"));
+            prop_assert_eq!(shown(&mut whole), shown(&mut single));
         }
     }
 

@@ -118,24 +118,22 @@ impl Class for IPRewriter {
 pub struct Both;
 
 impl Scheme for Both {
+    const DATAGRAMS: Option<u16> = Some(UDP);
+
     #[inline(always)]
     fn identify(packet: &Packet) -> Identity {
-        let Some((ip, transport)) = headers::parts(packet) else {
+        let Some((protocol, key)) = headers::flow(packet) else {
             return Identity::NONE;
         };
-        let protocol = headers::protocol(ip);
         let table = match protocol {
             IpProtocol::TCP => TCP,
             IpProtocol::UDP => UDP,
             _ => return Identity::NONE,
         };
-        match headers::key(ip, transport) {
-            Some(key) => Identity {
-                key,
-                table,
-                protocol: protocol.0,
-            },
-            None => Identity::NONE,
+        Identity {
+            key,
+            table,
+            protocol: protocol.0,
         }
     }
 

@@ -128,16 +128,13 @@ pub struct Segments;
 impl Scheme for Segments {
     #[inline(always)]
     fn identify(packet: &Packet) -> Identity {
-        let key = headers::parts(packet)
-            .filter(|(ip, _)| headers::protocol(ip) == IpProtocol::TCP)
-            .and_then(|(ip, transport)| headers::key(ip, transport));
-        match key {
-            Some(key) => Identity {
+        match headers::flow(packet) {
+            Some((IpProtocol::TCP, key)) => Identity {
                 key,
                 table: 0,
                 protocol: IpProtocol::TCP.0,
             },
-            None => Identity::NONE,
+            _ => Identity::NONE,
         }
     }
 

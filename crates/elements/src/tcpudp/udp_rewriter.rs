@@ -80,22 +80,17 @@ impl Class for UDPRewriter {
 pub struct Datagrams;
 
 impl Scheme for Datagrams {
+    const DATAGRAMS: Option<u16> = Some(0);
+
     #[inline(always)]
     fn identify(packet: &Packet) -> Identity {
-        let Some((ip, transport)) = headers::parts(packet) else {
-            return Identity::NONE;
-        };
-        let protocol = headers::protocol(ip);
-        if !matches!(protocol, IpProtocol::TCP | IpProtocol::UDP | DCCP) {
-            return Identity::NONE;
-        }
-        match headers::key(ip, transport) {
-            Some(key) => Identity {
+        match headers::flow(packet) {
+            Some((protocol @ (IpProtocol::TCP | IpProtocol::UDP | DCCP), key)) => Identity {
                 key,
                 table: 0,
                 protocol: protocol.0,
             },
-            None => Identity::NONE,
+            _ => Identity::NONE,
         }
     }
 
