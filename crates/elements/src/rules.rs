@@ -73,9 +73,29 @@ impl<'p> View<'p> for IpView<'p> {
     }
 
     #[inline(always)]
-    fn network(self) -> (&'p [u8], usize) {
-        let network = self.0.network_header().unwrap_or(&[]);
-        (network, self.0.network_header_len())
+    fn front(self) -> &'p [u8] {
+        self.0.mac_header().unwrap_or(&[])
+    }
+
+    #[inline(always)]
+    fn plain_ip<const N: usize>(self) -> Option<&'p [u8; N]> {
+        self.0.plain_ip()
+    }
+}
+
+/// A packet whose data programs look at.
+#[derive(Clone, Copy)]
+pub struct DataView<'p>(pub &'p Packet);
+
+impl<'p> View<'p> for DataView<'p> {
+    #[inline(always)]
+    fn headers(self) -> Headers<'p> {
+        Headers::data(self.0.data())
+    }
+
+    #[inline(always)]
+    fn front(self) -> &'p [u8] {
+        self.0.data()
     }
 }
 

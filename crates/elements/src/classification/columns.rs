@@ -7,7 +7,7 @@
 //! fragment offset up to the protocol, the two addresses, the two ports.
 
 use super::fields::Fields;
-use super::headers::{Area, Headers, View};
+use super::headers::{Area, View};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -32,6 +32,22 @@ pub(super) struct Place {
 struct Window {
     area: Area,
     start: u16,
+    /// Where it starts in the beginning that [`Reach`] says.
+    place: u16,
+}
+
+/// The beginning of packets that has all windows, in nearly all packets.
+#[derive(Clone, Copy, Debug)]
+enum Reach {
+    /// So many bytes of the data, or from the MAC header on.
+    Front16,
+    Front40,
+    Front60,
+    /// So many bytes from an IP header without options on.
+    Ip28,
+    Ip40,
+    /// There is none.
+    Any,
 }
 
 /// Which windows there are, and which fields are in which.
@@ -42,8 +58,7 @@ pub(super) struct Columns {
     places: Vec<Place>,
     /// The area lengths from which every window is whole.
     lengths: [usize; 3],
-    /// Windows of the network and of the transport header.
-    counts: [usize; 2],
+    reach: Reach,
 }
 
 /// The columns of one batch.
@@ -65,15 +80,12 @@ impl Columns {
                 fields.as_slice().len()
             ],
             lengths: [0; 3],
-            counts: [0; 2],
+            reach: Reach::Any,
         };
         for area in [Area::Network, Area::Transport, Area::Front] {
-            let before = columns.windows.len();
             columns.cover(area, fields);
-            if let Some(count) = columns.counts.get_mut((area as usize).wrapping_sub(1)) {
-                *count = columns.windows.len() - before;
-            }
         }
+        columns.reach = columns.reach();
         (columns.windows.len() <= MAX_COLUMNS).then_some(columns)
     }
 
@@ -99,10 +111,28 @@ impl Columns {
             }
             let length = &mut self.lengths[area as usize];
             *length = (*length).max(start + 4);
+            let before = if area == Area::Transport {
+                IP_HEADER
+            } else {
+                0
+            };
             self.windows.push(Window {
                 area,
                 start: start as u16,
+                place: (before + start) as u16,
             });
+        }
+    }
+
+    fn reach(&self) -> Reach {
+        let [front, network, transport] = self.lengths;
+        match (front, network, transport) {
+            (..=16, 0, 0) => Reach::Front16,
+            (..=40, 0, 0) => Reach::Front40,
+            (..=60, 0, 0) => Reach::Front60,
+            (0, ..=IP_HEADER, ..=8) => Reach::Ip28,
+            (0, ..=IP_HEADER, ..=20) => Reach::Ip40,
+            _ => Reach::Any,
         }
     }
 
@@ -118,126 +148,70 @@ impl Columns {
         }
     }
 
-    /// Fills the columns, and returns the number of packets. `short` is told
-    /// of packets that end before the end of some window: nothing is said of
-    /// these in the columns.
-    #[inline(always)]
-    pub(super) fn fill<'p>(
+    /// Fills the columns. Returns the number of packets, and a bit for each
+    /// that ends before the end of some window: nothing is said of these in
+    /// the columns.
+    #[inline(never)]
+    pub(super) fn fill<'p, V: View<'p>>(
         &self,
         batch: &mut Batch,
-        packets: impl Iterator<Item = impl View<'p>>,
-        short: impl FnMut(usize, &Headers<'p>),
-    ) -> usize {
-        let ip = self.windows.len() == self.counts[0] + self.counts[1]
-            && self.lengths[Area::Network as usize] <= IP_HEADER;
-        if self.counts == [0, 0] {
-            match self.windows.len() {
-                1 => return self.fill_front::<1>(batch, packets, short),
-                2 => return self.fill_front::<2>(batch, packets, short),
-                3 => return self.fill_front::<3>(batch, packets, short),
-                4 => return self.fill_front::<4>(batch, packets, short),
-                _ => {}
-            }
-        }
-        match (ip, self.counts) {
-            (true, [1, 0]) => self.fill_ip::<1, 0>(batch, packets, short),
-            (true, [2, 0]) => self.fill_ip::<2, 0>(batch, packets, short),
-            (true, [3, 0]) => self.fill_ip::<3, 0>(batch, packets, short),
-            (true, [2, 1]) => self.fill_ip::<2, 1>(batch, packets, short),
-            (true, [3, 1]) => self.fill_ip::<3, 1>(batch, packets, short),
-            (true, [3, 2]) => self.fill_ip::<3, 2>(batch, packets, short),
-            _ => self.fill_any(batch, packets, short),
-        }
-    }
-
-    /// For `N` windows over the IP header without its options and `T` over
-    /// the transport header: the places are in registers throughout.
-    #[inline(always)]
-    fn fill_ip<'p, const N: usize, const T: usize>(
-        &self,
-        batch: &mut Batch,
-        packets: impl Iterator<Item = impl View<'p>>,
-        mut short: impl FnMut(usize, &Headers<'p>),
-    ) -> usize {
-        let (network, transport) = batch.columns.split_at_mut(N);
-        let (Some(network), Some(transport)) = (
-            network.first_chunk_mut::<N>(),
-            transport.first_chunk_mut::<T>(),
-        ) else {
-            return 0;
+        packets: impl Iterator<Item = V> + Clone,
+    ) -> (usize, u64) {
+        let views = packets.clone().take(LANES);
+        let (count, odd) = match self.reach {
+            Reach::Front16 => self.read(batch, views.map(|view| view.front().first_chunk::<16>())),
+            Reach::Front40 => self.read(batch, views.map(|view| view.front().first_chunk::<40>())),
+            Reach::Front60 => self.read(batch, views.map(|view| view.front().first_chunk::<60>())),
+            Reach::Ip28 => self.read(batch, views.map(|view| view.plain_ip::<28>())),
+            Reach::Ip40 => self.read(batch, views.map(|view| view.plain_ip::<40>())),
+            Reach::Any => (views.count(), u64::MAX),
         };
-        let start = |i: usize| usize::from(self.windows[i].start);
-        let starts: [usize; N] = core::array::from_fn(|i| start(i).min(IP_HEADER - 4));
-        let behind: [usize; T] = core::array::from_fn(|i| start(N + i));
-        let length = self.lengths[Area::Transport as usize];
-        let mut count = 0;
-        for (i, view) in packets.take(LANES).enumerate() {
-            count = i + 1;
-            let (header, at) = view.network();
-            let Some(ip) = header.first_chunk::<IP_HEADER>() else {
-                short(i, &view.headers());
-                continue;
-            };
-            let next = match T {
-                0 => Some(&[][..]),
-                _ => header.get(at..).filter(|next| next.len() >= length),
-            };
-            let Some(next) = next else {
-                short(i, &view.headers());
-                continue;
-            };
-            for (column, start) in network.iter_mut().zip(starts) {
-                column[i % LANES] = word(ip, start);
-            }
-            for (column, start) in transport.iter_mut().zip(behind) {
-                column[i % LANES] = word(next, start);
-            }
+        match odd {
+            0 => (count, 0),
+            _ => (count, self.read_odd(batch, packets.take(LANES), odd)),
         }
-        count
     }
 
-    /// For `N` windows over the packet's data or its MAC header alone.
+    /// Fills the columns from the beginnings of packets, and returns how many
+    /// packets there are, and which do not have that beginning.
     #[inline(always)]
-    fn fill_front<'p, const N: usize>(
+    fn read<'p, const P: usize>(
+        &self,
+        batch: &mut Batch,
+        beginnings: impl Iterator<Item = Option<&'p [u8; P]>> + Clone,
+    ) -> (usize, u64) {
+        let mut seen = (0, 0);
+        let windows = self.windows.chunks(4);
+        for (columns, windows) in batch.columns.chunks_mut(4).zip(windows) {
+            let beginnings = beginnings.clone();
+            seen = match windows.len() {
+                1 => read_some::<P, 1>(columns, windows, beginnings),
+                2 => read_some::<P, 2>(columns, windows, beginnings),
+                3 => read_some::<P, 3>(columns, windows, beginnings),
+                _ => read_some::<P, 4>(columns, windows, beginnings),
+            };
+        }
+        match self.windows.is_empty() {
+            true => (beginnings.count(), 0),
+            false => seen,
+        }
+    }
+
+    /// Fills the columns of the packets with a bit in `odd`, wherever their
+    /// headers are; returns those that are too short.
+    #[cold]
+    fn read_odd<'p>(
         &self,
         batch: &mut Batch,
         packets: impl Iterator<Item = impl View<'p>>,
-        mut short: impl FnMut(usize, &Headers<'p>),
-    ) -> usize {
-        let Some(columns) = batch.columns.first_chunk_mut::<N>() else {
-            return 0;
-        };
-        let starts: [usize; N] = core::array::from_fn(|i| usize::from(self.windows[i].start));
-        let length = self.lengths[Area::Front as usize];
-        let mut count = 0;
-        for (i, view) in packets.take(LANES).enumerate() {
-            count = i + 1;
-            let headers = view.headers();
-            if headers.front.len() < length {
-                short(i, &headers);
-                continue;
-            }
-            for (column, start) in columns.iter_mut().zip(starts) {
-                column[i % LANES] = word(headers.front, start);
-            }
-        }
-        count
-    }
-
-    #[inline(always)]
-    fn fill_any<'p>(
-        &self,
-        batch: &mut Batch,
-        packets: impl Iterator<Item = impl View<'p>>,
-        mut short: impl FnMut(usize, &Headers<'p>),
-    ) -> usize {
-        let mut count = 0;
-        for (i, view) in packets.take(LANES).enumerate() {
-            count = i + 1;
+        odd: u64,
+    ) -> u64 {
+        let mut short = 0;
+        for (i, view) in packets.enumerate().filter(|(i, _)| odd >> i & 1 == 1) {
             let headers = view.headers();
             let areas = Area::ALL.map(|area| headers.area(area));
             if (0..3).any(|area| areas[area].len() < self.lengths[area]) {
-                short(i, &headers);
+                short |= 1 << i;
                 continue;
             }
             for (column, window) in batch.columns.iter_mut().zip(&self.windows) {
@@ -245,7 +219,7 @@ impl Columns {
                 column[i % LANES] = word(bytes, usize::from(window.start));
             }
         }
-        count
+        short
     }
 
     /// Bytes held.
@@ -253,6 +227,33 @@ impl Columns {
         self.windows.len() * (size_of::<Window>() + size_of::<[u32; LANES]>())
             + self.places.len() * size_of::<Place>()
     }
+}
+
+/// Fills `N` columns: the places of their windows are in registers throughout.
+#[inline(always)]
+fn read_some<'p, const P: usize, const N: usize>(
+    columns: &mut [[u32; LANES]],
+    windows: &[Window],
+    beginnings: impl Iterator<Item = Option<&'p [u8; P]>>,
+) -> (usize, u64) {
+    let (Some(columns), Some(windows)) = (columns.first_chunk_mut::<N>(), windows.first_chunk())
+    else {
+        return (0, 0);
+    };
+    let places: [usize; N] = windows.map(|window: Window| usize::from(window.place).min(P - 4));
+    let (mut count, mut odd) = (0, 0u64);
+    for beginning in beginnings {
+        match beginning {
+            Some(beginning) => {
+                for (column, place) in columns.iter_mut().zip(places) {
+                    column[count % LANES] = word(beginning, place);
+                }
+            }
+            None => odd |= 1 << count,
+        }
+        count += 1;
+    }
+    (count, odd)
 }
 
 /// Four bytes in network order; zero where they are not there, which callers

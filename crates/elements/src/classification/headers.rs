@@ -67,11 +67,19 @@ pub trait View<'a>: Copy {
     /// All headers.
     fn headers(self) -> Headers<'a>;
 
-    /// [`Headers::network`] and [`Headers::transport`].
+    /// [`Headers::front`].
     #[inline(always)]
-    fn network(self) -> (&'a [u8], usize) {
-        let headers = self.headers();
-        (headers.network, headers.transport)
+    fn front(self) -> &'a [u8] {
+        self.headers().front
+    }
+
+    /// The first `N` bytes from a network header of 20 bytes on, if they are there.
+    #[inline(always)]
+    fn plain_ip<const N: usize>(self) -> Option<&'a [u8; N]> {
+        let Headers {
+            network, transport, ..
+        } = self.headers();
+        network.first_chunk().filter(|_| transport == 20)
     }
 }
 

@@ -26,9 +26,13 @@ pub(super) struct Lanes {
     /// In the order in which terms first use them.
     tests: Vec<Test>,
     ranges: Vec<Range>,
+    /// All tests' ranges, as a batch is compared with them.
+    steps: Vec<Step>,
     terms: Vec<LaneTerm>,
     /// The terms' tests, one term's behind the other's.
     uses: Vec<u16>,
+    /// Those that terms before use.
+    again: Vec<u16>,
     /// The outputs that terms lead to.
     outputs: Vec<u32>,
 }
@@ -54,12 +58,33 @@ struct Range {
     span: u32,
 }
 
+/// One range of a test.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    range: Range,
+    column: u8,
+    /// It is the test's last.
+    last: bool,
+    test: u16,
+    /// What the test says of values in none of its ranges.
+    inverted: u64,
+}
+
+/// No value is in it.
+const NOTHING: Range = Range {
+    mask: 0,
+    low: 1,
+    span: 0,
+};
+
 #[derive(Clone, Copy, Debug)]
 struct LaneTerm {
     /// Where its uses end.
     uses: u32,
-    /// The tests up to here are used by it and those before it.
-    tests: u16,
+    /// Where its uses of tests that terms before it use end.
+    again: u32,
+    /// Where the steps of its other tests end.
+    steps: u16,
     /// An index of `outputs`.
     output: u16,
 }
@@ -81,8 +106,10 @@ impl Lanes {
             columns: Columns::new(fields)?,
             tests: Vec::new(),
             ranges: Vec::new(),
+            steps: Vec::new(),
             terms: Vec::with_capacity(terms.len()),
             uses: Vec::new(),
+            again: Vec::new(),
             outputs: Vec::new(),
         };
         if terms.len() > 16 * limit {
@@ -92,9 +119,13 @@ impl Lanes {
             if hit.verify != EXACT {
                 return None;
             }
+            let before = lanes.tests.len();
             for (field, set) in term.sets() {
                 let test = lanes.test(*field, set, fields);
                 lanes.uses.push(test as u16);
+                if test < before {
+                    lanes.again.push(test as u16);
+                }
                 if lanes.ranges.len() > limit {
                     return None;
                 }
@@ -109,7 +140,8 @@ impl Lanes {
             });
             lanes.terms.push(LaneTerm {
                 uses: lanes.uses.len() as u32,
-                tests: lanes.tests.len() as u16,
+                again: lanes.again.len() as u32,
+                steps: lanes.steps.len() as u16,
                 output: output as u16,
             });
         }
@@ -153,8 +185,21 @@ impl Lanes {
                 first_range: self.ranges.len() as u16,
                 ranges: ranges.len() as u16,
             });
+            let test = self.tests.len() - 1;
+            let compared = match &ranges[..] {
+                [] => &[NOTHING],
+                ranges => ranges,
+            };
+            self.steps
+                .extend(compared.iter().enumerate().map(|(i, range)| Step {
+                    range: *range,
+                    column: place.column,
+                    last: i + 1 == compared.len(),
+                    test: test as u16,
+                    inverted: if inverted { u64::MAX } else { 0 },
+                }));
             self.ranges.extend(ranges);
-            self.tests.len() - 1
+            test
         })
     }
 
@@ -235,9 +280,9 @@ impl Lanes {
     pub(super) fn memory(&self) -> usize {
         self.columns.memory()
             + self.tests.len() * (size_of::<Test>() + 8)
-            + self.ranges.len() * size_of::<Range>()
+            + self.ranges.len() * (size_of::<Range>() + size_of::<Step>())
             + self.terms.len() * size_of::<LaneTerm>()
-            + self.uses.len() * 2
+            + (self.uses.len() + self.again.len()) * 2
             + self.outputs.len() * 12
     }
 }
@@ -263,27 +308,30 @@ impl Kernel for Decide<'_> {
             mut pending,
             scratch,
         } = self;
-        let passed = &mut scratch.passed[..lanes.tests.len()];
-        let (mut known, mut first) = (0, 0);
+        let passed = &mut scratch.passed[..];
+        let (mut steps, mut again) = (0, 0);
         for term in &lanes.terms {
             if pending == 0 {
                 break;
             }
-            let tests = usize::from(term.tests);
-            for (test, passed) in lanes.tests[known..tests].iter().zip(&mut passed[known..]) {
-                let column = &batch.columns[usize::from(test.column)];
-                let mut bits = if test.inverted { u64::MAX } else { 0 };
-                for range in lanes.ranges_of(test) {
-                    bits ^= simd.within(column, blocks, range.mask, range.low, range.span);
+            let (mut hits, mut within) = (pending, 0);
+            for step in &lanes.steps[steps..usize::from(term.steps)] {
+                let Range { mask, low, span } = step.range;
+                let column = &batch.columns[usize::from(step.column)];
+                // Ranges of a test do not overlap.
+                within ^= simd.within(column, blocks, mask, low, span);
+                if step.last {
+                    within ^= step.inverted;
+                    passed[usize::from(step.test)] = within;
+                    hits &= within;
+                    within = 0;
                 }
-                *passed = bits;
             }
-            known = tests;
-            let uses = &lanes.uses[first..term.uses as usize];
-            first = term.uses as usize;
-            let hits = uses
-                .iter()
-                .fold(pending, |hits, test| hits & passed[usize::from(*test)]);
+            steps = usize::from(term.steps);
+            for test in &lanes.again[again..term.again as usize] {
+                hits &= passed[usize::from(*test)];
+            }
+            again = term.again as usize;
             pending ^= hits;
             scratch.sent[usize::from(term.output)] |= hits;
         }

@@ -225,7 +225,7 @@ impl Program {
     #[inline]
     pub fn classify_batch<'p>(
         &mut self,
-        packets: impl Iterator<Item = impl View<'p>>,
+        packets: impl Iterator<Item = impl View<'p>> + Clone,
     ) -> &[(u32, u64)] {
         let Program {
             rules,
@@ -310,6 +310,17 @@ fn first_bits(count: usize) -> u64 {
     u64::MAX.checked_shr(64 - count as u32).unwrap_or(0)
 }
 
+/// The packets with a bit in `bits`, by number; there are few, if any.
+#[inline(always)]
+fn those<'p>(
+    packets: impl Iterator<Item = impl View<'p>>,
+    bits: u64,
+) -> impl Iterator<Item = (usize, Headers<'p>)> {
+    let packets = packets.enumerate().take(if bits == 0 { 0 } else { LANES });
+    let those = packets.filter(move |(i, _)| bits >> i & 1 == 1);
+    those.map(|(i, view)| (i, view.headers()))
+}
+
 impl Work {
     #[inline(always)]
     fn by_lanes<'p>(
@@ -317,15 +328,14 @@ impl Work {
         lanes: &Lanes,
         level: Level,
         judge: &Judge<'_>,
-        packets: impl Iterator<Item = impl View<'p>>,
+        packets: impl Iterator<Item = impl View<'p>> + Clone,
     ) {
         let routes = &mut self.routes;
-        let mut odd = 0u64;
-        let count = lanes.columns.fill(&mut self.batch, packets, |i, headers| {
-            odd |= 1 << i;
-            routes.add(judge.by_lanes(lanes, headers), 1 << i);
-        });
-        let (pending, blocks) = (first_bits(count) & !odd, count.div_ceil(BLOCK));
+        let (count, short) = lanes.columns.fill(&mut self.batch, packets.clone());
+        for (i, headers) in those(packets, short) {
+            routes.add(judge.by_lanes(lanes, &headers), 1 << i);
+        }
+        let (pending, blocks) = (first_bits(count) & !short, count.div_ceil(BLOCK));
         let left = lanes.decide(
             level,
             &self.batch,
@@ -345,16 +355,15 @@ impl Work {
         rows: &ClassRows<N>,
         level: Level,
         judge: &Judge<'_>,
-        packets: impl Iterator<Item = impl View<'p>>,
+        packets: impl Iterator<Item = impl View<'p>> + Clone,
     ) {
         let routes = &mut self.routes;
-        let mut odd = 0u64;
-        let count = rows.columns.fill(&mut self.batch, packets, |i, headers| {
-            odd |= 1 << i;
-            routes.add(judge.by_rows(rows, headers), 1 << i);
-        });
+        let (count, short) = rows.columns.fill(&mut self.batch, packets.clone());
+        for (i, headers) in those(packets, short) {
+            routes.add(judge.by_rows(rows, &headers), 1 << i);
+        }
         rows.decide(level, &self.batch, count, &mut self.rows, &mut self.outputs);
-        self.sort(level, count, first_bits(count) & !odd);
+        self.sort(level, count, first_bits(count) & !short);
     }
 
     /// Adds the packets in `pending`, of `count`, to the routes that `outputs`
