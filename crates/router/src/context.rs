@@ -149,6 +149,19 @@ impl Cx<'_> {
         self.core.send(self.id, port, batch);
     }
 
+    /// Whether some of the element's outputs lead to the same place.
+    #[inline]
+    pub fn outputs_meet(&self) -> bool {
+        self.core.outputs_meet(self.id)
+    }
+
+    /// The output by which `packets` are to be sent that leave by `port`: the first that leads to the
+    /// same place. They count as packets of `port`.
+    #[inline]
+    pub fn joint(&mut self, port: usize, packets: u64) -> usize {
+        self.core.joint(self.id, port, packets)
+    }
+
     /// Gives a batch back and drops what is in it.
     #[inline]
     pub fn done(&mut self, batch: Box<Batch>) {

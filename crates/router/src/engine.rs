@@ -42,6 +42,8 @@ pub(crate) struct Edge {
     pub port: u32,
     /// Packets that passed.
     pub packets: u64,
+    /// The first output edge of the element that leads to the same place.
+    pub joint: u32,
 }
 
 impl Edge {
@@ -55,6 +57,8 @@ impl Edge {
 struct Outputs {
     first: u32,
     count: u32,
+    /// Whether some of them lead to the same place.
+    meet: bool,
 }
 
 /// A batch on its way out by an edge.
@@ -246,6 +250,7 @@ impl Core {
             outputs_of.push(Outputs {
                 first: outputs,
                 count: element.outputs.len() as u32,
+                meet: false,
             });
             first_input.push(inputs);
             outputs += element.outputs.len() as u32;
@@ -257,6 +262,7 @@ impl Core {
             element: NONE,
             port: 0,
             packets: 0,
+            joint: 0,
         };
         let mut core = Core {
             configs: alloc::vec![None; elements.len()],
@@ -314,6 +320,42 @@ impl Core {
                 (edge.element, edge.port) = (from.0 as u32, from.1 as u32);
             }
         }
+        for of in &mut self.outputs_of {
+            let edges = of.first..of.first + of.count;
+            of.meet = false;
+            for edge in edges.clone() {
+                let place = |edge: u32| self.outputs[edge as usize].target();
+                let mut first = edges.clone().filter(|other| place(*other) == place(edge));
+                let joint = first.next().filter(|_| place(edge).is_some());
+                let joint = joint.unwrap_or(edge);
+                of.meet |= joint != edge;
+                self.outputs[edge as usize].joint = joint;
+            }
+        }
+    }
+
+    /// Whether some outputs of an element lead to the same place.
+    #[inline]
+    pub fn outputs_meet(&self, id: ElementId) -> bool {
+        self.outputs_of[id.index()].meet
+    }
+
+    /// The output by which `packets` are sent that leave by `port`: the first that leads to the same
+    /// place. They count as packets of `port`.
+    #[inline]
+    pub fn joint(&mut self, id: ElementId, port: usize, packets: u64) -> usize {
+        let Some(edge) = self.output_edge(id, port) else {
+            return port;
+        };
+        let own = self.outputs[edge as usize];
+        let joint = self.outputs[own.joint as usize];
+        // Where threads meet, each edge leads to a crossing of its own.
+        if own.joint == edge || (own.element, own.port) != (joint.element, joint.port) {
+            return port;
+        }
+        self.outputs[edge as usize].packets = own.packets.wrapping_add(packets);
+        self.outputs[own.joint as usize].packets = joint.packets.wrapping_sub(packets);
+        port - (edge - own.joint) as usize
     }
 
     /// The element whose output edge is `edge`.
@@ -323,7 +365,7 @@ impl Core {
     }
 
     pub fn output_edge(&self, id: ElementId, port: usize) -> Option<u32> {
-        let Outputs { first, count } = self.outputs_of[id.index()];
+        let Outputs { first, count, .. } = self.outputs_of[id.index()];
         (port < count as usize).then(|| first + port as u32)
     }
 
@@ -446,7 +488,7 @@ impl Core {
         } = parcel;
         loop {
             let output = &mut self.outputs[edge as usize];
-            output.packets += batch.len() as u64;
+            output.packets = output.packets.wrapping_add(batch.len() as u64);
             let Some((id, port)) = output.target() else {
                 if output.element == CROSSING {
                     let number = output.port as usize;

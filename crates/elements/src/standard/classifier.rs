@@ -4,9 +4,9 @@ use packet::Batch;
 use router::args::{Args, Failed};
 use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList};
 
-use crate::classification::{Headers, Program, classifier};
+use crate::classification::{Program, classifier};
 use crate::dispatch::{DROP, route};
-use crate::rules::take_compiled;
+use crate::rules::{DataView, take_compiled};
 
 /// Sorts packets by the bytes they hold.
 ///
@@ -73,8 +73,8 @@ impl Element for Classifier {
         let Some(program) = &mut self.program else {
             return DROP as usize;
         };
-        let headers = batch.iter().map(|packet| Headers::data(packet.data()));
-        route(cx, batch, program.classify_batch(headers))
+        let routes = program.classify_batch(batch.iter().map(DataView));
+        route(cx, batch, routes)
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -115,6 +115,29 @@ mod tests {
         assert_eq!(rig.data("a"), [vec![1, 9], vec![1]]);
         assert_eq!(rig.data("b"), [[3, 0x53]]);
         assert_eq!(rig.data("d"), [vec![2, 0x53], vec![3, 0x54], vec![3], vec![]]);
+    }
+
+    #[test]
+    fn outputs_that_lead_to_one_place_leave_packets_in_order_and_are_counted_apart() {
+        let config = "i :: Inject -> c :: Classifier(0/01, 0/02, 0/03, 0/04, -);
+            c[0] -> a :: Collect; c[1] -> b :: Collect; c[2] -> a; c[3] -> Discard; c[4] -> a;";
+        let mut rig = Rig::new(config);
+        let packets: Vec<Vec<u8>> = (0..60).map(|n| vec![n % 6, n]).collect();
+        rig.push_all("i", &packets);
+        let these = |classes: &[u8]| -> Vec<Vec<u8>> {
+            let these = packets.iter().filter(|packet| classes.contains(&packet[0]));
+            these.cloned().collect()
+        };
+        assert_eq!(rig.data("a"), these(&[0, 1, 3, 5]));
+        assert_eq!(rig.data("b"), these(&[2]));
+        // A batch that goes to one place as a whole.
+        rig.push_all("i", &[vec![1], vec![3], vec![9], vec![3]]);
+        assert_eq!(rig.data("a"), [[1], [3], [9], [3]]);
+        let passed = rig.router.read(None, "active_port_stats", "").unwrap();
+        let names = rig.router.read(None, "active_ports", "").unwrap();
+        let passed = names.lines().zip(passed.lines()).filter(|(name, _)| name.starts_with("c\t"));
+        let passed: Vec<&str> = passed.map(|(_, count)| count).collect();
+        assert_eq!(passed, ["11", "10", "12", "10", "21"]);
     }
 
     #[test]
