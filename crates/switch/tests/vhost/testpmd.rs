@@ -1,17 +1,21 @@
 //! DPDK's testpmd as a frontend, by virtio-user.
 #![allow(dead_code)]
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{PipeReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// A running testpmd with one virtio-user port. It is killed when dropped.
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// A running testpmd with one virtio-user port. It is killed when dropped. It is read from without
+/// a thread, since a process with threads cannot fork a switch.
 pub struct Testpmd {
     child: Child,
     input: ChildStdin,
-    lines: Receiver<String>,
+    output: PipeReader,
+    /// What was read of its output and is no whole line yet, or was not asked for yet.
+    unread: Vec<u8>,
     /// What it agreed on with the switch, by virtio's feature bits.
     pub features: u64,
 }
@@ -59,6 +63,7 @@ impl Testpmd {
             &mode,
             &peer,
         ];
+        let (output, write) = std::io::pipe().expect("a pipe");
         let mut child = Command::new("stdbuf")
             .args(["-oL", "dpdk-testpmd"])
             .args(eal)
@@ -66,30 +71,15 @@ impl Testpmd {
             .args(own)
             .args(more)
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stdout(write.try_clone().expect("a copy"))
+            .stderr(write)
             .spawn()
             .expect("testpmd");
-        let input = child.stdin.take().expect("a pipe");
-        let (send, lines) = channel();
-        let output: [Box<dyn Read + Send>; 2] = [
-            Box::new(child.stdout.take().expect("a pipe")),
-            Box::new(child.stderr.take().expect("a pipe")),
-        ];
-        for output in output {
-            let send = send.clone();
-            std::thread::spawn(move || {
-                for line in BufReader::new(output).lines().map_while(Result::ok) {
-                    if send.send(line).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
         let mut testpmd = Testpmd {
+            input: child.stdin.take().expect("a pipe"),
             child,
-            input,
-            lines,
+            output,
+            unread: Vec::new(),
             features: 0,
         };
         let line = testpmd.wait_for("features after negotiate = ");
@@ -103,14 +93,32 @@ impl Testpmd {
         writeln!(self.input, "{command}").expect("testpmd runs");
     }
 
+    /// The next line that it prints until then.
+    fn line(&mut self, until: Instant) -> Option<String> {
+        loop {
+            if let Some(end) = self.unread.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.unread.drain(..=end).collect();
+                return Some(String::from_utf8_lossy(&line[..end]).into_owned());
+            }
+            let left = until.checked_duration_since(Instant::now())?;
+            let left = Timespec::try_from(left).expect("seconds");
+            let mut readable = [PollFd::new(&self.output, PollFlags::IN)];
+            if poll(&mut readable, Some(&left)) == Ok(1) {
+                let mut bytes = [0; 4096];
+                let read = self.output.read(&mut bytes).expect("output");
+                if read == 0 {
+                    return None;
+                }
+                self.unread.extend(&bytes[..read]);
+            }
+        }
+    }
+
     /// Waits for a line that contains `text`.
     fn wait_for(&mut self, text: &str) -> String {
         let until = Instant::now() + Duration::from_secs(20);
         let mut seen = Vec::new();
-        while let Some(left) = until.checked_duration_since(Instant::now()) {
-            let Ok(line) = self.lines.recv_timeout(left) else {
-                break;
-            };
+        while let Some(line) = self.line(until) {
             if line.contains(text) {
                 return line;
             }
