@@ -4,10 +4,8 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use common::{Host, output, unique, wait_for};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -67,15 +65,7 @@ fn play_parent(path: &Path) {
 
 fn it_outlives_its_parent_and_its_clients() {
     let path = socket_path("a.sock");
-    let mut parent = Command::new(std::env::current_exe().unwrap())
-        .env(PARENT, &path)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(parent.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
+    let (mut parent, _) = common::played_parent(PARENT, path.as_ref());
     let first = SwitchClient::connect(&path).unwrap();
     let name = unique("t");
     let properties = PortProperties {

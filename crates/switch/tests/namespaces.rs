@@ -6,7 +6,6 @@ mod common;
 
 use std::fs;
 use std::os::fd::AsFd;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{GuestMemory, Host, exchange, missing, output, run, unique, wait_for};
@@ -327,18 +326,8 @@ fn play_parent(tap: &str) {
 }
 
 fn a_killed_parent() {
-    use std::io::{BufRead, BufReader};
     let tap = unique("t");
-    let mut parent = Command::new(std::env::current_exe().unwrap())
-        .env(PARENT, &tap)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(parent.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    let switch: i32 = line.trim().parse().expect("the switch's process id");
+    let (mut parent, switch) = common::played_parent(PARENT, tap.as_ref());
     assert!(output(&format!("ip link show {tap}")).status.success());
     parent.kill().unwrap();
     parent.wait().unwrap();

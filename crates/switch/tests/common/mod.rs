@@ -451,3 +451,21 @@ fn sleep(sides: &mut [GuestSide; 2]) {
         side.receive.set_sleeps(false);
     }
 }
+
+/// Runs this program again, to play a switch's parent that can be killed: it finds `value` in the
+/// variable, and prints the switch's process id when that is ready.
+pub fn played_parent(variable: &str, value: &std::ffi::OsStr) -> (Child, i32) {
+    use std::io::{BufRead, BufReader};
+    let mut parent = Command::new(std::env::current_exe().unwrap())
+        .env(variable, value)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut said = BufReader::new(parent.stdout.take().unwrap());
+    said.read_line(&mut line).unwrap();
+    (
+        parent,
+        line.trim().parse().expect("the switch's process id"),
+    )
+}
