@@ -30,6 +30,8 @@ const SAMPLES: f64 = 15_000.0;
 const READ: Duration = Duration::from_millis(100);
 /// How long a load lasts.
 const TIME: Duration = Duration::from_millis(2_500);
+/// Frames a second that no path takes.
+const ENDLESS: f64 = 1e8;
 /// How long everyone is left to fall asleep.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Frames sent one at a time.
@@ -147,11 +149,9 @@ fn load(template: &Template, rate: Option<f64>) -> Result<Loaded, Failure> {
     let mut own = Own::attach(&switch, 2048, &[("record", 5, 3)])?;
     let frame = filter::frames()[0].clone();
     let data: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
-    // Enough of a head start for all queues to be ready.
-    let source = match rate {
-        Some(rate) => format!("RatedSource(DATA \\<{data}>, RATE {:.0})", rate * 1e6),
-        None => format!("InfiniteSource(DATA \\<{data}>, BURST 64)"),
-    };
+    // The same source at a rate that nothing reaches finds out what the path can do.
+    let packets = rate.map_or(ENDLESS, |rate| rate * 1e6);
+    let source = format!("RatedSource(DATA \\<{data}>, RATE {packets:.0})");
     let sample = SAMPLES / (rate.unwrap_or(10.0) * 1e6);
     let rules = bench::firewall::filter(&filter::rules());
     let [first, second] = STAMPS;

@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 use weir::lab::Runner;
 
 use crate::Failure;
+use crate::forwarder::Forwarder;
 use crate::load::Processors;
-use crate::network::{ADDRESSES, Forwarder, NOBODY, Network};
+use crate::network::{ADDRESSES, NOBODY, Network};
 use crate::sender;
 
 /// The network of the hosts.
@@ -71,13 +72,9 @@ struct Stream {
 
 /// All forwarders turn about.
 pub fn run(rounds: usize, runner: &Runner) -> Result<Value, Failure> {
-    let only = std::env::var("ONLY").unwrap_or_default();
     let mut left_out = Vec::new();
     let mut contest: Vec<(Forwarder, Turns)> = Vec::new();
     for forwarder in Forwarder::ALL {
-        if !forwarder.name().contains(&only) {
-            continue;
-        }
         match forwarder.missing() {
             None => contest.push((forwarder, Turns::default())),
             Some(sentence) => {

@@ -13,10 +13,12 @@
 
 mod delay;
 mod filter;
+mod forwarder;
 mod guests;
 mod load;
 mod network;
 mod pair;
+mod programs;
 mod report;
 mod sender;
 mod tables;
@@ -91,7 +93,7 @@ fn run() -> Result<(), Failure> {
 
 /// Runs a benchmark of crate `switch`: the JSON that it prints.
 fn cargo_bench(name: &str) -> Result<Value, Failure> {
-    if name == "vhost" && !network::is_installed("dpdk-testpmd") {
+    if name == "vhost" && !forwarder::is_installed("dpdk-testpmd") {
         let sentence = "vhost-user is left out: dpdk-testpmd is missing (apt-get install dpdk-dev)";
         eprintln!("{sentence}");
         return Ok(serde_json::json!({ "left_out": sentence }));

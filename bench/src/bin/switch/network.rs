@@ -5,15 +5,14 @@
 //! process that dies with this one, and takes its interfaces along; so do the programs in it. So
 //! nothing stays behind, whatever ends the program.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bench::firewall::{self, Rule};
 use weir::lab::{Namespace, Runner, ip};
 
 use crate::Failure;
+use crate::forwarder::{Forwarder, Socket, Wall};
+use crate::programs::{Folder, Program};
 
 /// How long a command may take.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -25,128 +24,6 @@ pub const ADDRESSES: [&str; 2] = ["10.8.0.1", "10.8.0.2"];
 pub const NOBODY: [u8; 6] = [2, 0, 0, 8, 0, 0x99];
 /// The outer ends of the hosts' interfaces.
 const ENDS: [&str; 2] = ["left", "right"];
-
-/// The sockets by which frames come from interfaces and go to them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Socket {
-    Xdp,
-    Packet,
-}
-
-/// What a guest is confined by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wall {
-    Vm,
-    Process,
-}
-
-/// What forwards frames from one host to the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forwarder {
-    /// A firewall guest behind a wall, on sockets of a kind.
-    Weir(Wall, Socket),
-    /// Linux's bridge with nftables.
-    Nftables,
-    /// Open vSwitch's userspace datapath, on sockets of a kind.
-    Ovs(Socket),
-    /// Linux's bridge, which lets everything pass: what the interfaces can do.
-    Bridge,
-}
-
-impl Forwarder {
-    /// All, in the order of the tables.
-    pub const ALL: [Forwarder; 8] = [
-        Forwarder::Weir(Wall::Vm, Socket::Xdp),
-        Forwarder::Weir(Wall::Vm, Socket::Packet),
-        Forwarder::Weir(Wall::Process, Socket::Xdp),
-        Forwarder::Weir(Wall::Process, Socket::Packet),
-        Forwarder::Nftables,
-        Forwarder::Ovs(Socket::Xdp),
-        Forwarder::Ovs(Socket::Packet),
-        Forwarder::Bridge,
-    ];
-
-    /// In tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Forwarder::Weir(Wall::Vm, Socket::Xdp) => "Weir (VM), AF_XDP",
-            Forwarder::Weir(Wall::Vm, Socket::Packet) => "Weir (VM), AF_PACKET",
-            Forwarder::Weir(Wall::Process, Socket::Xdp) => "Weir (process), AF_XDP",
-            Forwarder::Weir(Wall::Process, Socket::Packet) => "Weir (process), AF_PACKET",
-            Forwarder::Nftables => "Linux bridge, nftables",
-            Forwarder::Ovs(Socket::Xdp) => "Open vSwitch, AF_XDP",
-            Forwarder::Ovs(Socket::Packet) => "Open vSwitch, AF_PACKET",
-            Forwarder::Bridge => "Linux bridge, no rules",
-        }
-    }
-
-    /// In plots.
-    pub fn short(self) -> &'static str {
-        match self {
-            Forwarder::Weir(Wall::Vm, Socket::Xdp) => "Weir VM, XDP",
-            Forwarder::Weir(Wall::Vm, Socket::Packet) => "Weir VM, packet",
-            Forwarder::Weir(Wall::Process, Socket::Xdp) => "Weir proc., XDP",
-            Forwarder::Weir(Wall::Process, Socket::Packet) => "Weir proc., packet",
-            Forwarder::Nftables => "bridge, nftables",
-            Forwarder::Ovs(Socket::Xdp) => "OVS, XDP",
-            Forwarder::Ovs(Socket::Packet) => "OVS, packet",
-            Forwarder::Bridge => "bridge alone",
-        }
-    }
-
-    /// Whether this is Weir.
-    pub fn is_ours(self) -> bool {
-        matches!(self, Forwarder::Weir(..))
-    }
-
-    /// Whether it is what Weir is compared with.
-    pub fn is_peer(self) -> bool {
-        matches!(self, Forwarder::Nftables | Forwarder::Ovs(_))
-    }
-
-    /// Whether it completes checksums that a veth pair's other end has left undone. What does not,
-    /// needs hosts that leave none.
-    fn completes_checksums(self) -> bool {
-        !matches!(self, Forwarder::Ovs(_))
-    }
-
-    /// The programs that it needs and the Debian package that they come with.
-    fn needs(self) -> (&'static [&'static str], &'static str) {
-        match self {
-            Forwarder::Weir(..) | Forwarder::Bridge => (&[], ""),
-            Forwarder::Nftables => (&["nft"], "nftables"),
-            Forwarder::Ovs(_) => (
-                &[
-                    "ovsdb-tool",
-                    "ovsdb-server",
-                    "ovs-vswitchd",
-                    "ovs-vsctl",
-                    "ovs-ofctl",
-                ],
-                "openvswitch-switch",
-            ),
-        }
-    }
-
-    /// What of it is not installed, in a sentence.
-    pub fn missing(self) -> Option<String> {
-        if matches!(self, Forwarder::Weir(Wall::Vm, _)) && !Path::new("/dev/kvm").exists() {
-            return Some(format!("{} is left out: there is no /dev/kvm", self.name()));
-        }
-        let (programs, package) = self.needs();
-        let missing = programs.iter().find(|program| !is_installed(program))?;
-        Some(format!(
-            "{} is left out: {missing} is missing (apt-get install {package})",
-            self.name()
-        ))
-    }
-}
-
-/// Whether a program can be found.
-pub fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-}
 
 /// Two hosts, what forwards between them, and what it needs to go on.
 pub struct Network {
@@ -276,17 +153,15 @@ impl Network {
         let schema = "/usr/share/openvswitch/vswitch.ovsschema";
         self.in_middle("ovsdb-tool", &format!("create {database} {schema}"))?;
         let start = |program: &str, arguments: &str| {
-            let mut command = self.middle.command(program, arguments);
+            let arguments = format!("{arguments} --no-chdir --verbose=off");
+            let mut command = self.middle.command(program, &arguments);
             for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR"] {
                 command.env(variable, &path);
             }
             Program::start(command, None)
         };
-        let server = format!(
-            "{database} --remote=punix:{path}/db.sock --unixctl={path}/db.ctl --no-chdir --verbose=off"
-        );
+        let server = format!("{database} --remote=punix:{path}/db.sock --unixctl={path}/db.ctl");
         let server = start("ovsdb-server", &server)?;
-        self.programs.push(server);
         wait_for("ovsdb-server's socket", || {
             folder.0.join("db.sock").exists()
         })?;
@@ -295,13 +170,8 @@ impl Network {
             self.in_middle("ovs-vsctl", &arguments)
         };
         control("--no-wait init")?;
-        let switch =
-            format!("unix:{path}/db.sock --unixctl={path}/vs.ctl --no-chdir --verbose=off");
-        let mut command = self.middle.command("ovs-vswitchd", &switch);
-        for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR"] {
-            command.env(variable, &path);
-        }
-        let switch = Program::start(command, None)?;
+        let switch = format!("unix:{path}/db.sock --unixctl={path}/vs.ctl");
+        let switch = start("ovs-vswitchd", &switch)?;
         let bridge = "ovs0";
         control(&format!(
             "add-br {bridge} -- set bridge {bridge} datapath_type=netdev fail-mode=secure"
@@ -328,7 +198,8 @@ impl Network {
             "ovs-ofctl",
             &format!("add-flows {management} {}", flows.display()),
         )?;
-        self.programs.insert(0, switch);
+        // The switch ends before its database.
+        self.programs.extend([switch, server]);
         self.folder = Some(folder);
         Ok(())
     }
@@ -348,73 +219,6 @@ fn click(rules: &[Rule]) -> String {
          FromNetfront(left) -> Filter -> ToNetfront(right);
          FromNetfront(right) -> Filter -> ToNetfront(left);"
     )
-}
-
-/// A program that ends when this value does, or this process.
-struct Program(Child);
-
-impl Program {
-    /// Starts a program, and waits for a line of its output with `sign` in it, if there is one.
-    fn start(command: Command, sign: Option<&str>) -> Result<Program, Failure> {
-        let mut mortal = Command::new("setpriv");
-        mortal.args(["--pdeathsig", "KILL"]);
-        mortal.arg(command.get_program()).args(command.get_args());
-        let set = |(name, value): (&std::ffi::OsStr, Option<&std::ffi::OsStr>)| {
-            value.map(|value| (name.to_owned(), value.to_owned()))
-        };
-        mortal.envs(command.get_envs().filter_map(set));
-        let shown = format!("{command:?}");
-        mortal.stdin(Stdio::null()).stderr(Stdio::piped());
-        mortal.stdout(match sign {
-            Some(_) => Stdio::piped(),
-            None => Stdio::null(),
-        });
-        if sign.is_none() {
-            mortal.stderr(Stdio::null());
-        }
-        let mut program = Program(mortal.spawn()?);
-        if let (Some(sign), Some(output)) = (sign, program.0.stdout.take()) {
-            let mut lines = BufReader::new(output).lines();
-            if !lines.any(|line| line.is_ok_and(|line| line.contains(sign))) {
-                let mut said = String::new();
-                if let Some(errors) = program.0.stderr.take() {
-                    let _ = std::io::Read::read_to_string(&mut { errors }, &mut said);
-                }
-                return Err(format!("{shown} did not start: {}", said.trim()).into());
-            }
-            // It goes on to say things, which nobody reads; what it says is less than a pipe holds.
-            std::mem::forget(lines);
-        }
-        Ok(program)
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A temporary folder.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Folder, Failure> {
-        use std::sync::atomic::{AtomicU32, Ordering};
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("weir-bench{}-{number}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir(&folder)?;
-        Ok(Folder(folder))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(Path::new(&self.0));
-    }
 }
 
 fn wait_for(what: &str, mut so: impl FnMut() -> bool) -> Result<(), Failure> {

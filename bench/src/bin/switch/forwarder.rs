@@ -1,0 +1,125 @@
+//! What forwards frames from one host to the other: Weir and its peers.
+
+use std::path::Path;
+
+/// The sockets by which frames come from interfaces and go to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Socket {
+    Xdp,
+    Packet,
+}
+
+/// What a guest is confined by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wall {
+    Vm,
+    Process,
+}
+
+/// What forwards frames from one host to the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwarder {
+    /// A firewall guest behind a wall, on sockets of a kind.
+    Weir(Wall, Socket),
+    /// Linux's bridge with nftables.
+    Nftables,
+    /// Open vSwitch's userspace datapath, on sockets of a kind.
+    Ovs(Socket),
+    /// Linux's bridge, which lets everything pass: what the interfaces can do.
+    Bridge,
+}
+
+impl Forwarder {
+    /// All, in the order of the tables.
+    pub const ALL: [Forwarder; 8] = [
+        Forwarder::Weir(Wall::Vm, Socket::Xdp),
+        Forwarder::Weir(Wall::Vm, Socket::Packet),
+        Forwarder::Weir(Wall::Process, Socket::Xdp),
+        Forwarder::Weir(Wall::Process, Socket::Packet),
+        Forwarder::Nftables,
+        Forwarder::Ovs(Socket::Xdp),
+        Forwarder::Ovs(Socket::Packet),
+        Forwarder::Bridge,
+    ];
+
+    /// In tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Forwarder::Weir(Wall::Vm, Socket::Xdp) => "Weir (VM), AF_XDP",
+            Forwarder::Weir(Wall::Vm, Socket::Packet) => "Weir (VM), AF_PACKET",
+            Forwarder::Weir(Wall::Process, Socket::Xdp) => "Weir (process), AF_XDP",
+            Forwarder::Weir(Wall::Process, Socket::Packet) => "Weir (process), AF_PACKET",
+            Forwarder::Nftables => "Linux bridge, nftables",
+            Forwarder::Ovs(Socket::Xdp) => "Open vSwitch, AF_XDP",
+            Forwarder::Ovs(Socket::Packet) => "Open vSwitch, AF_PACKET",
+            Forwarder::Bridge => "Linux bridge, no rules",
+        }
+    }
+
+    /// In plots.
+    pub fn short(self) -> &'static str {
+        match self {
+            Forwarder::Weir(Wall::Vm, Socket::Xdp) => "Weir VM, XDP",
+            Forwarder::Weir(Wall::Vm, Socket::Packet) => "Weir VM, packet",
+            Forwarder::Weir(Wall::Process, Socket::Xdp) => "Weir proc., XDP",
+            Forwarder::Weir(Wall::Process, Socket::Packet) => "Weir proc., packet",
+            Forwarder::Nftables => "bridge, nftables",
+            Forwarder::Ovs(Socket::Xdp) => "OVS, XDP",
+            Forwarder::Ovs(Socket::Packet) => "OVS, packet",
+            Forwarder::Bridge => "bridge alone",
+        }
+    }
+
+    /// Whether this is Weir.
+    pub fn is_ours(self) -> bool {
+        matches!(self, Forwarder::Weir(..))
+    }
+
+    /// Whether it is what Weir is compared with.
+    pub fn is_peer(self) -> bool {
+        matches!(self, Forwarder::Nftables | Forwarder::Ovs(_))
+    }
+
+    /// Whether it completes checksums that a veth pair's other end has left undone. What does not,
+    /// needs hosts that leave none.
+    pub fn completes_checksums(self) -> bool {
+        !matches!(self, Forwarder::Ovs(_))
+    }
+
+    /// The programs that it needs and the Debian package that they come with.
+    fn needs(self) -> (&'static [&'static str], &'static str) {
+        match self {
+            Forwarder::Weir(..) | Forwarder::Bridge => (&[], ""),
+            Forwarder::Nftables => (&["nft"], "nftables"),
+            Forwarder::Ovs(_) => (
+                &[
+                    "ovsdb-tool",
+                    "ovsdb-server",
+                    "ovs-vswitchd",
+                    "ovs-vsctl",
+                    "ovs-ofctl",
+                ],
+                "openvswitch-switch",
+            ),
+        }
+    }
+
+    /// What of it is not installed, in a sentence.
+    pub fn missing(self) -> Option<String> {
+        if matches!(self, Forwarder::Weir(Wall::Vm, _)) && !Path::new("/dev/kvm").exists() {
+            return Some(format!("{} is left out: there is no /dev/kvm", self.name()));
+        }
+        let (programs, package) = self.needs();
+        let missing = programs.iter().find(|program| !is_installed(program))?;
+        Some(format!(
+            "{} is left out: {missing} is missing (apt-get install {package})",
+            self.name()
+        ))
+    }
+}
+
+/// Whether a program can be found.
+pub fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
