@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::net::Ipv4Addr;
 use std::time::Instant;
 
-use elements::ip::route_table::{Hop, Order, Route, RouteTable};
+use elements::ip::route_table::{Found, Order, Route, RouteTable};
 use ip_network_table_deps_treebitmap::IpLookupTable;
 use ipnet::Ipv4Net;
 use prefix_trie::PrefixMap;
@@ -109,14 +109,10 @@ fn main() {
         }
         let built = start.elapsed().as_secs_f64() * 1e9 / count as f64;
 
-        let mut found = [Hop::NOWHERE; BATCH];
+        let mut found = Found::NOTHING;
         let batch = time(ADDRESSES, || {
             for chunk in addresses.chunks(BATCH) {
-                let chunk = black_box(chunk);
-                let ahead = table.look_ahead::<BATCH>(chunk.iter().copied());
-                for ((found, ahead), address) in found.iter_mut().zip(ahead).zip(chunk) {
-                    *found = table.find_ahead(ahead, *address);
-                }
+                table.find_all(black_box(chunk).iter().copied(), &mut found);
                 black_box(&found);
             }
         });

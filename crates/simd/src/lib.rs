@@ -51,6 +51,9 @@ pub trait Simd: Copy {
     /// How many of `keys` are less than `value`.
     fn rank(self, keys: &[u32; BLOCK], value: u32) -> u32;
 
+    /// How many of the first `count` of `keys` are `value` or less.
+    fn rank_of(self, keys: &[u64; 8], count: u32, value: u64) -> u32;
+
     /// The AND of the rows that start at `rows[row]`, of `N` words each, and the lowest bit of it;
     /// `None` if there is none.
     fn first_common<const N: usize, const R: usize>(self, rows: [&[u64; N]; R]) -> Option<u32>;
@@ -119,6 +122,14 @@ impl Simd for Baseline {
     }
 
     #[inline(always)]
+    fn rank_of(self, keys: &[u64; 8], count: u32, value: u64) -> u32 {
+        let counted = keys.iter().zip(0..);
+        counted
+            .map(|(key, i)| u32::from((i < count) & (*key <= value)))
+            .sum()
+    }
+
+    #[inline(always)]
     fn first_common<const N: usize, const R: usize>(self, rows: [&[u64; N]; R]) -> Option<u32> {
         for i in 0..N {
             let word = rows.iter().fold(u64::MAX, |and, row| and & row[i]);
@@ -162,6 +173,16 @@ mod tests {
         #[inline(always)]
         fn run<S: Simd>(self, simd: S) -> u32 {
             simd.rank(self.0, self.1)
+        }
+    }
+
+    struct RankOf<'a>(&'a [u64; 8], u32, u64);
+
+    impl Kernel for RankOf<'_> {
+        type Output = u32;
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) -> u32 {
+            simd.rank_of(self.0, self.1, self.2)
         }
     }
 
@@ -231,6 +252,17 @@ mod tests {
             let expected = keys.iter().filter(|key| **key < value).count() as u32;
             for level in Level::all() {
                 prop_assert_eq!(run(level, Rank(&keys, value)), expected, "{:?}", level);
+            }
+        }
+
+        #[test]
+        fn rank_of_counts_keys_up_to_a_value(
+            keys in proptest::array::uniform8(prop_oneof![0u64..9, any::<u64>(), Just(u64::MAX)]),
+            count in 0u32..=8, value in prop_oneof![0u64..9, any::<u64>(), Just(u64::MAX)],
+        ) {
+            let expected = keys.iter().take(count as usize).filter(|key| **key <= value).count();
+            for level in Level::all() {
+                prop_assert_eq!(run(level, RankOf(&keys, count, value)), expected as u32, "{:?}", level);
             }
         }
 

@@ -84,6 +84,12 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn rank_of(self, keys: &[u64; 8], count: u32, value: u64) -> u32 {
+        // SAFETY: as above.
+        unsafe { rank_of_256(keys, count, value) }
+    }
+
+    #[inline(always)]
     fn first_common<const N: usize, const R: usize>(self, rows: [&[u64; N]; R]) -> Option<u32> {
         // SAFETY: as above.
         unsafe { first_256(rows) }
@@ -101,6 +107,12 @@ impl Simd for Avx512 {
     fn rank(self, keys: &[u32; BLOCK], value: u32) -> u32 {
         // SAFETY: as above.
         unsafe { rank_512(keys, value) }
+    }
+
+    #[inline(always)]
+    fn rank_of(self, keys: &[u64; 8], count: u32, value: u64) -> u32 {
+        // SAFETY: as above.
+        unsafe { rank_of_512(keys, count, value) }
     }
 
     #[inline(always)]
@@ -136,6 +148,15 @@ fn within_512(lanes: &[u32; LANES], [mask, low, span]: [u32; 3]) -> u64 {
 fn rank_512(keys: &[u32; BLOCK], value: u32) -> u32 {
     let value = _mm512_set1_epi32(value as i32);
     _mm512_cmplt_epu32_mask(load_512(keys), value).count_ones()
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi2,popcnt")]
+fn rank_of_512(keys: &[u64; 8], count: u32, value: u64) -> u32 {
+    // SAFETY: 64 readable bytes; the instruction asks for no alignment.
+    let keys = unsafe { _mm512_loadu_si512(keys.as_ptr().cast()) };
+    let reached = _mm512_cmple_epu64_mask(keys, _mm512_set1_epi64(value as i64));
+    _bzhi_u32(reached.into(), count).count_ones()
 }
 
 #[inline]
@@ -207,6 +228,23 @@ fn rank_256(keys: &[u32; BLOCK], value: u32) -> u32 {
     };
     let both = _mm256_packs_epi32(not_less(&halves[0]), not_less(&halves[1]));
     BLOCK as u32 - (_mm256_movemask_epi8(both) as u32).count_ones() / 2
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi2,popcnt")]
+fn rank_of_256(keys: &[u64; 8], count: u32, value: u64) -> u32 {
+    // Compared as signed numbers, with the highest bit turned.
+    let turn = _mm256_set1_epi64x(i64::MIN);
+    let value = _mm256_xor_si256(_mm256_set1_epi64x(value as i64), turn);
+    let above = |four: &[u64; 4]| {
+        // SAFETY: 32 readable bytes; the instruction asks for no alignment.
+        let keys = unsafe { _mm256_loadu_si256(four.as_ptr().cast()) };
+        let above = _mm256_cmpgt_epi64(_mm256_xor_si256(keys, turn), value);
+        _mm256_movemask_pd(_mm256_castsi256_pd(above)) as u32
+    };
+    let halves = keys.as_chunks::<4>().0;
+    let above = above(&halves[0]) | above(&halves[1]) << 4;
+    _bzhi_u32(!above, count).count_ones()
 }
 
 #[inline]

@@ -9,6 +9,7 @@ use packet::{BATCH, Batch, Facts};
 use router::args::{Args, Context, Failed};
 use router::{Cx, HandlerError, HandlerFlags, HandlerList};
 
+use super::Found;
 use super::hops::Hop;
 use super::route::Unread;
 use super::{Order, Refused, Route, RouteTable};
@@ -114,24 +115,25 @@ impl RouteLookup {
             }
             return hop.port as usize;
         }
+        let mut found = Found::NOTHING;
         let addresses = batch.iter().map(|packet| packet.dst_ip().to_bits());
-        let ahead = self.table.look_ahead::<BATCH>(addresses);
-        let mut outputs = [DROP; BATCH];
-        let mut lost = false;
-        let kept = Facts::ALL.without(Facts::DESTINATION);
-        let packets = batch.iter_mut_keeping(kept);
-        for ((packet, ahead), output) in packets.zip(&ahead).zip(&mut outputs) {
-            let hop = self.table.find_ahead(*ahead, packet.dst_ip().to_bits());
-            *output = hop.port;
-            lost |= hop.port == DROP;
-            if !hop.gateway.is_unspecified() {
-                packet.set_dst_ip(hop.gateway);
+        self.table.find_all(addresses, &mut found);
+        if found.any_gateway {
+            let kept = Facts::ALL.without(Facts::DESTINATION);
+            let packets = batch.iter_mut_keeping(kept);
+            for (packet, gateway) in packets.zip(found.gateways) {
+                if !gateway.is_unspecified() {
+                    packet.set_dst_ip(gateway);
+                }
             }
         }
-        if lost && self.complaints < COMPLAINTS {
-            self.complain(cx, batch, &outputs);
+        if self.complaints < COMPLAINTS {
+            let ports = found.ports.iter().take(batch.len());
+            if ports.fold(false, |lost, port| lost | (*port == DROP)) {
+                self.complain(cx, batch, &found.ports);
+            }
         }
-        send(cx, batch, &outputs)
+        send(cx, batch, &found.ports)
     }
 
     #[cold]

@@ -19,4 +19,4 @@ pub(super) use lookup::{Kind, RouteLookup, route_lookup};
 pub use route::Route;
 pub use slots::Order;
 pub(crate) use slots::Slots;
-pub use table::{Refused, RouteTable};
+pub use table::{Found, Refused, RouteTable};

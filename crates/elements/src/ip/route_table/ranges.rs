@@ -4,11 +4,15 @@
 //! and Mikuc, "DXR: towards a billion routing lookups per second in software", 2012). An address's
 //! upper bits choose a bucket; a bucket that one hop covers says so at once, any other names a run
 //! of ranges, in order, in which the address is searched for. The number of upper bits follows
-//! the number of prefixes, so that a run is short, and memory follows the routes: two ranges a
-//! prefix, of eight bytes each, and eight bytes a bucket.
+//! the number of prefixes, so that a run nearly always has no more ranges than are compared with
+//! the address at once, and memory follows the routes: two ranges a prefix, of eight bytes each,
+//! and about three buckets, of four.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+
+use packet::BATCH;
+use simd::{Baseline, Simd};
 
 use super::hops::HopId;
 
@@ -20,16 +24,35 @@ pub type Prefix = (u32, u8);
 pub type Prefixes = BTreeMap<Prefix, HopId>;
 
 const BITS_MIN: u32 = 6;
-const BITS_MAX: u32 = 20;
-/// Ranges that are always looked at together. As many follow the last run, so that they are
-/// there to be looked at.
-const SHORT: usize = 4;
+const BITS_MAX: u32 = 21;
+/// Ranges that are looked at together. As many follow the last run, so that they are there to be
+/// looked at.
+const SHORT: usize = 8;
+/// Bits of a bucket that say where its ranges are.
+const AT_BITS: u32 = 28;
+/// In place of the number of ranges: there are more than [`SHORT`], and the number stands before
+/// them.
+const LONG: u32 = 15;
 
-/// Where a bucket's ranges are; with none, the hop of all its addresses.
+/// Where a bucket's ranges are, and in the upper bits how many; with none, the hop of all its
+/// addresses.
 #[derive(Clone, Copy, Default)]
-pub struct Bucket {
-    at: u32,
-    len: u32,
+struct Bucket(u32);
+
+impl Bucket {
+    fn new(at: u32, len: u32) -> Bucket {
+        Bucket(at | len << AT_BITS)
+    }
+
+    #[inline(always)]
+    fn at(self) -> u32 {
+        self.0 & ((1 << AT_BITS) - 1)
+    }
+
+    #[inline(always)]
+    fn len(self) -> u32 {
+        self.0 >> AT_BITS
+    }
 }
 
 /// A hop for every address.
@@ -77,7 +100,7 @@ fn class_size(class: usize) -> usize {
 }
 
 fn bits_for(prefixes: usize) -> u32 {
-    (prefixes.max(1).ilog2() + 1).clamp(BITS_MIN, BITS_MAX)
+    (prefixes.max(1).ilog2() + 2).clamp(BITS_MIN, BITS_MAX)
 }
 
 /// The last address of a prefix.
@@ -104,26 +127,37 @@ impl Ranges {
     /// The hop of `address`.
     #[inline]
     pub fn find(&self, address: u32) -> HopId {
-        self.resolve(self.bucket(address), address)
+        self.resolve(Baseline, self.bucket(address), address)
     }
 
-    /// The buckets of several addresses, at most as many as `N`; what they name is asked for. To
-    /// read all of them before the first is [resolved](Self::resolve) lets misses of the cache
+    /// Tells `found` the hops of addresses, at most as many as a batch has packets, in order.
+    ///
+    /// All buckets are read before the first range is looked at, so that misses of the cache
     /// overlap.
-    #[inline]
-    pub fn buckets<const N: usize>(&self, addresses: impl Iterator<Item = u32>) -> [Bucket; N] {
-        let mut buckets = [Bucket::default(); N];
-        for (place, address) in buckets.iter_mut().zip(addresses) {
+    #[inline(always)]
+    pub fn find_all<S: Simd>(
+        &self,
+        simd: S,
+        addresses: impl Iterator<Item = u32>,
+        mut found: impl FnMut(usize, HopId),
+    ) {
+        let mut ahead = [(0, Bucket::default()); BATCH];
+        let mut count = 0;
+        for (place, address) in ahead.iter_mut().zip(addresses) {
             let bucket = self.bucket(address);
-            if let Some(range) = self.ranges.get(bucket.at as usize) {
+            if let Some(range) = self.ranges.get(bucket.at() as usize) {
                 packet::prefetch(range);
             }
-            *place = bucket;
+            *place = (address, bucket);
+            count += 1;
         }
-        buckets
+        // By reference: to move the array is to read it wider than it was written, which waits.
+        for (i, (address, bucket)) in ahead.iter().enumerate().take(count) {
+            found(i, self.resolve(simd, *bucket, *address));
+        }
     }
 
-    #[inline]
+    #[inline(always)]
     fn bucket(&self, address: u32) -> Bucket {
         let number = (address >> self.shift) as usize;
         self.buckets.get(number).copied().unwrap_or_default()
@@ -132,36 +166,47 @@ impl Ranges {
     /// The hop of an address in its bucket. Without a branch, but for long runs: which buckets
     /// and ranges addresses fall in cannot be predicted.
     #[inline(always)]
-    pub fn resolve(&self, bucket: Bucket, address: u32) -> HopId {
-        let Bucket { at, len } = bucket;
-        if len > SHORT as u32 {
-            return self.search(bucket, address);
+    fn resolve<S: Simd>(&self, simd: S, bucket: Bucket, address: u32) -> HopId {
+        let (at, len) = (bucket.at(), bucket.len());
+        if len == LONG {
+            return self.search(at, address);
         }
-        let at_run = if len == 0 { 0 } else { at as usize };
-        let rest = self.ranges.get(at_run..).unwrap_or(&[]);
+        let start = if len == 0 { 0 } else { at as usize };
+        let rest = self.ranges.get(start..).unwrap_or(&[]);
         let Some(run) = rest.first_chunk::<SHORT>() else {
             return 0;
         };
         // The last range that starts at the address or before it. The first always does.
-        let bound = bound(address);
-        let mut found = run[0];
-        for (i, range) in run.iter().enumerate().skip(1) {
-            let here = (i < len as usize) & (*range <= bound);
-            found = if here { *range } else { found };
-        }
-        if len == 0 { at } else { found as HopId }
+        let reached = simd.rank_of(run, len, bound(address));
+        let found = run[reached.wrapping_sub(1) as usize % SHORT] as HopId;
+        if len == 0 { at } else { found }
     }
 
     /// As [`resolve`](Self::resolve), for long runs.
     #[inline(never)]
-    fn search(&self, bucket: Bucket, address: u32) -> HopId {
-        let Bucket { at, len } = bucket;
-        let run = self.ranges.get(at as usize..at as usize + len as usize);
-        let run = run.unwrap_or(&[]);
+    fn search(&self, at: u32, address: u32) -> HopId {
+        let run = self.long_run(at);
         let bound = bound(address);
         let after = run.partition_point(|range| *range <= bound);
         let range = run.get(after.wrapping_sub(1));
         range.map_or(0, |range| *range as HopId)
+    }
+
+    /// A run in front of which its length stands.
+    fn long_run(&self, at: u32) -> &[u64] {
+        let rest = self.ranges.get(at as usize..).unwrap_or(&[]);
+        let Some((len, run)) = rest.split_first() else {
+            return &[];
+        };
+        run.get(..*len as usize).unwrap_or(&[])
+    }
+
+    /// The places that a bucket's ranges take.
+    fn places(&self, bucket: Bucket) -> usize {
+        match bucket.len() {
+            LONG => 1 + self.long_run(bucket.at()).len(),
+            len => len as usize,
+        }
     }
 
     /// Takes in that `changed` was added to `prefixes`, removed from them, or given another hop.
@@ -244,18 +289,16 @@ impl Ranges {
     /// Gives a bucket its ranges.
     fn set(&mut self, number: u32, run: &[u64]) -> bool {
         let old = self.buckets[number as usize];
-        let old_class = class_of(old.len as usize);
         if let [only] = run {
             self.give_back(old);
-            self.buckets[number as usize] = Bucket {
-                at: *only as u32,
-                len: 0,
-            };
+            self.buckets[number as usize] = Bucket::new(*only as u32, 0);
             return true;
         }
-        let class = class_of(run.len());
-        let at = if old.len > 0 && class == old_class {
-            old.at
+        let long = run.len() > SHORT;
+        let places = usize::from(long) + run.len();
+        let class = class_of(places);
+        let at = if old.len() > 0 && class == class_of(self.places(old)) {
+            old.at()
         } else {
             self.give_back(old);
             match self.take(class) {
@@ -266,23 +309,31 @@ impl Ranges {
                 }
             }
         };
-        self.ranges[at as usize..at as usize + run.len()].copy_from_slice(run);
-        self.buckets[number as usize] = Bucket {
-            at,
-            len: run.len() as u32,
+        let room = &mut self.ranges[at as usize..at as usize + places];
+        let len = match room.split_first_mut() {
+            Some((len, room)) if long => {
+                *len = run.len() as u64;
+                room.copy_from_slice(run);
+                LONG
+            }
+            _ => {
+                room.copy_from_slice(run);
+                run.len() as u32
+            }
         };
+        self.buckets[number as usize] = Bucket::new(at, len);
         true
     }
 
     fn give_back(&mut self, bucket: Bucket) {
-        if bucket.len == 0 {
+        if bucket.len() == 0 {
             return;
         }
-        let class = class_of(bucket.len as usize);
+        let class = class_of(self.places(bucket));
         if self.free.len() <= class {
             self.free.resize(class + 1, Vec::new());
         }
-        self.free[class].push(bucket.at);
+        self.free[class].push(bucket.at());
     }
 
     fn take(&mut self, class: usize) -> Option<u32> {
@@ -290,16 +341,19 @@ impl Ranges {
             return Some(at);
         }
         let (len, size) = (self.ranges.len(), class_size(class));
+        let at = len - SHORT;
+        if at >> AT_BITS != 0 {
+            return None;
+        }
         self.ranges.try_reserve(size).ok()?;
         self.ranges.resize(len + size, 0);
-        let at = len - SHORT;
         u32::try_from(at).ok()
     }
 
     /// Bytes that the ranges take.
     pub fn memory(&self) -> usize {
         let free: usize = self.free.iter().map(|runs| runs.capacity() * 4 + 24).sum();
-        self.buckets.capacity() * 8 + self.ranges.capacity() * 8 + free
+        self.buckets.capacity() * 4 + self.ranges.capacity() * 8 + free
     }
 }
 

@@ -1,10 +1,14 @@
 //! A table of routes.
 
 use alloc::collections::BTreeMap;
+use core::net::Ipv4Addr;
+
+use packet::BATCH;
+use simd::{Kernel, Level, Simd};
 
 use super::Route;
 use super::hops::{Hop, HopId, Hops};
-use super::ranges::{Bucket, Prefix, Prefixes, Ranges};
+use super::ranges::{Prefix, Prefixes, Ranges};
 use super::slots::{Order, Slots};
 
 /// Why a table did not change.
@@ -43,6 +47,49 @@ fn hop(route: &Route) -> Hop {
     Hop {
         gateway: route.gateway,
         port: route.port.unwrap_or(Hop::NOWHERE.port),
+    }
+}
+
+/// Where the packets of a batch go.
+pub struct Found {
+    /// Outputs.
+    pub ports: [u32; BATCH],
+    /// Gateways; unspecified where there is none.
+    pub gateways: [Ipv4Addr; BATCH],
+    /// Whether there is one.
+    pub any_gateway: bool,
+}
+
+impl Found {
+    /// Nothing yet.
+    pub const NOTHING: Found = Found {
+        ports: [Hop::NOWHERE.port; BATCH],
+        gateways: [Hop::NOWHERE.gateway; BATCH],
+        any_gateway: false,
+    };
+}
+
+/// Finds out where the packets with some addresses go.
+struct FindAll<'t, I> {
+    table: &'t RouteTable,
+    addresses: I,
+    found: &'t mut Found,
+}
+
+impl<I: Iterator<Item = u32>> Kernel for FindAll<'_, I> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let (table, found) = (self.table, self.found);
+        let mut gateways = 0;
+        table.ranges.find_all(simd, self.addresses, |i, id| {
+            let hop = table.hop(id);
+            found.ports[i % BATCH] = hop.port;
+            found.gateways[i % BATCH] = hop.gateway;
+            gateways |= u32::from_ne_bytes(hop.gateway.octets());
+        });
+        found.any_gateway = gateways != 0;
     }
 }
 
@@ -168,23 +215,26 @@ impl RouteTable {
         self.hop(self.ranges.find(address))
     }
 
-    /// What [`find_ahead`](Self::find_ahead) goes on with, for several addresses, at most as many
-    /// as `N`.
+    /// Finds out where packets for some addresses go, at most as many as a batch has.
     #[inline]
-    pub fn look_ahead<const N: usize>(&self, addresses: impl Iterator<Item = u32>) -> [Bucket; N] {
-        self.ranges.buckets(addresses)
-    }
-
-    /// As [`find`](Self::find), with what [`look_ahead`](Self::look_ahead) found for the address.
-    #[inline(always)]
-    pub fn find_ahead(&self, ahead: Bucket, address: u32) -> Hop {
+    pub fn find_all(&self, addresses: impl Iterator<Item = u32>, found: &mut Found) {
         if self.odd > 0 {
-            return self.scan(address);
+            for (i, address) in addresses.enumerate().take(BATCH) {
+                let hop = self.scan(address);
+                (found.ports[i], found.gateways[i]) = (hop.port, hop.gateway);
+                found.any_gateway |= !hop.gateway.is_unspecified();
+            }
+            return;
         }
-        self.hop(self.ranges.resolve(ahead, address))
+        let kernel = FindAll {
+            table: self,
+            addresses,
+            found,
+        };
+        simd::run(Level::detected(), kernel);
     }
 
-    #[inline]
+    #[inline(always)]
     fn hop(&self, id: HopId) -> Hop {
         let hop = self.hops.as_slice().get(id as usize);
         hop.copied().unwrap_or(Hop::NOWHERE)

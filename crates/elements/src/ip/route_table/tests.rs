@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use router::args::{Context, Ipv4Prefix};
 
 use super::hops::Hop;
-use super::{Order, Refused, Route, RouteTable};
+use super::{Found, Order, Refused, Route, RouteTable};
 use crate::testing::{Rig, udp};
 
 const CLASSES: [&str; 4] = [
@@ -289,12 +289,12 @@ proptest! {
         });
         let all: Vec<u32> = addresses.into_iter().chain(edges).collect();
         for chunk in all.chunks(64) {
-            let mut found = [Hop::NOWHERE; 64];
-            let ahead = table.look_ahead::<64>(chunk.iter().copied());
-            for ((found, ahead), address) in found.iter_mut().zip(ahead).zip(chunk) {
-                *found = table.find_ahead(ahead, *address);
-            }
-            for (address, found) in chunk.iter().zip(found) {
+            let mut all = Found::NOTHING;
+            table.find_all(chunk.iter().copied(), &mut all);
+            let hops = all.ports.into_iter().zip(all.gateways);
+            for (address, (port, gateway)) in chunk.iter().zip(hops) {
+                let found = Hop { gateway, port };
+                prop_assert!(all.any_gateway || gateway.is_unspecified());
                 prop_assert_eq!(found, naive.find(*address), "{}", Ipv4Addr::from(*address));
                 prop_assert_eq!(found, table.find(*address));
             }
