@@ -34,13 +34,14 @@ pub fn send(cx: &mut Cx<'_>, batch: &mut Batch, outputs: &[u32; BATCH]) -> usize
     if batch.len() == 1 {
         return outputs[0] as usize;
     }
-    let mut routes = Routes::EMPTY;
-    let kernel = Sort {
-        outputs,
-        count: batch.len(),
-        routes: &mut routes,
-    };
-    simd::run(Level::detected(), kernel);
+    // Nearly always there are few: to clear room for as many as there are packets takes longer than
+    // the rest.
+    let mut few = Routes::<8>::EMPTY;
+    if sort(outputs, batch.len(), &mut few) {
+        return route(cx, batch, few.as_slice());
+    }
+    let mut routes = Routes::<BATCH>::EMPTY;
+    sort(outputs, batch.len(), &mut routes);
     route(cx, batch, routes.as_slice())
 }
 
@@ -99,46 +100,59 @@ fn route_apart(cx: &mut Cx<'_>, batch: &mut Batch, routes: &[(u32, u64)]) -> usi
     stay as usize
 }
 
-/// Outputs, each with a bit for each packet that goes there.
-struct Routes {
-    routes: [(u32, u64); BATCH],
+/// At most `N` outputs, each with a bit for each packet that goes there.
+struct Routes<const N: usize> {
+    routes: [(u32, u64); N],
     count: usize,
 }
 
-impl Routes {
-    const EMPTY: Routes = Routes {
-        routes: [(DROP, 0); BATCH],
+impl<const N: usize> Routes<N> {
+    const EMPTY: Routes<N> = Routes {
+        routes: [(DROP, 0); N],
         count: 0,
     };
 
     fn as_slice(&self) -> &[(u32, u64)] {
-        &self.routes[..self.count.min(BATCH)]
+        &self.routes[..self.count.min(N)]
     }
 }
 
-/// Finds the routes that the first `count` of `outputs` make.
-struct Sort<'a> {
-    outputs: &'a [u32; BATCH],
-    count: usize,
-    routes: &'a mut Routes,
+/// Finds the routes that the first `count` of `outputs` make; false if they are more than there is
+/// room for.
+fn sort<const N: usize>(outputs: &[u32; BATCH], count: usize, routes: &mut Routes<N>) -> bool {
+    let kernel = Sort {
+        outputs,
+        count,
+        routes,
+    };
+    simd::run(Level::detected(), kernel)
 }
 
-impl Kernel for Sort<'_> {
-    type Output = ();
+struct Sort<'a, const N: usize> {
+    outputs: &'a [u32; BATCH],
+    count: usize,
+    routes: &'a mut Routes<N>,
+}
+
+impl<const N: usize> Kernel for Sort<'_, N> {
+    type Output = bool;
 
     #[inline(always)]
-    fn run<S: Simd>(self, simd: S) {
+    fn run<S: Simd>(self, simd: S) -> bool {
         let blocks = self.count.div_ceil(BLOCK);
         let all = u64::MAX.checked_shr((BATCH - self.count.min(BATCH)) as u32);
         let mut pending = all.unwrap_or(0);
-        while pending != 0 {
+        for route in &mut self.routes.routes {
+            if pending == 0 {
+                break;
+            }
             let output = self.outputs[pending.trailing_zeros() as usize % BATCH];
             let same = simd.within(self.outputs, blocks, u32::MAX, output, 0) & pending;
-            // No more outputs than packets.
-            self.routes.routes[self.routes.count % BATCH] = (output, same);
+            *route = (output, same);
             self.routes.count += 1;
             pending ^= same;
         }
+        pending == 0
     }
 }
 
@@ -158,9 +172,14 @@ mod tests {
             let mut outputs = [rest; BATCH];
             outputs[..chosen.len()].copy_from_slice(&chosen);
             for level in Level::all() {
-                let mut routes = Routes::EMPTY;
+                let mut routes = Routes::<BATCH>::EMPTY;
                 let count = chosen.len();
-                simd::run(level, Sort { outputs: &outputs, count, routes: &mut routes });
+                let all = simd::run(level, Sort { outputs: &outputs, count, routes: &mut routes });
+                prop_assert!(all);
+                let mut few = Routes::<8>::EMPTY;
+                let all = simd::run(level, Sort { outputs: &outputs, count, routes: &mut few });
+                prop_assert_eq!(all, routes.as_slice().len() <= 8);
+                prop_assert!(routes.as_slice().starts_with(few.as_slice()));
                 for (i, output) in outputs.iter().enumerate() {
                     let with = routes.as_slice().iter().filter(|(_, set)| set >> i & 1 == 1);
                     let with: alloc::vec::Vec<u32> = with.map(|(output, _)| *output).collect();
