@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 use core::ptr::copy_nonoverlapping;
 
-use crate::{Batch, Packet};
+use crate::{BATCH, Batch, Packet};
 
 /// Packets in order, with whole batches coming and going: a ring of places that batches are copied
 /// into and out of. A `VecDeque` takes them one by one, which is three times the time
@@ -90,15 +90,15 @@ impl Fifo {
         }
         let start = self.place(self.len);
         let (first, second) = self.halves(start, count);
+        // Places to write: behind the packets that come, and before the end.
+        let room = (self.capacity() - self.len).min(self.capacity() - start);
         let places = self.places.as_mut_ptr();
         batch.take_front(count, |packets| {
             // SAFETY: `packets` are `count`, which are ours from now on. The places are free: from
             // `start`, `first` up to the end and `second` from the start are no more than are free.
             unsafe {
-                copy_nonoverlapping(packets, places.add(start).cast(), first);
-                if second > 0 {
-                    copy_nonoverlapping(packets.add(first), places.cast(), second);
-                }
+                copy_few(packets.cast(), places.add(start), first, room);
+                copy_few(packets.add(first).cast(), places, second, 0);
             }
         });
         self.len += count;
@@ -114,16 +114,15 @@ impl Fifo {
         }
         let (first, second) = self.halves(self.head, count);
         let (places, head) = (self.places.as_ptr(), self.head);
+        let readable = (self.capacity() - head).min(batch.room());
         self.head = self.place(count);
         self.len -= count;
         batch.put_behind(count, |room| {
             // SAFETY: `room` is for `count` packets. The places hold as many, which are no longer
             // counted here.
             unsafe {
-                copy_nonoverlapping(places.add(head).cast(), room, first);
-                if second > 0 {
-                    copy_nonoverlapping(places.cast(), room.add(first), second);
-                }
+                copy_few(places.add(head), room.cast(), first, readable);
+                copy_few(places, room.add(first).cast(), second, 0);
             }
         });
         count
@@ -183,6 +182,35 @@ impl Fifo {
         self.len = self.len.checked_sub(1)?;
         // SAFETY: as for the first.
         Some(unsafe { self.places[self.place(self.len)].assume_init_read() })
+    }
+}
+
+/// Copies `count` packets. There is room for `room`, on both sides; what is behind the packets is
+/// nothing yet.
+///
+/// How many packets there are can often not be predicted: a copy of many more takes less time than
+/// to find out.
+///
+/// # Safety
+/// `count` packets are at `from` and free places at `to`; places in both are there for `room`, and
+/// those at `to` are free.
+#[inline(always)]
+unsafe fn copy_few(
+    from: *const MaybeUninit<Packet>,
+    to: *mut MaybeUninit<Packet>,
+    count: usize,
+    room: usize,
+) {
+    const FEW: usize = BATCH / 2;
+    // SAFETY: as the caller says. Places may hold anything.
+    unsafe {
+        if count <= FEW && room >= FEW {
+            copy_nonoverlapping(from, to, FEW);
+        } else if count > FEW && room >= BATCH {
+            copy_nonoverlapping(from, to, BATCH);
+        } else if count > 0 {
+            copy_nonoverlapping(from, to, count);
+        }
     }
 }
 
