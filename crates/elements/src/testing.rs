@@ -1,6 +1,8 @@
 //! A bench to try elements on: a router in simulated time, with what it prints kept.
 
 pub mod ip6;
+#[cfg(test)]
+mod shortcuts;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;

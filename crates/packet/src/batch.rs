@@ -1,8 +1,9 @@
 //! A batch: up to [`BATCH`] packets that go the same way, worked on in place.
 
 use core::mem::MaybeUninit;
+use core::ops::DerefMut;
 
-use crate::{Facts, Packet};
+use crate::{Facts, Packet, Plan};
 
 /// Most packets of a batch.
 pub const BATCH: usize = 64;
@@ -210,6 +211,45 @@ impl Batch {
             }
         }
         self.len = kept;
+    }
+
+    /// Does `plan` to the packets up to the first that is not usual. Those behind go to a batch
+    /// that `spare` gives, which is empty, and is returned; what is known of them stays so.
+    ///
+    /// Of what is known of the packets, that among `keeps` stays true of those on which it was
+    /// done; and of what the plan finds out, that among `learns`.
+    #[inline]
+    pub fn edit<B: DerefMut<Target = Batch>>(
+        &mut self,
+        plan: &Plan,
+        keeps: Facts,
+        learns: Facts,
+        spare: impl FnOnce() -> B,
+    ) -> Option<B> {
+        let facts = self.facts;
+        let (done, found) = plan.run(self.as_mut_slice());
+        let rest = (done < self.len).then(|| {
+            let mut rest = spare();
+            self.split_off(done, &mut rest);
+            rest.facts = facts;
+            rest
+        });
+        self.facts = facts.among(keeps).and(found.among(learns));
+        rest
+    }
+
+    /// Moves the packets from `at` on to `into`, which is empty.
+    #[cold]
+    fn split_off(&mut self, at: usize, into: &mut Batch) {
+        debug_assert!(into.is_empty());
+        let (at, end) = (at.min(self.len), core::mem::replace(&mut self.len, 0));
+        // SAFETY: the packets from `at` to `end` are initialized, and there is room for them; both
+        // lengths then count each packet once.
+        unsafe {
+            let source = self.packets.as_ptr().add(at);
+            core::ptr::copy_nonoverlapping(source, into.packets.as_mut_ptr(), end - at);
+        }
+        (self.len, into.len) = (at, end - at);
     }
 
     /// Takes the batch apart; see [`Deal`].

@@ -14,7 +14,7 @@ use core::mem::MaybeUninit;
 use core::net::{Ipv4Addr, Ipv6Addr};
 use core::ptr::NonNull;
 
-use crate::anno::{ANNO_BYTES, Anno, DST_IP, DST_IP6, PAINT};
+use crate::anno::{ANNO_BYTES, Anno, DST_IP, DST_IP6, FIX_IP_SRC, PAINT};
 use crate::extended::Extension;
 use crate::pool::Home;
 
@@ -109,6 +109,54 @@ impl Meta {
             origin: 0,
             extension: MaybeUninit::uninit(),
         }
+    }
+
+    /// Marks a network header of `len` bytes, whose destination, as it is in memory, becomes the
+    /// annotation. The place and the end are in the buffer.
+    #[inline(always)]
+    pub(crate) fn mark(&mut self, network: u16, len: u16, destination: u32) {
+        self.network = network;
+        self.transport = network + len;
+        const { assert!(DST_IP.offset == 0) };
+        // SAFETY: any bytes are annotations, and these are the first four.
+        unsafe { self.anno.as_mut_ptr().cast::<u32>().write(destination) };
+    }
+
+    /// Marks the MAC header, whose place is in the buffer.
+    #[inline(always)]
+    pub(crate) fn mark_mac(&mut self, at: u16) {
+        self.mac = at;
+    }
+
+    /// 0 if the packet came to this host, and nothing asks for another source address.
+    #[inline(always)]
+    pub(crate) fn came(&self) -> u8 {
+        let fixes = self.anno[FIX_IP_SRC.offset / 8].to_ne_bytes()[FIX_IP_SRC.offset % 8];
+        self.packet_type as u8 | fixes
+    }
+
+    /// Where the data starts, and in the upper half its length.
+    #[inline(always)]
+    pub(crate) fn extent(&self) -> u64 {
+        const { assert!(core::mem::offset_of!(Meta, data) == 0) };
+        const { assert!(core::mem::offset_of!(Meta, len) == 4) };
+        // SAFETY: both lie at the start, which is aligned.
+        let word = unsafe { core::ptr::from_ref(self).cast::<u64>().read() };
+        if cfg!(target_endian = "big") {
+            return word.rotate_left(32);
+        }
+        word
+    }
+
+    /// Sets both.
+    #[inline(always)]
+    pub(crate) fn set_extent(&mut self, extent: u64) {
+        let word = match cfg!(target_endian = "big") {
+            true => extent.rotate_left(32),
+            false => extent,
+        };
+        // SAFETY: as above.
+        unsafe { core::ptr::from_mut(self).cast::<u64>().write(word) };
     }
 
     pub(crate) const fn at(mut self, timestamp: i64) -> Meta {

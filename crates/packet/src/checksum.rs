@@ -58,6 +58,23 @@ impl Sum {
         }
     }
 
+    /// The sum over a header's words as they are in memory, two of eight bytes and one of four.
+    #[inline(always)]
+    pub(crate) fn of_words([first, second, half]: [u64; 3]) -> Sum {
+        debug_assert!(half <= u64::from(u32::MAX));
+        let (sum, carry) = first.overflowing_add(second);
+        // No carry: the sum is at most 2^64 - 2 if there was one.
+        let (sum, again) = (sum + u64::from(carry)).overflowing_add(half);
+        Sum(sum + u64::from(again))
+    }
+
+    /// As [`is_valid`](Self::is_valid), of a sum to which something else than zeros was added: that
+    /// its words add up to 2^16 - 1, wrapped around, says that it is a multiple of that.
+    #[inline(always)]
+    pub(crate) fn is_multiple(self) -> bool {
+        self.0.is_multiple_of(0xffff)
+    }
+
     /// Adds the word that `value` is in a header.
     #[inline(always)]
     pub fn add_u16(self, value: u16) -> Sum {

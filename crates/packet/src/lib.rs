@@ -11,6 +11,7 @@ mod batch;
 mod buffer;
 pub mod checksum;
 mod depot;
+mod edit;
 mod extended;
 mod facts;
 mod fifo;
@@ -24,6 +25,7 @@ mod tests;
 
 pub use batch::{BATCH, Batch, Deal, Drain};
 pub use buffer::{HEADROOM, LARGE_MAX, META, Packet, PacketType, prefetch};
+pub use edit::{Edit, Plan};
 pub use extended::{Offload, PART_MAX, PART_OFFSET, SegmentKind, Segments};
 pub use facts::Facts;
 pub use fifo::Fifo;

@@ -142,7 +142,7 @@ impl Core {
         let base = self.stack_height();
         // Else an element is at work, and whoever runs it runs the stack when it is back.
         let outermost = self.current == 0;
-        let written = self.with(id, |element, cx| element.write(cx, name, value));
+        let written = self.write_element(id, name, value);
         if outermost {
             self.run_stack(base);
         }
@@ -186,7 +186,8 @@ impl Core {
             }
             "handlers" => text = handlers_text(self.handlers(None).iter()),
             "element_counts" => {
-                let elements = self.graph.elements.iter().zip(self.packet_counts());
+                let counts = self.packet_counts();
+                let elements = self.graph.elements.iter().zip(counts);
                 for (info, packets) in elements {
                     let _ = writeln!(text, "{}\t{}\t{packets}", info.name, info.class.name);
                 }
@@ -202,6 +203,7 @@ impl Core {
             // Elements are linked in: there is nothing to load.
             "packages" => {}
             "active_ports" | "active_port_stats" => {
+                self.count_shortcuts();
                 text = self.active_ports(name == "active_ports")
             }
             _ => return self.runtime.embedding.read(name, parameter),
@@ -217,6 +219,7 @@ impl Core {
                 Ok(())
             }
             "reset_counts" => {
+                self.count_shortcuts();
                 for edge in self.outputs.iter_mut().chain(&mut self.inputs) {
                     edge.packets = 0;
                 }
@@ -231,7 +234,8 @@ impl Core {
     }
 
     /// Packets that each element let pass or took in, in the graph's order.
-    pub fn packet_counts(&self) -> Vec<u64> {
+    pub fn packet_counts(&mut self) -> Vec<u64> {
+        self.count_shortcuts();
         // A push is counted where it arrives, a pull where it comes from.
         let mut counts = alloc::vec![0; self.graph.elements.len()];
         for edge in self.outputs.iter().chain(&self.inputs) {
@@ -382,7 +386,7 @@ impl Core {
         if !live.is_some_and(|element| element.can_live_reconfigure()) {
             return Err(HandlerError::Unknown);
         }
-        let messages = self.configure(id, config);
+        let messages = self.with_change(id, |core| core.configure(id, config));
         let errors: Vec<_> = messages
             .iter()
             .filter(|m| m.severity == Severity::Error)

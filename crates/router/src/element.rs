@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use core::any::Any;
 
-use packet::{Batch, Facts, Packet};
+use packet::{Batch, Edit, Facts, Packet};
 
 use crate::args::{Args, Failed};
 use crate::context::Cx;
@@ -71,7 +71,8 @@ pub trait Element: Any + Send {
     }
 
     /// What makes a look at the packets needless: [`concerns`](Element::concerns) says no of all
-    /// packets of which these facts hold.
+    /// packets of which these facts hold, and they leave by output 0 as they came. The router does
+    /// not even call the element then. They may change by the element's handlers only.
     #[inline]
     fn moot(&self) -> Facts {
         Facts::NONE
@@ -82,6 +83,14 @@ pub trait Element: Any + Send {
     #[inline]
     fn keeps(&self) -> Facts {
         Facts::NONE
+    }
+
+    /// What the element does to every usual packet that comes to its only input, before it leaves by
+    /// output 0, if that is an [`Edit`] and nothing else: the router does it together with those of
+    /// the elements around, without calling them. Packets that are not usual are pushed as ever. It
+    /// may change by the element's handlers only.
+    fn edit(&self) -> Option<Edit> {
+        None
     }
 
     /// Takes a batch that was pushed into input `port`. What is left in `batch` afterwards goes

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use click::Severity;
-use packet::{BATCH, Batch, Packet, Pool};
+use packet::{BATCH, Batch, Facts, Packet, Pool};
 
 use crate::args::NameDatabase;
 use crate::chatter::Listeners;
@@ -25,6 +25,7 @@ use crate::library::Library;
 use crate::notifier::{SignalId, Signals};
 use crate::random::Random;
 use crate::router::{Settings, THREADS_MAX};
+use crate::shortcut::Shortcuts;
 use crate::task::{Ran, TaskId, Tasks};
 use crate::team::Share;
 use crate::timer::{TimerId, Timers};
@@ -40,6 +41,8 @@ pub(crate) const CROSSING: u32 = u32::MAX - 1;
 pub(crate) struct Edge {
     pub element: u32,
     pub port: u32,
+    /// The shortcut that starts here, plus one; 0 if none does.
+    pub shortcut: u32,
     /// Packets that passed.
     pub packets: u64,
     /// The first output edge of the element that leads to the same place.
@@ -47,7 +50,7 @@ pub(crate) struct Edge {
 }
 
 impl Edge {
-    fn target(&self) -> Option<(ElementId, usize)> {
+    pub(crate) fn target(&self) -> Option<(ElementId, usize)> {
         (self.element < CROSSING).then_some((ElementId(self.element), self.port as usize))
     }
 }
@@ -190,6 +193,7 @@ pub(crate) struct Core {
     pub stack: Vec<Parcel>,
     #[expect(clippy::vec_box, reason = "a batch moves by its pointer")]
     spare: Vec<Box<Batch>>,
+    pub shortcuts: Shortcuts,
     pub limit: usize,
     pub tasks: Tasks,
     pub timers: Timers,
@@ -261,6 +265,7 @@ impl Core {
         let nowhere = Edge {
             element: NONE,
             port: 0,
+            shortcut: 0,
             packets: 0,
             joint: 0,
         };
@@ -275,6 +280,7 @@ impl Core {
             open: alloc::vec![0; outputs as usize],
             stack: Vec::with_capacity(16),
             spare: Vec::new(),
+            shortcuts: Shortcuts::default(),
             limit: settings.batch.clamp(1, BATCH),
             tasks: Tasks::default(),
             timers: Timers::default(),
@@ -309,6 +315,7 @@ impl Core {
 
     /// Lets every edge lead where the graph says.
     pub fn connect(&mut self) {
+        self.forget_shortcuts();
         let graph = self.graph.clone();
         for c in &graph.flat.connections {
             let (from, to) = (c.from, c.to);
@@ -487,6 +494,11 @@ impl Core {
             mut batch,
         } = parcel;
         loop {
+            while self.outputs[edge as usize].shortcut != 0
+                && let Some(exit) = self.take_shortcut(edge, &mut batch)
+            {
+                edge = exit;
+            }
             let output = &mut self.outputs[edge as usize];
             output.packets = output.packets.wrapping_add(batch.len() as u64);
             let Some((id, port)) = output.target() else {
@@ -523,6 +535,32 @@ impl Core {
                 None => return Some(batch),
             }
         }
+    }
+
+    /// Takes packets along a shortcut; returns the edge behind it. `None` if the batch, or what is
+    /// left in it, has to go from element to element. What cannot come along follows on the stack.
+    #[inline]
+    fn take_shortcut(&mut self, edge: u32, batch: &mut Box<Batch>) -> Option<u32> {
+        let number = self.outputs[edge as usize].shortcut as usize;
+        let shortcut = self.shortcuts.list.get_mut(number.wrapping_sub(1))?;
+        if shortcut.needs.without(batch.facts()) != Facts::NONE {
+            return None;
+        }
+        let (keeps, learns) = (shortcut.keeps, shortcut.learns);
+        let spare = &mut self.spare;
+        let rest = batch.edit(&shortcut.plan, keeps, learns, || {
+            spare.pop().unwrap_or_default()
+        });
+        if let Some(mut rest) = rest {
+            if batch.is_empty() {
+                core::mem::swap(batch, &mut rest);
+                self.spare.push(rest);
+                return None;
+            }
+            self.stack.push(Parcel { edge, batch: rest });
+        }
+        shortcut.packets += batch.len() as u64;
+        Some(shortcut.exit)
     }
 
     /// Fills `batch` by pulling from what an element's input is connected to.
@@ -594,6 +632,9 @@ impl Core {
 
     /// Runs the next task; `None` if none is scheduled, else whether it did something.
     pub fn run_task(&mut self) -> Option<bool> {
+        if !self.shortcuts.known {
+            self.find_shortcuts();
+        }
         let task = self.tasks.start()?;
         let id = self.tasks.element(task);
         let base = self.stack.len();

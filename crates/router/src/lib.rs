@@ -35,6 +35,7 @@ mod random;
 mod router;
 pub mod schedule;
 mod segments;
+mod shortcut;
 mod task;
 mod team;
 mod timer;

@@ -274,10 +274,15 @@ impl Core {
 
     /// Hands everything over whose home is `home`.
     fn hand_over(&mut self, home: u16, to: &mut Core) {
-        let Some(share) = &mut self.share else {
+        let Some(share) = &self.share else {
             return;
         };
         let homes = Arc::clone(&share.homes);
+        self.forget_shortcuts();
+        to.forget_shortcuts();
+        let Some(share) = &mut self.share else {
+            return;
+        };
         let here = |id: crate::ElementId| homes[id.index()] == home;
         for i in (0..homes.len()).filter(|i| homes[*i] == home) {
             to.elements[i] = self.elements[i].take();

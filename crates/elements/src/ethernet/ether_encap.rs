@@ -1,6 +1,6 @@
 use alloc::string::{String, ToString};
 
-use packet::{Facts, Packet};
+use packet::{Edit, Facts, Packet};
 use packet::wire::{EtherAddress, EtherType, EthernetHeader};
 use router::args::{Args, Failed};
 use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
@@ -74,6 +74,10 @@ impl Element for EtherEncap {
     fn keeps(&self) -> Facts {
         // What was stripped and is overwritten may have been an IP header.
         Facts::UNICAST.and(Facts::SOURCE_STAYS)
+    }
+
+    fn edit(&self) -> Option<Edit> {
+        Edit::encapsulate(&self.header)
     }
 
     #[inline(always)]

@@ -6,7 +6,7 @@ use core::net::Ipv4Addr;
 use packet::anno::FIX_IP_SRC;
 use packet::checksum::Sum;
 use packet::wire::Ipv4Packet;
-use packet::{BATCH, Batch, Facts, Packet, PacketType};
+use packet::{BATCH, Batch, Edit, Facts, Packet, PacketType};
 use router::args::{Args, Context, Failed, Int, Invalid, IpPrefixArg, Parser};
 use router::{Class, Cx, Element, HandlerError, HandlerList};
 
@@ -182,6 +182,12 @@ impl Check {
         Ok(())
     }
 
+    /// What is done to packets with usual headers, if none has a bad source.
+    fn edit(&self) -> Option<Edit> {
+        let edit = Edit::check_ip(self.offset as usize, self.checksum);
+        edit.filter(|_| self.bad_sources.is_empty())
+    }
+
     /// Marks the headers of a batch. Wrong ones leave.
     #[inline(always)]
     fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
@@ -337,6 +343,10 @@ macro_rules! check {
         impl Element for $name {
             fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
                 self.check.configure($checksum, args)
+            }
+
+            fn edit(&self) -> Option<Edit> {
+                self.check.edit()
             }
 
             fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {

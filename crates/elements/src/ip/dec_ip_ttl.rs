@@ -1,6 +1,6 @@
 use alloc::string::{String, ToString};
 
-use packet::{Facts, Packet};
+use packet::{Edit, Facts, Packet};
 use packet::wire::Ipv4Packet;
 use router::args::{Args, Failed};
 use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
@@ -88,6 +88,10 @@ impl Element for DecIPTTL {
     #[inline]
     fn keeps(&self) -> Facts {
         Facts::ALL
+    }
+
+    fn edit(&self) -> Option<Edit> {
+        self.usual.then(Edit::take_hop)
     }
 
     #[inline(always)]

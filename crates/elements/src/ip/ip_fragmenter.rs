@@ -248,9 +248,13 @@ impl Element for IPFragmenter {
     }
 
     #[inline]
+    fn moot(&self) -> Facts {
+        Facts::FITS_ETHERNET.if_so(self.mtu as usize >= Facts::ETHERNET)
+    }
+
+    #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        let needless = Facts::FITS_ETHERNET.if_so(self.mtu as usize >= Facts::ETHERNET);
-        if batch.facts().include(needless) {
+        if batch.facts().include(self.moot()) {
             return 0;
         }
         // All are asked, as that is quicker than to ask whether to go on.

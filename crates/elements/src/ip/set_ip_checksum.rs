@@ -1,6 +1,6 @@
 use alloc::string::{String, ToString};
 
-use packet::Packet;
+use packet::{Edit, Packet};
 use packet::wire::Ipv4Packet;
 use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
 
@@ -72,6 +72,10 @@ impl SetIPChecksum {
 }
 
 impl Element for SetIPChecksum {
+    fn edit(&self) -> Option<Edit> {
+        Some(Edit::sum_ip())
+    }
+
     #[inline(always)]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let filled = match packet.network_header_mut() {

@@ -1,6 +1,6 @@
 use alloc::vec::Vec;
 
-use packet::Packet;
+use packet::{Edit, Packet};
 use router::args::{Args, Failed};
 use router::{Class, Cx, Element, Verdict};
 
@@ -41,6 +41,10 @@ impl Element for StoreData {
         args.mandatory_positional("OFFSET", &mut self.offset)
             .mandatory_positional("DATA", &mut self.data)
             .complete()
+    }
+
+    fn edit(&self) -> Option<Edit> {
+        Edit::store(self.offset as usize, &self.data)
     }
 
     #[inline(always)]

@@ -1,4 +1,4 @@
-use packet::{Facts, Packet};
+use packet::{Edit, Facts, Packet};
 use router::args::{Args, Failed};
 use router::{Class, Cx, Element, Verdict};
 
@@ -42,6 +42,10 @@ impl Element for Strip {
     #[inline]
     fn keeps(&self) -> Facts {
         Facts::ALL.without(Facts::DESTINATION)
+    }
+
+    fn edit(&self) -> Option<Edit> {
+        Edit::pull(self.length as usize)
     }
 
     #[inline(always)]
@@ -91,6 +95,10 @@ impl Element for Unstrip {
     #[inline]
     fn keeps(&self) -> Facts {
         Facts::ALL.without(Facts::DESTINATION)
+    }
+
+    fn edit(&self) -> Option<Edit> {
+        Edit::push(self.length as usize)
     }
 
     #[inline(always)]

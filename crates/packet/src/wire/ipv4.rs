@@ -408,7 +408,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv4Packet<T> {
 /// The header's checksum after the TTL lost one. The TTL is the high byte of its word, so 0x0100
 /// less of the word is 0x0100 more of the complement; what would be 0xffff is 0.
 #[inline(always)]
-fn checksum_after_ttl(checksum: u16) -> u16 {
+pub(crate) fn checksum_after_ttl(checksum: u16) -> u16 {
     // In the order of the bytes in memory (RFC 1071, section 2(B)): saves swapping there and back.
     let sum = u32::from(checksum.to_be()) + u32::from(0x0100u16.to_be());
     u16::from_be((sum + u32::from(sum >= 0xffff)) as u16)

@@ -1,0 +1,238 @@
+//! Elements whose work the router puts together do as they do one by one.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use packet::anno::FIX_IP_SRC;
+use packet::{Packet, PacketType};
+use proptest::prelude::*;
+
+use super::{Rig, checksum, ether, udp};
+
+/// Elements that say what they do, or that some packets do not concern; and one of neither kind.
+const ELEMENTS: [&str; 19] = [
+    "Strip(14)",
+    "Strip(3)",
+    "Unstrip(14)",
+    "Unstrip(3)",
+    "EtherEncap(0x0800, 1:2:3:4:5:6, 7:8:9:a:b:c)",
+    "StoreData(8, \\<40>)",
+    "StoreData(12, \\<0a0b0c0d0e0f>)",
+    "StoreData(0, \\<45>)",
+    "SetIPChecksum",
+    "DecIPTTL",
+    "CheckIPHeader",
+    "CheckIPHeader(OFFSET 14)",
+    "CheckIPHeader2",
+    "GetIPAddress(16)",
+    "DropBroadcasts",
+    "IPGWOptions(9.9.9.9)",
+    "FixIPSrc(8.8.8.8)",
+    "IPFragmenter(1500)",
+    "MarkIPHeader",
+];
+
+/// The ways that packets go in routers, from which a few elements are then taken.
+const USUAL: [&str; 12] = [
+    "Strip(14)",
+    "CheckIPHeader",
+    "GetIPAddress(16)",
+    "DropBroadcasts",
+    "FixIPSrc(8.8.8.8)",
+    "DecIPTTL",
+    "IPFragmenter(1500)",
+    "EtherEncap(0x0800, 1:2:3:4:5:6, 7:8:9:a:b:c)",
+    "Strip(14)",
+    "StoreData(8, \\<40>)",
+    "SetIPChecksum",
+    "Unstrip(14)",
+];
+
+/// A packet, and what may be unusual about it.
+#[derive(Clone, Debug)]
+struct Sent {
+    framed: bool,
+    payload: usize,
+    change: u8,
+    cut: Option<usize>,
+    marked: Option<usize>,
+    kind: u8,
+    fix: bool,
+    headroom: Option<usize>,
+}
+
+fn sent() -> impl Strategy<Value = Sent> {
+    let usual = |weight, other| prop_oneof![weight => Just(0u8), 1 => other];
+    (
+        prop::bool::weighted(0.8),
+        prop_oneof![8 => 0usize..60, 1 => Just(1473usize)],
+        usual(8, (1u8..9).boxed()),
+        prop::option::weighted(0.1, 0usize..40),
+        prop::option::weighted(0.5, prop_oneof![Just(0usize), Just(14), 0usize..30]),
+        usual(8, (1u8..4).boxed()),
+        prop::bool::weighted(0.1),
+        prop::option::weighted(0.1, 0usize..32),
+    )
+        .prop_map(
+            |(framed, payload, change, cut, marked, kind, fix, headroom)| Sent {
+                framed,
+                payload,
+                change,
+                cut,
+                marked,
+                kind,
+                fix,
+                headroom,
+            },
+        )
+}
+
+impl Sent {
+    fn data(&self) -> Vec<u8> {
+        let payload = alloc::vec![7; self.payload];
+        let mut data = udp(([1, 0, 0, 1].into(), 5), ([2, 0, 0, 3].into(), 6), &payload);
+        match self.change {
+            1 => data[0] = 0x47,
+            2 => data[8] = 0,
+            3 => data[8] = 1,
+            4 => data[0] = 0x65,
+            5 => data[3] += 5,
+            6 => data[3] -= 5,
+            7 => data[2..4].fill(0),
+            _ => {}
+        }
+        data[10..12].fill(0);
+        let end = (usize::from(data[0] & 15) * 4).min(data.len());
+        let sum = checksum(&data[..end]);
+        data[10..12].copy_from_slice(&sum.to_be_bytes());
+        if self.change == 8 {
+            data[11] ^= 4;
+        }
+        if self.framed {
+            data = ether([1; 6], [2; 6], 0x0800, &data);
+        }
+        data.truncate(self.cut.unwrap_or(data.len()));
+        data
+    }
+
+    fn prepare(&self, packet: &mut Packet) {
+        if let Some(headroom) = self.headroom {
+            let mut other = Packet::large(headroom, packet.len(), 64).expect("there is memory");
+            other.data_mut().copy_from_slice(packet.data());
+            *packet = other;
+        }
+        if let Some(at) = self.marked {
+            packet.set_network_header(at, 20);
+        }
+        packet.set_packet_type(match self.kind {
+            0 => PacketType::Host,
+            1 => PacketType::Broadcast,
+            2 => PacketType::Multicast,
+            _ => PacketType::OtherHost,
+        });
+        packet.set_anno(FIX_IP_SRC, self.fix.into());
+    }
+}
+
+/// All that can be told of a packet.
+fn seen(packet: &Packet) -> impl PartialEq + core::fmt::Debug + use<> {
+    (
+        packet.data().to_vec(),
+        packet.mac_offset(),
+        packet.network_offset(),
+        packet.transport_offset(),
+        packet.packet_type(),
+        *packet.annotations(),
+    )
+}
+
+/// What comes out of a path of elements.
+fn run(path: &[&str], between: &str, packets: &[Sent]) -> Vec<impl PartialEq + core::fmt::Debug> {
+    let path: Vec<&str> = ["i :: Inject -> Queue -> Unqueue(64)"]
+        .into_iter()
+        .chain(path.iter().copied())
+        .collect();
+    let path = path.join(&format!(" -> {between}"));
+    let mut rig = Rig::new(&format!("{path} -> c :: Collect;"));
+    for sent in packets {
+        rig.push_with("i", &sent.data(), |packet| sent.prepare(packet));
+    }
+    rig.run();
+    rig.collected("c").iter().map(seen).collect()
+}
+
+proptest! {
+    // Paint, which says nothing of what it does, keeps the elements apart.
+    #[test]
+    fn any_elements_do_the_same_together(
+        path in prop::collection::vec(prop::sample::select(&ELEMENTS[..]), 1..9),
+        packets in prop::collection::vec(sent(), 1..20),
+    ) {
+        let apart = run(&path, "Paint(0) -> ", &packets);
+        prop_assert_eq!(run(&path, "", &packets), apart);
+    }
+
+    #[test]
+    fn routers_do_the_same_together(
+        path in prop::sample::subsequence(&USUAL[..], 1..=USUAL.len()),
+        packets in prop::collection::vec(sent(), 1..80),
+    ) {
+        let apart = run(&path, "Paint(0) -> ", &packets);
+        prop_assert_eq!(run(&path, "", &packets), apart);
+    }
+}
+
+const ROUTER: &str = "i :: Inject -> Queue -> Unqueue(64) -> s :: Strip(14)
+    -> k :: CheckIPHeader -> g :: GetIPAddress(16) -> d :: DropBroadcasts -> ttl :: DecIPTTL
+    -> e :: EtherEncap(0x0800, 1:2:3:4:5:6, 7:8:9:a:b:c) -> c :: Collect;";
+
+fn frame() -> Vec<u8> {
+    let packet = udp(([1, 0, 0, 1].into(), 5), ([2, 0, 0, 3].into(), 6), &[]);
+    ether([1; 6], [2; 6], 0x0800, &packet)
+}
+
+#[test]
+fn what_is_written_to_handlers_counts_from_then_on() {
+    let mut rig = Rig::new(ROUTER);
+    let send = |rig: &mut Rig| {
+        rig.push_all("i", &[frame(), frame()]);
+        rig.run();
+        let data = rig.data("c");
+        assert_eq!(data.len(), 2);
+        (data[0][22], data[0][11])
+    };
+    let ttl = frame()[22];
+    assert_eq!(send(&mut rig), (ttl - 1, 6));
+    rig.write("ttl.active", "false");
+    assert_eq!(send(&mut rig), (ttl, 6));
+    rig.write("e.src", "1:2:3:4:5:7");
+    rig.write("ttl.active", "true");
+    assert_eq!(send(&mut rig), (ttl - 1, 7));
+    rig.write("e.config", "0x0800, 1:2:3:4:5:8, 7:8:9:a:b:c");
+    assert_eq!(send(&mut rig), (ttl - 1, 8));
+}
+
+#[test]
+fn packets_count_where_they_pass() {
+    let mut rig = Rig::new(ROUTER);
+    let mut expired = frame();
+    expired[22] = 1;
+    let sum = checksum(&[&expired[14..24], &[0, 0], &expired[26..34]].concat());
+    expired[24..26].copy_from_slice(&sum.to_be_bytes());
+    rig.push_all("i", &[frame(), frame(), expired, frame()]);
+    rig.run();
+    let (names, counts) = (rig.read(".active_ports"), rig.read(".active_port_stats"));
+    let passed = |port: &str| {
+        let place = names.lines().position(|name| name == port);
+        counts.lines().nth(place.expect("there is such a port"))
+    };
+    // What has no hop left goes no further, and is counted up to there.
+    for port in ["s\to0", "k\to0", "g\to0", "d\to0"] {
+        assert_eq!(passed(port), Some("4"), "{port}");
+    }
+    for port in ["ttl\to0", "e\to0"] {
+        assert_eq!(passed(port), Some("3"), "{port}");
+    }
+    assert_eq!(rig.data("c").len(), 3);
+    assert_eq!(rig.read("ttl.drops"), "1");
+}
