@@ -229,6 +229,7 @@ impl Edit {
     }
 
     /// This edit, and `next` after it; `None` if that is not one edit.
+    #[inline(never)]
     pub fn then(&self, next: &Edit) -> Option<Edit> {
         // What is done to a header has its order. Only what is written may be written again.
         let in_order = self.last < next.first
@@ -273,6 +274,7 @@ impl Edit {
     }
 
     /// The same, ready to be done.
+    #[inline(never)]
     pub fn plan(&self) -> Plan {
         let anchor = self.anchor.unwrap_or(0);
         let written = |patches: &[Patch]| patches.iter().any(|patch| patch.mask != 0);
