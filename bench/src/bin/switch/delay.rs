@@ -149,9 +149,11 @@ fn load(template: &Template, rate: Option<f64>) -> Result<Loaded, Failure> {
     let mut own = Own::attach(&switch, 2048, &[("record", 5, 3)])?;
     let frame = filter::frames()[0].clone();
     let data: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
-    // The same source at a rate that nothing reaches finds out what the path can do.
+    // The same source at a rate that nothing reaches finds out what the path can do. A shaper
+    // spaces frames evenly; RatedSource would send a millisecond's worth at once.
     let packets = rate.map_or(ENDLESS, |rate| rate * 1e6);
-    let source = format!("RatedSource(DATA \\<{data}>, RATE {packets:.0})");
+    let source =
+        format!("InfiniteSource(DATA \\<{data}>) -> Shaper({packets:.0}) -> Unqueue(BURST 64)");
     let sample = SAMPLES / (rate.unwrap_or(10.0) * 1e6);
     let rules = bench::firewall::filter(&filter::rules());
     let [first, second] = STAMPS;
