@@ -394,7 +394,13 @@ fn queues_on_lanes() {
             join(client, link, 0)
         });
         let rate = exchange(&a, &mut b, "50M");
-        let before = client.stats(pa).frames_in;
+        // What is left of that is still on its way.
+        let mut before = client.stats(pa).frames_in;
+        wait_for("the link is quiet", || {
+            std::thread::sleep(Duration::from_millis(100));
+            let now = client.stats(pa).frames_in;
+            std::mem::replace(&mut before, now) == now
+        });
         let lanes = |client: &SwitchClient| -> Vec<u64> {
             let lanes = client.lane_stats().unwrap();
             lanes.iter().map(|lane| lane.frames).collect()
