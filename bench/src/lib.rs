@@ -3,8 +3,9 @@
 //! The machines these run on are shared and noisy. So programs that are compared run in turns
 //! within one call, figures are medians of several rounds, and what is quoted is their ratio.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
@@ -17,6 +18,17 @@ pub mod routes;
 pub mod traffic;
 
 pub use plot::bars;
+
+/// How a benchmark ends: what went wrong is one sentence on standard error.
+pub fn exit(ran: Result<(), impl Display>) -> ExitCode {
+    match ran {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
 
 /// The middle of some figures; of an even number, the mean of the two in the middle.
 pub fn median(figures: &[f64]) -> f64 {

@@ -402,11 +402,5 @@ fn main() -> ExitCode {
     let made = std::fs::create_dir_all(folder());
     let ran = made.map_err(|error| error.to_string()).and_then(|()| run());
     let _ = std::fs::remove_dir_all(folder());
-    match ran {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    bench::exit(ran)
 }

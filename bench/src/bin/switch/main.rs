@@ -115,11 +115,5 @@ fn cargo_bench(name: &str) -> Result<Value, Failure> {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    bench::exit(run())
 }

@@ -170,10 +170,7 @@ impl Store {
         for _ in 0..self.packets.len() {
             match self.packets.pop_back() {
                 Some(packet) if yanked.len() < most && wanted(&packet) => yanked.push(packet),
-                Some(packet) => {
-                    let unfit = self.packets.push_front(packet).err();
-                    unfit.into_iter().for_each(|packet| cx.kill(packet));
-                }
+                Some(packet) => self.put_front(cx, packet),
                 None => {}
             }
         }
@@ -192,13 +189,16 @@ impl Store {
             }
             match self.room() {
                 0 => self.drop(cx, packet),
-                _ => {
-                    let unfit = self.packets.push_front(packet).err();
-                    unfit.into_iter().for_each(|packet| cx.kill(packet));
-                }
+                _ => self.put_front(cx, packet),
             }
         }
         self.came(cx);
+    }
+
+    fn put_front(&mut self, cx: &mut Cx<'_>, packet: Packet) {
+        if let Err(packet) = self.packets.push_front(packet) {
+            cx.kill(packet);
+        }
     }
 
     fn put_back(&mut self, cx: &mut Cx<'_>, packet: Packet) {
