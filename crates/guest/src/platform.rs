@@ -22,8 +22,8 @@ pub struct Platform {
     clock: Clock,
     /// Work for the CPUs beside the first.
     pub(crate) jobs: [Mutex<Option<Job>>; CPUS_MAX],
-    /// Taken for good by the CPU that fails first.
-    failing: Mutex<()>,
+    /// Held while the state changes; for good once it is the last.
+    changing: Mutex<()>,
 }
 
 // SAFETY: the boot area is only read, and the control region is reached through atomics and locks.
@@ -48,7 +48,7 @@ impl Platform {
             console: Console::new(control.console().producer()),
             clock: Clock::start(page.tsc_khz, page.wall_clock_ns),
             jobs: [const { Mutex::new(None) }; CPUS_MAX],
-            failing: Mutex::new(()),
+            changing: Mutex::new(()),
         })
     }
 
@@ -120,8 +120,15 @@ impl Platform {
         (at.wrapping_sub(page.stack.address) / page.stack_stride.max(1)) as usize % CPUS_MAX
     }
 
-    /// Says what the guest is doing.
+    /// Says what the guest is doing. Nothing comes after its end: a CPU that is late waits here for it.
     pub fn set_state(&self, state: State, message: &str) {
+        let _changing = self.changing.lock();
+        self.control.set_state(state, message);
+    }
+
+    /// Says how the guest ends. The first CPU to say so is heard.
+    fn set_last_state(&self, state: State, message: &str) {
+        core::mem::forget(self.changing.lock());
         self.control.set_state(state, message);
     }
 
@@ -162,7 +169,7 @@ impl Platform {
 
     /// Ends the guest in good order.
     pub fn halt(&self) -> ! {
-        self.set_state(State::Halted, "");
+        self.set_last_state(State::Halted, "");
         if self.is_process() {
             system::exit();
         }
@@ -179,10 +186,9 @@ impl Platform {
         self.fail_with(text.as_str())
     }
 
-    /// As [`Self::fail`]. The first CPU to fail says why the guest did.
+    /// As [`Self::fail`].
     pub(crate) fn fail_with(&self, reason: &str) -> ! {
-        core::mem::forget(self.failing.lock());
-        self.set_state(State::Failed, reason);
+        self.set_last_state(State::Failed, reason);
         crash()
     }
 }

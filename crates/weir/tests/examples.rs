@@ -601,6 +601,10 @@ fn the_shaper_lets_voice_go_first() {
             }
         }
         assert!(fewest < 150, "{home:?}: {fewest} packets were before it");
+        assert!(
+            bulk.recv(&mut [0; 1500]).is_err(),
+            "{home:?}: one came twice"
+        );
     }
 }
 
