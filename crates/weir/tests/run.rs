@@ -10,6 +10,8 @@ use weir::lab::{Namespace, Runner, ip};
 
 #[path = "run/cpus.rs"]
 mod cpus;
+#[path = "run/lanes.rs"]
+mod lanes;
 
 const WIRE: &str = "FromNetfront(a) -> there :: Counter -> ToNetfront(b);
 FromNetfront(b) -> back :: Counter -> ToNetfront(a);
@@ -641,6 +643,8 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
         (&["--pin", "4000"], "there is no CPU 4000"),
         (&["--pin", "0,0", "--cpus", "1"], "--pin names 2 CPUs"),
         (&["--cpus", "9"], "1 to 8 vCPUs"),
+        (&["--lanes", "0"], "lanes, not 0"),
+        (&["--lanes", "two"], "‘two’ is no number of lanes"),
         (&["--cpu", "0,1"], "write --pin 0,1"),
     ] {
         let said = try_config(WIRE, more);

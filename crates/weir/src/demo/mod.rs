@@ -120,6 +120,7 @@ pub fn firewall(stop: Arc<AtomicBool>) -> Result<ExitCode, DemoError> {
         ring_slots: 256,
         cpus: 1,
         pins: Vec::new(),
+        lanes: 1,
     })?;
     println!(
         "firewall  between them: a guest behind wall ‘{}’, running {:.2} ms after the order to start",

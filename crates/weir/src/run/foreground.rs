@@ -8,6 +8,8 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use node::wire::file::{Memory, NoSize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use switch::lane::LaneStats;
+use switch::process::Options;
 use vmm::{DEFAULT_MEMORY, Exit, Isolation, Wall};
 
 use super::cpus::{self, CpuList};
@@ -21,7 +23,7 @@ use super::serve::Server;
 #[command(after_help = "Examples:
   weir run examples/firewall.click --link inside=tap:weir0 --link outside=dev:eth1
   weir run examples/firewall.click --link inside=tap:a --link outside=tap:b --isolation process
-  weir run two-lanes.click --link a=dev:eth1 --link b=dev:eth2 --cpus 2 --pin 2,3")]
+  weir run two-lanes.click --link a=dev:eth1 --link b=dev:eth2 --cpus 2 --pin 2,3 --lanes 2")]
 pub struct RunArgs {
     /// The configuration
     pub file: PathBuf,
@@ -47,6 +49,10 @@ pub struct RunArgs {
     /// CPUs of this machine that the vCPUs are tied to, one each in turn, as in 0,1 or 2-5; none: any
     #[arg(long, value_name = "LIST")]
     pub pin: Option<CpuList>,
+    /// Lanes of the switch beneath, each a thread of its own; the links' frames are shared out among
+    /// them, a flow's on one
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = lanes)]
+    pub lanes: usize,
     /// The guest's name; none: the configuration's file name without its ending
     #[arg(long)]
     pub name: Option<String>,
@@ -80,6 +86,19 @@ impl From<IsolationArg> for Isolation {
 pub fn memory(text: &str) -> Result<u64, String> {
     let Memory(bytes) = text.parse().map_err(|error: NoSize| error.to_string())?;
     Ok(bytes)
+}
+
+/// How many lanes a switch has.
+pub fn lanes(text: &str) -> Result<usize, String> {
+    let number = text
+        .parse()
+        .map_err(|_| format!("‘{text}’ is no number of lanes"))?;
+    let options = Options {
+        lanes: number,
+        cpus: Vec::new(),
+    };
+    options.check().map_err(|error| error.to_string())?;
+    Ok(number)
 }
 
 /// Why a guest was not run to its end.
@@ -182,6 +201,8 @@ impl Voice {
                 }
             }
         }
+        let lane = |lane: LaneStats| serde_json::json!({ "frames": lane.frames, "crossings": lane.crossings });
+        facts["lanes"] = instance.lanes().into_iter().map(lane).collect();
         if instance.console_lost() > 0 {
             let lost = instance.console_lost();
             text.push_str(&format!("\n  {lost} bytes of its console were lost"));
@@ -279,6 +300,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
         ring_slots: args.ring_slots,
         cpus,
         pins,
+        lanes: args.lanes,
     })?;
     voice.running(&instance);
     let ended = attend(&mut instance, &claim, &signals, &voice)?;

@@ -10,9 +10,10 @@ use abi::region::{Geometry, GeometryError, Interface, Region};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use switch::client::{ClientError, Guest as SwitchGuest};
 use switch::counters::PortStats;
+use switch::lane::LaneStats;
 use switch::links::LinkError;
 use switch::memory::{MemoryError, SharedRegion};
-use switch::process::{SpawnError, Switch};
+use switch::process::{Options, SpawnError, Switch};
 use switch::properties::PortProperties;
 use switch::protocol::{GuestInterface, PortId};
 use vmm::{Control, DataFile, Exit, Guest, GuestSpec, IMAGE, Isolation, Shape, Template, Wall};
@@ -44,6 +45,8 @@ pub struct Plan {
     pub cpus: usize,
     /// CPUs of this machine that they are tied to, one each in turn; none: any.
     pub pins: Vec<usize>,
+    /// How many lanes the switch has.
+    pub lanes: usize,
 }
 
 /// Why a guest could not be run, or did not go on.
@@ -140,7 +143,10 @@ impl Instance {
             switch_doorbell: Some(switch_doorbell.as_fd()),
             control_doorbell: Some(doorbell.as_fd()),
         })?;
-        let switch = Switch::spawn()?;
+        let switch = Switch::spawn_with(&Options {
+            lanes: plan.lanes,
+            cpus: Vec::new(),
+        })?;
         let mut hosts = Vec::new();
         let mut interfaces = Vec::new();
         for (domain, link) in (0..).zip(&plan.links) {
@@ -150,14 +156,17 @@ impl Instance {
             {
                 return Err(Error::TwoLinks(link.interface.clone()));
             }
-            let host = link.open()?;
+            let host = link.open(plan.lanes)?;
             let mac = links::address(&plan.name, &link.interface);
             interfaces.extend(Interface::new(&link.interface, mac, host.mtu()));
+            let properties = PortProperties {
+                // One lane needs nobody to share with.
+                lanes: u16::try_from(plan.lanes).ok().filter(|&lanes| lanes > 1),
+                ..PortProperties::default()
+            };
             hosts.push((
                 host.mtu(),
-                switch
-                    .client()
-                    .attach_link(host, domain, PortProperties::default())?,
+                switch.client().attach_link(host, domain, properties)?,
             ));
         }
         let (region, file) = SharedRegion::create(geometry, &interfaces)?;
@@ -281,6 +290,11 @@ impl Instance {
             let (guest, host) = stats(ports);
             (ports.interface.as_str(), guest, host)
         })
+    }
+
+    /// What each lane of the switch did; nothing, if it does not answer any more.
+    pub fn lanes(&self) -> Vec<LaneStats> {
+        self.switch.client().lane_stats().unwrap_or_default()
     }
 
     /// Asks the guest; its answer's contents.

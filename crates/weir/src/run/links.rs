@@ -72,10 +72,12 @@ fn vxlan(text: &str) -> Option<Host> {
 }
 
 impl Link {
-    /// Opens the host's side.
-    pub fn open(&self) -> Result<HostLink, LinkError> {
+    /// Opens the host's side, for so many lanes.
+    pub fn open(&self, lanes: usize) -> Result<HostLink, LinkError> {
         match &self.host {
-            Host::Device(name, mode) => HostLink::attach(&links::Device { name, mode: *mode }),
+            Host::Device(name, mode) => {
+                HostLink::attach_lanes(&links::Device { name, mode: *mode }, lanes)
+            }
             Host::Tap(name) => HostLink::tap(&Tap {
                 name,
                 mac: None,
