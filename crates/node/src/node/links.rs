@@ -303,7 +303,7 @@ impl Node {
     }
 
     /// Has a link's flow table send what has no entry elsewhere.
-    fn set_default(&mut self, name: &str, text: &str) -> Result<()> {
+    pub(super) fn set_default(&mut self, name: &str, text: &str) -> Result<()> {
         let mut link = self.find_link(name)?;
         if link.properties.lookup != LookupKind::FlowTable {
             return Err(Error::invalid(format_args!(

@@ -9,8 +9,8 @@ use super::Node;
 use crate::error::{Error, Kind, Result};
 use crate::host::network;
 use crate::model::{
-    AppliedWire, Class, Flow, Guest, Link, LinkMode, NewFlow, NewGuest, NewInterface, NewLink,
-    NewStub, NewVnic, PropertyChange, Serves, Vnic, WireChange, WireView,
+    AppliedWire, Class, Flow, FlowEntry, Guest, Link, LinkMode, NewFlow, NewFlowEntry, NewGuest,
+    NewInterface, NewLink, NewStub, NewVnic, PropertyChange, Serves, Vnic, WireChange, WireView,
 };
 use crate::wire::check::check;
 use crate::wire::diff::diff;
@@ -136,7 +136,17 @@ impl Node {
             },
             Part::Guest(_) => self.check_no_guest(name),
             Part::Flow(_) => self.check_no_flow(name),
-            Part::Namespace(_) | Part::Patch(_) | Part::Routes(_) => Ok(()),
+            Part::Entry { port, .. } => match self.store.get::<FlowEntry>(name)? {
+                Some(entry) if entry.port != *port => Err(Error::new(
+                    Kind::Exists,
+                    format_args!(
+                        "there is one already, which leads to ‘{}’: `weir switch remove-flow {name}` first",
+                        entry.port
+                    ),
+                )),
+                _ => Ok(()),
+            },
+            Part::Namespace(_) | Part::Patch(_) | Part::Routes(_) | Part::Default(_) => Ok(()),
         };
         free.map_err(|error| {
             Error::new(
@@ -171,6 +181,12 @@ impl Node {
             Part::Vnic(_) => matches!(self.store.get::<Vnic>(name), Ok(Some(_))),
             Part::Guest(_) => matches!(self.store.get::<Guest>(name), Ok(Some(_))),
             Part::Flow(_) => matches!(self.store.get::<Flow>(name), Ok(Some(_))),
+            Part::Entry { port, .. } => {
+                matches!(self.store.get::<FlowEntry>(name), Ok(Some(entry)) if entry.port == *port)
+            }
+            Part::Default(action) => self
+                .switch(name)
+                .is_ok_and(|switch| switch.default.as_ref() == Some(action)),
             Part::Routes(_) => true,
         }
     }
@@ -295,6 +311,18 @@ impl Node {
                 })
                 .map(drop),
             (Some(Part::Flow(_)), None) => self.remove_flow(name),
+            (_, Some(Part::Entry { link, flow, port })) => {
+                let entry = NewFlowEntry {
+                    flow: flow.to_string(),
+                    port: port.clone(),
+                };
+                self.add_flow_entry(link, &entry).map(drop)
+            }
+            (Some(Part::Entry { link, flow, .. }), None) => {
+                absent(self.remove_flow_entry(link, &flow.to_string()))
+            }
+            (_, Some(Part::Default(action))) => self.set_default(name, action),
+            (Some(Part::Default(_)), None) => absent(self.set_default(name, "normal")),
             // The plan has no other steps.
             _ => Err(Error::failed(format_args!(
                 "{} cannot change so",
@@ -441,6 +469,14 @@ impl Node {
             }
         }
         Ok(())
+    }
+}
+
+/// What is to be removed and is not there, or whose switch is not or has no table, is removed.
+fn absent(removed: Result<()>) -> Result<()> {
+    match removed {
+        Err(error) if matches!(error.kind, Kind::NotFound | Kind::Invalid) => Ok(()),
+        removed => removed,
     }
 }
 

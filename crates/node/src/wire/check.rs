@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use switch::lookup::Mac;
-use switch::properties::cpus_here;
+use switch::lookup::{Flow, Mac};
+use switch::properties::{DomainProperties, LookupKind, cpus_here};
 
-use super::file::{Vnic, Wire};
+use super::file::{Vnic, Wire, output};
 
 /// Longest name of an interface (linux/if.h: IFNAMSIZ - 1).
 const INTERFACE_MAX: usize = 15;
@@ -36,6 +36,7 @@ pub fn check(wire: &Wire) -> Findings {
     look.namespaces();
     look.guests();
     look.flows();
+    look.tables();
     look.cycles();
     findings
 }
@@ -72,6 +73,8 @@ impl Look<'_> {
             vnics,
             guests,
             flows,
+            // They are called as their switches.
+            tables: _,
             description: _,
         } = self.wire;
         let kinds: [(&str, usize, Vec<&String>); 8] = [
@@ -290,6 +293,60 @@ impl Look<'_> {
             if let Err(error) = flow.attributes.check() {
                 self.error(format!("flow ‘{name}’: {error}"));
             }
+        }
+    }
+
+    fn tables(&mut self) {
+        let wire = self.wire;
+        for (name, table) in &wire.tables {
+            let Some(switch) = self.switch(name) else {
+                self.missing("table", name, "stub or link", name);
+                continue;
+            };
+            if switch.lookup != LookupKind::FlowTable {
+                self.error(format!(
+                    "table ‘{name}’: its switch works by {}: give it lookup = \"flow-table\"",
+                    switch.lookup
+                ));
+            }
+            let mut flows: BTreeMap<Flow, &str> = BTreeMap::new();
+            for (text, port) in &table.flows {
+                self.port_of(name, port);
+                match text.parse::<Flow>() {
+                    Err(error) => self.error(format!("table ‘{name}’: {error}")),
+                    Ok(flow) => {
+                        if let Some(other) = flows.insert(flow, text) {
+                            self.error(format!(
+                                "table ‘{name}’: ‘{text}’ and ‘{other}’ are one flow, which goes to one port"
+                            ));
+                        }
+                    }
+                }
+            }
+            match table.default.as_deref() {
+                None | Some("normal" | "drop") => {}
+                Some(action) => match output(action) {
+                    Some(port) => self.port_of(name, port),
+                    None => self.error(format!(
+                        "table ‘{name}’: default = \"{action}\" cannot be: it is normal (by addresses), drop, or output:VNIC"
+                    )),
+                },
+            }
+        }
+    }
+
+    /// The properties of a stub or link.
+    fn switch(&self, name: &str) -> Option<&DomainProperties> {
+        let link = self.wire.links.get(name).map(|link| &link.properties);
+        self.wire.stubs.get(name).or(link)
+    }
+
+    /// Whether a flow table may send something to a port: a VNIC on its switch, or its own NIC.
+    fn port_of(&mut self, table: &str, port: &str) {
+        let own = port == table && self.wire.links.contains_key(table);
+        let vnic = self.wire.vnics.get(port);
+        if !own && vnic.is_none_or(|vnic| vnic.link != table) {
+            self.missing("table", table, "vnic on its switch", port);
         }
     }
 

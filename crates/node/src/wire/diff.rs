@@ -25,10 +25,12 @@ pub enum Noun {
     Guest,
     /// A traffic class.
     Flow,
+    /// A flow table.
+    Table,
 }
 
 impl Noun {
-    const ALL: [Noun; 7] = [
+    const ALL: [Noun; 8] = [
         Noun::Namespace,
         Noun::Stub,
         Noun::Link,
@@ -36,6 +38,7 @@ impl Noun {
         Noun::Vnic,
         Noun::Guest,
         Noun::Flow,
+        Noun::Table,
     ];
 
     /// Its name, as in the file.
@@ -48,6 +51,7 @@ impl Noun {
             Noun::Vnic => "vnic",
             Noun::Guest => "guest",
             Noun::Flow => "flow",
+            Noun::Table => "table",
         }
     }
 }

@@ -69,6 +69,9 @@ pub struct Wire {
     /// Traffic classes on links and stubs.
     #[serde(rename = "flow", default, skip_serializing_if = "BTreeMap::is_empty")]
     pub flows: BTreeMap<String, Flow>,
+    /// Flow tables of switches that work by one, by the switches' names.
+    #[serde(rename = "table", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tables: BTreeMap<String, Table>,
 }
 
 /// How an interface of the host is attached.
@@ -261,6 +264,32 @@ pub struct Flow {
     /// What is done to them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub properties: FlowProperties,
+}
+
+/// A switch's flow table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// Where goes what has no entry, in ovs-ofctl's words: `normal` (by addresses), `drop` or
+    /// `output:VNIC`; `normal` if none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// Flows, in ovs-ofctl's words, and the VNIC that each goes to, or the switch's own name for
+    /// its NIC.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub flows: BTreeMap<String, String>,
+}
+
+impl Table {
+    /// The port that the default names.
+    pub fn default_port(&self) -> Option<&str> {
+        self.default.as_deref().and_then(output)
+    }
+}
+
+/// The port of an action `output:PORT`.
+pub fn output(action: &str) -> Option<&str> {
+    action.strip_prefix("output:")
 }
 
 /// A route: `PREFIX|default [via ADDRESS] [dev VNIC]`, as `ip route` has it.

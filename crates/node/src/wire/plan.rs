@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use switch::lookup::Flow as TableFlow;
 use switch::properties::DomainProperties;
 
-use super::file::{Attachment, Flow, Guest, Namespace, Patch, Route, Vnic, Wire};
+use super::file::{Attachment, Flow, Guest, Namespace, Patch, Route, Vnic, Wire, output};
+use crate::model::FlowEntry;
 
 /// One part of a wire, with the names of links resolved to those of the host's interfaces. The
 /// order is that in which parts are made: each needs only what comes before it.
@@ -26,7 +28,22 @@ pub enum Part {
     Guest(Guest),
     /// A traffic class.
     Flow(Flow),
+    /// An entry of a flow table, called by its key. Each is a part of its own, so that a change of
+    /// one leaves the others alone.
+    Entry {
+        /// The switch.
+        link: String,
+        /// The flow.
+        flow: TableFlow,
+        /// The port that it goes to.
+        port: String,
+    },
+    /// Where the flow table of the switch of that name sends what has no entry.
+    Default(String),
 }
+
+/// The rank of VNICs.
+const VNIC: u8 = 4;
 
 impl Part {
     fn rank(&self) -> u8 {
@@ -35,10 +52,13 @@ impl Part {
             Part::Stub(_) => 1,
             Part::Link(_) => 2,
             Part::Patch(_) => 3,
-            Part::Vnic(_) => 4,
+            Part::Vnic(_) => VNIC,
             Part::Routes(_) => 5,
             Part::Guest(_) => 6,
             Part::Flow(_) => 7,
+            Part::Entry { .. } => 8,
+            // Behind the entries: what they name goes where it is to go before the rest is dropped.
+            Part::Default(_) => 9,
         }
     }
 
@@ -53,6 +73,18 @@ impl Part {
             Part::Routes(_) => "routes of namespace",
             Part::Guest(_) => "guest",
             Part::Flow(_) => "flow",
+            Part::Entry { .. } => "flow table entry",
+            Part::Default(_) => "default of flow table",
+        }
+    }
+
+    /// The VNICs without which the part cannot be: those that go take it along.
+    fn vnics(&self) -> Vec<&str> {
+        match self {
+            Part::Guest(guest) => guest.interfaces.values().map(String::as_str).collect(),
+            Part::Entry { port, .. } => vec![port],
+            Part::Default(action) => output(action).into_iter().collect(),
+            _ => Vec::new(),
         }
     }
 
@@ -162,6 +194,34 @@ fn parts(wire: &Wire) -> Parts {
             }),
         );
     }
+    for (name, table) in &wire.tables {
+        let own = link(name);
+        // Its own name stands for the switch's NIC.
+        let port = |port: &str| {
+            if port == name {
+                own.clone()
+            } else {
+                port.into()
+            }
+        };
+        // Texts that are no flows were told of before.
+        let flows = table.flows.iter();
+        for (flow, to) in flows.filter_map(|(flow, to)| Some((flow.parse().ok()?, to))) {
+            let entry = Part::Entry {
+                link: own.clone(),
+                flow,
+                port: port(to),
+            };
+            add(FlowEntry::key(&own, flow), entry);
+        }
+        if let Some(action) = &table.default {
+            let action = match output(action) {
+                Some(to) => format!("output:{}", port(to)),
+                None => action.clone(),
+            };
+            add(own.clone(), Part::Default(action));
+        }
+    }
     parts
 }
 
@@ -188,16 +248,18 @@ pub fn plan(old: &Wire, new: &Wire, is_there: impl Fn(&str, &Part) -> bool) -> V
             replaced.insert(key.clone());
         }
     }
-    // A guest goes before its VNIC can, and comes back after it.
+    // A guest goes before its VNIC can, and comes back after it; so does what a flow table says of
+    // a VNIC.
+    let is_vnic = |of: &Parts, vnic: &(u8, String)| of.contains_key(vnic);
     for (key, part) in &after {
-        let vnic_is_new = |vnic: &String| {
-            let vnic = (4, vnic.clone());
-            replaced.contains(&vnic) || !before.contains_key(&vnic)
+        let Some(old) = before.get(key) else {
+            continue;
         };
-        if let Part::Guest(guest) = part
-            && before.contains_key(key)
-            && guest.interfaces.values().any(vnic_is_new)
-        {
+        let moves = |vnic: &str| {
+            let vnic = (VNIC, vnic.to_string());
+            replaced.contains(&vnic) || is_vnic(&before, &vnic) != is_vnic(&after, &vnic)
+        };
+        if part.vnics().into_iter().chain(old.vnics()).any(moves) {
             replaced.insert(key.clone());
         }
     }
@@ -326,6 +388,53 @@ mod tests {
         assert_eq!(longer, ["- patch ‘p’", "+ patch ‘p’"]);
         let address = with("10.0.0.2/24", "10.0.0.3/24");
         assert_eq!(address, ["~ vnic ‘v’", "~ routes of namespace ‘a’"]);
+    }
+
+    const TABLE: &str = "
+        wire = 'w'
+        [stub.s]
+        lookup = 'flow-table'
+        [vnic.a]
+        link = 's'
+        host = true
+        [vnic.b]
+        link = 's'
+        host = true
+        [table.s]
+        default = 'output:b'
+        [table.s.flows]
+        'nw_dst=10.0.0.2,nw_src=10.0.0.1,icmp' = 'b'
+        'icmp,nw_src=10.0.0.2,nw_dst=10.0.0.1' = 'a'
+    ";
+
+    #[test]
+    fn entries_of_flow_tables_come_and_go_one_by_one_and_with_their_vnics() {
+        let to_b = "flow table entry ‘s icmp,nw_src=10.0.0.1,nw_dst=10.0.0.2’";
+        let to_a = "flow table entry ‘s icmp,nw_src=10.0.0.2,nw_dst=10.0.0.1’";
+        let default = "default of flow table ‘s’";
+        let made = steps(&nothing(), &wire(TABLE));
+        let expected = ["stub ‘s’", "vnic ‘a’", "vnic ‘b’", to_b, to_a, default];
+        assert_eq!(made, expected.map(|part| format!("+ {part}")));
+        let with = |from: &str, to: &str| {
+            assert!(TABLE.contains(from));
+            steps(&wire(TABLE), &wire(&TABLE.replace(from, to)))
+        };
+        let spelled = with(
+            "nw_dst=10.0.0.2,nw_src=10.0.0.1,icmp",
+            "icmp,nw_src=10.0.0.1,nw_dst=10.0.0.2",
+        );
+        assert!(spelled.is_empty(), "the same flow: {spelled:?}");
+        assert_eq!(with("= 'a'", "= 'b'"), [format!("~ {to_a}")]);
+        assert_eq!(with("'output:b'", "'drop'"), [format!("~ {default}")]);
+        let first = "'nw_dst=10.0.0.2,nw_src=10.0.0.1,icmp' = 'b'";
+        assert_eq!(with(first, ""), [format!("- {to_b}")]);
+        // What is said of a VNIC goes before it and comes back after it; the rest stays.
+        let moved = with("[vnic.b]", "[vnic.b]\ninterface = 'c'");
+        let again = |sign: &str| [to_b, default].map(|part| format!("{sign} {part}"));
+        let [to, rest] = again("-");
+        let mut expected = vec![rest, to, "- vnic ‘b’".into(), "+ vnic ‘b’".into()];
+        expected.extend(again("+"));
+        assert_eq!(moved, expected);
     }
 
     #[test]

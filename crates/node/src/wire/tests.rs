@@ -173,6 +173,51 @@ fn what_does_not_hold_together_is_found() {
 }
 
 #[test]
+fn flow_tables_that_cannot_be_are_found() {
+    let table = r#"
+wire = "t"
+[stub.lan]
+lookup = "flow-table"
+[stub.plain]
+[vnic.a]
+link = "lan"
+host = true
+[vnic.b]
+link = "plain"
+host = true
+[table.lan]
+default = "drop"
+[table.lan.flows]
+"icmp,nw_src=10.0.0.2,nw_dst=10.0.0.1" = "a"
+"#;
+    let good = wire(table);
+    assert_eq!(check(&good).errors, Vec::<String>::new());
+    assert_eq!(wire(&good.to_text()), good);
+    for (from, to, wrong) in [
+        ("\"drop\"", "\"magic\"", "default = \"magic\" cannot be"),
+        ("\"drop\"", "\"output:c\"", "no vnic on its switch ‘c’"),
+        ("= \"a\"", "= \"b\"", "no vnic on its switch ‘b’"),
+        ("= \"a\"", "= \"lan\"", "no vnic on its switch ‘lan’"),
+        (
+            "icmp,nw_src",
+            "tcp,nw_src",
+            "is no flow (tp_src is missing)",
+        ),
+        ("lookup = \"flow-table\"", "", "works by learning"),
+        ("[stub.lan]", "[stub.lane]", "no stub or link ‘lan’"),
+        (
+            "[table.lan.flows]",
+            "[table.lan.flows]\n\"nw_src=10.0.0.2,nw_dst=10.0.0.1,nw_proto=1\" = \"a\"",
+            "are one flow",
+        ),
+    ] {
+        assert!(table.contains(from), "{from}");
+        let found = check(&wire(&table.replacen(from, to, 1))).errors.join("\n");
+        assert!(found.contains(wrong), "{to}: {found}");
+    }
+}
+
+#[test]
 fn rings_without_a_spanning_tree_are_warned_of() {
     let ring = "wire = \"r\"\n[stub.a]\n[stub.b]\n[stub.c]\n
         [patch.x]\nbetween = [\"a\", \"b\"]\n[patch.y]\nbetween = [\"b\", \"c\"]\n";

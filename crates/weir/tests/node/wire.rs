@@ -152,6 +152,158 @@ fn a_wire_that_cannot_be_made_leaves_everything_as_it_was() {
     );
 }
 
+/// The pair with a third host; who may talk to whom is what the flow table says.
+const TABLE: &str = "
+wire = 'table'
+[stub.@s]
+lookup = 'flow-table'
+[namespace.@-a]
+[namespace.@-b]
+[namespace.@-c]
+[vnic.@a]
+link = '@s'
+namespace = '@-a'
+interface = 'eth0'
+mac = '02:00:00:00:07:01'
+addresses = ['10.7.0.1/24']
+[vnic.@b]
+link = '@s'
+namespace = '@-b'
+interface = 'eth0'
+mac = '02:00:00:00:07:02'
+addresses = ['10.7.0.2/24']
+[vnic.@c]
+link = '@s'
+namespace = '@-c'
+interface = 'eth0'
+mac = '02:00:00:00:07:03'
+addresses = ['10.7.0.3/24']
+[table.@s]
+default = 'drop'
+[table.@s.flows]
+'icmp,nw_src=10.7.0.1,nw_dst=10.7.0.2' = '@b'
+'icmp,nw_src=10.7.0.1,nw_dst=10.7.0.3' = '@c'
+";
+
+/// Whether one of the three hosts is answered by another. Both know each other's addresses by hand:
+/// they cannot ask for them where all but flows is dropped.
+fn answers(prefix: &str, from: u8, to: u8) -> bool {
+    let namespace = |host: u8| format!("{prefix}-{}", char::from(b'a' + host - 1));
+    for (here, there) in [(from, to), (to, from)] {
+        let here = namespace(here);
+        ip(&format!(
+            "-n {here} neigh replace 10.7.0.{there} lladdr 02:00:00:00:07:0{there} dev eth0"
+        ));
+    }
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &namespace(from)]);
+    command.args(["ping", "-c", "2", "-i", "0.05", "-W", "0.3"]);
+    command.arg(format!("10.7.0.{to}")).stdout(Stdio::null());
+    command.status().unwrap().success()
+}
+
+#[test]
+fn a_wires_flow_table_says_who_reaches_whom() {
+    if not_root() {
+        return;
+    }
+    let mut host = Host::new();
+    let p = host.prefix.clone();
+    let file = host.file("table.toml", TABLE);
+    let made = host.ok(&format!("wire apply {file}"));
+    assert!(made.contains(&format!("+ table {p}s")), "{made}");
+    let answers = |from, to| answers(&p, from, to);
+    assert!(!answers(2, 1) && !answers(3, 1), "there is no entry");
+    assert!(answers(1, 2) && answers(1, 3));
+    assert_eq!(host.ok(&format!("wire apply {file}")), "");
+    let exported = host.ok("wire export table");
+    let copy = host.file("copy.toml", &exported);
+    assert_eq!(host.ok(&format!("wire diff {copy}")), "");
+
+    // What was removed by hand is missing, and made again.
+    let entry = "icmp,nw_src=10.7.0.1,nw_dst=10.7.0.2";
+    host.ok(&format!("switch remove-flow {p}s {entry}"));
+    assert!(!answers(1, 2) && answers(1, 3));
+    let again = host.ok(&format!("wire apply {file}"));
+    let missing = format!("+ flow table entry ‘{p}s {entry}’, which was missing\n");
+    assert_eq!(again, missing);
+    assert!(answers(1, 2));
+
+    // A VNIC that is made again has its entries again.
+    host.ok(&format!("vnic delete {p}b"));
+    let again = host.ok(&format!("wire apply {file}"));
+    assert!(
+        again.contains(&format!("vnic ‘{p}b’")) && again.contains(entry),
+        "{again}"
+    );
+    assert!(answers(1, 2));
+
+    // Entries change in use; a change that cannot be made whole is taken back whole.
+    let turned = |text: &str| {
+        text.replace("nw_dst=10.7.0.3' = '@c'", "nw_dst=10.7.0.3' = '@b'")
+            .replace("'drop'", "'normal'")
+    };
+    let other = host.file("other.toml", &turned(TABLE));
+    let change = host.ok(&format!("wire diff {other}"));
+    let lines = format!(
+        "~ table {p}s: default drop → normal, flows.icmp,nw_src=10.7.0.1,nw_dst=10.7.0.3 {p}c → {p}b\n"
+    );
+    assert_eq!(change, lines);
+    let broken = turned(TABLE) + "[guest.@g]\nconfig = 'Idle -> NoSuchElement;'\n";
+    let broken = host.file(
+        "broken.toml",
+        &broken.replace(
+            "interface = 'eth0'\nmac = '02:00:00:00:07:02'",
+            "interface = 'eth1'\nmac = '02:00:00:00:07:02'",
+        ),
+    );
+    let refusal = host.refusals(&format!("wire apply {broken}"));
+    assert!(refusal.contains("nothing was changed"), "{refusal}");
+    assert_eq!(host.ok(&format!("wire diff {file}")), "");
+    assert_eq!(
+        host.ok(&format!("wire apply {file}")),
+        "",
+        "nothing is missing"
+    );
+    assert!(answers(1, 2) && answers(1, 3) && !answers(2, 3));
+    assert_eq!(host.ok(&format!("wire apply {other}")), lines);
+    assert!(!answers(1, 3), "c's flow goes to b");
+    assert!(answers(2, 3), "what has no entry goes by addresses");
+
+    // A node and a switch later it is the same; a flow that is there already is nobody's to take.
+    host.end("-KILL");
+    host.start();
+    assert_eq!(host.ok(&format!("wire apply {other}")), "");
+    assert!(answers(1, 2) && !answers(1, 3));
+    let udp = "udp,nw_src=10.7.0.1,nw_dst=10.7.0.2,tp_src=1,tp_dst=2";
+    host.ok(&format!("switch add-flow {p}s {udp},actions=output:{p}c"));
+    let more = TABLE.replace(
+        "'icmp,nw_src=10.7.0.1,nw_dst=10.7.0.2'",
+        &format!("'{udp}'"),
+    );
+    let more = host.file("more.toml", &more);
+    let refusal = host.refusals(&format!("wire apply {more}"));
+    assert!(
+        refusal.contains(&format!("leads to ‘{p}c’")) && refusal.contains("remove-flow"),
+        "{refusal}"
+    );
+
+    // The table goes, and the switch learns again; then all of it goes.
+    let (plain, _) = TABLE.split_once("[table").unwrap();
+    let plain = host.file("plain.toml", &plain.replace("lookup = 'flow-table'\n", ""));
+    host.ok(&format!("wire apply {plain}"));
+    assert!(answers(2, 3));
+    assert!(
+        host.refusal(&format!("switch flows {p}s"))
+            .contains("works by learning")
+    );
+    host.ok(&format!("wire apply {file}"));
+    assert!(answers(1, 3));
+    host.ok("wire delete table");
+    assert!(named(&host.prefix).is_empty());
+    assert_eq!(host.ok("stub show -p"), "");
+}
+
 #[test]
 fn a_wire_outlives_its_node_and_its_switch() {
     if not_root() {
