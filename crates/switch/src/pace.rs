@@ -5,6 +5,10 @@
 //! long follows from what that brought: if the port was woken again soon, polling on would have
 //! been the better choice, and the patience doubles; if it slept long, the polling was wasted, and
 //! the patience halves, down to none. (KVM's halt polling does the same for vCPUs.)
+//!
+//! While the lane has others' frames to move, a look at a quiet port costs next to nothing, and the
+//! rounds are long: a sender that got its processor a moment late would find the port asleep after
+//! each of them. So a lane that is at work looks a number of times before it lets a port sleep.
 
 use std::time::{Duration, Instant};
 
@@ -12,6 +16,8 @@ use std::time::{Duration, Instant};
 const PATIENCE_MIN: Duration = Duration::from_micros(10);
 /// Longest patience: above it, a wake-up is the smaller cost.
 const PATIENCE_MAX: Duration = Duration::from_micros(80);
+/// Looks that a quiet port gets while its lane is at work: 64 take about as long as half a wake-up.
+const LOOKS: u32 = 64;
 
 /// One port's dynamic polling.
 #[derive(Debug)]
@@ -21,6 +27,8 @@ pub struct Pace {
     busy: Instant,
     /// When the port went to sleep.
     slept: Instant,
+    /// Looks that found nothing since there was something.
+    looks: u32,
 }
 
 impl Pace {
@@ -30,6 +38,7 @@ impl Pace {
             patience: PATIENCE_MIN,
             busy: now,
             slept: now,
+            looks: 0,
         }
     }
 
@@ -37,6 +46,15 @@ impl Pace {
     #[inline]
     pub fn busy(&mut self, now: Instant) {
         self.busy = now;
+        self.looks = 0;
+    }
+
+    /// Nothing was there: whether the port may sleep, on a lane that has others' frames to move
+    /// (`at_work`) or has not.
+    #[inline]
+    pub fn finds_nothing(&mut self, now: Instant, at_work: bool) -> bool {
+        self.looks = self.looks.saturating_add(1);
+        (!at_work || self.looks >= LOOKS) && self.may_sleep(now)
     }
 
     /// Nothing was there: whether the port has been quiet for long enough to sleep.
@@ -59,7 +77,7 @@ impl Pace {
         } else {
             Duration::ZERO
         };
-        self.busy = now;
+        self.busy(now);
     }
 }
 
@@ -86,5 +104,20 @@ mod tests {
             pace.wakes(now);
         }
         assert!(pace.may_sleep(now));
+    }
+
+    #[test]
+    fn a_lane_at_work_looks_often_before_a_port_sleeps() {
+        let mut now = Instant::now();
+        let mut pace = Pace::new(now);
+        for _ in 1..LOOKS {
+            now += PATIENCE_MAX;
+            assert!(!pace.finds_nothing(now, true));
+        }
+        assert!(pace.finds_nothing(now, true));
+        pace.busy(now);
+        now += PATIENCE_MAX;
+        assert!(!pace.finds_nothing(now, true));
+        assert!(pace.finds_nothing(now, false));
     }
 }

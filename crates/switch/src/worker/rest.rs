@@ -148,10 +148,11 @@ impl Worker {
     /// Lets a queue sleep that has been quiet for long enough. Returns whether it stays in the
     /// round.
     pub(super) fn rest(&mut self, place: QueueIndex) -> bool {
+        let at_work = self.moved || self.still == 0;
         let Some(queue) = slot_mut(&mut self.queues, place) else {
             return false;
         };
-        if !queue.pace.may_sleep(self.now) {
+        if !queue.pace.finds_nothing(self.now, at_work) {
             std::hint::spin_loop();
             return true;
         }
