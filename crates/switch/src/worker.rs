@@ -274,6 +274,11 @@ impl Worker {
         if self.is_shaped(from) {
             return self.serve_shaped(place, woken);
         }
+        if self.is_held_back(place) {
+            self.meter.held_back();
+            self.held = true;
+            return true;
+        }
         let Some(queue) = slot_mut(&mut self.queues, place) else {
             return false;
         };
@@ -295,13 +300,37 @@ impl Worker {
             0 => self.steer(from, 0..frames),
             over => self.spread(from, 0..frames, over),
         }
+        let only = self.only_destination(frames);
         self.deliver();
         let crossed = std::mem::take(&mut self.crossed);
         if let Some(queue) = slot_mut(&mut self.queues, place) {
             queue.link.release();
             queue.crosses = crossed;
+            queue.follows = only;
         }
         self.settle(place, outcome)
+    }
+
+    /// The queue to which all of the batch's frames are to go, if there is one.
+    #[inline]
+    fn only_destination(&self, frames: usize) -> Option<QueueIndex> {
+        match self.touched[..] {
+            [place] => {
+                let port = slot(&self.ports, place.into());
+                let port = port.filter(|port| port.queue.len() == frames);
+                port.and_then(|port| port.sends)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a queue's next frames had better stay where they are for a moment: the last ones all
+    /// went to a guest that has no room for more.
+    #[inline]
+    fn is_held_back(&mut self, place: QueueIndex) -> bool {
+        let follows = slot(&self.queues, place).and_then(|queue| queue.follows);
+        let to = follows.and_then(|to| slot_mut(&mut self.queues, to));
+        to.is_some_and(|to| to.link.holds_back(self.now))
     }
 }
 

@@ -16,6 +16,7 @@ use abi::region::{FRAME_MAX, PART_MAX, PART_OFFSET, RECEIVE_OFFSET, SharedBytes,
 use abi::ring::{SLOTS_PER_LINE, Slot, flags};
 use rustix::thread::futex;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use super::offload::{
     ETHERNET, Segmenter, VLAN, VnetHeader, checksum_of, is_own_checksum, tags_len,
@@ -41,6 +42,10 @@ const CUT_PUBLISH: u32 = 16;
 /// long as it takes to work off about as many.
 const UNSEEN: u32 = 192;
 
+/// How long a sender is held back for a guest whose ring is full: about as long as it takes the
+/// sender to find its own ring full and to leave a processor that both share.
+const HOLD: Duration = Duration::from_micros(500);
+
 /// The switch's side of one of a guest's interfaces.
 pub struct GuestLink {
     side: SwitchSide,
@@ -51,6 +56,8 @@ pub struct GuestLink {
     unseen: u32,
     /// Slots yet to be moved until the interface is said to be in steady use.
     until_busy: u32,
+    /// Since when the receive ring has been full, or was, and has not been half empty since.
+    full: Option<Instant>,
 }
 
 /// What a slot says of a frame whose checksums the switch vouches for.
@@ -84,6 +91,7 @@ impl GuestLink {
             mtu: mtu.min(MTU_MAX),
             taken: 0,
             unseen: 0,
+            full: None,
         };
         link.wake();
         link
@@ -216,10 +224,40 @@ impl GuestLink {
             self.side.transmit.release(self.taken);
             self.moved(self.taken);
             self.taken = 0;
-            if let Some(cpu) = self.side.transmit.take_producer_sleeper() {
-                self.wake_guest(cpu);
-            }
+            self.wake_for_room();
         }
+    }
+
+    /// Wakes a guest that sleeps on a full ring, once that is half empty: else it would wake for
+    /// each batch.
+    #[inline]
+    fn wake_for_room(&mut self) {
+        let half = self.side.region.geometry().slots() / 2;
+        let left = self.side.transmit.filled(half + 1);
+        if left.is_ok_and(|left| left > half) {
+            return;
+        }
+        if let Some(cpu) = self.side.transmit.take_producer_sleeper() {
+            self.wake_guest(cpu);
+        }
+    }
+
+    /// Whether a sender whose frames are all for this guest is to be held back: the guest's ring
+    /// is full, and has not been for long. The sender's own ring fills meanwhile, and it leaves the
+    /// processor that the guest may be waiting for. A guest that stays away holds nobody back, and
+    /// one that has been waited for has to empty half its ring before it is again.
+    #[inline]
+    pub(super) fn holds_back(&mut self, now: Instant) -> bool {
+        let slots = self.side.region.geometry().slots();
+        let (few, half) = ((slots / 8).min(BATCH as u32), slots / 2);
+        let wanted = if self.full.is_some() { half } else { few };
+        let Ok(free) = self.side.receive.free(wanted) else {
+            return false;
+        };
+        if free >= half {
+            self.full = None;
+        }
+        free < few && now.saturating_duration_since(*self.full.get_or_insert(now)) < HOLD
     }
 
     /// Counts slots that were moved.

@@ -20,6 +20,7 @@ mod whole;
 pub mod xdp;
 
 use std::os::fd::BorrowedFd;
+use std::time::Instant;
 
 use abi::region::SharedBytes;
 use rustix::io::Errno;
@@ -383,6 +384,15 @@ impl Link {
             Link::Vhost(link) => link.receive(batch, counters),
             Link::Xdp(link) => link.receive(batch, counters),
             Link::Vxlan(link) => link.receive(batch, counters),
+        }
+    }
+
+    /// Whether whoever sends here only is to wait a moment rather than have its frames dropped.
+    #[inline]
+    pub(crate) fn holds_back(&mut self, now: Instant) -> bool {
+        match self {
+            Link::Guest(link) => link.holds_back(now),
+            _ => false,
         }
     }
 

@@ -182,6 +182,7 @@ impl Worker {
             },
             spreads,
             crosses: 0,
+            follows: None,
             owes: false,
             kept,
             tag: Tag::default(),

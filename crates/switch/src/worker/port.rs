@@ -95,6 +95,8 @@ pub(super) struct Queue {
     pub spreads: u64,
     /// The lanes to which its last batch crossed.
     pub crosses: u64,
+    /// The queue to which all of its last batch went.
+    pub follows: Option<QueueIndex>,
     /// Its other side may not have noticed what was delivered.
     pub owes: bool,
     /// What is left of its last batch, where that could not go on and its link cannot keep it.

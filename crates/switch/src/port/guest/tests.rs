@@ -11,7 +11,7 @@ use rustix::event::EventfdFlags;
 use super::*;
 use crate::counters::PortStats;
 use crate::lookup::PortIndex;
-use crate::memory::{GuestSide, SharedRegion};
+use crate::memory::{CounterFile, GuestSide, SharedRegion};
 use crate::port::Link;
 use crate::worker::alone::Alone;
 
@@ -51,6 +51,12 @@ impl Bench {
         for _ in 0..3 {
             self.alone.turn();
         }
+    }
+
+    /// Goes on until nobody is held back any more for a ring that is full and stays so.
+    fn outlast_hold(&mut self) {
+        std::thread::sleep(HOLD);
+        self.turn();
     }
 
     fn stats(&self, place: PortIndex) -> PortStats {
@@ -145,6 +151,7 @@ fn what_does_not_fit_is_dropped_at_its_destination_and_counted() {
         assert!(send(&mut a, &bell, &frame(9, 1, &[7; 50])));
     }
     bench.turn();
+    bench.outlast_hold();
     assert_eq!(receive(&mut b).len(), 64);
     assert_eq!(bench.stats(pa).frames_in, 74);
     assert_eq!(bench.stats(pa).bytes_in, 74 * 64);
@@ -178,6 +185,69 @@ fn a_guest_that_sleeps_on_a_full_ring_is_woken_when_slots_come_free() {
     bench.turn();
     assert_eq!(a.transmit.free(64), Ok(64));
     assert_ne!(a.region.wake_word().load(Ordering::SeqCst), before);
+}
+
+/// A guest's port that nobody works, the guest's side of it, and where the port counts.
+fn alone(slots: u32) -> (GuestLink, GuestSide, CounterFile) {
+    let interface = Interface::new("eth0", [2, 0, 0, 0, 0, 1], 1500).unwrap();
+    let geometry = Geometry::new(slots, 1).unwrap();
+    let (region, _) = SharedRegion::create(geometry, &[interface]).unwrap();
+    let region = Arc::new(region);
+    let link = GuestLink::new(region.switch_side(0).unwrap(), 1500);
+    let side = region.guest_side(0).unwrap();
+    (link, side, CounterFile::create(1).unwrap().0)
+}
+
+#[test]
+fn a_guest_that_sleeps_on_a_full_ring_is_left_to_sleep_until_half_of_it_is_free() {
+    let (mut link, mut side, counters) = alone(256);
+    let counters = counters.port(0).unwrap();
+    let (mut batch, bell) = (Batch::new(), eventfd(0));
+    while send(&mut side, &bell, &frame(9, 1, &[])) {}
+    side.transmit.set_sleeps(true);
+    let before = side.region.wake_word().load(Ordering::SeqCst);
+    for (free, wakes) in [(64, 0), (128, 1), (192, 1)] {
+        batch.clear();
+        link.receive(&mut batch, counters);
+        link.release();
+        assert_eq!(side.transmit.free(256), Ok(free));
+        let woken = side.region.wake_word().load(Ordering::SeqCst);
+        assert_eq!(woken.wrapping_sub(before), wakes, "{free} free");
+    }
+}
+
+#[test]
+fn a_full_ring_is_waited_for_a_moment_and_not_again_before_it_was_half_empty() {
+    let (mut link, mut side, counters) = alone(64);
+    let counters = counters.port(0).unwrap();
+    let (mut from, mut source, _) = alone(64);
+    let bell = eventfd(0);
+    let mut fill = |link: &mut GuestLink, frames: u16| {
+        let mut batch = Batch::new();
+        for _ in 0..frames {
+            assert!(send(&mut source, &bell, &frame(9, 1, &[])));
+        }
+        from.receive(&mut batch, counters);
+        from.release();
+        let which: Vec<u16> = (0..frames).collect();
+        link.send(&batch, &which, counters);
+    };
+    let now = Instant::now();
+    let late = now + HOLD;
+    assert!(!link.holds_back(now));
+    fill(&mut link, 64);
+    assert!(link.holds_back(now));
+    assert!(link.holds_back(late - Duration::from_nanos(1)));
+    assert!(!link.holds_back(late));
+    assert_eq!(side.receive.filled(64), Ok(64));
+    side.receive.release(31);
+    assert!(!link.holds_back(late), "there is room");
+    fill(&mut link, 31);
+    assert!(!link.holds_back(late), "it has been waited for");
+    side.receive.release(32);
+    assert!(!link.holds_back(late));
+    fill(&mut link, 32);
+    assert!(link.holds_back(late));
 }
 
 #[test]

@@ -199,6 +199,7 @@ fn the_longest_frames_go_through_the_shortest_rings() {
     for _ in 0..2 {
         assert!(send_chain(&mut a, &bell, &bytes, &[FRAME_MAX], said));
         bench.turn();
+        bench.outlast_hold();
     }
     assert_eq!(receive_chains(&mut b).len(), 1);
     assert_eq!(bench.stats(pb).dropped(Reason::RingFull), 1);
