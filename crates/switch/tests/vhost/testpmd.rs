@@ -8,7 +8,20 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// A running testpmd with one virtio-user port. It is killed when dropped. It is read from without
+/// Any core for the threads of a testpmd: the one that takes commands, and the one that forwards.
+const ANYWHERE: &str = "0@(0,1),1@(0,1)";
+
+/// A port of a testpmd.
+pub struct Port<'a> {
+    /// Where the switch listens.
+    pub socket: &'a Path,
+    /// Its Ethernet address.
+    pub mac: &'a str,
+    /// Where it sends.
+    pub peer: &'a str,
+}
+
+/// A running testpmd with one or several virtio-user ports. It is killed when dropped. It is read from without
 /// a thread, since a process with threads cannot fork a switch.
 pub struct Testpmd {
     child: Child,
@@ -16,7 +29,7 @@ pub struct Testpmd {
     output: PipeReader,
     /// What was read of its output and is no whole line yet, or was not asked for yet.
     unread: Vec<u8>,
-    /// What it agreed on with the switch, by virtio's feature bits.
+    /// What it agreed on with the switch, by virtio's feature bits; on its last port.
     pub features: u64,
 }
 
@@ -38,12 +51,29 @@ impl Testpmd {
         device: &str,
         more: &[&str],
     ) -> Testpmd {
-        let vdev = format!(
-            "--vdev=net_virtio_user0,path={},mac={mac}{device}",
-            socket.display()
-        );
+        let port = Port { socket, mac, peer };
+        Testpmd::start_with(&[port], ANYWHERE, mode, device, more)
+    }
+
+    /// Starts one with several ports, its threads on these cores.
+    pub fn start_with(
+        ports: &[Port<'_>],
+        cores: &str,
+        mode: &str,
+        device: &str,
+        more: &[&str],
+    ) -> Testpmd {
+        let each = |text: &dyn Fn((usize, &Port<'_>)) -> String| -> Vec<String> {
+            ports.iter().enumerate().map(text).collect()
+        };
+        let devices = each(&|(i, Port { socket, mac, .. })| {
+            let socket = socket.display();
+            format!("--vdev=net_virtio_user{i},path={socket},mac={mac}{device}")
+        });
+        let peers = each(&|(i, port)| format!("--eth-peer={i},{}", port.peer));
+        let cores = format!("--lcores={cores}");
         let eal = [
-            "--lcores=0@(0,1),1@(0,1)",
+            &cores,
             "--no-huge",
             "-m",
             "192",
@@ -52,23 +82,17 @@ impl Testpmd {
             "--no-telemetry",
             "--log-level=lib.eal:error",
             "--log-level=pmd.net.virtio.init:debug",
-            &vdev,
         ];
         let mode = format!("--forward-mode={mode}");
-        let peer = format!("--eth-peer=0,{peer}");
-        let own = [
-            "-i",
-            "--no-mlockall",
-            "--total-num-mbufs=16384",
-            &mode,
-            &peer,
-        ];
+        let own = ["-i", "--no-mlockall", "--total-num-mbufs=16384", &mode];
         let (output, write) = std::io::pipe().expect("a pipe");
         let mut child = Command::new("stdbuf")
             .args(["-oL", "dpdk-testpmd"])
             .args(eal)
+            .args(devices)
             .arg("--")
             .args(own)
+            .args(peers)
             .args(more)
             .stdin(Stdio::piped())
             .stdout(write.try_clone().expect("a copy"))
@@ -82,9 +106,11 @@ impl Testpmd {
             unread: Vec::new(),
             features: 0,
         };
-        let line = testpmd.wait_for("features after negotiate = ");
-        let features = line.rsplit(' ').next().expect("a number");
-        testpmd.features = u64::from_str_radix(features, 16).expect("a number");
+        for _ in ports {
+            let line = testpmd.wait_for("features after negotiate = ");
+            let features = line.rsplit(' ').next().expect("a number");
+            testpmd.features = u64::from_str_radix(features, 16).expect("a number");
+        }
         testpmd
     }
 
@@ -131,6 +157,12 @@ impl Testpmd {
     pub fn forward(&mut self) {
         self.say("start");
         self.wait_for("packet forwarding - ports=1");
+    }
+
+    /// Starts forwarding between its ports, with so many bursts of frames from each.
+    pub fn forward_bursts(&mut self, bursts: u32) {
+        self.say(&format!("start tx_first {bursts}"));
+        self.wait_for("packet forwarding - ports=");
     }
 
     /// What it has counted until now.
