@@ -64,6 +64,15 @@ setup:
 		  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
 		} >/dev/null || { echo "these Debian packages could not be installed:" $$missing "— install them and run make again" >&2; exit 1; }; \
 	fi
+	@[ -e $(TARGET)/linux/boot ] || { \
+		{ apt-cache show linux-image-cloud-amd64 >/dev/null || $(SUDO) apt-get update -qq; } && \
+		mkdir -p $(TARGET)/linux/packages && cd $(TARGET)/linux/packages && \
+		kernel=$$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-.*\)/\1/p') && \
+		echo "fetching $$kernel and busybox-static for a guest" && \
+		apt-get download -qq $$kernel busybox-static && \
+		for package in *.deb; do dpkg-deb -x $$package .. || exit 1; done; \
+	} 2>/dev/null || echo "a kernel for a Linux guest could not be fetched: its test is left out" >&2
+	@rm -rf $(TARGET)/linux/packages
 	@command -v $(CARGO) >/dev/null || { $(SUDO) apt-get install -y -qq rustup >/dev/null 2>&1 && rustup show >/dev/null; } || \
 		{ echo "cargo is missing and Debian has no rustup package here: install rustup, which reads rust-toolchain.toml" >&2; exit 1; }
 

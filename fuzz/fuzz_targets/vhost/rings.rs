@@ -51,6 +51,10 @@ fuzz_target!(|data: &[u8]| {
                 (true, true) => fill_packed(driver, entries, &rest),
             }
             driver.ring();
+            // It goes on from what the ring says then.
+            if choice & 16 != 0 && rest[14] & 1 != 0 {
+                place.hostile.restart(driver.queue);
+            }
         }
         transmit.send(
             [choice >> 7, choice >> 6 & 1, 54, 0, 100, 0, 34, 0, 16, 0, 0, 0],

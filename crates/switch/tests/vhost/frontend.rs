@@ -202,6 +202,21 @@ impl Frontend {
         self.tell(ask::SET_VRING_KICK, &index, &[self.kicks[i].as_fd()]);
     }
 
+    /// Connects to another switch, with everything as it is. Like QEMU, it does not know how far
+    /// packed rings were worked on.
+    pub fn reconnect(&mut self, path: &Path, features: u64) {
+        let timeout = Some(Duration::from_secs(5));
+        self.stream = UnixStream::connect(path).expect("connected");
+        self.stream.set_read_timeout(timeout).expect("a timeout");
+        self.announce(features);
+    }
+
+    /// Stops a queue and starts it again, without waiting for the answer.
+    pub fn restart(&self, queue: u32) {
+        self.tell(ask::GET_VRING_BASE, &[u64::from(queue)], &[]);
+        self.start(queue);
+    }
+
     /// Tells everything that a driver by the book tells, without waiting for anything: features,
     /// memory, the first pair of queues.
     pub fn announce(&self, features: u64) {
@@ -377,15 +392,19 @@ impl Driver {
         BUFFERS + (u64::from(self.queue) * u64::from(SIZE) + u64::from(i)) * BUFFER
     }
 
+    /// How many buffers are out; of a packed ring, how many descriptors.
+    pub fn taken(&self) -> u16 {
+        match &self.packed {
+            Some(ring) => ring.borrow_mut().taken(),
+            None => (self.given).wrapping_sub(self.word(used_at(self.queue) + 2)),
+        }
+    }
+
     /// Sends a header and a frame in pieces of the given lengths, from descriptor 0 on, when the
     /// ring has room.
     pub fn send(&mut self, header: [u8; HEADER], frame: &[u8], pieces: &[usize]) {
         let started = Instant::now();
-        let out = |driver: &Driver| match &driver.packed {
-            Some(ring) => ring.borrow_mut().taken(),
-            None => (driver.given).wrapping_sub(driver.word(used_at(driver.queue) + 2)),
-        };
-        while out(self) >= SIZE / 2 {
+        while self.taken() >= SIZE / 2 {
             assert!(
                 started.elapsed() < Duration::from_secs(10),
                 "nothing is taken"

@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod frontend;
+mod linux;
 mod qemu;
 mod rules;
 mod testpmd;
@@ -22,6 +23,7 @@ use frontend::{
 use qemu::Qemu;
 use rules::{random_rings, rules_are_broken};
 use rustix::fd::AsFd;
+use rustix::process::Signal;
 use switch::client::SwitchClient;
 use switch::counters::Reason;
 use switch::links::{HostLink, VhostUser};
@@ -45,6 +47,13 @@ const TESTS: &[(&str, fn())] = &[
     ("a_killed_testpmd_comes_back", a_killed_testpmd),
     ("a_guest_of_qemu_fetches_a_file_by_tcp", a_guest_of_qemu),
     (
+        "a_linux_guest_moves_segments_and_outlives_its_switch",
+        || linux_guest(""),
+    ),
+    ("a_linux_guest_with_packed_rings_does_likewise", || {
+        linux_guest(",packed=on")
+    }),
+    (
         "segments_pass_whole_or_are_cut_as_the_driver_can_take_them",
         segments_pass,
     ),
@@ -57,6 +66,10 @@ const TESTS: &[(&str, fn())] = &[
         enabled_early,
     ),
     ("a_queue_stops_where_it_stands_and_goes_on", a_queue_stops),
+    (
+        "rings_go_on_in_a_switch_that_takes_the_place_of_one_that_was_killed",
+        another_switch,
+    ),
     (
         "who_breaks_the_rules_is_disconnected_and_others_go_on",
         rules_are_broken,
@@ -224,6 +237,108 @@ fn a_guest_of_qemu() {
     let stats = client.stats(socket.port);
     assert_eq!(stats.dropped(Reason::Violation), 0);
     assert!(stats.frames_in > 100 && stats.frames_out > 500, "{stats:?}");
+}
+
+/// A switch with a host by a packet socket and a machine by vhost-user; gives their ports.
+fn host_and_machine(switch: &Switch, link: &str) -> (PortId, Socket) {
+    let client = switch.client();
+    let link = HostLink::device(link).expect("a link");
+    let uplink = client.attach_link(link, 1, PortProperties::default());
+    (uplink.expect("attached"), Socket::new(client, "vhx", 1))
+}
+
+/// Sends a file to whoever connects.
+const SERVER: &str = "import socket, sys
+bytes = open(sys.argv[1], 'rb').read()
+server = socket.create_server(('', 5001))
+while True:
+    link, _ = server.accept()
+    try:
+        link.sendall(bytes)
+        link.close()
+    except OSError:
+        pass
+";
+
+fn linux_guest(options: &str) {
+    if let Some(missing) = linux::missing() {
+        println!("skipped: {missing}");
+        return;
+    }
+    let mut switch = Switch::spawn().expect("a switch");
+    let (mut host, link) = Host::with_veth("vhx", 1, 1);
+    let (mut uplink, mut socket) = host_and_machine(&switch, &link);
+    let machine = linux::start(&socket.path, A, options);
+    let patience = |what: &str, so: &mut dyn FnMut() -> bool| {
+        let until = Instant::now() + Duration::from_secs(180);
+        while !so() {
+            let console = || machine.console();
+            assert!(Instant::now() < until, "never: {what}; {}", console());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let said = |word: &str| {
+        let console = machine.console();
+        let said = console.lines().filter_map(|line| {
+            let (before, rest) = line.split_once(word)?;
+            before
+                .is_empty()
+                .then(|| rest.trim().trim_end_matches('-').trim().to_string())
+        });
+        said.collect::<Vec<_>>()
+    };
+    patience("the guest serves", &mut || !said("serves").is_empty());
+    let features = said("features").remove(0);
+    let has = |bit: usize| features.as_bytes().get(bit) == Some(&b'1');
+    assert!(has(7) && has(11), "segments either way: {features}");
+    assert_eq!(has(34), !options.is_empty(), "packed: {features}");
+
+    let folder = std::env::temp_dir().join(unique("linux"));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file: Vec<u8> = (0..8_000_000u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
+    std::fs::write(folder.join("file"), file).expect("a file");
+    let sum = |path: &std::path::Path| {
+        let sum = common::run(&format!("md5sum {}", path.display()));
+        sum.split(' ').next().expect("a sum").to_string()
+    };
+    let ours = sum(&folder.join("file"));
+    let path = folder.join("file");
+    host.start(&["python3", "-c", SERVER, path.to_str().expect("a path")]);
+    for killed in [false, true] {
+        if killed {
+            // Under traffic: the guest fetches its file all the time, and is pinged.
+            host.start(&["ping", "-q", "-i", "0.01", "-c", "300", "10.9.1.2"]);
+            let before = switch.client().stats(socket.port).frames_out;
+            patience("frames pass", &mut || {
+                switch.client().stats(socket.port).frames_out > before + 100
+            });
+            rustix::process::kill_process(switch.pid(), Signal::KILL).expect("killed");
+            drop((switch, socket));
+            switch = Switch::spawn().expect("a switch");
+            (uplink, socket) = host_and_machine(&switch, &link);
+            patience("the guest answers again", &mut || {
+                let ping = host.output("ping -q -c 1 -W 1 10.9.1.2");
+                ping.status.success()
+            });
+        }
+        let fetched = said("fetched").len();
+        patience("the guest fetches", &mut || {
+            said("fetched")[fetched..].contains(&ours)
+        });
+        let theirs = folder.join("theirs");
+        let fetch = format!("curl -sS -o {} http://10.9.1.2:8080/file", theirs.display());
+        host.run(&fetch);
+        assert_eq!(sum(&theirs), said("serves")[0], "killed: {killed}");
+        let [near, far] = [uplink, socket.port].map(|port| switch.client().stats(port));
+        for stats in [&near, &far] {
+            assert!(stats.segmented_in > 20, "{stats:?}");
+            assert_eq!(stats.dropped(Reason::Violation), 0);
+            assert_eq!(stats.cut, 0, "segments go whole: {stats:?}");
+        }
+    }
+    std::fs::remove_dir_all(&folder).expect("removed");
 }
 
 const PLAIN: u64 = feature::VERSION_1;
@@ -581,6 +696,72 @@ fn a_queue_stops_by(layout: u64, at: u32) {
     wait_for("the fourth is taken", || transmit.back() == 4);
     assert!(source.is_served());
     assert_eq!(receive.back(), 3);
+}
+
+fn another_switch() {
+    LAYOUTS.into_iter().for_each(another_switch_by);
+}
+
+fn another_switch_by(layout: u64) {
+    let features = MERGING | layout;
+    let mut pair = Pair::new();
+    let mut source = Frontend::connect(&pair.a.path);
+    let mut sink = Frontend::connect(&pair.b.path);
+    let [_, mut transmit] = source.set_up(features);
+    let [mut receive, _] = sink.set_up(features);
+    const ROOM: u32 = 600;
+    const ROOMS: u16 = 32;
+    (0..ROOMS).for_each(|i| receive.give_room(i, ROOM));
+    // A frame's length says which it is; some fill two rooms.
+    let frame = |n: usize| tcp(n % 1000);
+    let (mut sent, mut expected, mut room) = (0, 0, 0);
+    for round in 0..40 {
+        for n in 0..5 {
+            send_from(&mut transmit, 3 * n, &frame(sent), 1 + sent % 3);
+            sent += 1;
+        }
+        // It is killed while these pass.
+        std::thread::sleep(Duration::from_micros(round % 10 * 20));
+        rustix::process::kill_process(pair.switch.pid(), Signal::KILL).expect("killed");
+        drop(pair);
+        pair = Pair::new();
+        sink.reconnect(&pair.b.path, features);
+        assert!(sink.is_served());
+        source.reconnect(&pair.a.path, features);
+        wait_for("all is given back", || transmit.taken() == 0);
+        // What was delivered and not yet given back comes twice; nothing is missing.
+        while receive.back() > 0 {
+            let (header, received) = receive.receive().expect("a frame");
+            let n = (expected.max(5) - 5..=expected).find(|&n| received == frame(n));
+            let n = n.unwrap_or_else(|| panic!("{layout:x}: {} bytes", received.len()));
+            expected = expected.max(n + 1);
+            for _ in 0..u16::from_le_bytes([header[10], header[11]]) {
+                receive.give_room(room, ROOM);
+                room = (room + 1) % ROOMS;
+            }
+        }
+        assert_eq!(expected, sent, "{layout:x}: round {round}");
+        assert!(source.is_served() && sink.is_served());
+        assert_eq!(pair.violations(&pair.a) + pair.violations(&pair.b), 0);
+    }
+}
+
+/// Sends a frame in so many pieces, from descriptors and buffers of its own.
+fn send_from(transmit: &mut Driver, first: u16, frame: &[u8], pieces: usize) {
+    let bytes = [&[0; HEADER], frame].concat();
+    let size = bytes.len().div_ceil(pieces);
+    for (i, piece) in (first..).zip(bytes.chunks(size)) {
+        let at = transmit.buffer(i);
+        transmit.write(at, piece);
+        let flags = if usize::from(i - first) + 1 < pieces {
+            NEXT
+        } else {
+            0
+        };
+        transmit.set_descriptor(i, GUEST + at, piece.len() as u32, flags, i + 1);
+    }
+    transmit.offer(first);
+    transmit.ring();
 }
 
 fn a_port_is_closed() {

@@ -1,5 +1,6 @@
 //! QEMU as a frontend. Its guest is iPXE, a network boot loader with a virtio-net driver and a TCP
-//! of its own, which does what a script says. QEMU emulates the processor, so it runs anywhere.
+//! of its own, which does what a script says, or [Linux](super::linux). QEMU emulates the
+//! processor, so it runs anywhere.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -19,20 +20,26 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is missing to run these tests.
 pub fn missing() -> Option<&'static str> {
+    qemu_missing().or_else(|| {
+        let no_ipxe = !Path::new(IPXE).exists();
+        no_ipxe.then_some("/boot/ipxe.lkrn is missing (Debian's package ipxe)")
+    })
+}
+
+/// The same, but for iPXE.
+pub fn qemu_missing() -> Option<&'static str> {
     let quietly = |command: &mut Command| {
         let silent = command.stdout(Stdio::null()).stderr(Stdio::null());
         silent.status().is_ok()
     };
-    if !quietly(Command::new("qemu-system-x86_64").arg("--version")) {
-        return Some("qemu-system-x86_64 is missing (Debian's package qemu-system-x86)");
-    }
-    (!Path::new(IPXE).exists()).then_some("/boot/ipxe.lkrn is missing (Debian's package ipxe)")
+    let there = quietly(Command::new("qemu-system-x86_64").arg("--version"));
+    (!there).then_some("qemu-system-x86_64 is missing (Debian's package qemu-system-x86)")
 }
 
 /// A running QEMU. It is killed when dropped.
 pub struct Qemu {
     child: Child,
-    script: PathBuf,
+    initrd: PathBuf,
     console: PathBuf,
 }
 
@@ -40,27 +47,42 @@ impl Qemu {
     /// Starts one whose network device is on the socket and has this address, by the legacy
     /// interface or by virtio 1, and whose guest does what the script says.
     pub fn start(socket: &Path, mac: &str, legacy: bool, script: &str) -> Qemu {
-        let [script_file, console] =
-            ["ipxe", "log"].map(|extension| socket.with_extension(extension));
-        std::fs::write(&script_file, format!("#!ipxe\n{script}\n")).expect("a script");
         let modern = if legacy { "on" } else { "off" };
-        let device = format!("virtio-net-pci,netdev=n,mac={mac},romfile=,disable-modern={modern}");
-        let options = [
+        let device = format!("mac={mac},disable-modern={modern}");
+        let script = format!("#!ipxe\n{script}\n");
+        Qemu::boot(socket, &device, Path::new(IPXE), script.as_bytes(), "")
+    }
+
+    /// Starts one whose network device is on the socket and has these options, with a kernel, what
+    /// that finds in memory, and what it is told. QEMU connects again when the socket's other end
+    /// has gone.
+    pub fn boot(socket: &Path, device: &str, kernel: &Path, initrd: &[u8], told: &str) -> Qemu {
+        let [initrd_file, console] =
+            ["initrd", "log"].map(|extension| socket.with_extension(extension));
+        std::fs::write(&initrd_file, initrd).expect("a file");
+        let path = socket.display();
+        let mut options = vec![
             ("-machine", "pc,accel=tcg,graphics=off".into()),
             ("-display", "none".into()),
             ("-serial", format!("file:{}", console.display())),
-            ("-m", "128".into()),
+            ("-m", "256".into()),
             (
                 "-object",
-                "memory-backend-memfd,id=m,size=128M,share=on".into(),
+                "memory-backend-memfd,id=m,size=256M,share=on".into(),
             ),
             ("-numa", "node,memdev=m".into()),
-            ("-chardev", format!("socket,id=c,path={}", socket.display())),
+            ("-chardev", format!("socket,id=c,path={path},reconnect=1")),
             ("-netdev", "vhost-user,id=n,chardev=c".into()),
-            ("-device", device),
-            ("-kernel", IPXE.into()),
-            ("-initrd", script_file.display().to_string()),
+            (
+                "-device",
+                format!("virtio-net-pci,netdev=n,romfile=,{device}"),
+            ),
+            ("-kernel", kernel.display().to_string()),
+            ("-initrd", initrd_file.display().to_string()),
         ];
+        if !told.is_empty() {
+            options.push(("-append", told.into()));
+        }
         let mut command = Command::new("qemu-system-x86_64");
         command.args(["-nodefaults", "-no-user-config"]);
         for (option, value) in options {
@@ -69,7 +91,7 @@ impl Qemu {
         let child = command.stdin(Stdio::null()).spawn().expect("QEMU");
         Qemu {
             child,
-            script: script_file,
+            initrd: initrd_file,
             console,
         }
     }
@@ -85,7 +107,7 @@ impl Drop for Qemu {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = std::fs::remove_file(&self.script);
+        let _ = std::fs::remove_file(&self.initrd);
         let _ = std::fs::remove_file(&self.console);
     }
 }

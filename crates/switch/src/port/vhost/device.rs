@@ -137,7 +137,9 @@ impl Device {
 
     /// Lets a queue run once it is set up, or halts it.
     pub(super) fn enable(&mut self, index: u32, enable: bool) -> Result<()> {
-        self.queue(index)?.enabled = enable;
+        let queue = self.queue(index)?;
+        queue.enabled = enable;
+        queue.catch_up();
         Ok(())
     }
 
@@ -342,6 +344,7 @@ impl VhostUserBackendReqHandlerMut for Desk {
         let queue = device.queue(index.into())?;
         queue.kick = file;
         queue.started = true;
+        queue.catch_up();
         Ok(())
     }
 
@@ -350,7 +353,9 @@ impl VhostUserBackendReqHandlerMut for Desk {
         if let Some(file) = &file {
             without_waiting(file.as_fd(), device.events.as_fd())?;
         }
-        device.queue(index.into())?.call = file;
+        let queue = device.queue(index.into())?;
+        queue.call = file;
+        queue.catch_up();
         Ok(())
     }
 

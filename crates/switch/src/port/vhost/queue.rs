@@ -27,6 +27,11 @@ pub struct Agreed {
     pub indirect: bool,
 }
 
+/// Where rings begin.
+fn start(packed: bool) -> u16 {
+    if packed { START } else { 0 }
+}
+
 /// A virtqueue, set up as far as the frontend has come with that.
 #[derive(Default)]
 pub struct Queue {
@@ -43,6 +48,8 @@ pub struct Queue {
     next: u16,
     /// The position of the next buffer to give back.
     given: u16,
+    /// Whoever worked on the rings before may not have told the driver of all that it gave back.
+    owes: bool,
 }
 
 impl Queue {
@@ -51,7 +58,7 @@ impl Queue {
         if self.agreed.packed != agreed.packed {
             self.rings = None;
             self.addresses = None;
-            self.next = if agreed.packed { START } else { 0 };
+            self.next = start(agreed.packed);
             self.given = self.next;
         }
         self.agreed = agreed;
@@ -67,13 +74,17 @@ impl Queue {
         let first = self.rings.is_none();
         let rings = Rings::open(memory, self.size, addresses, self.agreed.packed);
         self.rings = rings.filter(|rings| rings.has(self.next));
-        if let Some(rings) = self.rings.as_ref().filter(|_| first) {
-            // Buffers that a process before this one took and did not give back are lost, and
-            // those that it gave back are not to be taken again.
-            if let Some(given) = rings.given() {
-                self.next = given;
-                self.given = given;
-            }
+        if let Some(given) = self
+            .rings
+            .as_mut()
+            .filter(|_| first)
+            .and_then(Rings::resume)
+        {
+            // What a process before this one took and did not give back is taken again, and what
+            // it gave back is not. The frontend may not know how far that one came.
+            self.next = given;
+            self.given = given;
+            self.owes = given != start(self.agreed.packed);
         }
         self.rings.is_some()
     }
@@ -103,6 +114,7 @@ impl Queue {
     /// not given back is forgotten.
     pub fn stop(&mut self) -> u32 {
         self.started = false;
+        self.owes = false;
         self.rings = None;
         self.kick = None;
         self.call = None;
@@ -111,6 +123,17 @@ impl Queue {
         match self.agreed.packed {
             true => position | position << 16,
             false => position,
+        }
+    }
+
+    /// Interrupts the driver once the queue is ready, if it may not have been when it should.
+    pub fn catch_up(&mut self) {
+        if self.owes
+            && self.is_ready()
+            && let Some(call) = &self.call
+        {
+            let _ = ring(call.as_fd());
+            self.owes = false;
         }
     }
 

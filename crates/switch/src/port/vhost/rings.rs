@@ -174,12 +174,12 @@ impl Rings {
         }
     }
 
-    /// Up to which position buffers were given back, where the rings tell: by whoever worked on
-    /// them before.
-    pub fn given(&self) -> Option<u16> {
+    /// Up to which position buffers were given back by whoever worked on the rings before; `None`
+    /// if the rings do not tell.
+    pub fn resume(&mut self) -> Option<u16> {
         match self {
             Rings::Split(rings) => Some(rings.used_index()),
-            Rings::Packed(_) => None,
+            Rings::Packed(rings) => rings.resume(),
         }
     }
 }

@@ -6,6 +6,13 @@
 //!
 //! A position is a descriptor's index, and in bit 15 the wrap counter of its lap: as in the event
 //! suppression structures, and in the protocol's messages.
+//!
+//! **A ring tells how far it was worked on**, to whoever takes the place of a device that ended
+//! without a word. Of its two flags, the driver changes one (`AVAIL`) and the device the other
+//! (`USED`), once a lap each: so `USED` changes where the device stands, and only there. For that
+//! the device marks every descriptor of a buffer that it gives back, not only the first, which is
+//! all that a driver looks at. A batch that was noted and not published leaves its first buffer out;
+//! that one's place says by then what is to be published, so whoever comes next can do it.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -44,10 +51,23 @@ pub struct Packed {
     /// What the device wants to hear of, likewise.
     device: NonNull<AtomicU32>,
     size: u16,
-    /// The first buffer that was noted, by its index and a descriptor's second half. The driver
-    /// looks for buffers in order, so it sees none of the others before this one is published.
-    first: Option<(u16, u64)>,
+    /// The first buffer that was noted. The driver looks for buffers in order, so it sees none of
+    /// the others before this one is published.
+    first: Option<First>,
     _keep: [Arc<Region>; 3],
+}
+
+/// A buffer that was noted and is not published.
+#[derive(Clone, Copy)]
+struct First {
+    /// Its position.
+    at: u16,
+    /// The next one's.
+    after: u16,
+    /// The second half of its descriptor, as it is to be published.
+    rest: u64,
+    /// No other was noted after it.
+    alone: bool,
 }
 
 // SAFETY: pointers to atomics in memory that the ring keeps mapped.
@@ -186,19 +206,101 @@ impl Packed {
         let lap = if head.at & WRAP != 0 { AVAIL | USED } else { 0 };
         let write = if written > 0 { flags::WRITE } else { 0 };
         let rest = u64::from(written) | u64::from(head.id) << 32 | u64::from(lap | write) << 48;
-        let i = head.at & !WRAP;
-        match self.first {
-            None => self.first = Some((i, rest)),
-            Some(_) => self.give(i, rest),
+        let Some(first) = self.first else {
+            self.first = Some(First {
+                at: head.at,
+                after: head.after,
+                rest,
+                alone: true,
+            });
+            return;
+        };
+        self.give_tail(head.at, head.after);
+        self.give(head.at & !WRAP, rest);
+        if first.alone {
+            self.leave(first);
         }
+    }
+
+    /// Leaves word of the first buffer, now that one behind it was given: all that is missing is
+    /// that it is published.
+    fn leave(&mut self, first: First) {
+        let lap = if first.at & WRAP != 0 { AVAIL } else { USED };
+        let rest = first.rest & !(u64::from(AVAIL | USED) << 48) | u64::from(lap) << 48;
+        self.give(first.at & !WRAP, rest);
+        self.give_tail(first.at, first.after);
+        self.first = Some(First {
+            alone: false,
+            ..first
+        });
     }
 
     /// Shows the driver the buffers that were noted.
     #[inline]
     pub fn publish(&mut self) {
-        if let Some((i, rest)) = self.first.take() {
-            self.give(i, rest);
+        if let Some(first) = self.first.take() {
+            if first.alone {
+                self.give_tail(first.at, first.after);
+            }
+            self.give(first.at & !WRAP, first.rest);
         }
+    }
+
+    /// Marks the descriptors of a buffer behind its first.
+    #[inline(always)]
+    fn give_tail(&self, at: u16, after: u16) {
+        let mut at = self.after(at);
+        while at != after {
+            let lap = if at & WRAP != 0 { AVAIL | USED } else { 0 };
+            self.give(at & !WRAP, u64::from(lap) << 48);
+            at = self.after(at);
+        }
+    }
+
+    /// The position up to which buffers were given back by whoever worked on the ring before, now
+    /// published; `None` if nobody leaves a ring like this.
+    pub fn resume(&mut self) -> Option<u16> {
+        let size = self.size;
+        let used = |i: u16| self.flags(i) & USED != 0;
+        // Where descriptors that were given back and others meet. In a lap more the flag is the
+        // other way round.
+        let (mut edges, mut found) = ([0; 3], 0);
+        let mut before = !used(size - 1);
+        for i in 0..size {
+            let now = used(i);
+            if now != before {
+                *edges.get_mut(found)? = i;
+                found += 1;
+            }
+            before = now;
+        }
+        let position = |i: u16| if used(i) { i } else { i | WRAP };
+        if found == 1 {
+            return Some(position(edges[0]));
+        }
+        // One that was noted and not published, with others behind it: a batch is shorter than
+        // what is left of the ring.
+        let next = |i: u16| if i + 1 == size { 0 } else { i + 1 };
+        let run = |k: usize| {
+            let (from, to) = (next(edges[k]), edges[(k + 2) % 3]);
+            (edges[(k + 1) % 3] == from).then_some((to + size - from) % size)
+        };
+        let runs = (0..3).filter_map(|k| Some((run(k)?, k)));
+        let (_, k) = runs.min()?;
+        let (first, end) = (edges[k], position(edges[(k + 2) % 3]));
+        let left = u64::from_le(self.words(first)[1].load(Ordering::Relaxed));
+        let lap = if position(first) & WRAP != 0 {
+            AVAIL | USED
+        } else {
+            0
+        };
+        let flags = (left >> 48) as u16 & flags::WRITE | lap;
+        self.give(first, left << 16 >> 16 | u64::from(flags) << 48);
+        Some(end)
+    }
+
+    fn flags(&self, i: u16) -> u16 {
+        (u64::from_le(self.words(i)[1].load(Ordering::Acquire)) >> 48) as u16
     }
 
     #[inline(always)]

@@ -111,9 +111,14 @@ impl Driver<'_> {
 }
 
 /// What happens to a ring: so many buffers, of so many pieces, are made available, taken, and
-/// given back.
-fn steps() -> impl Strategy<Value = Vec<(Vec<u16>, usize, usize)>> {
-    let step = (prop::collection::vec(1..4u16, 0..6), 0..8usize, 0..8usize);
+/// given back; and then the device ends before it has published them, and another comes, or not.
+fn steps() -> impl Strategy<Value = Vec<(Vec<u16>, usize, usize, bool)>> {
+    let step = (
+        prop::collection::vec(1..4u16, 0..6),
+        0..8usize,
+        0..8usize,
+        any::<bool>(),
+    );
     prop::collection::vec(step, 1..60)
 }
 
@@ -129,7 +134,7 @@ proptest! {
         // Available and not taken; taken and not given back; pieces of both.
         let (mut waiting, mut taken) = (VecDeque::new(), VecDeque::<(Head, u16)>::new());
         let (mut room, mut id) = (size, 0);
-        for (offers, takes, gives) in steps {
+        for (offers, takes, gives, ends) in steps {
             for pieces in offers {
                 let pieces = if packed { pieces } else { 1 };
                 if pieces <= room {
@@ -158,12 +163,32 @@ proptest! {
             }
             let old = given;
             let back: Vec<_> = taken.drain(..gives.min(taken.len())).collect();
-            for (head, pieces) in &back {
+            for (head, _) in &back {
                 rings.note(head, 5);
                 given = head.after;
-                room += pieces;
             }
-            rings.publish(given);
+            let pieces: u16 = back.iter().map(|(_, pieces)| pieces).sum();
+            // A batch is shorter than half a ring.
+            let ends = ends && 2 * pieces < size;
+            let mut back = back;
+            if ends {
+                rings = place.rings(size, packed).expect("rings");
+                if !packed || back.len() < 2 {
+                    // Nothing of it was to be seen.
+                    given = old;
+                    taken = back.drain(..).chain(taken).collect();
+                }
+                prop_assert_eq!(rings.resume(), Some(given));
+                for (head, pieces) in taken.drain(..).rev() {
+                    waiting.push_front((head.id, pieces));
+                }
+                next = given;
+            } else {
+                rings.publish(given);
+            }
+            room += back.iter().map(|(_, pieces)| pieces).sum::<u16>();
+            let mut again = place.rings(size, packed).expect("rings");
+            prop_assert_eq!(again.resume(), Some(given));
             prop_assert_eq!(rings.wants_interrupt(old, given, false), true);
             for (head, _) in back {
                 if packed {
@@ -224,7 +249,12 @@ proptest! {
         } else {
             place.write(AVAILABLE + 2, &[laps[0] + laps[1], 0]);
         }
-        let rings = place.rings(size, packed).expect("rings");
+        let mut rings = place.rings(size, packed).expect("rings");
+        if let Some(at) = rings.resume() {
+            prop_assert!(rings.has(at));
+            let again = rings.resume();
+            prop_assert!(!packed || again == Some(at), "{at} {again:?}");
+        }
         let driver = Driver { place: &place, size, packed, offered: 0, next: 0 };
         let (given, next) = match packed {
             true => {
