@@ -211,7 +211,7 @@ async fn serve(mut node: Node, listener: UnixListener) -> Result<()> {
     let unfinished = handle.clone();
     tokio::spawn(async move { unfinished.finish_wires().await });
     let api = api::router(handle);
-    let server = tokio::spawn(async move { axum::serve(listener, api).await });
+    let server = tokio::spawn(api::serve::serve(listener, api));
     let ended: OwnedFd = node.events().try_clone_to_owned().map_err(failed)?;
     #[expect(
         deprecated,

@@ -6,15 +6,21 @@
 mod flows;
 mod guests;
 mod links;
+pub mod serve;
 mod vnics;
 mod wires;
 
+use std::time::Duration;
+
+use axum::body::HttpBody;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequest, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
+use http_body_util::{BodyExt, Limited};
 use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -41,6 +47,13 @@ impl IntoResponse for Error {
     }
 }
 
+/// How long the next part of a request's body may take.
+const BODY_WAIT: Duration = Duration::from_secs(2);
+/// Bodies over so many bytes, or of a length that is not told, are large.
+const LARGE: u64 = 1 << 20;
+/// Large bodies wait for each other, so that no number of clients takes all memory.
+static LARGE_BODIES: Semaphore = Semaphore::const_new(8);
+
 /// A request's body; one that cannot be understood is an [`Error`].
 pub struct Body<T>(pub T);
 
@@ -48,11 +61,37 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = Error;
 
     async fn from_request(request: Request, state: &S) -> Result<Body<T>> {
-        match Json::from_request(request, state).await {
+        let length = request.body().size_hint().exact();
+        let _turn = match length.is_some_and(|length| length <= LARGE) {
+            true => None,
+            false => LARGE_BODIES.acquire().await.ok(),
+        };
+        let (parts, body) = request.into_parts();
+        let body = axum::body::Body::from(read(body).await?);
+        match Json::from_request(Request::from_parts(parts, body), state).await {
             Ok(Json(body)) => Ok(Body(body)),
             Err(rejection) => Err(Error::invalid(sentence(&rejection))),
         }
     }
+}
+
+/// All of a body, as long as it keeps coming and is not too long.
+async fn read(body: axum::body::Body) -> Result<Vec<u8>> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        Error::invalid(format_args!("the request's body cannot be read: {why}"))
+    };
+    let late = format!("nothing came for {} s", BODY_WAIT.as_secs());
+    let mut body = Limited::new(body, BODY_MAX);
+    let mut bytes = Vec::new();
+    let next = async |body: &mut Limited<axum::body::Body>| {
+        let frame = tokio::time::timeout(BODY_WAIT, body.frame()).await;
+        frame.map_err(|_| wrong(&late))
+    };
+    while let Some(frame) = next(&mut body).await? {
+        let frame = frame.map_err(|error| wrong(&error))?;
+        bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
+    }
+    Ok(bytes)
 }
 
 fn sentence(rejection: &JsonRejection) -> String {
