@@ -4,6 +4,7 @@
 //! together is changed in one transaction ([`Store::change`]); one that is not committed, whatever
 //! the reason, leaves nothing.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use redb::{
@@ -95,6 +96,14 @@ macro_rules! record {
 }
 record!(Link: "links", Vnic: "vnics", Flow: "flows", FlowEntry: "flow-entries", Guest: "guests", AppliedWire: "wires");
 
+impl StoreError {
+    /// Whether the database gave up after an earlier error, such as a disk that was full, and has to
+    /// be opened anew before it does anything again.
+    fn gave_up(&self) -> bool {
+        matches!(self, StoreError::Access { source, .. } if matches!(**source, redb::Error::PreviousIo))
+    }
+}
+
 fn reading<E: Into<redb::Error>>(error: E) -> StoreError {
     StoreError::Access {
         doing: "read",
@@ -118,7 +127,20 @@ fn parse<T: Record>(name: &str, bytes: &[u8]) -> Result<T> {
 
 /// The store.
 pub struct Store {
-    database: Database,
+    /// None while it cannot be opened.
+    database: RefCell<Option<Database>>,
+    folder: PathBuf,
+}
+
+fn open(folder: &Path) -> Result<Database> {
+    let path = folder.join(FILE);
+    Database::create(&path).map_err(|error| match error {
+        DatabaseError::DatabaseAlreadyOpen => StoreError::InUse { path },
+        error => StoreError::Open {
+            path,
+            source: Box::new(error.into()),
+        },
+    })
 }
 
 impl Store {
@@ -128,15 +150,26 @@ impl Store {
             path: folder.into(),
             source,
         })?;
-        let path = folder.join(FILE);
-        let database = Database::create(&path).map_err(|error| match error {
-            DatabaseError::DatabaseAlreadyOpen => StoreError::InUse { path: path.clone() },
-            error => StoreError::Open {
-                path: path.clone(),
-                source: Box::new(error.into()),
-            },
-        })?;
-        Ok(Store { database })
+        Ok(Store {
+            database: RefCell::new(Some(open(folder)?)),
+            folder: folder.into(),
+        })
+    }
+
+    /// Does something with the database, which is opened anew if it had given up.
+    fn with<R>(&self, work: impl Fn(&Database) -> Result<R>) -> Result<R> {
+        if let Some(database) = &*self.database.borrow() {
+            match work(database) {
+                Err(error) if error.gave_up() => {}
+                done => return done,
+            }
+        }
+        // The old one is closed before.
+        self.database.replace(None);
+        let database = open(&self.folder)?;
+        let done = work(&database);
+        self.database.replace(Some(database));
+        done
     }
 
     /// The file of the store in `folder`.
@@ -146,47 +179,55 @@ impl Store {
 
     /// The record called `name`.
     pub fn get<T: Record>(&self, name: &str) -> Result<Option<T>> {
-        let read = self.database.begin_read().map_err(reading)?;
-        let table = match read.open_table(T::TABLE) {
-            Ok(table) => table,
-            Err(TableError::TableDoesNotExist(_)) => return Ok(None),
-            Err(error) => return Err(reading(error)),
-        };
-        let found = table.get(name).map_err(reading)?;
-        found.map(|bytes| parse(name, bytes.value())).transpose()
+        self.with(|database| {
+            let read = database.begin_read().map_err(reading)?;
+            let table = match read.open_table(T::TABLE) {
+                Ok(table) => table,
+                Err(TableError::TableDoesNotExist(_)) => return Ok(None),
+                Err(error) => return Err(reading(error)),
+            };
+            let found = table.get(name).map_err(reading)?;
+            found.map(|bytes| parse(name, bytes.value())).transpose()
+        })
     }
 
     /// All records of a kind, by name.
     pub fn all<T: Record>(&self) -> Result<Vec<T>> {
-        let read = self.database.begin_read().map_err(reading)?;
-        let table = match read.open_table(T::TABLE) {
-            Ok(table) => table,
-            Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
-            Err(error) => return Err(reading(error)),
-        };
-        let rows = table.iter().map_err(reading)?;
-        let record = |row: std::result::Result<(_, _), redb::StorageError>| {
-            let (name, bytes): (redb::AccessGuard<'_, &str>, redb::AccessGuard<'_, &[u8]>) =
-                row.map_err(reading)?;
-            parse(name.value(), bytes.value())
-        };
-        rows.map(record).collect()
+        self.with(|database| {
+            let read = database.begin_read().map_err(reading)?;
+            let table = match read.open_table(T::TABLE) {
+                Ok(table) => table,
+                Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+                Err(error) => return Err(reading(error)),
+            };
+            let rows = table.iter().map_err(reading)?;
+            let record = |row: std::result::Result<(_, _), redb::StorageError>| {
+                let (name, bytes): (redb::AccessGuard<'_, &str>, redb::AccessGuard<'_, &[u8]>) =
+                    row.map_err(reading)?;
+                parse(name.value(), bytes.value())
+            };
+            rows.map(record).collect()
+        })
     }
 
     /// Number of records of a kind.
     pub fn count<T: Record>(&self) -> Result<usize> {
-        let read = self.database.begin_read().map_err(reading)?;
-        match read.open_table(T::TABLE) {
-            Ok(table) => Ok(table.len().map_err(reading)? as usize),
-            Err(TableError::TableDoesNotExist(_)) => Ok(0),
-            Err(error) => Err(reading(error)),
-        }
+        self.with(|database| {
+            let read = database.begin_read().map_err(reading)?;
+            match read.open_table(T::TABLE) {
+                Ok(table) => Ok(table.len().map_err(reading)? as usize),
+                Err(TableError::TableDoesNotExist(_)) => Ok(0),
+                Err(error) => Err(reading(error)),
+            }
+        })
     }
 
     /// Begins a change.
     pub fn change(&self) -> Result<Change> {
-        let write = self.database.begin_write().map_err(writing)?;
-        Ok(Change { write })
+        self.with(|database| {
+            let write = database.begin_write().map_err(writing)?;
+            Ok(Change { write })
+        })
     }
 
     /// Stores one record in a change of its own.

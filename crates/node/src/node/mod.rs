@@ -14,7 +14,7 @@ mod restart;
 mod vnics;
 mod wires;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
 use switch::process::Options;
@@ -40,6 +40,8 @@ pub struct Node {
     restarts: Restarts,
     /// Requests to guests, and their answers as far as they came.
     asked: HashMap<Asked, Option<vmm::Answer>>,
+    /// Wires that are being changed.
+    changing: BTreeSet<String>,
     /// Calls of [`tick`](Node::tick) so far.
     ticks: u64,
     /// Whether everything was removed, so that the node is to end.
@@ -80,6 +82,7 @@ impl Node {
             index,
             restarts: Restarts::default(),
             asked: HashMap::new(),
+            changing: BTreeSet::new(),
             ticks: 0,
             over: false,
         };

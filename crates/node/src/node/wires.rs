@@ -88,14 +88,17 @@ impl Node {
         for step in &steps {
             self.check_free_for(&new.wire, step, &steps)?;
         }
+        let name = new.wire.clone();
         record.pending = Some(new);
         self.store.put(&record)?;
+        self.changing.insert(name);
         Ok(steps)
     }
 
     /// Ends what [`begin_wire`](Self::begin_wire) began: `done` if all steps were taken, else all
     /// were taken back.
     pub fn end_wire(&mut self, name: &str, done: bool) -> Result<()> {
+        self.changing.remove(name);
         let mut record = self.applied(name)?;
         let pending = record.pending.take();
         if let (Some(new), true) = (pending, done) {
@@ -159,16 +162,23 @@ impl Node {
         })
     }
 
-    /// Wires that a node did not live to finish, with the steps back.
-    pub fn unfinished_wires(&self) -> Result<Vec<(String, Vec<Step>)>> {
+    /// Wires that are not being changed and were not ended, with the steps back: a node did not
+    /// live to do it, or could not keep it. They are being changed from now on.
+    pub fn unfinished_wires(&mut self) -> Result<Vec<(String, Vec<Step>)>> {
         let records = self.store.all::<AppliedWire>()?;
         let unfinished = records.into_iter().filter_map(|record| {
             let pending = record.pending?;
+            if self.changing.contains(&record.name) {
+                return None;
+            }
             let there = |name: &str, part: &Part| self.has_part(&record.name, name, part);
             let back = plan(&pending, &record.applied, there);
             Some((record.name, back))
         });
-        Ok(unfinished.collect())
+        let unfinished: Vec<_> = unfinished.collect();
+        self.changing
+            .extend(unfinished.iter().map(|(name, _)| name.clone()));
+        Ok(unfinished)
     }
 
     /// Whether a part of a wire is there.

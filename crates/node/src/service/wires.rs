@@ -29,21 +29,25 @@ impl Handle {
         self.apply_wire(nothing).await.map(drop)
     }
 
-    /// Takes back what a node before did not live to finish.
+    /// Takes back what a node before did not live to finish, or could not.
     pub(super) async fn finish_wires(&self) -> Result<()> {
+        let mut finished = Ok(());
         for (name, steps) in self.run(|node| node.unfinished_wires()).await? {
             for step in steps {
                 // What cannot be brought back shows as missing when the wire is applied again.
                 let _ = self.step(&name, step).await;
             }
-            self.run(move |node| node.end_wire(&name, false)).await?;
+            let ended = self.run(move |node| node.end_wire(&name, false)).await;
+            finished = finished.and(ended);
         }
-        Ok(())
+        finished
     }
 
     async fn apply(&self, new: Wire) -> Result<WireChange> {
         let name = new.wire.clone();
         let wanted = new.clone();
+        // One whose end could not be kept, on a full disk, is taken back now.
+        self.finish_wires().await?;
         let change = self.run(move |node| node.compare_wire(&wanted)).await?;
         let steps = self.run(move |node| node.begin_wire(new)).await?;
         let mut taken: Vec<Step> = Vec::new();
@@ -70,10 +74,20 @@ impl Handle {
             }
         }
         let done = failed.is_none();
-        self.run(move |node| node.end_wire(&name, done)).await?;
-        match failed {
-            Some(error) => Err(error),
-            None => Ok(change),
+        let wanted = name.clone();
+        let ended = self.run(move |node| node.end_wire(&wanted, done)).await;
+        if done && ended.is_err() {
+            // It cannot be kept, so it is not to be; where that cannot be kept either, whoever
+            // changes a wire next takes it back.
+            let _ = self.finish_wires().await;
+        }
+        match (failed, ended) {
+            (Some(error), _) => Err(error),
+            (None, Ok(())) => Ok(change),
+            (None, Err(error)) => Err(Error::new(
+                error.kind,
+                format_args!("wire ‘{name}’: {error}; nothing was changed"),
+            )),
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod common;
 mod faults;
+mod limits;
 mod links;
 mod service;
 mod wire;

@@ -1,0 +1,227 @@
+//! What there is too little of, or too much: a disk that is full, clients that flood the API.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::common::{Host, LIMIT, counted, holds, not_root, pinging, pings, until};
+
+/// A small file system in memory. It is unmounted when dropped.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn new(at: PathBuf, size: &str) -> Disk {
+        std::fs::create_dir_all(&at).unwrap();
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "weir-test"]);
+        assert!(mount.arg(&at).status().unwrap().success());
+        Disk(at)
+    }
+
+    /// Takes all room that is left.
+    fn fill(&self) {
+        let mut file = File::create(self.0.join("ballast")).unwrap();
+        let mut piece = 64 << 10;
+        while piece > 0 {
+            match file.write_all(&vec![1; piece]) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::StorageFull => piece /= 2,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    fn make_room(&self) {
+        std::fs::remove_file(self.0.join("ballast")).unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let mut unmount = std::process::Command::new("umount");
+        let _ = unmount.arg("--lazy").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_of_and_the_rest_goes_on() {
+    if not_root() {
+        return;
+    }
+    let mut host = Host::new();
+    host.end("-TERM");
+    let disk = Disk::new(host.folder.join("state"), "8M");
+    host.start();
+    host.ok("stub create lan");
+    let a = host.namespace("lan", "a0", "10.93.0.1/24", None);
+    let _b = host.namespace("lan", "b0", "10.93.0.2/24", None);
+    pings(&a, "10.93.0.2");
+    disk.fill();
+
+    // Wires with long descriptions, until one does not fit: that one is not made at all.
+    let wire = |n: usize| {
+        let text = format!(
+            "wire = 'w{n}'\ndescription = '{}'\n[stub.@w{n}]\n[vnic.@v{n}]\nlink = '@w{n}'\nhost = true\n",
+            "long ".repeat(20_000)
+        );
+        host.file(&format!("w{n}.toml"), &text)
+    };
+    let refused = |arguments: &str| {
+        let output = host.output(arguments);
+        let said = String::from_utf8(output.stderr).unwrap();
+        (!output.status.success()).then_some(said)
+    };
+    let mut made = 0;
+    let said = loop {
+        match refused(&format!("wire apply {}", wire(made))) {
+            Some(said) => break said,
+            None => made += 1,
+        }
+        assert!(made < 100, "the disk has room");
+    };
+    assert!(said.contains("No space left"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let interface = |n: usize| {
+        let name = format!("{}v{n}", host.prefix);
+        std::path::Path::new("/sys/class/net").join(name).exists()
+    };
+    let whole = |host: &Host| {
+        let wires = host.ok("wire show -p -o wire,vnics");
+        let expected: String = (0..made).map(|n| format!("w{n}:1\n")).collect();
+        let mut lines: Vec<_> = wires.lines().collect();
+        lines.sort_by_key(|line| {
+            line[1..]
+                .split(':')
+                .next()
+                .unwrap()
+                .parse::<usize>()
+                .unwrap()
+        });
+        let stubs = host.ok("stub show -p -o link");
+        stubs.lines().count() == made + 1 && lines.join("\n") == expected.trim_end()
+    };
+    // Whatever is tried now fails, or not, as a whole; what there is can be seen and works.
+    for n in 0..20 {
+        let name = format!("{}c{n}", host.prefix);
+        if let Some(said) = refused(&format!("vnic create -l lan --host {name}")) {
+            assert!(
+                said.starts_with("weir: ") && said.lines().count() == 1,
+                "{said}"
+            );
+            assert!(!std::path::Path::new("/sys/class/net").join(&name).exists());
+            assert!(!host.ok("vnic show -p -o vnic").contains(&name));
+        } else {
+            host.ok(&format!("vnic show {name}"));
+        }
+    }
+    pings(&a, "10.93.0.2");
+
+    // With room again everything goes on, in the same node.
+    disk.make_room();
+    host.ok("vnic create -l lan late0");
+    let again = host.ok(&format!("wire apply {}", wire(made)));
+    assert!(
+        again.contains(&format!("+ stub {}w{made}", host.prefix)),
+        "{again}"
+    );
+    assert!(interface(made));
+    host.ok(&format!("wire delete w{made}"));
+    assert!(!interface(made));
+    assert!(whole(&host), "{}", host.ok("stub show -p -o link"));
+
+    // And in the next.
+    let seen = host.ok("vnic show -p -o vnic,state");
+    host.end("-KILL");
+    host.start();
+    assert_eq!(host.ok("vnic show -p -o vnic,state"), seen);
+    assert!(whole(&host));
+    pings(&a, "10.93.0.2");
+}
+
+/// Most clients that the API has at a time.
+const CLIENTS: usize = 64;
+
+#[test]
+fn clients_that_flood_the_api_are_let_go_and_the_rest_goes_on() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    host.ok("stub create lan");
+    let a = host.namespace("lan", "a0", "10.94.0.1/24", None);
+    let _b = host.namespace("lan", "b0", "10.94.0.2/24", None);
+    pings(&a, "10.94.0.2");
+    let node = host.view().pid;
+    let before = holds(node);
+    let ping = pinging(&a, "10.94.0.2", 8);
+    let connect = || {
+        let stream = UnixStream::connect(host.run().join("node.sock")).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        stream
+    };
+    let say = |stream: &mut UnixStream, what: &[u8]| {
+        // What does not fit in the socket is not read: that is the point.
+        let _ = stream.write_all(what);
+    };
+    let start = Instant::now();
+    let mut clients = Vec::new();
+    for n in 0..120 {
+        let mut client = connect();
+        match n % 4 {
+            // One that says nothing, and one that says half of it.
+            0 => {}
+            1 => say(&mut client, b"GET /v1/node HT"),
+            // One whose body is long and never comes.
+            2 => say(
+                &mut client,
+                b"POST /v1/guests HTTP/1.1\r\nhost: node\r\ncontent-type: application/json\r\n\
+                content-length: 90000000\r\n\r\n{\"name\":\"",
+            ),
+            // One that asks again and again and reads nothing.
+            _ => say(
+                &mut client,
+                &b"GET /v1/openapi.json HTTP/1.1\r\nhost: node\r\n\r\n".repeat(2000),
+            ),
+        }
+        clients.push(client);
+    }
+    until("nobody is let in", || {
+        holds(node).0 > before.0 + CLIENTS / 2
+    });
+    let (files, memory) = holds(node);
+    assert!(files <= before.0 + CLIENTS + 8, "{files} files");
+    assert!(memory <= before.1 + (64 << 10), "{memory} KiB");
+    // A client that means it comes to its turn.
+    host.ok("vnic create -l lan c0");
+    assert!(start.elapsed() < 3 * LIMIT);
+
+    // Large requests that are wrong are answered, each by a sentence.
+    for _ in 0..20 {
+        let body = format!("{{\"name\":\"g\",\"config\":\"{}\"}}", "x".repeat(1 << 20));
+        let mut stream = UnixStream::connect(host.run().join("node.sock")).unwrap();
+        stream.set_read_timeout(Some(2 * LIMIT)).unwrap();
+        let head = format!(
+            "POST /v1/guests HTTP/1.1\r\nhost: node\r\nconnection: close\r\n\
+            content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+        assert!(answer.contains("\"error\":"), "{answer}");
+    }
+    let (sent, answered) = counted(ping);
+    assert!(sent > 100 && answered + 5 >= sent, "{answered} of {sent}");
+
+    // They are let go by themselves, and nothing of them stays.
+    until("clients are kept", || holds(node).0 <= before.0 + 2);
+    drop(clients);
+    std::thread::sleep(Duration::from_millis(100));
+    let (files, memory) = holds(node);
+    assert!(files <= before.0 + 2, "{} files, then {files}", before.0);
+    assert!(memory <= before.1 + (48 << 10), "{memory} KiB");
+}
