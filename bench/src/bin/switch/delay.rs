@@ -21,6 +21,7 @@ use vmm::{Isolation, Template};
 use crate::Failure;
 use crate::filter::{self, round};
 use crate::guests::{Own, Running, move_to, station, switch_on};
+use crate::pauses::Pauses;
 
 /// Where the frames carry their two stamps: behind the headers of Ethernet, IP and UDP.
 const STAMPS: [usize; 2] = [42, 50];
@@ -78,6 +79,28 @@ struct Loaded {
     delay: Delay,
 }
 
+/// What the host takes away from the two cores, right before a load.
+#[derive(Clone, Copy)]
+struct Host {
+    /// Delays at this load that its pauses alone come to, in microseconds.
+    p99: f64,
+    p999: f64,
+    each_second: f64,
+    percent: f64,
+}
+
+impl Host {
+    fn before(load: f64) -> Result<Host, Failure> {
+        let pauses = Pauses::on(&[0, 1])?;
+        Ok(Host {
+            p99: pauses.delay(0.99, load),
+            p999: pauses.delay(0.999, load),
+            each_second: pauses.each_second(),
+            percent: pauses.percent(),
+        })
+    }
+}
+
 /// A histogram of up to ten seconds in nanoseconds, to a thousandth.
 fn histogram() -> Result<Histogram<u64>, Failure> {
     Ok(Histogram::new_with_bounds(1, 10_000_000_000, 3)?)
@@ -87,11 +110,13 @@ fn histogram() -> Result<Histogram<u64>, Failure> {
 pub fn run(template: &Template, rounds: usize) -> Result<Value, Failure> {
     let mut capacities = Vec::new();
     let mut loads = vec![Vec::new(); PARTS.len()];
+    let mut hosts = vec![Vec::new(); PARTS.len()];
     let mut alone = vec![Vec::new(); WALLS.len()];
     for _ in 0..rounds {
         let capacity = load(template, None)?.arrived;
         capacities.push(capacity);
-        for (part, loads) in PARTS.iter().zip(&mut loads) {
+        for ((part, loads), hosts) in PARTS.iter().zip(&mut loads).zip(&mut hosts) {
+            hosts.push(Host::before(*part)?);
             loads.push(load(template, Some(part * capacity))?);
         }
         for ((_, wall), delays) in WALLS.iter().zip(&mut alone) {
@@ -101,13 +126,19 @@ pub fn run(template: &Template, rounds: usize) -> Result<Value, Failure> {
             }
         }
     }
-    let loads = PARTS.iter().zip(&loads).map(|(part, loads)| {
+    let loads = PARTS.iter().zip(&loads).zip(&hosts);
+    let loads = loads.map(|((part, loads), hosts)| {
+        let host = |f: fn(&Host) -> f64| middle(hosts, f, 2);
         let of = |f: fn(&Loaded) -> f64| middle(loads, f, 2);
         let delays: Vec<Delay> = loads.iter().map(|load| load.delay).collect();
         let mut row = row(&delays);
         row["load_percent"] = json!((part * 100.0).round());
         row["offered_mpps"] = json!(of(|load| load.offered));
         row["arrived_mpps"] = json!(of(|load| load.arrived));
+        row["host_p99_us"] = json!(host(|host| host.p99));
+        row["host_p999_us"] = json!(host(|host| host.p999));
+        row["host_pauses_a_second"] = json!(host(|host| host.each_second));
+        row["host_pauses_percent"] = json!(host(|host| host.percent));
         row
     });
     let asleep = WALLS

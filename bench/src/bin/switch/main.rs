@@ -18,6 +18,7 @@ mod guests;
 mod load;
 mod network;
 mod pair;
+mod pauses;
 mod programs;
 mod report;
 mod sender;

@@ -154,7 +154,17 @@ fn firewall(rows: &[Value], figures: &Value) -> String {
 
 fn delay(polling: &[Value], asleep: &[Value], figures: &Value) -> String {
     let mut text = grid(
-        &["load, %", "Mpps", "median, µs", "99th, µs", "99.9th, µs"],
+        &[
+            "load, %",
+            "Mpps",
+            "median, µs",
+            "99th, µs",
+            "99.9th, µs",
+            "host alone, 99th, µs",
+            "host alone, 99.9th, µs",
+            "host's pauses a second",
+            "of its time, %",
+        ],
         polling,
         &[
             "load_percent",
@@ -162,6 +172,10 @@ fn delay(polling: &[Value], asleep: &[Value], figures: &Value) -> String {
             "median_us",
             "p99_us",
             "p999_us",
+            "host_p99_us",
+            "host_p999_us",
+            "host_pauses_a_second",
+            "host_pauses_percent",
         ],
     );
     let _ = writeln!(
