@@ -6,11 +6,13 @@
 //! at first is no part of it. Three parts:
 //!
 //! - accuracy: a rate from 1 Mb/s to 10 Gb/s on the sender or on the receiver, with frames of 60
-//!   and 1514 bytes and segments of 64 KB; the deviation in per cent of the rate;
+//!   and 1514 bytes and segments of 64 KB; the deviation in per cent of the rate, and for how much of
+//!   the time lane or guests were away for longer than a bucket lasts;
 //! - fairness: three senders with shares 1 : 2 : 4 that always have frames, where a receiver's rate
 //!   is short, and where the lane is; each one's part, over its share's;
 //! - isolation: a sender of 20 000 frames/s within its share, alone and beside one that floods:
-//!   what arrives, and the delay (median and 99th percentile, in µs).
+//!   what arrives, the delay to the receiver, and that of a round trip, the receiver answering at
+//!   once (median and 99th percentile, in µs); also where the receiver does not keep up.
 //!
 //! `cargo bench -p switch --bench limits [-- PART [RATES]]` prints JSON; `accuracy 1G,10G` does a
 //! part of the first part. On a machine that does other things at the same time, start it so that
@@ -50,13 +52,18 @@ fn main() {
         report["accuracy"] = accuracy(&rates);
     }
     if wanted("fairness") {
-        report["fairness"] = json!([fairness("maxbw=1G"), fairness("")]);
+        report["fairness"] = json!([
+            fairness("maxbw=1G", 1514),
+            fairness("", 1514),
+            fairness("", 60)
+        ]);
     }
     if wanted("isolation") {
         report["isolation"] = json!([
-            isolation("maxbw=2G", 1514),
-            isolation("", 1514),
-            isolation("", 60)
+            isolation("maxbw=2G", 1514, None),
+            isolation("", 1514, None),
+            isolation("", 60, None),
+            isolation("", 60, Some(1_000_000)),
         ]);
     }
     println!("{report:#}");
@@ -80,6 +87,7 @@ struct Guest {
     bell: OwnedFd,
     port: PortId,
     mac: u8,
+    prepared: bool,
 }
 
 impl Net {
@@ -121,6 +129,7 @@ impl Net {
             bell,
             port: ports[0],
             mac,
+            prepared: false,
         }
     }
 
@@ -176,7 +185,7 @@ impl Guest {
                         slot.segment_size = 1448;
                     }
                 }
-                if part == 0 {
+                if part == 0 && !self.prepared {
                     let room = self.side.region.frame(slot).expect("a buffer");
                     room.write_array(0, &head);
                 }
@@ -192,18 +201,37 @@ impl Guest {
         frames
     }
 
-    /// Takes what has come, and hands out the stamps of the frames from guest `of`.
-    fn receive(&mut self, of: u8, mut stamp: impl FnMut(u64)) {
-        let filled = self.side.receive.filled(BURST).expect("an honest switch");
+    /// Has all of its frames stand in its buffers: [`send`](Self::send) writes no more.
+    fn prepare(&mut self, to: u8, len: usize) {
+        let head = header(self.mac, to, len);
+        for buffer in 0..self.side.region.geometry().buffers() {
+            let slot = Slot {
+                len: len as u16,
+                ..Slot::spent(buffer)
+            };
+            let room = self.side.region.frame(slot).expect("a buffer");
+            room.write_array(0, &head);
+        }
+        self.prepared = true;
+    }
+
+    /// Takes what has come.
+    fn receive(&mut self) {
+        self.receive_some(BURST, 0, |_| {});
+    }
+
+    /// Takes up to so many of the frames that have come, and hands out the stamps of those of a
+    /// length. Returns how many.
+    fn receive_some(&mut self, most: u32, len: usize, mut stamp: impl FnMut(u64)) -> u32 {
+        let filled = self.side.receive.filled(most).expect("an honest switch");
+        let filled = filled.min(most);
         for i in 0..filled {
             let slot = self.side.receive.peek(i);
-            if of == 0 {
+            if usize::from(slot.len) != len {
                 continue;
             }
             let bytes = self.side.region.frame(slot).expect("a frame");
-            if let Some(head) = bytes.read_array::<60>(0)
-                && head[11] == of
-            {
+            if let Some(head) = bytes.read_array::<60>(0) {
                 stamp(u64::from_ne_bytes(
                     head[52..60].try_into().expect("eight bytes"),
                 ));
@@ -212,6 +240,7 @@ impl Guest {
         if filled > 0 {
             self.side.receive.release(filled);
         }
+        filled
     }
 }
 
@@ -235,7 +264,7 @@ fn accuracy(rates: &str) -> Value {
                     .expect("a rate")
                     .bits();
                 // The sink's address is known without a frame of its own: it came with the port.
-                let (reached, typical) = flow(&net, &mut source, &mut sink, len, bits);
+                let (reached, typical, interrupted) = flow(&net, &mut source, &mut sink, len, bits);
                 let off = |reached: f64| ((reached / bits as f64 - 1.0) * 1e4).round() / 1e2;
                 rows.push(json!({
                     "rate": rate,
@@ -244,6 +273,7 @@ fn accuracy(rates: &str) -> Value {
                     "mbps": (reached / 1e4).round() / 1e2,
                     "off_percent": off(reached),
                     "typical_off_percent": off(typical),
+                    "interrupted_percent": (interrupted * 1e4).round() / 1e2,
                     "dropped": net.stats(&sink).drops().map(|(_, n)| n).sum::<u64>()
                         + net.stats(&source).drops().map(|(_, n)| n).sum::<u64>(),
                 }));
@@ -254,9 +284,17 @@ fn accuracy(rates: &str) -> Value {
 }
 
 /// Bits a second that pass from one guest to another: from a frame that came to another, when a
-/// full bucket's worth has gone; and the median of that over short stretches, of which few were
-/// interrupted by whatever else the machine does.
-fn flow(net: &Net, source: &mut Guest, sink: &mut Guest, len: usize, bits: u64) -> (f64, f64) {
+/// full bucket's worth has gone; the median of that over short stretches, of which few were
+/// interrupted by whatever else the machine does; and the part of the time that such interruptions
+/// took beyond what a bucket holds: while a lane or a guest has no processor, nothing passes, and
+/// more than the bucket is not made up for.
+fn flow(net: &Net, source: &mut Guest, sink: &mut Guest, len: usize, bits: u64) -> (f64, f64, f64) {
+    if len <= 1514 {
+        source.prepare(sink.mac, len);
+    }
+    // `switch::qos::bucket`: 256 KB, but at least 2 ms and at most 20 ms; and a frame's time.
+    let depth = ((256 << 10) as f64 * 8.0 / bits as f64).clamp(0.002, 0.02);
+    let depth = depth + len as f64 * 8.0 / bits as f64;
     // Twenty frames and more, and half a second and more.
     let frames = |n: f64| len as f64 * 8.0 * n / bits as f64;
     let time = Duration::from_secs_f64(frames(20.0).clamp(0.5, 6.0));
@@ -265,15 +303,19 @@ fn flow(net: &Net, source: &mut Guest, sink: &mut Guest, len: usize, bits: u64) 
     let started = Instant::now();
     let mut marks: Vec<(u64, Instant)> = Vec::new();
     let (mut seen, mut last) = (0, (0, started));
+    let mut interrupted = 0.0;
     loop {
         for _ in 0..4 {
             source.send(sink.mac, len, BURST, 0);
-            sink.receive(0, |_| {});
+            sink.receive();
         }
         let bytes = net.stats(sink).bytes_out;
         let now = Instant::now();
         if bytes != seen {
             seen = bytes;
+            if !marks.is_empty() {
+                interrupted += ((now - last.1).as_secs_f64() - depth).max(0.0);
+            }
             last = (bytes, now);
             let due = marks.last().is_none_or(|mark| now - mark.1 >= stretch);
             if now - started > warm_up && due {
@@ -294,28 +336,34 @@ fn flow(net: &Net, source: &mut Guest, sink: &mut Guest, len: usize, bits: u64) 
     rates.sort_by(f64::total_cmp);
     let whole = marks.first().map_or(0.0, |&first| rate(first, last));
     let median = rates.get(rates.len() / 2);
-    (whole, median.copied().unwrap_or(whole))
+    let window = marks
+        .first()
+        .map_or(0.0, |first| (last.1 - first.1).as_secs_f64());
+    let interrupted = interrupted / window.max(1e-9);
+    (whole, median.copied().unwrap_or(whole), interrupted)
 }
 
 /// The parts that three senders get whose shares are 1 : 2 : 4.
-fn fairness(sink: &str) -> Value {
+fn fairness(sink: &str, len: usize) -> Value {
     let mut net = Net::new();
     let shares = [100u64, 200, 400];
-    let lens = [1514, 1514, 1514];
     let mut sources: Vec<Guest> = (1..)
         .zip(shares)
         .map(|(mac, share)| net.guest(mac, &format!("share={share}")))
         .collect();
+    for source in &mut sources {
+        source.prepare(9, len);
+    }
     let mut sink = net.guest(9, sink);
     let mut before = Vec::new();
     let started = Instant::now();
     let time = Duration::from_millis(800);
     while started.elapsed() < time {
-        for (source, len) in sources.iter_mut().zip(lens) {
+        for source in &mut sources {
             source.send(9, len, BURST, 0);
         }
         for _ in 0..3 {
-            sink.receive(0, |_| {});
+            sink.receive();
         }
         if before.is_empty() && started.elapsed() > time / 10 {
             before = sources
@@ -339,72 +387,135 @@ fn fairness(sink: &str) -> Value {
     });
     json!({
         "receiver": net.lanes.member(sink.port.place()).map(|member| member.properties.to_string()),
+        "frame_bytes": len,
         "shares": shares,
         "part_over_share": parts.collect::<Vec<_>>(),
         "gbps": (all * 8.0 / (time.as_secs_f64() * 0.9) / 1e7).round() / 1e2,
     })
 }
 
-/// What a flood does to a sender within its share.
-fn isolation(sink: &str, len: usize) -> Value {
-    let alone = victim(sink, len, false);
-    let beside = victim(sink, len, true);
-    let percent = |a: f64, b: f64| ((b / a - 1.0) * 1e4).round() / 1e2;
+/// What a flood does to a sender within its share. `takes` is how many frames a second the receiver
+/// takes, if it does not keep up.
+fn isolation(sink: &str, len: usize, takes: Option<u32>) -> Value {
+    let alone = victim(sink, len, takes, false);
+    let beside = victim(sink, len, takes, true);
+    let change = |what: fn(&Seen) -> f64| {
+        let (a, b) = (what(&alone), what(&beside));
+        ((b / a - 1.0) * 1e4).round() / 1e2
+    };
+    let both =
+        |of: fn(&Seen) -> &Delays| [&alone, &beside].map(|seen| [of(seen).median, of(seen).high]);
     json!({
-        "receiver": sink,
+        "receiver": match takes {
+            Some(takes) => format!("takes {takes} frames/s"),
+            None => sink.into(),
+        },
         "frame_bytes": len,
         "arrived": [alone.arrived, beside.arrived],
-        "arrived_change_percent": percent(alone.arrived, beside.arrived),
-        "delay_us": [[alone.median, alone.high], [beside.median, beside.high]],
-        "median_change_percent": percent(alone.median, beside.median),
+        "arrived_change_percent": change(|seen| seen.arrived),
+        "delay_us": both(|seen| &seen.delay),
+        "median_change_percent": change(|seen| seen.delay.median),
+        "added_us": ((beside.delay.median - alone.delay.median) * 100.0).round() / 100.0,
+        "round_trip_us": both(|seen| &seen.round_trip),
+        "round_trip_change_percent": change(|seen| seen.round_trip.median),
+        "flood_mpps": beside.flood_mpps,
+        "woken_percent": [alone.woken, beside.woken],
     })
+}
+
+/// Times in µs.
+#[derive(Default)]
+struct Delays {
+    median: f64,
+    high: f64,
+}
+
+impl Delays {
+    fn of(mut delays: Vec<f64>) -> Delays {
+        delays.sort_by(f64::total_cmp);
+        let at = |part: f64| {
+            let delay = delays.get((delays.len() as f64 * part) as usize);
+            delay.map_or(f64::NAN, |delay| (delay * 100.0).round() / 100.0)
+        };
+        Delays {
+            median: at(0.5),
+            high: at(0.99),
+        }
+    }
 }
 
 struct Seen {
     /// Frames that arrived, of those sent.
     arrived: f64,
-    median: f64,
-    high: f64,
+    /// From one guest to the other.
+    delay: Delays,
+    /// To the other, which answers at once, and back.
+    round_trip: Delays,
+    /// Frames that the flooder got rid of, in millions a second.
+    flood_mpps: f64,
+    /// Parts of a hundred of the sender's frames for which its queue was asleep.
+    woken: f64,
 }
 
-fn victim(sink: &str, len: usize, flooded: bool) -> Seen {
+/// The thread that plays the guests is what is measured with: it must not be away for long when a
+/// frame arrives. So the flooder's frames stand in its buffers from the start, the sink tells frames
+/// apart by their lengths, and as long as one is waited for, only a few others are sent and taken
+/// between two looks.
+fn victim(sink: &str, len: usize, takes: Option<u32>, flooded: bool) -> Seen {
     let mut net = Net::new();
     let mut victim = net.guest(1, "");
     let mut flooder = net.guest(2, "");
     let mut sink = net.guest(9, sink);
-    let mut delays: Vec<f64> = Vec::new();
+    flooder.prepare(9, len);
+    // Another length, no longer than the MTU allows.
+    let own = if len < 1514 { len + 1 } else { len - 1 };
+    let (mut delays, mut round_trips) = (Vec::new(), Vec::new());
     let started = Instant::now();
-    let time = Duration::from_millis(800);
-    let gap = Duration::from_micros(50);
-    let (mut next, mut sent) = (started, 0u64);
-    let mut now = started;
-    while now - started < time {
+    let elapsed = || started.elapsed().as_nanos() as u64;
+    let time = Duration::from_millis(800).as_nanos() as u64;
+    let gap = Duration::from_micros(50).as_nanos() as u64;
+    let (mut next, mut sent, mut taken) = (0, 0u64, 0u64);
+    let mut waits = false;
+    let mut now = 0;
+    while now < time {
         if now >= next {
             next += gap;
             if next < now {
                 // The thread was away: what it missed is not made up for.
                 next = now + gap;
             }
-            sent += u64::from(victim.send(9, len, 1, (now - started).as_nanos() as u64));
+            waits = victim.send(9, own, 1, elapsed()) > 0;
+            sent += u64::from(waits);
         }
+        let few = if waits { 8 } else { BURST };
         if flooded {
-            flooder.send(9, len, BURST, 0);
+            flooder.send(9, len, few / 2, 0);
         }
-        for _ in 0..2 {
-            let arrived = (Instant::now() - started).as_nanos() as f64;
-            sink.receive(1, |stamp| delays.push((arrived - stamp as f64) / 1e3));
+        now = elapsed();
+        let may = takes.map_or(u64::MAX, |takes| {
+            (now * u64::from(takes) / 1_000_000_000).saturating_sub(taken)
+        });
+        let most = few.min(u32::try_from(may).unwrap_or(u32::MAX));
+        let mut answers = Vec::new();
+        taken += u64::from(sink.receive_some(most, own, |stamp| answers.push(stamp)));
+        for stamp in answers {
+            delays.push((now - stamp) as f64 / 1e3);
+            sink.send(1, own, 1, stamp);
+            waits = true;
         }
-        now = Instant::now();
+        now = elapsed();
+        victim.receive_some(BURST, own, |stamp| {
+            round_trips.push((now - stamp) as f64 / 1e3);
+            waits = false;
+        });
     }
-    let arrived = delays.len() as f64 / sent.max(1) as f64;
-    delays.sort_by(f64::total_cmp);
-    let at = |part: f64| {
-        let delay = delays.get((delays.len() as f64 * part) as usize);
-        delay.map_or(f64::NAN, |delay| (delay * 100.0).round() / 100.0)
-    };
+    let stats = net.stats(&victim);
+    let rounded = |x: f64| (x * 100.0).round() / 100.0;
     Seen {
-        arrived,
-        median: at(0.5),
-        high: at(0.99),
+        arrived: delays.len() as f64 / sent.max(1) as f64,
+        delay: Delays::of(delays),
+        round_trip: Delays::of(round_trips),
+        flood_mpps: rounded(net.stats(&flooder).frames_in as f64 * 1e3 / time as f64),
+        woken: rounded(stats.by_wakeup as f64 * 100.0 / stats.frames_in.max(1) as f64),
     }
 }

@@ -201,6 +201,7 @@ fn limits(accuracy: &[Value], fairness: &[Value], isolation: &[Value]) -> String
             "Mb/s",
             "off, %",
             "off in short stretches, %",
+            "interrupted, %",
         ],
         accuracy,
         &[
@@ -210,13 +211,26 @@ fn limits(accuracy: &[Value], fairness: &[Value], isolation: &[Value]) -> String
             "mbps",
             "off_percent",
             "typical_off_percent",
+            "interrupted_percent",
         ],
     );
     text += "\n";
     text += &grid(
-        &["receiver", "shares", "part over share", "Gb/s"],
+        &[
+            "receiver",
+            "frame, bytes",
+            "shares",
+            "part over share",
+            "Gb/s",
+        ],
         fairness,
-        &["receiver", "shares", "part_over_share", "gbps"],
+        &[
+            "receiver",
+            "frame_bytes",
+            "shares",
+            "part_over_share",
+            "gbps",
+        ],
     );
     text += "\n";
     text += &grid(
@@ -226,7 +240,12 @@ fn limits(accuracy: &[Value], fairness: &[Value], isolation: &[Value]) -> String
             "arrived, alone / beside a flood",
             "change, %",
             "delay, µs (median / 99th, alone / beside)",
+            "median's change, µs",
+            "%",
+            "round trip, µs",
             "median's change, %",
+            "flood, Mpps",
+            "woken, %",
         ],
         isolation,
         &[
@@ -235,7 +254,12 @@ fn limits(accuracy: &[Value], fairness: &[Value], isolation: &[Value]) -> String
             "arrived",
             "arrived_change_percent",
             "delay_us",
+            "added_us",
             "median_change_percent",
+            "round_trip_us",
+            "round_trip_change_percent",
+            "flood_mpps",
+            "woken_percent",
         ],
     );
     text
