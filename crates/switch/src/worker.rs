@@ -22,7 +22,7 @@ mod shape;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use rustix::event::epoll;
@@ -33,7 +33,8 @@ use crate::lane::{Board, LaneIndex, Meter};
 use crate::lookup::{Destination, PortIndex, Seconds};
 use crate::memory::LaneCounters;
 use crate::pace::Pace;
-use crate::port::{BATCH, Batch};
+use crate::port::{BATCH, Batch, STAGED_MAX};
+use crate::qos::crowd::Source;
 
 pub use deliver::PATCHES_MAX;
 pub(crate) use membership::Served;
@@ -44,13 +45,18 @@ pub use port::{Placed, QueueIndex, Ways};
 pub const PORTS_MAX: usize = 16_384;
 /// Violations after which a guest's port is closed.
 pub const VIOLATIONS_MAX: u32 = 64;
-/// Rounds between two looks at the descriptors while ports are busy.
+/// Rounds between two looks at the descriptors while ports are busy, at most.
 const ROUNDS_PER_LOOK: u32 = 32;
+/// Time between two looks while ports are busy, but for a round: as long as somebody who wakes the
+/// lane for a frame waits for it.
+const TIME_PER_LOOK: Duration = Duration::from_micros(50);
 /// Rounds after which sleeping guests are woken for what was delivered, at the latest.
 const ROUNDS_PER_CALL: u32 = 4;
 /// Rounds without frames after which the lane lets others have its processor for a moment: a guest
 /// that it waits for may have no other.
 const ROUNDS_ALONE: u32 = 16;
+/// Fewest frames of a batch whose sender may be held back from a guest without room.
+const FRAMES_HELD_BACK: usize = 8;
 /// Most parcels of one crossing that are dealt with in a round.
 const PARCELS_PER_ROUND: usize = 4;
 
@@ -136,6 +142,8 @@ pub struct Worker {
     /// Queues whose interfaces were down when they went to sleep.
     down: Vec<QueueIndex>,
     checked: Instant,
+    /// Time since the descriptors were looked at.
+    unlooked: Duration,
     started: Instant,
     now: Instant,
     round: u32,
@@ -151,8 +159,17 @@ pub struct Worker {
     held: bool,
     /// Bytes of the batch that was picked up last.
     picked: u64,
+    /// Whose frames the batch has.
+    source: Source,
+    /// Work that is taken from a queue at a time, in bytes.
+    portion: usize,
+    /// Whether those who may go first are looked for while a batch is delivered.
+    watched: bool,
+    /// A batch for those who go first.
+    aside: Box<Batch>,
     /// Whether several queues had frames in the last round.
     contended: bool,
+    order: round::Round,
     /// Queues that are not of the usual level.
     leveled: u32,
     /// What limits and the like need.
@@ -191,6 +208,7 @@ impl Worker {
             pace: Pace::new(now),
             down: Vec::new(),
             checked: now,
+            unlooked: Duration::ZERO,
             started: now,
             now,
             round: 0,
@@ -200,7 +218,12 @@ impl Worker {
             owing_since: 0,
             held: false,
             picked: 0,
+            source: Source::Lines,
+            portion: STAGED_MAX,
+            watched: false,
+            aside: Box::new(Batch::new()),
             contended: false,
+            order: round::Round::default(),
             leveled: 0,
             shaping: shape::Shaping::new(),
         })
@@ -215,7 +238,10 @@ impl Worker {
                 self.call();
                 rests = self.active.is_empty();
             }
-            if (rests || self.round.is_multiple_of(ROUNDS_PER_LOOK)) && self.look(rests)? {
+            let looks = rests
+                || self.round.is_multiple_of(ROUNDS_PER_LOOK)
+                || self.unlooked >= TIME_PER_LOOK;
+            if looks && self.look(rests)? {
                 self.call();
                 return Ok(());
             }
@@ -253,6 +279,7 @@ impl Worker {
             std::thread::yield_now();
         }
         self.held = false;
+        self.unlooked += round;
         self.meter.round(round, std::mem::take(&mut self.moved));
     }
 
@@ -285,6 +312,7 @@ impl Worker {
         let counters = self.counters.port(from);
         let batch = &mut *self.batch;
         batch.clear();
+        batch.set_portion(self.portion);
         let outcome = queue.link.receive(batch, counters);
         let frames = batch.frames().len();
         if frames == 0 {
@@ -301,6 +329,7 @@ impl Worker {
             over => self.spread(from, 0..frames, over),
         }
         let only = self.only_destination(frames);
+        self.source = Source::Port(from);
         self.deliver();
         let crossed = std::mem::take(&mut self.crossed);
         if let Some(queue) = slot_mut(&mut self.queues, place) {
@@ -311,11 +340,12 @@ impl Worker {
         self.settle(place, outcome)
     }
 
-    /// The queue to which all of the batch's frames are to go, if there is one.
+    /// The queue to which all of the batch's frames are to go, if there is one, and they are more
+    /// than a few: who sends little has others' room in a full ring, and is not to wait.
     #[inline]
     fn only_destination(&self, frames: usize) -> Option<QueueIndex> {
         match self.touched[..] {
-            [place] => {
+            [place] if frames >= FRAMES_HELD_BACK => {
                 let port = slot(&self.ports, place.into());
                 let port = port.filter(|port| port.queue.len() == frames);
                 port.and_then(|port| port.sends)

@@ -17,6 +17,7 @@ impl Batch {
                 .map(|_| Frame::new([0; HEAD], 0, Body::Staged(0)))
                 .collect(),
             len: 0,
+            portion: STAGED_MAX,
             says_vlans: false,
             stage: Stage {
                 memory: vec![0; ROOM].into(),

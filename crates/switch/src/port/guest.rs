@@ -13,7 +13,7 @@
 
 use abi::chain::{self, Broken, follow};
 use abi::region::{FRAME_MAX, PART_MAX, PART_OFFSET, RECEIVE_OFFSET, SharedBytes, takes};
-use abi::ring::{SLOTS_PER_LINE, Slot, flags};
+use abi::ring::{SLOTS_PER_LINE, Slot, Violation, flags};
 use rustix::thread::futex;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -21,9 +21,10 @@ use std::time::{Duration, Instant};
 use super::offload::{
     ETHERNET, Segmenter, VLAN, VnetHeader, checksum_of, is_own_checksum, tags_len,
 };
-use super::{BATCH, Batch, Body, Frame, HEAD, Outcome};
+use super::{BATCH, Batch, Body, FRAME_WORK, Frame, HEAD, Outcome};
 use crate::counters::{PortCounters, Reason};
 use crate::memory::SwitchSide;
+use crate::qos::crowd::LEFT;
 
 /// Largest MTU that a guest's buffers allow, in bytes: with an Ethernet header and a VLAN tag a
 /// frame fills the room behind the receive offset.
@@ -36,6 +37,8 @@ const AHEAD: usize = 2;
 const LONG: usize = 256;
 /// How often all slots of a ring have been moved when the interface is in steady use.
 const STEADY: u32 = 64;
+/// Slots filled between two publishes of a delivery in pieces, about.
+const PUBLISH: u32 = 16;
 /// Segments cut between two publishes.
 const CUT_PUBLISH: u32 = 16;
 /// Slots that a sleeping guest is left to sleep on before it is woken, at most: to wake it takes as
@@ -54,6 +57,10 @@ pub struct GuestLink {
     taken: u32,
     /// Slots published since it was last made sure that the guest sees them.
     unseen: u32,
+    /// Slots that the next delivery leaves free.
+    leaves: u32,
+    /// Slots that were filled and not published, in the midst of a delivery.
+    filled: u32,
     /// Slots yet to be moved until the interface is said to be in steady use.
     until_busy: u32,
     /// Since when the receive ring has been full, or was, and has not been half empty since.
@@ -92,6 +99,8 @@ impl GuestLink {
             taken: 0,
             unseen: 0,
             full: None,
+            leaves: 0,
+            filled: 0,
         };
         link.wake();
         link
@@ -104,14 +113,16 @@ impl GuestLink {
             outcome.violations = 1;
             return outcome;
         };
-        let (mut at, mut place) = (0, 0);
+        let portion = batch.portion;
+        let (mut at, mut place, mut work) = (0, 0, 0);
         for _ in 0..filled.min(BATCH as u32) {
-            if at == filled || batch.is_enough() {
+            if at == filled || work >= portion {
                 break;
             }
             let slot = self.side.transmit.peek(at);
             let start = at;
             at += 1;
+            work += usize::from(slot.len) + FRAME_WORK;
             let frame = if slot.flags & !flags::CHECKSUM_VALID == 0 {
                 self.check(slot).map(|bytes| {
                     bytes.prefetch();
@@ -124,6 +135,7 @@ impl GuestLink {
             } else {
                 let staged = self.stage(batch, place, slot, at - 1, filled, &mut at);
                 staged.map(|mut frame| {
+                    work += frame.len().saturating_sub(slot.len.into());
                     frame.slot = start as u16;
                     batch.frames[place] = frame;
                 })
@@ -154,6 +166,12 @@ impl GuestLink {
         }
         self.taken = at;
         outcome
+    }
+
+    /// Whether there is something to receive.
+    #[inline]
+    pub(super) fn has_frames(&mut self) -> bool {
+        self.side.transmit.filled(1) != Ok(0)
     }
 
     /// The frame that a slot of the transmit ring names, whole as it is.
@@ -249,7 +267,8 @@ impl GuestLink {
     #[inline]
     pub(super) fn holds_back(&mut self, now: Instant) -> bool {
         let slots = self.side.region.geometry().slots();
-        let (few, half) = ((slots / 8).min(BATCH as u32), slots / 2);
+        // What is left to those who send little is no room for others.
+        let (few, half) = ((slots / 8).min(BATCH as u32) + slots / LEFT, slots / 2);
         let wanted = if self.full.is_some() { half } else { few };
         let Ok(free) = self.side.receive.free(wanted) else {
             return false;
@@ -287,13 +306,30 @@ impl GuestLink {
         self.mtu
     }
 
+    /// Delivers the frames `which` of a batch.
+    #[inline]
     pub(super) fn send(
         &mut self,
         batch: &Batch,
         which: &[u16],
         counters: &PortCounters,
     ) -> Outcome {
-        let frames = which.len() as u32;
+        self.send_some(batch, which, &mut 0, usize::MAX, counters)
+    }
+
+    /// Delivers frames of `which` from the `from`-th on, until so much `work` is done
+    /// ([`FRAME_WORK`]) or all are; `from` becomes the next.
+    #[inline]
+    pub(super) fn send_some(
+        &mut self,
+        batch: &Batch,
+        which: &[u16],
+        from: &mut usize,
+        work: usize,
+        counters: &PortCounters,
+    ) -> Outcome {
+        let first = *from;
+        let frames = which.len().saturating_sub(first) as u32;
         // A staged frame may become any number of segments.
         let staged = |&i: &u16| matches!(batch.frames[usize::from(i)].body, Body::Staged(_));
         let wanted = if which.first().is_some_and(staged) {
@@ -301,41 +337,39 @@ impl GuestLink {
         } else {
             frames
         };
-        let mut free = self.side.receive.free(wanted);
-        if free.is_ok_and(|free| free < frames) {
+        let filled = std::mem::take(&mut self.filled);
+        let wanted = wanted + filled;
+        let mut free = self.free(wanted);
+        if first == 0 && free.is_ok_and(|free| free < frames) {
             // The guest may be waiting to be woken, or for this very processor.
             self.wake_for_news();
             std::thread::yield_now();
-            free = self.side.receive.free(wanted);
+            free = self.free(wanted);
         }
         let Ok(free) = free else {
             counters.dropped(Reason::Violation, frames.into());
+            *from = which.len();
             return Outcome {
                 violations: 1,
                 ..Outcome::NOTHING
             };
         };
-        for i in (frames..free.min(2 * frames)).step_by(SLOTS_PER_LINE as usize) {
-            // For the next batch.
-            self.side.receive.prefetch(i);
-        }
-        for i in 0..frames.min(free) {
-            let spent = self.side.receive.peek(i);
-            if let Ok(room) = self.side.region.room(spent.buffer, HEAD) {
-                room.prefetch_write();
-            }
+        if first == 0 {
+            self.prefetch_rooms(frames, free);
         }
         let takes = self.side.region.takes(self.side.interface);
         let mut delivery = Delivery {
             counters,
             takes_segments: takes & takes::SEGMENTS != 0,
             free,
-            filled: 0,
+            filled,
             frames: 0,
             bytes: 0,
             violations: 0,
         };
-        for (at, &i) in which.iter().enumerate() {
+        let end = batch.piece(which, first, work);
+        *from = end;
+        for (at, &i) in (first..end).zip(&which[first.min(end)..]) {
             if let Some(&next) = which.get(at + AHEAD) {
                 self.prefetch(&delivery, &batch.frames[usize::from(next)]);
             }
@@ -356,12 +390,64 @@ impl GuestLink {
                 }
             }
         }
-        self.publish(&mut delivery);
+        if end < which.len() && delivery.filled < PUBLISH {
+            self.filled = delivery.filled;
+        } else {
+            self.publish(&mut delivery);
+        }
+        self.leaves = 0;
         counters.went_out(delivery.frames.into(), delivery.bytes);
         Outcome {
             violations: delivery.violations,
             owes: self.unseen > 0,
             ..Outcome::NOTHING
+        }
+    }
+
+    /// How many slots there are if so many frames leave few of them free; for a ring that is read
+    /// by whoever has the other side.
+    #[inline]
+    pub(super) fn crowded(&mut self, frames: u32) -> Option<u32> {
+        let slots = self.side.region.geometry().slots();
+        let enough = frames + slots / LEFT;
+        let free = self.side.receive.free(enough);
+        free.is_ok_and(|free| free < enough).then_some(slots)
+    }
+
+    /// Has the next delivery leave so many slots free.
+    pub(super) fn leave(&mut self, slots: u32) {
+        self.leaves = slots;
+    }
+
+    /// Slots that may be filled, of which so many are wanted.
+    #[inline]
+    fn free(&mut self, wanted: u32) -> Result<u32, Violation> {
+        let free = self.side.receive.free(wanted + self.leaves)?;
+        Ok(free.saturating_sub(self.leaves))
+    }
+
+    /// Publishes what a delivery has not yet that is under way.
+    pub(super) fn flush(&mut self) {
+        let filled = std::mem::take(&mut self.filled);
+        if filled > 0 {
+            self.side.receive.publish(filled);
+            self.unseen += filled;
+            self.moved(filled);
+        }
+    }
+
+    /// Asks for the first lines of the rooms of so many frames, and for the next ones' slots.
+    #[inline(always)]
+    fn prefetch_rooms(&self, frames: u32, free: u32) {
+        for i in (frames..free.min(2 * frames)).step_by(SLOTS_PER_LINE as usize) {
+            // For the next batch.
+            self.side.receive.prefetch(i);
+        }
+        for i in 0..frames.min(free) {
+            let spent = self.side.receive.peek(i);
+            if let Ok(room) = self.side.region.room(spent.buffer, HEAD) {
+                room.prefetch_write();
+            }
         }
     }
 
@@ -423,7 +509,7 @@ impl GuestLink {
         self.publish(delivery);
         let slots = self.side.region.geometry().slots();
         // A cursor out of bounds is found and counted by the next delivery.
-        delivery.free = self.side.receive.free(slots).unwrap_or(0);
+        delivery.free = self.free(slots).unwrap_or(0);
     }
 
     /// Delivers a staged frame, doing what is left to do on it as far as the guest leaves it to

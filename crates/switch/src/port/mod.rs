@@ -32,7 +32,9 @@ use offload::{ETHERNET, Segmenter, VLAN, VnetHeader};
 /// Most frames taken from a port at a time.
 pub const BATCH: usize = 64;
 /// Bytes in the stage with which a batch is full, however few frames they are.
-const STAGED_MAX: usize = 512 << 10;
+pub(crate) const STAGED_MAX: usize = 512 << 10;
+/// What a frame takes besides its bytes, in bytes that would take as long to copy, about.
+pub(crate) const FRAME_WORK: usize = 300;
 /// How much of each frame is taken out of shared memory before anything is decided about it: a
 /// cache line, enough for Ethernet, IP and transport addresses. Shorter frames are followed by
 /// zeros.
@@ -216,6 +218,8 @@ pub struct Batch {
     /// The frames, and behind them the room of those to come.
     frames: Box<[Frame]>,
     len: usize,
+    /// Work to be taken, in bytes, about.
+    portion: usize,
     /// Whether any frame may have been said to belong to a VLAN that its bytes do not tell.
     says_vlans: bool,
     pub(crate) stage: Stage,
@@ -234,6 +238,7 @@ impl Batch {
                 .map(|_| Frame::new([0; HEAD], 0, Body::Staged(0)))
                 .collect(),
             len: 0,
+            portion: STAGED_MAX,
             says_vlans: false,
             stage: Stage::new(),
             outbox: vec![0; BATCH * Self::OUTBOX_STRIDE].into(),
@@ -254,11 +259,35 @@ impl Batch {
         self.stage.bytes = 0;
     }
 
-    /// Whether as much is staged as a nearest cache holds: what waits beyond that is better left
-    /// where it is, since its destinations have no room for it either.
+    /// How much work to take, in bytes ([`FRAME_WORK`]), as far as a link can tell before; and
+    /// bytes into the stage: [`STAGED_MAX`] at most, which is what a nearest cache holds. What
+    /// waits beyond that is better left where it is, since its destinations have
+    /// no room for it either.
+    #[inline]
+    pub(crate) fn set_portion(&mut self, bytes: usize) {
+        self.portion = bytes;
+    }
+
+    /// The end of the piece of `which` that begins at `first` and takes so much work
+    /// ([`FRAME_WORK`]), about.
+    #[inline(always)]
+    pub(crate) fn piece(&self, which: &[u16], first: usize, work: usize) -> usize {
+        if work == usize::MAX {
+            return which.len();
+        }
+        let mut done = 0;
+        let frames = which.iter().skip(first).take_while(|&&i| {
+            let goes = done < work;
+            done += self.frames[usize::from(i)].len() + FRAME_WORK;
+            goes
+        });
+        first + frames.count()
+    }
+
+    /// Whether as much is staged.
     #[inline]
     fn is_enough(&self) -> bool {
-        self.stage.bytes >= STAGED_MAX
+        self.stage.bytes >= self.portion
     }
 
     /// Adds a frame, if there are not [`BATCH`] already.
@@ -440,6 +469,37 @@ impl Link {
         }
     }
 
+    /// Whether it is a look into memory to see if the link has frames, and not a system call.
+    #[inline]
+    pub(crate) fn is_in_memory(&self) -> bool {
+        matches!(self, Link::Guest(_) | Link::Vhost(_) | Link::Xdp(_))
+    }
+
+    /// Whether the link has frames, as far as a look into memory tells.
+    #[inline]
+    pub(crate) fn has_frames(&mut self) -> bool {
+        match self {
+            Link::Guest(link) => link.has_frames(),
+            _ => false,
+        }
+    }
+
+    /// How many slots its receiver's ring has, if so many frames leave few of them free.
+    #[inline]
+    pub(crate) fn crowded(&mut self, frames: usize) -> Option<u32> {
+        match self {
+            Link::Guest(link) => link.crowded(frames as u32),
+            _ => None,
+        }
+    }
+
+    /// Has the next frames that are sent leave so many slots free.
+    pub(crate) fn leave(&mut self, slots: u32) {
+        if let Link::Guest(link) = self {
+            link.leave(slots);
+        }
+    }
+
     /// Whether whoever sends by the link is held back by what is not taken from it: a ring or a
     /// queue of its own. What comes from a host interface may be from many.
     pub(crate) fn holds(&self) -> bool {
@@ -464,6 +524,32 @@ impl Link {
             Link::Vhost(link) => link.send(batch, which, counters),
             Link::Xdp(link) => link.send(batch, which, counters),
             Link::Vxlan(link) => link.send(batch, which, counters),
+        }
+    }
+
+    /// As [`send`](Self::send), from the `from`-th of `which` on, and as much as so much `work` is
+    /// ([`FRAME_WORK`]), or all of them. `from` becomes the next. Before all are sent, the other side
+    /// may not see the last ones yet.
+    pub(crate) fn send_some(
+        &mut self,
+        batch: &mut Batch,
+        which: &[u16],
+        from: &mut usize,
+        work: usize,
+        counters: &PortCounters,
+    ) -> Outcome {
+        if let Link::Guest(link) = self {
+            return link.send_some(batch, which, from, work, counters);
+        }
+        let rest = &which[(*from).min(which.len())..];
+        *from = which.len();
+        self.send(batch, rest, counters)
+    }
+
+    /// Shows the other side what [`send_some`](Self::send_some) has not yet.
+    pub(crate) fn flush(&mut self) {
+        if let Link::Guest(link) = self {
+            link.flush();
         }
     }
 

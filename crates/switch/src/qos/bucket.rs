@@ -8,6 +8,9 @@
 //! What goes may go as soon as there is anything in the bucket, and may leave it in debt: one
 //! frame is never too large for it. So over any stretch of time no more passes than the rate
 //! allows, the bucket's depth, and one frame.
+//!
+//! Where several share a rate, who always has something to send leaves a part of the bucket to
+//! those who rarely do ([`Bucket::has_spare`]): these then find something in it when they come.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +38,8 @@ const DEPTH: Nanos = 2_000_000;
 const DEPTH_MAX: Nanos = 20_000_000;
 /// Between these two, a bucket holds what is nothing to a receiver: some segments of 64 KB.
 const DEPTH_FREE: u64 = 256 << 10;
+/// How much of a bucket is left to those who rarely send: a quarter, and in bytes at most this.
+const KEPT_BYTES: u64 = 16 << 10;
 /// How many bytes a bucket holds at least: two full Ethernet frames.
 const DEPTH_BYTES: u64 = 2 * 1518;
 /// Time's worth that a bucket of frames a second holds: a second's frames may come in tenths.
@@ -54,6 +59,8 @@ pub struct Rate {
     unit: u64,
     /// How far "due" may lie back, in ticks.
     depth: u64,
+    /// How much of that is left to those who rarely send.
+    kept: u64,
 }
 
 impl Rate {
@@ -61,7 +68,9 @@ impl Rate {
     pub fn of_bytes(rate: Bandwidth) -> Rate {
         let unit = ((8 * SECOND) << FRACTION_BITS) / u128::from(rate.bits());
         let free = Rate::new(unit, 0, DEPTH_FREE).depth >> TICK_BITS;
-        Rate::new(unit, free.clamp(DEPTH, DEPTH_MAX), DEPTH_BYTES)
+        let mut rate = Rate::new(unit, free.clamp(DEPTH, DEPTH_MAX), DEPTH_BYTES);
+        rate.kept = rate.ticks(KEPT_BYTES).min(rate.depth / 4);
+        rate
     }
 
     /// Of frames.
@@ -74,6 +83,7 @@ impl Rate {
         let mut rate = Rate {
             unit: u64::try_from(unit).unwrap_or(u64::MAX).max(1),
             depth: time << TICK_BITS,
+            kept: 0,
         };
         rate.depth = rate.depth.max(rate.ticks(units));
         rate
@@ -118,6 +128,18 @@ impl Bucket {
     #[inline]
     pub fn ready_at(&self) -> Nanos {
         self.due >> TICK_BITS
+    }
+
+    /// Whether something may go, and all that is kept for those who rarely send is there.
+    #[inline]
+    pub fn has_spare(&self, now: Nanos) -> bool {
+        self.spare_at() <= now
+    }
+
+    /// When that is so.
+    #[inline]
+    pub fn spare_at(&self) -> Nanos {
+        (self.due + self.rate.kept) >> TICK_BITS
     }
 
     /// Takes out what went.
@@ -177,6 +199,18 @@ impl Limit {
     #[inline]
     pub fn ready_at(&self) -> Nanos {
         self.bucket().ready_at()
+    }
+
+    /// See [`Bucket::has_spare`].
+    #[inline]
+    pub fn has_spare(&self, now: Nanos) -> bool {
+        self.bucket().has_spare(now)
+    }
+
+    /// See [`Bucket::spare_at`].
+    #[inline]
+    pub fn spare_at(&self) -> Nanos {
+        self.bucket().spare_at()
     }
 
     /// Takes out what went.

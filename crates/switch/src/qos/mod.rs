@@ -7,6 +7,7 @@
 
 pub mod bucket;
 pub mod classifier;
+pub mod crowd;
 pub mod headers;
 pub mod line;
 pub mod protect;

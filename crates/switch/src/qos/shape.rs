@@ -8,7 +8,7 @@ use super::bucket::{Limit, Nanos, Rate};
 use super::classifier::Classifier;
 use super::line::{Chance, Line};
 use super::protect::{Guard, NoAddress};
-use super::schedule::{Tag, Waiters};
+use super::schedule::Waiters;
 use crate::lookup::{Mac, PortIndex};
 use crate::properties::{
     Bandwidth, FlowAttributes, FlowProperties, PortProperties, Priority, Share,
@@ -89,8 +89,16 @@ impl Shape {
 
 /// When to look again at a limit that is used up.
 pub fn next_look(limit: &Limit, now: Nanos) -> Nanos {
-    let portion = limit.rate().time_of(PORTION_BYTES).min(PORTION);
-    limit.ready_at().max(now) + portion
+    limit.ready_at().max(now) + portion(limit)
+}
+
+/// As [`next_look`], for those who leave what is kept for others.
+pub fn next_spare(limit: &Limit, now: Nanos) -> Nanos {
+    limit.spare_at().max(now) + portion(limit)
+}
+
+fn portion(limit: &Limit) -> Nanos {
+    limit.rate().time_of(PORTION_BYTES).min(PORTION)
 }
 
 /// A line for what a limit holds back.
@@ -109,8 +117,6 @@ pub struct Shaped {
     pub grants: bool,
     /// Frames to the port whose senders cannot be held back.
     pub backlog: Option<Line>,
-    /// Its standing among those who wait.
-    pub backlog_tag: Tag,
     /// How frames to the port are delayed and lost.
     pub wire: Option<Wire>,
 }
@@ -124,7 +130,6 @@ impl Shaped {
             waiters: Waiters::default(),
             grants: false,
             backlog: None,
-            backlog_tag: Tag::default(),
             wire,
         }
     }

@@ -9,7 +9,8 @@ use crate::counters::{PortCounters, Reason};
 use crate::crossing::{Entry, Report, Target};
 use crate::flow_hash::flow_hash;
 use crate::lookup::{Destination, PortIndex};
-use crate::port::{BATCH, Batch, Outcome};
+use crate::port::{BATCH, Batch, Link, Outcome};
+use crate::qos::crowd::{Crowd, Source};
 
 /// Most patches that a frame goes through.
 pub const PATCHES_MAX: u8 = 8;
@@ -163,7 +164,9 @@ impl Worker {
                 continue;
             };
             // What came through a patch may belong to a VLAN where nobody has heard of any.
-            let shaped = slot(&self.domains, port.domain).is_some_and(|domain| domain.shaped > 0);
+            let domain = slot(&self.domains, port.domain);
+            let shaped = domain.is_some_and(|domain| domain.shaped > 0);
+            let several = domain.is_some_and(|domain| domain.ports > 2);
             if (shaped || self.batch.says_vlans()) && self.send_shaped(place, patches) {
                 continue;
             }
@@ -178,6 +181,16 @@ impl Worker {
             let queue = port.sends.filter(|_| !port.closed);
             let outcome = match queue.and_then(|queue| slot_mut(&mut self.queues, queue)) {
                 Some(queue) if queue.state != State::Closed => {
+                    let alone = patches == 0 && self.touched.is_empty();
+                    if self.watched && alone && self.passages.is_empty() {
+                        self.send_watching(place);
+                        continue;
+                    }
+                    if several {
+                        let frames = port.queue.len();
+                        let leaves = leaves(&mut queue.link, &mut port.crowd, self.source, frames);
+                        queue.link.leave(leaves);
+                    }
                     queue.link.send(&mut self.batch, &port.queue, counters)
                 }
                 _ => {
@@ -195,6 +208,21 @@ impl Worker {
             {
                 self.wake(queue);
             }
+        }
+    }
+
+    /// How many slots of a port's ring so many frames of the batch are to leave free.
+    pub(super) fn leaves(&mut self, place: PortIndex, frames: usize) -> u32 {
+        let Some(port) = slot_mut(&mut self.ports, place.into()) else {
+            return 0;
+        };
+        let domain = slot(&self.domains, port.domain);
+        let queue = port
+            .sends
+            .and_then(|queue| slot_mut(&mut self.queues, queue));
+        match queue.filter(|_| domain.is_some_and(|domain| domain.ports > 2)) {
+            Some(queue) => leaves(&mut queue.link, &mut port.crowd, self.source, frames),
+            None => 0,
         }
     }
 
@@ -283,6 +311,7 @@ impl Worker {
             }
             i += 1;
         }
+        self.source = Source::Lane(origin);
         self.deliver();
         self.crossed = 0;
     }
@@ -327,6 +356,16 @@ impl Worker {
             entry.flush();
         }
     }
+}
+
+/// How many slots of a link's ring so many frames from `source` are to leave free.
+#[inline]
+fn leaves(link: &mut Link, crowd: &mut Option<Box<Crowd>>, source: Source, frames: usize) -> u32 {
+    let Some(slots) = link.crowded(frames) else {
+        return 0;
+    };
+    let crowd = crowd.get_or_insert_default();
+    crowd.offer(source, frames as u32, slots)
 }
 
 /// What it takes to have a frame cross.

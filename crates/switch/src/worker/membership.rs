@@ -14,7 +14,7 @@ use crate::lookup::{Answer, Command, Known, Lookup, PortIndex, Seconds};
 use crate::pace::Pace;
 use crate::port::{BATCH, Batch, Link};
 use crate::properties::{DomainProperties, Share};
-use crate::qos::schedule::{Credit, Tag};
+use crate::qos::schedule::Credit;
 
 use super::properties::LEVEL;
 
@@ -104,6 +104,7 @@ impl Worker {
             closed: false,
             violations: 0,
             shaped: None,
+            crowd: None,
             vlan: 0,
             member: None,
         };
@@ -185,7 +186,6 @@ impl Worker {
             follows: None,
             owes: false,
             kept,
-            tag: Tag::default(),
             credit: Credit::new(Share::default()),
             level: LEVEL,
         };

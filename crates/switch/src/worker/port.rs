@@ -7,7 +7,8 @@ use crate::lane::{LANES_MAX, LaneIndex};
 use crate::lookup::{Lookup, Mac, PortIndex};
 use crate::pace::Pace;
 use crate::port::{Batch, Link};
-use crate::qos::schedule::{Credit, Tag};
+use crate::qos::crowd::Crowd;
+use crate::qos::schedule::Credit;
 use crate::qos::shape::{Flows, Shaped};
 
 /// A queue's index among those of its worker.
@@ -69,6 +70,8 @@ pub(super) struct Port {
     pub violations: u32,
     /// Its limits and the like, if it has any.
     pub shaped: Option<Box<Shaped>>,
+    /// Who sent it frames while it did not keep up, if that ever was.
+    pub crowd: Option<Box<Crowd>>,
     /// The VLAN that it gives access to; 0 if it bears all.
     pub vlan: u16,
     /// Its place among the members of its domain, if it is one here.
@@ -101,8 +104,6 @@ pub(super) struct Queue {
     pub owes: bool,
     /// What is left of its last batch, where that could not go on and its link cannot keep it.
     pub kept: Option<Box<Batch>>,
-    /// Its standing with the port that it waits for.
-    pub tag: Tag,
     /// Its standing in the round.
     pub credit: Credit,
     /// Its level, the highest first.

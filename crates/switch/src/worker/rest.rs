@@ -51,6 +51,7 @@ impl Worker {
             }
             self.pace.sleeps(self.now);
         }
+        self.unlooked = Duration::ZERO;
         let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS];
         let events = epoll::wait(&self.epoll, &mut room, timeout.as_ref());
         if rests {

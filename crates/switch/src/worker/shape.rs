@@ -23,6 +23,7 @@ use crate::port::hold::tag;
 use crate::port::{BATCH, Batch, Outcome};
 use crate::properties::Priority;
 use crate::qos::bucket::clock;
+use crate::qos::crowd::Source;
 use crate::qos::protect::More;
 use crate::qos::shape::{Shape, next_look};
 use crate::qos::timer::{Due, Timers};
@@ -38,7 +39,9 @@ pub(super) struct Shaping {
     holds: bool,
     /// The first frame of the batch that must wait.
     cut: Option<Cut>,
-    /// Whose turn it is with a rate.
+    /// Whose batch is under way, if it is a queue's.
+    serving: Option<QueueIndex>,
+    /// Its turn with a rate.
     granted: Option<Grant>,
     /// For frames in another form.
     scratch: Option<Box<Batch>>,
@@ -50,6 +53,9 @@ pub(super) struct Shaping {
     spare: Vec<Box<Batch>>,
 }
 
+/// Whose turn with a rate was laid aside.
+pub(super) struct Aside(Option<Grant>);
+
 struct Cut {
     at: u16,
     /// The port whose rate is used up.
@@ -59,7 +65,24 @@ struct Cut {
 
 struct Grant {
     to: PortIndex,
+    /// Bytes of it that were sent.
     sent: u64,
+    /// Of these, what the standing of whoever sent it does not tell yet.
+    untold: u64,
+    /// Whether it was granted out of turn, to one that has had less than its share: then it may
+    /// have what is kept of a rate for such.
+    first: bool,
+}
+
+impl Grant {
+    fn new(to: PortIndex, first: bool) -> Grant {
+        Grant {
+            to,
+            sent: 0,
+            untold: 0,
+            first,
+        }
+    }
 }
 
 impl Shaping {
@@ -69,10 +92,22 @@ impl Shaping {
             verdicts: [None; BATCH],
             holds: false,
             cut: None,
+            serving: None,
             granted: None,
             scratch: None,
             spare: Vec::new(),
         }
+    }
+
+    /// Another queue's batch is dealt with, before the one under way goes on, of which nothing is
+    /// left to do but to deliver it.
+    pub fn lay_aside(&mut self) -> Aside {
+        Aside(self.granted.take())
+    }
+
+    /// The one that was laid aside goes on.
+    pub fn go_on(&mut self, Aside(grant): Aside) {
+        self.granted = grant;
     }
 }
 
@@ -114,6 +149,7 @@ impl Worker {
             }
             None => {
                 self.batch.clear();
+                self.batch.set_portion(self.portion);
                 queue.link.receive(&mut self.batch, counters)
             }
         };
@@ -126,6 +162,7 @@ impl Worker {
         queue.state = State::Polled { woken: false };
         self.shaping.holds = queue.link.holds() && queue.spreads == 0;
         self.shaping.cut = None;
+        self.shaping.serving = Some(place);
         let spreads = queue.spreads;
         self.moved = true;
 
@@ -150,6 +187,8 @@ impl Worker {
         let cut = self.shaping.cut.take();
         // What goes on by patches or has come from another lane is held back by nobody.
         self.shaping.holds = false;
+        self.shaping.serving = None;
+        self.end_grant(place);
         let gone = cut.as_ref().map_or(may_go, |cut| usize::from(cut.at));
 
         let bytes = self.batch.bytes_of(gone);
@@ -167,6 +206,7 @@ impl Worker {
         if let Some(limit) = shape.as_ref().and_then(|shape| shape.sent.as_ref()) {
             limit.take(bytes, now);
         }
+        self.source = Source::Port(from);
         self.deliver();
         let crossed = std::mem::take(&mut self.crossed);
         if let Some(queue) = slot_mut(&mut self.queues, place) {

@@ -7,6 +7,7 @@ use crate::port::BATCH;
 use crate::port::hold::Form;
 use crate::qos::bucket::Nanos;
 use crate::qos::classifier::Key;
+use crate::qos::crowd::Source;
 use crate::qos::headers::Lack;
 use crate::qos::line::Way;
 use crate::qos::shape::{LaneFlow, backlog, next_look};
@@ -151,6 +152,7 @@ impl Worker {
                 None => self.flood_on(domain, way.from, i, now),
             }
         }
+        self.source = Source::Lines;
         self.deliver();
         self.crossed = 0;
     }

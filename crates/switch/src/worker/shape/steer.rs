@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::super::deliver::Crossing;
 use super::super::{Worker, bits, slot, slot_mut};
-use super::{Cut, GRANT};
+use super::{Cut, GRANT, Grant};
 use crate::counters::Reason;
 use crate::crossing::Target;
 use crate::lookup::{Destination, PortIndex};
@@ -29,20 +29,96 @@ impl Worker {
         let frames = &self.batch.frames()[run.clone()];
         let to = &mut self.destinations[..frames.len()];
         asked.lookup.steer(from, frames, to, seconds);
-        for (i, to) in (run.start as u16..).zip(0..run.len()) {
-            match self.destinations[to] {
+        let mut at = 0;
+        while at < run.len() {
+            let i = (run.start + at) as u16;
+            match self.destinations[at] {
                 Destination::Port(to) => {
-                    if !self.pass_to(domain, from, i, to, now) {
+                    let alike = self.destinations[at..run.len()].iter();
+                    let alike = alike.take_while(|other| **other == Destination::Port(to));
+                    let frames = alike.count();
+                    at += self.pass_run(domain, i, frames, to, now);
+                    let i = (run.start + at) as u16;
+                    let rest = at < run.len() && self.destinations[at] == Destination::Port(to);
+                    if rest && !self.pass_to(domain, from, i, to, now) {
                         break;
                     }
+                    at += usize::from(rest);
+                    continue;
                 }
                 Destination::Drop(reason) => self.counters.port(from).dropped(reason, 1),
                 Destination::Flood => self.flood(domain, from, i, now),
             }
+            at += 1;
         }
         if !self.exits.is_empty() {
             self.tell_news(domain);
         }
+    }
+
+    /// Has as many of `frames` frames from `first` on go to one port as may without anything but its
+    /// rate being looked at, which is done once for all. Returns how many.
+    fn pass_run(
+        &mut self,
+        domain: u32,
+        first: u16,
+        frames: usize,
+        to: PortIndex,
+        now: Nanos,
+    ) -> usize {
+        let flows = slot(&self.domains, domain).and_then(|domain| domain.flows.as_deref());
+        let plain = flows.is_none_or(|flows| flows.classifier.is_empty());
+        let Some(port) = slot_mut(&mut self.ports, to.into()) else {
+            return 0;
+        };
+        if !plain || !port.ways.has(self.lane) {
+            return 0;
+        }
+        let mut go = frames;
+        if let Some(shaped) = port.shaped.as_deref() {
+            if shaped.shape.vlan != 0 {
+                return 0;
+            }
+            if let Some(limit) = &shaped.shape.received {
+                let granted = self.shaping.granted.as_mut();
+                let mut grant = granted.filter(|grant| grant.to == to);
+                let most = match (&grant, shaped.waiters.is_empty()) {
+                    (_, true) => u64::MAX,
+                    (Some(grant), false) => GRANT.saturating_sub(grant.sent),
+                    (None, false) => 0,
+                };
+                let keeps = grant.as_ref().is_none_or(|grant| !grant.first);
+                let (mut trial, mut sent) = (limit.bucket(), 0);
+                let run = &self.batch.frames()[usize::from(first)..][..frames];
+                let may = run.iter().take_while(|frame| {
+                    let ready = match keeps {
+                        true => trial.has_spare(now),
+                        false => trial.is_ready(now),
+                    };
+                    let goes = ready && sent < most;
+                    if goes {
+                        trial.take(frame.len() as u64, now);
+                        sent += frame.len() as u64;
+                    }
+                    goes
+                });
+                go = may.count();
+                if sent > 0 {
+                    limit.take(sent, now);
+                }
+                if let Some(grant) = &mut grant {
+                    grant.sent += sent;
+                    grant.untold += sent;
+                }
+            }
+        }
+        if go > 0 {
+            if port.queue.is_empty() {
+                self.touched.push(to);
+            }
+            port.queue.extend(first..first + go as u16);
+        }
+        go
     }
 
     /// Has frame `i` go to one port if it may. Returns whether the frames behind it may go on.
@@ -67,17 +143,18 @@ impl Worker {
             return true;
         }
         let limited = shaped.is_some_and(|shaped| shaped.shape.received.is_some());
-        let blocked = limited && self.is_blocked(to, now);
+        let mut blocked = limited && self.is_blocked(to, now);
         if blocked && self.shaping.holds {
             let own = slot(&self.ports, from.into()).and_then(|port| port.shaped.as_deref());
             let own = own.map_or(Priority::default(), |own| own.shape.priority);
             let flow = flow.and_then(|flow| self.flow(domain, flow)?.flow.priority);
-            self.shaping.cut = Some(Cut {
-                at: i,
-                on: to,
-                priority: flow.unwrap_or(own),
-            });
-            return false;
+            let priority = flow.unwrap_or(own);
+            if !self.goes_first(to, priority, now) {
+                let (at, on) = (i, to);
+                self.shaping.cut = Some(Cut { at, on, priority });
+                return false;
+            }
+            blocked = false;
         }
         if let Some(flow) = flow
             && !self.pass_flow(domain, flow, from, i, Some(to), now)
@@ -93,6 +170,23 @@ impl Worker {
         true
     }
 
+    /// Whether the queue whose batch is under way may have a rate before those who wait for it,
+    /// since it has had less than its share. What it sends then counts.
+    fn goes_first(&mut self, to: PortIndex, priority: Priority, now: Nanos) -> bool {
+        let shaped = slot(&self.ports, to.into()).and_then(|port| port.shaped.as_deref());
+        let (Some(shaped), Some(queue)) = (shaped, self.shaping.serving) else {
+            return false;
+        };
+        let limit = shaped.shape.received.as_ref();
+        let may = self.shaping.granted.is_none()
+            && limit.is_none_or(|limit| limit.is_ready(now))
+            && shaped.waiters.goes_first(queue, priority);
+        if may {
+            self.shaping.granted = Some(Grant::new(to, true));
+        }
+        may
+    }
+
     /// Whether a limited port can be sent nothing now: its rate is used up, or others wait for it.
     pub(in crate::worker) fn is_blocked(&self, to: PortIndex, now: Nanos) -> bool {
         let shaped = slot(&self.ports, to.into()).and_then(|port| port.shaped.as_deref());
@@ -102,11 +196,13 @@ impl Worker {
         let Some(limit) = &shaped.shape.received else {
             return false;
         };
-        let out_of_turn = match &self.shaping.granted {
-            Some(grant) if grant.to == to => grant.sent >= GRANT,
-            _ => true,
+        let grant = self.shaping.granted.as_ref().filter(|grant| grant.to == to);
+        let out_of_turn = grant.is_none_or(|grant| grant.sent >= GRANT);
+        let ready = match grant {
+            Some(grant) if grant.first => limit.is_ready(now),
+            _ => limit.has_spare(now),
         };
-        !limit.is_ready(now) || (out_of_turn && !shaped.waiters.is_empty())
+        !ready || (out_of_turn && !shaped.waiters.is_empty())
     }
 
     /// Takes frame `i` out of a port's rate, if it has one.
@@ -117,6 +213,7 @@ impl Worker {
             limit.take(len, now);
             if let Some(grant) = self.shaping.granted.as_mut().filter(|grant| grant.to == to) {
                 grant.sent += len;
+                grant.untold += len;
             }
         }
     }
@@ -206,9 +303,11 @@ impl Worker {
             if shaped.shape.vlan != 0 && shaped.shape.vlan != frame.vlan() {
                 return;
             }
-            let limit = shaped.shape.received.as_ref();
-            if limit.is_some_and(|limit| !limit.take_if_ready(frame.len() as u64, now)) {
-                return self.store(from, i, to, now);
+            if let Some(limit) = &shaped.shape.received {
+                if !limit.has_spare(now) {
+                    return self.store(from, i, to, now);
+                }
+                limit.take(frame.len() as u64, now);
             }
         }
         if port.queue.is_empty() {

@@ -10,8 +10,9 @@ use crate::lookup::PortIndex;
 use crate::port::hold::Form;
 use crate::properties::{Priority, Share};
 use crate::qos::bucket::{Nanos, clock};
+use crate::qos::crowd::Source;
 use crate::qos::line::Way;
-use crate::qos::shape::{backlog, next_look};
+use crate::qos::shape::{backlog, next_spare};
 use crate::qos::timer::Due;
 
 /// Most grants in a row, so that the others in the round get their turn.
@@ -99,8 +100,7 @@ impl Worker {
         }
         if first {
             let priority = Priority::default();
-            let tag = &mut shaped.backlog_tag;
-            shaped.waiters.push(to, BACKLOG, priority, tag);
+            shaped.waiters.push(BACKLOG, priority);
             self.ask_grant(to, now);
         }
     }
@@ -113,25 +113,50 @@ impl Worker {
         priority: Priority,
         now: Nanos,
     ) {
-        let share = self.share_of(place);
         let Some(queue) = slot_mut(&mut self.queues, place) else {
             return;
         };
         queue.state = State::Held;
-        let shaped =
-            slot_mut(&mut self.ports, on.into()).and_then(|port| port.shaped.as_deref_mut());
-        let Some(shaped) = shaped else {
-            // It has no limit any more.
-            return self.shaping.timers.set(now, Due::Send(place));
-        };
+        self.tell_grant(place);
         if let Some(grant) = self.shaping.granted.as_mut().filter(|grant| grant.to == on) {
-            let sent = std::mem::take(&mut grant.sent);
-            shaped.waiters.served(&mut queue.tag, sent, share);
             // What it was granted is used up, whoever comes next.
             grant.sent = GRANT;
         }
-        shaped.waiters.push(on, place, priority, &mut queue.tag);
+        let port = slot_mut(&mut self.ports, on.into());
+        let Some(shaped) = port.and_then(|port| port.shaped.as_deref_mut()) else {
+            // It has no limit any more.
+            return self.shaping.timers.set(now, Due::Send(place));
+        };
+        shaped.waiters.push(place, priority);
         self.ask_grant(on, now);
+    }
+
+    /// Has what a queue was granted and has sent count in its standing.
+    fn tell_grant(&mut self, place: QueueIndex) {
+        let share = self.share_of(place);
+        let Some(grant) = &mut self.shaping.granted else {
+            return;
+        };
+        let untold = std::mem::take(&mut grant.untold);
+        let port = slot_mut(&mut self.ports, grant.to.into());
+        if let Some(shaped) = port.and_then(|port| port.shaped.as_deref_mut())
+            && untold > 0
+        {
+            shaped.waiters.served(place, untold, share);
+        }
+    }
+
+    /// A queue's batch is over: what it had out of turn is, too.
+    pub(in crate::worker) fn end_grant(&mut self, place: QueueIndex) {
+        if self
+            .shaping
+            .granted
+            .as_ref()
+            .is_some_and(|grant| grant.first)
+        {
+            self.tell_grant(place);
+            self.shaping.granted = None;
+        }
     }
 
     pub(in crate::worker) fn share_of(&self, place: QueueIndex) -> Share {
@@ -147,7 +172,7 @@ impl Worker {
             && !std::mem::replace(&mut shaped.grants, true)
         {
             let limit = shaped.shape.received.as_ref();
-            let at = limit.map_or(now, |limit| next_look(limit, now));
+            let at = limit.map_or(now, |limit| next_spare(limit, now));
             self.shaping.timers.set(at, Due::Grant(to));
         }
     }
@@ -163,13 +188,13 @@ impl Worker {
                 shaped.grants = false;
             }
             let limit = shaped.shape.received.as_ref();
-            if turn == GRANTS || limit.is_some_and(|limit| !limit.is_ready(now)) {
+            if turn == GRANTS || limit.is_some_and(|limit| !limit.has_spare(now)) {
                 break;
             }
             let Some(waiter) = shaped.waiters.pop() else {
                 return;
             };
-            self.shaping.granted = Some(Grant { to, sent: 0 });
+            self.shaping.granted = Some(Grant::new(to, false));
             if waiter == BACKLOG {
                 self.send_backlog(to, now);
             } else if let Some(queue) = slot_mut(&mut self.queues, waiter)
@@ -179,6 +204,7 @@ impl Worker {
                 if self.serve_shaped(waiter, false) {
                     self.active.push(waiter);
                 }
+                self.tell_grant(waiter);
             }
             self.shaping.granted = None;
         }
@@ -199,7 +225,7 @@ impl Worker {
             while let Some(first) = line.first()
                 && self.batch.has_room()
                 && sent < GRANT
-                && limit.is_none_or(|limit| limit.is_ready(now))
+                && limit.is_none_or(|limit| limit.has_spare(now))
             {
                 let (len, vnet, vlan) = (first.len, first.vnet, first.way.vlan);
                 from = first.way.from;
@@ -216,15 +242,15 @@ impl Worker {
                 }
             }
             let share = Share::default();
-            shaped.waiters.served(&mut shaped.backlog_tag, sent, share);
+            shaped.waiters.served(BACKLOG, sent, share);
             if !line.is_empty() {
-                let tag = &mut shaped.backlog_tag;
-                shaped.waiters.push(to, BACKLOG, Priority::default(), tag);
+                shaped.waiters.push(BACKLOG, Priority::default());
             }
         }
         for i in 0..self.batch.frames().len() {
             self.enqueue(from, i as u16, to);
         }
+        self.source = Source::Lines;
         self.deliver();
         self.crossed = 0;
     }

@@ -7,6 +7,7 @@ use crate::lookup::PortIndex;
 use crate::port::hold::{EACH, Form};
 use crate::port::{Batch, Outcome};
 use crate::qos::bucket::{Nanos, clock};
+use crate::qos::crowd::Source;
 use crate::qos::line::Way;
 use crate::qos::timer::Due;
 
@@ -148,6 +149,7 @@ impl Worker {
                     port.queue.extend(&EACH[..self.batch.frames().len()]);
                 }
                 self.pass(place, patches);
+                self.source = Source::Lines;
                 self.deliver();
                 self.crossed = 0;
                 continue;

@@ -1,0 +1,180 @@
+//! Rounds over guests' rings: who goes first, and that nobody's frames suffer for it.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use abi::region::{Geometry, Interface};
+use abi::ring::Slot;
+use proptest::prelude::*;
+use rustix::event::EventfdFlags;
+
+use crate::counters::Reason;
+use crate::lookup::PortIndex;
+use crate::memory::{GuestSide, SharedRegion};
+use crate::port::Link;
+use crate::port::guest::GuestLink;
+use crate::worker::alone::Alone;
+
+struct Guest {
+    side: GuestSide,
+    bell: OwnedFd,
+    place: PortIndex,
+    mac: u8,
+}
+
+const SINK: u8 = 99;
+
+fn guest(alone: &mut Alone, mac: u8, slots: u32) -> Guest {
+    let geometry = Geometry::new(slots, 1).unwrap();
+    let interface = Interface::new("eth0", [2, 0, 0, 0, 0, mac], 1500).unwrap();
+    let (region, _) = SharedRegion::create(geometry, &[interface]).unwrap();
+    let region = Arc::new(region);
+    let link = Link::Guest(GuestLink::new(region.switch_side(0).unwrap(), 1500));
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    let bell = rustix::event::eventfd(0, flags).unwrap();
+    let place = alone.attach(link, Some(Arc::new(bell.try_clone().unwrap())));
+    Guest {
+        side: region.guest_side(0).unwrap(),
+        bell,
+        place,
+        mac,
+    }
+}
+
+impl Guest {
+    /// Sends a frame with a number in it.
+    fn send(&mut self, to: u8, number: u32, len: usize) {
+        assert_ne!(self.side.transmit.free(1), Ok(0), "room in the ring");
+        let slot = Slot {
+            len: len as u16,
+            ..Slot::spent(self.side.transmit.peek(0).buffer)
+        };
+        let mut bytes = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, self.mac, 0x88, 0xb5];
+        bytes.extend(number.to_be_bytes());
+        bytes.resize(len, number as u8);
+        self.side.region.frame(slot).unwrap().write(&bytes);
+        self.side.transmit.fill(0, slot);
+        self.side.transmit.publish(1);
+        if self.side.transmit.consumer_sleeps() {
+            rustix::io::write(&self.bell, &1u64.to_ne_bytes()).unwrap();
+        }
+    }
+
+    /// Senders, numbers and lengths of the frames that have come.
+    fn receive(&mut self) -> Vec<(u8, u32, usize)> {
+        let n = self.side.receive.filled(u32::MAX).unwrap();
+        let frames = (0..n).map(|i| {
+            let bytes = self.side.region.frame(self.side.receive.peek(i)).unwrap();
+            let mut frame = vec![0; bytes.len()];
+            bytes.read(&mut frame);
+            let number: [u8; 4] = frame[14..18].try_into().unwrap();
+            let number = u32::from_be_bytes(number);
+            assert!(frame[18..].iter().all(|&byte| byte == number as u8));
+            (frame[11], number, frame.len())
+        });
+        let frames = frames.collect();
+        self.side.receive.release(n);
+        frames
+    }
+}
+
+/// A worker with a sink, whose address it knows, and so many others.
+fn net(others: u8, slots: u32) -> (Alone, Guest, Vec<Guest>) {
+    let mut alone = Alone::new();
+    let mut sink = guest(&mut alone, SINK, slots);
+    let mut others: Vec<_> = (1..=others)
+        .map(|mac| guest(&mut alone, mac, slots))
+        .collect();
+    sink.send(1, 0, 60);
+    alone.turn();
+    for guest in &mut others {
+        assert_eq!(guest.receive().len(), 1);
+    }
+    (alone, sink, others)
+}
+
+#[test]
+fn a_rare_frame_does_not_wait_for_the_batch_that_is_under_way() {
+    for rare in 0..3 {
+        let (mut alone, mut sink, mut guests) = net(3, 1024);
+        for (i, guest) in guests.iter_mut().enumerate().filter(|(i, _)| *i != rare) {
+            for number in 0..200 {
+                guest.send(SINK, number, 1514 - i);
+            }
+        }
+        guests[rare].send(SINK, 7, 60);
+        let mut came = Vec::new();
+        for _ in 0..30 {
+            alone.turn();
+            came.extend(sink.receive());
+        }
+        assert_eq!(came.len(), 401);
+        let own = guests[rare].mac;
+        let before = came.iter().position(|&(from, ..)| from == own).unwrap();
+        // A quantum of each of the two that it finds, since none of the three has sent anything.
+        let runs: Vec<_> = came
+            .chunk_by(|a, b| a.0 == b.0)
+            .map(|run| (run[0].0, run.len()))
+            .collect();
+        assert!(before <= 2 * 12, "{before} frames before it: {runs:?}");
+    }
+}
+
+#[test]
+fn a_receiver_that_does_not_keep_up_still_gets_rare_frames() {
+    let (mut alone, mut sink, mut guests) = net(2, 64);
+    let [flood, rare] = &mut guests[..] else {
+        unreachable!()
+    };
+    let mut came = Vec::new();
+    for number in 0..100 {
+        // It may be held back for a moment.
+        while flood.side.transmit.free(1) != Ok(0) {
+            flood.send(SINK, 0, 60);
+        }
+        alone.turn();
+        rare.send(SINK, number, 61);
+        alone.turn();
+        // Four slots of 64 come free.
+        let n = sink.side.receive.filled(u32::MAX).unwrap().min(4);
+        for i in 0..n {
+            came.push(sink.side.receive.peek(i).len);
+        }
+        sink.side.receive.release(n);
+    }
+    came.extend(sink.receive().iter().map(|&(_, _, len)| len as u16));
+    let rares = came.iter().filter(|&&len| len == 61).count();
+    assert_eq!(rares, 100);
+    assert!(alone.stats(sink.place).dropped(Reason::RingFull) > 0);
+    assert!(came.len() >= 400, "nothing is wasted: {}", came.len());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn whoever_goes_first_all_frames_arrive_once_and_each_senders_in_order(
+        steps in proptest::collection::vec(
+            proptest::collection::vec((0usize..5, 1u32..90, 60usize..=1514), 0..6),
+            1..12,
+        ),
+    ) {
+        let (mut alone, mut sink, mut guests) = net(5, 1024);
+        let (mut sent, mut came) = (vec![Vec::new(); 5], vec![Vec::new(); 5]);
+        for step in steps {
+            for (from, frames, len) in step {
+                for _ in 0..frames {
+                    let number = sent[from].len() as u32;
+                    guests[from].send(SINK, number, len);
+                    sent[from].push((number, len));
+                }
+            }
+            for _ in 0..20 {
+                alone.turn();
+                for (from, number, len) in sink.receive() {
+                    came[usize::from(from) - 1].push((number, len));
+                }
+            }
+        }
+        prop_assert_eq!(came, sent);
+    }
+}
