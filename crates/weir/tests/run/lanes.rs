@@ -33,7 +33,9 @@ fn a_guests_links_are_shared_out_among_lanes() {
             format!("{letter}={kind}:{interface}")
         });
         let file = config.to_str().unwrap();
-        let mut running = bench.run(&[file, "--link", &a, "--link", &b, "--lanes", "2"]);
+        // All packets fit a ring, should the guest get a processor late.
+        let lanes = ["--lanes", "2", "--ring-slots", "1024"];
+        let mut running = bench.run(&[&[file, "--link", &a, "--link", &b][..], &lanes].concat());
         if kind == "tap" {
             // The devices go into the namespaces and keep their queues.
             for (host, letter, address) in [(&one, 'a', "10.77.0.1"), (&two, 'b', "10.77.0.2")] {
