@@ -27,5 +27,4 @@ pub mod node;
 pub mod places;
 pub mod service;
 pub mod store;
-pub mod text;
 pub mod wire;

@@ -5,10 +5,11 @@
 //! they are shown; in messages and files the same names and values, one field each. A property
 //! that is not given is as it would be without.
 
+#[macro_use]
+mod text;
 mod domain;
 mod flow;
 mod port;
-mod text;
 mod units;
 
 use std::fmt;

@@ -35,6 +35,7 @@ mod process;
 mod report;
 mod spec;
 mod template;
+mod text;
 mod watchdog;
 
 pub use adopt::{Found, Trace, started};
@@ -44,6 +45,7 @@ pub use guest::Guest;
 pub use report::{Crash, Exit, Fault, REGISTERS, Registers};
 pub use spec::{DEFAULT_MEMORY, DataFile, GuestSpec, Isolation, Shape, Wall};
 pub use template::{Prepared, Template};
+pub use text::printable;
 
 /// The guest image that this build made.
 pub static IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/weir-guest"));

@@ -9,8 +9,8 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::run::instance::printable;
 use crate::{check, demo, element, nouns, run};
+use vmm::printable;
 
 /// Network functions as tiny virtual machines.
 #[derive(Debug, Parser)]

@@ -11,12 +11,11 @@ use abi::control::State;
 use abi::message::kind;
 use abi::region::Region;
 use rustix::event::{EventfdFlags, eventfd};
-use vmm::{Answer, Control, DataFile, Exit, Found, Isolation, Shape, Trace};
+use vmm::{Answer, Control, DataFile, Exit, Found, Isolation, Shape, Trace, printable};
 
 use super::launch::{Launch, Launched, interface};
 use super::{Host, Port};
 use crate::error::{Error, Kind, Result};
-use crate::text::printable;
 
 /// Longest that a guest may take to end when it is asked to.
 const ENDING: Duration = Duration::from_millis(200);

@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::text::{self, PropertyError, read};
+use super::is_default;
+use super::text::{PropertyError, read};
 use super::units::{Bandwidth, Unfit};
-use super::{Written, is_default};
 
 /// The lookup function of a domain: what says where a frame goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,14 +119,6 @@ impl DomainProperties {
         Ok(())
     }
 
-    /// Sets those properties that `text` gives. All or none.
-    pub fn set_all(&mut self, text: &str) -> Result<(), PropertyError> {
-        let mut changed = self.clone();
-        text::for_each(text, |name, value| changed.set(name, value))?;
-        *self = changed;
-        Ok(())
-    }
-
     /// Sets one property to what it is when it is not given.
     pub fn reset(&mut self, name: &str) -> Result<(), PropertyError> {
         let without = DomainProperties::default();
@@ -165,27 +157,4 @@ const AGING_MAX: u32 = 1_000_000;
 /// Most addresses behind one port: a whole table.
 const MAC_LIMIT_MAX: u32 = 65_536;
 
-impl FromStr for DomainProperties {
-    type Err = PropertyError;
-
-    fn from_str(text: &str) -> Result<Self, PropertyError> {
-        let mut properties = DomainProperties::default();
-        properties.set_all(text)?;
-        Ok(properties)
-    }
-}
-
-/// As the command line has it; properties that are as they would be without are left out.
-impl fmt::Display for DomainProperties {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let without = DomainProperties::default();
-        let mut written = Written::new(f);
-        for name in Self::NAMES {
-            let value = self.get(name);
-            if value != without.get(name) {
-                written.some(name, value)?;
-            }
-        }
-        Ok(())
-    }
-}
+text_form!(DomainProperties);

@@ -1,14 +1,12 @@
 //! Properties of ports.
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::text::{self, PropertyError, parts, read};
+use super::text::{PropertyError, parts, read};
 use super::units::{Bandwidth, IpPrefix, Loss, Micros, Vlan};
-use super::{Priority, Protection, Share, Written, is_default};
+use super::{Priority, Protection, Share, is_default};
 use crate::lane::LANES_MAX;
 
 /// Most entries of a list of addresses or CPUs.
@@ -110,14 +108,6 @@ impl PortProperties {
             "loss" => self.loss = read(name, value)?,
             _ => return Err(PropertyError::unknown(name, &Self::NAMES)),
         }
-        Ok(())
-    }
-
-    /// Sets those properties that `text` gives: `maxbw=100M,priority=high`. All or none.
-    pub fn set_all(&mut self, text: &str) -> Result<(), PropertyError> {
-        let mut changed = self.clone();
-        text::for_each(text, |name, value| changed.set(name, value))?;
-        *self = changed;
         Ok(())
     }
 
@@ -283,27 +273,4 @@ fn read_cpus(name: &str, value: &str) -> Result<Vec<u16>, PropertyError> {
     Ok(cpus.into_iter().collect())
 }
 
-impl FromStr for PortProperties {
-    type Err = PropertyError;
-
-    fn from_str(text: &str) -> Result<Self, PropertyError> {
-        let mut properties = PortProperties::default();
-        properties.set_all(text)?;
-        Ok(properties)
-    }
-}
-
-/// As the command line has it; properties that are as they would be without are left out.
-impl fmt::Display for PortProperties {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let without = PortProperties::default();
-        let mut written = Written::new(f);
-        for name in Self::NAMES {
-            let value = self.get(name);
-            if value != without.get(name) {
-                written.some(name, value)?;
-            }
-        }
-        Ok(())
-    }
-}
+text_form!(PortProperties);

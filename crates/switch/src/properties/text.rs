@@ -2,6 +2,47 @@
 
 use super::units::Unfit;
 
+/// Gives a set of properties, whose names are `NAMES` and which can be `set` and got one by one, the
+/// command line's form.
+macro_rules! text_form {
+    ($type:ty) => {
+        impl $type {
+            /// Sets those properties that `text` gives: `maxbw=100M,priority=high`. All or none.
+            pub fn set_all(&mut self, text: &str) -> Result<(), PropertyError> {
+                let mut changed = self.clone();
+                super::text::for_each(text, |name, value| changed.set(name, value))?;
+                *self = changed;
+                Ok(())
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = PropertyError;
+
+            fn from_str(text: &str) -> Result<Self, PropertyError> {
+                let mut properties = Self::default();
+                properties.set_all(text)?;
+                Ok(properties)
+            }
+        }
+
+        /// As the command line has it; properties that are as they would be without are left out.
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let without = Self::default();
+                let mut written = super::Written::new(f);
+                for name in Self::NAMES {
+                    let value = self.get(name);
+                    if value != without.get(name) {
+                        written.some(name, value)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
 /// Why properties cannot be as asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PropertyError {

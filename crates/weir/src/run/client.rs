@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use node::model::{HandlerRead, HandlerValue, HandlerWrite};
 
-use super::instance::printable;
 use super::name::{self, NameError};
+use vmm::printable;
 
 /// How long a guest may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -16,7 +16,9 @@ use switch::memory::{MemoryError, SharedRegion};
 use switch::process::{Options, SpawnError, Switch};
 use switch::properties::PortProperties;
 use switch::protocol::{GuestInterface, PortId};
-use vmm::{Control, DataFile, Exit, Guest, GuestSpec, IMAGE, Isolation, Shape, Template, Wall};
+use vmm::{
+    Control, DataFile, Exit, Guest, GuestSpec, IMAGE, Isolation, Shape, Template, Wall, printable,
+};
 
 use super::links::{self, Link};
 
@@ -419,8 +421,6 @@ impl Instance {
     }
 }
 
-pub use node::text::printable;
-
 fn wait(ready: &mut [PollFd<'_>], limit: Option<Duration>) -> Result<(), Error> {
     let limit = limit.map(|limit| Timespec {
         tv_sec: limit.as_secs() as i64,
@@ -453,14 +453,4 @@ fn own_memory(process: &Path) -> Option<u64> {
         }
     }
     Some(total)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_guest_cannot_drive_the_terminal() {
-        assert_eq!(printable("a\tb\x1b[2Jc"), "a\tb\\u{1b}[2Jc");
-    }
 }

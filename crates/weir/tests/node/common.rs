@@ -15,6 +15,34 @@ use weir::lab::{Namespace, Runner};
 pub const CROSSING: &str = "FromNetfront(a) -> there :: Counter -> ToNetfront(b);
 FromNetfront(b) -> back :: Counter -> ToNetfront(a);
 ";
+/// In a wire's file, a host on a switch: a namespace with one VNIC, `eth0`. What else is to be said
+/// of the namespace and of the VNIC may follow.
+macro_rules! member {
+    ($name:literal, $link:literal, $address:literal) => {
+        member!($name, $link, $address, "", "")
+    };
+    ($name:literal, $link:literal, $address:literal, $namespace:literal, $vnic:literal) => {
+        concat!(
+            "[namespace.@-",
+            $name,
+            "]\n",
+            $namespace,
+            "\n[vnic.@",
+            $name,
+            "]\nlink = '",
+            $link,
+            "'\nnamespace = '@-",
+            $name,
+            "'\ninterface = 'eth0'\naddresses = ['",
+            $address,
+            "']\n",
+            $vnic,
+            "\n"
+        )
+    };
+}
+pub(crate) use member;
+
 /// Longest that anything here may take on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(10);
 

@@ -7,40 +7,42 @@ use std::time::{Duration, Instant};
 use weir::lab::{Namespace, Runner};
 
 use crate::common::{
-    Host, LIMIT, alive, counted, holds, ip, kill, named, not_root, ping, pinging, pings, until,
+    Host, LIMIT, alive, counted, holds, ip, kill, member, named, not_root, ping, pinging, pings,
+    until,
 };
 
 /// Two hosts on switches that a patch joins, a third behind a guest, and a flow.
-const NET: &str = "
-wire = 'net'
+const NET: &str = concat!(
+    "wire = 'net'
 [stub.@s]
 [stub.@t]
 [stub.@u]
 [patch.trunk]
 between = ['@s', '@t']
 properties = { delay = '1ms' }
-[namespace.@-a]
-routes = ['default via 10.61.0.3']
-[namespace.@-b]
-[namespace.@-c]
-routes = ['default via 10.62.0.3']
-[vnic.@a]
-link = '@s'
-namespace = '@-a'
-interface = 'eth0'
-addresses = ['10.61.0.1/24']
-[vnic.@b]
-link = '@t'
-namespace = '@-b'
-interface = 'eth0'
-addresses = ['10.61.0.2/24']
-properties = { maxbw = '1G' }
-[vnic.@c]
-link = '@u'
-namespace = '@-c'
-interface = 'eth0'
-addresses = ['10.62.0.1/24']
-[vnic.@g0]
+",
+    member!(
+        "a",
+        "@s",
+        "10.61.0.1/24",
+        "routes = ['default via 10.61.0.3']",
+        ""
+    ),
+    member!(
+        "b",
+        "@t",
+        "10.61.0.2/24",
+        "",
+        "properties = { maxbw = '1G' }"
+    ),
+    member!(
+        "c",
+        "@u",
+        "10.62.0.1/24",
+        "routes = ['default via 10.62.0.3']",
+        ""
+    ),
+    "[vnic.@g0]
 link = '@s'
 mac = '02:00:00:00:61:03'
 [vnic.@g1]
@@ -66,7 +68,8 @@ x -> y; y -> x;
 link = '@s'
 attributes = { transport = 'icmp' }
 properties = { maxbw = '100M' }
-";
+"
+);
 
 /// The same, but for an address, a limit, a switch that is new and a guest that is another.
 fn other(host: &Host) -> String {

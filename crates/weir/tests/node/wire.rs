@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{Host, LIMIT, ip, named, not_root, ping};
+use crate::common::{Host, LIMIT, ip, member, named, not_root, ping};
 
 /// The two subnets of the example, with names of the test's own.
 fn two_subnets(host: &Host) -> String {
@@ -69,22 +69,11 @@ fn two_subnets_of_different_speeds_are_joined_by_a_router() {
     assert!(ping(&desk, "10.0.2.2").is_some(), "the exported wire works");
 }
 
-const PAIR: &str = "
-wire = 'pair'
-[stub.@s]
-[namespace.@-a]
-[namespace.@-b]
-[vnic.@a]
-link = '@s'
-namespace = '@-a'
-interface = 'eth0'
-addresses = ['10.7.0.1/24']
-[vnic.@b]
-link = '@s'
-namespace = '@-b'
-interface = 'eth0'
-addresses = ['10.7.0.2/24']
-";
+const PAIR: &str = concat!(
+    "wire = 'pair'\n[stub.@s]\n",
+    member!("a", "@s", "10.7.0.1/24"),
+    member!("b", "@s", "10.7.0.2/24"),
+);
 
 #[test]
 fn a_wire_that_cannot_be_made_leaves_everything_as_it_was() {
@@ -153,37 +142,18 @@ fn a_wire_that_cannot_be_made_leaves_everything_as_it_was() {
 }
 
 /// The pair with a third host; who may talk to whom is what the flow table says.
-const TABLE: &str = "
-wire = 'table'
-[stub.@s]
-lookup = 'flow-table'
-[namespace.@-a]
-[namespace.@-b]
-[namespace.@-c]
-[vnic.@a]
-link = '@s'
-namespace = '@-a'
-interface = 'eth0'
-mac = '02:00:00:00:07:01'
-addresses = ['10.7.0.1/24']
-[vnic.@b]
-link = '@s'
-namespace = '@-b'
-interface = 'eth0'
-mac = '02:00:00:00:07:02'
-addresses = ['10.7.0.2/24']
-[vnic.@c]
-link = '@s'
-namespace = '@-c'
-interface = 'eth0'
-mac = '02:00:00:00:07:03'
-addresses = ['10.7.0.3/24']
-[table.@s]
+const TABLE: &str = concat!(
+    "wire = 'table'\n[stub.@s]\nlookup = 'flow-table'\n",
+    member!("a", "@s", "10.7.0.1/24", "", "mac = '02:00:00:00:07:01'"),
+    member!("b", "@s", "10.7.0.2/24", "", "mac = '02:00:00:00:07:02'"),
+    member!("c", "@s", "10.7.0.3/24", "", "mac = '02:00:00:00:07:03'"),
+    "[table.@s]
 default = 'drop'
 [table.@s.flows]
 'icmp,nw_src=10.7.0.1,nw_dst=10.7.0.2' = '@b'
 'icmp,nw_src=10.7.0.1,nw_dst=10.7.0.3' = '@c'
-";
+"
+);
 
 /// Whether one of the three hosts is answered by another. Both know each other's addresses by hand:
 /// they cannot ask for them where all but flows is dropped.
@@ -253,8 +223,8 @@ fn a_wires_flow_table_says_who_reaches_whom() {
     let broken = host.file(
         "broken.toml",
         &broken.replace(
-            "interface = 'eth0'\nmac = '02:00:00:00:07:02'",
-            "interface = 'eth1'\nmac = '02:00:00:00:07:02'",
+            "interface = 'eth0'\naddresses = ['10.7.0.2/24']",
+            "interface = 'eth1'\naddresses = ['10.7.0.2/24']",
         ),
     );
     let refusal = host.refusals(&format!("wire apply {broken}"));

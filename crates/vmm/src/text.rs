@@ -9,3 +9,14 @@ pub fn printable(line: &str) -> String {
     };
     line.chars().map(shown).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_writes_a_line_cannot_drive_the_terminal() {
+        assert_eq!(printable("no \x1b[2Jmemory\n"), "no \\u{1b}[2Jmemory\\n");
+        assert_eq!(printable("a\tb\x1b[2Jc"), "a\tb\\u{1b}[2Jc");
+    }
+}
