@@ -298,7 +298,7 @@ impl Node {
                 if old.properties != it.properties {
                     self.set_vnic(name, &whole(&it.properties, &["vlan", "mtu"]))?;
                 }
-                self.set_addresses(name, &it.addresses)
+                self.set_addresses(name, &old.addresses, &it.addresses)
             }
             (old, Some(Part::Routes(new))) => {
                 let old = match old {
@@ -431,13 +431,19 @@ impl Node {
         routes.iter().map(route).collect()
     }
 
-    /// Gives a VNIC's interface its addresses, and keeps them.
-    pub(super) fn set_addresses(&mut self, name: &str, addresses: &[IpNet]) -> Result<()> {
+    /// Gives a VNIC's interface its addresses instead of those that it had, and keeps them. What is
+    /// kept may not be what there is: a node may have been killed between the two.
+    fn set_addresses(&mut self, name: &str, old: &[IpNet], addresses: &[IpNet]) -> Result<()> {
         let mut vnic = self.find_vnic(name)?;
+        let mut there = vnic.addresses.clone();
+        there.extend(
+            old.iter()
+                .filter(|address| !vnic.addresses.contains(address)),
+        );
+        self.host.set_addresses(&vnic, &there, addresses)?;
         if vnic.addresses == addresses {
             return Ok(());
         }
-        self.host.set_addresses(&vnic, &vnic.addresses, addresses)?;
         vnic.addresses = addresses.into();
         Ok(self.store.put(&vnic)?)
     }

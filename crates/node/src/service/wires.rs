@@ -1,11 +1,18 @@
 //! Applying wires: all of one or none of it.
 
+use std::time::Duration;
+
 use super::Handle;
 use crate::error::{Error, Result};
 use crate::model::WireChange;
 use crate::node::Node;
 use crate::wire::file::Wire;
 use crate::wire::plan::{Part, Step};
+
+/// How often a step back is tried.
+const TRIES: u32 = 5;
+/// The pause between.
+const PAUSE: Duration = Duration::from_millis(100);
 
 impl Handle {
     /// Makes of a wire what `new` says, or leaves it as it was. Once begun it is brought to its
@@ -34,8 +41,7 @@ impl Handle {
         let mut finished = Ok(());
         for (name, steps) in self.run(|node| node.unfinished_wires()).await? {
             for step in steps {
-                // What cannot be brought back shows as missing when the wire is applied again.
-                let _ = self.step(&name, step).await;
+                self.take_back(&name, step).await;
             }
             let ended = self.run(move |node| node.end_wire(&name, false)).await;
             finished = finished.and(ended);
@@ -69,8 +75,7 @@ impl Handle {
         }
         if failed.is_some() {
             for step in taken.into_iter().rev() {
-                // What there was is there again, or a part of it shows as missing.
-                let _ = self.step(&name, step.back()).await;
+                self.take_back(&name, step.back()).await;
             }
         }
         let done = failed.is_none();
@@ -88,6 +93,18 @@ impl Handle {
                 error.kind,
                 format_args!("wire ‘{name}’: {error}; nothing was changed"),
             )),
+        }
+    }
+
+    /// Takes a step back. An interface that was removed a moment ago may still have its name, so
+    /// this is tried a few times; what cannot be brought back shows as missing when the wire is
+    /// applied again.
+    async fn take_back(&self, wire: &str, step: Step) {
+        for _ in 0..TRIES {
+            if self.step(wire, step.clone()).await.is_ok() {
+                return;
+            }
+            tokio::time::sleep(PAUSE).await;
         }
     }
 
