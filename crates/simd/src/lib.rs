@@ -28,6 +28,8 @@
 //! ```
 #![cfg_attr(not(test), no_std)]
 
+use core::mem::MaybeUninit;
+
 mod level;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -41,6 +43,9 @@ pub const LANES: usize = 64;
 /// Numbers of a [block](Simd::within).
 pub const BLOCK: usize = 16;
 
+/// How far a search in eight pairs goes on, if it does.
+const STEPS: [u32; 3] = [4, 2, 1];
+
 /// An instruction set's way to do things.
 pub trait Simd: Copy {
     /// For the first `blocks` blocks of 16 `lanes`, a bit for each with
@@ -51,13 +56,37 @@ pub trait Simd: Copy {
     /// How many of `keys` are less than `value`.
     fn rank(self, keys: &[u32; BLOCK], value: u32) -> u32;
 
-    /// How many of the first `count` of `keys` are `value` or less.
-    fn rank_of(self, keys: &[u64; 8], count: u32, value: u64) -> u32;
+    /// The numbers of `table` at the places in the first `blocks` blocks of 16 `at`; 0 for what is
+    /// no place. What the other lanes are is not said.
+    fn gather(self, table: &[u32], at: &[u32; LANES], blocks: usize, into: &mut [u32; LANES]);
+
+    /// For each lane of the first `blocks` blocks of 16, a run of `len` pairs, eight at most, starts
+    /// at `at`, in the order of their second numbers: the first number of the last pair whose second
+    /// is at most the lane's in `values`, or of the run's first one. `at` where there is no run.
+    /// What lanes get whose run is not all in `pairs` or longer is not said.
+    fn last_reached(
+        self,
+        pairs: &[[u32; 2]],
+        runs: [&[u32; LANES]; 2],
+        values: &[u32; LANES],
+        blocks: usize,
+        into: &mut [u32; LANES],
+    );
+
+    /// Copies the pointers in `from` with a bit in `set`, which are there, to the start of `into`, in
+    /// order. What is behind them in `into` is nothing.
+    fn pick(self, from: &Pointers, set: u64, into: &mut Pointers);
+
+    /// As [`pick`](Self::pick), within the same places.
+    fn keep(self, pointers: &mut Pointers, set: u64);
 
     /// The AND of the rows that start at `rows[row]`, of `N` words each, and the lowest bit of it;
     /// `None` if there is none.
     fn first_common<const N: usize, const R: usize>(self, rows: [&[u64; N]; R]) -> Option<u32>;
 }
+
+/// As many pointers as a batch has packets, of which some are there.
+pub type Pointers = [MaybeUninit<*mut u8>; LANES];
 
 /// Work that is compiled for each instruction set.
 pub trait Kernel {
@@ -83,6 +112,51 @@ pub fn run<K: Kernel>(level: Level, kernel: K) -> K::Output {
     }
     let _ = level;
     kernel.run(Baseline)
+}
+
+/// See [`Simd::pick`].
+#[inline]
+pub fn pick(from: &Pointers, set: u64, into: &mut Pointers) {
+    struct Pick<'a>(&'a Pointers, u64, &'a mut Pointers);
+    impl Kernel for Pick<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) {
+            simd.pick(self.0, self.1, self.2);
+        }
+    }
+    run(Level::detected(), Pick(from, set, into));
+}
+
+/// See [`Simd::keep`].
+#[inline]
+pub fn keep(pointers: &mut Pointers, set: u64) {
+    struct Keep<'a>(&'a mut Pointers, u64);
+    impl Kernel for Keep<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) {
+            simd.keep(self.0, self.1);
+        }
+    }
+    run(Level::detected(), Keep(pointers, set));
+}
+
+/// Copies a few pointers' places, whatever is there.
+#[inline]
+pub fn copy<const N: usize>(from: &[MaybeUninit<*mut u8>; N], to: &mut [MaybeUninit<*mut u8>; N]) {
+    struct Copy<'a, const N: usize>(
+        &'a [MaybeUninit<*mut u8>; N],
+        &'a mut [MaybeUninit<*mut u8>; N],
+    );
+    impl<const N: usize> Kernel for Copy<'_, N> {
+        type Output = ();
+        #[inline(always)]
+        fn run<S: Simd>(self, _simd: S) {
+            *self.1 = *self.0;
+        }
+    }
+    run(Level::detected(), Copy(from, to));
 }
 
 /// A bit for each of `values` that is `value`, the lowest for the first. (Four instructions that
@@ -122,11 +196,59 @@ impl Simd for Baseline {
     }
 
     #[inline(always)]
-    fn rank_of(self, keys: &[u64; 8], count: u32, value: u64) -> u32 {
-        let counted = keys.iter().zip(0..);
-        counted
-            .map(|(key, i)| u32::from((i < count) & (*key <= value)))
-            .sum()
+    fn gather(self, table: &[u32], at: &[u32; LANES], blocks: usize, into: &mut [u32; LANES]) {
+        for (into, at) in into.iter_mut().zip(at).take(BLOCK * blocks) {
+            *into = table.get(*at as usize).copied().unwrap_or(0);
+        }
+    }
+
+    #[inline(always)]
+    fn last_reached(
+        self,
+        pairs: &[[u32; 2]],
+        [at, len]: [&[u32; LANES]; 2],
+        values: &[u32; LANES],
+        blocks: usize,
+        into: &mut [u32; LANES],
+    ) {
+        let runs = at.iter().zip(len).zip(values);
+        for (into, ((at, len), value)) in into.iter_mut().zip(runs).take(BLOCK * blocks) {
+            let run = pairs.get(*at as usize..).unwrap_or(&[]);
+            let mut reached = 0;
+            for step in STEPS {
+                let next = reached + step;
+                let there = run.get(next as usize).filter(|_| next < *len);
+                if there.is_some_and(|pair| pair[1] <= *value) {
+                    reached = next;
+                }
+            }
+            *into = match (len, run.get(reached as usize)) {
+                (1.., Some(pair)) => pair[0],
+                _ => *at,
+            };
+        }
+    }
+
+    #[inline(always)]
+    fn pick(self, from: &Pointers, set: u64, into: &mut Pointers) {
+        let mut bits = set;
+        for into in into {
+            if bits == 0 {
+                break;
+            }
+            *into = from[bits.trailing_zeros() as usize % LANES];
+            bits &= bits - 1;
+        }
+    }
+
+    #[inline(always)]
+    fn keep(self, pointers: &mut Pointers, set: u64) {
+        let (mut bits, mut count) = (set, 0);
+        while bits != 0 {
+            pointers[count % LANES] = pointers[bits.trailing_zeros() as usize % LANES];
+            bits &= bits - 1;
+            count += 1;
+        }
     }
 
     #[inline(always)]
@@ -176,13 +298,32 @@ mod tests {
         }
     }
 
-    struct RankOf<'a>(&'a [u64; 8], u32, u64);
+    struct Gather<'a>(&'a [u32], &'a [u32; LANES], usize);
 
-    impl Kernel for RankOf<'_> {
-        type Output = u32;
+    impl Kernel for Gather<'_> {
+        type Output = [u32; LANES];
         #[inline(always)]
-        fn run<S: Simd>(self, simd: S) -> u32 {
-            simd.rank_of(self.0, self.1, self.2)
+        fn run<S: Simd>(self, simd: S) -> [u32; LANES] {
+            let mut into = [7; LANES];
+            simd.gather(self.0, self.1, self.2, &mut into);
+            into
+        }
+    }
+
+    struct LastReached<'a>(
+        &'a [[u32; 2]],
+        [&'a [u32; LANES]; 2],
+        &'a [u32; LANES],
+        usize,
+    );
+
+    impl Kernel for LastReached<'_> {
+        type Output = [u32; LANES];
+        #[inline(always)]
+        fn run<S: Simd>(self, simd: S) -> [u32; LANES] {
+            let mut into = [7; LANES];
+            simd.last_reached(self.0, self.1, self.2, self.3, &mut into);
+            into
         }
     }
 
@@ -245,6 +386,31 @@ mod tests {
         }
 
         #[test]
+        fn pointers_are_picked_in_order(set in prop_oneof![Just(0), Just(u64::MAX), any::<u64>()]) {
+            struct Both<'a>(&'a mut Pointers, u64, &'a mut Pointers);
+            impl Kernel for Both<'_> {
+                type Output = ();
+                #[inline(always)]
+                fn run<S: Simd>(self, simd: S) {
+                    simd.pick(self.0, self.1, self.2);
+                    simd.keep(self.0, self.1);
+                }
+            }
+            let numbers: Vec<usize> = (0..LANES).filter(|i| set >> i & 1 == 1).collect();
+            let pointer = |i: usize| MaybeUninit::new(core::ptr::without_provenance_mut::<u8>(i));
+            for level in Level::all() {
+                let mut from: Pointers = core::array::from_fn(pointer);
+                let mut into: Pointers = [pointer(99); LANES];
+                run(level, Both(&mut from, set, &mut into));
+                for pointers in [from, into] {
+                    // SAFETY: all are there.
+                    let found = pointers.map(|pointer| unsafe { pointer.assume_init() }.addr());
+                    prop_assert_eq!(&found[..numbers.len()], &numbers[..], "{:?}", level);
+                }
+            }
+        }
+
+        #[test]
         fn rank_counts_smaller_keys(
             keys in proptest::collection::vec(number(), BLOCK), value in number(),
         ) {
@@ -256,13 +422,43 @@ mod tests {
         }
 
         #[test]
-        fn rank_of_counts_keys_up_to_a_value(
-            keys in proptest::array::uniform8(prop_oneof![0u64..9, any::<u64>(), Just(u64::MAX)]),
-            count in 0u32..=8, value in prop_oneof![0u64..9, any::<u64>(), Just(u64::MAX)],
+        fn numbers_are_gathered_from_places_that_are_there(
+            table in proptest::collection::vec(any::<u32>(), 0..40),
+            at in proptest::collection::vec(prop_oneof![0u32..50, number()], LANES),
+            blocks in 0usize..=4,
         ) {
-            let expected = keys.iter().take(count as usize).filter(|key| **key <= value).count();
+            let at: [u32; LANES] = at.try_into().unwrap();
+            let expected = at.map(|at| table.get(at as usize).copied().unwrap_or(0));
             for level in Level::all() {
-                prop_assert_eq!(run(level, RankOf(&keys, count, value)), expected as u32, "{:?}", level);
+                let found = run(level, Gather(&table, &at, blocks));
+                let said = ..BLOCK * blocks;
+                prop_assert_eq!(&found[said], &expected[said], "{:?}", level);
+            }
+        }
+
+        #[test]
+        fn the_last_pair_that_a_value_reaches_is_found(
+            mut pairs in proptest::collection::vec(any::<[u32; 2]>(), 0..40),
+            at in proptest::collection::vec(prop_oneof![0u32..50, number()], LANES),
+            len in proptest::collection::vec(prop_oneof![0u32..=8, Just(15)], LANES),
+            values in proptest::collection::vec(number(), LANES), blocks in 0usize..=4,
+        ) {
+            pairs.sort_by_key(|pair| pair[1]);
+            let [at, len, values] = [at, len, values].map(|lanes| lanes.try_into().unwrap());
+            for level in Level::all() {
+                let found = run(level, LastReached(&pairs, [&at, &len], &values, blocks));
+                for i in 0..BLOCK * blocks {
+                    let (at, len, value) = (at[i] as usize, len[i] as usize, values[i]);
+                    let expected = match pairs.get(at..at.saturating_add(len)) {
+                        _ if len == 0 => at as u32,
+                        Some(run) if len <= 8 => {
+                            let reached = run.partition_point(|pair| pair[1] <= value);
+                            run[reached.max(1) - 1][0]
+                        }
+                        _ => continue,
+                    };
+                    prop_assert_eq!(found[i], expected, "{:?}, lane {}", level, i);
+                }
             }
         }
 

@@ -4,8 +4,9 @@
 //! calls it. Both are inlined into the kernel, which is compiled for the same set.
 
 use core::arch::x86_64::*;
+use core::mem::MaybeUninit;
 
-use crate::{BLOCK, Kernel, LANES, Simd};
+use crate::{BLOCK, Kernel, LANES, Pointers, STEPS, Simd};
 
 /// The processor has AVX2, BMI1, BMI2, LZCNT and POPCNT.
 #[derive(Clone, Copy, Debug)]
@@ -84,9 +85,32 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn rank_of(self, keys: &[u64; 8], count: u32, value: u64) -> u32 {
+    fn gather(self, table: &[u32], at: &[u32; LANES], blocks: usize, into: &mut [u32; LANES]) {
         // SAFETY: as above.
-        unsafe { rank_of_256(keys, count, value) }
+        unsafe { gather_256(table, at, blocks, into) }
+    }
+
+    #[inline(always)]
+    fn last_reached(
+        self,
+        pairs: &[[u32; 2]],
+        runs: [&[u32; LANES]; 2],
+        values: &[u32; LANES],
+        blocks: usize,
+        into: &mut [u32; LANES],
+    ) {
+        // SAFETY: as above.
+        unsafe { last_reached_256(pairs, runs, values, blocks, into) }
+    }
+
+    #[inline(always)]
+    fn pick(self, from: &Pointers, set: u64, into: &mut Pointers) {
+        crate::Baseline.pick(from, set, into);
+    }
+
+    #[inline(always)]
+    fn keep(self, pointers: &mut Pointers, set: u64) {
+        crate::Baseline.keep(pointers, set);
     }
 
     #[inline(always)]
@@ -110,9 +134,35 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn rank_of(self, keys: &[u64; 8], count: u32, value: u64) -> u32 {
+    fn gather(self, table: &[u32], at: &[u32; LANES], blocks: usize, into: &mut [u32; LANES]) {
         // SAFETY: as above.
-        unsafe { rank_of_512(keys, count, value) }
+        unsafe { gather_512(table, at, blocks, into) }
+    }
+
+    #[inline(always)]
+    fn last_reached(
+        self,
+        pairs: &[[u32; 2]],
+        runs: [&[u32; LANES]; 2],
+        values: &[u32; LANES],
+        blocks: usize,
+        into: &mut [u32; LANES],
+    ) {
+        // SAFETY: as above.
+        unsafe { last_reached_512(pairs, runs, values, blocks, into) }
+    }
+
+    #[inline(always)]
+    fn pick(self, from: &Pointers, set: u64, into: &mut Pointers) {
+        // SAFETY: `self` says that the processor has the instructions; both are places.
+        unsafe { pick_512(from.as_ptr(), set, into.as_mut_ptr()) }
+    }
+
+    #[inline(always)]
+    fn keep(self, pointers: &mut Pointers, set: u64) {
+        let places = pointers.as_mut_ptr();
+        // SAFETY: as above.
+        unsafe { pick_512(places, set, places) }
     }
 
     #[inline(always)]
@@ -151,12 +201,85 @@ fn rank_512(keys: &[u32; BLOCK], value: u32) -> u32 {
 }
 
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi2,popcnt")]
-fn rank_of_512(keys: &[u64; 8], count: u32, value: u64) -> u32 {
-    // SAFETY: 64 readable bytes; the instruction asks for no alignment.
-    let keys = unsafe { _mm512_loadu_si512(keys.as_ptr().cast()) };
-    let reached = _mm512_cmple_epu64_mask(keys, _mm512_set1_epi64(value as i64));
-    _bzhi_u32(reached.into(), count).count_ones()
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn store_512(block: &mut [u32; BLOCK], value: __m512i) {
+    // SAFETY: 64 writable bytes; the instruction asks for no alignment.
+    unsafe { _mm512_storeu_si512(block.as_mut_ptr().cast(), value) }
+}
+
+/// The numbers of `table` at the places of `at` that are `wanted` and there; 0 in other lanes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn take_512(table: &[u32], wanted: __mmask16, at: __m512i) -> __m512i {
+    let reach = _mm512_set1_epi32(table.len().min(i32::MAX as usize) as i32);
+    let there = _mm512_mask_cmplt_epu32_mask(wanted, at, reach);
+    let none = _mm512_setzero_si512();
+    // SAFETY: these lanes are places of the table.
+    unsafe { _mm512_mask_i32gather_epi32::<4>(none, there, at, table.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn gather_512(table: &[u32], at: &[u32; LANES], blocks: usize, into: &mut [u32; LANES]) {
+    let lanes = at.as_chunks::<BLOCK>().0.iter();
+    let lanes = lanes.zip(into.as_chunks_mut::<BLOCK>().0);
+    for (at, into) in lanes.take(blocks) {
+        store_512(into, take_512(table, !0, load_512(at)));
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn last_reached_512(
+    pairs: &[[u32; 2]],
+    [at, len]: [&[u32; LANES]; 2],
+    values: &[u32; LANES],
+    blocks: usize,
+    into: &mut [u32; LANES],
+) {
+    let table = pairs.as_flattened();
+    let [at, len, values] = [at, len, values].map(|lanes| lanes.as_chunks::<BLOCK>().0);
+    let lanes = at.iter().zip(len).zip(values);
+    let lanes = lanes.zip(into.as_chunks_mut::<BLOCK>().0);
+    for (((at, len), values), into) in lanes.take(blocks) {
+        let [at, len, values] = [at, len, values].map(|block| load_512(block));
+        // Places of numbers: two for each pair.
+        let start = _mm512_slli_epi32::<1>(at);
+        let mut reached = _mm512_setzero_si512();
+        for step in STEPS {
+            let next = _mm512_add_epi32(reached, _mm512_set1_epi32(step as i32));
+            let there = _mm512_cmplt_epu32_mask(next, len);
+            let place = _mm512_add_epi32(start, _mm512_slli_epi32::<1>(next));
+            let key = take_512(table, there, _mm512_or_si512(place, _mm512_set1_epi32(1)));
+            let more = _mm512_mask_cmple_epu32_mask(there, key, values);
+            reached = _mm512_mask_mov_epi32(reached, more, next);
+        }
+        let runs = _mm512_test_epi32_mask(len, len);
+        let found = take_512(
+            table,
+            runs,
+            _mm512_add_epi32(start, _mm512_slli_epi32::<1>(reached)),
+        );
+        store_512(into, _mm512_mask_mov_epi32(at, runs, found));
+    }
+}
+
+/// # Safety
+/// Both are [`LANES`] places, apart or the same; those in `from` with a bit in `set` hold something.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,popcnt")]
+unsafe fn pick_512(from: *const MaybeUninit<*mut u8>, set: u64, into: *mut MaybeUninit<*mut u8>) {
+    let mut count = 0;
+    for (i, bits) in set.to_le_bytes().into_iter().enumerate() {
+        // SAFETY: eight places of both: as many as there were before at most were written, and what
+        // is written over was read.
+        unsafe {
+            let eight = _mm512_maskz_loadu_epi64(bits, from.add(8 * i).cast());
+            let picked = _mm512_maskz_compress_epi64(bits, eight);
+            _mm512_storeu_si512(into.add(count).cast(), picked);
+        }
+        count += bits.count_ones() as usize;
+    }
 }
 
 #[inline]
@@ -231,20 +354,70 @@ fn rank_256(keys: &[u32; BLOCK], value: u32) -> u32 {
 }
 
 #[inline]
-#[target_feature(enable = "avx2,bmi2,popcnt")]
-fn rank_of_256(keys: &[u64; 8], count: u32, value: u64) -> u32 {
-    // Compared as signed numbers, with the highest bit turned.
-    let turn = _mm256_set1_epi64x(i64::MIN);
-    let value = _mm256_xor_si256(_mm256_set1_epi64x(value as i64), turn);
-    let above = |four: &[u64; 4]| {
-        // SAFETY: 32 readable bytes; the instruction asks for no alignment.
-        let keys = unsafe { _mm256_loadu_si256(four.as_ptr().cast()) };
-        let above = _mm256_cmpgt_epi64(_mm256_xor_si256(keys, turn), value);
-        _mm256_movemask_pd(_mm256_castsi256_pd(above)) as u32
+#[target_feature(enable = "avx2")]
+fn store_256(half: &mut [u32; BLOCK / 2], value: __m256i) {
+    // SAFETY: 32 writable bytes; the instruction asks for no alignment.
+    unsafe { _mm256_storeu_si256(half.as_mut_ptr().cast(), value) }
+}
+
+/// As [`take_512`]; lanes that are wanted have all bits set.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn take_256(table: &[u32], wanted: __m256i, at: __m256i) -> __m256i {
+    let none = _mm256_setzero_si256();
+    let Some(last) = table.len().min(i32::MAX as usize).checked_sub(1) else {
+        return none;
     };
-    let halves = keys.as_chunks::<4>().0;
-    let above = above(&halves[0]) | above(&halves[1]) << 4;
-    _bzhi_u32(!above, count).count_ones()
+    let last = _mm256_set1_epi32(last as i32);
+    let there = _mm256_cmpeq_epi32(_mm256_min_epu32(at, last), at);
+    let there = _mm256_and_si256(there, wanted);
+    // SAFETY: these lanes are places of the table.
+    unsafe { _mm256_mask_i32gather_epi32::<4>(none, table.as_ptr().cast(), at, there) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn gather_256(table: &[u32], at: &[u32; LANES], blocks: usize, into: &mut [u32; LANES]) {
+    let lanes = at.as_chunks::<{ BLOCK / 2 }>().0.iter();
+    let lanes = lanes.zip(into.as_chunks_mut::<{ BLOCK / 2 }>().0);
+    for (at, into) in lanes.take(2 * blocks) {
+        store_256(into, take_256(table, _mm256_set1_epi32(-1), load_256(at)));
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn last_reached_256(
+    pairs: &[[u32; 2]],
+    [at, len]: [&[u32; LANES]; 2],
+    values: &[u32; LANES],
+    blocks: usize,
+    into: &mut [u32; LANES],
+) {
+    let table = pairs.as_flattened();
+    let [at, len, values] = [at, len, values].map(|lanes| lanes.as_chunks::<{ BLOCK / 2 }>().0);
+    let lanes = at.iter().zip(len).zip(values);
+    let lanes = lanes.zip(into.as_chunks_mut::<{ BLOCK / 2 }>().0);
+    for (((at, len), values), into) in lanes.take(2 * blocks) {
+        let [at, len, values] = [at, len, values].map(|half| load_256(half));
+        let start = _mm256_slli_epi32::<1>(at);
+        let mut reached = _mm256_setzero_si256();
+        for step in STEPS {
+            let next = _mm256_add_epi32(reached, _mm256_set1_epi32(step as i32));
+            let there = _mm256_cmpgt_epi32(len, next);
+            let place = _mm256_add_epi32(start, _mm256_slli_epi32::<1>(next));
+            let key = take_256(table, there, _mm256_or_si256(place, _mm256_set1_epi32(1)));
+            let more = _mm256_cmpeq_epi32(_mm256_min_epu32(key, values), key);
+            reached = _mm256_blendv_epi8(reached, next, _mm256_and_si256(more, there));
+        }
+        let runs = _mm256_cmpgt_epi32(len, _mm256_setzero_si256());
+        let found = take_256(
+            table,
+            runs,
+            _mm256_add_epi32(start, _mm256_slli_epi32::<1>(reached)),
+        );
+        store_256(into, _mm256_blendv_epi8(at, found, runs));
+    }
 }
 
 #[inline]

@@ -4,6 +4,9 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
+use packet::BATCH;
+use simd::Simd;
+
 /// A gateway and an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hop {
@@ -21,12 +24,26 @@ impl Hop {
     };
 }
 
+impl Hop {
+    /// The words of this hop: the output, and the gateway as it is in memory.
+    fn words(self) -> [u32; 2] {
+        [self.port, u32::from_ne_bytes(self.gateway.octets())]
+    }
+
+    fn of_words([port, gateway]: [u32; 2]) -> Hop {
+        Hop {
+            gateway: gateway.to_ne_bytes().into(),
+            port,
+        }
+    }
+}
+
 /// The number of a hop. Number 0 is the default route's, or [`Hop::NOWHERE`].
 pub type HopId = u32;
 
 /// Every hop of a table, once.
 pub struct Hops {
-    hops: Vec<Hop>,
+    hops: Vec<[u32; 2]>,
     uses: Vec<u32>,
     ids: BTreeMap<Hop, HopId>,
     free: Vec<HopId>,
@@ -35,23 +52,45 @@ pub struct Hops {
 impl Hops {
     pub fn new() -> Hops {
         Hops {
-            hops: alloc::vec![Hop::NOWHERE],
+            hops: alloc::vec![Hop::NOWHERE.words()],
             uses: alloc::vec![1],
             ids: BTreeMap::new(),
             free: Vec::new(),
         }
     }
 
-    /// The hops by number, for the data path.
+    /// A hop by its number.
     #[inline]
-    pub fn as_slice(&self) -> &[Hop] {
-        &self.hops
+    pub fn get(&self, id: HopId) -> Hop {
+        let words = self.hops.get(id as usize);
+        words.map_or(Hop::NOWHERE, |words| Hop::of_words(*words))
+    }
+
+    /// Finds the outputs and the gateways, as they are in memory, of the first `blocks` blocks of
+    /// hops.
+    #[inline(always)]
+    pub fn get_all<S: Simd>(
+        &self,
+        simd: S,
+        ids: &[HopId; BATCH],
+        blocks: usize,
+        ports: &mut [u32; BATCH],
+        gateways: &mut [u32; BATCH],
+    ) {
+        let words = self.hops.as_flattened();
+        simd.gather(words, &ids.map(|id| id << 1), blocks, ports);
+        simd.gather(words, &ids.map(|id| id << 1 | 1), blocks, gateways);
+    }
+
+    /// Bytes that the hops take.
+    pub fn memory(&self) -> usize {
+        core::mem::size_of_val(self.hops.as_slice())
     }
 
     /// Sets where packets go that no other route is for.
     pub fn set_default(&mut self, hop: Hop) {
         if let Some(first) = self.hops.first_mut() {
-            *first = hop;
+            *first = hop.words();
         }
     }
 
@@ -63,11 +102,11 @@ impl Hops {
         }
         let id = match self.free.pop() {
             Some(id) => {
-                (self.hops[id as usize], self.uses[id as usize]) = (hop, 1);
+                (self.hops[id as usize], self.uses[id as usize]) = (hop.words(), 1);
                 id
             }
             None => {
-                self.hops.push(hop);
+                self.hops.push(hop.words());
                 self.uses.push(1);
                 self.hops.len() as HopId - 1
             }
@@ -78,10 +117,9 @@ impl Hops {
 
     /// One use less.
     pub fn release(&mut self, id: HopId) {
-        let uses = &mut self.uses[id as usize];
-        *uses -= 1;
-        if *uses == 0 {
-            self.ids.remove(&self.hops[id as usize]);
+        self.uses[id as usize] -= 1;
+        if self.uses[id as usize] == 0 {
+            self.ids.remove(&self.get(id));
             self.free.push(id);
         }
     }

@@ -116,14 +116,17 @@ impl RouteLookup {
             return hop.port as usize;
         }
         let mut found = Found::NOTHING;
-        let addresses = batch.iter().map(|packet| packet.dst_ip().to_bits());
-        self.table.find_all(addresses, &mut found);
+        let mut addresses = [0; BATCH];
+        for (address, packet) in addresses.iter_mut().zip(batch.iter()) {
+            *address = packet.dst_ip().to_bits();
+        }
+        self.table.find_all(&addresses, batch.len(), &mut found);
         if found.any_gateway {
             let kept = Facts::ALL.without(Facts::DESTINATION);
             let packets = batch.iter_mut_keeping(kept);
             for (packet, gateway) in packets.zip(found.gateways) {
-                if !gateway.is_unspecified() {
-                    packet.set_dst_ip(gateway);
+                if gateway != 0 {
+                    packet.set_dst_ip(gateway.to_ne_bytes().into());
                 }
             }
         }

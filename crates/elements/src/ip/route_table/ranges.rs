@@ -4,15 +4,15 @@
 //! and Mikuc, "DXR: towards a billion routing lookups per second in software", 2012). An address's
 //! upper bits choose a bucket; a bucket that one hop covers says so at once, any other names a run
 //! of ranges, in order, in which the address is searched for. The number of upper bits follows
-//! the number of prefixes, so that a run nearly always has no more ranges than are compared with
-//! the address at once, and memory follows the routes: two ranges a prefix, of eight bytes each,
+//! the number of prefixes, so that a run nearly always has few ranges, in which many addresses are
+//! searched for at once, and memory follows the routes: two ranges a prefix, of eight bytes each,
 //! and about three buckets, of four.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use packet::BATCH;
-use simd::{Baseline, Simd};
+use simd::{BLOCK, Simd};
 
 use super::hops::HopId;
 
@@ -25,8 +25,7 @@ pub type Prefixes = BTreeMap<Prefix, HopId>;
 
 const BITS_MIN: u32 = 6;
 const BITS_MAX: u32 = 21;
-/// Ranges that are looked at together. As many follow the last run, so that they are there to be
-/// looked at.
+/// Most ranges of a run in which many addresses are searched for at once.
 const SHORT: usize = 8;
 /// Bits of a bucket that say where its ranges are.
 const AT_BITS: u32 = 28;
@@ -34,9 +33,12 @@ const AT_BITS: u32 = 28;
 /// them.
 const LONG: u32 = 15;
 
+/// A range of addresses up to the next one's: the hop, and the first address.
+type Range = [u32; 2];
+
 /// Where a bucket's ranges are, and in the upper bits how many; with none, the hop of all its
 /// addresses.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Bucket(u32);
 
 impl Bucket {
@@ -59,9 +61,10 @@ impl Bucket {
 pub struct Ranges {
     /// By how much to shift an address for its bucket's number.
     shift: u32,
-    buckets: Vec<Bucket>,
-    /// Runs of ranges: first address above, hop below.
-    ranges: Vec<u64>,
+    /// See [`Bucket`].
+    buckets: Vec<u32>,
+    /// Runs of ranges. In front of a long one stands its length.
+    ranges: Vec<Range>,
     /// Runs that are free, by size class.
     free: Vec<Vec<u32>>,
     /// Prefixes there were when the number of buckets was chosen.
@@ -72,18 +75,12 @@ impl Default for Ranges {
     fn default() -> Self {
         Ranges {
             shift: 32 - BITS_MIN,
-            buckets: alloc::vec![Bucket::default(); 1 << BITS_MIN],
-            ranges: alloc::vec![0; SHORT],
+            buckets: alloc::vec![0; 1 << BITS_MIN],
+            ranges: Vec::new(),
             free: Vec::new(),
             built_for: 0,
         }
     }
-}
-
-/// The highest that a range which starts at `address` can be.
-#[inline]
-fn bound(address: u32) -> u64 {
-    u64::from(address) << 32 | u64::from(u32::MAX)
 }
 
 /// Sizes of runs: 2, 3, 4, 6, 8, 12, 16, …
@@ -110,15 +107,15 @@ fn last((address, length): Prefix) -> u32 {
 
 /// The ranges of one bucket, as they are found.
 struct Run<'r> {
-    ranges: &'r mut Vec<u64>,
+    ranges: &'r mut Vec<Range>,
 }
 
 impl Run<'_> {
     fn add(&mut self, first: u32, hop: HopId) {
         match self.ranges.last() {
             // One range if both lead to the same hop.
-            Some(before) if *before as u32 == hop => {}
-            _ => self.ranges.push(u64::from(first) << 32 | u64::from(hop)),
+            Some([before, _]) if *before == hop => {}
+            _ => self.ranges.push([hop, first]),
         }
     }
 }
@@ -127,78 +124,61 @@ impl Ranges {
     /// The hop of `address`.
     #[inline]
     pub fn find(&self, address: u32) -> HopId {
-        self.resolve(Baseline, self.bucket(address), address)
+        let number = (address >> self.shift) as usize;
+        let bucket = Bucket(self.buckets.get(number).copied().unwrap_or(0));
+        let run = match bucket.len() {
+            0 => return bucket.at(),
+            LONG => self.long_run(bucket.at()),
+            len => self.run(bucket.at(), len),
+        };
+        // The last range that starts at the address or before it. The first always does.
+        let after = run.partition_point(|[_, first]| *first <= address);
+        run.get(after.wrapping_sub(1)).map_or(0, |[hop, _]| *hop)
     }
 
-    /// Tells `found` the hops of addresses, at most as many as a batch has packets, in order.
+    /// Finds the hops of the first `count` addresses. What the other hops are is not said.
     ///
-    /// All buckets are read before the first range is looked at, so that misses of the cache
+    /// All buckets are read before the first range is looked at, and no branch depends on them:
+    /// which buckets and ranges addresses fall in cannot be predicted, and misses of the cache
     /// overlap.
     #[inline(always)]
     pub fn find_all<S: Simd>(
         &self,
         simd: S,
-        addresses: impl Iterator<Item = u32>,
-        mut found: impl FnMut(usize, HopId),
+        addresses: &[u32; BATCH],
+        count: usize,
+        hops: &mut [HopId; BATCH],
     ) {
-        let mut ahead = [(0, Bucket::default()); BATCH];
-        let mut count = 0;
-        for (place, address) in ahead.iter_mut().zip(addresses) {
-            let bucket = self.bucket(address);
-            if let Some(range) = self.ranges.get(bucket.at() as usize) {
-                packet::prefetch(range);
-            }
-            *place = (address, bucket);
-            count += 1;
-        }
-        // By reference: to move the array is to read it wider than it was written, which waits.
-        for (i, (address, bucket)) in ahead.iter().enumerate().take(count) {
-            found(i, self.resolve(simd, *bucket, *address));
+        let blocks = count.div_ceil(BLOCK);
+        let shift = self.shift;
+        let numbers = addresses.map(|address| address >> shift);
+        let mut buckets = [0; BATCH];
+        simd.gather(&self.buckets, &numbers, blocks, &mut buckets);
+        let (at, len) = (
+            buckets.map(|bucket| Bucket(bucket).at()),
+            buckets.map(|bucket| Bucket(bucket).len()),
+        );
+        simd.last_reached(&self.ranges, [&at, &len], addresses, blocks, hops);
+        let mut long = simd.within(&len, blocks, u32::MAX, LONG, 0);
+        long &= u64::MAX.checked_shr((BATCH - count) as u32).unwrap_or(0);
+        while long != 0 {
+            let i = long.trailing_zeros() as usize % BATCH;
+            hops[i] = self.find(addresses[i]);
+            long &= long - 1;
         }
     }
 
-    #[inline(always)]
-    fn bucket(&self, address: u32) -> Bucket {
-        let number = (address >> self.shift) as usize;
-        self.buckets.get(number).copied().unwrap_or_default()
-    }
-
-    /// The hop of an address in its bucket. Without a branch, but for long runs: which buckets
-    /// and ranges addresses fall in cannot be predicted.
-    #[inline(always)]
-    fn resolve<S: Simd>(&self, simd: S, bucket: Bucket, address: u32) -> HopId {
-        let (at, len) = (bucket.at(), bucket.len());
-        if len == LONG {
-            return self.search(at, address);
-        }
-        let start = if len == 0 { 0 } else { at as usize };
-        let rest = self.ranges.get(start..).unwrap_or(&[]);
-        let Some(run) = rest.first_chunk::<SHORT>() else {
-            return 0;
-        };
-        // The last range that starts at the address or before it. The first always does.
-        let reached = simd.rank_of(run, len, bound(address));
-        let found = run[reached.wrapping_sub(1) as usize % SHORT] as HopId;
-        if len == 0 { at } else { found }
-    }
-
-    /// As [`resolve`](Self::resolve), for long runs.
-    #[inline(never)]
-    fn search(&self, at: u32, address: u32) -> HopId {
-        let run = self.long_run(at);
-        let bound = bound(address);
-        let after = run.partition_point(|range| *range <= bound);
-        let range = run.get(after.wrapping_sub(1));
-        range.map_or(0, |range| *range as HopId)
+    /// A run of so many ranges.
+    #[inline]
+    fn run(&self, at: u32, len: u32) -> &[Range] {
+        let rest = self.ranges.get(at as usize..).unwrap_or(&[]);
+        rest.get(..len as usize).unwrap_or(&[])
     }
 
     /// A run in front of which its length stands.
-    fn long_run(&self, at: u32) -> &[u64] {
-        let rest = self.ranges.get(at as usize..).unwrap_or(&[]);
-        let Some((len, run)) = rest.split_first() else {
-            return &[];
-        };
-        run.get(..*len as usize).unwrap_or(&[])
+    fn long_run(&self, at: u32) -> &[Range] {
+        let len = self.ranges.get(at as usize).map_or(0, |[len, _]| *len);
+        self.run(at + 1, len)
     }
 
     /// The places that a bucket's ranges take.
@@ -233,14 +213,14 @@ impl Ranges {
         let mut new = Ranges {
             shift: 32 - bits,
             buckets: Vec::new(),
-            ranges: alloc::vec![0; SHORT],
+            ranges: Vec::new(),
             free: Vec::new(),
             built_for: prefixes.len(),
         };
         if new.buckets.try_reserve_exact(1 << bits).is_err() {
             return false;
         }
-        new.buckets.resize(1 << bits, Bucket::default());
+        new.buckets.resize(1 << bits, 0);
         let done = new.fill(prefixes, 0, (1 << bits) - 1);
         if done {
             *self = new;
@@ -287,11 +267,11 @@ impl Ranges {
     }
 
     /// Gives a bucket its ranges.
-    fn set(&mut self, number: u32, run: &[u64]) -> bool {
-        let old = self.buckets[number as usize];
-        if let [only] = run {
+    fn set(&mut self, number: u32, run: &[Range]) -> bool {
+        let old = Bucket(self.buckets[number as usize]);
+        if let [[only, _]] = run {
             self.give_back(old);
-            self.buckets[number as usize] = Bucket::new(*only as u32, 0);
+            self.buckets[number as usize] = Bucket::new(*only, 0).0;
             return true;
         }
         let long = run.len() > SHORT;
@@ -304,7 +284,7 @@ impl Ranges {
             match self.take(class) {
                 Some(at) => at,
                 None => {
-                    self.buckets[number as usize] = Bucket::default();
+                    self.buckets[number as usize] = 0;
                     return false;
                 }
             }
@@ -312,7 +292,7 @@ impl Ranges {
         let room = &mut self.ranges[at as usize..at as usize + places];
         let len = match room.split_first_mut() {
             Some((len, room)) if long => {
-                *len = run.len() as u64;
+                *len = [run.len() as u32, 0];
                 room.copy_from_slice(run);
                 LONG
             }
@@ -321,7 +301,7 @@ impl Ranges {
                 run.len() as u32
             }
         };
-        self.buckets[number as usize] = Bucket::new(at, len);
+        self.buckets[number as usize] = Bucket::new(at, len).0;
         true
     }
 
@@ -340,13 +320,12 @@ impl Ranges {
         if let Some(at) = self.free.get_mut(class).and_then(Vec::pop) {
             return Some(at);
         }
-        let (len, size) = (self.ranges.len(), class_size(class));
-        let at = len - SHORT;
+        let (at, size) = (self.ranges.len(), class_size(class));
         if at >> AT_BITS != 0 {
             return None;
         }
         self.ranges.try_reserve(size).ok()?;
-        self.ranges.resize(len + size, 0);
+        self.ranges.resize(at + size, [0; 2]);
         u32::try_from(at).ok()
     }
 
@@ -360,7 +339,7 @@ impl Ranges {
 /// Cuts the address space into ranges, from a bucket's first address upwards.
 struct Cutter<'r> {
     ranges: &'r mut Ranges,
-    scratch: Vec<u64>,
+    scratch: Vec<Range>,
     /// The first address not yet in a range.
     next: u32,
     /// The last address is in a range.

@@ -1,10 +1,9 @@
 //! A table of routes.
 
 use alloc::collections::BTreeMap;
-use core::net::Ipv4Addr;
 
 use packet::BATCH;
-use simd::{Kernel, Level, Simd};
+use simd::{BLOCK, Kernel, Level, Simd};
 
 use super::Route;
 use super::hops::{Hop, HopId, Hops};
@@ -54,8 +53,8 @@ fn hop(route: &Route) -> Hop {
 pub struct Found {
     /// Outputs.
     pub ports: [u32; BATCH],
-    /// Gateways; unspecified where there is none.
-    pub gateways: [Ipv4Addr; BATCH],
+    /// Gateways, as they are in memory; 0 where there is none.
+    pub gateways: [u32; BATCH],
     /// Whether there is one.
     pub any_gateway: bool,
 }
@@ -64,32 +63,37 @@ impl Found {
     /// Nothing yet.
     pub const NOTHING: Found = Found {
         ports: [Hop::NOWHERE.port; BATCH],
-        gateways: [Hop::NOWHERE.gateway; BATCH],
+        gateways: [0; BATCH],
         any_gateway: false,
     };
 }
 
-/// Finds out where the packets with some addresses go.
-struct FindAll<'t, I> {
+/// Finds out where the packets with the first `count` addresses go.
+struct FindAll<'t> {
     table: &'t RouteTable,
-    addresses: I,
+    addresses: &'t [u32; BATCH],
+    count: usize,
     found: &'t mut Found,
 }
 
-impl<I: Iterator<Item = u32>> Kernel for FindAll<'_, I> {
+impl Kernel for FindAll<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let (table, found) = (self.table, self.found);
-        let mut gateways = 0;
-        table.ranges.find_all(simd, self.addresses, |i, id| {
-            let hop = table.hop(id);
-            found.ports[i % BATCH] = hop.port;
-            found.gateways[i % BATCH] = hop.gateway;
-            gateways |= u32::from_ne_bytes(hop.gateway.octets());
-        });
-        found.any_gateway = gateways != 0;
+        let FindAll { table, count, .. } = self;
+        let Found {
+            ports, gateways, ..
+        } = self.found;
+        let mut hops = [0; BATCH];
+        table
+            .ranges
+            .find_all(simd, self.addresses, count, &mut hops);
+        table
+            .hops
+            .get_all(simd, &hops, count.div_ceil(BLOCK), ports, gateways);
+        let gateways = gateways.iter().take(count);
+        self.found.any_gateway = gateways.fold(0, |all, gateway| all | gateway) != 0;
     }
 }
 
@@ -212,16 +216,18 @@ impl RouteTable {
         if self.odd > 0 {
             return self.scan(address);
         }
-        self.hop(self.ranges.find(address))
+        self.hops.get(self.ranges.find(address))
     }
 
-    /// Finds out where packets for some addresses go, at most as many as a batch has.
+    /// Finds out where packets for the first `count` of some addresses go. What is found for the
+    /// others is not said.
     #[inline]
-    pub fn find_all(&self, addresses: impl Iterator<Item = u32>, found: &mut Found) {
+    pub fn find_all(&self, addresses: &[u32; BATCH], count: usize, found: &mut Found) {
         if self.odd > 0 {
-            for (i, address) in addresses.enumerate().take(BATCH) {
-                let hop = self.scan(address);
-                (found.ports[i], found.gateways[i]) = (hop.port, hop.gateway);
+            for (i, address) in addresses.iter().enumerate().take(count) {
+                let hop = self.scan(*address);
+                found.ports[i] = hop.port;
+                found.gateways[i] = u32::from_ne_bytes(hop.gateway.octets());
                 found.any_gateway |= !hop.gateway.is_unspecified();
             }
             return;
@@ -229,15 +235,10 @@ impl RouteTable {
         let kernel = FindAll {
             table: self,
             addresses,
+            count: count.min(BATCH),
             found,
         };
         simd::run(Level::detected(), kernel);
-    }
-
-    #[inline(always)]
-    fn hop(&self, id: HopId) -> Hop {
-        let hop = self.hops.as_slice().get(id as usize);
-        hop.copied().unwrap_or(Hop::NOWHERE)
     }
 
     /// The first route that the address is in, unless a later one is more specific.
@@ -259,6 +260,6 @@ impl RouteTable {
 
     /// Bytes that look-ups may touch.
     pub fn memory(&self) -> usize {
-        self.ranges.memory() + core::mem::size_of_val(self.hops.as_slice())
+        self.ranges.memory() + self.hops.memory()
     }
 }

@@ -290,8 +290,11 @@ proptest! {
         let all: Vec<u32> = addresses.into_iter().chain(edges).collect();
         for chunk in all.chunks(64) {
             let mut all = Found::NOTHING;
-            table.find_all(chunk.iter().copied(), &mut all);
-            let hops = all.ports.into_iter().zip(all.gateways);
+            let mut addresses = [0; 64];
+            addresses[..chunk.len()].copy_from_slice(chunk);
+            table.find_all(&addresses, chunk.len(), &mut all);
+            let gateways = all.gateways.map(|gateway| Ipv4Addr::from(gateway.to_ne_bytes()));
+            let hops = all.ports.into_iter().zip(gateways);
             for (address, (port, gateway)) in chunk.iter().zip(hops) {
                 let found = Hop { gateway, port };
                 prop_assert!(all.any_gateway || gateway.is_unspecified());
