@@ -35,29 +35,89 @@ const _: () = assert!((META + HEADROOM).is_multiple_of(64) && DATA_MAX.is_multip
 
 /// Where buffers of a pool come back to from elsewhere.
 pub(crate) struct Home {
-    /// A stack linked through the buffers' first annotation word: pushed one by one, taken whole.
+    /// A stack of bundles, linked through their first buffers: pushed one by one, taken whole.
     remote: AtomicPtr<Meta>,
 }
 
-/// Puts buffers that are linked from `first` to `last` onto their home's remote list.
+/// Most buffers of another pool that are sent back to it together.
+const BUNDLE: usize = 64;
+
+/// Buffers of a pool that go back to it together: the first says where the others are. So whoever
+/// takes them over reads a few lines, and not one of each, one after the other, out of another
+/// core's cache.
 ///
-/// # Safety
-/// The caller owned the buffers, all of which belong to `home`, and does not use them again.
-unsafe fn send_home(home: *const Home, first: NonNull<Meta>, last: NonNull<Meta>) {
-    // SAFETY: a home outlives its buffers (see `Pool::drop`).
-    let remote = unsafe { &(*home).remote };
-    let mut head = remote.load(Ordering::Relaxed);
-    loop {
-        // SAFETY: the caller owns the buffer.
-        unsafe { (*last.as_ptr()).anno[0] = head as u64 };
-        match remote.compare_exchange_weak(
-            head,
-            first.as_ptr(),
-            Ordering::Release,
-            Ordering::Relaxed,
-        ) {
-            Ok(_) => return,
-            Err(now) => head = now,
+/// The first buffer has the next bundle's in its first annotation word, the number of others in its
+/// second, and where they are in place of data.
+struct Bundle {
+    home: *const Home,
+    first: NonNull<Meta>,
+    others: usize,
+}
+
+impl Bundle {
+    /// # Safety
+    /// The caller owns the buffer, a pool's whose home is `home`, and does not use it again.
+    unsafe fn new(home: *const Home, first: NonNull<Meta>) -> Bundle {
+        Bundle {
+            home,
+            first,
+            others: 0,
+        }
+    }
+
+    /// Where it is written where the others are.
+    fn list(first: NonNull<Meta>) -> NonNull<NonNull<Meta>> {
+        const { assert!(META + BUNDLE * size_of::<NonNull<Meta>>() <= BUFFER) };
+        // SAFETY: metadata is followed by more of the buffer.
+        unsafe { first.add(1) }.cast()
+    }
+
+    /// Adds a buffer; returns whether the bundle is full.
+    ///
+    /// # Safety
+    /// It is not full. The caller owns the buffer, which belongs to the same home, and does not use
+    /// it again.
+    unsafe fn add(&mut self, buffer: NonNull<Meta>) -> bool {
+        // SAFETY: the first buffer is the bundle's, and has room for so many.
+        unsafe { Bundle::list(self.first).add(self.others).write(buffer) };
+        self.others += 1;
+        self.others + 1 >= BUNDLE
+    }
+
+    /// Puts it onto its home's remote list.
+    fn send(self) {
+        // SAFETY: a home outlives its buffers (see `Pool::drop`), and the first buffer is ours.
+        let (remote, anno) = unsafe { (&(*self.home).remote, &mut (*self.first.as_ptr()).anno) };
+        anno[1] = self.others as u64;
+        let mut head = remote.load(Ordering::Relaxed);
+        loop {
+            anno[0] = head as u64;
+            match remote.compare_exchange_weak(
+                head,
+                self.first.as_ptr(),
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Adds the buffers of the bundle that starts with `first` to `free`; returns the next bundle's
+    /// first.
+    ///
+    /// # Safety
+    /// It was taken off a remote list.
+    unsafe fn open(first: NonNull<Meta>, free: &mut Vec<NonNull<Meta>>) -> *mut Meta {
+        // SAFETY: on the list, so owned by it, and now by us; `send` wrote both words, and `add` as
+        // many places.
+        unsafe {
+            let [next, others, ..] = (*first.as_ptr()).anno;
+            let list = Bundle::list(first).as_ptr();
+            free.extend_from_slice(core::slice::from_raw_parts(list, others as usize));
+            free.push(first);
+            next as *mut Meta
         }
     }
 }
@@ -80,8 +140,8 @@ pub(crate) unsafe fn give_back(buffer: NonNull<Meta>) {
         }
         return;
     }
-    // SAFETY: one buffer is a chain of itself.
-    unsafe { send_home(meta.home, buffer, buffer) };
+    // SAFETY: the caller owns the buffer, which is a pool's.
+    unsafe { Bundle::new(meta.home, buffer) }.send();
 }
 
 /// Asks the host for a large page under a chunk, which it may refuse.
@@ -158,17 +218,6 @@ impl Kernel for Casting<'_> {
     }
 }
 
-/// Most buffers of another pool that are sent back to it together.
-const TOGETHER: u32 = 64;
-
-/// Buffers of another pool that are to be sent back together, linked as on a remote list.
-struct Strangers {
-    home: *const Home,
-    first: NonNull<Meta>,
-    last: NonNull<Meta>,
-    count: u32,
-}
-
 /// A pool of equal buffers, of [`BUFFER`] bytes each.
 pub struct Pool {
     pub(crate) free: Vec<NonNull<Meta>>,
@@ -184,7 +233,8 @@ pub struct Pool {
     /// What the pool has in common with others over its region.
     pub(crate) depot: Option<Depot>,
     exhausted: u64,
-    strangers: Option<Strangers>,
+    /// Buffers of another pool that are to be sent back to it.
+    strangers: Option<Bundle>,
 }
 
 // SAFETY: the pool's buffers are owned by the pool or by packets, which are Send.
@@ -281,10 +331,9 @@ impl Pool {
         // SAFETY: the home lives until the pool is dropped.
         let home = unsafe { self.home.as_ref() };
         let mut next = home.remote.swap(null_mut(), Ordering::Acquire);
-        while let Some(buffer) = NonNull::new(next) {
-            // SAFETY: on the list, so owned by it, and now by us.
-            next = unsafe { (*buffer.as_ptr()).anno[0] } as *mut Meta;
-            self.free.push(buffer);
+        while let Some(first) = NonNull::new(next) {
+            // SAFETY: from the list.
+            next = unsafe { Bundle::open(first, &mut self.free) };
         }
     }
 
@@ -529,20 +578,17 @@ impl Pool {
             self.send_strangers();
         }
         let buffer = packet.into_raw();
-        let (last, next, count) = match &self.strangers {
-            Some(others) => (others.last, others.first.as_ptr(), others.count + 1),
-            None => (buffer, null_mut(), 1),
-        };
-        // SAFETY: the buffer is ours until it is sent.
-        unsafe { (*buffer.as_ptr()).anno[0] = next as u64 };
-        self.strangers = Some(Strangers {
-            home,
-            first: buffer,
-            last,
-            count,
-        });
-        if count >= TOGETHER {
-            self.send_strangers();
+        // SAFETY: the buffer is ours alone, and belongs to `home`, as do those in the bundle; one
+        // that is full is sent.
+        unsafe {
+            match &mut self.strangers {
+                None => self.strangers = Some(Bundle::new(home, buffer)),
+                Some(bundle) => {
+                    if bundle.add(buffer) {
+                        self.send_strangers();
+                    }
+                }
+            }
         }
     }
 
@@ -550,12 +596,8 @@ impl Pool {
     /// whoever drops packets from elsewhere.
     #[inline]
     pub fn send_strangers(&mut self) {
-        if let Some(Strangers {
-            home, first, last, ..
-        }) = self.strangers.take()
-        {
-            // SAFETY: linked by `keep_stranger`, all of one home, and not used again.
-            unsafe { send_home(home, first, last) };
+        if let Some(bundle) = self.strangers.take() {
+            bundle.send();
         }
     }
 

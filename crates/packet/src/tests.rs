@@ -150,7 +150,7 @@ fn packets_dropped_by_another_pool_come_home() {
             if i % 7 == round {
                 other.kill(second.copy(&[1]).expect("they came back"));
             }
-            if i % 50 == 0 {
+            if i % 150 == 0 {
                 other.send_strangers();
             }
         }
