@@ -9,9 +9,9 @@ const _: () = assert!(simd::LANES == BATCH);
 /// The output of packets that are to be dropped: no element has it.
 pub const DROP: u32 = crate::classification::NO_OUTPUT;
 
-/// Sends each packet by the output that `choose` names. Those for the most common output stay in
-/// the batch, in order, and that output is returned, for [`push`](router::Element::push) to
-/// return; the others are emitted. A batch that goes one way costs nothing more than the choice.
+/// Sends each packet by the output that `choose` names: the batch is [parted](Cx::part), and what is
+/// returned is for [`push`](router::Element::push) to return. A batch that goes one way costs nothing
+/// more than the choice.
 #[inline]
 pub fn dispatch(
     cx: &mut Cx<'_>,
@@ -52,52 +52,8 @@ pub fn route(cx: &mut Cx<'_>, batch: &mut Batch, routes: &[(u32, u64)]) -> usize
     match routes {
         [] => 0,
         [(output, _)] => *output as usize,
-        _ if cx.outputs_meet() && routes.len() <= JOINED => route_joined(cx, batch, routes),
-        _ => route_apart(cx, batch, routes),
+        _ => cx.part(batch, routes),
     }
-}
-
-/// Routes up to which it is asked whether some lead to the same place.
-const JOINED: usize = 16;
-
-/// Routes that lead to the same place are one: the batch parts less, and what goes there keeps its
-/// order.
-fn route_joined(cx: &mut Cx<'_>, batch: &mut Batch, routes: &[(u32, u64)]) -> usize {
-    let (mut joined, mut count) = ([(DROP, 0); JOINED], 0);
-    for &(output, set) in routes {
-        let by = cx.joint(output as usize, u64::from(set.count_ones())) as u32;
-        match joined[..count].iter_mut().find(|(known, _)| *known == by) {
-            Some((_, joined)) => *joined |= set,
-            None => {
-                joined[count] = (by, set);
-                count += 1;
-            }
-        }
-    }
-    match &joined[..count] {
-        [(output, _)] => *output as usize,
-        joined => route_apart(cx, batch, joined),
-    }
-}
-
-/// Those for the most common output stay.
-fn route_apart(cx: &mut Cx<'_>, batch: &mut Batch, routes: &[(u32, u64)]) -> usize {
-    let most = routes.iter().max_by_key(|(_, set)| set.count_ones());
-    let stay = most.map_or(DROP, |(output, _)| *output);
-    let mut deal = batch.deal();
-    for &(output, set) in routes {
-        if output == stay {
-            continue;
-        }
-        let mut others = cx.batch();
-        deal.give(set, &mut others);
-        match output {
-            // Giving back a batch as a whole drops what is in it.
-            DROP => cx.done(others),
-            _ => cx.push(output as usize, others),
-        }
-    }
-    stay as usize
 }
 
 /// At most `N` outputs, each with a bit for each packet that goes there.

@@ -3,7 +3,9 @@
 use core::mem::MaybeUninit;
 use core::ops::DerefMut;
 
-use crate::{Facts, Packet, Plan};
+use simd::Pointers;
+
+use crate::{Ahead, Facts, Packet, Plan};
 
 /// Most packets of a batch.
 pub const BATCH: usize = 64;
@@ -130,17 +132,27 @@ impl Batch {
     /// [bytes](Packet::wire_len).
     #[inline]
     pub fn tally(&self) -> (u64, u64) {
-        let (mut more, mut bytes) = (0, 0);
+        // All are asked, as that is quicker than to ask whether to go on.
+        let (mut bytes, mut extended) = (0, false);
         for packet in self.iter() {
-            if packet.is_extended() {
-                let (packets, all) = packet.tally();
-                more += packets - 1;
-                bytes += all;
-            } else {
-                bytes += packet.len();
-            }
+            bytes += packet.len() as u64;
+            extended |= packet.is_extended();
         }
-        ((self.len + more) as u64, bytes as u64)
+        match extended {
+            false => (self.len as u64, bytes),
+            true => self.tally_extended(),
+        }
+    }
+
+    #[cold]
+    fn tally_extended(&self) -> (u64, u64) {
+        let each = self.iter().map(|packet| match packet.is_extended() {
+            true => packet.tally(),
+            false => (1, packet.len()),
+        });
+        each.fold((0, 0), |all, (packets, bytes)| {
+            (all.0 + packets as u64, all.1 + bytes as u64)
+        })
     }
 
     /// Takes all packets out, in order.
@@ -217,17 +229,19 @@ impl Batch {
     /// that `spare` gives, which is empty, and is returned; what is known of them stays so.
     ///
     /// Of what is known of the packets, that among `keeps` stays true of those on which it was
-    /// done; and of what the plan finds out, that among `learns`.
+    /// done; and of what the plan finds out, that among `learns`. On the way, packets that come next
+    /// are asked for.
     #[inline]
     pub fn edit<B: DerefMut<Target = Batch>>(
         &mut self,
         plan: &Plan,
         keeps: Facts,
         learns: Facts,
+        ahead: &mut Ahead,
         spare: impl FnOnce() -> B,
     ) -> Option<B> {
         let facts = self.facts;
-        let (done, found) = plan.run(self.as_mut_slice());
+        let (done, found) = plan.run(self.as_mut_slice(), ahead);
         let rest = (done < self.len).then(|| {
             let mut rest = spare();
             self.split_off(done, &mut rest);
@@ -250,6 +264,14 @@ impl Batch {
             core::ptr::copy_nonoverlapping(source, into.packets.as_mut_ptr(), end - at);
         }
         (self.len, into.len) = (at, end - at);
+    }
+
+    /// The packets as the pointers that they are.
+    #[inline]
+    fn pointers(&mut self) -> &mut Pointers {
+        const { assert!(simd::LANES == BATCH) };
+        // SAFETY: a packet is a pointer, and a place of one may hold any, or nothing.
+        unsafe { &mut *(&raw mut self.packets).cast() }
     }
 
     /// Takes the batch apart; see [`Deal`].
@@ -330,24 +352,27 @@ impl Deal<'_> {
     #[inline]
     pub fn give(&mut self, set: u64, into: &mut Batch) {
         let mut bits = set & self.left;
-        if bits.count_ones() as usize > into.room() {
+        let count = bits.count_ones() as usize;
+        if count > into.room() {
             return self.give_some(bits, into);
         }
+        // Bits stand for packets that are there, and each is moved once: it is no longer in `left`.
         self.left ^= bits;
-        into.facts = match into.len {
-            0 => self.batch.facts,
-            _ => into.facts.among(self.batch.facts),
-        };
-        let mut len = into.len;
+        if into.is_empty() {
+            into.facts = self.batch.facts;
+            simd::pick(self.batch.pointers(), bits, into.pointers());
+            into.len = count;
+            return;
+        }
+        into.facts = into.facts.among(self.batch.facts);
         while bits != 0 {
             let from = bits.trailing_zeros() as usize;
             bits &= bits - 1;
-            // SAFETY: bits stand for packets that are there, and each is moved once: it is no
-            // longer in `left`. There is room for them all.
-            into.packets[len % BATCH] = MaybeUninit::new(unsafe { self.packet(from) });
-            len += 1;
+            // SAFETY: as above; and there is room for them all.
+            let packet = unsafe { self.batch.packets[from % BATCH].assume_init_read() };
+            into.packets[into.len % BATCH] = MaybeUninit::new(packet);
+            into.len += 1;
         }
-        into.len = len;
     }
 
     #[cold]
@@ -360,29 +385,13 @@ impl Deal<'_> {
         }
         self.give(fit, into);
     }
-
-    /// # Safety
-    /// The packet is in the batch, and the caller leaves it there no longer.
-    #[inline]
-    unsafe fn packet(&self, at: usize) -> Packet {
-        // SAFETY: as the caller promises.
-        unsafe { self.batch.packets[at % BATCH].assume_init_read() }
-    }
 }
 
 impl Drop for Deal<'_> {
     #[inline]
     fn drop(&mut self) {
-        let (mut bits, mut len) = (self.left, 0);
-        while bits != 0 {
-            let from = bits.trailing_zeros() as usize;
-            bits &= bits - 1;
-            // SAFETY: bits stand for packets that are there; `len` is at most `from`, so nothing is
-            // overwritten that was not moved before.
-            self.batch.packets[len % BATCH] = MaybeUninit::new(unsafe { self.packet(from) });
-            len += 1;
-        }
-        self.batch.len = len;
+        simd::keep(self.batch.pointers(), self.left);
+        self.batch.len = self.left.count_ones() as usize;
     }
 }
 

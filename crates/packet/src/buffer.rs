@@ -778,14 +778,16 @@ impl Packet {
     /// the cache.
     #[inline]
     pub fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch reads nothing and cannot fault.
-        unsafe {
-            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let start = self.0.as_ptr().cast::<i8>();
-            _mm_prefetch::<_MM_HINT_T0>(start);
-            _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(META + HEADROOM));
+        for line in self.lines() {
+            prefetch_at(line);
         }
+    }
+
+    /// Where these two lines are.
+    #[inline]
+    pub(crate) fn lines(&self) -> [*const u8; 2] {
+        let start = self.0.as_ptr().cast_const().cast::<u8>();
+        [start, start.wrapping_add(META + HEADROOM)]
     }
 }
 
@@ -804,14 +806,20 @@ pub(crate) fn shifted(at: u16, from: usize, to: usize) -> u16 {
 /// Asks for the cache line that `value` starts in, which will be read or written soon.
 #[inline]
 pub fn prefetch<T>(value: &T) {
+    prefetch_at(core::ptr::from_ref(value).cast());
+}
+
+/// Asks for the cache line at an address, whatever is there.
+#[inline(always)]
+pub(crate) fn prefetch_at(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch reads nothing and cannot fault.
     unsafe {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(value).cast());
+        _mm_prefetch::<_MM_HINT_T0>(line.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = value;
+    let _ = line;
 }
 
 impl Drop for Packet {

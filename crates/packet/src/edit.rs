@@ -8,11 +8,11 @@
 
 use core::ptr::{read_unaligned, write_unaligned};
 
-use crate::Facts;
 use crate::anno::FIX_IP_SRC;
 use crate::buffer::{META, Packet};
 use crate::checksum::Sum;
 use crate::wire::checksum_after_ttl;
+use crate::{Ahead, Facts};
 
 /// Bytes of an IPv4 header without options.
 const HEADER: usize = 20;
@@ -20,6 +20,8 @@ const HEADER: usize = 20;
 const FRONT: usize = 16;
 /// Most bytes that the data's start moves by: so that places in a buffer stay small numbers.
 const FAR: usize = 4096;
+/// Packets between two looks [ahead](Ahead), and lines asked for then.
+const FEW: usize = 8;
 /// Where the data of usual packets starts at the latest, in bytes from the buffer's start.
 const START_MAX: u32 = 0x8000;
 
@@ -338,7 +340,7 @@ mod part {
 /// An [`Edit`] in the form in which it is quickest done.
 ///
 /// Places may be negative: they are added wrapping.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     nothing: bool,
     /// See [`part`].
@@ -367,7 +369,7 @@ impl Plan {
     /// Does it to packets until one is not usual. Returns to how many, and what is known of them
     /// by it.
     #[inline]
-    pub(crate) fn run(&self, packets: &mut [Packet]) -> (usize, Facts) {
+    pub(crate) fn run(&self, packets: &mut [Packet], ahead: &mut Ahead) -> (usize, Facts) {
         if self.nothing {
             return (packets.len(), Facts::NONE);
         }
@@ -379,12 +381,14 @@ impl Plan {
         const FORWARD_AND_ENCAPSULATE: u32 = FORWARD | ENCAPSULATE;
         let mut seen = Seen::default();
         let done = match self.parts {
-            part::NARROW => self.run_as::<{ part::NARROW }>(packets, &mut seen),
-            CHECK => self.run_as::<CHECK>(packets, &mut seen),
-            FORWARD => self.run_as::<FORWARD>(packets, &mut seen),
-            FORWARD_AND_ENCAPSULATE => self.run_as::<FORWARD_AND_ENCAPSULATE>(packets, &mut seen),
-            RETURN => self.run_as::<RETURN>(packets, &mut seen),
-            _ => self.run_as::<{ part::ANY }>(packets, &mut seen),
+            part::NARROW => self.run_as::<{ part::NARROW }>(packets, &mut seen, ahead),
+            CHECK => self.run_as::<CHECK>(packets, &mut seen, ahead),
+            FORWARD => self.run_as::<FORWARD>(packets, &mut seen, ahead),
+            FORWARD_AND_ENCAPSULATE => {
+                self.run_as::<FORWARD_AND_ENCAPSULATE>(packets, &mut seen, ahead)
+            }
+            RETURN => self.run_as::<RETURN>(packets, &mut seen, ahead),
+            _ => self.run_as::<{ part::ANY }>(packets, &mut seen, ahead),
         };
         if self.parts & part::CHECK == 0 {
             return (done, Facts::NONE);
@@ -400,14 +404,22 @@ impl Plan {
     }
 
     #[inline(never)]
-    fn run_as<const PARTS: u32>(&self, packets: &mut [Packet], seen: &mut Seen) -> usize {
+    fn run_as<const PARTS: u32>(
+        &self,
+        packets: &mut [Packet],
+        seen: &mut Seen,
+        ahead: &mut Ahead,
+    ) -> usize {
         let mut all = Seen::default();
         let mut done = 0;
-        for packet in packets.iter_mut() {
-            if !self.one::<PARTS>(packet, &mut all) {
-                break;
+        'all: for some in packets.chunks_mut(FEW) {
+            ahead.step(FEW);
+            for packet in some {
+                if !self.one::<PARTS>(packet, &mut all) {
+                    break 'all;
+                }
+                done += 1;
             }
-            done += 1;
         }
         *seen = all;
         done

@@ -128,18 +128,17 @@ impl Fifo {
         count
     }
 
-    /// Asks for the first `count` packets to be brought into the cache.
+    /// The packets, from the first on.
     #[inline]
-    pub fn prefetch(&self, count: usize) {
-        let (first, second) = self.halves(self.head, count.min(self.len));
+    pub fn iter(&self) -> impl Iterator<Item = &Packet> {
+        let (first, second) = self.halves(self.head, self.len);
         let pieces = [
             self.places.get(self.head..self.head + first),
             self.places.get(..second),
         ];
-        for place in pieces.into_iter().flatten().flatten() {
-            // SAFETY: the places between head and end are initialized.
-            unsafe { place.assume_init_ref() }.prefetch();
-        }
+        let places = pieces.into_iter().flatten().flatten();
+        // SAFETY: the places between head and end are initialized.
+        places.map(|place| unsafe { place.assume_init_ref() })
     }
 
     /// Adds a packet at the end; gives it back if there is no room.
@@ -202,12 +201,15 @@ unsafe fn copy_few(
     room: usize,
 ) {
     const FEW: usize = BATCH / 2;
-    // SAFETY: as the caller says. Places may hold anything.
+    type Places<const N: usize> = [MaybeUninit<*mut u8>; N];
+    // SAFETY: as the caller says. Places may hold anything, and a packet is a pointer.
     unsafe {
         if count <= FEW && room >= FEW {
-            copy_nonoverlapping(from, to, FEW);
+            let (from, to) = (from.cast::<Places<FEW>>(), to.cast::<Places<FEW>>());
+            simd::copy(&*from, &mut *to);
         } else if count > FEW && room >= BATCH {
-            copy_nonoverlapping(from, to, BATCH);
+            let (from, to) = (from.cast::<Places<BATCH>>(), to.cast::<Places<BATCH>>());
+            simd::copy(&*from, &mut *to);
         } else if count > 0 {
             copy_nonoverlapping(from, to, count);
         }
@@ -321,7 +323,8 @@ mod tests {
                     }
                     Step::Reserve(more) => fifo.try_reserve(more).unwrap(),
                 }
-                fifo.prefetch(3);
+                let held: Vec<u32> = fifo.iter().map(Numbered::of).collect();
+                prop_assert_eq!(held, Vec::from(deque.clone()));
                 prop_assert_eq!(fifo.len(), deque.len());
             }
             drop(fifo);

@@ -6,6 +6,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod ahead;
 pub mod anno;
 mod batch;
 mod buffer;
@@ -23,6 +24,7 @@ pub mod wire;
 #[cfg(test)]
 mod tests;
 
+pub use ahead::Ahead;
 pub use batch::{BATCH, Batch, Deal, Drain};
 pub use buffer::{HEADROOM, LARGE_MAX, META, Packet, PacketType, prefetch};
 pub use edit::{Edit, Plan};

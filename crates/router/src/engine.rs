@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use click::Severity;
-use packet::{BATCH, Batch, Facts, Packet, Pool};
+use packet::{Ahead, BATCH, Batch, Facts, Packet, Pool};
 
 use crate::args::NameDatabase;
 use crate::chatter::Listeners;
@@ -31,7 +31,7 @@ use crate::team::Share;
 use crate::timer::{TimerId, Timers};
 
 /// No edge.
-const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 /// In place of an edge's element: the edge is a crossing to another thread, and its port the
 /// crossing's number.
 pub(crate) const CROSSING: u32 = u32::MAX - 1;
@@ -45,11 +45,17 @@ pub(crate) struct Edge {
     pub shortcut: u32,
     /// Packets that passed.
     pub packets: u64,
-    /// The first output edge of the element that leads to the same place.
-    pub joint: u32,
+    /// The first output edge of the element whose shortcut does the same; itself if there is none.
+    pub alike: u32,
 }
 
 impl Edge {
+    /// Where it leads, as a number: for a crossing, its own.
+    #[inline]
+    pub(crate) fn place(&self) -> u64 {
+        u64::from(self.element) << 32 | u64::from(self.port)
+    }
+
     pub(crate) fn target(&self) -> Option<(ElementId, usize)> {
         (self.element < CROSSING).then_some((ElementId(self.element), self.port as usize))
     }
@@ -60,15 +66,30 @@ impl Edge {
 struct Outputs {
     first: u32,
     count: u32,
-    /// Whether some of them lead to the same place.
-    meet: bool,
+    /// Whether the shortcuts of some do the same.
+    alike: bool,
 }
 
 /// A batch on its way out by an edge.
 pub(crate) struct Parcel {
     pub edge: u32,
+    /// The output edge of the element that it left: parcels leave in the order of these.
+    pub left_by: u32,
     pub batch: Box<Batch>,
 }
+
+impl Parcel {
+    pub fn new(edge: u32, batch: Box<Batch>) -> Parcel {
+        Parcel {
+            edge,
+            left_by: edge,
+            batch,
+        }
+    }
+}
+
+/// In an output's place: not an output, but an edge behind it, by which packets go on.
+pub(crate) const BEHIND: usize = 1 << (usize::BITS - 1);
 
 /// What outlives a router when another takes its place.
 pub struct Runtime {
@@ -192,8 +213,12 @@ pub(crate) struct Core {
     pub open: Vec<u32>,
     pub stack: Vec<Parcel>,
     #[expect(clippy::vec_box, reason = "a batch moves by its pointer")]
-    spare: Vec<Box<Batch>>,
+    pub spare: Vec<Box<Batch>>,
     pub shortcuts: Shortcuts,
+    /// Packets that come next.
+    pub ahead: Ahead,
+    /// The time as it was a few turns ago, if anybody asked for it since then.
+    pub recent: Option<Steady>,
     pub limit: usize,
     pub tasks: Tasks,
     pub timers: Timers,
@@ -254,7 +279,7 @@ impl Core {
             outputs_of.push(Outputs {
                 first: outputs,
                 count: element.outputs.len() as u32,
-                meet: false,
+                alike: false,
             });
             first_input.push(inputs);
             outputs += element.outputs.len() as u32;
@@ -267,7 +292,7 @@ impl Core {
             port: 0,
             shortcut: 0,
             packets: 0,
-            joint: 0,
+            alike: 0,
         };
         let mut core = Core {
             configs: alloc::vec![None; elements.len()],
@@ -281,6 +306,8 @@ impl Core {
             stack: Vec::with_capacity(16),
             spare: Vec::new(),
             shortcuts: Shortcuts::default(),
+            ahead: Ahead::default(),
+            recent: None,
             limit: settings.batch.clamp(1, BATCH),
             tasks: Tasks::default(),
             timers: Timers::default(),
@@ -327,42 +354,6 @@ impl Core {
                 (edge.element, edge.port) = (from.0 as u32, from.1 as u32);
             }
         }
-        for of in &mut self.outputs_of {
-            let edges = of.first..of.first + of.count;
-            of.meet = false;
-            for edge in edges.clone() {
-                let place = |edge: u32| self.outputs[edge as usize].target();
-                let mut first = edges.clone().filter(|other| place(*other) == place(edge));
-                let joint = first.next().filter(|_| place(edge).is_some());
-                let joint = joint.unwrap_or(edge);
-                of.meet |= joint != edge;
-                self.outputs[edge as usize].joint = joint;
-            }
-        }
-    }
-
-    /// Whether some outputs of an element lead to the same place.
-    #[inline]
-    pub fn outputs_meet(&self, id: ElementId) -> bool {
-        self.outputs_of[id.index()].meet
-    }
-
-    /// The output by which `packets` are sent that leave by `port`: the first that leads to the same
-    /// place. They count as packets of `port`.
-    #[inline]
-    pub fn joint(&mut self, id: ElementId, port: usize, packets: u64) -> usize {
-        let Some(edge) = self.output_edge(id, port) else {
-            return port;
-        };
-        let own = self.outputs[edge as usize];
-        let joint = self.outputs[own.joint as usize];
-        // Where threads meet, each edge leads to a crossing of its own.
-        if own.joint == edge || (own.element, own.port) != (joint.element, joint.port) {
-            return port;
-        }
-        self.outputs[edge as usize].packets = own.packets.wrapping_add(packets);
-        self.outputs[own.joint as usize].packets = joint.packets.wrapping_sub(packets);
-        port - (edge - own.joint) as usize
     }
 
     /// The element whose output edge is `edge`.
@@ -371,9 +362,37 @@ impl Core {
         ElementId(after.saturating_sub(1) as u32)
     }
 
+    /// The edge by which packets leave an element; `None` if it has no such output.
+    #[inline]
     pub fn output_edge(&self, id: ElementId, port: usize) -> Option<u32> {
         let Outputs { first, count, .. } = self.outputs_of[id.index()];
-        (port < count as usize).then(|| first + port as u32)
+        match port < count as usize {
+            true => Some(first + port as u32),
+            false => (port & BEHIND != 0 && port as u32 != NONE).then_some(port as u32),
+        }
+    }
+
+    /// Whether some of an element's outputs have shortcuts that do the same.
+    #[inline]
+    pub fn outputs_alike(&self, id: ElementId) -> bool {
+        self.outputs_of[id.index()].alike
+    }
+
+    /// Takes note of which output edges have shortcuts that do the same, as `same` says.
+    pub fn note_alike(&mut self, same: impl Fn(&Edge, &Edge) -> bool) {
+        for of in &mut self.outputs_of {
+            let edges = of.first..of.first + of.count;
+            of.alike = false;
+            for edge in edges.clone() {
+                let is = |other: u32| {
+                    let [own, other] = [edge, other].map(|edge| &self.outputs[edge as usize]);
+                    same(own, other)
+                };
+                let alike = (of.first..edge).find(|other| is(*other)).unwrap_or(edge);
+                of.alike |= alike != edge;
+                self.outputs[edge as usize].alike = alike;
+            }
+        }
     }
 
     pub fn input_edge(&self, id: ElementId, port: usize) -> Option<u32> {
@@ -429,7 +448,7 @@ impl Core {
         if let Err(packet) = batch.push(packet) {
             self.runtime.pool.kill(packet);
         }
-        self.stack.push(Parcel { edge, batch });
+        self.stack.push(Parcel::new(edge, batch));
         self.open[edge as usize] = if self.limit > 1 {
             self.stack.len() as u32
         } else {
@@ -443,7 +462,7 @@ impl Core {
             Some(edge) if !batch.is_empty() => {
                 // What comes after this batch may not overtake it.
                 self.open[edge as usize] = 0;
-                self.stack.push(Parcel { edge, batch });
+                self.stack.push(Parcel::new(edge, batch));
             }
             _ => self.put_back(batch),
         }
@@ -454,10 +473,10 @@ impl Core {
     fn seal(&mut self, base: usize) {
         let emitted = &mut self.stack[base..];
         for parcel in emitted.iter() {
-            self.open[parcel.edge as usize] = 0;
+            self.open[parcel.left_by as usize] = 0;
         }
         if self.limit > 1 {
-            emitted.sort_by_key(|parcel| parcel.edge);
+            emitted.sort_by_key(|parcel| parcel.left_by);
         }
         emitted.reverse();
     }
@@ -492,6 +511,7 @@ impl Core {
         let Parcel {
             mut edge,
             mut batch,
+            ..
         } = parcel;
         loop {
             while self.outputs[edge as usize].shortcut != 0
@@ -527,7 +547,7 @@ impl Core {
                 };
                 // Emitted packets go first, as Click's elements send copies before they
                 // return the packet itself.
-                self.stack.insert(base, Parcel { edge, batch });
+                self.stack.insert(base, Parcel::new(edge, batch));
                 return None;
             }
             match next {
@@ -548,7 +568,8 @@ impl Core {
         }
         let (keeps, learns) = (shortcut.keeps, shortcut.learns);
         let spare = &mut self.spare;
-        let rest = batch.edit(&shortcut.plan, keeps, learns, || {
+        let ahead = &mut self.ahead;
+        let rest = batch.edit(&shortcut.plan, keeps, learns, ahead, || {
             spare.pop().unwrap_or_default()
         });
         if let Some(mut rest) = rest {
@@ -557,7 +578,7 @@ impl Core {
                 self.spare.push(rest);
                 return None;
             }
-            self.stack.push(Parcel { edge, batch: rest });
+            self.stack.push(Parcel::new(edge, rest));
         }
         shortcut.packets += batch.len() as u64;
         Some(shortcut.exit)

@@ -30,6 +30,7 @@ mod homes;
 mod library;
 pub mod llrpc;
 mod notifier;
+mod parting;
 pub mod ports;
 mod random;
 mod router;

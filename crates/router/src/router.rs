@@ -43,6 +43,8 @@ pub struct Settings {
 
 /// Most threads of a router.
 pub const THREADS_MAX: u16 = 64;
+/// Turns of tasks after which the clock is read again for those whom a recent time will do.
+const RECENT: usize = 16;
 
 impl Default for Settings {
     fn default() -> Self {
@@ -330,7 +332,10 @@ impl Router {
             return Status::Stopped;
         }
         self.core.check_devices();
-        for _ in 0..tasks {
+        for turn in 0..tasks {
+            if turn.is_multiple_of(RECENT) {
+                self.core.recent = None;
+            }
             match self.core.run_task() {
                 Some(true) => {}
                 Some(false) if self.core.tasks.len() > 1 => {}

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use packet::{Edit, Facts, Plan};
 
 use crate::context::ElementId;
-use crate::engine::Core;
+use crate::engine::{Core, Edge};
 use crate::handler::HandlerError;
 
 /// Most elements of a shortcut.
@@ -36,6 +36,14 @@ pub(crate) struct Shortcut {
     pub packets: u64,
 }
 
+impl Shortcut {
+    /// Whether it does the same as another, wherever they lead.
+    fn does_as(&self, other: &Shortcut) -> bool {
+        let facts = |shortcut: &Shortcut| (shortcut.needs, shortcut.keeps, shortcut.learns);
+        facts(self) == facts(other) && self.plan == other.plan
+    }
+}
+
 /// The shortcuts of a router.
 #[derive(Default)]
 pub(crate) struct Shortcuts {
@@ -56,6 +64,7 @@ impl Core {
         for edge in &mut self.outputs {
             edge.shortcut = 0;
         }
+        self.note_alike(|_, _| false);
     }
 
     /// Lets edges count the packets that passed them on shortcuts: who reads the counts calls this
@@ -100,6 +109,12 @@ impl Core {
                 self.outputs[edge as usize].shortcut = self.shortcuts.list.len() as u32;
             }
         }
+        let list = core::mem::take(&mut self.shortcuts.list);
+        self.note_alike(|one, other| {
+            let of = |edge: &Edge| list.get((edge.shortcut as usize).wrapping_sub(1));
+            matches!((of(one), of(other)), (Some(one), Some(other)) if one.does_as(other))
+        });
+        self.shortcuts.list = list;
         self.shortcuts.known = true;
     }
 

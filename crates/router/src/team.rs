@@ -420,7 +420,7 @@ impl Core {
         let edge = self.exit(number).map(|exit| exit.edge);
         match edge.filter(|_| self.receive(number, &mut batch, room)) {
             Some(edge) => {
-                self.stack.push(Parcel { edge, batch });
+                self.stack.push(Parcel::new(edge, batch));
                 true
             }
             None => {

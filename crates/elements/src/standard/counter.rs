@@ -106,7 +106,7 @@ impl Counter {
         if batch.is_empty() {
             return;
         }
-        let now = cx.steady();
+        let now = cx.recent();
         let (packets, bytes) = batch.tally();
         self.rate.update(now, packets);
         self.byte_rate.update(now, bytes);

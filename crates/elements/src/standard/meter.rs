@@ -59,12 +59,12 @@ impl<const BYTES: bool> Metered<BYTES> {
     /// Counts a batch; returns the output of its packets. The average changes at most once for
     /// packets that come together, before they count, so that they all go one way.
     #[inline]
-    fn push(&mut self, cx: &Cx<'_>, batch: &Batch) -> usize {
+    fn push(&mut self, cx: &mut Cx<'_>, batch: &Batch) -> usize {
         let events = match BYTES {
             true => batch.iter().map(|packet| packet.wire_len() as u64).sum(),
             false => batch.len() as u64,
         };
-        self.rate.update(cx.steady(), events);
+        self.rate.update(cx.recent(), events);
         let level = self.rate.level();
         let above = self.steps.iter().position(|step| level < *step);
         above.unwrap_or(self.steps.len())

@@ -15,6 +15,10 @@ const SLEEPINESS: u32 = 9;
 /// Most packets of a store, whose room is taken at once: 128 MB.
 const CAPACITY_MAX: usize = 1 << 24;
 
+/// Packets up to which those of a queue are in the second cache still, where the processor finds
+/// them in time by itself.
+const NEAR: usize = 2048;
+
 /// Which packet goes when there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Overflow {
@@ -125,6 +129,7 @@ impl Store {
     /// Takes in a batch behind what is stored.
     #[inline]
     pub fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, overflow: Overflow) {
+        cx.ahead().step(batch.len());
         if batch.len() <= self.room() {
             // There is: room for the capacity was taken when it was set.
             self.packets.append(batch);
@@ -220,8 +225,10 @@ impl Store {
     pub fn pull(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) {
         let was_full = self.room() == 0;
         let n = self.packets.take(batch, most);
-        // Those that are pulled next have been here for a while, and are far by now.
-        self.packets.prefetch(n);
+        if self.packets.len() > NEAR {
+            // Those that are pulled next have been here for a while, and are far by now.
+            cx.ahead().announce(self.packets.iter().take(n));
+        }
         if was_full {
             self.tell_nonfull(cx);
         }

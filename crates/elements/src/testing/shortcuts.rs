@@ -1,6 +1,7 @@
 //! Elements whose work the router puts together do as they do one by one.
 
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use packet::anno::FIX_IP_SRC;
@@ -135,7 +136,7 @@ impl Sent {
 }
 
 /// All that can be told of a packet.
-fn seen(packet: &Packet) -> impl PartialEq + core::fmt::Debug + use<> {
+fn seen(packet: &Packet) -> impl PartialEq + Clone + core::fmt::Debug + use<> {
     (
         packet.data().to_vec(),
         packet.mac_offset(),
@@ -179,6 +180,112 @@ proptest! {
     ) {
         let apart = run(&path, "Paint(0) -> ", &packets);
         prop_assert_eq!(run(&path, "", &packets), apart);
+    }
+}
+
+/// What comes out behind four outputs of a switch, the same path behind each, with its packets in
+/// `collectors` places; packets say which they are by their paint.
+fn forked(
+    path: &[&str],
+    [encaps, collectors]: [usize; 2],
+    between: &str,
+    packets: &[Sent],
+) -> Vec<Vec<(u8, impl PartialEq + core::fmt::Debug + Clone)>> {
+    let mut config = String::from(
+        "i :: Inject -> Queue -> Unqueue(64) -> Strip(14) -> CheckIPHeader -> GetIPAddress(16)
+        -> h :: HashSwitch(10, 2);",
+    );
+    for end in 0..collectors {
+        config += &format!("c{end} :: Collect;\n");
+    }
+    for output in 0..4 {
+        let mut way = path.to_vec();
+        let encap = format!(
+            "EtherEncap(0x0800, 1:2:3:4:5:6, 7:8:9:a:b:{})",
+            output % encaps
+        );
+        way.push(&encap);
+        let way = way.join(&format!(" -> {between}"));
+        let end = output % collectors;
+        config += &format!("h[{output}] -> {between} {way} -> {between} c{end};\n");
+    }
+    let mut rig = Rig::new(&config);
+    for (i, sent) in packets.iter().enumerate() {
+        let prepare = |packet: &mut Packet| {
+            sent.prepare(packet);
+            packet.set_paint(i as u8);
+        };
+        rig.push_with("i", &sent.data(), prepare);
+    }
+    rig.run();
+    let mut collected = |end| rig.collected(&format!("c{end}"));
+    let told = |packet: &Packet| (packet.paint(), seen(packet));
+    (0..collectors)
+        .map(|end| collected(end).iter().map(told).collect())
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn outputs_behind_which_the_same_is_done_keep_each_flow_in_order(
+        path in prop::sample::subsequence(&USUAL[3..7], 0..=4),
+        encaps in 1usize..=4,
+        collectors in 1usize..=4,
+        packets in prop::collection::vec(sent(), 1..80),
+    ) {
+        // A counter says nothing of what it does.
+        let apart = forked(&path, [4.min(encaps), 4], "Counter ->", &packets);
+        let together = forked(&path, [encaps, collectors], "", &packets);
+        for (end, found) in together.into_iter().enumerate() {
+            let mut count = 0;
+            for output in (end..4).step_by(collectors) {
+                let of = |paint: u8| apart[output].iter().any(|(other, _)| *other == paint);
+                let these = found.iter().filter(|(paint, _)| of(*paint));
+                let these: Vec<_> = these.cloned().collect();
+                prop_assert_eq!(&these, &apart[output]);
+                count += these.len();
+            }
+            prop_assert_eq!(count, found.len());
+        }
+    }
+}
+
+#[test]
+fn outputs_that_part_behind_what_they_do_alike_are_counted_apart() {
+    let mut rig = Rig::new(
+        "i :: Inject -> Queue -> Unqueue(64) -> CheckIPHeader -> f :: IPClassifier(udp port 1, udp port 2, -);
+        f[0] -> t0 :: DecIPTTL -> d0 :: DropBroadcasts -> a :: Collect;
+        f[1] -> t1 :: DecIPTTL -> d1 :: DropBroadcasts -> b :: Collect;
+        f[2] -> t2 :: DecIPTTL -> d2 :: DropBroadcasts -> a;",
+    );
+    let packet = |n: u16| {
+        udp(
+            ([1, 0, 0, 1].into(), 9),
+            ([2, 0, 0, 3].into(), 1 + n % 3),
+            &[n as u8],
+        )
+    };
+    let packets: Vec<Vec<u8>> = (0..32).map(packet).collect();
+    rig.push_all("i", &packets);
+    rig.run();
+    let payloads = |data: Vec<Vec<u8>>| data.iter().map(|data| data[28]).collect::<Vec<u8>>();
+    // Those that go to one place stay together.
+    let b: Vec<u8> = (0..32).filter(|n| n % 3 == 1).collect();
+    let a: Vec<u8> = (0..32).filter(|n| n % 3 != 1).collect();
+    assert_eq!((payloads(rig.data("a")), payloads(rig.data("b"))), (a, b));
+    let (names, counts) = (rig.read(".active_ports"), rig.read(".active_port_stats"));
+    let passed = |port: &str| {
+        let place = names.lines().position(|name| name == port);
+        counts.lines().nth(place.expect("there is such a port"))
+    };
+    for (output, count) in ["11", "11", "10"].into_iter().enumerate() {
+        for port in [
+            format!("f\to{output}"),
+            format!("t{output}\to0"),
+            format!("d{output}\to0"),
+        ] {
+            assert_eq!(passed(&port), Some(count), "{port}");
+        }
     }
 }
 
