@@ -115,7 +115,7 @@ pub fn run<K: Kernel>(level: Level, kernel: K) -> K::Output {
 }
 
 /// See [`Simd::pick`].
-#[inline]
+#[inline(never)]
 pub fn pick(from: &Pointers, set: u64, into: &mut Pointers) {
     struct Pick<'a>(&'a Pointers, u64, &'a mut Pointers);
     impl Kernel for Pick<'_> {
@@ -129,7 +129,7 @@ pub fn pick(from: &Pointers, set: u64, into: &mut Pointers) {
 }
 
 /// See [`Simd::keep`].
-#[inline]
+#[inline(never)]
 pub fn keep(pointers: &mut Pointers, set: u64) {
     struct Keep<'a>(&'a mut Pointers, u64);
     impl Kernel for Keep<'_> {
@@ -143,7 +143,7 @@ pub fn keep(pointers: &mut Pointers, set: u64) {
 }
 
 /// Copies a few pointers' places, whatever is there.
-#[inline]
+#[inline(never)]
 pub fn copy<const N: usize>(from: &[MaybeUninit<*mut u8>; N], to: &mut [MaybeUninit<*mut u8>; N]) {
     struct Copy<'a, const N: usize>(
         &'a [MaybeUninit<*mut u8>; N],
