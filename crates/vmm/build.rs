@@ -55,7 +55,7 @@ fn build(crates: &Path, target: &Path) -> PathBuf {
     let flags = [
         "-Ctarget-cpu=x86-64-v2",
         // Small: what has to be inlined says so itself.
-        "-Cllvm-args=--inline-threshold=135",
+        "-Cllvm-args=--inline-threshold=128",
         "-Crelocation-model=static",
         "-Clink-arg=-nostartfiles",
         "-Clink-arg=-nostdlib",
