@@ -16,7 +16,7 @@ const FEW: usize = 8;
 /// Where packets go on that left by some outputs.
 #[derive(Clone, Copy)]
 struct Way {
-    /// The edge of the first of the outputs; [`NONE`]'s packets are dropped.
+    /// The edge of the lowest of the outputs; [`NONE`]'s packets are dropped.
     left_by: u32,
     /// The edge that they go on by: the same, or one behind it.
     by: u32,
@@ -55,11 +55,13 @@ impl Core {
                 .fold(0, |all, (_, set)| all | set)
                 .count_ones() as usize;
             let done = done - rest.len();
+            let mut deal = rest.deal();
             for &(output, set) in routes {
                 let mut some = self.batch();
-                rest.deal().give(set >> done, &mut some);
+                deal.give(set.unbounded_shr(done as u32), &mut some);
                 self.send(id, output as usize, some);
             }
+            drop(deal);
             self.put_back(rest);
         }
         BEHIND | stays as usize
@@ -135,6 +137,8 @@ impl Core {
                 }
                 Some(way) => {
                     way.set |= set;
+                    // Before what of any of these outputs follows.
+                    way.left_by = way.left_by.min(left_by);
                     // They go on by the other edge, and count for their own.
                     if way.by != by {
                         let [own, other] = [by, way.by].map(|edge| edge as usize);

@@ -289,6 +289,38 @@ fn outputs_that_part_behind_what_they_do_alike_are_counted_apart() {
     }
 }
 
+#[test]
+fn unusual_packets_keep_their_place_in_their_output() {
+    let mut rig = Rig::new(
+        "i :: Inject -> Queue -> Unqueue(64) -> CheckIPHeader -> f :: IPClassifier(udp port 1, udp port 2, -);
+        f[0] -> t0 :: DecIPTTL -> d0 :: DropBroadcasts -> a :: Collect;
+        f[1] -> t1 :: DecIPTTL -> d1 :: DropBroadcasts -> a;
+        f[2] -> t2 :: DecIPTTL -> d2 :: DropBroadcasts -> b :: Collect;",
+    );
+    let packet = |n: u8| {
+        // The first is of the second output.
+        let port = 1 + u16::from(n + 1) % 3;
+        let mut packet = udp(([1, 0, 0, 1].into(), 9), ([2, 0, 0, 3].into(), port), &[n]);
+        if n == 10 {
+            packet[8] = 1;
+            let sum = checksum(&[&packet[..10], &[0, 0], &packet[12..20]].concat());
+            packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+        packet
+    };
+    let packets: Vec<Vec<u8>> = (0..32).map(packet).collect();
+    rig.push_all("i", &packets);
+    rig.run();
+    let (a, b) = (rig.data("a"), rig.data("b"));
+    for (output, data) in [&a, &a, &b].into_iter().enumerate() {
+        let came = data.iter().map(|data| data[28]);
+        let came: Vec<u8> = came.filter(|n| usize::from(n + 1) % 3 == output).collect();
+        let sent = (0..32).filter(|n| usize::from(n + 1) % 3 == output && *n != 10);
+        assert_eq!(came, sent.collect::<Vec<u8>>());
+    }
+    assert_eq!(a.len() + b.len(), 31);
+}
+
 const ROUTER: &str = "i :: Inject -> Queue -> Unqueue(64) -> s :: Strip(14)
     -> k :: CheckIPHeader -> g :: GetIPAddress(16) -> d :: DropBroadcasts -> ttl :: DecIPTTL
     -> e :: EtherEncap(0x0800, 1:2:3:4:5:6, 7:8:9:a:b:c) -> c :: Collect;";
