@@ -35,6 +35,8 @@ const START: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(2);
 /// Looks without a pause between, before there are pauses: most answers come within microseconds.
 const QUICK_LOOKS: u32 = 100;
+/// How long a node waits for its folder.
+const LOCK: Duration = Duration::from_secs(1);
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -166,14 +168,19 @@ pub fn run(places: Places, settings: &Settings, ready: impl FnOnce(&Node)) -> Re
 }
 
 /// Takes the run folder for this node. Its last holder removes the file, so what was locked has to
-/// be there still.
+/// be there still. A holder that was killed may have left a child that is about to let go of it.
 fn lock(places: &Places) -> Result<fs::File> {
     let path = places.lock();
     let refuse = |error: io::Error| Error::failed(format_args!("{}: {error}", path.display()));
+    let start = Instant::now();
     loop {
         let file = fs::File::create(&path).map_err(refuse)?;
         match file.try_lock() {
             Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) if start.elapsed() < LOCK => {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
             Err(fs::TryLockError::WouldBlock) => {
                 return Err(Error::new(
                     Kind::Exists,

@@ -17,6 +17,8 @@ use crate::netlink::Netlink;
 
 /// Where `ip netns` keeps namespaces by their names.
 const FOLDER: &str = "/run/netns";
+/// The number of the file system that namespaces are files of.
+const NSFS: rustix::fs::FsWord = 0x6e73_6673;
 
 fn file(name: &str) -> PathBuf {
     Path::new(FOLDER).join(name)
@@ -24,7 +26,12 @@ fn file(name: &str) -> PathBuf {
 
 /// Whether there is a namespace called `name`.
 pub fn exists(name: &str) -> bool {
-    file(name).exists()
+    is_namespace(&file(name))
+}
+
+/// Whether a namespace is kept at `path`: who was killed while removing one leaves an empty file.
+fn is_namespace(path: &Path) -> bool {
+    rustix::fs::statfs(path).is_ok_and(|files| files.f_type == NSFS)
 }
 
 /// Makes a namespace that `ip netns` knows, with its loopback up. The process has this thread only.
@@ -35,10 +42,12 @@ pub fn create(name: &str) -> Result<()> {
     };
     fs::create_dir_all(FOLDER).map_err(|error| refused("its folder", &error))?;
     let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    rustix::fs::open(&path, flags, Mode::empty()).map_err(|error| match error {
-        Errno::EXIST => is_taken(name),
-        error => refused("its file", &error),
-    })?;
+    match rustix::fs::open(&path, flags, Mode::empty()) {
+        Ok(_) => {}
+        Err(Errno::EXIST) if !is_namespace(&path) => {}
+        Err(Errno::EXIST) => return Err(is_taken(name)),
+        Err(error) => return Err(refused("its file", &error)),
+    }
     let made = bind_new(&path).and_then(|()| {
         let up = namespace::within(name, || {
             let mut netlink = Netlink::new()?;

@@ -181,6 +181,14 @@ impl Node {
         Ok(unfinished)
     }
 
+    /// Whether what a step is to make is there already.
+    pub fn has_made(&self, wire: &str, step: &Step) -> bool {
+        let made = step.to.as_ref().filter(|_| step.from.is_none());
+        let is_lasting = |part: &&Part| !matches!(part, Part::Routes(_));
+        made.filter(is_lasting)
+            .is_some_and(|part| self.has_part(wire, &step.name, part))
+    }
+
     /// Whether a part of a wire is there.
     fn has_part(&self, wire: &str, name: &str, part: &Part) -> bool {
         // A store that cannot be read fails in what comes next.

@@ -96,11 +96,16 @@ impl Handle {
         }
     }
 
-    /// Takes a step back. An interface that was removed a moment ago may still have its name, so
-    /// this is tried a few times; what cannot be brought back shows as missing when the wire is
-    /// applied again.
+    /// Takes a step back: what there is already needs none. An interface that was removed a moment
+    /// ago may still have its name, so this is tried a few times; what cannot be brought back shows
+    /// as missing when the wire is applied again.
     async fn take_back(&self, wire: &str, step: Step) {
         for _ in 0..TRIES {
+            let (name, wanted) = (wire.to_string(), step.clone());
+            let is_there = self.run(move |node| Ok(node.has_made(&name, &wanted)));
+            if is_there.await.unwrap_or(false) {
+                return;
+            }
             if self.step(wire, step.clone()).await.is_ok() {
                 return;
             }
