@@ -20,6 +20,12 @@ struct Way {
     left_by: u32,
     /// The edge that they go on by: the same, or one behind it.
     by: u32,
+    /// Packets of these that another edge to the same place counts.
+    elsewhere: u32,
+    /// How many they are.
+    count: u32,
+    /// Where they go; see [`Edge::place`](crate::engine::Edge::place).
+    place: u64,
     /// A bit for each packet.
     set: u64,
 }
@@ -27,6 +33,9 @@ struct Way {
 const NO_WAY: Way = Way {
     left_by: NONE,
     by: NONE,
+    elsewhere: 0,
+    count: 0,
+    place: u64::MAX,
     set: 0,
 };
 
@@ -116,45 +125,54 @@ impl Core {
         may_stay: bool,
     ) -> u32 {
         let there = first(batch.len());
-        let (mut ways, mut count) = ([NO_WAY; N], 0);
+        let (mut ways, mut found) = ([NO_WAY; N], 0);
         for &(output, set) in routes.iter().take(N) {
             let set = set & there;
-            let packets = u64::from(set.count_ones());
+            let count = set.count_ones();
             let left_by = self.output_edge(id, output as usize).unwrap_or(NONE);
             let mut by = left_by;
             if behind {
                 let number = self.outputs[left_by as usize].shortcut as usize;
                 let shortcut = &mut self.shortcuts.list[number - 1];
-                shortcut.packets += packets;
+                shortcut.packets += u64::from(count);
                 by = shortcut.exit;
             }
-            let place = |edge: u32| self.outputs.get(edge as usize).map(|edge| edge.place());
-            let here = place(by);
-            match ways[..count].iter_mut().find(|way| place(way.by) == here) {
+            let edge = self.outputs.get_mut(by as usize);
+            let place = edge.as_ref().map_or(u64::MAX, |edge| edge.place());
+            match ways[..found].iter_mut().find(|way| way.place == place) {
                 None => {
-                    ways[count] = Way { left_by, by, set };
-                    count += 1;
+                    ways[found] = Way {
+                        left_by,
+                        by,
+                        elsewhere: 0,
+                        count,
+                        place,
+                        set,
+                    };
+                    found += 1;
                 }
                 Some(way) => {
                     way.set |= set;
+                    way.count += count;
                     // Before what of any of these outputs follows.
                     way.left_by = way.left_by.min(left_by);
                     // They go on by the other edge, and count for their own.
-                    if way.by != by {
-                        let [own, other] = [by, way.by].map(|edge| edge as usize);
-                        let counted = self.outputs[own].packets;
-                        self.outputs[own].packets = counted.wrapping_add(packets);
-                        let counted = self.outputs[other].packets;
-                        self.outputs[other].packets = counted.wrapping_sub(packets);
+                    if let Some(edge) = edge.filter(|_| way.by != by) {
+                        edge.packets = edge.packets.wrapping_add(count.into());
+                        way.elsewhere += count;
                     }
                 }
             }
         }
-        let ways = &ways[..count];
+        let ways = &ways[..found];
+        for way in ways.iter().filter(|way| way.elsewhere > 0) {
+            let edge = &mut self.outputs[way.by as usize];
+            edge.packets = edge.packets.wrapping_sub(way.elsewhere.into());
+        }
         if let ([way], true) = (ways, may_stay) {
             return way.by;
         }
-        let most = ways.iter().max_by_key(|way| way.set.count_ones());
+        let most = ways.iter().max_by_key(|way| way.count);
         let stays = most.filter(|_| may_stay).map(|way| way.by);
         let mut deal = batch.deal();
         for way in ways.iter().filter(|way| Some(way.by) != stays) {
