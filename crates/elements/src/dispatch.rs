@@ -96,8 +96,7 @@ impl<const N: usize> Kernel for Sort<'_, N> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) -> bool {
         let blocks = self.count.div_ceil(BLOCK);
-        let all = u64::MAX.checked_shr((BATCH - self.count.min(BATCH)) as u32);
-        let mut pending = all.unwrap_or(0);
+        let mut pending = packet::first(self.count);
         for route in &mut self.routes.routes {
             if pending == 0 {
                 break;

@@ -10,6 +10,12 @@ use crate::{Ahead, Facts, Packet, Plan};
 /// Most packets of a batch.
 pub const BATCH: usize = 64;
 
+/// Bits for the first `count` packets of a batch, all of them at most.
+#[inline]
+pub fn first(count: usize) -> u64 {
+    u64::MAX.unbounded_shr(BATCH.saturating_sub(count) as u32)
+}
+
 /// Up to [`BATCH`] packets in order.
 pub struct Batch {
     len: usize,
@@ -278,7 +284,7 @@ impl Batch {
     #[inline]
     pub fn deal(&mut self) -> Deal<'_> {
         let count = core::mem::take(&mut self.len);
-        let left = u64::MAX.checked_shr((BATCH - count) as u32).unwrap_or(0);
+        let left = first(count);
         Deal { batch: self, left }
     }
 

@@ -25,7 +25,7 @@ pub mod wire;
 mod tests;
 
 pub use ahead::Ahead;
-pub use batch::{BATCH, Batch, Deal, Drain};
+pub use batch::{BATCH, Batch, Deal, Drain, first};
 pub use buffer::{HEADROOM, LARGE_MAX, META, Packet, PacketType, prefetch};
 pub use edit::{Edit, Plan};
 pub use extended::{Offload, PART_MAX, PART_OFFSET, SegmentKind, Segments};

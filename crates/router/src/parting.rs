@@ -5,7 +5,7 @@
 
 use alloc::boxed::Box;
 
-use packet::{BATCH, Batch, Facts};
+use packet::{BATCH, Batch, Facts, first};
 
 use crate::context::ElementId;
 use crate::engine::{BEHIND, Core, NONE, Parcel};
@@ -38,11 +38,6 @@ const NO_WAY: Way = Way {
     place: u64::MAX,
     set: 0,
 };
-
-/// Bits for the first `count` packets of a batch.
-fn first(count: usize) -> u64 {
-    u64::MAX.checked_shr((BATCH - count) as u32).unwrap_or(0)
-}
 
 impl Core {
     /// Parts a batch: `routes` are outputs, with a bit for each packet that leaves there. Returns how

@@ -160,7 +160,7 @@ impl Ranges {
         );
         simd.last_reached(&self.ranges, [&at, &len], addresses, blocks, hops);
         let mut long = simd.within(&len, blocks, u32::MAX, LONG, 0);
-        long &= u64::MAX.checked_shr((BATCH - count) as u32).unwrap_or(0);
+        long &= packet::first(count);
         while long != 0 {
             let i = long.trailing_zeros() as usize % BATCH;
             hops[i] = self.find(addresses[i]);
