@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::port::State;
+use super::port::{Domain, State};
 use super::{PARCELS_PER_ROUND, Worker, bits, slot, slot_mut};
 use crate::counters::{PortCounters, Reason};
 use crate::crossing::{Entry, Report, Target};
@@ -166,7 +166,7 @@ impl Worker {
             // What came through a patch may belong to a VLAN where nobody has heard of any.
             let domain = slot(&self.domains, port.domain);
             let shaped = domain.is_some_and(|domain| domain.shaped > 0);
-            let several = domain.is_some_and(|domain| domain.ports > 2);
+            let several = domain.is_some_and(Domain::may_crowd);
             if (shaped || self.batch.says_vlans()) && self.send_shaped(place, patches) {
                 continue;
             }
@@ -220,7 +220,7 @@ impl Worker {
         let queue = port
             .sends
             .and_then(|queue| slot_mut(&mut self.queues, queue));
-        match queue.filter(|_| domain.is_some_and(|domain| domain.ports > 2)) {
+        match queue.filter(|_| domain.is_some_and(Domain::may_crowd)) {
             Some(queue) => leaves(&mut queue.link, &mut port.crowd, self.source, frames),
             None => 0,
         }

@@ -149,6 +149,12 @@ pub(super) struct Domain {
 }
 
 impl Domain {
+    /// Whether a receiver may have several senders.
+    #[inline]
+    pub fn may_crowd(&self) -> bool {
+        self.ports > 2
+    }
+
     pub fn new(turn: u32, lookup: Box<dyn Lookup>) -> Domain {
         Domain {
             turn,
