@@ -4,7 +4,7 @@
 //! say where each frame goes, hands each destination its share, and gives the batch back. A queue
 //! that has been quiet for a while is put to sleep and leaves the round; its descriptor (the
 //! guest's doorbell, the TAP, the socket) brings it back. So the cost follows the ports that are
-//! busy, however many there are. When none is, the worker sleeps in epoll.
+//! busy, however many there are. When none is, the worker sleeps ([`watch`]).
 //!
 //! A worker knows all ports and domains of the switch, and has lookup functions of its own; but it
 //! serves only the queues that were given to it. Frames for ports that it has no way to enter a
@@ -19,13 +19,12 @@ mod properties;
 mod rest;
 mod round;
 mod shape;
+mod watch;
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hashbrown::HashMap;
-use rustix::event::epoll;
 use rustix::io::Errno;
 
 use crate::crossing::{Bell, Entry, Exit};
@@ -39,17 +38,14 @@ use crate::qos::crowd::Source;
 pub use deliver::PATCHES_MAX;
 pub(crate) use membership::Served;
 use port::{Domain, Doorbell, Port, Queue, State};
+use watch::{Watch, Whose};
+
 pub use port::{Placed, QueueIndex, Ways};
 
 /// Most ports of a switch.
 pub const PORTS_MAX: usize = 16_384;
 /// Violations after which a guest's port is closed.
 pub const VIOLATIONS_MAX: u32 = 64;
-/// Rounds between two looks at the descriptors while ports are busy, at most.
-const ROUNDS_PER_LOOK: u32 = 32;
-/// Time between two looks while ports are busy, but for a round: as long as somebody who wakes the
-/// lane for a frame waits for it.
-const TIME_PER_LOOK: Duration = Duration::from_micros(50);
 /// Rounds after which sleeping guests are woken for what was delivered, at the latest.
 const ROUNDS_PER_CALL: u32 = 4;
 /// Rounds without frames after which the lane lets others have its processor for a moment: a guest
@@ -59,37 +55,6 @@ const ROUNDS_ALONE: u32 = 16;
 const FRAMES_HELD_BACK: usize = 8;
 /// Most parcels of one crossing that are dealt with in a round.
 const PARCELS_PER_ROUND: usize = 4;
-
-/// What a descriptor in the worker's epoll set stands for, as the event's 64 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token {
-    /// A host link's own descriptor.
-    Queue(QueueIndex),
-    /// A guest's doorbell.
-    Guest(u32),
-    /// The lane's own bell.
-    Bell,
-}
-
-impl Token {
-    fn to_event(self) -> epoll::EventData {
-        let (kind, number) = match self {
-            Token::Queue(queue) => (0, queue),
-            Token::Guest(guest) => (1, guest),
-            Token::Bell => (2, 0),
-        };
-        epoll::EventData::new_u64(kind << 32 | u64::from(number))
-    }
-
-    fn of_event(data: epoll::EventData) -> Token {
-        let number = data.u64() as u32;
-        match data.u64() >> 32 {
-            0 => Token::Queue(number),
-            1 => Token::Guest(number),
-            _ => Token::Bell,
-        }
-    }
-}
 
 /// What a worker is made of.
 pub(crate) struct Parts {
@@ -106,7 +71,7 @@ pub(crate) struct Parts {
 
 /// One lane's share of a switch.
 pub struct Worker {
-    epoll: OwnedFd,
+    watch: Watch,
     lane: LaneIndex,
     counters: LaneCounters,
     bell: Arc<Bell>,
@@ -142,8 +107,6 @@ pub struct Worker {
     /// Queues whose interfaces were down when they went to sleep.
     down: Vec<QueueIndex>,
     checked: Instant,
-    /// Time since the descriptors were looked at.
-    unlooked: Duration,
     started: Instant,
     now: Instant,
     round: u32,
@@ -180,11 +143,8 @@ impl Worker {
     /// A worker without ports.
     pub(crate) fn new(parts: Parts) -> Result<Worker, Errno> {
         let now = Instant::now();
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&epoll, &*parts.bell, Token::Bell.to_event(), flags)?;
         Ok(Worker {
-            epoll,
+            watch: Watch::new(&*parts.bell)?,
             lane: parts.lane,
             counters: parts.counters,
             bell: parts.bell,
@@ -208,7 +168,6 @@ impl Worker {
             pace: Pace::new(now),
             down: Vec::new(),
             checked: now,
-            unlooked: Duration::ZERO,
             started: now,
             now,
             round: 0,
@@ -238,10 +197,14 @@ impl Worker {
                 self.call();
                 rests = self.active.is_empty();
             }
-            let looks = rests
-                || self.round.is_multiple_of(ROUNDS_PER_LOOK)
-                || self.unlooked >= TIME_PER_LOOK;
-            if looks && self.look(rests)? {
+            let whose = if rests {
+                Some(Whose::All)
+            } else {
+                self.watch.due()
+            };
+            if let Some(whose) = whose
+                && self.look(whose, rests)?
+            {
                 self.call();
                 return Ok(());
             }
@@ -279,7 +242,7 @@ impl Worker {
             std::thread::yield_now();
         }
         self.held = false;
-        self.unlooked += round;
+        self.watch.tick(round);
         self.meter.round(round, std::mem::take(&mut self.moved));
     }
 

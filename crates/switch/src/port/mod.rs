@@ -475,6 +475,14 @@ impl Link {
         matches!(self, Link::Guest(_) | Link::Vhost(_) | Link::Xdp(_))
     }
 
+    /// Whether it is one of the host's interfaces, or a tunnel: what comes by it may be from many.
+    pub(crate) fn is_interface(&self) -> bool {
+        match self {
+            Link::Packet(_) | Link::Xdp(_) | Link::Vxlan(_) => true,
+            Link::Guest(_) | Link::Tap(_) | Link::Vhost(_) => false,
+        }
+    }
+
     /// Whether the link has frames, as far as a look into memory tells.
     #[inline]
     pub(crate) fn has_frames(&mut self) -> bool {
@@ -501,12 +509,9 @@ impl Link {
     }
 
     /// Whether whoever sends by the link is held back by what is not taken from it: a ring or a
-    /// queue of its own. What comes from a host interface may be from many.
+    /// queue of its own.
     pub(crate) fn holds(&self) -> bool {
-        match self {
-            Link::Guest(_) | Link::Tap(_) | Link::Vhost(_) => true,
-            Link::Packet(_) | Link::Xdp(_) | Link::Vxlan(_) => false,
-        }
+        !self.is_interface()
     }
 
     /// Delivers the frames `which` of a batch, as many as fit; counts the others with a reason.

@@ -5,10 +5,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rustix::event::epoll;
 use rustix::io::Errno;
 
-use super::{Domain, Doorbell, Placed, Port, Queue, QueueIndex, State, Token, Ways, Worker};
+use super::{Domain, Doorbell, Placed, Port, Queue, QueueIndex, State, Ways, Worker};
 use super::{slot, slot_mut};
 use crate::lookup::{Answer, Command, Known, Lookup, PortIndex, Seconds};
 use crate::pace::Pace;
@@ -166,7 +165,7 @@ impl Worker {
             false => Ok(()),
         };
         if let Err(error) = watched {
-            self.unwatch(&link);
+            self.watch.remove_link(&link);
             if (index as usize) < self.queues.len() {
                 self.free.push(index);
             }
@@ -220,7 +219,7 @@ impl Worker {
                 queue.link.wake();
             }
             self.down.retain(|&down| down != index);
-            self.unwatch(&queue.link);
+            self.watch.remove_link(&queue.link);
             let guest = queue.guest.map(|guest| (guest, self.leave(guest, index)));
             Some(Served {
                 link: queue.link,
@@ -266,12 +265,7 @@ impl Worker {
         link: &Link,
         guest: Option<&(u32, Arc<OwnedFd>)>,
     ) -> Result<(), Errno> {
-        // Edge-triggered, so that nothing need be read that is no frame.
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        let token = Token::Queue(index).to_event();
-        for fd in link.descriptors() {
-            epoll::add(&self.epoll, fd, token, flags)?;
-        }
+        self.watch.add_link(index, link)?;
         let Some((guest, file)) = guest else {
             return Ok(());
         };
@@ -279,7 +273,7 @@ impl Worker {
             doorbell.queues.push(index);
             return Ok(());
         }
-        epoll::add(&self.epoll, file, Token::Guest(*guest).to_event(), flags)?;
+        self.watch.add_doorbell(*guest, file)?;
         let doorbell = Doorbell {
             file: Arc::clone(file),
             queues: vec![index],
@@ -288,21 +282,14 @@ impl Worker {
         Ok(())
     }
 
-    fn unwatch(&self, link: &Link) {
-        for fd in link.descriptors() {
-            let _ = epoll::delete(&self.epoll, fd);
-        }
-    }
-
     /// Takes a queue off its guest's doorbell.
     fn leave(&mut self, guest: u32, index: QueueIndex) -> Option<Arc<OwnedFd>> {
         let doorbell = self.doorbells.get_mut(&guest)?;
         doorbell.queues.retain(|&other| other != index);
         let file = Arc::clone(&doorbell.file);
         if doorbell.queues.is_empty() {
-            // Closing the doorbell here does not take it out of the epoll set: the guest's VMM
-            // holds it, too.
-            let _ = epoll::delete(&self.epoll, &file);
+            // Closing the doorbell here would not end that: the guest's VMM holds it, too.
+            self.watch.remove_doorbell(&file);
             self.doorbells.remove(&guest);
         }
         Some(file)

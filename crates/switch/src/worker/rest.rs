@@ -1,16 +1,14 @@
 //! When queues and lanes sleep, what wakes them, and when a port is closed.
 
-use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
-use rustix::event::{Timespec, epoll};
+use rustix::event::Timespec;
 use rustix::io::Errno;
 
-use super::{QueueIndex, State, Token, VIOLATIONS_MAX, Worker, slot, slot_mut};
+use super::watch::{self, Token, Whose};
+use super::{QueueIndex, State, VIOLATIONS_MAX, Worker, slot, slot_mut};
 use crate::port::{Link, Outcome};
 
-/// Descriptors told of in one look.
-const EVENTS: usize = 64;
 /// How often interfaces that are down are asked whether they are still there.
 const DOWN_CHECK: Duration = Duration::from_millis(200);
 
@@ -26,7 +24,7 @@ impl Worker {
 
     /// Sees which descriptors have something, sleeping until one does if the lane `rests`. Returns
     /// whether its bell was rung.
-    pub(super) fn look(&mut self, rests: bool) -> Result<bool, Errno> {
+    pub(super) fn look(&mut self, whose: Whose, rests: bool) -> Result<bool, Errno> {
         let wait = match (rests, self.down.is_empty()) {
             (false, _) => Some(Duration::ZERO),
             (true, false) => Some(DOWN_CHECK),
@@ -51,9 +49,8 @@ impl Worker {
             }
             self.pace.sleeps(self.now);
         }
-        self.unlooked = Duration::ZERO;
-        let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS];
-        let events = epoll::wait(&self.epoll, &mut room, timeout.as_ref());
+        let mut room = watch::room();
+        let told = self.watch.wait(whose, timeout.as_ref(), &mut room);
         if rests {
             self.bell.set_sleeps(false);
             let now = Instant::now();
@@ -61,15 +58,15 @@ impl Worker {
                 .slept(now.saturating_duration_since(self.now), timeout.is_none());
             self.now = now;
         }
-        let events = match events {
-            Ok((events, _)) => events,
+        let told = match told {
+            Ok(told) => told,
             Err(Errno::INTR) => return Ok(false),
             Err(error) => return Err(error),
         };
         self.check_down();
         let mut rung = false;
-        for event in events {
-            match Token::of_event(event.data) {
+        for token in told {
+            match token {
                 Token::Queue(queue) => self.wake(queue),
                 Token::Guest(guest) => {
                     let count = self.doorbells.get(&guest);
@@ -81,6 +78,7 @@ impl Worker {
                     self.pace.wakes(self.now);
                     rung = true;
                 }
+                Token::Tenants => rung |= self.look(Whose::Tenants, false)?,
             }
         }
         Ok(rung)
@@ -194,9 +192,7 @@ impl Worker {
         port.closed = true;
         self.board.close(queue.port);
         // Nothing of it is of interest any more, and what is gone would report that for ever.
-        for fd in queue.link.descriptors() {
-            let _ = epoll::delete(&self.epoll, fd);
-        }
+        self.watch.remove_link(&queue.link);
         queue.link.close();
         let (index, domain) = (queue.port, port.domain);
         if let Some(domain) = slot_mut(&mut self.domains, domain) {
