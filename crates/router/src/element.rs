@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::any::Any;
 
 use packet::{Batch, Edit, Facts, Packet};
@@ -11,6 +12,7 @@ use crate::context::Cx;
 use crate::handler::{HandlerError, HandlerList};
 use crate::llrpc::Llrpc;
 use crate::notifier::{Notice, Search};
+use crate::sorting::Sorting;
 use crate::task::{Ran, TaskId};
 use crate::timer::TimerId;
 
@@ -90,6 +92,13 @@ pub trait Element: Any + Send {
     /// the elements around, without calling them. Packets that are not usual are pushed as ever. It
     /// may change by the element's handlers only.
     fn edit(&self) -> Option<Edit> {
+        None
+    }
+
+    /// How the element sorts what comes to its only input, if it does nothing else: the router has it
+    /// done together with what elements behind its outputs do alike, without calling them. It may
+    /// change by the element's handlers only, and is another one then.
+    fn sorting(&self) -> Option<Arc<dyn Sorting>> {
         None
     }
 

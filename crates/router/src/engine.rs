@@ -41,7 +41,8 @@ pub(crate) const CROSSING: u32 = u32::MAX - 1;
 pub(crate) struct Edge {
     pub element: u32,
     pub port: u32,
-    /// The shortcut that starts here, plus one; 0 if none does.
+    /// The shortcut that starts here, plus one; 0 if none does. With [`TREE`]: the number of the
+    /// tree that does.
     pub shortcut: u32,
     /// Packets that passed.
     pub packets: u64,
@@ -63,11 +64,24 @@ impl Edge {
 
 /// Where an element's outputs are among all.
 #[derive(Clone, Copy)]
-struct Outputs {
+pub(crate) struct Outputs {
     first: u32,
-    count: u32,
+    pub count: u32,
     /// Whether the shortcuts of some do the same.
-    alike: bool,
+    pub alike: bool,
+}
+
+impl Outputs {
+    /// The edge of an output; `None` if there is no such output.
+    #[inline]
+    pub fn edge(&self, port: usize) -> Option<u32> {
+        (port < self.count as usize).then_some(self.first.wrapping_add(port as u32))
+    }
+
+    /// The edges of all outputs.
+    pub fn edges(&self) -> core::ops::Range<u32> {
+        self.first..self.first + self.count
+    }
 }
 
 /// A batch on its way out by an edge.
@@ -87,6 +101,9 @@ impl Parcel {
         }
     }
 }
+
+/// In a shortcut's number: not a row of elements, but a [tree](crate::sorting).
+pub(crate) const TREE: u32 = 1 << 31;
 
 /// In an output's place: not an output, but an edge behind it, by which packets go on.
 pub(crate) const BEHIND: usize = 1 << (usize::BITS - 1);
@@ -365,23 +382,20 @@ impl Core {
     /// The edge by which packets leave an element; `None` if it has no such output.
     #[inline]
     pub fn output_edge(&self, id: ElementId, port: usize) -> Option<u32> {
-        let Outputs { first, count, .. } = self.outputs_of[id.index()];
-        match port < count as usize {
-            true => Some(first + port as u32),
-            false => (port & BEHIND != 0 && port as u32 != NONE).then_some(port as u32),
-        }
+        let behind = || (port & BEHIND != 0 && port as u32 != NONE).then_some(port as u32);
+        self.outputs_of(id).edge(port).or_else(behind)
     }
 
-    /// Whether some of an element's outputs have shortcuts that do the same.
+    /// Where an element's outputs are.
     #[inline]
-    pub fn outputs_alike(&self, id: ElementId) -> bool {
-        self.outputs_of[id.index()].alike
+    pub fn outputs_of(&self, id: ElementId) -> Outputs {
+        self.outputs_of[id.index()]
     }
 
     /// Takes note of which output edges have shortcuts that do the same, as `same` says.
     pub fn note_alike(&mut self, same: impl Fn(&Edge, &Edge) -> bool) {
         for of in &mut self.outputs_of {
-            let edges = of.first..of.first + of.count;
+            let edges = of.edges();
             of.alike = false;
             for edge in edges.clone() {
                 let is = |other: u32| {
@@ -521,6 +535,7 @@ impl Core {
             }
             let output = &mut self.outputs[edge as usize];
             output.packets = output.packets.wrapping_add(batch.len() as u64);
+            let tree = output.shortcut;
             let Some((id, port)) = output.target() else {
                 if output.element == CROSSING {
                     let number = output.port as usize;
@@ -529,17 +544,12 @@ impl Core {
                 return Some(batch);
             };
             let base = self.stack.len();
-            let Some(mut element) = self.elements[id.index()].take() else {
-                return Some(batch);
+            let sorted = match tree & TREE {
+                0 => None,
+                _ => self.sort((tree ^ TREE) as usize, &mut batch),
             };
-            self.enter(id.0 + 1);
-            let out = element.push(&mut Cx { core: self, id }, port, &mut batch);
-            // Its slot was empty: nothing is there to be dropped.
-            core::mem::forget(self.elements[id.index()].replace(element));
-            let next = match batch.is_empty() {
-                true => None,
-                false => self.output_edge(id, out),
-            };
+            let next = sorted.or_else(|| self.push(id, port, &mut batch));
+            let next = next.filter(|next| *next != NONE && !batch.is_empty());
             if self.stack.len() > base {
                 self.seal(base);
                 let Some(edge) = next else {
@@ -555,6 +565,17 @@ impl Core {
                 None => return Some(batch),
             }
         }
+    }
+
+    /// Pushes a batch into an element; returns by which edge what is left in it goes on.
+    #[inline(always)]
+    fn push(&mut self, id: ElementId, port: usize, batch: &mut Batch) -> Option<u32> {
+        let mut element = self.elements[id.index()].take()?;
+        self.enter(id.0 + 1);
+        let out = element.push(&mut Cx { core: self, id }, port, batch);
+        // Its slot was empty: nothing is there to be dropped.
+        core::mem::forget(self.elements[id.index()].replace(element));
+        self.output_edge(id, out)
     }
 
     /// Takes packets along a shortcut; returns the edge behind it. `None` if the batch, or what is

@@ -10,8 +10,8 @@ use packet::{BATCH, Batch, Facts, first};
 use crate::context::ElementId;
 use crate::engine::{BEHIND, Core, NONE, Parcel};
 
-/// Outputs up to which little room is cleared for them.
-const FEW: usize = 8;
+/// Places up to which little room is cleared for them.
+pub(crate) const FEW: usize = 8;
 
 /// Where packets go on that left by some outputs.
 #[derive(Clone, Copy)]
@@ -39,52 +39,134 @@ const NO_WAY: Way = Way {
     set: 0,
 };
 
+/// Packets of a batch that leave by one output of the element that got it.
+#[derive(Clone, Copy)]
+pub(crate) struct Route {
+    /// The output's edge; [`NONE`] if they are dropped.
+    pub left_by: u32,
+    /// The edge that they go on by: the same, or one behind elements that do nothing but sort; or
+    /// [`NONE`].
+    pub by: u32,
+    /// A bit for each packet.
+    pub set: u64,
+}
+
 impl Core {
     /// Parts a batch: `routes` are outputs, with a bit for each packet that leaves there. Returns how
     /// what stays in it goes on, for [`push`](crate::Element::push) to return; the rest is emitted.
     pub fn part_batch(&mut self, id: ElementId, batch: &mut Batch, routes: &[(u32, u64)]) -> usize {
-        let (behind, rest) = match self.done_alike(id, routes, batch.facts()) {
+        let outputs = self.outputs_of(id);
+        let routes = routes.iter().map(|&(output, set)| {
+            let edge = outputs.edge(output as usize).unwrap_or(NONE);
+            Route {
+                left_by: edge,
+                by: edge,
+                set,
+            }
+        });
+        let shortcut = match outputs.alike {
+            true => {
+                let alike = |by: u32| {
+                    self.outputs
+                        .get(by as usize)
+                        .map_or(NONE, |edge| edge.alike)
+                };
+                let ways = routes.clone().map(|route| (route.by, alike(route.by)));
+                self.done_alike(ways, batch.facts())
+            }
+            false => None,
+        };
+        let places = routes.len();
+        BEHIND | self.part_routes(batch, routes, places, shortcut) as usize
+    }
+
+    /// Parts a batch that goes by `routes`, to `places` at most; what `shortcut` does is done first,
+    /// as those from all of them do the same. Returns by which edge what stays in it goes on; the
+    /// rest is emitted.
+    #[inline]
+    pub fn part_routes(
+        &mut self,
+        batch: &mut Batch,
+        routes: impl Iterator<Item = Route> + Clone,
+        places: usize,
+        shortcut: Option<usize>,
+    ) -> u32 {
+        let (behind, rest) = match shortcut {
             Some(shortcut) => self.do_alike(shortcut, batch),
             None => (false, None),
         };
         let may_stay = rest.is_none();
-        let stays = match routes.len() <= FEW {
-            true => self.part_by::<FEW>(id, batch, routes, behind, may_stay),
-            false => self.part_by::<BATCH>(id, batch, routes, behind, may_stay),
+        let done = batch.len();
+        let stays = match places <= FEW {
+            true => self.part_by::<FEW>(batch, routes.clone(), behind, may_stay),
+            false => self.part_to_many(batch, &mut routes.clone(), behind, may_stay),
         };
-        if let Some(mut rest) = rest {
-            // These are not usual, and follow from element to element.
-            let done = routes
-                .iter()
-                .fold(0, |all, (_, set)| all | set)
-                .count_ones() as usize;
-            let done = done - rest.len();
-            let mut deal = rest.deal();
-            for &(output, set) in routes {
-                let mut some = self.batch();
-                deal.give(set.unbounded_shr(done as u32), &mut some);
-                self.send(id, output as usize, some);
-            }
-            drop(deal);
-            self.put_back(rest);
+        if let Some(rest) = rest {
+            self.part_rest(done, rest, &mut { routes });
         }
-        BEHIND | stays as usize
+        stays
     }
 
-    /// The shortcut from the first of some outputs, if those from the others do the same and packets
-    /// of which `facts` are known may take it.
+    /// As [`part_by`](Self::part_by), to as many places as there are packets.
+    #[inline(never)]
+    fn part_to_many(
+        &mut self,
+        batch: &mut Batch,
+        routes: &mut dyn Iterator<Item = Route>,
+        behind: bool,
+        may_stay: bool,
+    ) -> u32 {
+        self.part_by::<BATCH>(batch, routes, behind, may_stay)
+    }
+
+    /// Emits the packets of a batch behind the first `done`, which are not usual, and follow from
+    /// element to element.
+    #[cold]
+    fn part_rest(
+        &mut self,
+        done: usize,
+        mut rest: Box<Batch>,
+        routes: &mut dyn Iterator<Item = Route>,
+    ) {
+        let mut deal = rest.deal();
+        for route in routes {
+            let mut some = self.batch();
+            deal.give(route.set.unbounded_shr(done as u32), &mut some);
+            self.emit_by(route.left_by, route.by, some);
+        }
+        drop(deal);
+        self.put_back(rest);
+    }
+
+    /// Emits a batch.
+    fn emit_by(&mut self, left_by: u32, by: u32, batch: Box<Batch>) {
+        if by == NONE || batch.is_empty() {
+            // Giving back a batch as a whole drops what is in it.
+            return self.put_back(batch);
+        }
+        // What comes after this batch may not overtake it.
+        self.open[left_by as usize] = 0;
+        self.stack.push(Parcel {
+            edge: by,
+            left_by,
+            batch,
+        });
+    }
+
+    /// The shortcut from the first of some edges, if those from the others do the same and packets
+    /// of which `facts` are known may take it. Edges come with a number that is the same for those
+    /// whose shortcuts do the same.
     #[inline]
-    fn done_alike(&self, id: ElementId, routes: &[(u32, u64)], facts: Facts) -> Option<usize> {
-        if !self.outputs_alike(id) {
+    pub fn done_alike(
+        &self,
+        mut edges: impl Iterator<Item = (u32, u32)>,
+        facts: Facts,
+    ) -> Option<usize> {
+        let (first, alike) = edges.next()?;
+        if !edges.all(|(_, other)| other == alike) {
             return None;
         }
-        let mut outputs = routes.iter().map(|(output, _)| {
-            let edge = self.output_edge(id, *output as usize)?;
-            Some(&self.outputs[edge as usize])
-        });
-        let first = outputs.next()??;
-        let alike = outputs.all(|edge| edge.is_some_and(|edge| edge.alike == first.alike));
-        let number = (first.shortcut as usize).checked_sub(1).filter(|_| alike)?;
+        let number = (self.outputs.get(first as usize)?.shortcut as usize).checked_sub(1)?;
         let needs = self.shortcuts.list.get(number)?.needs;
         (needs.without(facts) == Facts::NONE).then_some(number)
     }
@@ -113,21 +195,23 @@ impl Core {
     #[inline(always)]
     fn part_by<const N: usize>(
         &mut self,
-        id: ElementId,
         batch: &mut Batch,
-        routes: &[(u32, u64)],
+        routes: impl Iterator<Item = Route>,
         behind: bool,
         may_stay: bool,
     ) -> u32 {
         let there = first(batch.len());
         let (mut ways, mut found) = ([NO_WAY; N], 0);
-        for &(output, set) in routes.iter().take(N) {
+        for Route {
+            left_by,
+            mut by,
+            set,
+        } in routes
+        {
             let set = set & there;
             let count = set.count_ones();
-            let left_by = self.output_edge(id, output as usize).unwrap_or(NONE);
-            let mut by = left_by;
             if behind {
-                let number = self.outputs[left_by as usize].shortcut as usize;
+                let number = self.outputs[by as usize].shortcut as usize;
                 let shortcut = &mut self.shortcuts.list[number - 1];
                 shortcut.packets += u64::from(count);
                 by = shortcut.exit;
@@ -136,7 +220,11 @@ impl Core {
             let place = edge.as_ref().map_or(u64::MAX, |edge| edge.place());
             match ways[..found].iter_mut().find(|way| way.place == place) {
                 None => {
-                    ways[found] = Way {
+                    let Some(way) = ways.get_mut(found) else {
+                        // There are no more places than that.
+                        break;
+                    };
+                    *way = Way {
                         left_by,
                         by,
                         elsewhere: 0,
@@ -173,18 +261,7 @@ impl Core {
         for way in ways.iter().filter(|way| Some(way.by) != stays) {
             let mut some = self.batch();
             deal.give(way.set, &mut some);
-            if way.by == NONE || some.is_empty() {
-                // Giving back a batch as a whole drops what is in it.
-                self.put_back(some);
-                continue;
-            }
-            // What comes after this batch may not overtake it.
-            self.open[way.left_by as usize] = 0;
-            self.stack.push(Parcel {
-                edge: way.by,
-                left_by: way.left_by,
-                batch: some,
-            });
+            self.emit_by(way.left_by, way.by, some);
         }
         stays.unwrap_or(NONE)
     }

@@ -4,9 +4,10 @@
 //! [`Edit`](packet::Edit), or that have nothing to do for packets of which some facts are known. It
 //! ends at an edge behind them. What is not usual goes the long way, from element to element, so
 //! shortcuts change nothing but the time that it takes. They are found anew when a handler may have
-//! changed what an element does.
+//! changed what an element does, and so are [trees](crate::sorting).
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use packet::{Edit, Facts, Plan};
@@ -14,6 +15,7 @@ use packet::{Edit, Facts, Plan};
 use crate::context::ElementId;
 use crate::engine::{Core, Edge};
 use crate::handler::HandlerError;
+use crate::sorting::{Sorting, Tree};
 
 /// Most elements of a shortcut.
 const LENGTH_MAX: usize = 16;
@@ -48,19 +50,55 @@ impl Shortcut {
 #[derive(Default)]
 pub(crate) struct Shortcuts {
     pub list: Vec<Shortcut>,
+    pub trees: Vec<Tree>,
+    /// Trees that may not be right any more, to be used again where they are.
+    pub former: Vec<Tree>,
     /// They are right.
     pub known: bool,
 }
 
+impl Shortcuts {
+    fn from(&self, edge: &Edge) -> Option<&Shortcut> {
+        self.list.get((edge.shortcut as usize).checked_sub(1)?)
+    }
+
+    /// Whether there are shortcuts from both edges that do the same.
+    pub fn alike(&self, one: &Edge, other: &Edge) -> bool {
+        matches!((self.from(one), self.from(other)), (Some(one), Some(other)) if one.does_as(other))
+    }
+
+    /// The edge behind the shortcut from an edge.
+    pub fn exit(&self, edge: &Edge) -> Option<u32> {
+        self.from(edge).map(|shortcut| shortcut.exit)
+    }
+}
+
 /// What an element says of its packets.
-#[derive(PartialEq)]
-struct Said(Option<Edit>, Facts);
+struct Said {
+    edit: Option<Edit>,
+    moot: Facts,
+    sorting: Option<Arc<dyn Sorting>>,
+}
+
+impl PartialEq for Said {
+    fn eq(&self, other: &Said) -> bool {
+        let sorting = match (&self.sorting, &other.sorting) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        sorting && self.edit == other.edit && self.moot == other.moot
+    }
+}
 
 impl Core {
     /// Forgets all shortcuts: elements may do something else from now on, or be elsewhere.
     pub fn forget_shortcuts(&mut self) {
         self.count_shortcuts();
-        self.shortcuts = Shortcuts::default();
+        let Shortcuts {
+            trees, mut former, ..
+        } = core::mem::take(&mut self.shortcuts);
+        former.extend(trees);
+        self.shortcuts.former = former;
         for edge in &mut self.outputs {
             edge.shortcut = 0;
         }
@@ -78,6 +116,13 @@ impl Core {
                 }
             }
         }
+        for tree in &mut self.shortcuts.trees {
+            tree.count(|edge, packets| {
+                if let Some(edge) = self.outputs.get_mut(edge as usize) {
+                    edge.packets += packets;
+                }
+            });
+        }
     }
 
     /// Lets an element do something by which what it says of its packets may change.
@@ -92,10 +137,14 @@ impl Core {
 
     fn said(&self, id: ElementId) -> Option<Said> {
         let element = self.elements.get(id.index())?.as_ref()?;
-        Some(Said(element.edit(), element.moot()))
+        Some(Said {
+            edit: element.edit(),
+            moot: element.moot(),
+            sorting: element.sorting(),
+        })
     }
 
-    /// Finds the shortcuts from all edges.
+    /// Finds the shortcuts and trees from all edges.
     #[cold]
     pub fn find_shortcuts(&mut self) {
         if self.share.as_ref().is_some_and(|share| share.whole) {
@@ -109,12 +158,10 @@ impl Core {
                 self.outputs[edge as usize].shortcut = self.shortcuts.list.len() as u32;
             }
         }
-        let list = core::mem::take(&mut self.shortcuts.list);
-        self.note_alike(|one, other| {
-            let of = |edge: &Edge| list.get((edge.shortcut as usize).wrapping_sub(1));
-            matches!((of(one), of(other)), (Some(one), Some(other)) if one.does_as(other))
-        });
-        self.shortcuts.list = list;
+        let shortcuts = core::mem::take(&mut self.shortcuts);
+        self.note_alike(|one, other| shortcuts.alike(one, other));
+        self.shortcuts = shortcuts;
+        self.find_trees();
         self.shortcuts.known = true;
     }
 
@@ -129,10 +176,12 @@ impl Core {
             let Some((id, 0)) = self.outputs[at as usize].target() else {
                 break;
             };
-            let (Some(Said(does, moot)), Some(onward)) = (self.said(id), self.output_edge(id, 0))
-            else {
+            let (Some(said), Some(onward)) = (self.said(id), self.output_edge(id, 0)) else {
                 break;
             };
+            let Said {
+                edit: does, moot, ..
+            } = said;
             let asks = moot.without(known);
             if moot != Facts::NONE && asks.without(keeps) == Facts::NONE {
                 needs = needs.and(asks);

@@ -13,6 +13,7 @@
 //! SIGCOMM 1998.)
 
 use super::columns::{Batch, Columns, LANES};
+use super::few::sort_few;
 use super::fields::{Fields, Presence};
 use super::headers::Headers;
 use super::program::{DROP, EXACT, Hit};
@@ -170,7 +171,7 @@ impl<const N: usize> ClassRows<N> {
 
     /// Joins fields into groups, those with few classes first.
     fn group(&mut self, mut drafts: Vec<Draft<N>>, fields: &Fields) {
-        drafts.sort_by_key(|draft| draft.rows.len());
+        sort_few(&mut drafts, |draft| draft.rows.len());
         let mut drafts = drafts.into_iter().peekable();
         while let Some(draft) = drafts.next() {
             let mut rows = draft.rows.clone();

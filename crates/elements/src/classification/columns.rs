@@ -6,6 +6,7 @@
 //! for a firewall over addresses, protocol and ports these are four: the
 //! fragment offset up to the protocol, the two addresses, the two ports.
 
+use super::few::sort_few;
 use super::fields::Fields;
 use super::headers::{Area, View};
 use alloc::vec;
@@ -93,7 +94,7 @@ impl Columns {
     fn cover(&mut self, area: Area, fields: &Fields) {
         let all = fields.as_slice();
         let mut rest: Vec<usize> = (0..all.len()).filter(|&i| all[i].area == area).collect();
-        rest.sort_by_key(|&i| all[i].offset);
+        sort_few(&mut rest, |&i| all[i].offset);
         let mut rest = &rest[..];
         while let Some(&first) = rest.first() {
             let limit = usize::from(all[first].offset) + 4;
@@ -151,25 +152,47 @@ impl Columns {
     /// Fills the columns. Returns the number of packets, and a bit for each
     /// that ends before the end of some window: nothing is said of these in
     /// the columns.
-    #[inline(never)]
+    #[inline]
     pub(super) fn fill<'p, V: View<'p>>(
         &self,
         batch: &mut Batch,
         packets: impl Iterator<Item = V> + Clone,
     ) -> (usize, u64) {
-        let views = packets.clone().take(LANES);
-        let (count, odd) = match self.reach {
+        let (count, odd) = self.fill_usual(batch, packets.clone());
+        match odd {
+            0 => (count, 0),
+            _ => (count, self.read_odd(batch, packets.take(LANES), odd)),
+        }
+    }
+
+    /// Fills the columns of the packets that have all windows in their
+    /// beginning. Returns the number of packets, and a bit for each of the
+    /// others.
+    #[inline(never)]
+    pub(super) fn fill_usual<'p, V: View<'p>>(
+        &self,
+        batch: &mut Batch,
+        packets: impl Iterator<Item = V> + Clone,
+    ) -> (usize, u64) {
+        let views = packets.take(LANES);
+        match self.reach {
             Reach::Front16 => self.read(batch, views.map(|view| view.front().first_chunk::<16>())),
             Reach::Front40 => self.read(batch, views.map(|view| view.front().first_chunk::<40>())),
             Reach::Front60 => self.read(batch, views.map(|view| view.front().first_chunk::<60>())),
             Reach::Ip28 => self.read(batch, views.map(|view| view.plain_ip::<28>())),
             Reach::Ip40 => self.read(batch, views.map(|view| view.plain_ip::<40>())),
             Reach::Any => (views.count(), u64::MAX),
-        };
-        match odd {
-            0 => (count, 0),
-            _ => (count, self.read_odd(batch, packets.take(LANES), odd)),
         }
+    }
+
+    /// Whether there is a beginning that has all windows.
+    pub(super) fn near(&self) -> bool {
+        !matches!(self.reach, Reach::Any)
+    }
+
+    /// How many columns there are.
+    pub(super) fn len(&self) -> usize {
+        self.windows.len()
     }
 
     /// Fills the columns from the beginnings of packets, and returns how many

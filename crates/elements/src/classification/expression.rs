@@ -60,6 +60,11 @@ impl Expression {
         &self.ops
     }
 
+    /// Bytes held.
+    pub(super) fn memory(&self) -> usize {
+        self.ops.capacity() * size_of::<Op>()
+    }
+
     pub(super) fn open(&self) -> Mark {
         Mark {
             op: self.ops.len(),

@@ -87,9 +87,9 @@ struct WordUse {
 }
 
 impl Fields {
-    pub(super) fn of(expressions: &[Expression], layout: Layout) -> Fields {
+    pub(super) fn of(expressions: &mut dyn Iterator<Item = &Expression>, layout: Layout) -> Fields {
         let mut words: Vec<WordUse> = Vec::new();
-        for op in expressions.iter().flat_map(Expression::ops) {
+        for op in expressions.flat_map(Expression::ops) {
             let (word, mask, comparison) = match *op {
                 Op::Test(test) => (test.offset, test.mask, false),
                 Op::Compare(compare) => (compare.offset, compare.mask << compare.shift, true),

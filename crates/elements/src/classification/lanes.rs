@@ -98,6 +98,15 @@ pub(super) struct Scratch {
     sent: Vec<u64>,
 }
 
+impl Scratch {
+    /// What goes to output number `at` of [`Lanes::outputs`]; nothing does from
+    /// then on.
+    #[inline(always)]
+    pub(super) fn take(&mut self, at: usize) -> u64 {
+        self.sent.get_mut(at).map_or(0, core::mem::take)
+    }
+}
+
 impl Lanes {
     /// Takes the terms; `None` when they have more than `limit` ranges to
     /// compare, or are not the whole truth.
@@ -223,6 +232,25 @@ impl Lanes {
         scratch: &mut Scratch,
         mut sink: impl FnMut(u32, u64),
     ) -> u64 {
+        let left = self.sift(level, batch, blocks, pending, scratch);
+        for (output, sent) in self.outputs.iter().zip(&mut scratch.sent) {
+            if *sent != 0 {
+                sink(*output, core::mem::take(sent));
+            }
+        }
+        left
+    }
+
+    /// As [`decide`](Self::decide), with what goes to each of the
+    /// [outputs](Self::outputs) left for [`Scratch::take`].
+    pub(super) fn sift(
+        &self,
+        level: Level,
+        batch: &Batch,
+        blocks: usize,
+        pending: u64,
+        scratch: &mut Scratch,
+    ) -> u64 {
         let kernel = Decide {
             lanes: self,
             batch,
@@ -230,13 +258,12 @@ impl Lanes {
             pending,
             scratch,
         };
-        let left = simd::run(level, kernel);
-        for (output, sent) in self.outputs.iter().zip(&mut scratch.sent) {
-            if *sent != 0 {
-                sink(*output, core::mem::take(sent));
-            }
-        }
-        left
+        simd::run(level, kernel)
+    }
+
+    /// The outputs that terms lead to.
+    pub(super) fn outputs(&self) -> &[u32] {
+        &self.outputs
     }
 
     /// Decides on one packet, of which fields may be missing: the output;

@@ -2,8 +2,8 @@
 //! IPClassifier and IPFilter.
 //!
 //! Pattern text goes in, a [`Program`] comes out; a program maps the bytes of
-//! one packet to an output number. Nothing here knows of the engine: an
-//! element hands over its configuration arguments, a [`Names`] that resolves
+//! one packet to an output number. Nothing here but `tree` knows of the
+//! engine: an element hands over its configuration arguments, a [`Names`] that resolves
 //! names, and at run time a [`Headers`] made of three slices.
 //!
 //! ```
@@ -30,6 +30,7 @@
 //! 3. Each rule is also rewritten as a union of *terms*, a term being one set
 //!    of allowed values per header field. Terms are what makes the cost flat:
 //!    [`Program`] says how they are matched, and when.
+//! 4. Programs that follow each other may be matched [as one](Patterns).
 
 mod class_rows;
 mod classifier;
@@ -38,6 +39,7 @@ mod decision;
 mod diagnostic;
 mod dominators;
 mod expression;
+mod few;
 mod fields;
 mod headers;
 mod instruction;
@@ -54,6 +56,7 @@ mod rules;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod wide_tables;
 mod witness;
 
@@ -62,4 +65,4 @@ pub use diagnostic::{Compiled, Diagnostic, Diagnostics, Severity};
 pub use headers::{Headers, View};
 pub use ip_filter::{ip_classifier, ip_filter};
 pub use names::{Names, NumberName, ProtocolNames};
-pub use program::{Form, NO_OUTPUT, Program};
+pub use program::{Form, NO_OUTPUT, Patterns, Program};

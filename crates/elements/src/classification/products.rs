@@ -4,6 +4,7 @@
 //! A product allows each byte of a field a set of values of its own, so one
 //! range of a wider field may become several (`port 1000-2000` is three).
 
+use super::few::sort_few;
 use super::fields::Fields;
 use super::intervals::ByteSet;
 use super::program::Hit;
@@ -89,7 +90,7 @@ impl Products {
                     (4 - bytes.len(), bytes.iter().map(first).collect())
                 })
                 .collect();
-            firsts.sort_by_key(|first| first.0);
+            sort_few(&mut firsts, |first| first.0);
             (constrained, firsts)
         });
         order

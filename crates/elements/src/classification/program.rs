@@ -16,6 +16,7 @@ use super::witness::Witness;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use simd::{BLOCK, Kernel, Level, Simd};
@@ -73,11 +74,19 @@ pub(super) const EXACT: u32 = u32::MAX;
 /// a part is classified rule by rule in every form.
 #[derive(Clone, Debug)]
 pub struct Program {
-    rules: Rules,
+    patterns: Arc<Patterns>,
     fields: Fields,
     matcher: Matcher,
     level: Level,
     work: Box<Work>,
+}
+
+/// What a program was compiled from.
+#[derive(Debug)]
+pub struct Patterns {
+    pub(super) rules: Rules,
+    /// The rules' patterns, where these are few: see [`Form::Lanes`].
+    pub(super) expressions: Vec<Expression>,
 }
 
 #[derive(Clone, Debug)]
@@ -145,10 +154,10 @@ impl Program {
         let terms = Terms::of(&rules, expressions);
         for form in forms {
             if let Some(matcher) = terms.matcher(form, ranges_limit(Level::detected())) {
-                return Program::with(rules, terms.fields, matcher);
+                return Program::with(rules, expressions, terms.fields, matcher);
             }
         }
-        Program::with(rules, terms.fields, Matcher::Linear)
+        Program::with(rules, expressions, terms.fields, Matcher::Linear)
     }
 
     /// The same, with a warning for each output below `outputs` that no packet
@@ -160,9 +169,10 @@ impl Program {
     ) -> Compiled {
         let program = Program::compile(rules, expressions);
         let mut warnings = Diagnostics::default();
-        let terms = Terms::of(&program.rules, expressions);
+        let rules = &program.patterns.rules;
+        let terms = Terms::of(rules, expressions);
         if !terms.all_reached(&program, outputs) {
-            for output in Graph::for_outputs(&program.rules).unreached(outputs) {
+            for output in Graph::for_outputs(rules).unreached(outputs) {
                 warnings.warning(None, format!("output {output} matches no packets"));
             }
         }
@@ -178,10 +188,15 @@ impl Program {
     ) -> Option<Program> {
         let terms = Terms::of(rules, expressions);
         let matcher = terms.matcher(form, usize::MAX >> 16)?;
-        Some(Program::with(rules.clone(), terms.fields, matcher))
+        Some(Program::with(
+            rules.clone(),
+            expressions,
+            terms.fields,
+            matcher,
+        ))
     }
 
-    fn with(rules: Rules, fields: Fields, matcher: Matcher) -> Program {
+    fn with(rules: Rules, expressions: &[Expression], fields: Fields, matcher: Matcher) -> Program {
         let columns = match &matcher {
             Matcher::Lanes(lanes) => Some(&lanes.columns),
             Matcher::Rows4(rows) => Some(&rows.columns),
@@ -203,13 +218,23 @@ impl Program {
             outputs: [DROP; LANES],
             routes: Routes(Vec::with_capacity(LANES)),
         });
+        let expressions = match &matcher {
+            Matcher::Lanes(_) => expressions.to_vec(),
+            _ => Vec::new(),
+        };
         Program {
-            rules,
+            patterns: Arc::new(Patterns { rules, expressions }),
             fields,
             matcher,
             level: Level::detected(),
             work,
         }
+    }
+
+    /// What it was compiled from, for a [tree](super::tree) of programs; `None` if it has to stand
+    /// alone.
+    pub fn patterns(&self) -> Option<Arc<Patterns>> {
+        (self.form() == Form::Lanes).then(|| self.patterns.clone())
     }
 
     /// The same program, matched with the instructions of `level`: to measure
@@ -228,13 +253,16 @@ impl Program {
         packets: impl Iterator<Item = impl View<'p>> + Clone,
     ) -> &[(u32, u64)] {
         let Program {
-            rules,
+            patterns,
             fields,
             matcher,
             level,
             work,
         } = self;
-        let judge = Judge { rules, fields };
+        let judge = Judge {
+            rules: &patterns.rules,
+            fields,
+        };
         work.routes.0.clear();
         match matcher {
             Matcher::Lanes(lanes) => work.by_lanes(lanes, *level, &judge, packets),
@@ -256,7 +284,7 @@ impl Program {
     /// The output that a packet goes to; `None` when it is dropped.
     pub fn classify(&self, headers: &Headers<'_>) -> Option<usize> {
         let judge = Judge {
-            rules: &self.rules,
+            rules: &self.patterns.rules,
             fields: &self.fields,
         };
         let output = judge.one(&self.matcher, headers);
@@ -284,19 +312,20 @@ impl Program {
             Matcher::Rows32(rows) => rows.memory(),
             Matcher::Wide(tables) => tables.memory(),
         };
-        matcher + self.rules.memory() + size_of::<Work>()
+        let patterns = self.patterns.memory();
+        matcher + patterns + size_of::<Work>()
     }
 
     /// The text of the `program` handler: Click's decision graph of the
     /// rules. It is built anew by each call, in time that grows with the
     /// square of the rules.
     pub fn text(&self) -> String {
-        Graph::of(&self.rules).text()
+        Graph::of(&self.patterns.rules).text()
     }
 }
 
 /// Up to how many ranges [`Form::Lanes`] is the fastest form, measured.
-fn ranges_limit(level: Level) -> usize {
+pub(super) fn ranges_limit(level: Level) -> usize {
     match level.bytes() {
         64 => 112,
         32 => 96,
@@ -306,7 +335,7 @@ fn ranges_limit(level: Level) -> usize {
 
 /// The lowest `count` bits.
 #[inline(always)]
-fn first_bits(count: usize) -> u64 {
+pub(super) fn first_bits(count: usize) -> u64 {
     u64::MAX.checked_shr(64 - count as u32).unwrap_or(0)
 }
 
@@ -471,12 +500,16 @@ struct Terms {
     list: Vec<(Term, Hit)>,
 }
 
-impl Terms {
-    fn of(rules: &Rules, expressions: &[Expression]) -> Terms {
-        let fields = Fields::of(expressions, rules.layout);
+impl Patterns {
+    /// The terms that the rules are, over `fields`.
+    pub(super) fn terms(
+        rules: &Rules,
+        expressions: &[Expression],
+        fields: &Fields,
+    ) -> Vec<(Term, Hit)> {
         let mut list = Vec::new();
         for (rule, expression) in expressions.iter().enumerate() {
-            let union = Union::of(expression, &fields);
+            let union = Union::of(expression, fields);
             let hit = Hit {
                 output: rules.output(rule).unwrap_or(DROP),
                 verify: if union.exact { EXACT } else { rule as u32 },
@@ -487,6 +520,20 @@ impl Terms {
                 break;
             }
         }
+        list
+    }
+
+    /// Bytes held.
+    fn memory(&self) -> usize {
+        let expressions = self.expressions.iter().map(Expression::memory);
+        self.rules.memory() + expressions.sum::<usize>()
+    }
+}
+
+impl Terms {
+    fn of(rules: &Rules, expressions: &[Expression]) -> Terms {
+        let fields = Fields::of(&mut expressions.iter(), rules.layout);
+        let list = Patterns::terms(rules, expressions, &fields);
         Terms { fields, list }
     }
 

@@ -1,10 +1,11 @@
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Element, HandlerError, HandlerList, Sorting};
 
 use super::ip_filter::filter;
 use crate::classification::{Program, ip_classifier};
@@ -129,6 +130,10 @@ impl Element for IPClassifier {
 
     fn can_live_reconfigure(&self) -> bool {
         true
+    }
+
+    fn sorting(&self) -> Option<Arc<dyn Sorting>> {
+        Some(self.program.as_ref()?.patterns()?)
     }
 
     #[inline]

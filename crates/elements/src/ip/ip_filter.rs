@@ -1,9 +1,10 @@
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Element, HandlerError, HandlerList, Sorting};
 
 use crate::classification::{Program, ip_filter};
 use crate::dispatch::{DROP, route};
@@ -68,7 +69,9 @@ pub(super) fn filter(cx: &mut Cx<'_>, batch: &mut Batch, program: Option<&mut Pr
 impl Element for IPFilter {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let rules = args.raw().iter();
-        let rules: Vec<String> = rules.map(|rule| click::config::unquote_text(rule)).collect();
+        let rules: Vec<String> = rules
+            .map(|rule| click::config::unquote_text(rule))
+            .collect();
         let compiled = ip_filter(&rules, cx.outputs(), &RouterNames(args.context()));
         self.program = Some(take_compiled(args, compiled, true)?);
         Ok(())
@@ -76,6 +79,10 @@ impl Element for IPFilter {
 
     fn can_live_reconfigure(&self) -> bool {
         true
+    }
+
+    fn sorting(&self) -> Option<Arc<dyn Sorting>> {
+        Some(self.program.as_ref()?.patterns()?)
     }
 
     #[inline]
@@ -167,7 +174,10 @@ mod tests {
     #[test]
     fn wrong_rules_are_refused_in_clicks_words() {
         let errors = Rig::errors("Idle -> IPFilter(2 udp, allow foo) -> Discard;");
-        assert!(errors.contains("pattern 0: slot '2' out of range"), "{errors}");
+        assert!(
+            errors.contains("pattern 0: slot '2' out of range"),
+            "{errors}"
+        );
         let errors = Rig::errors("Idle -> IPFilter(allow tcp)");
         assert!(
             errors.contains("'allow' is meaningless, element has zero outputs"),

@@ -1,8 +1,9 @@
 use alloc::string::String;
+use alloc::sync::Arc;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList};
+use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Sorting};
 
 use crate::classification::{Program, classifier};
 use crate::dispatch::{DROP, route};
@@ -66,6 +67,10 @@ impl Element for Classifier {
 
     fn can_live_reconfigure(&self) -> bool {
         true
+    }
+
+    fn sorting(&self) -> Option<Arc<dyn Sorting>> {
+        Some(self.program.as_ref()?.patterns()?)
     }
 
     #[inline]

@@ -1,5 +1,7 @@
 //! Elements whose work the router puts together do as they do one by one.
 
+mod trees;
+
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -65,10 +65,10 @@ impl Element for BalancedThreadSched {
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
         cx.whole(|cx| {
             let mut tasks = cx.scheduled_tasks();
-            match self.increasing {
-                true => tasks.sort_by_key(|(_, _, cost)| *cost),
-                false => tasks.sort_by_key(|(_, _, cost)| core::cmp::Reverse(*cost)),
-            }
+            tasks.sort_by(|(.., one), (.., other)| match self.increasing {
+                true => one.cmp(other),
+                false => other.cmp(one),
+            });
             for (task, thread) in balance(&tasks, cx.threads()) {
                 cx.move_task(task, i32::from(thread));
             }
