@@ -304,6 +304,7 @@ mod tests {
             mode: None,
             tunnel: None,
             mtu: 1500,
+            gro: false,
             port: Default::default(),
             properties: Default::default(),
             default: Default::default(),

@@ -1,8 +1,10 @@
 //! Opening host links: the part of a switch that needs privileges, done by its parent.
 //!
 //! A link is opened here, handed to the switch ([`crate::client::SwitchClient::attach_link`]), and
-//! gone with the last descriptor: a TAP device vanishes, a host interface is left as it was found.
+//! gone with the last descriptor: a TAP device vanishes, a host interface is left as it was found,
+//! once [GRO](Gro) is off that was turned on for it.
 
+mod gro;
 mod vhost;
 mod vxlan;
 mod xdp;
@@ -17,6 +19,7 @@ use crate::lookup::Mac;
 use crate::protocol::{LinkKind, Tunnel};
 use crate::sys::{self, INTERFACE_NAME_MAX};
 
+pub use gro::Gro;
 pub use vhost::VhostUser;
 pub use vxlan::{Vxlan, VxlanError};
 pub use xdp::{QUEUES_MAX, XdpMode};
@@ -140,6 +143,7 @@ pub struct HostLink {
     mac: Mac,
     mode: Option<XdpMode>,
     pub(crate) tunnel: Option<Tunnel>,
+    gro: Option<Gro>,
 }
 
 /// How an interface that exists is attached.
@@ -242,6 +246,7 @@ impl HostLink {
             files: vec![file],
             mode: None,
             tunnel: None,
+            gro: None,
             mac: Mac(mac.ok_or_else(|| LinkError::NotEthernet(name.into()))?),
         })
     }
@@ -263,6 +268,7 @@ impl HostLink {
             mac,
             mode: None,
             tunnel: None,
+            gro: None,
         }
     }
 
@@ -302,6 +308,11 @@ impl HostLink {
     pub fn called(mut self, name: &str) -> HostLink {
         self.name = name.into();
         self
+    }
+
+    /// GRO that was turned on for it, which lasts as long as the link, or what is taken here.
+    pub fn take_gro(&mut self) -> Option<Gro> {
+        self.gro.take()
     }
 
     /// How it is opened.
@@ -368,6 +379,7 @@ impl<'a> Interface<'a> {
             mac: self.mac,
             mode: None,
             tunnel: None,
+            gro: Gro::turn_on(self.name),
         })
     }
 }

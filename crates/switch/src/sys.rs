@@ -192,6 +192,36 @@ fn interface_flags(socket: BorrowedFd<'_>, name: &str) -> Result<i16, Errno> {
     Ok(unsafe { request.ifr_ifru.ifru_flags })
 }
 
+/// Whether an interface puts what it receives together to larger segments (generic receive offload).
+pub fn gro(socket: BorrowedFd<'_>, name: &str) -> Result<bool, Errno> {
+    const ETHTOOL_GGRO: u32 = 0x2b;
+    ethtool_value(socket, name, ETHTOOL_GGRO, 0).map(|on| on != 0)
+}
+
+/// Has an interface do so, or not.
+pub fn set_gro(socket: BorrowedFd<'_>, name: &str, on: bool) -> Result<(), Errno> {
+    const ETHTOOL_SGRO: u32 = 0x2c;
+    ethtool_value(socket, name, ETHTOOL_SGRO, on.into()).map(drop)
+}
+
+/// Asks an interface's driver for a value, or gives it one.
+fn ethtool_value(
+    socket: BorrowedFd<'_>,
+    name: &str,
+    command: u32,
+    value: u32,
+) -> Result<u32, Errno> {
+    // `struct ethtool_value`.
+    let mut words = [command, value];
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_data = (&raw mut words).cast();
+    // SAFETY: the kernel reads and writes one ethtool_value, for this command.
+    let result =
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
+    check(result)?;
+    Ok(words[1])
+}
+
 /// How many receive queues an interface has, if its driver tells.
 pub fn receive_queues(socket: BorrowedFd<'_>, name: &str) -> Result<u32, Errno> {
     /// `struct ethtool_channels`.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{GuestMemory, Host, Wire, exchange, iperf, missing, run, wait_for};
 use switch::client::SwitchClient;
 use switch::counters::Reason;
-use switch::links::{Device, HostLink, Mode, Vxlan, XdpMode};
+use switch::links::{Device, Gro, HostLink, Mode, Vxlan, XdpMode};
 use switch::process::{Options, Switch};
 use switch::properties::PortProperties;
 use switch::protocol::{PortId, PortState};
@@ -37,6 +37,7 @@ const TESTS: &[(&str, fn())] = &[
         "links_that_come_and_go_leave_nothing",
         links_that_come_and_go,
     ),
+    ("gro_is_on_for_as_long_as_it_is_held", gro_is_held),
     ("vxlan_reaches_the_kernels_own", vxlan_and_the_kernel),
     (
         "vxlan_sends_what_is_for_all_to_each_remote",
@@ -123,6 +124,28 @@ fn xdp_and_packet() {
     let rate = iperf(&b, "10.9.1.1", "100M");
     println!("  AF_PACKET to AF_XDP: {rate:.0} Mb/s");
     println!("  {:?}", client.stats(pb));
+}
+
+fn gro_is_held() {
+    let (_host, link) = Host::with_veth("a", 1, 1);
+    let has_gro = || run(&format!("ethtool -k {link}")).contains("generic-receive-offload: on");
+    assert!(!has_gro());
+    drop(opened(&link, Mode::Packet));
+    assert!(!has_gro(), "nobody held it");
+    let gro = opened(&link, Mode::Packet).take_gro();
+    assert!(gro.is_some() && has_gro());
+    // Who finds it on, leaves it on.
+    assert!(opened(&link, Mode::Packet).take_gro().is_none() && has_gro());
+    drop(gro);
+    assert!(!has_gro());
+    opened(&link, Mode::Packet).take_gro().unwrap().keep();
+    assert!(has_gro());
+    Gro::turn_off(&link);
+    assert!(!has_gro());
+    // An interface that is gone takes it along.
+    let gro = opened(&link, Mode::Packet).take_gro();
+    run(&format!("ip link del {link}"));
+    drop(gro);
 }
 
 fn a_killed_switch_with_xdp() {

@@ -28,6 +28,15 @@ impl Held {
     }
 }
 
+/// What of a link follows from its interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attached {
+    /// Largest IP packet, in bytes.
+    pub mtu: u16,
+    /// GRO was turned on for it.
+    pub gro: bool,
+}
+
 impl Host {
     /// Keeps what keeps an interface alive, of a port that a switch has already.
     pub(super) fn hold(&mut self, port: &PortDescription) {
@@ -40,12 +49,18 @@ impl Host {
         }
     }
 
-    /// Attaches a link's interface, if it is not. Returns its MTU.
-    pub fn attach_uplink(&mut self, link: &Link) -> Result<u16> {
-        if link.class == Class::Stub || self.has_port(&link.name) {
-            return Ok(link.mtu);
+    /// Attaches a link's interface, if it is not. Returns what of the link follows from it.
+    pub fn attach_uplink(&mut self, link: &Link) -> Result<Attached> {
+        if link.gro {
+            self.gro.insert(link.name.clone());
         }
-        let open = match (link.mode, self.held.get(&link.name)) {
+        if link.class == Class::Stub || self.has_port(&link.name) {
+            return Ok(Attached {
+                mtu: link.mtu,
+                gro: link.gro,
+            });
+        }
+        let mut open = match (link.mode, self.held.get(&link.name)) {
             _ if let Some(tunnel) = &link.tunnel => HostLink::vxlan(&Vxlan {
                 name: &link.name,
                 vni: tunnel.vni,
@@ -76,9 +91,16 @@ impl Host {
                 HostLink::attach_lanes(&Device { name, mode }, lanes)?
             }
         };
-        let mtu = open.mtu();
+        let (mtu, gro) = (open.mtu(), open.take_gro());
         self.attach(&link.name, open, link.domain, link.port.clone())?;
-        Ok(mtu)
+        if let Some(gro) = gro {
+            gro.keep();
+            self.gro.insert(link.name.clone());
+        }
+        Ok(Attached {
+            mtu,
+            gro: self.gro.contains(&link.name),
+        })
     }
 
     /// Attaches the interface of a VNIC that serves a namespace, the host or a vhost-user

@@ -12,7 +12,7 @@ mod namespace;
 pub mod network;
 mod switch;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,6 +20,7 @@ use std::time::Duration;
 use ::switch::client::SwitchClient;
 use ::switch::counters::PortStats;
 use ::switch::lane::LaneStats;
+use ::switch::links::Gro;
 use ::switch::lookup::Flow;
 use ::switch::process::Options;
 use ::switch::properties::{DomainProperties, PortProperties};
@@ -70,6 +71,8 @@ pub struct Host {
     entries: HashMap<String, BTreeSet<(u32, Flow)>>,
     /// TAP devices by their ports' names: what is kept of them lives on without a switch.
     held: HashMap<String, Held>,
+    /// Interfaces on which GRO was turned on, until they are detached.
+    gro: HashSet<String>,
     /// What is wanted and could not be brought about, and why not.
     faults: BTreeMap<String, String>,
     guests: HashMap<u64, RunningGuest>,
@@ -97,6 +100,7 @@ impl Host {
             flows: HashMap::new(),
             entries: HashMap::new(),
             held: HashMap::new(),
+            gro: HashSet::new(),
             faults: BTreeMap::new(),
             guests: HashMap::new(),
             // One in a process, for its whole life: processes made ready for guests refer to it.
@@ -273,6 +277,9 @@ impl Host {
         self.held.remove(name);
         self.faults.remove(name);
         self.detach_port(name);
+        if self.gro.remove(name) {
+            Gro::turn_off(name);
+        }
     }
 
     /// Detaches a port; what is kept of its interface stays.

@@ -92,6 +92,9 @@ pub struct Link {
     pub tunnel: Option<Tunnel>,
     /// Largest IP packet, in bytes.
     pub mtu: u16,
+    /// Its interface's GRO was off, and is on for as long as it is attached.
+    #[serde(default)]
+    pub gro: bool,
     /// What the interface's port may do.
     #[serde(default)]
     pub port: PortProperties,

@@ -107,11 +107,13 @@ impl Node {
             mode: new.mode,
             tunnel: new.tunnel,
             mtu: MTU,
+            gro: false,
             port,
             properties: DomainProperties::default(),
             default: FlowDefault::default(),
         };
-        link.mtu = self.host.attach_uplink(&link)?;
+        let attached = self.host.attach_uplink(&link)?;
+        (link.mtu, link.gro) = (attached.mtu, attached.gro);
         let kept = change.put(&link).and_then(|()| change.commit());
         if let Err(error) = kept {
             self.host.detach(&link.name);
@@ -140,6 +142,7 @@ impl Node {
             mode: None,
             tunnel: None,
             mtu,
+            gro: false,
             port: PortProperties::default(),
             properties: DomainProperties::default(),
             default: FlowDefault::default(),

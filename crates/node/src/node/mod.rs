@@ -171,8 +171,16 @@ impl Node {
 
     fn bring_link(&mut self, link: &Link) {
         let set = self.host.set_domain(link.domain, &link.properties);
-        let attached = set.and_then(|()| self.host.attach_uplink(link).map(drop));
-        self.host.note(&link.name, attached);
+        let attached = set.and_then(|()| self.host.attach_uplink(link));
+        let kept = attached.and_then(|attached| match attached.gro == link.gro {
+            true => Ok(()),
+            // An interface that is another than before, of the same name.
+            false => Ok(self.store.put(&Link {
+                gro: attached.gro,
+                ..link.clone()
+            })?),
+        });
+        self.host.note(&link.name, kept);
         self.bring_flows(&link.name);
     }
 

@@ -120,6 +120,7 @@ impl HostLink {
                 vni: link.vni,
                 remotes,
             }),
+            gro: None,
         })
     }
 }

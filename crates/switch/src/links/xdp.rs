@@ -74,6 +74,7 @@ pub(super) fn open(interface: &Interface<'_>) -> Result<HostLink, LinkError> {
         mac: interface.mac,
         mode: Some(mode),
         tunnel: None,
+        gro: None,
     })
 }
 

@@ -11,7 +11,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use switch::client::{ClientError, Guest as SwitchGuest};
 use switch::counters::PortStats;
 use switch::lane::LaneStats;
-use switch::links::LinkError;
+use switch::links::{Gro, LinkError};
 use switch::memory::{MemoryError, SharedRegion};
 use switch::process::{Options, SpawnError, Switch};
 use switch::properties::PortProperties;
@@ -118,6 +118,8 @@ pub struct Instance {
     control: Control,
     doorbell: OwnedFd,
     switch: Switch,
+    /// Of interfaces that are attached.
+    _gro: Vec<Gro>,
     ports: Vec<Ports>,
     boot: Duration,
     console: Vec<u8>,
@@ -151,6 +153,7 @@ impl Instance {
         })?;
         let mut hosts = Vec::new();
         let mut interfaces = Vec::new();
+        let mut gro = Vec::new();
         for (domain, link) in (0..).zip(&plan.links) {
             if plan.links[..domain as usize]
                 .iter()
@@ -158,7 +161,8 @@ impl Instance {
             {
                 return Err(Error::TwoLinks(link.interface.clone()));
             }
-            let host = link.open(plan.lanes)?;
+            let mut host = link.open(plan.lanes)?;
+            gro.extend(host.take_gro());
             let mac = links::address(&plan.name, &link.interface);
             interfaces.extend(Interface::new(&link.interface, mac, host.mtu()));
             let properties = PortProperties {
@@ -218,6 +222,7 @@ impl Instance {
             control,
             doorbell,
             switch,
+            _gro: gro,
             ports: ports.collect(),
             boot: Duration::ZERO,
             console: Vec::new(),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use node::model::{NewVnic, Serves, VnicView};
@@ -289,7 +290,7 @@ fn an_interface_is_attached_and_left_as_it_was() {
     if not_root() {
         return;
     }
-    let host = Host::new();
+    let mut host = Host::new();
     let runner = Runner::default();
     let far = Namespace::new(&runner).unwrap();
     let near = format!("wn{}n{}", std::process::id(), host.number);
@@ -299,6 +300,13 @@ fn an_interface_is_attached_and_left_as_it_was() {
         host.ok("link show -p -o link,class,state,mode,properties"),
         format!("{near}:nic:up:packet:maxbw=1G\n")
     );
+    let has_gro = || {
+        let mut ethtool = Command::new("ethtool");
+        ethtool.args(["-k", &near]);
+        let features = runner.run(ethtool, LIMIT).unwrap();
+        features.contains("generic-receive-offload: on")
+    };
+    assert!(has_gro());
     let inner = host.namespace(&near, "in0", "10.83.0.2/24", None);
     pings(&inner, "10.83.0.1");
     let stats = host.json("link stat");
@@ -318,7 +326,11 @@ fn an_interface_is_attached_and_left_as_it_was() {
     pings(&far, "10.83.0.2");
     drop(inner);
     host.ok("vnic delete in0");
+    host.end("-TERM");
+    host.start();
+    assert!(has_gro());
     host.ok(&format!("link detach {near}"));
+    assert!(!has_gro());
     assert!(Path::new("/sys/class/net").join(&near).exists());
 }
 
