@@ -23,6 +23,8 @@ pub enum Forwarder {
     Weir(Wall, Socket),
     /// Linux's bridge with nftables.
     Nftables,
+    /// The same with GRO on its ports, as Weir has on its own.
+    NftablesGro,
     /// Open vSwitch's userspace datapath, on sockets of a kind.
     Ovs(Socket),
     /// Linux's bridge, which lets everything pass: what the interfaces can do.
@@ -31,12 +33,13 @@ pub enum Forwarder {
 
 impl Forwarder {
     /// All, in the order of the tables.
-    pub const ALL: [Forwarder; 8] = [
+    pub const ALL: [Forwarder; 9] = [
         Forwarder::Weir(Wall::Vm, Socket::Xdp),
         Forwarder::Weir(Wall::Vm, Socket::Packet),
         Forwarder::Weir(Wall::Process, Socket::Xdp),
         Forwarder::Weir(Wall::Process, Socket::Packet),
         Forwarder::Nftables,
+        Forwarder::NftablesGro,
         Forwarder::Ovs(Socket::Xdp),
         Forwarder::Ovs(Socket::Packet),
         Forwarder::Bridge,
@@ -50,6 +53,7 @@ impl Forwarder {
             Forwarder::Weir(Wall::Process, Socket::Xdp) => "Weir (process), AF_XDP",
             Forwarder::Weir(Wall::Process, Socket::Packet) => "Weir (process), AF_PACKET",
             Forwarder::Nftables => "Linux bridge, nftables",
+            Forwarder::NftablesGro => "Linux bridge, nftables, GRO on",
             Forwarder::Ovs(Socket::Xdp) => "Open vSwitch, AF_XDP",
             Forwarder::Ovs(Socket::Packet) => "Open vSwitch, AF_PACKET",
             Forwarder::Bridge => "Linux bridge, no rules",
@@ -64,6 +68,7 @@ impl Forwarder {
             Forwarder::Weir(Wall::Process, Socket::Xdp) => "Weir proc., XDP",
             Forwarder::Weir(Wall::Process, Socket::Packet) => "Weir proc., packet",
             Forwarder::Nftables => "bridge, nftables",
+            Forwarder::NftablesGro => "bridge, nftables, GRO",
             Forwarder::Ovs(Socket::Xdp) => "OVS, XDP",
             Forwarder::Ovs(Socket::Packet) => "OVS, packet",
             Forwarder::Bridge => "bridge alone",
@@ -75,7 +80,7 @@ impl Forwarder {
         matches!(self, Forwarder::Weir(..))
     }
 
-    /// Whether it is what Weir is compared with.
+    /// Whether it is what Weir is compared with: what users find if they set nothing.
     pub fn is_peer(self) -> bool {
         matches!(self, Forwarder::Nftables | Forwarder::Ovs(_))
     }
@@ -90,7 +95,7 @@ impl Forwarder {
     fn needs(self) -> (&'static [&'static str], &'static str) {
         match self {
             Forwarder::Weir(..) | Forwarder::Bridge => (&[], ""),
-            Forwarder::Nftables => (&["nft"], "nftables"),
+            Forwarder::Nftables | Forwarder::NftablesGro => (&["nft"], "nftables"),
             Forwarder::Ovs(_) => (
                 &[
                     "ovsdb-tool",

@@ -67,8 +67,13 @@ impl Network {
         match forwarder {
             Forwarder::Weir(wall, socket) => network.weir(wall, socket, rules)?,
             Forwarder::Bridge => network.bridge()?,
-            Forwarder::Nftables => {
+            Forwarder::Nftables | Forwarder::NftablesGro => {
                 network.bridge()?;
+                if forwarder == Forwarder::NftablesGro {
+                    for end in ENDS {
+                        network.in_middle("ethtool", &format!("-K {end} gro on"))?;
+                    }
+                }
                 network.nftables(rules)?;
             }
             Forwarder::Ovs(socket) => network.open_vswitch(socket, rules)?,
