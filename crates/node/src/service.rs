@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::api;
 use crate::error::{Error, Kind, Result};
 use crate::model::{GuestState, GuestView, NewGuest};
-use crate::node::{Asked, Node};
+use crate::node::{Asked, LOCK, Node};
 use crate::places::Places;
 
 /// Most jobs that wait; whoever has another one waits too.
@@ -35,8 +35,6 @@ const START: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(2);
 /// Looks without a pause between, before there are pauses: most answers come within microseconds.
 const QUICK_LOOKS: u32 = 100;
-/// How long a node waits for its folder.
-const LOCK: Duration = Duration::from_secs(1);
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(1);
 

@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use redb::{
     Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata,
@@ -19,6 +20,8 @@ use crate::model::{AppliedWire, Flow, FlowEntry, Guest, Link, Vnic};
 
 /// Names of the database's file in the state folder.
 const FILE: &str = "node.redb";
+/// The pause between two looks at a store that another process has.
+const PAUSE: Duration = Duration::from_millis(1);
 /// Numbers that are given once.
 const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
 
@@ -144,14 +147,25 @@ fn open(folder: &Path) -> Result<Database> {
 }
 
 impl Store {
-    /// Opens the store in `folder`, which is made if it is not there. One process has it at a time.
-    pub fn open(folder: &Path) -> Result<Store> {
+    /// Opens the store in `folder`, which is made if it is not there. One process has it at a time;
+    /// a child that a killed one had just forked may still hold it for a moment, so `patience` is
+    /// how long it is waited for.
+    pub fn open(folder: &Path, patience: Duration) -> Result<Store> {
         std::fs::create_dir_all(folder).map_err(|source| StoreError::Folder {
             path: folder.into(),
             source,
         })?;
+        let start = Instant::now();
+        let database = loop {
+            match open(folder) {
+                Err(StoreError::InUse { .. }) if start.elapsed() < patience => {
+                    std::thread::sleep(PAUSE);
+                }
+                opened => break opened?,
+            }
+        };
         Ok(Store {
-            database: RefCell::new(Some(open(folder)?)),
+            database: RefCell::new(Some(database)),
             folder: folder.into(),
         })
     }
@@ -315,7 +329,7 @@ mod tests {
     fn what_is_committed_lasts_and_what_is_not_leaves_nothing() {
         let folder = Folder::new("lasts");
         {
-            let store = Store::open(&folder.0).unwrap();
+            let store = Store::open(&folder.0, Duration::ZERO).unwrap();
             let change = store.change().unwrap();
             assert_eq!(change.next("domain").unwrap(), 1);
             change.put(&stub("a", 1)).unwrap();
@@ -325,7 +339,7 @@ mod tests {
             change.put(&stub("b", 2)).unwrap();
             change.remove::<Link>("a").unwrap();
         }
-        let store = Store::open(&folder.0).unwrap();
+        let store = Store::open(&folder.0, Duration::ZERO).unwrap();
         let names: Vec<_> = store.all::<Link>().unwrap();
         assert_eq!(names.len(), 1);
         assert_eq!(store.get::<Link>("a").unwrap().unwrap().domain, 1);
@@ -334,10 +348,16 @@ mod tests {
     }
 
     #[test]
-    fn one_process_has_it_at_a_time() {
+    fn one_process_has_it_at_a_time_and_the_next_waits_as_long_as_it_is_told() {
         let folder = Folder::new("once");
-        let _store = Store::open(&folder.0).unwrap();
-        let error = Store::open(&folder.0).err().unwrap();
+        let store = Store::open(&folder.0, Duration::ZERO).unwrap();
+        let error = Store::open(&folder.0, Duration::ZERO).err().unwrap();
         assert!(error.to_string().contains("a node runs already"), "{error}");
+        std::thread::scope(|threads| {
+            let next = threads.spawn(|| Store::open(&folder.0, Duration::from_secs(60)).is_ok());
+            std::thread::sleep(10 * PAUSE);
+            drop(store);
+            assert!(next.join().unwrap());
+        });
     }
 }

@@ -15,7 +15,7 @@ mod vnics;
 mod wires;
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use switch::process::Options;
 
@@ -48,6 +48,8 @@ pub struct Node {
     over: bool,
 }
 
+/// How long a node waits for its folders: a child that a killed node had just forked may hold them.
+pub(crate) const LOCK: Duration = Duration::from_secs(1);
 /// Every how many ticks ports are looked at whose interface may be gone.
 const LOOK_TICKS: u64 = 5;
 
@@ -64,7 +66,7 @@ impl Node {
         if let Some(options) = &options {
             options.check().map_err(Error::invalid)?;
         }
-        let store = Store::open(&places.state)?;
+        let store = Store::open(&places.state, LOCK)?;
         std::fs::create_dir_all(&places.run).map_err(|error| {
             Error::failed(format_args!(
                 "{}: {error}: set WEIR_RUN to a folder that you may write",
