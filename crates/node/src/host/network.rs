@@ -34,6 +34,16 @@ fn is_namespace(path: &Path) -> bool {
     rustix::fs::statfs(path).is_ok_and(|files| files.f_type == NSFS)
 }
 
+/// Removes the file of a namespace `name` that a killed process had begun to make, or not quite
+/// removed: nothing but the name.
+pub fn sweep(name: &str) {
+    let path = file(name);
+    if path.exists() && !is_namespace(&path) {
+        // One that cannot be removed is told of when the namespace is made.
+        let _ = fs::remove_file(path);
+    }
+}
+
 /// Makes a namespace that `ip netns` knows, with its loopback up. The process has this thread only.
 pub fn create(name: &str) -> Result<()> {
     let path = file(name);

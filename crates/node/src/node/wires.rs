@@ -171,6 +171,9 @@ impl Node {
             if self.changing.contains(&record.name) {
                 return None;
             }
+            for wire in [&pending, &record.applied] {
+                wire.namespaces.keys().for_each(|name| network::sweep(name));
+            }
             let there = |name: &str, part: &Part| self.has_part(&record.name, name, part);
             let back = plan(&pending, &record.applied, there);
             Some((record.name, back))

@@ -90,7 +90,8 @@ impl Host {
         let mut host = Host {
             folder,
             number,
-            prefix: format!("w{}n{number}", std::process::id()),
+            // As long as any other, so that none begins as another one does.
+            prefix: format!("w{}n{number:02}", std::process::id()),
             node: None,
             options: options.iter().map(ToString::to_string).collect(),
         };
@@ -269,9 +270,11 @@ pub fn pings(from: &Namespace, to: &str) {
         .expect("the ping is answered");
 }
 
-/// A ping that goes on while something else happens: 20 a second for `seconds`.
+/// A ping that goes on while something else happens: 20 a second for `seconds`, the last of which
+/// is waited for as well.
 pub fn pinging(from: &Namespace, to: &str, seconds: u32) -> Child {
-    let mut command = from.command("ping", &format!("-i 0.05 -w {seconds} {to}"));
+    let count = 20 * seconds;
+    let mut command = from.command("ping", &format!("-i 0.05 -c {count} -W 2 {to}"));
     command.stdout(Stdio::piped()).spawn().unwrap()
 }
 

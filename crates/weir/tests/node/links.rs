@@ -102,21 +102,27 @@ fn a_link_is_read_on_as_many_lanes_as_asked_for() {
     // A device of one queue has its flows shared out.
     let tap = format!("{}t", host.prefix);
     host.ok(&format!("link attach {tap} --mode tap --lanes 2"));
-    let there = host.namespace(&tap, "in1", "10.87.0.2/24", None);
+    // The device is the host's, so its network is this process's own (RFC 2544 sets them aside).
+    let pid = std::process::id();
+    let network = format!("198.{}.{}", 18 + (pid >> 8) % 2, pid % 256);
+    let [ours, theirs] = [1, 2].map(|host| format!("{network}.{host}"));
+    let there = host.namespace(&tap, "in1", &format!("{theirs}/24"), None);
     runner
-        .run(ip(&format!("addr add 10.87.0.1/24 dev {tap}")), LIMIT)
+        .run(ip(&format!("addr add {ours}/24 dev {tap}")), LIMIT)
         .unwrap();
-    pings(&there, "10.87.0.1");
+    pings(&there, &ours);
     let before = worked(&host);
-    flows(&there, "10.87.0.1");
+    flows(&there, &ours);
     let mut send = std::process::Command::new("python3");
     send.args([
         "-c",
-        "import socket
+        &format!(
+            "import socket
 for port in range(400):
     link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    link.sendto(b'flow', ('10.87.0.2', 9))
-",
+    link.sendto(b'flow', ('{theirs}', 9))
+"
+        ),
     ]);
     runner.run(send, LIMIT).unwrap();
     until("the TAP's flows are not shared out", || {
