@@ -63,7 +63,8 @@ const ALLOWED: &[i64] = &[
     libc::SYS_io_submit,
     libc::SYS_io_getevents,
     libc::SYS_io_destroy,
-    // Memory.
+    // Memory; the allocator asks for the number of processors where there are many threads.
+    libc::SYS_sched_getaffinity,
     libc::SYS_munmap,
     libc::SYS_mremap,
     libc::SYS_brk,
@@ -82,6 +83,11 @@ const ALLOWED: &[i64] = &[
     libc::SYS_gettid,
     libc::SYS_tgkill,
 ];
+
+/// System calls that fail as if nothing could be reached. The C library's allocator opens files of
+/// /proc and /sys to find out how memory may be given back and how many processors there are, where
+/// a thread frees much or meets another; it does without.
+const REFUSED: &[i64] = &[libc::SYS_openat, libc::SYS_open];
 
 /// Gives up root, if this thread has it, and so for all threads to come, for user and group `nobody`, which nothing belongs to.
 pub fn drop_privileges() -> Result<(), ConfineError> {
@@ -108,8 +114,10 @@ pub fn drop_privileges() -> Result<(), ConfineError> {
 /// process.
 pub fn filter_system_calls() -> Result<(), ConfineError> {
     let failed = |e: &dyn std::fmt::Display| ConfineError::Filter(e.to_string());
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        ALLOWED.iter().map(|&call| (call, Vec::new())).collect();
+    let unconditional = |calls: &[i64]| calls.iter().map(|&call| (call, Vec::new())).collect();
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = unconditional(ALLOWED);
+    // Let through here, to be refused by the other filter: the stricter one of both has its way.
+    rules.extend::<BTreeMap<_, _>>(unconditional(REFUSED));
     // Memory, but none that can be executed.
     let not_executable = || {
         let executable = SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64);
@@ -124,13 +132,21 @@ pub fn filter_system_calls() -> Result<(), ConfineError> {
         SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, libc::FIONREAD);
     let arrived = arrived.and_then(|condition| SeccompRule::new(vec![condition]));
     rules.insert(libc::SYS_ioctl, vec![arrived.map_err(|e| failed(&e))?]);
+    // First, since the other one lets nobody set any.
+    let refuse = SeccompAction::Errno(libc::EACCES as u32);
+    apply(unconditional(REFUSED), SeccompAction::Allow, refuse)?;
+    apply(rules, SeccompAction::KillProcess, SeccompAction::Allow)
+}
+
+/// Has calls that `rules` are about do `matched`, and others `other`, in all threads.
+fn apply(
+    rules: BTreeMap<i64, Vec<SeccompRule>>,
+    other: SeccompAction,
+    matched: SeccompAction,
+) -> Result<(), ConfineError> {
+    let failed = |e: &dyn std::fmt::Display| ConfineError::Filter(e.to_string());
     let arch = std::env::consts::ARCH.try_into().map_err(|e| failed(&e))?;
-    let filter = SeccompFilter::new(
-        rules,
-        SeccompAction::KillProcess,
-        SeccompAction::Allow,
-        arch,
-    );
+    let filter = SeccompFilter::new(rules, other, matched, arch);
     let program: BpfProgram = filter
         .map_err(|e| failed(&e))?
         .try_into()

@@ -39,6 +39,7 @@ const TESTS: &[(&str, fn())] = &[
     ),
     ("patches_join_domains", patches_join_domains),
     ("a_cycle_of_patches_is_bounded", a_cycle_of_patches),
+    ("much_memory_is_given_back", much_memory_is_given_back),
 ];
 
 fn main() {
@@ -489,4 +490,28 @@ fn a_cycle_of_patches() {
     guests[0].send(0xff, 0, 1);
     std::thread::sleep(Duration::from_millis(20));
     assert_eq!(loops(), before);
+}
+
+/// What a lane frees when patches with a delay go makes the C library look at how the system gives
+/// memory back, for which the switch has no way.
+fn much_memory_is_given_back() {
+    let switch = two_lanes();
+    let client = switch.client();
+    let mut delayed = PortProperties::default();
+    delayed.set_all("delay=1ms").unwrap();
+    let end = |name: &str, domain| PatchEnd {
+        name: name.into(),
+        domain,
+        properties: delayed.clone(),
+    };
+    for round in 0..20 {
+        let patches: Vec<_> = (0..1 + round % 4)
+            .map(|i| client.attach_patch([end("a", 2 * i), end("b", 2 * i + 1)]))
+            .map(|patch| patch.unwrap().0)
+            .collect();
+        for [a, _] in patches {
+            client.detach(&[a]).unwrap();
+        }
+    }
+    assert!(client.ports().unwrap().is_empty());
 }

@@ -9,6 +9,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
@@ -18,6 +19,10 @@ use crate::guest::Process;
 use crate::layout::Layout;
 use crate::{Control, Guest, GuestSpec, Template, Wall};
 
+/// How long a process is waited for that had just been given its guest.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The pause between two looks at it.
+const PAUSE: Duration = Duration::from_millis(1);
 /// Name of the data region's memory file, as whoever makes it calls it.
 const DATA_FILE: &str = "weir-data";
 
@@ -42,7 +47,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// Looks for a guest. `None` if it has ended.
+    /// Looks for a guest. `None` if it has ended; or if it never became one, and then its process is ended: whoever
+    /// was to give it its guest did not live to do it.
     pub fn look(trace: Trace) -> Result<Option<Found>> {
         let pid = i32::try_from(trace.pid).ok().and_then(Pid::from_raw);
         let Some(pid) = pid else {
@@ -68,6 +74,10 @@ impl Found {
                 trace,
             })),
             Err(_) if process.has_ended() => Ok(None),
+            Err(error) if is_not_mapped(&error) => {
+                process.kill();
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }
@@ -128,11 +138,32 @@ pub fn started(pid: u32) -> Option<u64> {
     fields.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// Opens a memory file that a process has mapped, by its name.
+const OPENING: &str = "opening a memory file of the guest's process";
+
+/// Opens a memory file that a process has mapped, by its name. One that has its guest since a moment ago may not
+/// have mapped it yet, and is waited for.
 fn memory_file(process: &Process, name: &str) -> Result<OwnedFd> {
-    const WHAT: &str = "opening a memory file of the guest's process";
+    let start = Instant::now();
+    loop {
+        match mapped_file(process, name) {
+            Err(error)
+                if is_not_mapped(&error) && !process.has_ended() && start.elapsed() < PATIENCE =>
+            {
+                std::thread::sleep(PAUSE);
+            }
+            found => return found,
+        }
+    }
+}
+
+/// Whether a process has mapped no file of a name, and not something worse.
+fn is_not_mapped(error: &Error) -> bool {
+    matches!(error, Error::System { what: OPENING, source } if source.kind() == io::ErrorKind::NotFound)
+}
+
+fn mapped_file(process: &Process, name: &str) -> Result<OwnedFd> {
     let pid = process.pid.as_raw_nonzero();
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).context(WHAT)?;
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).context(OPENING)?;
     let wanted = format!("/memfd:{name} ");
     let line = maps.lines().find(|line| line.contains(&wanted));
     let range = line.and_then(|line| line.split_once(' ')?.0.split_once('-'));
@@ -140,11 +171,14 @@ fn memory_file(process: &Process, name: &str) -> Result<OwnedFd> {
     let range = range.and_then(|(start, end)| Some((number(start)?, number(end)?)));
     let Some((start, end)) = range else {
         let source = io::Error::new(io::ErrorKind::NotFound, format!("no {name} is mapped"));
-        return Err(Error::System { what: WHAT, source });
+        return Err(Error::System {
+            what: OPENING,
+            source,
+        });
     };
     let path = format!("/proc/{pid}/map_files/{start:x}-{end:x}");
     let file = File::options().read(true).write(true).open(path);
-    let file = file.context(WHAT)?;
+    let file = file.context(OPENING)?;
     // Had the process ended meanwhile, another one could have its number.
     match process.has_ended() {
         true => Err(Error::Ended),

@@ -59,7 +59,7 @@ impl Process {
         matches!(poll(&mut polled, Some(&now)), Ok(1))
     }
 
-    fn kill(&self) {
+    pub(crate) fn kill(&self) {
         // A process that has ended already is what is wanted.
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
     }

@@ -54,6 +54,10 @@ fn main() {
         ("the_process_is_jailed", jailed),
         ("it_ends_with_its_parent", ends_with_parent),
         ("it_is_taken_over_when_its_parent_ended", taken_over),
+        (
+            "a_process_that_never_gets_its_guest_is_none_and_ends",
+            never_a_guest,
+        ),
         ("nothing_is_left_behind", nothing_is_left),
         ("a_process_made_ready_takes_its_guest", prepared_starts),
         ("a_process_made_ready_takes_no_other", prepared_refuses),
@@ -763,6 +767,24 @@ fn taken_over(isolation: Isolation) -> Outcome {
         format!("it ended with {exit:?}"),
     )?;
     check(Found::look(trace)?.is_none(), "it is found though it ended")
+}
+
+fn never_a_guest(isolation: Isolation) -> Outcome {
+    let template = Template::new(HOSTILE)?;
+    let control = Control::new()?;
+    let spec = orphans_spec(isolation, &control);
+    let prepared = template.prepare(&spec.shape())?;
+    check(
+        Found::look(prepared.trace()?)?.is_none(),
+        "it is no guest yet",
+    )?;
+    check(
+        match prepared.start(&spec) {
+            Ok(mut guest) => guest.wait(&control, Some(LIMIT))?.is_some(),
+            Err(_) => true,
+        },
+        "its process is still there",
+    )
 }
 
 fn prepared_starts(isolation: Isolation) -> Outcome {
