@@ -208,8 +208,9 @@ impl Host {
             interfaces: launch.interfaces(),
         })?;
         for (port, id) in launch.ports.iter().zip(ports) {
-            let kind = PortKind::Guest;
-            self.ports.insert(port.name.clone(), Port { id, kind });
+            let (kind, domain) = (PortKind::Guest, port.domain);
+            let attached = Port { id, kind, domain };
+            self.ports.insert(port.name.clone(), attached);
         }
         Ok(())
     }

@@ -159,16 +159,25 @@ impl Host {
         self.held.contains_key(name)
     }
 
-    /// Joins two domains by a patch, if they are not; the properties are those there and back. Returns what the user should know.
+    /// Whether a patch of these two ends joins these domains.
+    pub fn has_patch(&self, names: &[String; 2], domains: [u32; 2]) -> bool {
+        let mut ends = names.iter().zip(domains);
+        ends.all(|(name, domain)| self.ports.get(name).is_some_and(|p| p.domain == domain))
+    }
+
+    /// Joins two domains by a patch, if they are not; the properties are those there and back.
+    /// Returns what the user should know.
     pub fn attach_patch(
         &mut self,
         names: [String; 2],
         domains: [u32; 2],
         properties: [&PortProperties; 2],
     ) -> Result<Option<String>> {
-        if self.has_port(&names[0]) {
+        if self.has_patch(&names, domains) {
             return Ok(None);
         }
+        // One between stubs that are no more, perhaps, whose names these have.
+        names.iter().for_each(|name| self.detach_port(name));
         let [a, b] = names.clone();
         let end = |name, domain, properties: &PortProperties| PatchEnd {
             name,
@@ -181,8 +190,9 @@ impl Host {
         ];
         let (ports, warning) = self.client()?.attach_patch(ends)?;
         let kind = PortKind::Patch;
-        let ports = ports.map(|id| Port { id, kind });
-        self.ports.extend(names.into_iter().zip(ports));
+        for ((name, id), domain) in names.into_iter().zip(ports).zip(domains) {
+            self.ports.insert(name, Port { id, kind, domain });
+        }
         Ok(warning)
     }
 
@@ -208,7 +218,7 @@ impl Host {
                 }
             }
         }
-        self.ports.insert(name.into(), Port { id, kind });
+        self.ports.insert(name.into(), Port { id, kind, domain });
         Ok(())
     }
 }

@@ -52,6 +52,8 @@ const SWITCH: u64 = 0;
 struct Port {
     id: PortId,
     kind: PortKind,
+    /// Number of its domain.
+    domain: u32,
 }
 
 /// What runs.

@@ -78,6 +78,7 @@ impl Host {
                 Port {
                     id: p.id,
                     kind: p.kind,
+                    domain: p.domain,
                 },
             )
         };

@@ -198,7 +198,10 @@ impl Node {
         match part {
             Part::Namespace(_) => network::exists(name),
             Part::Stub(_) | Part::Link(_) => matches!(self.store.get::<Link>(name), Ok(Some(_))),
-            Part::Patch(_) => self.host.has_port(&patch_ports(wire, name)[0]),
+            Part::Patch(it) => {
+                let domains = self.domains_between(it);
+                domains.is_ok_and(|domains| self.host.has_patch(&patch_ports(wire, name), domains))
+            }
             Part::Vnic(_) => matches!(self.store.get::<Vnic>(name), Ok(Some(_))),
             Part::Guest(_) => matches!(self.store.get::<Guest>(name), Ok(Some(_))),
             Part::Flow(_) => matches!(self.store.get::<Flow>(name), Ok(Some(_))),
@@ -392,9 +395,14 @@ impl Node {
         Ok(())
     }
 
-    fn attach_patch(&mut self, wire: &str, name: &str, patch: &Patch) -> Result<()> {
+    /// The domains that a patch joins.
+    fn domains_between(&self, patch: &Patch) -> Result<[u32; 2]> {
         let [a, b] = &patch.between;
-        let domains = [self.find_link(a)?.domain, self.find_link(b)?.domain];
+        Ok([self.find_link(a)?.domain, self.find_link(b)?.domain])
+    }
+
+    fn attach_patch(&mut self, wire: &str, name: &str, patch: &Patch) -> Result<()> {
+        let domains = self.domains_between(patch)?;
         // A ring of switches was warned of already.
         let there = &patch.properties;
         let properties = [there, patch.back.as_ref().unwrap_or(there)];
