@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use redb::{
-    Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata,
+    Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, ReadableTableMetadata,
     TableDefinition, TableError, WriteTransaction,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
-use crate::model::{AppliedWire, Flow, FlowEntry, Guest, Link, Vnic};
+use crate::model::{AppliedWire, Flow, FlowEntry, Guest, Leaving, Link, Vnic};
 
 /// Names of the database's file in the state folder.
 const FILE: &str = "node.redb";
@@ -97,7 +97,7 @@ macro_rules! record {
         }
     )* };
 }
-record!(Link: "links", Vnic: "vnics", Flow: "flows", FlowEntry: "flow-entries", Guest: "guests", AppliedWire: "wires");
+record!(Link: "links", Vnic: "vnics", Flow: "flows", FlowEntry: "flow-entries", Guest: "guests", Leaving: "leaving", AppliedWire: "wires");
 
 impl StoreError {
     /// Whether the database gave up after an earlier error, such as a disk that was full, and has to
@@ -282,6 +282,14 @@ impl Change {
         let last = table.get(kind).map_err(writing)?.map_or(0, |n| n.value());
         table.insert(kind, last + 1).map_err(writing)?;
         Ok(last + 1)
+    }
+
+    /// Makes the change last once a later one does: for what can be found out again.
+    pub fn commit_later(mut self) -> Result<()> {
+        self.write
+            .set_durability(Durability::None)
+            .map_err(writing)?;
+        self.commit()
     }
 
     /// Makes the change last.

@@ -82,6 +82,11 @@ impl Found {
         }
     }
 
+    /// Ends it, whatever it does.
+    pub fn kill(&self) {
+        self.process.kill();
+    }
+
     /// Its control region.
     pub fn control(&self) -> &Control {
         &self.control

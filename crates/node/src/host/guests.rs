@@ -285,6 +285,14 @@ impl Host {
         self.detach_guest(&running.launch);
     }
 
+    /// Ends a guest that an earlier node started, if it still runs.
+    pub fn end_left(&self, trace: Trace) -> Result<()> {
+        if let Some(found) = Found::look(trace)? {
+            found.kill();
+        }
+        Ok(())
+    }
+
     /// Asks a guest that runs; the request's number.
     pub fn ask(&mut self, id: u64, kind: u32, contents: &str) -> Result<u32> {
         Ok(self.running(id)?.control.request(kind, contents)?)

@@ -105,6 +105,25 @@ pub enum Run {
     },
 }
 
+/// A guest that was removed, until its process has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leaving {
+    /// Its number.
+    pub name: String,
+    /// By what its process is found again.
+    pub run: Run,
+}
+
+impl Leaving {
+    /// Of a guest.
+    pub fn of(guest: &Guest) -> Leaving {
+        Leaving {
+            name: guest.id.to_string(),
+            run: guest.run.clone(),
+        }
+    }
+}
+
 /// One interface of a guest to be created.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -14,7 +14,7 @@ pub use entry::{FlowEntry, FlowEntryView, NewFlowEntry};
 pub use flow::{Flow, FlowStats, FlowView, NewFlow};
 pub use guest::{
     Guest, GuestState, GuestView, HandlerRead, HandlerValue, HandlerWrite, Interface, Isolation,
-    NewGuest, NewInterface, Restart, Run,
+    Leaving, NewGuest, NewInterface, Restart, Run,
 };
 pub use link::{
     Address, Class, Link, LinkMode, LinkView, NewLink, NewStub, PropertyChange, State,

@@ -6,7 +6,7 @@ use vmm::{Exit, Trace, Wall};
 
 use super::{Node, guest_fault};
 use crate::error::{Error, Kind, Result};
-use crate::model::{Guest, GuestState, GuestView, Restart, Run, Vnic};
+use crate::model::{Guest, GuestState, GuestView, Leaving, Restart, Run, Vnic};
 
 impl Node {
     /// All guests.
@@ -167,6 +167,8 @@ impl Node {
     pub(super) fn forget_guest(&mut self, guest: &Guest, made: &[Vnic]) -> Result<()> {
         let change = self.store.change()?;
         change.remove::<Guest>(&guest.name)?;
+        let leaving = Leaving::of(guest);
+        change.put(&leaving)?;
         for vnic in made {
             change.remove::<Vnic>(&vnic.name)?;
             self.drop_entries(&change, &vnic.link, &vnic.name)?;
@@ -179,6 +181,26 @@ impl Node {
         self.restarts.forget(guest.id);
         self.host.end_guest(guest.id);
         self.host.clear_fault(&guest_fault(&guest.name));
+        // If that cannot be kept, the next node finds out by itself.
+        let _ = self.has_left(&leaving);
+        Ok(())
+    }
+
+    /// Notes that the process of a guest that was removed has ended.
+    fn has_left(&self, leaving: &Leaving) -> Result<()> {
+        let change = self.store.change()?;
+        change.remove::<Leaving>(&leaving.name)?;
+        Ok(change.commit_later()?)
+    }
+
+    /// Ends processes of guests that were removed: the node that did it was killed before.
+    pub(super) fn end_leaving(&mut self) -> Result<()> {
+        for leaving in self.store.all::<Leaving>()? {
+            if let Some(trace) = trace(&leaving.run) {
+                self.host.end_left(trace)?;
+            }
+            self.has_left(&leaving)?;
+        }
         Ok(())
     }
 }

@@ -22,7 +22,7 @@ use switch::process::Options;
 use crate::error::{Error, Kind, Result};
 use crate::host::{Event, Host, SwitchRun};
 use crate::model::{
-    Class, Flow, FlowEntry, Guest, LaneStats, Link, NodeView, PortStats, Run, Serves, Vnic,
+    Class, Flow, FlowEntry, Guest, LaneStats, Leaving, Link, NodeView, PortStats, Run, Serves, Vnic,
 };
 use crate::places::Places;
 use crate::store::Store;
@@ -107,6 +107,7 @@ impl Node {
         if !adopted {
             self.start_switch()?;
         }
+        self.end_leaving()?;
         self.adopt_guests()?;
         self.detach_leftovers()?;
         if adopted {
@@ -397,6 +398,7 @@ impl Node {
         let change = self.store.change()?;
         for guest in &guests {
             change.remove::<Guest>(&guest.name)?;
+            change.put(&Leaving::of(guest))?;
         }
         for flow in self.store.all::<Flow>()? {
             change.remove::<Flow>(&flow.name)?;

@@ -116,7 +116,7 @@ fn nothing_is_left(host: &Host) {
     ] {
         assert_eq!(host.ok(nouns), "", "{nouns}");
     }
-    assert!(named(&host.prefix).is_empty());
+    assert_eq!(named(&host.prefix), Vec::<String>::new());
     assert!(interfaces(host).is_empty());
     let view = host.view();
     let known = [view.pid, view.switch_pid.unwrap()];
@@ -154,6 +154,7 @@ fn a_node_that_is_killed_while_it_makes_a_wire_leaves_all_of_it_or_none() {
     host.ok(&format!("wire apply {net}"));
     let takes = started.elapsed().as_micros() as u64;
     assert!(ping(&a, "10.61.0.2").is_some() && ping(&c, "10.61.0.1").is_some());
+    let switch = host.switch_pid();
     let mut dice = Dice(u64::from(std::process::id()) | 1);
     println!("seed {}, applied in {takes} µs", dice.0);
 
@@ -214,6 +215,7 @@ fn a_node_that_is_killed_while_it_makes_a_wire_leaves_all_of_it_or_none() {
             Is::Net => "10.61.0.2",
             Is::Other => "10.61.0.4",
         };
+        assert_eq!(host.switch_pid(), switch, "the switch ended by itself");
         // Through the patch, and through the guest as well.
         assert!(ping(&a, address).is_some(), "{is:?}: the patch");
         assert!(ping(&a, "10.62.0.1").is_some(), "{is:?}: the guest");
