@@ -24,7 +24,7 @@ use switch::properties::PortProperties;
 use switch::protocol::GuestInterface;
 use vmm::{Control, DataFile, Guest, GuestSpec, IMAGE, Isolation, Template};
 
-static SLOTS: std::sync::LazyLock<u32> = std::sync::LazyLock::new(|| std::env::var("SLOTS").ok().and_then(|s| s.parse().ok()).unwrap_or(1024));
+const SLOTS: u32 = 1024;
 /// How long the benchmark sleeps between looks for the first frame. It needs a processor that the
 /// guest or the switch runs on, so it may not spin.
 const LOOK: Duration = Duration::from_micros(20);
@@ -87,7 +87,7 @@ fn start(template: &Template, case: Case, ahead: bool) -> Result<Running, Failur
     for (i, name) in (1..).zip(interfaces) {
         described.extend(Interface::new(name, [2, 0, 0, 0, 0, i], 1500));
     }
-    let geometry = Geometry::new(*SLOTS, described.len())?;
+    let geometry = Geometry::new(SLOTS, described.len())?;
     let switch = Switch::spawn_with(&Options {
         lanes: 1,
         cpus: vec![1],
@@ -105,7 +105,7 @@ fn start(template: &Template, case: Case, ahead: bool) -> Result<Running, Failur
     let ports = switch.client().attach_guest(Attachment {
         region: file.as_fd(),
         doorbell: doorbell.as_fd(),
-        slots: *SLOTS,
+        slots: SLOTS,
         interfaces: interfaces.map(port).into(),
     })?;
     // To the sink's address, from the source's.
@@ -233,7 +233,7 @@ fn run() -> Result<(), Failure> {
     let report = Report {
         benchmark: "forward",
         machine: machine(),
-        ring_slots: *SLOTS,
+        ring_slots: SLOTS,
         rounds,
         starts,
         figures: figures.collect(),
