@@ -144,10 +144,10 @@ impl Stage {
         &mut self.memory[i * Self::STRIDE..][Self::FRONT..Self::STRIDE]
     }
 
-    /// Fills as many cells as the socket has frames; returns how many.
-    fn receive_many(&mut self, socket: BorrowedFd<'_>) -> Result<usize, Errno> {
+    /// Fills as many cells as the socket has frames, `most` at most; returns how many.
+    fn receive_many(&mut self, socket: BorrowedFd<'_>, most: usize) -> Result<usize, Errno> {
         let (memory, many) = (&mut self.memory, &mut self.many);
-        many.receive(socket, memory, Self::STRIDE, Self::FRONT)
+        many.receive(socket, memory, Self::STRIDE, Self::FRONT, most)
     }
 
     /// Takes in what arrived in the room of cell `i`: `len` bytes with the virtio-net header, and

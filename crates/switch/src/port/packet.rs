@@ -17,7 +17,13 @@ pub struct PacketLink {
     mtu: u16,
     /// The interface went down and no frame has come since.
     down: bool,
+    /// Frames that are asked for at a time: to ask for many where few come takes longer than they
+    /// do.
+    asks: usize,
 }
+
+/// Fewest frames that are asked for at a time.
+const FEW: usize = 8;
 
 impl PacketLink {
     /// A port on a bound packet socket; `mtu` is the interface's.
@@ -26,6 +32,7 @@ impl PacketLink {
             socket,
             mtu,
             down: false,
+            asks: FEW,
         }
     }
 
@@ -48,7 +55,14 @@ impl PacketLink {
     }
 
     pub(super) fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
-        let n = match batch.stage.receive_many(self.socket.as_fd()) {
+        let asked = self.asks;
+        let came = batch.stage.receive_many(self.socket.as_fd(), asked);
+        self.asks = match came {
+            Ok(all) if all == asked => (2 * asked).min(BATCH),
+            Ok(some) if some >= asked / 4 => asked,
+            _ => (asked / 2).max(FEW),
+        };
+        let n = match came {
             Ok(n) => n,
             Err(Errno::AGAIN) => return Outcome::NOTHING,
             // A frame that the virtio-net header cannot describe is gone with the error.

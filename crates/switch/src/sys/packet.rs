@@ -245,20 +245,20 @@ impl ReceiveMany {
         }
     }
 
-    /// Receives as many frames as there are and have room, without waiting, each into the next
-    /// `stride` bytes of `into`, `skip` bytes from their start. Returns how many.
+    /// Receives as many frames as there are and have room, `most` at most, without waiting, each
+    /// into the next `stride` bytes of `into`, `skip` bytes from their start. Returns how many.
     pub fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
         into: &mut [u8],
         stride: usize,
         skip: usize,
+        most: usize,
     ) -> Result<usize, Errno> {
         let mut n = 0;
         let rooms = into.chunks_exact_mut(stride).zip(&mut self.headers);
-        for ((room, header), (buffer, control)) in
-            rooms.zip(self.buffers.iter_mut().zip(&mut self.control))
-        {
+        let rooms = rooms.zip(self.buffers.iter_mut().zip(&mut self.control));
+        for ((room, header), (buffer, control)) in rooms.take(most) {
             let room = room.get_mut(skip..).unwrap_or_default();
             buffer.iov_base = room.as_mut_ptr().cast();
             buffer.iov_len = room.len();

@@ -151,6 +151,8 @@ impl Worker {
         let Some(queue) = slot_mut(&mut self.queues, place) else {
             return false;
         };
+        // A look that is a system call costs too much to be taken often.
+        let at_work = at_work && queue.link.is_in_memory();
         if !queue.pace.finds_nothing(self.now, at_work) {
             std::hint::spin_loop();
             return true;
