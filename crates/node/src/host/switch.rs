@@ -10,6 +10,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use switch::client::SwitchClient;
+use switch::links::Gro;
 use switch::process::{Options, Switch};
 use switch::protocol::PortDescription;
 
@@ -159,10 +160,13 @@ impl Host {
         self.entries.clear();
     }
 
-    /// Ends the switch, and with it all interfaces that nobody holds.
+    /// Ends the switch, and with it all interfaces that nobody holds; others are as they were.
     pub fn stop_switch(&mut self) {
         self.held.clear();
         self.ports.clear();
+        for name in self.gro.drain() {
+            Gro::turn_off(&name);
+        }
         if let Some(switch) = self.switch.take() {
             let _ = switch.client.stop();
             if !await_end(&switch.pidfd) {

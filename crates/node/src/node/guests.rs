@@ -196,10 +196,11 @@ impl Node {
     /// Ends processes of guests that were removed: the node that did it was killed before.
     pub(super) fn end_leaving(&mut self) -> Result<()> {
         for leaving in self.store.all::<Leaving>()? {
-            if let Some(trace) = trace(&leaving.run) {
-                self.host.end_left(trace)?;
+            // One that cannot be looked at is tried again by the next node.
+            let ended = trace(&leaving.run).map_or(Ok(()), |trace| self.host.end_left(trace));
+            if ended.is_ok() {
+                self.has_left(&leaving)?;
             }
-            self.has_left(&leaving)?;
         }
         Ok(())
     }

@@ -331,6 +331,10 @@ fn an_interface_is_attached_and_left_as_it_was() {
     assert!(has_gro());
     host.ok(&format!("link detach {near}"));
     assert!(!has_gro());
+    host.ok(&format!("link attach {near} --mode packet"));
+    assert!(has_gro());
+    host.ok("node --purge");
+    assert!(!has_gro());
     assert!(Path::new("/sys/class/net").join(&near).exists());
 }
 
