@@ -11,6 +11,9 @@ use super::{BATCH, Batch, Outcome, refusal};
 use crate::counters::{PortCounters, Reason};
 use crate::sys::packet as socket;
 
+/// Fewest frames that are asked for at a time.
+const FEW: usize = 8;
+
 /// A raw socket on a host interface with virtio-net headers (see [`crate::links::HostLink`]).
 pub struct PacketLink {
     socket: OwnedFd,
@@ -21,9 +24,6 @@ pub struct PacketLink {
     /// do.
     asks: usize,
 }
-
-/// Fewest frames that are asked for at a time.
-const FEW: usize = 8;
 
 impl PacketLink {
     /// A port on a bound packet socket; `mtu` is the interface's.

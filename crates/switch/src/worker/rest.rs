@@ -147,12 +147,12 @@ impl Worker {
     /// Lets a queue sleep that has been quiet for long enough. Returns whether it stays in the
     /// round.
     pub(super) fn rest(&mut self, place: QueueIndex) -> bool {
-        let at_work = self.moved || self.still == 0;
+        let moves = self.moved || self.still == 0;
         let Some(queue) = slot_mut(&mut self.queues, place) else {
             return false;
         };
         // A look that is a system call costs too much to be taken often.
-        let at_work = at_work && queue.link.is_in_memory();
+        let at_work = moves && queue.link.is_in_memory();
         if !queue.pace.finds_nothing(self.now, at_work) {
             std::hint::spin_loop();
             return true;
