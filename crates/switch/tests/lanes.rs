@@ -223,10 +223,12 @@ fn one_links_flows_are_spread() {
     let (mut b, _) = tap(client, "b", 2, on(&[0, 1]));
     b.serve("iperf3 -s", 5201);
     a.run("ping -q -c 3 -i 0.05 -W 2 10.9.1.2");
-    a.run("iperf3 -c 10.9.1.2 -n 20M -P 16");
+    // A quarter of the flows cross either way, and a flow is six frames at the least: its data
+    // may come in a few segments.
+    a.run("iperf3 -c 10.9.1.2 -n 20M -P 64");
     let crossed = lanes(client).map(|lane| lane.crossings);
     println!("  crossings: {crossed:?}, {:?}", client.stats(pa));
-    assert!(crossed.iter().all(|&frames| frames > 100));
+    assert!(crossed.iter().all(|&frames| frames > 30), "{crossed:?}");
     // What its own lane did not ask about, another sent by itself.
     assert_eq!(client.stats(pa).dropped(Reason::CrossingFull), 0);
     // No frame of a flow overtook another.
