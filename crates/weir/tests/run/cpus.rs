@@ -49,28 +49,6 @@ fn write(bench: &Bench, handler: &str, value: &str) {
     assert!(output.status.success(), "{handler}: {said}");
 }
 
-/// Sends 20 MB from one host to the other.
-fn tcp(one: &Namespace, two: &Namespace) {
-    let runner = Runner::default();
-    let _server = two.service("iperf3", "-s -1").unwrap();
-    let start = Instant::now();
-    loop {
-        let command = one.command("iperf3", "-c 10.77.0.2 -n 20M -J");
-        let said = runner
-            .run(command, Duration::from_secs(30))
-            .unwrap_or_default();
-        let report: serde_json::Value = serde_json::from_str(&said).unwrap_or_default();
-        if let Some(received) = report["end"]["sum_received"]["bytes"].as_u64() {
-            // What is still under way when the sender ends is not counted.
-            assert!(received >= 15 << 20, "{received} bytes");
-            return;
-        }
-        // The server may not listen yet.
-        assert!(start.elapsed() < Duration::from_secs(20), "{said}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 fn traffic_passes_two(isolation: &str) {
     let bench = Bench::new();
     let (one, two) = hosts(&bench);
