@@ -104,11 +104,23 @@ impl Running {
     pub fn start(
         template: &Template,
         switch: &Switch,
+        wall: (Isolation, usize),
+        interfaces: &[(&str, u8, u32)],
+        config: &str,
+    ) -> Result<Running, Failure> {
+        Running::with_slots(SLOTS, template, switch, wall, interfaces, config)
+    }
+
+    /// Starts one whose rings have so many slots.
+    pub fn with_slots(
+        slots: u32,
+        template: &Template,
+        switch: &Switch,
         (isolation, cpu): (Isolation, usize),
         interfaces: &[(&str, u8, u32)],
         config: &str,
     ) -> Result<Running, Failure> {
-        let memory = attach(switch.client(), SLOTS, interfaces)?;
+        let memory = attach(switch.client(), slots, interfaces)?;
         let mut control = Control::new()?;
         let guest = template.spawn(&GuestSpec {
             isolation,

@@ -9,7 +9,7 @@ use vmm::{Isolation, Template};
 
 use crate::Failure;
 use crate::filter::round;
-use crate::guests::{Running, SLOTS, switch_on};
+use crate::guests::{Running, switch_on};
 
 const WARM_UP: Duration = Duration::from_millis(300);
 const MEASURED: Duration = Duration::from_secs(1);
@@ -23,30 +23,40 @@ enum Guests {
     Two,
 }
 
+/// Guests, slots of their rings, and bytes of the frames.
+type Case = (Guests, u32, usize);
+
 /// All cases turn about.
 pub fn run(template: &Template, rounds: usize) -> Result<Value, Failure> {
-    let cases = [60, 1514].map(|size| [(Guests::One, size), (Guests::Two, size)]);
-    let cases = cases.concat();
+    let of_size = |size| {
+        let one = [256, 1024, 2048].map(|slots| (Guests::One, slots, size));
+        one.into_iter().chain([(Guests::Two, 1024, size)])
+    };
+    let cases: Vec<Case> = of_size(60).chain(of_size(1514)).collect();
     let mut rates = vec![Vec::new(); cases.len()];
     for _ in 0..rounds {
-        for ((guests, size), rates) in cases.iter().zip(&mut rates) {
-            rates.push(rate(template, *guests, *size)? / 1e6);
+        for (case, rates) in cases.iter().zip(&mut rates) {
+            rates.push(rate(template, *case)? / 1e6);
         }
     }
-    let rows = cases.iter().zip(&rates).map(|((guests, size), rates)| {
-        json!({
-            "guests": if *guests == Guests::One { 1 } else { 2 },
-            "frame_bytes": size,
-            "mpps": round(median(rates), 2),
-            "gbps": round(median(rates) * *size as f64 * 8.0 / 1e3, 2),
-            "mpps_turns": rates.iter().map(|rate| round(*rate, 2)).collect::<Vec<_>>(),
-        })
-    });
-    Ok(json!({ "ring_slots": SLOTS, "rows": rows.collect::<Vec<_>>() }))
+    let rows = cases
+        .iter()
+        .zip(&rates)
+        .map(|((guests, slots, size), rates)| {
+            json!({
+                "guests": if *guests == Guests::One { 1 } else { 2 },
+                "ring_slots": slots,
+                "frame_bytes": size,
+                "mpps": round(median(rates), 2),
+                "gbps": round(median(rates) * *size as f64 * 8.0 / 1e3, 2),
+                "mpps_turns": rates.iter().map(|rate| round(*rate, 2)).collect::<Vec<_>>(),
+            })
+        });
+    Ok(json!({ "rows": rows.collect::<Vec<_>>() }))
 }
 
 /// Frames a second that arrive.
-fn rate(template: &Template, guests: Guests, frame_bytes: usize) -> Result<f64, Failure> {
+fn rate(template: &Template, (guests, slots, frame_bytes): Case) -> Result<f64, Failure> {
     let switch = switch_on(1)?;
     // To the sink's address, from the source's.
     let head = "02000000000202000000000108004500";
@@ -54,7 +64,8 @@ fn rate(template: &Template, guests: Guests, frame_bytes: usize) -> Result<f64, 
         format!("InfiniteSource(DATA \\<{head}>, LENGTH {frame_bytes}, BURST 64, TIMESTAMP false)");
     let sink = "FromNetfront(sink) -> sunk :: Counter -> Discard;";
     let start = |interfaces: &[_], config: &str| {
-        Running::start(template, &switch, (Isolation::Auto, 0), interfaces, config)
+        let wall = (Isolation::Auto, 0);
+        Running::with_slots(slots, template, &switch, wall, interfaces, config)
     };
     let mut running = match guests {
         Guests::One => {

@@ -14,9 +14,9 @@ pub fn table(part: &str, figures: &Value) -> String {
         "firewall" => firewall(&rows("rows"), figures),
         "delay" => delay(&rows("polling"), &rows("asleep"), figures),
         "guests" => grid(
-            &["guests", "frame, bytes", "Mpps", "Gb/s"],
+            &["guests", "slots of a ring", "frame, bytes", "Mpps", "Gb/s"],
             &rows("rows"),
-            &["guests", "frame_bytes", "mpps", "gbps"],
+            &["guests", "ring_slots", "frame_bytes", "mpps", "gbps"],
         ),
         "port_to_port" => grid(
             &["frame, bytes", "", "Mpps", "Gb/s", "lane's ns a frame"],
