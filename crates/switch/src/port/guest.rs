@@ -373,19 +373,21 @@ impl GuestLink {
             let frame = &batch.frames[usize::from(i)];
             match frame.body {
                 Body::Guest(shared) if frame.len() <= self.limit(&frame.head) => {
-                    let later = which.get(at + AHEAD);
-                    let later =
-                        later.and_then(|&i| self.later(&delivery, &batch.frames[usize::from(i)]));
+                    let later = match which.get(at + AHEAD) {
+                        Some(&later) if frame.len() > HEAD => {
+                            self.later(&delivery, &batch.frames[usize::from(later)])
+                        }
+                        _ => None,
+                    };
                     self.put(&mut delivery, frame.len(), Slot::spent(0), |room| {
                         room.write_array(0, &frame.head);
-                        if frame.len() <= HEAD {
-                            return;
+                        if frame.len() > HEAD {
+                            let (from, into) = (shared.skip(HEAD), room.skip(HEAD));
+                            match later {
+                                Some(later) => from.copy_to_before(&into, later),
+                                None => from.copy_to(&into),
+                            };
                         }
-                        let (from, into) = (shared.skip(HEAD), room.skip(HEAD));
-                        match later {
-                            Some(later) => from.copy_to_before(&into, later),
-                            None => from.copy_to(&into),
-                        };
                     });
                 }
                 Body::Guest(_) => counters.dropped(Reason::TooLong, 1),
