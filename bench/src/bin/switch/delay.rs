@@ -31,6 +31,8 @@ const SAMPLES: f64 = 15_000.0;
 const READ: Duration = Duration::from_millis(100);
 /// How long a load lasts.
 const TIME: Duration = Duration::from_millis(2_500);
+/// The delay that frames are to keep below, in microseconds.
+const GOAL: u64 = 20;
 /// Frames a second that no path takes.
 const ENDLESS: f64 = 1e8;
 /// How long everyone is left to fall asleep.
@@ -54,17 +56,21 @@ struct Delay {
     p99: f64,
     p999: f64,
     most: f64,
+    /// Those above [`GOAL`], in percent.
+    late: f64,
     samples: u64,
 }
 
 impl Delay {
     fn of(nanoseconds: &Histogram<u64>) -> Delay {
         let at = |part| nanoseconds.value_at_quantile(part) as f64 / 1e3;
+        let kept = nanoseconds.count_between(0, GOAL * 1000) as f64;
         Delay {
             median: at(0.5),
             p99: at(0.99),
             p999: at(0.999),
             most: nanoseconds.max() as f64 / 1e3,
+            late: 100.0 * (1.0 - kept / nanoseconds.len() as f64),
             samples: nanoseconds.len(),
         }
     }
@@ -85,6 +91,7 @@ struct Host {
     /// Delays at this load that its pauses alone come to, in microseconds.
     p99: f64,
     p999: f64,
+    late: f64,
     each_second: f64,
     percent: f64,
 }
@@ -95,6 +102,7 @@ impl Host {
         Ok(Host {
             p99: pauses.delay(0.99, load),
             p999: pauses.delay(0.999, load),
+            late: 100.0 * pauses.delayed(GOAL as f64, load),
             each_second: pauses.each_second(),
             percent: pauses.percent(),
         })
@@ -135,6 +143,8 @@ pub fn run(template: &Template, rounds: usize) -> Result<Value, Failure> {
         row["load_percent"] = json!((part * 100.0).round());
         row["offered_mpps"] = json!(of(|load| load.offered));
         row["arrived_mpps"] = json!(of(|load| load.arrived));
+        row["late_percent"] = json!(of(|load| load.delay.late));
+        row["host_late_percent"] = json!(host(|host| host.late));
         row["host_p99_us"] = json!(host(|host| host.p99));
         row["host_p999_us"] = json!(host(|host| host.p999));
         row["host_pauses_a_second"] = json!(host(|host| host.each_second));

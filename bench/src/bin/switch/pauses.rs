@@ -54,20 +54,22 @@ impl Pauses {
         self.lengths.iter().sum::<f64>() / self.time * 100.0 / self.processors as f64
     }
 
-    /// The delay in microseconds that `part` of the frames keep below, on a path through all of the
-    /// processors that takes no time but for the pauses, at a load that is so large a part of what
-    /// the path can do. Frames that came in a pause wait for its end, and for those before them: a
-    /// pause delays frames for its own length over what of the path's rate is left, the first by
-    /// all of it, the last by nothing.
+    /// The part of the frames that are delayed by more than `delay` microseconds, on a path through
+    /// all of the processors that takes no time but for the pauses, at a load that is so large a
+    /// part of what the path can do. Frames that came in a pause wait for its end, and for those
+    /// before them: a pause delays frames for its own length over what of the path's rate is left,
+    /// the first by all of it, the last by nothing.
+    pub fn delayed(&self, delay: f64, load: f64) -> f64 {
+        let over = self.lengths.iter().map(|length| (length - delay).max(0.0));
+        over.sum::<f64>() / (1.0 - load) / self.time
+    }
+
+    /// The delay in microseconds that `part` of these frames keep below.
     pub fn delay(&self, part: f64, load: f64) -> f64 {
-        let above = |delay: f64| {
-            let over = self.lengths.iter().map(|length| (length - delay).max(0.0));
-            over.sum::<f64>() / (1.0 - load) / self.time
-        };
         let (mut low, mut high) = (0.0, self.lengths.iter().copied().fold(0.0, f64::max));
         for _ in 0..40 {
             let middle = (low + high) / 2.0;
-            if above(middle) > 1.0 - part {
+            if self.delayed(middle, load) > 1.0 - part {
                 low = middle;
             } else {
                 high = middle;
@@ -107,6 +109,7 @@ mod tests {
         assert_eq!((pauses.each_second(), pauses.percent()), (10.0, 1.0));
         assert!(pauses.delay(0.99, 0.0) < 1e-6);
         assert!((pauses.delay(0.995, 0.0) - 500.0).abs() < 1e-6);
+        assert!((pauses.delayed(500.0, 0.0) - 0.005).abs() < 1e-9);
         // At nine tenths it takes nine times as long again to make up for one.
         assert!((pauses.delay(0.99, 0.9) - 900.0).abs() < 1e-6);
         let none = Pauses {
