@@ -39,6 +39,8 @@ use switch::protocol::{PortId, PortKind};
 
 const SLOTS: u32 = 1024;
 const BURST: u32 = 64;
+/// 14.88 million frames of 60 bytes a second: all that 10GBASE has room for.
+const LINE_60: &str = "maxbw=7143M";
 /// A TCP segment of 64 KB with its headers, in bytes.
 const SEGMENT: usize = 65_000;
 
@@ -60,10 +62,12 @@ fn main() {
     }
     if wanted("isolation") {
         report["isolation"] = json!([
-            isolation("maxbw=2G", 1514, None),
-            isolation("", 1514, None),
-            isolation("", 60, None),
-            isolation("", 60, Some(1_000_000)),
+            isolation("maxbw=2G", "", 1514, None),
+            isolation("", "maxbw=10G", 1514, None),
+            isolation("", "", 1514, None),
+            isolation("", LINE_60, 60, None),
+            isolation("", "", 60, None),
+            isolation("", "", 60, Some(1_000_000)),
         ]);
     }
     println!("{report:#}");
@@ -396,9 +400,9 @@ fn fairness(sink: &str, len: usize) -> Value {
 
 /// What a flood does to a sender within its share. `takes` is how many frames a second the receiver
 /// takes, if it does not keep up.
-fn isolation(sink: &str, len: usize, takes: Option<u32>) -> Value {
-    let alone = victim(sink, len, takes, false);
-    let beside = victim(sink, len, takes, true);
+fn isolation(sink: &str, flooder: &str, len: usize, takes: Option<u32>) -> Value {
+    let alone = victim(sink, None, len, takes);
+    let beside = victim(sink, Some(flooder), len, takes);
     let change = |what: fn(&Seen) -> f64| {
         let (a, b) = (what(&alone), what(&beside));
         ((b / a - 1.0) * 1e4).round() / 1e2
@@ -410,6 +414,7 @@ fn isolation(sink: &str, len: usize, takes: Option<u32>) -> Value {
             Some(takes) => format!("takes {takes} frames/s"),
             None => sink.into(),
         },
+        "flooder": flooder,
         "frame_bytes": len,
         "arrived": [alone.arrived, beside.arrived],
         "arrived_change_percent": change(|seen| seen.arrived),
@@ -461,10 +466,11 @@ struct Seen {
 /// frame arrives. So the flooder's frames stand in its buffers from the start, the sink tells frames
 /// apart by their lengths, and as long as one is waited for, only a few others are sent and taken
 /// between two looks.
-fn victim(sink: &str, len: usize, takes: Option<u32>, flooded: bool) -> Seen {
+fn victim(sink: &str, flooder: Option<&str>, len: usize, takes: Option<u32>) -> Seen {
     let mut net = Net::new();
     let mut victim = net.guest(1, "");
-    let mut flooder = net.guest(2, "");
+    let flooded = flooder.is_some();
+    let mut flooder = net.guest(2, flooder.unwrap_or_default());
     let mut sink = net.guest(9, sink);
     flooder.prepare(9, len);
     // Another length, no longer than the MTU allows.

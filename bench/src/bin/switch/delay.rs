@@ -42,6 +42,8 @@ const SINGLE: usize = 400;
 
 /// Loads, as parts of what the path can do.
 const PARTS: [f64; 2] = [0.1, 0.9];
+/// The walls that guests are behind.
+const GUESTS: [(&str, Isolation); 2] = [("vm", Isolation::Vm), ("process", Isolation::Process)];
 /// What single frames pass, and the guest's wall if there is a guest.
 const WALLS: [(&str, Option<Isolation>); 3] = [
     ("switch", None),
@@ -116,16 +118,21 @@ fn histogram() -> Result<Histogram<u64>, Failure> {
 
 /// All figures: medians of rounds.
 pub fn run(template: &Template, rounds: usize) -> Result<Value, Failure> {
-    let mut capacities = Vec::new();
-    let mut loads = vec![Vec::new(); PARTS.len()];
-    let mut hosts = vec![Vec::new(); PARTS.len()];
+    let guests: Vec<_> = GUESTS
+        .into_iter()
+        .filter(|(_, wall)| template.wall(*wall).is_ok())
+        .collect();
+    let mut capacities = vec![Vec::new(); guests.len()];
+    let mut loads = vec![[const { Vec::new() }; PARTS.len()]; guests.len()];
     let mut alone = vec![Vec::new(); WALLS.len()];
     for _ in 0..rounds {
-        let capacity = load(template, None)?.arrived;
-        capacities.push(capacity);
-        for ((part, loads), hosts) in PARTS.iter().zip(&mut loads).zip(&mut hosts) {
-            hosts.push(Host::before(*part)?);
-            loads.push(load(template, Some(part * capacity))?);
+        for (((_, wall), capacities), loads) in guests.iter().zip(&mut capacities).zip(&mut loads) {
+            let capacity = load(template, *wall, None)?.arrived;
+            capacities.push(capacity);
+            for (part, loads) in PARTS.iter().zip(loads) {
+                let host = Host::before(*part)?;
+                loads.push((host, load(template, *wall, Some(part * capacity))?));
+            }
         }
         for ((_, wall), delays) in WALLS.iter().zip(&mut alone) {
             match wall.map(|wall| template.wall(wall)) {
@@ -134,23 +141,27 @@ pub fn run(template: &Template, rounds: usize) -> Result<Value, Failure> {
             }
         }
     }
-    let loads = PARTS.iter().zip(&loads).zip(&hosts);
-    let loads = loads.map(|((part, loads), hosts)| {
-        let host = |f: fn(&Host) -> f64| middle(hosts, f, 2);
-        let of = |f: fn(&Loaded) -> f64| middle(loads, f, 2);
-        let delays: Vec<Delay> = loads.iter().map(|load| load.delay).collect();
-        let mut row = row(&delays);
-        row["load_percent"] = json!((part * 100.0).round());
-        row["offered_mpps"] = json!(of(|load| load.offered));
-        row["arrived_mpps"] = json!(of(|load| load.arrived));
-        row["late_percent"] = json!(of(|load| load.delay.late));
-        row["host_late_percent"] = json!(host(|host| host.late));
-        row["host_p99_us"] = json!(host(|host| host.p99));
-        row["host_p999_us"] = json!(host(|host| host.p999));
-        row["host_pauses_a_second"] = json!(host(|host| host.each_second));
-        row["host_pauses_percent"] = json!(host(|host| host.percent));
-        row
-    });
+    let mut polling = Vec::new();
+    for (((name, _), capacities), loads) in guests.iter().zip(&capacities).zip(&loads) {
+        for (part, rounds) in PARTS.iter().zip(loads) {
+            let host = |f: fn(&Host) -> f64| middle(rounds, |(host, _)| f(host), 2);
+            let of = |f: fn(&Loaded) -> f64| middle(rounds, |(_, load)| f(load), 2);
+            let delays: Vec<Delay> = rounds.iter().map(|(_, load)| load.delay).collect();
+            let mut row = row(&delays);
+            row["wall"] = json!(name);
+            row["capacity_mpps"] = json!(round(median(capacities), 2));
+            row["load_percent"] = json!((part * 100.0).round());
+            row["offered_mpps"] = json!(of(|load| load.offered));
+            row["arrived_mpps"] = json!(of(|load| load.arrived));
+            row["late_percent"] = json!(of(|load| load.delay.late));
+            row["host_late_percent"] = json!(host(|host| host.late));
+            row["host_p99_us"] = json!(host(|host| host.p99));
+            row["host_p999_us"] = json!(host(|host| host.p999));
+            row["host_pauses_a_second"] = json!(host(|host| host.each_second));
+            row["host_pauses_percent"] = json!(host(|host| host.percent));
+            polling.push(row);
+        }
+    }
     let asleep = WALLS
         .iter()
         .zip(&alone)
@@ -162,14 +173,13 @@ pub fn run(template: &Template, rounds: usize) -> Result<Value, Failure> {
     });
     Ok(json!({
         "frame_bytes": 60,
-        "capacity_mpps": round(median(&capacities), 2),
-        "polling": loads.collect::<Vec<_>>(),
+        "polling": polling,
         "asleep": asleep.collect::<Vec<_>>(),
     }))
 }
 
 /// The median of what rounds came to.
-fn middle<T>(rounds: &[T], of: fn(&T) -> f64, digits: i32) -> f64 {
+fn middle<T>(rounds: &[T], of: impl Fn(&T) -> f64, digits: i32) -> f64 {
     round(median(&rounds.iter().map(of).collect::<Vec<_>>()), digits)
 }
 
@@ -185,7 +195,7 @@ fn row(rounds: &[Delay]) -> Value {
 }
 
 /// Frames at a rate, in millions a second, or as many as go through.
-fn load(template: &Template, rate: Option<f64>) -> Result<Loaded, Failure> {
+fn load(template: &Template, wall: Isolation, rate: Option<f64>) -> Result<Loaded, Failure> {
     let switch = switch_on(1)?;
     let mut own = Own::attach(&switch, 2048, &[("record", 5, 3)])?;
     let frame = filter::frames()[0].clone();
@@ -212,8 +222,7 @@ fn load(template: &Template, rate: Option<f64>) -> Result<Loaded, Failure> {
         ("sink", 4, 2),
         ("record", 6, 3),
     ];
-    let wall = (Isolation::Auto, 0);
-    let mut guest = Running::start(template, &switch, wall, &interfaces, &config)?;
+    let mut guest = Running::start(template, &switch, (wall, 0), &interfaces, &config)?;
     std::thread::sleep(Duration::from_millis(300));
     own.receive(0, |_| {})?;
     let mut delays = histogram()?;

@@ -61,7 +61,7 @@ impl Pauses {
     /// the first by all of it, the last by nothing.
     pub fn delayed(&self, delay: f64, load: f64) -> f64 {
         let over = self.lengths.iter().map(|length| (length - delay).max(0.0));
-        over.sum::<f64>() / (1.0 - load) / self.time
+        (over.sum::<f64>() / (1.0 - load) / self.time).min(1.0)
     }
 
     /// The delay in microseconds that `part` of these frames keep below.

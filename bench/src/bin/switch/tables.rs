@@ -12,7 +12,7 @@ pub fn table(part: &str, figures: &Value) -> String {
     let rows = |field: &str| figures[field].as_array().cloned().unwrap_or_default();
     let text = match part {
         "firewall" => firewall(&rows("rows"), figures),
-        "delay" => delay(&rows("polling"), &rows("asleep"), figures),
+        "delay" => delay(&rows("polling"), &rows("asleep")),
         "guests" => grid(
             &["guests", "slots of a ring", "frame, bytes", "Mpps", "Gb/s"],
             &rows("rows"),
@@ -152,11 +152,13 @@ fn firewall(rows: &[Value], figures: &Value) -> String {
     text
 }
 
-fn delay(polling: &[Value], asleep: &[Value], figures: &Value) -> String {
+fn delay(polling: &[Value], asleep: &[Value]) -> String {
     let mut text = grid(
         &[
+            "wall",
             "load, %",
             "Mpps",
+            "of",
             "median, µs",
             "99th, µs",
             "99.9th, µs",
@@ -169,8 +171,10 @@ fn delay(polling: &[Value], asleep: &[Value], figures: &Value) -> String {
         ],
         polling,
         &[
+            "wall",
             "load_percent",
             "arrived_mpps",
+            "capacity_mpps",
             "median_us",
             "p99_us",
             "p999_us",
@@ -182,11 +186,7 @@ fn delay(polling: &[Value], asleep: &[Value], figures: &Value) -> String {
             "host_pauses_percent",
         ],
     );
-    let _ = writeln!(
-        text,
-        "\nThe path takes {} Mpps.\n",
-        cell(&figures["capacity_mpps"])
-    );
+    text += "\n";
     text += &grid(
         &["one frame, all asleep", "median, µs", "99th, µs"],
         asleep,
@@ -240,6 +240,7 @@ fn limits(accuracy: &[Value], fairness: &[Value], isolation: &[Value]) -> String
     text += &grid(
         &[
             "receiver",
+            "flooder",
             "frame, bytes",
             "arrived, alone / beside a flood",
             "change, %",
@@ -254,6 +255,7 @@ fn limits(accuracy: &[Value], fairness: &[Value], isolation: &[Value]) -> String
         isolation,
         &[
             "receiver",
+            "flooder",
             "frame_bytes",
             "arrived",
             "arrived_change_percent",
