@@ -416,12 +416,14 @@ impl Link {
         }
     }
 
-    /// Whether whoever sends here only is to wait a moment rather than have its frames dropped.
+    /// How many bytes of frames there is room for, about, if each takes so many `slots` of a
+    /// guest's ring. `None` if whoever sends here only is to wait a moment rather than have its
+    /// frames dropped.
     #[inline]
-    pub(crate) fn holds_back(&mut self, now: Instant) -> bool {
+    pub(crate) fn room(&mut self, slots: u32, now: Instant) -> Option<usize> {
         match self {
-            Link::Guest(link) => link.holds_back(now),
-            _ => false,
+            Link::Guest(link) => link.room(slots, now),
+            _ => Some(usize::MAX),
         }
     }
 
