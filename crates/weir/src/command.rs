@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::{check, demo, element, nouns, run};
@@ -89,8 +89,8 @@ enum Demo {
 
 /// Runs with a command line; returns the exit code.
 pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
-    let words = std::iter::once(program).chain(arguments);
-    let command = match Command::try_parse_from(words) {
+    let words: Vec<OsString> = std::iter::once(program).chain(arguments).collect();
+    let command = match parse(&words) {
         Ok(command) => command,
         Err(error) => {
             match error.kind() {
@@ -99,7 +99,7 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
                 | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
                     let _ = error.print();
                 }
-                _ => eprintln!("weir: {}", sentence(&error.render().to_string())),
+                _ => eprintln!("weir: {}", sentence(&error, &words)),
             }
             return ExitCode::from(error.exit_code() as u8);
         }
@@ -155,20 +155,40 @@ fn noun(done: nouns::Result) -> Result<ExitCode, Box<dyn std::error::Error>> {
     done.map(|()| ExitCode::SUCCESS).map_err(Into::into)
 }
 
+fn parse(words: &[OsString]) -> Result<Command, clap::Error> {
+    let matches = takes_negative(Command::command()).try_get_matches_from(words)?;
+    Command::from_arg_matches(&matches)
+}
+
+/// Has every option take a negative number for its value, so that it is told what is wrong with it.
+fn takes_negative(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|arg| match arg.get_action().takes_values() {
+        true => arg.allow_negative_numbers(true),
+        false => arg,
+    });
+    command.mut_subcommands(takes_negative)
+}
+
 /// What is wrong with a command line, and where to find help, in a sentence: the paragraphs before
-/// the usage that `text` ends with.
-fn sentence(text: &str) -> String {
-    let (wrong, usage) = text.split_once("Usage: ").unwrap_or((text, "weir"));
-    let words: Vec<_> = wrong.split_whitespace().collect();
-    let wrong = words.join(" ").replace(" tip: ", "; ");
+/// the usage or the hint that the error ends with.
+fn sentence(error: &clap::Error, words: &[OsString]) -> String {
+    let text = error.render().to_string();
+    let end = ["Usage: ", "For more information"].map(|end| text.find(end).unwrap_or(text.len()));
+    let wrong: Vec<_> = text[..end[0].min(end[1])].split_whitespace().collect();
+    let wrong = wrong.join(" ").replace(" tip: ", "; ");
     let wrong = wrong.strip_prefix("error: ").unwrap_or(&wrong);
-    let command = usage.split_whitespace();
-    let command: Vec<_> = command
-        .take_while(|word| !word.starts_with(['[', '<', '-']))
-        .collect();
+    let mut command = &Command::command();
+    let mut called = vec![command.get_name()];
+    for word in &words[1..] {
+        let Some(next) = command.find_subcommand(word) else {
+            break;
+        };
+        command = next;
+        called.push(command.get_name());
+    }
     format!(
         "{wrong} (‘{} --help’ shows what is possible)",
-        command.join(" ")
+        called.join(" ")
     )
 }
 
@@ -184,13 +204,15 @@ fn stop() -> Arc<AtomicBool> {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory, Parser};
+    use std::ffi::OsString;
+
+    use clap::CommandFactory;
 
     #[test]
     fn a_bad_command_line_is_a_sentence() {
         let wrong = |words: &[&str]| {
-            let error = super::Command::try_parse_from(words).unwrap_err();
-            super::sentence(&error.render().to_string())
+            let words: Vec<_> = words.iter().map(OsString::from).collect();
+            super::sentence(&super::parse(&words).unwrap_err(), &words)
         };
         let sentence = wrong(&["weir", "run", "x.click", "--ring-slot", "64"]);
         assert!(sentence.starts_with("unexpected argument '--ring-slot' found; "));
@@ -199,7 +221,11 @@ mod tests {
         assert!(sentence.contains("<NAME>") && sentence.contains("‘weir read --help’"));
         let sentence = wrong(&["weir", "run", "x.click", "--memory", "4X"]);
         assert!(sentence.contains("‘4X’ is no size"), "{sentence}");
-        assert!(!sentence.contains('\n'));
+        assert!(sentence.ends_with("(‘weir run --help’ shows what is possible)"));
+        assert!(!sentence.contains('\n') && !sentence.contains("For more"));
+        let sentence = wrong(&["weir", "stub", "create", "--mtu", "-5", "lan"]);
+        assert!(sentence.contains("-5 is not in 68..=9216"), "{sentence}");
+        assert!(sentence.ends_with("(‘weir stub create --help’ shows what is possible)"));
     }
 
     #[test]

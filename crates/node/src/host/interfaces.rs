@@ -231,6 +231,12 @@ fn lives_on(kind: PortKind) -> bool {
 /// A socket at which vhost-user frontends connect, in the place of one that nobody listens on.
 fn listen(path: &Path) -> Result<OwnedFd> {
     use std::os::unix::fs::FileTypeExt;
+    if !path.is_absolute() {
+        return Err(Error::invalid(format_args!(
+            "‘{}’ is no path of a socket that the node can know: give it from the root on",
+            path.display()
+        )));
+    }
     let failed = |error: std::io::Error| {
         Error::refused(format_args!(
             "cannot listen for vhost-user at {}: {error}",

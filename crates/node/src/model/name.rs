@@ -22,10 +22,14 @@ fn check(what: &str, name: &str, longest: usize) -> Result<()> {
     let right = (1..=longest).contains(&name.len())
         && name.chars().all(letters)
         && !name.starts_with(['.', '-']);
+    let article = match what.starts_with(['a', 'e', 'i', 'o', 'u']) {
+        true => "an",
+        false => "a",
+    };
     match right {
         true => Ok(()),
         false => Err(Error::invalid(format_args!(
-            "‘{}’ is no name for a {what}: use 1 to {longest} letters, digits, ‘.’, ‘_’ or ‘-’, not starting with ‘.’ or ‘-’",
+            "‘{}’ is no name for {article} {what}: use 1 to {longest} letters, digits, ‘.’, ‘_’ or ‘-’, not starting with ‘.’ or ‘-’",
             name.escape_debug()
         ))),
     }
@@ -43,6 +47,8 @@ mod tests {
             let error = check_name("stub", wrong).unwrap_err();
             assert!(error.error.contains("is no name for a stub"), "{error}");
         }
+        let error = check_interface("interface", "").unwrap_err();
+        assert!(error.error.contains("for an interface"), "{error}");
         let error = check_interface("VNIC", "sixteen-letters-").unwrap_err();
         assert!(error.error.contains("1 to 15"), "{error}");
     }

@@ -42,7 +42,7 @@ impl Node {
                 abi::CPUS_MAX
             )));
         }
-        check_pins(&new.pins)?;
+        check_cpus(&new.pins)?;
         let (vnics, made) = self.interfaces(&new)?;
         let interfaces: Vec<_> = new
             .interfaces
@@ -212,10 +212,11 @@ impl Node {
     }
 }
 
-fn check_pins(pins: &[usize]) -> Result<()> {
+/// Whether the node may use all these CPUs.
+pub(super) fn check_cpus(cpus: &[usize]) -> Result<()> {
     let here = cpus_here();
     let missing = |cpu: &&usize| !here.iter().any(|here| usize::from(*here) == **cpu);
-    match pins.iter().find(missing) {
+    match cpus.iter().find(missing) {
         None => Ok(()),
         Some(cpu) => Err(Error::invalid(format_args!(
             "there is no CPU {cpu} that the node may use: it has {}",

@@ -65,6 +65,7 @@ impl Node {
     pub fn open(places: Places, options: Option<Options>) -> Result<Node> {
         if let Some(options) = &options {
             options.check().map_err(Error::invalid)?;
+            creation::check_cpus(&options.cpus)?;
         }
         let store = Store::open(&places.state, LOCK)?;
         std::fs::create_dir_all(&places.run).map_err(|error| {

@@ -38,8 +38,16 @@ pub fn chatter_all(diagnostics: &click::Diagnostics) {
 
 /// Prints to standard output; whoever reads it may stop when they like.
 pub fn print(text: &str) -> std::io::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
+    print_on(text).map(drop)
+}
+
+/// Prints to standard output what goes on; returns whether anybody still reads it.
+pub fn print_on(text: &str) -> std::io::Result<bool> {
+    let mut output = std::io::stdout();
+    let printed = output.write_all(text.as_bytes());
+    match printed.and_then(|()| output.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error),
     }
 }

@@ -24,6 +24,10 @@ pub enum FlowCommand {
         flow: String,
     },
     /// Shows flows
+    #[command(after_help = "Examples:
+  weir flow show
+  weir flow show -l web -p -o flow,attributes,properties
+  weir flow show --json http")]
     Show {
         /// One flow; none: all
         flow: Option<String>,
@@ -34,6 +38,10 @@ pub enum FlowCommand {
         output: Output,
     },
     /// Shows counters of flows
+    #[command(after_help = "Examples:
+  weir flow stat
+  weir flow stat -i 1 -c 10 http
+  weir flow stat -p -o flow,bytes,dropped")]
     Stat {
         /// One flow; none: all
         flow: Option<String>,

@@ -21,6 +21,10 @@ use super::{Result, client, joined};
   weir link detach eth1")]
 pub enum LinkCommand {
     /// Shows links
+    #[command(after_help = "Examples:
+  weir link show
+  weir link show -p -o link,state
+  weir link show --json eth1")]
     Show {
         /// One link; none: all
         link: Option<String>,
@@ -28,6 +32,11 @@ pub enum LinkCommand {
         output: Output,
     },
     /// Shows counters of attached interfaces, or of the switch's lanes
+    #[command(after_help = "Examples:
+  weir link stat
+  weir link stat -i 1 -c 10 eth1
+  weir link stat --lanes
+  weir link stat eth1 --lanes -o all")]
     Stat {
         /// One interface; none: all
         link: Option<String>,
@@ -103,7 +112,7 @@ pub struct AttachArgs {
     #[arg(long, value_name = "ADDRESS", requires = "vni")]
     pub local: Option<IpAddr>,
     /// With --mode vxlan, the UDP port, here and there; none: 4789
-    #[arg(long, value_name = "PORT", requires = "vni")]
+    #[arg(long, value_name = "PORT", requires = "vni", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
     /// Read it on N lanes of the switch: its queues, or its flows shared out where it has fewer.
     /// The same as -p lanes=N; `weir node --lanes` says how many there are

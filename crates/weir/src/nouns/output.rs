@@ -1,13 +1,12 @@
 //! How lists are shown: a table, `--json`, or `-p` as dladm has it: fields separated by colons.
 
-use std::io::Write;
-
 use clap::Args;
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 use node::error::Error;
 use serde::Serialize;
 
 use super::Result;
+use crate::host::print_on;
 
 /// How a list is to be shown.
 #[derive(Clone, Debug, Default, Args)]
@@ -27,6 +26,20 @@ pub struct Output {
         value_name = "FIELD"
     )]
     pub fields: Vec<String>,
+}
+
+/// Fewest characters of a column in a list that goes on.
+const GROWING: u16 = 12;
+
+/// Which part of a list is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// All of it.
+    Whole,
+    /// The first of several.
+    First,
+    /// One behind it, without a header.
+    Next,
 }
 
 /// One column of a list.
@@ -67,24 +80,35 @@ impl<T> Column<T> {
 impl Output {
     /// Shows `rows`.
     pub fn show<T: Serialize>(&self, rows: &[T], columns: &[Column<T>]) -> Result {
-        self.show_next(rows, columns, true)
+        self.show_part(rows, columns, Part::Whole).map(drop)
     }
 
-    /// Shows `rows` of a list that goes on: the header only if it is the `first` part.
+    /// Shows `rows` of a list that goes on: the header only if it is the `first` part. Returns
+    /// whether anybody still reads it.
     pub fn show_next<T: Serialize>(
         &self,
         rows: &[T],
         columns: &[Column<T>],
         first: bool,
-    ) -> Result {
+    ) -> Result<bool> {
+        let part = if first { Part::First } else { Part::Next };
+        self.show_part(rows, columns, part)
+    }
+
+    fn show_part<T: Serialize>(
+        &self,
+        rows: &[T],
+        columns: &[Column<T>],
+        part: Part,
+    ) -> Result<bool> {
         let text = match self.json {
             true => {
                 let json = serde_json::to_string_pretty(rows);
                 json.map_err(Error::failed)? + "\n"
             }
-            false => self.text(rows, &self.columns(columns)?, first),
+            false => self.text(rows, &self.columns(columns)?, part),
         };
-        print(&text)
+        is_read(&text)
     }
 
     fn columns<'a, T>(&self, all: &'a [Column<T>]) -> Result<Vec<&'a Column<T>>> {
@@ -95,7 +119,7 @@ impl Output {
         }
     }
 
-    fn text<T>(&self, rows: &[T], columns: &[&Column<T>], header: bool) -> String {
+    fn text<T>(&self, rows: &[T], columns: &[&Column<T>], part: Part) -> String {
         let cells = |row: &T| -> Vec<String> { columns.iter().map(|c| (c.value)(row)).collect() };
         if self.parsable {
             let line = |row| {
@@ -108,9 +132,7 @@ impl Output {
         table
             .load_preset(presets::NOTHING)
             .set_content_arrangement(ContentArrangement::Disabled);
-        if header {
-            table.set_header(columns.iter().map(|column| column.name.to_uppercase()));
-        }
+        table.set_header(columns.iter().map(|column| column.name.to_uppercase()));
         for row in rows {
             let cells = cells(row);
             // A table has no empty cells: one can see that there is nothing.
@@ -122,9 +144,13 @@ impl Output {
         }
         for column in table.column_iter_mut() {
             column.set_padding((0, 2));
+            if part != Part::Whole {
+                // Numbers to come are longer than those that are there.
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(GROWING)));
+            }
         }
         let lines = table.lines().map(|line| line.trim_end().to_string() + "\n");
-        lines.collect()
+        lines.skip(usize::from(part == Part::Next)).collect()
     }
 }
 
@@ -147,12 +173,12 @@ fn escaped(field: &str) -> String {
 
 /// Writes to standard output; whoever reads it may stop when they like.
 pub fn print(text: &str) -> Result {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Error::failed(format_args!("standard output: {error}")))
-        }
-        _ => Ok(()),
-    }
+    is_read(text).map(drop)
+}
+
+/// Writes to standard output; returns whether anybody still reads it.
+fn is_read(text: &str) -> Result<bool> {
+    print_on(text).map_err(|error| Error::failed(format_args!("standard output: {error}")))
 }
 
 /// Shows what was made: as JSON if asked for, else not at all, as is the custom.
@@ -204,7 +230,21 @@ mod tests {
 
     fn text(output: &Output) -> String {
         let columns = output.columns(COLUMNS).unwrap();
-        output.text(&ROWS, &columns, true)
+        output.text(&ROWS, &columns, Part::Whole)
+    }
+
+    #[test]
+    fn parts_of_a_list_that_goes_on_stand_below_each_other() {
+        let output = Output::default();
+        let columns = output.columns(COLUMNS).unwrap();
+        let first = output.text(&ROWS[..1], &columns, Part::First);
+        let next = output.text(&ROWS[1..], &columns, Part::Next);
+        let [header, row] = first.lines().collect::<Vec<_>>()[..] else {
+            panic!("{first}");
+        };
+        assert_eq!(header.find("MAC"), row.find("02:01"));
+        assert_eq!(header.find("MAC"), next.find("--"));
+        assert_eq!(next.lines().count(), 1);
     }
 
     #[test]

@@ -156,7 +156,9 @@ fn again<T: Serialize + Clone>(
             None => row.clone(),
         });
         let changed: Vec<_> = changed.collect();
-        args.output.show_next(&changed, columns, round == 0)?;
+        if !args.output.show_next(&changed, columns, round == 0)? {
+            break;
+        }
         before = now;
     }
     Ok(())

@@ -19,7 +19,7 @@ pub enum StubCommand {
         /// Its name
         stub: String,
         /// Largest IP packet, in bytes
-        #[arg(long, default_value_t = 1500, value_name = "BYTES")]
+        #[arg(long, default_value_t = 1500, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(68..=9216))]
         mtu: u16,
         /// Print what was made as JSON
         #[arg(long)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use node::error::Error;
 use node::model::{Address, FlowEntryView, NewFlowEntry, SwitchChange, SwitchView};
 
@@ -86,6 +86,8 @@ Examples:
 
 /// `weir switch set`.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("what").required(true).multiple(true)
+    .args(["lookup", "aging", "mac_limit", "speed", "default", "reset"]))]
 #[command(after_help = "Examples:
   weir switch set lan --lookup hash
   weir switch set lan --lookup click --config balance.click

@@ -1,5 +1,6 @@
 //! `weir vnic`.
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
 use node::model::{NewVnic, PropertyChange, Serves, VnicView};
@@ -27,6 +28,10 @@ pub enum VnicCommand {
         vnic: String,
     },
     /// Shows VNICs
+    #[command(after_help = "Examples:
+  weir vnic show
+  weir vnic show -l lan -p -o vnic,mac,state
+  weir vnic show --json web")]
     Show {
         /// One VNIC; none: all
         vnic: Option<String>,
@@ -37,6 +42,10 @@ pub enum VnicCommand {
         output: Output,
     },
     /// Shows counters of VNICs
+    #[command(after_help = "Examples:
+  weir vnic stat
+  weir vnic stat -i 1 -c 10 web
+  weir vnic stat -p -o name,rx-bytes,tx-bytes,drops")]
     Stat {
         /// One VNIC; none: all
         vnic: Option<String>,
@@ -99,25 +108,37 @@ pub struct CreateArgs {
     #[arg(short, long = "prop", value_name = "PROPERTIES")]
     pub properties: Vec<String>,
     /// Make an interface in this network namespace: a name of `ip netns`, or a path
-    #[arg(long, value_name = "NAMESPACE", group = "serves")]
+    #[arg(long, value_name = "NAMESPACE", group = "serves", value_parser = NonEmptyStringValueParser::new())]
     pub netns: Option<String>,
     /// Make an interface on the host
     #[arg(long, group = "serves")]
     pub host: bool,
     /// Serve vhost-user at this socket
-    #[arg(long, value_name = "SOCKET", group = "serves")]
+    #[arg(long, value_name = "SOCKET", group = "serves", value_parser = socket)]
     pub vhost_user: Option<String>,
     /// With --netns or --host, the interface's name; none: the VNIC's
     #[arg(long, value_name = "NAME")]
     pub interface: Option<String>,
     /// An IP address for that interface, with its prefix, as in 10.0.0.2/24
-    #[arg(short, long = "address", value_name = "ADDRESS")]
+    #[arg(short, long = "address", value_name = "ADDRESS", value_parser = address)]
     pub addresses: Vec<IpNet>,
     /// Its name
     pub vnic: String,
     /// Print what was made as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// A socket's path, seen from here: the node runs elsewhere.
+fn socket(text: &str) -> Result<String, String> {
+    let path = std::path::absolute(text).map_err(|_| "a socket's path is not empty")?;
+    let path = path.into_os_string().into_string();
+    path.map_err(|_| "a socket's path is UTF-8 here".into())
+}
+
+fn address(text: &str) -> Result<IpNet, String> {
+    text.parse()
+        .map_err(|_| "an address has the length of its prefix behind it, as in 10.0.0.2/24".into())
 }
 
 impl CreateArgs {

@@ -30,6 +30,9 @@ pub enum WireCommand {
         json: bool,
     },
     /// Shows what ‘apply’ would do
+    #[command(after_help = "Examples:
+  weir wire diff two-subnets.toml
+  weir wire diff two-subnets.toml --json")]
     Diff {
         /// The wire's file
         file: PathBuf,
@@ -55,6 +58,10 @@ pub enum WireCommand {
 
 /// `weir wire show`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  weir wire show
+  weir wire show two-subnets --graph svg >two-subnets.svg
+  weir wire show examples/wires/two-subnets.toml --graph dot")]
 pub struct ShowArgs {
     /// One wire, or a wire's file; none: all wires
     pub wire: Option<String>,
@@ -76,6 +83,9 @@ pub enum Graph {
 
 /// `weir wire capture`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  weir wire capture --prefix copy- >captured.toml
+  weir wire capture --name office -n blue -n red >office.toml")]
 pub struct CaptureArgs {
     /// The name of the wire
     #[arg(long, default_value = "captured")]

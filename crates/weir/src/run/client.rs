@@ -1,5 +1,6 @@
 //! Asking a running guest: `weir read`, `weir write`, `weir top`.
 
+use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 use node::model::{HandlerRead, HandlerValue, HandlerWrite};
 
 use super::name::{self, NameError};
+use crate::host::print_on;
 use vmm::printable;
 
 /// How long a guest may take to answer.
@@ -271,15 +273,15 @@ pub fn top(args: &TopArgs) -> Result<(), ClientError> {
         std::thread::sleep(Duration::from_secs_f64(args.interval));
         let (now, at) = (counts(&mut client)?, Instant::now());
         let seconds = at.duration_since(then).as_secs_f64();
-        let mut out = std::io::stdout().lock();
+        let mut text = String::new();
         if screen && args.count != Some(1) {
-            write!(out, "\x1b[H\x1b[2J")?;
+            text += "\x1b[H\x1b[2J";
         }
-        writeln!(
-            out,
+        let _ = writeln!(
+            text,
             "{:<32} {:<20} {:>14} {:>16}",
             "ELEMENT", "CLASS", "PACKETS/S", "PACKETS"
-        )?;
+        );
         for (i, count) in now.iter().enumerate() {
             // After a hotswap the elements may be others.
             let old = before.get(i).filter(|old| old.name == count.name);
@@ -287,14 +289,13 @@ pub fn top(args: &TopArgs) -> Result<(), ClientError> {
                 .packets
                 .saturating_sub(old.map_or(count.packets, |old| old.packets));
             let rate = passed as f64 / seconds;
-            writeln!(
-                out,
+            let _ = writeln!(
+                text,
                 "{:<32} {:<20} {rate:>14.0} {:>16}",
                 count.name, count.class, count.packets
-            )?;
+            );
         }
-        drop(out);
-        if Some(look) == args.count {
+        if !print_on(&text)? || Some(look) == args.count {
             break;
         }
         (before, then) = (now, at);

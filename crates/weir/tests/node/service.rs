@@ -1,10 +1,10 @@
 //! The node and the commands that ask it: kills, wrong input, and many rounds.
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use node::model::{NewVnic, Serves, VnicView};
@@ -395,7 +395,19 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
         ("vnic reset-prop -p speed g0", "no property ‘speed’"),
         ("vnic show -p -o colour", "no field ‘colour’"),
         ("stub create lan", "a stub called ‘lan’"),
-        ("stub create --mtu 20 x", "MTU of 20"),
+        ("stub create --mtu 20 x", "20 is not in 68..=9216"),
+        ("stub create --mtu -5 x", "-5 is not in 68..=9216"),
+        ("vnic create -l lan -v -1 x", "1 to 4094"),
+        (
+            "vnic create -l lan --host -a 10.0.0.3 x",
+            "as in 10.0.0.2/24",
+        ),
+        ("vnic stat -i -1", "0.1 to 3600 seconds"),
+        (
+            "link attach x --mode vxlan --vni 5 --remote 192.0.2.2 --port 0",
+            "0 is not in 1..=65535",
+        ),
+        ("switch set lan", "--aging"),
         ("stub delete lan", "delete what stands on it first (g0)"),
         ("link detach lan", "`weir stub delete`"),
         ("link attach weir-none0", "no interface ‘weir-none0’"),
@@ -452,6 +464,76 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
     assert_eq!(before, after);
     let links = namespace.command("ip", "-o link").output().unwrap();
     assert_eq!(String::from_utf8_lossy(&links.stdout).lines().count(), 1);
+    let mut other = host.weir(&["node", "--cpus", "4000"]);
+    for variable in ["WEIR_RUN", "WEIR_STATE"] {
+        other.env(variable, host.folder.join("other"));
+    }
+    let output = other.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.starts_with("weir: there is no CPU 4000 that the node may use"),
+        "{said}"
+    );
+    assert!(
+        !output.status.success() && said.lines().count() == 1,
+        "{said}"
+    );
+}
+
+#[test]
+fn a_list_that_goes_on_ends_when_nobody_reads_it() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    host.ok("stub create lan");
+    host.ok("vnic create -l lan --host v");
+    let mut stat = host.weir(&["vnic", "stat", "-i", "0.1"]);
+    let mut stat = stat.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(stat.stdout.take().unwrap()).lines();
+    assert!(lines.next().unwrap().unwrap().contains("NAME"));
+    drop(lines);
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = stat.try_wait().unwrap() {
+            break status;
+        }
+        if start.elapsed() > LIMIT {
+            stat.kill().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(status.success(), "{status}");
+}
+
+#[test]
+fn a_vhost_user_socket_is_where_the_command_was_given() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    host.ok("stub create lan");
+    let mut create = host.weir(&[
+        "vnic",
+        "create",
+        "-l",
+        "lan",
+        "--vhost-user",
+        "vm.sock",
+        "v",
+    ]);
+    assert!(create.current_dir(&host.folder).status().unwrap().success());
+    assert!(host.folder.join("vm.sock").exists());
+    let refused = host
+        .weir(&["vnic", "create", "-l", "lan", "--vhost-user", "", "w"])
+        .output();
+    let said = String::from_utf8(refused.unwrap().stderr).unwrap();
+    assert!(said.contains("a socket's path is not empty"), "{said}");
+    let new = r#"{"name": "w", "link": "lan", "serves": {"vhost-user": "vm.sock"}}"#;
+    let (status, answer) = raw(&host, &request("POST", "/v1/vnics", new));
+    assert_eq!(status, 400, "{answer}");
+    host.ok("vnic delete v");
+    assert!(!host.folder.join("vm.sock").exists());
 }
 
 /// Sends a request as it stands; the status and the body of the answer.
