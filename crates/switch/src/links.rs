@@ -9,7 +9,7 @@ mod vhost;
 mod vxlan;
 mod xdp;
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::str::FromStr;
 
 use rustix::io::Errno;
@@ -382,6 +382,12 @@ impl<'a> Interface<'a> {
             gro: Gro::turn_on(self.name),
         })
     }
+}
+
+/// The network namespace that a TAP device was made in, by a descriptor of the device
+/// ([`crate::client::SwitchClient::files`]): the descriptors keep it from ending.
+pub fn tap_namespace(tap: BorrowedFd<'_>) -> std::io::Result<OwnedFd> {
+    Ok(sys::tap_namespace(tap)?)
 }
 
 /// The name, if it can be an interface's (`dev_valid_name` in the kernel).

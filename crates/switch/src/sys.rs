@@ -11,7 +11,7 @@ pub mod udp;
 pub mod xdp;
 
 use std::mem::{MaybeUninit, size_of};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -126,6 +126,16 @@ pub fn set_tap_owner(tap: BorrowedFd<'_>, user: u32) -> Result<(), Errno> {
         )
     };
     check(result).map(drop)
+}
+
+/// The network namespace that a TAP device's file was opened in. It lasts as long as the file, even
+/// if it has no name any more (Linux 4.10).
+pub fn tap_namespace(tap: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    const SIOCGSKNS: u32 = 0x894c;
+    // SAFETY: SIOCGSKNS has no argument.
+    let namespace = check(unsafe { libc::ioctl(tap.as_raw_fd(), SIOCGSKNS as _) })?;
+    // SAFETY: the descriptor was made for this call, and is nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(namespace) })
 }
 
 /// An interface's Ethernet address, or `None` if it is no Ethernet interface.

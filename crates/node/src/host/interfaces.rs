@@ -1,6 +1,6 @@
 //! Host interfaces: those that links attach, and the TAP devices and sockets of VNICs.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
@@ -140,6 +140,18 @@ impl Host {
             return Err(error);
         }
         Ok(())
+    }
+
+    /// Whether the namespace that a VNIC's interface was made in is no more the one that has its
+    /// name: it was deleted, and perhaps there is another. What is held of the interface keeps the
+    /// old one from ending, with the interface in it, so that nothing else tells of it.
+    pub fn has_lost(&self, vnic: &Vnic) -> bool {
+        let (Serves::Netns(name), Some(held)) = (&vnic.serves, self.held.get(&vnic.name)) else {
+            return false;
+        };
+        let tap = held.files.first().map(OwnedFd::as_fd);
+        let made = tap.and_then(namespace::of_tap);
+        made.is_some() && made != namespace::id(name)
     }
 
     /// Gives a VNIC's interface the addresses `new` in the place of `old`.

@@ -1,7 +1,8 @@
 //! Doing something in another network namespace.
 
-use std::fs::File;
-use std::os::fd::AsFd;
+use std::fs::{File, Metadata};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -15,6 +16,30 @@ fn path(namespace: &str) -> PathBuf {
         true => namespace.into(),
         false => Path::new("/run/netns").join(namespace),
     }
+}
+
+/// By what a namespace is told from all others that there are at the same time: device and inode.
+pub(super) type Id = (u64, u64);
+
+/// Which namespace has this name now; `None` if none has.
+pub(super) fn id(namespace: &str) -> Option<Id> {
+    std::fs::metadata(path(namespace))
+        .ok()
+        .map(|file| id_of(&file))
+}
+
+/// Which namespace a TAP device was made in, by a descriptor of it; `None` if the kernel does not
+/// tell.
+pub(super) fn of_tap(tap: BorrowedFd<'_>) -> Option<Id> {
+    let namespace = ::switch::links::tap_namespace(tap).ok()?;
+    File::from(namespace)
+        .metadata()
+        .ok()
+        .map(|file| id_of(&file))
+}
+
+fn id_of(file: &Metadata) -> Id {
+    (file.dev(), file.ino())
 }
 
 /// Opens a namespace's file.

@@ -50,7 +50,7 @@ pub struct Node {
 
 /// How long a node waits for its folders: a child that a killed node had just forked may hold them.
 pub(crate) const LOCK: Duration = Duration::from_secs(1);
-/// Every how many ticks ports are looked at whose interface may be gone.
+/// Every how many ticks ports are looked at whose interface or namespace may be gone.
 const LOOK_TICKS: u64 = 5;
 
 /// The name under which what is wrong with a guest is noted: names have no spaces.
@@ -192,6 +192,9 @@ impl Node {
         if vnic.serves != Serves::Guest
             && let Some(link) = self.store.get::<Link>(&vnic.link)?
         {
+            if self.host.has_lost(vnic) {
+                self.host.detach(&vnic.name);
+            }
             let was_there = self.host.holds(&vnic.name);
             let mut attached = self.host.attach_vnic(vnic, link.domain, link.mtu);
             if let (Ok(()), false, Serves::Netns(namespace)) = (&attached, was_there, &vnic.serves)
@@ -224,6 +227,8 @@ impl Node {
         self.ticks += 1;
         if self.ticks.is_multiple_of(LOOK_TICKS) {
             self.drop_closed_ports();
+            // A state that cannot be read now can be later.
+            let _ = self.leave_lost_namespaces();
         }
         for name in self.host.faulty() {
             // A state that cannot be read now can be later.
@@ -271,6 +276,20 @@ impl Node {
                 self.host.note::<()>(&name, gone);
             }
         }
+    }
+
+    /// Lets go of interfaces whose namespace is gone, so that it can end, and makes them anew if
+    /// there is another of its name. While a wire changes, its namespaces come and go.
+    fn leave_lost_namespaces(&mut self) -> Result<()> {
+        if !self.changing.is_empty() {
+            return Ok(());
+        }
+        let mut lost = self.store.all::<Vnic>()?;
+        lost.retain(|vnic| self.host.has_lost(vnic));
+        if !lost.is_empty() {
+            self.bring_namespaces()?;
+        }
+        lost.iter().try_for_each(|vnic| self.bring_vnic(vnic))
     }
 
     /// Readable when a process ended.

@@ -6,4 +6,5 @@ mod faults;
 mod limits;
 mod links;
 mod service;
+mod vnics;
 mod wire;
