@@ -108,6 +108,15 @@ impl Netlink {
             .map(drop)
     }
 
+    /// Sets an interface's MTU, in bytes.
+    pub fn set_mtu(&mut self, index: u32, mtu: u16) -> io::Result<()> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        message.attributes.push(LinkAttribute::Mtu(mtu.into()));
+        self.ask(RouteNetlinkMessage::SetLink(message), NLM_F_ACK)
+            .map(drop)
+    }
+
     fn address(index: u32, address: IpNet) -> AddressMessage {
         let mut message = AddressMessage::default();
         message.header.index = index;

@@ -310,6 +310,13 @@ impl HostLink {
         self
     }
 
+    /// The same, its port on a link of this MTU: that is the most that properties of the port can
+    /// allow later, whatever the MTU of the interface is now.
+    pub fn within_mtu(mut self, mtu: u16) -> HostLink {
+        self.mtu = mtu;
+        self
+    }
+
     /// GRO that was turned on for it, which lasts as long as the link, or what is taken here.
     pub fn take_gro(&mut self) -> Option<Gro> {
         self.gro.take()

@@ -104,17 +104,16 @@ impl Host {
     }
 
     /// Attaches the interface of a VNIC that serves a namespace, the host or a vhost-user
-    /// frontend, making it if it is not there. `mtu` is its link's. Others have nothing that can
-    /// be attached by itself.
+    /// frontend, making it if it is not there. `mtu` is its link's, which its port is on whatever
+    /// MTU its interface has. Others have nothing that can be attached by itself.
     pub fn attach_vnic(&mut self, vnic: &Vnic, domain: u32, mtu: u16) -> Result<()> {
         if self.has_port(&vnic.name) {
             return Ok(());
         }
-        let mtu = vnic.properties.mtu.unwrap_or(mtu).min(mtu);
         let tap = Tap {
             name: vnic.interface(),
             mac: Some(vnic.mac),
-            mtu,
+            mtu: vnic.properties.mtu.unwrap_or(mtu).min(mtu),
             owner: None,
         };
         let again = |kind, files| HostLink::reopened(kind, &vnic.name, vnic.mac, mtu, files);
@@ -133,6 +132,7 @@ impl Host {
                 again(LinkKind::VhostUser, vec![listen(Path::new(path))?])
             }
         };
+        let open = open.within_mtu(mtu);
         self.attach(&vnic.name, open, domain, vnic.properties.clone())?;
         // One that is held has its addresses still.
         if is_new && let Err(error) = self.set_addresses(vnic, &[], &vnic.addresses) {
@@ -159,11 +159,17 @@ impl Host {
         if old == new {
             return Ok(());
         }
-        let place = match &vnic.serves {
-            Serves::Netns(name) => Some(name.as_str()),
-            _ => None,
-        };
-        network::set_addresses(place, vnic.interface(), old, new)
+        network::set_addresses(place(vnic), vnic.interface(), old, new)
+    }
+
+    /// Gives a VNIC's interface an MTU, if it has one that is there: one that is not is made with
+    /// it.
+    pub fn set_mtu(&self, vnic: &Vnic, mtu: u16) -> Result<()> {
+        let is_tap = matches!(vnic.serves, Serves::Host | Serves::Netns(_));
+        match is_tap && self.holds(&vnic.name) && !self.has_lost(vnic) {
+            true => network::set_mtu(place(vnic), vnic.interface(), mtu),
+            false => Ok(()),
+        }
     }
 
     /// Whether a VNIC's interface is there, be it that no switch has it.
@@ -232,6 +238,14 @@ impl Host {
         }
         self.ports.insert(name.into(), Port { id, kind, domain });
         Ok(())
+    }
+}
+
+/// The namespace that a VNIC's interface is in; `None` is the host's own.
+fn place(vnic: &Vnic) -> Option<&str> {
+    match &vnic.serves {
+        Serves::Netns(name) => Some(name),
+        _ => None,
     }
 }
 

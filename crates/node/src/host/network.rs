@@ -153,6 +153,20 @@ pub fn set_addresses(
     })
 }
 
+/// Gives an interface an MTU, in bytes.
+pub fn set_mtu(place: Option<&str>, interface: &str, mtu: u16) -> Result<()> {
+    let set = with_netlink(place, |netlink| {
+        let index = netlink.index(interface)?;
+        netlink.set_mtu(index, mtu)
+    })?;
+    set.map_err(|error| {
+        Error::refused(format_args!(
+            "the MTU of ‘{interface}’ in {}: {error}",
+            called(place)
+        ))
+    })
+}
+
 /// A route of a namespace, by its interface's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {

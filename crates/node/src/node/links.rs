@@ -114,10 +114,12 @@ impl Node {
         };
         let attached = self.host.attach_uplink(&link)?;
         (link.mtu, link.gro) = (attached.mtu, attached.gro);
-        let kept = change.put(&link).and_then(|()| change.commit());
+        let kept = check_mtu(&link)
+            .and_then(|()| Ok(change.put(&link)?))
+            .and_then(|()| Ok(change.commit()?));
         if let Err(error) = kept {
             self.host.detach(&link.name);
-            return Err(error.into());
+            return Err(error);
         }
         Ok(self.view_link(&link))
     }
@@ -197,6 +199,9 @@ impl Node {
         }
         link.port.set_all(&new.set)?;
         link.port.check(link.mtu, &cpus_here())?;
+        if link.port.mtu != old.mtu {
+            check_mtu(&link)?;
+        }
         self.check_lanes(&link.port)?;
         self.host.set_properties(name, &link.port)?;
         if let Err(error) = self.store.put(&link) {
@@ -335,6 +340,17 @@ impl Node {
     /// Has a link's switch forget what it learned.
     pub fn flush(&self, name: &str) -> Result<()> {
         self.host.flush(self.find_link(name)?.domain)
+    }
+}
+
+/// Whether a link's port can have the MTU that its properties ask for.
+fn check_mtu(link: &Link) -> Result<()> {
+    match link.port.mtu {
+        Some(asked) if asked > link.mtu => Err(Error::invalid(format_args!(
+            "mtu={asked} for ‘{}’ cannot be: it has an MTU of {} bytes, which is the most",
+            link.name, link.mtu
+        ))),
+        _ => Ok(()),
     }
 }
 

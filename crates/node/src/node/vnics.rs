@@ -1,5 +1,6 @@
 //! VNICs.
 
+use ipnet::IpNet;
 use rustix::rand::{GetRandomFlags, getrandom};
 use switch::lookup::Mac;
 use switch::properties::{PortProperties, cpus_here};
@@ -100,6 +101,7 @@ impl Node {
             implicit: false,
             properties,
         };
+        check_mtu(&vnic, &link)?;
         self.need_switch()?;
         self.check_lanes(&vnic.properties)?;
         let change = self.store.change()?;
@@ -171,21 +173,35 @@ impl Node {
         Ok(())
     }
 
-    /// Changes what a VNIC's port may do; from its next frame on.
+    /// Changes what a VNIC's port may do, from its next frame on, and the MTU of its interface.
     pub fn set_vnic(&mut self, name: &str, new: &PropertyChange) -> Result<VnicView> {
         let mut vnic = self.find_vnic(name)?;
         let link = self.find_link(&vnic.link)?;
-        let old = vnic.properties.clone();
+        let old = vnic.clone();
         for property in &new.reset {
             vnic.properties.reset(property)?;
         }
         vnic.properties.set_all(&new.set)?;
         vnic.properties.check(link.mtu, &cpus_here())?;
+        if vnic.properties.mtu != old.properties.mtu {
+            check_mtu(&vnic, &link)?;
+        }
+        let [is, was] = [&vnic, &old].map(|vnic| mtu(vnic, &link));
+        if is != was {
+            self.check_guest_is_untold(name)?;
+        }
         self.check_lanes(&vnic.properties)?;
         self.host.set_properties(name, &vnic.properties)?;
-        if let Err(error) = self.store.put(&vnic) {
-            let _ = self.host.set_properties(name, &old);
-            return Err(error.into());
+        let resized = match is == was {
+            true => Ok(()),
+            false => self.host.set_mtu(&vnic, is),
+        };
+        if let Err(error) = resized.and_then(|()| Ok(self.store.put(&vnic)?)) {
+            if is != was {
+                let _ = self.host.set_mtu(&old, was);
+            }
+            let _ = self.host.set_properties(name, &old.properties);
+            return Err(error);
         }
         if let Some(guest) = self.index.guest_of(name)
             && let Some(guest) = self.store.get::<Guest>(guest)?
@@ -193,6 +209,43 @@ impl Node {
             self.host.keep_properties(guest.id, name, &vnic.properties);
         }
         self.view_vnic(&vnic)
+    }
+
+    /// Refuses another MTU for a VNIC of a guest that runs: it has the one that it started with.
+    fn check_guest_is_untold(&self, name: &str) -> Result<()> {
+        match self.index.guest_of(name) {
+            Some(guest) if self.runs_with(name)? => Err(Error::new(
+                Kind::InUse,
+                format_args!(
+                    "the MTU of VNIC ‘{name}’ cannot change while guest ‘{guest}’ runs, which was told of it when it started: `weir destroy {guest}` first"
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The least MTU with which an interface can have IPv6 addresses, in bytes (RFC 8200, 5).
+const IPV6_MTU: u16 = 1280;
+
+/// Whether a VNIC on this link can have the MTU that its properties ask for.
+fn check_mtu(vnic: &Vnic, link: &Link) -> Result<()> {
+    let Some(asked) = vnic.properties.mtu else {
+        return Ok(());
+    };
+    if asked > link.mtu {
+        return Err(Error::invalid(format_args!(
+            "mtu={asked} for ‘{}’ cannot be: its link ‘{}’ has an MTU of {} bytes, which is the most",
+            vnic.name, link.name, link.mtu
+        )));
+    }
+    let ipv6 = vnic.addresses.iter().find(|ip| matches!(ip, IpNet::V6(_)));
+    match ipv6 {
+        Some(address) if asked < IPV6_MTU => Err(Error::invalid(format_args!(
+            "mtu={asked} for ‘{}’ cannot be: its interface has the address {address}, and IPv6 takes {IPV6_MTU} bytes at least",
+            vnic.name
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -1,9 +1,9 @@
-//! VNICs: what becomes of them when their namespace goes.
+//! VNICs: what becomes of them when their namespace goes, and when their properties change.
 
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Host, ip, member, not_root, ping, until};
+use crate::common::{CROSSING, Host, ip, kill, member, not_root, ping, until};
 
 /// What a program in a namespace prints, if it succeeds.
 fn inside(namespace: &str, command: &str) -> Option<String> {
@@ -120,4 +120,123 @@ fn a_namespace_of_a_wire_that_is_deleted_is_made_anew() {
     let forwards = inside(&a, "cat /proc/sys/net/ipv4/ip_forward");
     assert_eq!(forwards.as_deref(), Some("1\n"));
     assert_eq!(host.ok("vnic show -p -o state"), "up\nup\n");
+}
+
+/// The MTU that the kernel has for an interface in a namespace, and the one that the node tells.
+fn mtus(host: &Host, namespace: &str, vnic: &str) -> [u16; 2] {
+    let kernel = inside(namespace, &format!("cat /sys/class/net/{vnic}/mtu")).unwrap();
+    let told = host.ok(&format!("vnic show -p -o mtu {vnic}"));
+    [kernel, told].map(|mtu| mtu.trim().parse().unwrap())
+}
+
+/// Whether pings of that many bytes arrive and are answered, in one piece if they are not to be
+/// fragmented.
+fn long_pings(from: &str, to: &str, bytes: u16, whole: bool) -> bool {
+    let whole = if whole { "do" } else { "dont" };
+    let command = format!("ping -n -c 3 -i 0.05 -W 2 -M {whole} -s {bytes} {to}");
+    inside(from, &command).is_some()
+}
+
+#[test]
+fn an_interface_has_the_mtu_that_its_vnic_is_given() {
+    if not_root() {
+        return;
+    }
+    let mut host = Host::new();
+    let [a, b] = ["a", "b"].map(|name| format!("{}-{name}", host.prefix));
+    host.ok("stub create --mtu 9000 jumbo");
+    for (namespace, vnic, address) in [(&a, "a0", "10.69.0.1/24"), (&b, "b0", "10.69.0.2/24")] {
+        ip(&format!("netns add {namespace}"));
+        host.ok(&format!(
+            "vnic create -l jumbo -p mtu=1400 --netns {namespace} -a {address} {vnic}"
+        ));
+    }
+    let ends = [(&a, "a0"), (&b, "b0")];
+    for (namespace, vnic) in ends {
+        assert_eq!(mtus(&host, namespace, vnic), [1400; 2]);
+        host.ok(&format!("vnic set-prop -p mtu=1000 {vnic}"));
+        assert_eq!(mtus(&host, namespace, vnic), [1000; 2]);
+    }
+    assert!(long_pings(&a, "10.69.0.2", 1200, false));
+
+    // Whoever takes the place of the switch and the node.
+    let switch = host.switch_pid();
+    kill("-KILL", switch);
+    until("there is no other switch", || {
+        host.view().switch_pid.is_some_and(|pid| pid != switch)
+    });
+    host.end("-KILL");
+    host.start();
+    assert_eq!(mtus(&host, &a, "a0"), [1000; 2]);
+    for (namespace, vnic) in ends {
+        host.ok(&format!("vnic reset-prop -p mtu {vnic}"));
+        assert_eq!(mtus(&host, namespace, vnic), [9000; 2]);
+    }
+    assert!(long_pings(&a, "10.69.0.2", 8000, true));
+    // Both at once: the interface is made anew.
+    host.ok("vnic set-prop -p mtu=1300 a0");
+    let switch = host.switch_pid();
+    host.end("-KILL");
+    kill("-KILL", switch);
+    host.start();
+    becomes(&host, "a0", "up");
+    assert_eq!(mtus(&host, &a, "a0"), [1300; 2]);
+    host.ok("vnic reset-prop -p mtu a0");
+    assert!(long_pings(&a, "10.69.0.2", 8000, true));
+}
+
+#[test]
+fn an_mtu_that_cannot_be_is_refused_and_changes_nothing() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    let a = format!("{}-a", host.prefix);
+    ip(&format!("netns add {a}"));
+    host.ok("stub create lan");
+    let create = format!("vnic create -l lan --netns {a} -p mtu=9000 a0");
+    let over =
+        "mtu=9000 for ‘a0’ cannot be: its link ‘lan’ has an MTU of 1500 bytes, which is the most";
+    assert_eq!(host.refusal(&create), over);
+    assert_eq!(host.ok("vnic show -p"), "");
+    host.ok(&format!(
+        "vnic create -l lan --netns {a} -a fd00:69::1/64 a0"
+    ));
+    assert_eq!(host.refusal("vnic set-prop -p mtu=9000 a0"), over);
+    let few = host.refusal("vnic set-prop -p mtu=1000 a0");
+    assert!(
+        few.contains("fd00:69::1/64") && few.contains("1280"),
+        "{few}"
+    );
+    // One that was renamed cannot be found: what the switch did already is taken back.
+    for words in ["a0 down", "a0 name x0", "x0 up"] {
+        ip(&format!("-n {a} link set {words}"));
+    }
+    let missing = host.refusal("vnic set-prop -p mtu=1400,maxbw=1M a0");
+    assert!(
+        missing.contains("the MTU of ‘a0’ in namespace"),
+        "{missing}"
+    );
+    for words in ["x0 down", "x0 name a0", "a0 up"] {
+        ip(&format!("-n {a} link set {words}"));
+    }
+    assert_eq!(mtus(&host, &a, "a0"), [1500; 2]);
+    let view = host.json("vnic show a0");
+    assert_eq!(view[0]["properties"], serde_json::json!({}));
+
+    // A guest is told when it starts.
+    for vnic in ["ga", "gb"] {
+        host.ok(&format!("vnic create -l lan {vnic}"));
+    }
+    let config = host.config("crossing.click", CROSSING);
+    host.ok(&format!("create g {config} --link a=ga --link b=gb"));
+    let told = host.refusal("vnic set-prop -p mtu=1000,maxbw=1G ga");
+    assert!(
+        told.contains("guest ‘g’") && told.contains("`weir destroy g`"),
+        "{told}"
+    );
+    host.ok("vnic set-prop -p maxbw=1G,mtu=1500 ga");
+    host.ok("destroy g");
+    host.ok("vnic set-prop -p mtu=1000 ga");
+    assert_eq!(host.ok("vnic show -p -o mtu ga"), "1000\n");
 }
