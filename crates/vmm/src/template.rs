@@ -63,8 +63,14 @@ impl Template {
     /// The calling program has one thread: the guest's process is forked from it.
     pub fn spawn(&self, spec: &GuestSpec<'_>) -> Result<Guest> {
         // What is wrong with the guest is found out before there is a process.
-        Layout::new(&self.image, spec, self.wall(spec.isolation)?)?;
+        self.check(spec)?;
         self.prepare(&spec.shape())?.start(spec)
+    }
+
+    /// Whether a guest can be what it is to be: whether there is its wall, and room in its memory. Of descriptors,
+    /// none is used.
+    pub fn check(&self, spec: &GuestSpec<'_>) -> Result<()> {
+        Layout::new(&self.image, spec, self.wall(spec.isolation)?).map(drop)
     }
 
     /// Makes a process ready for a guest of a shape, whichever it will be: most of what it takes to start a

@@ -84,6 +84,22 @@ impl Host {
         })
     }
 
+    /// Whether a guest could be started, as far as that can be told without starting it.
+    pub fn check(&self, launch: &Launch) -> Result<()> {
+        let geometry = launch.geometry()?;
+        for port in &launch.ports {
+            interface(port)?;
+        }
+        // Only how long things are matters.
+        let control = Control::new()?;
+        let data = DataFile {
+            file: control.file(),
+            length: geometry.bytes(),
+            wake_offset: Region::WAKE_OFFSET,
+        };
+        Ok(self.template.check(&launch.spec(&control, data, None))?)
+    }
+
     /// Starts a guest. `note` is told by what it is found again before it runs anything; if it
     /// fails, or anything after it does, there is no guest.
     pub fn launch(&mut self, launch: Launch, note: impl FnOnce(Trace) -> Result<()>) -> Result<()> {

@@ -7,7 +7,10 @@ use std::path::Path;
 use redb::TableDefinition;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_open, pidfd_send_signal,
+    waitid,
+};
 use serde::{Deserialize, Serialize};
 use switch::client::SwitchClient;
 use switch::links::Gro;
@@ -123,21 +126,25 @@ impl Host {
         Ok(())
     }
 
-    /// Looks whether the switch has ended, and lets go of it if so.
-    pub fn switch_ended(&mut self) -> bool {
-        let Some(switch) = &self.switch else {
-            return false;
-        };
+    /// How the switch ended, if it has; it is let go of then.
+    pub fn switch_ended(&mut self) -> Option<String> {
+        let switch = self.switch.as_ref()?;
         if !has_ended(&switch.pidfd) {
-            return false;
+            return None;
         }
-        reap(&switch.pidfd);
+        let (pid, status) = (switch.pid, reap(&switch.pidfd));
         self.switch = None;
         self.ports.clear();
         self.flows.clear();
         self.entries.clear();
         self.restarts += 1;
-        true
+        let how = match status.map(|status| (status.terminating_signal(), status.exit_status())) {
+            Some((Some(signal), _)) => format!("was killed by signal {signal}"),
+            Some((None, Some(code))) => format!("ended with code {code}"),
+            // Its parent was another node.
+            _ => "ended".into(),
+        };
+        Some(format!("its process {pid} {how}"))
     }
 
     /// Kills a switch that does not answer; its end is an event as any other's.
@@ -258,8 +265,7 @@ fn await_end(pidfd: &OwnedFd) -> bool {
 }
 
 /// Lets a child that has ended go; one of an earlier node has another parent.
-fn reap(pidfd: &OwnedFd) {
-    use rustix::process::{WaitId, WaitIdOptions, waitid};
+fn reap(pidfd: &OwnedFd) -> Option<WaitIdStatus> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-    let _ = waitid(WaitId::PidFd(pidfd.as_fd()), options);
+    waitid(WaitId::PidFd(pidfd.as_fd()), options).ok()?
 }

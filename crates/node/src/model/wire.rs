@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::GuestState;
 use crate::wire::file::Wire;
 
 /// A wire as it is wanted.
@@ -35,12 +36,27 @@ pub struct WireView {
     pub namespaces: usize,
     /// Guests.
     pub guests: usize,
+    /// How its guests fare.
+    pub states: Vec<WireGuest>,
     /// Whether it is being changed.
     pub changing: bool,
 }
 
-impl From<&AppliedWire> for WireView {
-    fn from(record: &AppliedWire) -> WireView {
+/// How a guest of a wire fares.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct WireGuest {
+    /// Its name.
+    pub name: String,
+    /// How it fares; none, if somebody removed it.
+    pub state: Option<GuestState>,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl WireView {
+    /// Of a wire as it is wanted, and its guests as they are.
+    pub fn new(record: &AppliedWire, states: Vec<WireGuest>) -> WireView {
         let wire = &record.applied;
         WireView {
             name: record.name.clone(),
@@ -49,6 +65,7 @@ impl From<&AppliedWire> for WireView {
             vnics: wire.vnics.len(),
             namespaces: wire.namespaces.len(),
             guests: wire.guests.len(),
+            states,
             changing: record.pending.is_some(),
         }
     }
@@ -63,6 +80,9 @@ pub struct WireChange {
     /// Parts that had been removed by hand and are made again.
     #[serde(default)]
     pub missing: Vec<String>,
+    /// Guests that had ended otherwise than in good order and are started anew, each with how.
+    #[serde(default)]
+    pub ended: Vec<String>,
     /// What the wire's author should know.
     #[serde(default)]
     pub warnings: Vec<String>,

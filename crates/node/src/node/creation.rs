@@ -1,5 +1,7 @@
 //! Guests to be: what is asked for is looked over, and made into what the host needs to know.
 
+use click::Diagnostics;
+use switch::lookup::Mac;
 use switch::port::guest::MTU_MAX;
 use switch::properties::{PortProperties, cpus_here};
 
@@ -14,6 +16,8 @@ use crate::model::{
 
 /// Slots of each ring, unless others are asked for.
 const RING_SLOTS: u32 = 256;
+/// CPUs, unless others are asked for.
+const CPUS: usize = 1;
 /// What an interface may stand on, in messages.
 const STAND: &str = "LINK";
 
@@ -33,29 +37,15 @@ impl Node {
 
     /// Creates a guest and starts it. Whether it comes to run shows in its state.
     pub fn create_guest(&mut self, new: NewGuest) -> Result<GuestView> {
-        check_name("guest", &new.name)?;
         self.check_no_guest(&new.name)?;
-        let cpus = new.cpus.unwrap_or(1);
-        if !(1..=abi::CPUS_MAX).contains(&cpus) {
-            return Err(Error::invalid(format_args!(
-                "{cpus} CPUs cannot be: a guest has 1 to {}",
-                abi::CPUS_MAX
-            )));
-        }
-        check_cpus(&new.pins)?;
         let (vnics, made) = self.interfaces(&new)?;
         let interfaces: Vec<_> = new
             .interfaces
             .iter()
             .zip(&vnics)
-            .map(|(interface, vnic)| (interface.name.clone(), vnic.mac.0))
+            .map(|(interface, vnic)| (interface.name.clone(), vnic.mac))
             .collect();
-        let file = new.file.as_deref().unwrap_or("config");
-        let diagnostics =
-            crate::check::check(new.config.as_bytes(), file, &interfaces, cpus, STAND);
-        if diagnostics.errors() > 0 {
-            return Err(Error::invalid(diagnostics.to_string().trim_end()));
-        }
+        let diagnostics = self.check_guest(&new, &interfaces)?;
         self.need_switch()?;
         let mut guest = Guest {
             id: 0,
@@ -72,7 +62,7 @@ impl Node {
             memory: new.memory.unwrap_or(vmm::DEFAULT_MEMORY),
             booted_config: new.config.len(),
             ring_slots: new.ring_slots.unwrap_or(RING_SLOTS),
-            cpus,
+            cpus: new.cpus.unwrap_or(CPUS),
             pins: new.pins,
             restart: new.restart,
             run: Run::Wanted,
@@ -111,6 +101,52 @@ impl Node {
         let messages = diagnostics.to_string();
         view.messages = (!messages.is_empty()).then_some(messages);
         Ok(view)
+    }
+
+    /// Whether there can be such a guest: what can be told from how it is described, and the
+    /// addresses of its interfaces. What is merely odd is in the diagnostics.
+    pub(super) fn check_guest(
+        &self,
+        new: &NewGuest,
+        interfaces: &[(String, Mac)],
+    ) -> Result<Diagnostics> {
+        check_name("guest", &new.name)?;
+        let cpus = new.cpus.unwrap_or(CPUS);
+        if !(1..=abi::CPUS_MAX).contains(&cpus) {
+            return Err(Error::invalid(format_args!(
+                "{cpus} CPUs cannot be: a guest has 1 to {}",
+                abi::CPUS_MAX
+            )));
+        }
+        check_cpus(&new.pins)?;
+        let port = |(name, mac): &(String, Mac)| LaunchPort {
+            interface: name.clone(),
+            name: String::new(),
+            domain: 0,
+            mtu: MTU_MAX,
+            mac: *mac,
+            properties: PortProperties::default(),
+        };
+        self.host.check(&Launch {
+            id: 0,
+            name: new.name.clone(),
+            config: new.config.clone().into_bytes(),
+            ports: interfaces.iter().map(port).collect(),
+            isolation: new.isolation.into(),
+            memory: new.memory.unwrap_or(vmm::DEFAULT_MEMORY),
+            ring_slots: new.ring_slots.unwrap_or(RING_SLOTS),
+            cpus,
+            pins: new.pins.clone(),
+        })?;
+        let file = new.file.as_deref().unwrap_or("config");
+        let named = interfaces.iter().map(|(name, mac)| (name.clone(), mac.0));
+        let named: Vec<_> = named.collect();
+        let config = new.config.as_bytes();
+        let diagnostics = crate::check::check(config, file, &named, cpus, STAND);
+        match diagnostics.errors() {
+            0 => Ok(diagnostics),
+            _ => Err(Error::invalid(diagnostics.to_string().trim_end())),
+        }
     }
 
     /// The VNICs that a new guest's interfaces are, in their order, and those among them that are

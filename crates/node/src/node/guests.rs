@@ -6,6 +6,7 @@ use vmm::{Exit, Trace, Wall};
 
 use super::{Node, guest_fault};
 use crate::error::{Error, Kind, Result};
+use crate::log;
 use crate::model::{Guest, GuestState, GuestView, Leaving, Restart, Run, Vnic};
 
 impl Node {
@@ -59,6 +60,13 @@ impl Node {
             interfaces: guest.interfaces.clone(),
             messages: None,
         }
+    }
+
+    /// Whether a guest has ended otherwise than in good order, or could not be started, and no time
+    /// is set for it to be.
+    pub(super) fn has_crashed(&self, guest: &Guest) -> bool {
+        let halted = matches!(guest.run, Run::Ended { halted: true, .. });
+        !halted && !self.host.runs(guest.id) && !self.restarts.is_waiting(guest.id)
     }
 
     fn vnics_of(&self, guest: &Guest) -> Result<Vec<Vnic>> {
@@ -135,9 +143,16 @@ impl Node {
             Restart::Never => false,
         };
         if again {
-            self.restarts.schedule(guest.id, Instant::now());
+            let delay = self.restarts.schedule(guest.id, Instant::now());
+            let what = format_args!("it is started anew in {} s", delay.as_secs_f64());
+            log::ended(&format_args!("guest ‘{}’", guest.name), &reason, what);
             return Err(Error::new(Kind::Unavailable, reason));
         }
+        let what = match guest.restart {
+            Restart::Never => "it is not started anew, as it has no ‘restart’",
+            _ => "it is not started anew, as it ended in good order",
+        };
+        log::ended(&format_args!("guest ‘{}’", guest.name), &reason, what);
         guest.run = Run::Ended { halted, reason };
         Ok(self.store.put(&guest)?)
     }

@@ -21,6 +21,7 @@ use switch::process::Options;
 
 use crate::error::{Error, Kind, Result};
 use crate::host::{Event, Host, SwitchRun};
+use crate::log;
 use crate::model::{
     Class, Flow, FlowEntry, Guest, LaneStats, Leaving, Link, NodeView, PortStats, Run, Serves, Vnic,
 };
@@ -266,6 +267,7 @@ impl Node {
     fn drop_closed_ports(&mut self) {
         let Ok(closed) = self.host.closed_ports() else {
             // It does not answer: its end is dealt with as any other.
+            log::say("the switch does not answer: it is killed");
             self.host.kill_switch();
             return;
         };
@@ -311,10 +313,22 @@ impl Node {
 
     /// Starts a switch in the place of one that ended, and attaches all to it that was attached.
     fn replace_switch(&mut self) {
-        if !self.host.switch_ended() {
+        let Some(how) = self.host.switch_ended() else {
             return;
+        };
+        let started = self.start_switch();
+        match (&started, self.host.switch_pid()) {
+            (Ok(()), Some(pid)) => {
+                let remedy = format_args!("process {pid} takes its place");
+                log::ended(&"the switch", &how, remedy);
+            }
+            (Err(error), _) => {
+                let remedy = format_args!("there is no other, which is tried each second: {error}");
+                log::ended(&"the switch", &how, remedy);
+            }
+            (Ok(()), None) => {}
         }
-        let replaced = self.start_switch().and_then(|()| self.reconcile());
+        let replaced = started.and_then(|()| self.reconcile());
         self.host.note(SWITCH_FAULT, replaced);
     }
 

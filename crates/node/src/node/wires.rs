@@ -10,18 +10,37 @@ use crate::error::{Error, Kind, Result};
 use crate::host::network;
 use crate::model::{
     AppliedWire, Class, Flow, FlowEntry, Guest, Link, LinkMode, NewFlow, NewFlowEntry, NewGuest,
-    NewInterface, NewLink, NewStub, NewVnic, PropertyChange, Serves, Vnic, WireChange, WireView,
+    NewInterface, NewLink, NewStub, NewVnic, PropertyChange, Serves, Vnic, WireChange, WireGuest,
+    WireView,
 };
+use crate::wire;
 use crate::wire::check::check;
 use crate::wire::diff::diff;
 use crate::wire::file::{Attachment, Mode, Patch, Route, Wire};
-use crate::wire::plan::{Part, Step, patches, plan};
+use crate::wire::plan::{Part, Step, There, patches, plan};
 
 impl Node {
     /// All wires.
-    pub fn wires(&self) -> Result<Vec<WireView>> {
+    pub fn wires(&mut self) -> Result<Vec<WireView>> {
         let records = self.store.all::<AppliedWire>()?;
-        Ok(records.iter().map(WireView::from).collect())
+        records
+            .iter()
+            .map(|record| self.view_wire(record))
+            .collect()
+    }
+
+    fn view_wire(&mut self, record: &AppliedWire) -> Result<WireView> {
+        let mut guests = Vec::new();
+        for name in record.applied.guests.keys() {
+            let there = self.store.get::<Guest>(name)?;
+            let view = there.map(|guest| self.view_guest(&guest));
+            guests.push(WireGuest {
+                name: name.clone(),
+                state: view.as_ref().map(|view| view.state),
+                reason: view.and_then(|view| view.reason),
+            });
+        }
+        Ok(WireView::new(record, guests))
     }
 
     /// One wire, as it was applied.
@@ -49,29 +68,87 @@ impl Node {
     }
 
     /// What applying a wire would do.
-    pub fn compare_wire(&self, new: &Wire) -> Result<WireChange> {
+    pub fn compare_wire(&mut self, new: &Wire) -> Result<WireChange> {
+        let record = self.applied(&new.wire)?;
+        self.change_of(&record, new).map(|(change, _)| change)
+    }
+
+    /// What makes `new` of a wire, and the steps: all of which can be taken, as far as that can be
+    /// told from what is asked for.
+    fn change_of(&mut self, record: &AppliedWire, new: &Wire) -> Result<(WireChange, Vec<Step>)> {
         let findings = check(new);
         if !findings.errors.is_empty() {
             return Err(Error::invalid(findings.errors.join("\n")));
         }
-        let old = self.applied(&new.wire)?.applied;
-        let gone = plan(&old, &old, |name, part| {
-            self.has_part(&new.wire, name, part)
-        });
-        Ok(WireChange {
-            differences: diff(&old, new).iter().map(ToString::to_string).collect(),
-            missing: gone
-                .iter()
-                .filter(|step| step.from.is_none())
-                .map(Step::part)
-                .collect(),
+        // Of a guest that has just ended, too.
+        self.take_events();
+        let old = &record.applied;
+        let mut ended = Vec::new();
+        for name in new
+            .guests
+            .keys()
+            .filter(|name| old.guests.contains_key(*name))
+        {
+            ended.extend(self.end_of(name)?);
+        }
+        let there = |name: &str, part: &Part| self.there(&new.wire, name, part);
+        let gone = plan(old, old, there);
+        let gone = gone.iter().filter(|step| step.from.is_none());
+        let missing: Vec<_> = gone
+            .filter(|step| {
+                step.to
+                    .as_ref()
+                    .is_some_and(|part| there(&step.name, part) == There::No)
+            })
+            .map(Step::part)
+            .collect();
+        let steps = plan(old, new, there);
+        for step in &steps {
+            self.check_free_for(&new.wire, step, &steps)?;
+        }
+        let errors: Vec<_> = steps
+            .iter()
+            .filter_map(|step| self.check_guest_of(new, step).err())
+            .map(|error| error.error)
+            .collect();
+        if !errors.is_empty() {
+            return Err(Error::invalid(errors.join("\n")));
+        }
+        let change = WireChange {
+            differences: diff(old, new).iter().map(ToString::to_string).collect(),
+            missing,
+            ended,
             warnings: findings.warnings,
+        };
+        Ok((change, steps))
+    }
+
+    /// Whether the guest of a step could be created, as far as that can be told from how it is
+    /// described.
+    fn check_guest_of(&self, wire: &Wire, step: &Step) -> Result<()> {
+        let Some(Part::Guest(guest)) = &step.to else {
+            return Ok(());
+        };
+        let mac = |vnic: &String| {
+            let given = wire.vnics.get(vnic).and_then(|vnic| vnic.mac);
+            given.unwrap_or_else(|| mac_of(&wire.wire, vnic))
+        };
+        let interfaces = guest.interfaces.iter();
+        let interfaces: Vec<_> = interfaces
+            .map(|(name, vnic)| (name.clone(), mac(vnic)))
+            .collect();
+        let checked = self.check_guest(&new_guest(&step.name, guest), &interfaces);
+        checked.map(drop).map_err(|error| {
+            Error::new(
+                error.kind,
+                format_args!("wire ‘{}’, {}: {error}", wire.wire, step.part()),
+            )
         })
     }
 
-    /// Begins to make of the wire called as `new` what that says. Returns the steps, which are to
-    /// be taken, and then [`end_wire`](Self::end_wire).
-    pub fn begin_wire(&mut self, new: Wire) -> Result<Vec<Step>> {
+    /// Begins to make of the wire called as `new` what that says. Returns what is to become of it
+    /// and the steps, which are to be taken, and then [`end_wire`](Self::end_wire).
+    pub fn begin_wire(&mut self, new: Wire) -> Result<(WireChange, Vec<Step>)> {
         let mut record = self.applied(&new.wire)?;
         if record.pending.is_some() {
             return Err(Error::new(
@@ -82,17 +159,12 @@ impl Node {
                 ),
             ));
         }
-        let steps = plan(&record.applied, &new, |name, part| {
-            self.has_part(&new.wire, name, part)
-        });
-        for step in &steps {
-            self.check_free_for(&new.wire, step, &steps)?;
-        }
+        let begun = self.change_of(&record, &new)?;
         let name = new.wire.clone();
         record.pending = Some(new);
         self.store.put(&record)?;
         self.changing.insert(name);
-        Ok(steps)
+        Ok(begun)
     }
 
     /// Ends what [`begin_wire`](Self::begin_wire) began: `done` if all steps were taken, else all
@@ -154,10 +226,7 @@ impl Node {
         free.map_err(|error| {
             Error::new(
                 error.kind,
-                format_args!(
-                    "wire ‘{wire}’, {}: {error}; nothing was changed",
-                    step.part()
-                ),
+                format_args!("wire ‘{wire}’, {}: {error}", step.part()),
             )
         })
     }
@@ -174,7 +243,7 @@ impl Node {
             for wire in [&pending, &record.applied] {
                 wire.namespaces.keys().for_each(|name| network::sweep(name));
             }
-            let there = |name: &str, part: &Part| self.has_part(&record.name, name, part);
+            let there = |name: &str, part: &Part| self.there(&record.name, name, part);
             let back = plan(&pending, &record.applied, there);
             Some((record.name, back))
         });
@@ -190,6 +259,30 @@ impl Node {
         let is_lasting = |part: &&Part| !matches!(part, Part::Routes(_));
         made.filter(is_lasting)
             .is_some_and(|part| self.has_part(wire, &step.name, part))
+    }
+
+    /// Whether a part of a wire is there, and not a guest that has ended.
+    fn there(&self, wire: &str, name: &str, part: &Part) -> There {
+        match (self.has_part(wire, name, part), part) {
+            (false, _) => There::No,
+            (true, Part::Guest(_)) => match self.store.get::<Guest>(name) {
+                Ok(Some(guest)) if self.has_crashed(&guest) => There::Ended,
+                _ => There::Yes,
+            },
+            (true, _) => There::Yes,
+        }
+    }
+
+    /// Which guest of a wire has ended and how, if it has otherwise than in good order.
+    fn end_of(&mut self, guest: &str) -> Result<Option<String>> {
+        let guest = self.store.get::<Guest>(guest)?;
+        let Some(guest) = guest.filter(|guest| self.has_crashed(guest)) else {
+            return Ok(None);
+        };
+        let reason = self.view_guest(&guest).reason.unwrap_or_default();
+        // What it printed last may follow.
+        let how = reason.lines().next().unwrap_or("it does not run");
+        Ok(Some(format!("guest ‘{}’ ({how})", guest.name)))
     }
 
     /// Whether a part of a wire is there.
@@ -220,19 +313,16 @@ impl Node {
         let (None, Some(Part::Guest(guest))) = (&step.from, &step.to) else {
             return None;
         };
-        let interfaces = guest.interfaces.iter().map(|(name, vnic)| NewInterface {
-            name: name.clone(),
-            on: vnic.clone(),
-        });
-        Some(NewGuest {
-            name: step.name.clone(),
-            config: guest.config.clone(),
-            interfaces: interfaces.collect(),
-            memory: guest.memory.map(|memory| memory.0),
-            ring_slots: guest.ring_slots,
-            cpus: guest.cpus,
-            ..NewGuest::default()
-        })
+        Some(new_guest(&step.name, guest))
+    }
+
+    /// Keeps what of a guest that a step changed in use: its configuration, and when it is started
+    /// anew.
+    pub fn keep_guest(&mut self, name: &str, part: &wire::file::Guest) -> Result<()> {
+        let mut guest = self.find_guest(name)?;
+        guest.config.clone_from(&part.config);
+        guest.restart = part.restart;
+        Ok(self.store.put(&guest)?)
     }
 
     /// Takes a step of the wire `wire`. Steps that create guests are for the service, as are those
@@ -535,6 +625,26 @@ fn mac_of(wire: &str, vnic: &str) -> Mac {
     let [_, b, c, d, e, f, ..] = hash.to_le_bytes();
     // Locally administered, unicast.
     Mac([0x02, b, c, d, e, f])
+}
+
+/// A guest of a wire, to be created.
+fn new_guest(name: &str, guest: &wire::file::Guest) -> NewGuest {
+    let interfaces = guest.interfaces.iter().map(|(name, vnic)| NewInterface {
+        name: name.clone(),
+        on: vnic.clone(),
+    });
+    NewGuest {
+        name: name.into(),
+        config: guest.config.clone(),
+        file: None,
+        interfaces: interfaces.collect(),
+        isolation: guest.isolation,
+        memory: guest.memory.map(|memory| memory.0),
+        ring_slots: guest.ring_slots,
+        cpus: guest.cpus,
+        pins: guest.pin.clone(),
+        restart: guest.restart,
+    }
 }
 
 /// A wire without parts.

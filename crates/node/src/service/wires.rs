@@ -6,7 +6,7 @@ use super::Handle;
 use crate::error::{Error, Result};
 use crate::model::WireChange;
 use crate::node::Node;
-use crate::wire::file::Wire;
+use crate::wire::file::{Guest, Wire};
 use crate::wire::plan::{Part, Step};
 
 /// How often a step back is tried.
@@ -41,7 +41,8 @@ impl Handle {
         let mut finished = Ok(());
         for (name, steps) in self.run(|node| node.unfinished_wires()).await? {
             for step in steps {
-                self.take_back(&name, step).await;
+                // What is left shows as missing.
+                let _ = self.take_back(&name, step).await;
             }
             let ended = self.run(move |node| node.end_wire(&name, false)).await;
             finished = finished.and(ended);
@@ -51,31 +52,29 @@ impl Handle {
 
     async fn apply(&self, new: Wire) -> Result<WireChange> {
         let name = new.wire.clone();
-        let wanted = new.clone();
         // One whose end could not be kept, on a full disk, is taken back now.
         self.finish_wires().await?;
-        let change = self.run(move |node| node.compare_wire(&wanted)).await?;
-        let steps = self.run(move |node| node.begin_wire(new)).await?;
+        let begun = self.run(move |node| node.begin_wire(new)).await;
+        let (change, steps) =
+            begun.map_err(|error| Error::new(error.kind, format_args!("{error}; {UNCHANGED}")))?;
         let mut taken: Vec<Step> = Vec::new();
         let mut failed = None;
         for step in steps {
             match self.step(&name, step.clone()).await {
                 Ok(()) => taken.push(step),
                 Err(error) => {
-                    failed = Some(Error::new(
-                        error.kind,
-                        format_args!(
-                            "wire ‘{name}’, {}: {error}; nothing was changed",
-                            step.part()
-                        ),
-                    ));
+                    failed = Some((error, step.part()));
                     break;
                 }
             }
         }
+        let again = started_again(&taken);
+        let mut left = Vec::new();
         if failed.is_some() {
             for step in taken.into_iter().rev() {
-                self.take_back(&name, step.back()).await;
+                let (part, step) = (step.part(), step.back());
+                let taken_back = self.take_back(&name, step).await;
+                left.extend(taken_back.err().map(|error| format!("{part} ({error})")));
             }
         }
         let done = failed.is_none();
@@ -86,12 +85,16 @@ impl Handle {
             // changes a wire next takes it back.
             let _ = self.finish_wires().await;
         }
+        let outcome = outcome(&again, &left);
         match (failed, ended) {
-            (Some(error), _) => Err(error),
+            (Some((error, part)), _) => Err(Error::new(
+                error.kind,
+                format_args!("wire ‘{name}’, {part}: {error}; {outcome}"),
+            )),
             (None, Ok(())) => Ok(change),
             (None, Err(error)) => Err(Error::new(
                 error.kind,
-                format_args!("wire ‘{name}’: {error}; nothing was changed"),
+                format_args!("wire ‘{name}’: {error}; {outcome}"),
             )),
         }
     }
@@ -99,30 +102,81 @@ impl Handle {
     /// Takes a step back: what there is already needs none. An interface that was removed a moment
     /// ago may still have its name, so this is tried a few times; what cannot be brought back shows
     /// as missing when the wire is applied again.
-    async fn take_back(&self, wire: &str, step: Step) {
+    async fn take_back(&self, wire: &str, step: Step) -> Result<()> {
+        let mut tried = Ok(());
         for _ in 0..TRIES {
             let (name, wanted) = (wire.to_string(), step.clone());
             let is_there = self.run(move |node| Ok(node.has_made(&name, &wanted)));
             if is_there.await.unwrap_or(false) {
-                return;
+                return Ok(());
             }
-            if self.step(wire, step.clone()).await.is_ok() {
-                return;
+            tried = self.step(wire, step.clone()).await;
+            if tried.is_ok() {
+                break;
             }
             tokio::time::sleep(PAUSE).await;
         }
+        tried
     }
 
     async fn step(&self, wire: &str, step: Step) -> Result<()> {
         if let Some(guest) = Node::guest_of_step(&step) {
             return self.create_guest(guest).await.map(drop);
         }
-        if let (Some(Part::Guest(_)), Some(Part::Guest(guest))) = (&step.from, &step.to) {
-            let (name, config) = (step.name.clone(), guest.config.clone());
-            let written = self.ask(move |node| node.ask_write(&name, "hotconfig", &config));
-            return written.await.map(drop);
+        if let (Some(Part::Guest(old)), Some(Part::Guest(new))) = (&step.from, &step.to) {
+            return self.change_guest(&step.name, old, new).await;
         }
         let wire = wire.to_string();
         self.run(move |node| node.take_step(&wire, &step)).await
     }
+
+    /// Changes a guest in use, and keeps that.
+    async fn change_guest(&self, name: &str, old: &Guest, new: &Guest) -> Result<()> {
+        let write = |config: &str| {
+            let (name, config) = (name.to_string(), config.to_string());
+            self.ask(move |node| node.ask_write(&name, "hotconfig", &config))
+        };
+        if old.config != new.config {
+            write(&new.config).await?;
+        }
+        let (wanted, guest) = (name.to_string(), new.clone());
+        let kept = self.run(move |node| node.keep_guest(&wanted, &guest)).await;
+        if kept.is_err() && old.config != new.config {
+            // What is not kept is not to be; that it was its configuration, the guest knows.
+            let _ = write(&old.config).await;
+        }
+        kept
+    }
+}
+
+/// That whatever was asked for left no trace.
+const UNCHANGED: &str = "nothing was changed";
+
+/// The guests that steps end, which are started anew if those are taken back.
+fn started_again(taken: &[Step]) -> Vec<String> {
+    let ends = taken.iter().filter(|step| step.ends_guest());
+    ends.map(Step::part).collect()
+}
+
+/// What became of a wire that was not changed: the guests that were started anew when steps were
+/// taken back, and the steps that could not be.
+fn outcome(again: &[String], left: &[String]) -> String {
+    if again.is_empty() && left.is_empty() {
+        return UNCHANGED.into();
+    }
+    let mut outcome = String::from("what was changed was taken back");
+    if !again.is_empty() {
+        let lost = match again.len() {
+            1 => "was started anew and has lost its state",
+            _ => "were started anew and have lost their state",
+        };
+        outcome += &format!(", but {} {lost}", again.join(", "));
+    }
+    if !left.is_empty() {
+        outcome += &format!(
+            ", all but {}: apply the wire again as it was",
+            left.join(", ")
+        );
+    }
+    outcome
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use switch::lookup::Mac;
 use switch::properties::{DomainProperties, FlowAttributes, FlowProperties, PortProperties};
 
-use crate::model::Tunnel;
+use crate::model::{Isolation, Restart, Tunnel};
 
 /// A virtual wire: a whole network. Each part has a name of its own among those of its kind.
 ///
@@ -203,6 +203,15 @@ pub struct Guest {
     /// Virtual CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<usize>,
+    /// CPUs of the host that those are tied to, one each in turn; without any, they run on all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pin: Vec<usize>,
+    /// The wall around it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub isolation: Isolation,
+    /// When it is started anew.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub restart: Restart,
 }
 
 /// An amount of memory in bytes: a number, or one with K, M or G for the binary multiples.

@@ -9,6 +9,7 @@ pub mod check;
 pub mod diff;
 pub mod file;
 pub mod graph;
+mod order;
 pub mod plan;
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use switch::lookup::Flow as TableFlow;
 use switch::properties::DomainProperties;
 
 use super::file::{Attachment, Flow, Guest, Namespace, Patch, Route, Vnic, Wire, output};
+use super::order::order;
 use crate::model::FlowEntry;
 
 /// One part of a wire, with the names of links resolved to those of the host's interfaces. The
@@ -104,6 +105,7 @@ impl Part {
             (Part::Guest(old), Part::Guest(new)) => {
                 let same = Guest {
                     config: old.config.clone(),
+                    restart: old.restart,
                     ..new.clone()
                 };
                 same == *old
@@ -112,6 +114,17 @@ impl Part {
             _ => true,
         }
     }
+}
+
+/// Whether a part of a wire is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum There {
+    /// It is.
+    Yes,
+    /// It is not: somebody removed it.
+    No,
+    /// It is a guest that has ended otherwise than in good order, and is not started anew.
+    Ended,
 }
 
 /// A step: a part that is there becomes another, or none; or one comes to be.
@@ -133,6 +146,11 @@ impl Step {
             from: self.to,
             to: self.from,
         }
+    }
+
+    /// Whether the step ends a guest, whose state is lost then.
+    pub fn ends_guest(&self) -> bool {
+        matches!((&self.from, &self.to), (Some(Part::Guest(_)), None))
     }
 
     /// How an error calls the part.
@@ -234,14 +252,19 @@ pub fn patches(wire: &Wire) -> Vec<(String, Patch)> {
     parts(wire).into_iter().filter_map(patch).collect()
 }
 
-/// The steps from `old`, of which `is_there` tells what is left, to `new`.
-pub fn plan(old: &Wire, new: &Wire, is_there: impl Fn(&str, &Part) -> bool) -> Vec<Step> {
-    let before: Parts = parts(old)
-        .into_iter()
-        .filter(|((_, name), part)| is_there(name, part))
-        .collect();
+/// The steps from `old`, of which `there` tells what is left, to `new`. What can be lost for good if
+/// a step fails comes last: see [`order`].
+pub fn plan(old: &Wire, new: &Wire, there: impl Fn(&str, &Part) -> There) -> Vec<Step> {
+    let mut before = parts(old);
     let after = parts(new);
     let mut replaced: BTreeSet<(u8, String)> = BTreeSet::new();
+    before.retain(|key, part| {
+        let there = there(&key.1, part);
+        if there == There::Ended {
+            replaced.insert(key.clone());
+        }
+        there != There::No
+    });
     for (key, part) in &after {
         let is_another = |before: &Part| before != part && !before.can_become(part);
         if before.get(key).is_some_and(is_another) {
@@ -290,7 +313,7 @@ pub fn plan(old: &Wire, new: &Wire, is_there: impl Fn(&str, &Part) -> bool) -> V
             to: Some(part),
         });
     }
-    steps
+    order(steps)
 }
 
 #[cfg(test)]
@@ -344,7 +367,7 @@ mod tests {
     }
 
     fn steps(old: &Wire, new: &Wire) -> Vec<String> {
-        told(&plan(old, new, |_, _| true))
+        told(&plan(old, new, |_, _| There::Yes))
     }
 
     #[test]
@@ -362,9 +385,20 @@ mod tests {
             "+ flow ‘w’",
         ];
         assert_eq!(made, expected);
-        let mut removed = steps(&wire(WIRE), &nothing());
-        removed.reverse();
-        assert_eq!(removed, expected.map(|step| step.replace('+', "-")));
+        let removed = steps(&wire(WIRE), &nothing());
+        // The guest, and what cannot go before it, goes last.
+        let expected = [
+            "- flow ‘w’",
+            "- routes of namespace ‘a’",
+            "- vnic ‘v’",
+            "- patch ‘p’",
+            "- stub ‘s’",
+            "- namespace ‘a’",
+            "- guest ‘f’",
+            "- vnic ‘g’",
+            "- link ‘eth7’",
+        ];
+        assert_eq!(removed, expected);
         assert!(steps(&wire(WIRE), &wire(WIRE)).is_empty());
     }
 
@@ -439,15 +473,113 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_made_again() {
-        let there = |name: &str, part: &Part| !(name == "v" && matches!(part, Part::Vnic(_)));
+        let there = |name: &str, part: &Part| match part {
+            Part::Vnic(_) if name == "v" => There::No,
+            _ => There::Yes,
+        };
         let again = told(&plan(&wire(WIRE), &wire(WIRE), there));
         assert_eq!(again, ["+ vnic ‘v’", "~ routes of namespace ‘a’"]);
     }
 
     #[test]
+    fn a_guest_that_has_ended_is_started_anew() {
+        let there = |_: &str, part: &Part| match part {
+            Part::Guest(_) => There::Ended,
+            _ => There::Yes,
+        };
+        let again = told(&plan(&wire(WIRE), &wire(WIRE), there));
+        assert_eq!(again, ["- guest ‘f’", "+ guest ‘f’"]);
+        assert_eq!(
+            told(&plan(
+                &wire(WIRE),
+                &wire(&WIRE.replace("Idle", "Null")),
+                there
+            )),
+            again
+        );
+    }
+
+    #[test]
+    fn guests_are_ended_when_nothing_else_is_to_be_done() {
+        let more = |guest: &str, rest: &str| {
+            let wider = WIRE.replace("[guest.f]", &format!("[guest.f]\n{guest}"));
+            steps(&wire(WIRE), &wire(&(wider + rest)))
+        };
+        let larger = "memory = '8M'";
+        let last = ["- guest ‘f’", "+ guest ‘f’"];
+        assert_eq!(more(larger, ""), last);
+        // Another guest, a stub that may be taken, a flow: before.
+        let rest = "[guest.e]\nconfig = 'Idle -> Discard;'\n[stub.t]\n[flow.x]\nlink = 't'\nattributes = { transport = 'udp' }\n";
+        let others = ["+ stub ‘t’", "+ guest ‘e’", "+ flow ‘x’"];
+        assert_eq!(more(larger, rest), [&others[..], &last[..]].concat());
+        assert_eq!(more("restart = 'always'", ""), ["~ guest ‘f’"]);
+        for apart in ["pin = [0]", "isolation = 'process'", "cpus = 2"] {
+            assert_eq!(more(apart, ""), last, "{apart}");
+        }
+    }
+
+    #[test]
+    fn what_waits_for_a_guest_comes_after_it() {
+        let two = "
+            wire = 'w'
+            [stub.old]
+            [vnic.v]
+            link = 'old'
+            mac = '02:00:00:00:00:01'
+            [vnic.u]
+            link = 'old'
+            [guest.f]
+            config = 'Idle -> Discard;'
+            interfaces = { x = 'v' }
+            [guest.g]
+            config = 'Idle -> Discard;'
+            interfaces = { x = 'u' }
+        ";
+        // To another switch, the old one goes; and each guest comes back before the next is ended.
+        let moved = steps(&wire(two), &wire(&two.replace("old", "new")));
+        let expected = [
+            "+ stub ‘new’",
+            "- guest ‘f’",
+            "- vnic ‘v’",
+            "+ vnic ‘v’",
+            "+ guest ‘f’",
+            "- guest ‘g’",
+            "- vnic ‘u’",
+            "+ vnic ‘u’",
+            "+ guest ‘g’",
+            "- stub ‘old’",
+        ];
+        assert_eq!(moved, expected);
+        let larger = two
+            .replace("[guest.", "[guest.@")
+            .replace(
+                "]\n            config",
+                "]\n            memory = '8M'\n            config",
+            )
+            .replace('@', "");
+        let larger = steps(&wire(two), &wire(&larger));
+        assert_eq!(
+            larger,
+            ["- guest ‘f’", "+ guest ‘f’", "- guest ‘g’", "+ guest ‘g’"]
+        );
+        // A guest of another name takes the VNIC, a VNIC of another name the address.
+        let renamed = steps(&wire(two), &wire(&two.replace("guest.f", "guest.h")));
+        assert_eq!(renamed, ["- guest ‘f’", "+ guest ‘h’"]);
+        let renamed = two.replace("vnic.v", "vnic.w").replace("'v'", "'w'");
+        let renamed = steps(&wire(two), &wire(&renamed));
+        assert_eq!(
+            renamed,
+            ["- guest ‘f’", "- vnic ‘v’", "+ vnic ‘w’", "+ guest ‘f’"]
+        );
+    }
+
+    #[test]
     fn a_step_back_undoes_a_step() {
-        let steps = plan(&nothing(), &wire(WIRE), |_, _| true);
-        let back: Vec<_> = steps.into_iter().rev().map(Step::back).collect();
-        assert_eq!(told(&back), self::steps(&wire(WIRE), &nothing()));
+        let steps = plan(&nothing(), &wire(WIRE), |_, _| There::Yes);
+        let back: Vec<_> = steps.into_iter().map(Step::back).collect();
+        let (mut back, mut removed) = (told(&back), self::steps(&wire(WIRE), &nothing()));
+        back.sort();
+        removed.sort();
+        assert_eq!(back, removed);
     }
 }

@@ -70,6 +70,42 @@ fn a_wire_is_read_as_it_is_written() {
 }
 
 #[test]
+fn what_is_said_of_a_guest_is_read_written_and_told_apart() {
+    let said = r#"interfaces = { inside = "router0", outside = "router1" }
+memory = "8M"
+ring-slots = 512
+cpus = 2
+pin = [0, 1]
+isolation = "process"
+restart = "on-failure"
+"#;
+    let (before, _) = said.split_once('\n').unwrap();
+    let full = TWO_SUBNETS.replace(before, said);
+    let read = wire(&full);
+    assert_eq!(wire(&read.to_text()), read);
+    let lines = |from: &str, to: &str| {
+        let differences = diff(&read, &wire(&full.replace(from, to)));
+        let lines = differences.iter().map(ToString::to_string);
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(lines("", ""), "");
+    for (from, to, line) in [
+        ("pin = [0, 1]", "pin = [1]", "pin 0,1 → 1"),
+        ("pin = [0, 1]", "", "pin 0,1 → none"),
+        ("\"process\"", "\"vm\"", "isolation process → vm"),
+        ("on-failure", "always", "restart on-failure → always"),
+    ] {
+        assert_eq!(lines(from, to), format!("~ guest router: {line}"));
+    }
+    let wrong = full.replace("on-failure", "sometimes");
+    let error = Wire::parse(&wrong, Path::new("w.toml")).unwrap_err();
+    assert!(
+        error.to_string().contains("`always`, `on-failure`"),
+        "{error}"
+    );
+}
+
+#[test]
 fn what_cannot_be_read_names_its_line() {
     let error = |text: &str| {
         Wire::parse(text, Path::new("w.toml"))

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use node::error::Error;
-use node::model::{WireChange, WireView};
+use node::model::{WireChange, WireGuest, WireView};
 use node::wire::file::Wire;
 use node::wire::{capture, check, graph};
 
-use super::output::{Column, Output, print};
+use super::output::{Column, Output, name, print};
 use super::{Result, client};
 
 /// Makes whole networks from files, and files from networks
@@ -106,6 +106,13 @@ const COLUMNS: &[Column<WireView>] = &[
     Column::new("vnics", |wire| wire.vnics.to_string()),
     Column::new("namespaces", |wire| wire.namespaces.to_string()),
     Column::new("guests", |wire| wire.guests.to_string()),
+    Column::new("states", |wire| {
+        let state = |guest: &WireGuest| {
+            let state = guest.state.as_ref().map_or("missing".into(), name);
+            format!("{}={state}", guest.name)
+        };
+        wire.states.iter().map(state).collect::<Vec<_>>().join(",")
+    }),
     Column::new("description", |wire| wire.description.clone()),
     Column::extra("changing", |wire| wire.changing.to_string()),
 ];
@@ -157,8 +164,12 @@ fn tell(change: &WireChange, json: bool) -> Result {
         .missing
         .iter()
         .map(|part| format!("+ {part}, which was missing\n"));
+    let ended = change
+        .ended
+        .iter()
+        .map(|guest| format!("~ {guest}, which had ended, is started anew\n"));
     let differences = change.differences.iter().map(|line| format!("{line}\n"));
-    print(&missing.chain(differences).collect::<String>())
+    print(&missing.chain(ended).chain(differences).collect::<String>())
 }
 
 fn show(args: &ShowArgs) -> Result {

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use node::client::Client;
@@ -66,6 +67,8 @@ pub struct Host {
     pub node: Option<Child>,
     /// What the node is started with besides.
     pub options: Vec<String>,
+    /// What nodes said, a line each.
+    pub said: Arc<Mutex<Vec<String>>>,
 }
 
 impl Host {
@@ -94,6 +97,7 @@ impl Host {
             prefix: format!("w{}n{number:02}", std::process::id()),
             node: None,
             options: options.iter().map(ToString::to_string).collect(),
+            said: Arc::default(),
         };
         host.start();
         host
@@ -104,12 +108,20 @@ impl Host {
         let mut node = self.weir(&["node"]);
         node.args(&self.options).stderr(Stdio::piped());
         let mut child = node.spawn().unwrap();
-        let mut said = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        said.read_line(&mut line).unwrap();
-        assert!(line.contains("the node is ready"), "{line}");
-        // What it says later goes nowhere, and does not stop it.
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+        let lines = Arc::clone(&self.said);
+        let mut ready = false;
+        // What ended without a node is told before.
+        while !ready {
+            let line = said.next().expect("the node is ready").unwrap();
+            ready = line.contains("the node is ready");
+            lines.lock().unwrap().push(line);
+        }
+        std::thread::spawn(move || {
+            for line in said.map_while(Result::ok) {
+                lines.lock().unwrap().push(line);
+            }
+        });
         self.node = Some(child);
     }
 

@@ -8,3 +8,4 @@ mod links;
 mod service;
 mod vnics;
 mod wire;
+mod wire_guests;

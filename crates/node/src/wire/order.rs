@@ -1,0 +1,150 @@
+//! The order in which the steps from one wire to another are taken.
+//!
+//! Most steps can be taken back without a trace. A guest that is ended cannot: what it had in
+//! memory is gone. So such steps, and what has to wait for them, come last, where no other step can
+//! fail after them that could have failed before.
+
+use std::collections::HashMap;
+
+use super::file::output;
+use super::plan::{Part, Step};
+
+/// What a step gives to those behind it, or has to have from those before it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Need {
+    /// The name of a guest is free.
+    GuestName(String),
+    /// No guest has the VNIC.
+    Unused(String),
+    /// The name of a link, stub or VNIC is free.
+    PortName(String),
+    /// The Ethernet address is free.
+    Address([u8; 6]),
+    /// A VNIC less is on the switch.
+    Leaves(String),
+    /// An attached link less is there: its interface or its tunnel may be another's.
+    Detached,
+    /// The switch is there.
+    Switch(String),
+    /// The VNIC is there.
+    Vnic(String),
+    /// A VNIC more is in the namespace.
+    Inside(String),
+    /// An entry more is in the flow table of the switch.
+    Entry(String),
+}
+
+/// Puts steps, each of which stands behind those that it needs, into the order in which as little
+/// as can be is lost if one of them fails: first what can be taken back, then configurations of
+/// guests that are replaced in use, then what ends guests and what waits for that. Of the last,
+/// each guest is started anew before the next is ended.
+pub fn order(steps: Vec<Step>) -> Vec<Step> {
+    let mut late = Late::default();
+    for (i, step) in steps.iter().enumerate() {
+        let before = late.before(step);
+        if step.ends_guest() || !before.is_empty() {
+            for gives in gives(step) {
+                late.givers.entry(gives).or_default().push(i);
+            }
+            late.before.insert(i, before);
+        }
+    }
+    let mut order: Vec<usize> = (0..steps.len())
+        .filter(|i| !late.before.contains_key(i))
+        .collect();
+    order.sort_by_key(|&i| matches!(steps[i].from, Some(Part::Guest(_))));
+    let mut waits: Vec<usize> = late.before.keys().copied().collect();
+    // A guest draws in what it needs; what only goes comes last of all.
+    let is_guest = |i: usize| matches!(steps[i].to, Some(Part::Guest(_)));
+    waits.sort_by_key(|&i| (steps[i].to.is_none(), !is_guest(i), i));
+    for step in waits {
+        late.take(step, &mut order);
+    }
+    let mut steps: Vec<Option<Step>> = steps.into_iter().map(Some).collect();
+    order.into_iter().filter_map(|i| steps[i].take()).collect()
+}
+
+/// Steps that end guests or wait for such.
+#[derive(Default)]
+struct Late {
+    /// By number: the late steps that have to be taken before it. One that was taken is not there.
+    before: HashMap<usize, Vec<usize>>,
+    /// Which of them give something.
+    givers: HashMap<Need, Vec<usize>>,
+}
+
+impl Late {
+    fn before(&self, step: &Step) -> Vec<usize> {
+        let givers = needs(step).into_iter().filter_map(|n| self.givers.get(&n));
+        givers.flatten().copied().collect()
+    }
+
+    /// Takes a step that is not taken yet, and before it what it needs.
+    fn take(&mut self, step: usize, order: &mut Vec<usize>) {
+        let Some(before) = self.before.remove(&step) else {
+            return;
+        };
+        for step in before {
+            self.take(step, order);
+        }
+        order.push(step);
+    }
+}
+
+/// What a step gives that late steps may have to wait for.
+fn gives(step: &Step) -> Vec<Need> {
+    let name = || step.name.clone();
+    match (&step.from, &step.to) {
+        (Some(Part::Guest(it)), None) => {
+            let unused = it.interfaces.values().cloned().map(Need::Unused);
+            unused.chain([Need::GuestName(name())]).collect()
+        }
+        (Some(Part::Vnic(it)), None) => {
+            let address = it.mac.map(|mac| Need::Address(mac.0));
+            let gone = [Need::PortName(name()), Need::Leaves(it.link.clone())];
+            gone.into_iter().chain(address).collect()
+        }
+        (Some(Part::Stub(_)), None) => vec![Need::PortName(name())],
+        (Some(Part::Link(_)), None) => vec![Need::PortName(name()), Need::Detached],
+        (None, Some(Part::Stub(_) | Part::Link(_))) => vec![Need::Switch(name())],
+        (None, Some(Part::Vnic(it))) => {
+            let inside = it.namespace.clone().map(Need::Inside);
+            inside.into_iter().chain([Need::Vnic(name())]).collect()
+        }
+        (_, Some(Part::Entry { link, .. })) => vec![Need::Entry(link.clone())],
+        _ => Vec::new(),
+    }
+}
+
+/// What a step has to have, if a late step gives it.
+fn needs(step: &Step) -> Vec<Need> {
+    let name = || step.name.clone();
+    match (&step.from, &step.to) {
+        (Some(Part::Vnic(_)), None) => vec![Need::Unused(name())],
+        (Some(Part::Stub(_) | Part::Link(_)), None) => vec![Need::Leaves(name())],
+        (None, Some(Part::Stub(_))) => vec![Need::PortName(name())],
+        (None, Some(Part::Link(_))) => vec![Need::PortName(name()), Need::Detached],
+        (None, Some(Part::Patch(it))) => it.between.iter().cloned().map(Need::Switch).collect(),
+        (None, Some(Part::Vnic(it))) => {
+            let address = it.mac.map(|mac| Need::Address(mac.0));
+            let place = [Need::PortName(name()), Need::Switch(it.link.clone())];
+            place.into_iter().chain(address).collect()
+        }
+        (_, Some(Part::Routes(_))) => vec![Need::Inside(name())],
+        (None, Some(Part::Guest(it))) => {
+            let vnics = it.interfaces.values();
+            let vnics = vnics.flat_map(|it| [Need::Unused(it.clone()), Need::Vnic(it.clone())]);
+            vnics.chain([Need::GuestName(name())]).collect()
+        }
+        (None, Some(Part::Flow(it))) => vec![Need::Switch(it.link.clone())],
+        (_, Some(Part::Entry { link, port, .. })) => {
+            vec![Need::Switch(link.clone()), Need::Vnic(port.clone())]
+        }
+        (_, Some(Part::Default(action))) => {
+            let vnic = output(action).map(|port| Need::Vnic(port.into()));
+            let table = [Need::Switch(name()), Need::Entry(name())];
+            table.into_iter().chain(vnic).collect()
+        }
+        _ => Vec::new(),
+    }
+}
