@@ -391,6 +391,12 @@ impl<'a> Interface<'a> {
     }
 }
 
+/// Whether an interface of this namespace is set up.
+pub fn is_up(name: &str) -> std::io::Result<bool> {
+    let socket = sys::interface_socket()?;
+    Ok(sys::is_up(socket.as_fd(), name)?)
+}
+
 /// The network namespace that a TAP device was made in, by a descriptor of the device
 /// ([`crate::client::SwitchClient::files`]): the descriptors keep it from ending.
 pub fn tap_namespace(tap: BorrowedFd<'_>) -> std::io::Result<OwnedFd> {

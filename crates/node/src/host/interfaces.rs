@@ -142,6 +142,20 @@ impl Host {
         Ok(())
     }
 
+    /// Why an interface that a link attached passes nothing, if it is set down. Its port stays, and
+    /// frames pass again as soon as it is up.
+    pub fn is_set_down(&self, link: &str) -> Option<String> {
+        match self.port_kind(link)? {
+            PortKind::Xdp | PortKind::Packet | PortKind::Tap => {}
+            PortKind::Guest | PortKind::VhostUser | PortKind::Vxlan | PortKind::Patch => {
+                return None;
+            }
+        }
+        // One that is gone is told of when the switch sees it.
+        let is_up = ::switch::links::is_up(link).unwrap_or(true);
+        (!is_up).then(|| format!("interface ‘{link}’ is down: `ip link set {link} up`"))
+    }
+
     /// Whether the namespace that a VNIC's interface was made in is no more the one that has its
     /// name: it was deleted, and perhaps there is another. What is held of the interface keeps the
     /// old one from ending, with the interface in it, so that nothing else tells of it.

@@ -39,7 +39,8 @@ impl Node {
     }
 
     fn view_link(&self, link: &Link) -> LinkView {
-        let reason = self.host.fault(&link.name).map(str::to_string);
+        let fault = self.host.fault(&link.name).map(str::to_string);
+        let reason = fault.or_else(|| self.host.is_set_down(&link.name));
         LinkView {
             name: link.name.clone(),
             class: link.class,

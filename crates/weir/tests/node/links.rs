@@ -209,6 +209,45 @@ impl Other {
 }
 
 #[test]
+fn a_link_whose_interface_is_set_down_is_down_until_it_is_up_again() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    let runner = Runner::default();
+    let run = |command| runner.run(command, LIMIT).unwrap();
+    for mode in ["packet", "xdp"] {
+        let far = Namespace::new(&runner).unwrap();
+        let near = format!("{}{}", host.prefix, &mode[..1]);
+        far.connect(&runner, &near, "10.85.0.1/24", None).unwrap();
+        host.ok(&format!("link attach {near} --mode {mode}"));
+        let inner = host.namespace(&near, "in0", "10.85.0.2/24", None);
+        pings(&inner, "10.85.0.1");
+        let frames = || by_lane(&host, &near, "rx_frames").iter().sum::<u64>();
+        run(ip(&format!("link set {near} down")));
+        let view = host.json(&format!("link show {near}"));
+        assert_eq!(
+            (view[0]["state"].as_str(), view[0]["reason"].as_str()),
+            (
+                Some("down"),
+                Some(format!("interface ‘{near}’ is down: `ip link set {near} up`").as_str())
+            ),
+            "{mode}"
+        );
+        let before = frames();
+        run(ip(&format!("link set {near} up")));
+        assert_eq!(host.ok(&format!("link show -p -o state {near}")), "up\n");
+        until("nothing passes", || {
+            let command = inner.command("ping", "-c 1 -W 1 10.85.0.1");
+            runner.run(command, LIMIT).is_ok()
+        });
+        assert!(before > 0 && frames() > before, "{mode}: its port stayed");
+        host.ok("vnic delete in0");
+        host.ok(&format!("link detach {near}"));
+    }
+}
+
+#[test]
 fn a_link_leads_to_other_hosts_by_vxlan() {
     if not_root() {
         return;
