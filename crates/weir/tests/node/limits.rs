@@ -58,6 +58,8 @@ fn a_full_disk_is_told_of_and_the_rest_goes_on() {
     let a = host.namespace("lan", "a0", "10.93.0.1/24", None);
     let _b = host.namespace("lan", "b0", "10.93.0.2/24", None);
     pings(&a, "10.93.0.2");
+    let first = format!("{}m", host.prefix);
+    host.ok(&format!("vnic create -l lan --host {first}"));
     disk.fill();
 
     // Wires with long descriptions, until one does not fit: that one is not made at all.
@@ -116,6 +118,16 @@ fn a_full_disk_is_told_of_and_the_rest_goes_on() {
             host.ok(&format!("vnic show {name}"));
         }
     }
+    // An interface has the MTU that is kept, not the one that could not be.
+    let mut kept = 0;
+    for mtu in 1300..1340 {
+        let set = refused(&format!("vnic set-prop -p mtu={mtu} {first}"));
+        kept += u32::from(set.is_none());
+        let there = std::fs::read_to_string(format!("/sys/class/net/{first}/mtu")).unwrap();
+        assert_eq!(host.ok(&format!("vnic show -p -o mtu {first}")), there);
+        assert_eq!(set.is_none(), there.trim() == mtu.to_string(), "{set:?}");
+    }
+    assert!(kept < 40, "the disk has room");
     pings(&a, "10.93.0.2");
 
     // With room again everything goes on, in the same node.
