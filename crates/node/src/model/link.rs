@@ -8,6 +8,8 @@ use switch::lookup::{FlowDefault, Mac};
 use switch::properties::{DomainProperties, PortProperties};
 use utoipa::ToSchema;
 
+use crate::error::{Error, Result};
+
 /// What a link is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -233,4 +235,19 @@ pub struct Address {
     pub port: String,
     /// Seconds since it was last seen; none for one that does not age.
     pub age: Option<u32>,
+}
+
+/// Smallest and largest MTU of a stub, in bytes: IPv4's least (RFC 791), and what any port takes.
+pub const STUB_MTUS: std::ops::RangeInclusive<u16> = 68..=9216;
+
+/// Whether a stub can have an MTU.
+pub fn check_stub_mtu(mtu: u16) -> Result<()> {
+    match STUB_MTUS.contains(&mtu) {
+        true => Ok(()),
+        false => Err(Error::invalid(format_args!(
+            "an MTU of {mtu} cannot be: a stub's is from {} to {} bytes",
+            STUB_MTUS.start(),
+            STUB_MTUS.end()
+        ))),
+    }
 }

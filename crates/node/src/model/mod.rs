@@ -17,8 +17,8 @@ pub use guest::{
     Leaving, NewGuest, NewInterface, Restart, Run,
 };
 pub use link::{
-    Address, Class, Link, LinkMode, LinkView, NewLink, NewStub, PropertyChange, State,
-    SwitchChange, SwitchView, Tunnel,
+    Address, Class, Link, LinkMode, LinkView, NewLink, NewStub, PropertyChange, STUB_MTUS, State,
+    SwitchChange, SwitchView, Tunnel, check_stub_mtu,
 };
 pub use name::{INTERFACE_NAME_MAX, NAME_MAX, check_interface, check_name};
 pub use stats::{LaneStats, PortStats};

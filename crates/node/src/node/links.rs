@@ -8,14 +8,12 @@ use super::Node;
 use crate::error::{Error, Kind, Result};
 use crate::model::{
     Address, Class, Link, LinkMode, LinkView, NewLink, NewStub, PropertyChange, State,
-    SwitchChange, SwitchView, Vnic, check_interface, check_name,
+    SwitchChange, SwitchView, Vnic, check_interface, check_name, check_stub_mtu,
 };
 use crate::store::Change;
 
 /// MTU of a stub, unless it is given another, in bytes.
 const MTU: u16 = 1500;
-/// Smallest and largest MTU of a stub, in bytes: IPv4's least (RFC 791), and what any port takes.
-const MTUS: std::ops::RangeInclusive<u16> = 68..=9216;
 
 impl Node {
     /// All links.
@@ -130,13 +128,7 @@ impl Node {
         check_name("stub", &new.name)?;
         self.check_free(&new.name)?;
         let mtu = new.mtu.unwrap_or(MTU);
-        if !MTUS.contains(&mtu) {
-            return Err(Error::invalid(format_args!(
-                "an MTU of {mtu} cannot be: a stub's is from {} to {} bytes",
-                MTUS.start(),
-                MTUS.end()
-            )));
-        }
+        check_stub_mtu(mtu)?;
         let change = self.store.change()?;
         let link = Link {
             name: new.name,

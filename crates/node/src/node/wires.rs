@@ -350,12 +350,12 @@ impl Node {
             (None, Some(Part::Stub(it))) => {
                 self.create_stub(NewStub {
                     name: name.into(),
-                    mtu: None,
+                    mtu: it.mtu,
                 })?;
-                self.set_domain(name, it)
+                self.set_domain(name, &it.properties)
             }
             (Some(Part::Stub(_)), None) => self.remove_link(name, Class::Stub),
-            (_, Some(Part::Stub(it))) => self.set_domain(name, it),
+            (_, Some(Part::Stub(it))) => self.set_domain(name, &it.properties),
             (None, Some(Part::Link(it))) => self.attach_for(wire, name, it),
             (Some(Part::Link(_)), None) => self.detach_for(wire, name),
             (Some(Part::Link(old)), Some(Part::Link(it))) => {

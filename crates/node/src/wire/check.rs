@@ -6,6 +6,7 @@ use switch::lookup::{Flow, Mac};
 use switch::properties::{DomainProperties, LookupKind, cpus_here};
 
 use super::file::{Vnic, Wire, output};
+use crate::model::check_stub_mtu;
 
 /// Longest name of an interface (linux/if.h: IFNAMSIZ - 1).
 const INTERFACE_MAX: usize = 15;
@@ -107,10 +108,16 @@ impl Look<'_> {
             .links
             .iter()
             .map(|(name, link)| ("link", name, &link.properties));
-        let stubs = wire.stubs.iter().map(|(name, stub)| ("stub", name, stub));
+        let stubs = wire.stubs.iter();
+        let stubs = stubs.map(|(name, stub)| ("stub", name, &stub.properties));
         for (kind, name, properties) in links.chain(stubs) {
             if let Err(error) = properties.check() {
                 self.error(format!("{kind} ‘{name}’: {error}"));
+            }
+        }
+        for (name, stub) in &wire.stubs {
+            if let Some(Err(error)) = stub.mtu.map(check_stub_mtu) {
+                self.error(format!("stub ‘{name}’: {error}"));
             }
         }
         let mut devices: BTreeMap<&str, &str> = BTreeMap::new();
@@ -168,8 +175,18 @@ impl Look<'_> {
             if !self.is_switch(&vnic.link) {
                 self.missing("vnic", name, "stub or link", &vnic.link);
             }
-            if let Err(error) = vnic.properties.check(MTU, &cpus_here()) {
+            let stub = wire.stubs.get(&vnic.link);
+            let most = stub.map(|stub| stub.mtu.unwrap_or(MTU));
+            if let Err(error) = vnic.properties.check(most.unwrap_or(MTU), &cpus_here()) {
                 self.error(format!("vnic ‘{name}’: {error}"));
+            }
+            if let (Some(mtu), Some(most)) = (vnic.properties.mtu, most)
+                && mtu > most
+            {
+                self.error(format!(
+                    "vnic ‘{name}’: its mtu of {mtu} is above that of stub ‘{}’, {most}: give that mtu = {mtu}",
+                    vnic.link
+                ));
             }
             if let Some(mac) = vnic.mac {
                 if mac.is_multicast() || mac.0 == [0; 6] {
@@ -338,7 +355,8 @@ impl Look<'_> {
     /// The properties of a stub or link.
     fn switch(&self, name: &str) -> Option<&DomainProperties> {
         let link = self.wire.links.get(name).map(|link| &link.properties);
-        self.wire.stubs.get(name).or(link)
+        let stub = self.wire.stubs.get(name).map(|stub| &stub.properties);
+        stub.or(link)
     }
 
     /// Whether a flow table may send something to a port: a VNIC on its switch, or its own NIC.

@@ -9,7 +9,9 @@ use std::str::FromStr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use switch::lookup::Mac;
-use switch::properties::{DomainProperties, FlowAttributes, FlowProperties, PortProperties};
+use switch::properties::{
+    Bandwidth, DomainProperties, FlowAttributes, FlowProperties, LookupKind, PortProperties,
+};
 
 use crate::model::{Isolation, Restart, Tunnel};
 
@@ -46,7 +48,7 @@ pub struct Wire {
     pub description: String,
     /// Switches without a NIC, and their properties.
     #[serde(rename = "stub", default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub stubs: BTreeMap<String, DomainProperties>,
+    pub stubs: BTreeMap<String, Stub>,
     /// Switches with a NIC: interfaces of the host that are attached.
     #[serde(rename = "link", default, skip_serializing_if = "BTreeMap::is_empty")]
     pub links: BTreeMap<String, Attachment>,
@@ -72,6 +74,60 @@ pub struct Wire {
     /// Flow tables of switches that work by one, by the switches' names.
     #[serde(rename = "table", default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tables: BTreeMap<String, Table>,
+}
+
+/// A switch without a NIC.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "SaidOfStub", into = "SaidOfStub")]
+pub struct Stub {
+    /// Largest IP packet, in bytes; 1500 if none is given.
+    pub mtu: Option<u16>,
+    /// The switch's properties.
+    pub properties: DomainProperties,
+}
+
+/// A stub as it is written: all in one table, where unknown keys are told with their line.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+struct SaidOfStub {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mtu: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lookup: Option<LookupKind>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aging: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mac_limit: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    speed: Option<Bandwidth>,
+}
+
+impl From<SaidOfStub> for Stub {
+    fn from(said: SaidOfStub) -> Stub {
+        let usual = DomainProperties::default();
+        Stub {
+            mtu: said.mtu,
+            properties: DomainProperties {
+                lookup: said.lookup.unwrap_or(usual.lookup),
+                aging: said.aging.unwrap_or(usual.aging),
+                mac_limit: said.mac_limit.unwrap_or(usual.mac_limit),
+                speed: said.speed,
+            },
+        }
+    }
+}
+
+impl From<Stub> for SaidOfStub {
+    fn from(stub: Stub) -> SaidOfStub {
+        let (usual, said) = (DomainProperties::default(), stub.properties);
+        SaidOfStub {
+            mtu: stub.mtu,
+            lookup: (said.lookup != usual.lookup).then_some(said.lookup),
+            aging: (said.aging != usual.aging).then_some(said.aging),
+            mac_limit: (said.mac_limit != usual.mac_limit).then_some(said.mac_limit),
+            speed: said.speed,
+        }
+    }
 }
 
 /// How an interface of the host is attached.

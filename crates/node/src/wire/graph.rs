@@ -40,7 +40,7 @@ impl Drawing {
             edges: Vec::new(),
         };
         for (name, stub) in &wire.stubs {
-            let speed = stub.speed.map(|speed| speed.to_string());
+            let speed = stub.properties.speed.map(|speed| speed.to_string());
             drawing.part(Node::Switch(name.clone()), "stub", name, speed);
         }
         for (name, link) in &wire.links {

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use switch::lookup::Flow as TableFlow;
-use switch::properties::DomainProperties;
 
-use super::file::{Attachment, Flow, Guest, Namespace, Patch, Route, Vnic, Wire, output};
+use super::file::{Attachment, Flow, Guest, Namespace, Patch, Route, Stub, Vnic, Wire, output};
 use super::order::order;
 use crate::model::FlowEntry;
 
@@ -16,7 +15,7 @@ pub enum Part {
     /// A namespace, without its routes.
     Namespace(Namespace),
     /// A switch without a NIC.
-    Stub(DomainProperties),
+    Stub(Stub),
     /// A switch with a NIC; it is called as its interface.
     Link(Attachment),
     /// A wire between switches.
@@ -43,6 +42,8 @@ pub enum Part {
     Default(String),
 }
 
+/// The rank of stubs.
+const STUB: u8 = 1;
 /// The rank of VNICs.
 const VNIC: u8 = 4;
 
@@ -50,7 +51,7 @@ impl Part {
     fn rank(&self) -> u8 {
         match self {
             Part::Namespace(_) => 0,
-            Part::Stub(_) => 1,
+            Part::Stub(_) => STUB,
             Part::Link(_) => 2,
             Part::Patch(_) => 3,
             Part::Vnic(_) => VNIC,
@@ -76,6 +77,18 @@ impl Part {
             Part::Flow(_) => "flow",
             Part::Entry { .. } => "flow table entry",
             Part::Default(_) => "default of flow table",
+        }
+    }
+
+    /// The switches without which the part cannot be: those that go take it along.
+    fn switches<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
+        match self {
+            Part::Patch(patch) => patch.between.iter().map(String::as_str).collect(),
+            Part::Vnic(vnic) => vec![&vnic.link],
+            Part::Flow(flow) => vec![&flow.link],
+            Part::Entry { link, .. } => vec![link],
+            Part::Default(_) => vec![name],
+            _ => Vec::new(),
         }
     }
 
@@ -110,6 +123,7 @@ impl Part {
                 };
                 same == *old
             }
+            (Part::Stub(old), Part::Stub(new)) => old.mtu == new.mtu,
             (Part::Patch(_), _) | (Part::Flow(_), _) => false,
             _ => true,
         }
@@ -271,6 +285,17 @@ pub fn plan(old: &Wire, new: &Wire, there: impl Fn(&str, &Part) -> There) -> Vec
             replaced.insert(key.clone());
         }
     }
+    // What is on a stub goes before it can, and comes back after it.
+    for (key, part) in &after {
+        let Some(old) = before.get(key) else {
+            continue;
+        };
+        let goes = |switch: &str| replaced.contains(&(STUB, switch.to_string()));
+        let stands_on = [part, old].map(|part| part.switches(&key.1));
+        if stands_on.into_iter().flatten().any(goes) {
+            replaced.insert(key.clone());
+        }
+    }
     // A guest goes before its VNIC can, and comes back after it; so does what a flow table says of
     // a VNIC.
     let is_vnic = |of: &Parts, vnic: &(u8, String)| of.contains_key(vnic);
@@ -422,6 +447,25 @@ mod tests {
         assert_eq!(longer, ["- patch ‘p’", "+ patch ‘p’"]);
         let address = with("10.0.0.2/24", "10.0.0.3/24");
         assert_eq!(address, ["~ vnic ‘v’", "~ routes of namespace ‘a’"]);
+    }
+
+    #[test]
+    fn a_stub_of_another_mtu_is_another_with_all_that_is_on_it() {
+        let larger = WIRE.replace("[stub.s]", "[stub.s]\nmtu = 9000");
+        let expected = [
+            "- flow ‘w’",
+            "- vnic ‘v’",
+            "- patch ‘p’",
+            "- stub ‘s’",
+            "+ stub ‘s’",
+            "+ patch ‘p’",
+            "+ vnic ‘v’",
+            "~ routes of namespace ‘a’",
+            "+ flow ‘w’",
+        ];
+        assert_eq!(steps(&wire(WIRE), &wire(&larger)), expected);
+        let faster = WIRE.replace("[stub.s]", "[stub.s]\nspeed = '1G'");
+        assert_eq!(steps(&wire(WIRE), &wire(&faster)), ["~ stub ‘s’"]);
     }
 
     const TABLE: &str = "

@@ -58,7 +58,10 @@ fn wire(text: &str) -> Wire {
 #[test]
 fn a_wire_is_read_as_it_is_written() {
     let read = wire(TWO_SUBNETS);
-    assert_eq!(read.stubs["lab"].speed.unwrap().bits(), 100_000_000);
+    assert_eq!(
+        read.stubs["lab"].properties.speed.unwrap().bits(),
+        100_000_000
+    );
     assert_eq!(read.vnics["bench0"].properties.delay.to_string(), "2ms");
     assert_eq!(
         read.namespaces["desk"].routes[0].to_string(),
@@ -103,6 +106,52 @@ restart = "on-failure"
         error.to_string().contains("`always`, `on-failure`"),
         "{error}"
     );
+}
+
+#[test]
+fn a_stub_has_an_mtu_that_bounds_its_vnics() {
+    let larger = TWO_SUBNETS.replace("speed = \"1G\"", "speed = \"1G\"\nmtu = 9000\naging = 60");
+    let read = wire(&larger);
+    assert_eq!(read.stubs["office"].mtu, Some(9000));
+    assert_eq!(wire(&read.to_text()), read);
+    let lines = diff(&wire(TWO_SUBNETS), &read);
+    let lines: Vec<_> = lines.iter().map(ToString::to_string).collect();
+    assert_eq!(lines, ["~ stub office: aging none → 60, mtu none → 9000"]);
+    let errors = |text: &str| check(&wire(text)).errors.join("\n");
+    assert_eq!(errors(&larger), "");
+    let wrong = errors(&larger.replace("9000", "9217"));
+    assert!(wrong.contains("stub ‘office’: an MTU of 9217"), "{wrong}");
+    let own = "properties = { mtu = 4000, maxbw";
+    let wrong = errors(&larger.replace(
+        "properties = { maxbw = \"10M\"",
+        &(own.to_string() + " = \"10M\""),
+    ));
+    assert!(
+        wrong.contains("its mtu of 4000 is above that of stub ‘lab’, 1500"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn captured_mtus_are_those_of_stubs_and_of_vnics_that_have_others() {
+    let mut seen = network();
+    // Without its NIC the bridge is a stub: of 9000, one end of 4000.
+    seen[0].links.retain(|link| link.name != "eth0");
+    seen[0].links[0].mtu = 9000;
+    seen[1].links[0].mtu = 4000;
+    let wire = describe(&seen, "seen", "").wire;
+    assert_eq!(wire.stubs["br0"].mtu, Some(9000));
+    let mtus = |link: &str| -> Vec<_> {
+        let on = wire.vnics.values().filter(|vnic| vnic.link == link);
+        on.map(|vnic| vnic.properties.mtu).collect()
+    };
+    assert_eq!(mtus("br0"), [Some(4000)]);
+    assert_eq!(wire.stubs["first-second"].mtu, None);
+    seen[1].links[0].mtu = 9000;
+    let wire = describe(&seen, "seen", "").wire;
+    let vnic = wire.vnics.values().find(|vnic| vnic.link == "br0");
+    assert_eq!(vnic.unwrap().properties.mtu, None, "its stub's");
+    assert_eq!(check(&wire).errors, [""; 0]);
 }
 
 #[test]

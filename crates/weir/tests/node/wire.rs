@@ -141,6 +141,26 @@ fn a_wire_that_cannot_be_made_leaves_everything_as_it_was() {
     );
 }
 
+#[test]
+fn a_wires_stub_has_the_mtu_that_it_is_given() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    let (a, stub) = (format!("{}-a", host.prefix), format!("{}s", host.prefix));
+    host.ok(&format!("wire apply {}", host.file("pair.toml", PAIR)));
+    assert!(inside(&a, "ping -c 1 -W 1 -M do -s 8000 10.7.0.2").is_none());
+    let larger = PAIR.replace("[stub.@s]", "[stub.@s]\nmtu = 9000");
+    let file = host.file("larger.toml", &larger);
+    let line = format!("~ stub {stub}: mtu none → 9000\n");
+    assert_eq!(host.ok(&format!("wire diff {file}")), line);
+    assert_eq!(host.ok(&format!("wire apply {file}")), line);
+    assert!(ping(&a, "10.7.0.2").is_some());
+    assert!(inside(&a, "ping -c 1 -W 1 -M do -s 8000 10.7.0.2").is_some());
+    let copy = host.file("copy.toml", &host.ok("wire export pair"));
+    assert_eq!(host.ok(&format!("wire diff {copy}")), "");
+}
+
 /// The pair with a third host; who may talk to whom is what the flow table says.
 const TABLE: &str = concat!(
     "wire = 'table'\n[stub.@s]\nlookup = 'flow-table'\n",

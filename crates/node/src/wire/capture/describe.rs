@@ -10,10 +10,11 @@ use switch::lookup::Mac;
 use switch::properties::{Bandwidth, DomainProperties, Loss, Micros, PortProperties, Vlan};
 
 use super::seen::{Kind, Link, Namespace, Shaping};
-use crate::wire::file::{self, Attachment, Patch, Route, Vnic, Wire};
+use crate::model::STUB_MTUS;
+use crate::wire::file::{self, Attachment, Patch, Route, Stub, Vnic, Wire};
 
 /// The MTU that needs no mention.
-const MTU: u32 = 1500;
+const MTU: u16 = 1500;
 /// Longest name of a VNIC.
 const VNIC_MAX: usize = 15;
 /// Longest name of anything else.
@@ -67,6 +68,7 @@ pub fn describe(seen: &[Namespace], name: &str, prefix: &str) -> Captured {
     };
     describing.bridges();
     describing.pairs();
+    describing.mtus();
     describing.namespaces();
     Captured {
         wire: describing.wire,
@@ -195,7 +197,11 @@ impl<'a> Describing<'a> {
                 }
             }
             None => {
-                self.wire.stubs.insert(name.clone(), properties);
+                let stub = Stub {
+                    mtu: u16::try_from(bridge.mtu).ok().filter(|&mtu| mtu > MTU),
+                    properties,
+                };
+                self.wire.stubs.insert(name.clone(), stub);
             }
         }
         // A link has one interface: each further one has a link of its own, joined to the first.
@@ -322,9 +328,6 @@ impl<'a> Describing<'a> {
                 switch
             }
         };
-        if link.mtu != MTU {
-            properties.mtu = u16::try_from(link.mtu).ok();
-        }
         let vlans = self.seen[at]
             .links
             .iter()
@@ -356,9 +359,7 @@ impl<'a> Describing<'a> {
     ) -> String {
         let namespace = self.seen[at].name.as_deref().unwrap_or("host");
         let stub = self.name(&format!("{namespace}-{}-end", link.name), NAME_MAX);
-        self.wire
-            .stubs
-            .insert(stub.clone(), DomainProperties::default());
+        self.wire.stubs.insert(stub.clone(), Stub::default());
         let patch = Patch {
             between: [stub.clone(), switch.to_string()],
             back: (back != there).then_some(back),
@@ -380,6 +381,10 @@ impl<'a> Describing<'a> {
             _ => link.name.clone(),
         };
         let name = self.name(&wanted, VNIC_MAX);
+        let properties = PortProperties {
+            mtu: u16::try_from(link.mtu).ok().filter(|&mtu| mtu != MTU),
+            ..properties
+        };
         let vnic = Vnic {
             link: switch.into(),
             namespace: namespace
@@ -413,9 +418,7 @@ impl<'a> Describing<'a> {
                 }
                 let called = |at: usize| seen[at].name.as_deref().unwrap_or("host");
                 let switch = self.name(&format!("{}-{}", called(at), called(other)), NAME_MAX);
-                self.wire
-                    .stubs
-                    .insert(switch.clone(), DomainProperties::default());
+                self.wire.stubs.insert(switch.clone(), Stub::default());
                 // What one end sends is what the other receives.
                 let to_link = self.toward(
                     other,
@@ -442,6 +445,27 @@ impl<'a> Describing<'a> {
                 };
                 self.ends(at, &only_rate(link), &switch, to_link);
                 self.ends(other, &only_rate(peer), &switch, to_peer);
+            }
+        }
+    }
+
+    /// Gives each stub the largest MTU on it, and VNICs their own where that is another.
+    fn mtus(&mut self) {
+        for (name, stub) in &mut self.wire.stubs {
+            let vnics = self.wire.vnics.values_mut();
+            let mut vnics: Vec<_> = vnics.filter(|vnic| vnic.link == *name).collect();
+            let on = vnics.iter().map(|vnic| vnic.properties.mtu.unwrap_or(MTU));
+            let largest = on.chain(stub.mtu).max().unwrap_or(MTU).max(MTU);
+            let most = largest.min(*STUB_MTUS.end());
+            if most < largest {
+                self.notes.push(format!(
+                    "switch ‘{name}’: its MTU is {largest}, the largest that a stub can have is {most}"
+                ));
+            }
+            stub.mtu = (most != MTU).then_some(most);
+            for vnic in &mut vnics {
+                let own = vnic.properties.mtu.unwrap_or(MTU);
+                vnic.properties.mtu = (own < most).then_some(own);
             }
         }
     }
