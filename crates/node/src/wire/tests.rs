@@ -477,13 +477,18 @@ fn network() -> Vec<Namespace> {
                 addresses: vec!["10.0.0.1/24".parse().unwrap()],
                 ..veth(3, "down", (2, 2))
             },
-            link(9, "wg0", Kind::Other("wireguard".into())),
+            Link {
+                up: true,
+                ..link(9, "wg0", Kind::Other("wireguard".into()))
+            },
+            link(10, "tunl0", Kind::Other("ipip".into())),
         ],
         routes: vec![SeenRoute {
             to: "10.9.0.0/16".parse().unwrap(),
             via: None,
             device: Some(9),
         }],
+        policies: vec!["the rule 100, ‘from 10.1.0.0/16 lookup 7’".into()],
     };
     let up = Shaping {
         delay: 5000,
@@ -543,8 +548,13 @@ fn a_captured_network_becomes_switches_vnics_and_namespaces() {
         wire.namespaces["second"].routes[0].to_string(),
         "default via 10.0.5.1"
     );
-    assert_eq!(captured.notes.len(), 1, "{:?}", captured.notes);
-    assert!(captured.notes[0].contains("10.9.0.0/16"));
+    let expected = [
+        "‘eth0’ of first: what it receives is limited to 50M; the maxbw of a VNIC holds both ways",
+        "namespace ‘first’ has a route to 10.9.0.0/16 by an interface that is not in the wire: left out",
+        "the rule 100, ‘from 10.1.0.0/16 lookup 7’ of first has no counterpart: left out",
+        "‘wg0’ of first: a wireguard interface has no counterpart there: left out",
+    ];
+    assert_eq!(captured.notes, expected);
     let prefixed = describe(&network(), "seen", "copy-").wire;
     assert_eq!(
         prefixed.vnics["down"].namespace.as_deref(),

@@ -200,7 +200,25 @@ fn show(args: &ShowArgs) -> Result {
     }
 }
 
+/// Refuses names that no wire can have, before anything is looked at.
+fn check_names(args: &CaptureArgs) -> Result {
+    let mut named = Wire {
+        wire: args.name.clone(),
+        ..Wire::default()
+    };
+    if !args.prefix.is_empty() {
+        let of_prefix = [(args.prefix.clone(), Default::default())];
+        named.namespaces.extend(of_prefix);
+    }
+    let errors = check::check(&named).errors;
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(Error::invalid(errors.join("\n"))),
+    }
+}
+
 fn captured(args: &CaptureArgs) -> Result {
+    check_names(args)?;
     let seen = capture::read(&args.namespaces).map_err(Error::refused)?;
     let mut captured = capture::describe(&seen, &args.name, &args.prefix);
     if !args.namespaces.is_empty() {

@@ -493,6 +493,81 @@ between = ['{p}br', 'second']
     ip(&format!("link delete {p}br"));
 }
 
+#[test]
+fn what_a_capture_leaves_out_is_told() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    let n = format!("{}-n", host.prefix);
+    let m = format!("{}-m", host.prefix);
+    for name in [&n, &m] {
+        ip(&format!("netns add {name}"));
+    }
+    ip(&format!(
+        "-n {n} link add eth0 type veth peer name eth0 netns {m}"
+    ));
+    for (name, address) in [(&n, "10.8.4.1/24"), (&m, "10.8.4.2/24")] {
+        ip(&format!("-n {name} addr add {address} dev eth0"));
+        ip(&format!("-n {name} link set eth0 mtu 4000 up"));
+    }
+    ip(&format!(
+        "-n {n} rule add from 10.1.0.0/16 lookup 7 priority 100"
+    ));
+    ip(&format!(
+        "-n {n} route add 10.2.0.0/16 via 10.8.4.2 table 7"
+    ));
+    ip(&format!("-n {n} route add blackhole 10.3.0.0/16"));
+    ip(&format!("-n {n} route add prohibit 10.4.0.0/16"));
+    ip(&format!(
+        "-n {n} route add 10.5.0.0/16 nexthop via 10.8.4.2 nexthop via 10.8.4.3"
+    ));
+    ip(&format!("-n {n} route add 10.6.0.0/16 via 10.8.4.2"));
+    ip(&format!("-n {n} tuntap add tun7 mode tun"));
+    ip(&format!("-n {n} addr add 10.8.5.1/24 dev tun7"));
+    let words = format!("-n {m} qdisc add dev eth0 root tbf rate 5mbit burst 32k latency 50ms");
+    let status = Command::new("tc").args(words.split_whitespace()).status();
+    assert!(status.unwrap().success());
+
+    let output = host.output(&format!("wire capture --name copy -n {n} -n {m}"));
+    let notes = String::from_utf8(output.stderr).unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{notes}");
+    for left_out in [
+        "the rule 100, ‘from 10.1.0.0/16 lookup 7’",
+        "the route to 10.2.0.0/16 of table 7",
+        "the blackhole route to 10.3.0.0/16",
+        "the prohibit route to 10.4.0.0/16",
+        "the route to 10.5.0.0/16 by 2 gateways at once",
+    ] {
+        let note = format!("note: {left_out} of {n} has no counterpart: left out");
+        assert!(notes.contains(&note), "{note}: {notes}");
+    }
+    assert!(
+        notes.contains(&format!("‘tun7’ of {n}: a TUN or TAP")),
+        "{notes}"
+    );
+    let limited = format!("‘eth0’ of {m}: what it sends is limited to 5M");
+    assert!(notes.contains(&limited), "{notes}");
+    for name in [&n, &m] {
+        let of_it = |line: &&str| line.contains(" of ") && line.contains(name.as_str());
+        let most = if *name == n { 6 } else { 1 };
+        assert_eq!(notes.lines().filter(of_it).count(), most, "{notes}");
+    }
+    assert!(
+        text.contains("10.6.0.0/16 via 10.8.4.2") && !text.contains("10.2.0.0"),
+        "{text}"
+    );
+
+    for names in ["--name a/b", "--name copy --prefix a/b"] {
+        let refusal = host.refusal(&format!("wire capture {names}"));
+        assert!(
+            refusal.contains("‘a/b’: a name is 1 to 31 letters"),
+            "{refusal}"
+        );
+    }
+}
+
 /// A program in a namespace, which ends with this.
 struct Program(std::process::Child);
 

@@ -70,6 +70,7 @@ pub fn describe(seen: &[Namespace], name: &str, prefix: &str) -> Captured {
     describing.pairs();
     describing.mtus();
     describing.namespaces();
+    describing.left_out();
     Captured {
         wire: describing.wire,
         notes: describing.notes,
@@ -324,6 +325,13 @@ impl<'a> Describing<'a> {
                 own.as_str()
             }
             false => {
+                if let (Some(only), None) | (None, Some(only)) = (properties.maxbw, rate) {
+                    let way = if rate.is_some() { "sends" } else { "receives" };
+                    let text = format!(
+                        "what it {way} is limited to {only}; the maxbw of a VNIC holds both ways"
+                    );
+                    self.note(at, link, &text);
+                }
                 properties.maxbw = properties.maxbw.or(rate);
                 switch
             }
@@ -466,6 +474,38 @@ impl<'a> Describing<'a> {
             for vnic in &mut vnics {
                 let own = vnic.properties.mtu.unwrap_or(MTU);
                 vnic.properties.mtu = (own < most).then_some(own);
+            }
+        }
+    }
+
+    /// Tells of interfaces that nothing was made of, and of routing that a wire does not have. Of
+    /// the host's own, only where the wire has VNICs of the host.
+    fn left_out(&mut self) {
+        let seen = self.seen;
+        for (at, namespace) in seen.iter().enumerate() {
+            let is_in = self.vnics.keys().any(|(place, _)| *place == at);
+            if namespace.name.is_none() && !is_in {
+                continue;
+            }
+            for policy in &namespace.policies {
+                let called = namespace.called();
+                self.notes
+                    .push(format!("{policy} of {called} has no counterpart: left out"));
+            }
+            for link in &namespace.links {
+                let kind = match &link.kind {
+                    Kind::Tap => "TUN or TAP",
+                    Kind::Vxlan { .. } => "VXLAN",
+                    Kind::Other(kind) => kind,
+                    Kind::Device if namespace.name.is_some() => "NIC",
+                    _ => continue,
+                };
+                // Of ports, their bridges told; of what is down, there is nothing to tell.
+                let known = link.master.is_some() || self.vnics.contains_key(&(at, link.index));
+                if !known && (link.up || !link.addresses.is_empty()) {
+                    let text = format!("a {kind} interface has no counterpart there: left out");
+                    self.note(at, link, &text);
+                }
             }
         }
     }

@@ -12,12 +12,13 @@ use netlink_packet_core::Nla;
 use netlink_packet_route::address::{AddressAttribute, AddressHeader, AddressMessage};
 use netlink_packet_route::link::{
     AfSpecBridge, BridgeStpState, BridgeVlanInfoFlags, InfoBridge, InfoData, InfoKind, InfoVlan,
-    InfoVxlan, LinkAttribute, LinkExtentMask, LinkInfo, LinkLayerType, LinkMessage,
+    InfoVxlan, LinkAttribute, LinkExtentMask, LinkFlags, LinkInfo, LinkLayerType, LinkMessage,
 };
 use netlink_packet_route::nsid::{NsidAttribute, NsidMessage};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteType,
 };
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleHeader, RuleMessage};
 use netlink_packet_route::tc::{TcAttribute, TcMessage, TcOption};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -30,6 +31,9 @@ use crate::netlink::Netlink;
 const FOLDERS: [&str; 2] = ["/run/netns", "/run/docker/netns"];
 /// What `statfs` says of a file that is a namespace (linux/magic.h).
 const NAMESPACE_MAGIC: u64 = 0x6e73_6673;
+
+/// The table of the host's own addresses (linux/rtnetlink.h: RT_TABLE_LOCAL).
+const LOCAL: u32 = 255;
 
 /// A namespace to be looked at.
 struct Place {
@@ -169,13 +173,26 @@ fn namespace(place: &Place, netlink: &mut Netlink, places: &[Place]) -> io::Resu
         }
     }
     bridge_vlans(netlink, &mut links)?;
-    let mut routes = Vec::new();
+    let (mut routes, mut policies) = (Vec::new(), Vec::new());
     for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+        let mut question = RuleMessage::default();
+        question.header.family = family;
+        // A kernel without policy routing has no rules to tell.
+        let rules = netlink.dump(RouteNetlinkMessage::GetRule(question));
+        for answer in rules.into_iter().flatten() {
+            if let RouteNetlinkMessage::NewRule(message) = answer {
+                policies.extend(rule(&message));
+            }
+        }
         let mut question = RouteMessage::default();
         question.header.address_family = family;
         for answer in netlink.dump(RouteNetlinkMessage::GetRoute(question))? {
             if let RouteNetlinkMessage::NewRoute(message) = answer {
-                routes.extend(route(&message));
+                match route(&message) {
+                    Some(Ok(route)) => routes.push(route),
+                    Some(Err(policy)) => policies.push(policy),
+                    None => {}
+                }
             }
         }
     }
@@ -184,6 +201,7 @@ fn namespace(place: &Place, netlink: &mut Netlink, places: &[Place]) -> io::Resu
         forwards: false,
         links,
         routes,
+        policies,
     })
 }
 
@@ -210,6 +228,7 @@ fn ids(netlink: &mut Netlink, places: &[Place]) -> io::Result<HashMap<i32, usize
 fn link(message: &LinkMessage, ids: &HashMap<i32, usize>) -> Link {
     let mut link = Link {
         index: message.header.index,
+        up: message.header.flags.contains(LinkFlags::Up),
         ..Link::default()
     };
     let (mut kind, mut data, mut below, mut elsewhere) = (None, None, None, None);
@@ -319,13 +338,65 @@ fn address(message: &AddressMessage) -> Option<IpNet> {
     own.then(|| IpNet::new(address, prefix_len).ok()).flatten()
 }
 
-/// A route that somebody set: the kernel's own follow from the addresses.
-fn route(message: &RouteMessage) -> Option<Route> {
+/// A rule of policy routing that is not one of the three that there always are, as a phrase.
+fn rule(message: &RuleMessage) -> Option<String> {
+    let RuleHeader {
+        src_len, dst_len, ..
+    } = message.header;
+    let (mut priority, mut table) = (0, u32::from(message.header.table));
+    let mut words = String::new();
+    let mut narrower = false;
+    for attribute in &message.attributes {
+        let word = match attribute {
+            RuleAttribute::Priority(number) => {
+                priority = *number;
+                continue;
+            }
+            RuleAttribute::Table(number) => {
+                table = *number;
+                continue;
+            }
+            RuleAttribute::Source(from) => format!("from {from}/{src_len} "),
+            RuleAttribute::Destination(to) => format!("to {to}/{dst_len} "),
+            RuleAttribute::Iifname(name) => format!("iif {name} "),
+            RuleAttribute::Oifname(name) => format!("oif {name} "),
+            RuleAttribute::FwMark(mark) => format!("fwmark {mark:#x} "),
+            _ => continue,
+        };
+        narrower = true;
+        words += &word;
+    }
+    let usual = matches!((priority, table), (0, 255) | (32766, 254) | (32767, 253));
+    if usual && !narrower {
+        return None;
+    }
+    let does = match message.header.action {
+        RuleAction::ToTable => format!("lookup {table}"),
+        other => format!("{other:?}").to_lowercase(),
+    };
+    Some(format!("the rule {priority}, ‘{words}{does}’"))
+}
+
+/// A route that somebody set, or as a phrase one that a wire cannot have: the kernel's own follow
+/// from the addresses.
+fn route(message: &RouteMessage) -> Option<Result<Route, String>> {
     let header = &message.header;
-    let set = header.table == RouteHeader::RT_TABLE_MAIN
-        && header.kind == RouteType::Unicast
-        && !matches!(header.protocol, RouteProtocol::Kernel | RouteProtocol::Ra);
-    if !set {
+    let nowhere = match header.kind {
+        RouteType::Unicast => None,
+        RouteType::BlackHole => Some("blackhole"),
+        RouteType::Unreachable => Some("unreachable"),
+        RouteType::Prohibit => Some("prohibit"),
+        RouteType::Throw => Some("throw"),
+        // Local, broadcast and multicast ones are the kernel's.
+        _ => return None,
+    };
+    let table = find_in(&message.attributes, |attribute| match attribute {
+        RouteAttribute::Table(table) => Some(*table),
+        _ => None,
+    });
+    let table = table.unwrap_or(header.table.into());
+    let own = matches!(header.protocol, RouteProtocol::Kernel | RouteProtocol::Ra);
+    if own || table == LOCAL {
         return None;
     }
     let ip = |address: &RouteAddress| match address {
@@ -341,8 +412,24 @@ fn route(message: &RouteMessage) -> Option<Route> {
         AddressFamily::Inet6 => IpAddr::from([0; 16]),
         _ => IpAddr::from([0; 4]),
     });
-    Some(Route {
-        to: IpNet::new(to, header.destination_prefix_length).ok()?,
+    let to = IpNet::new(to, header.destination_prefix_length).ok()?;
+    let hops = find_in(&message.attributes, |attribute| match attribute {
+        RouteAttribute::MultiPath(hops) => Some(hops.len()),
+        _ => None,
+    });
+    let policy = match (nowhere, hops) {
+        _ if table != u32::from(RouteHeader::RT_TABLE_MAIN) => {
+            Some(format!("the route to {to} of table {table}"))
+        }
+        (Some(kind), _) => Some(format!("the {kind} route to {to}")),
+        (None, Some(hops)) => Some(format!("the route to {to} by {hops} gateways at once")),
+        (None, None) => None,
+    };
+    if let Some(policy) = policy {
+        return Some(Err(policy));
+    }
+    Some(Ok(Route {
+        to,
         via: find_in(&message.attributes, |attribute| match attribute {
             RouteAttribute::Gateway(via) => ip(via),
             _ => None,
@@ -351,7 +438,7 @@ fn route(message: &RouteMessage) -> Option<Route> {
             RouteAttribute::Oif(index) => Some(*index),
             _ => None,
         }),
-    })
+    }))
 }
 
 /// Notes which VLANs the ports of bridges take.

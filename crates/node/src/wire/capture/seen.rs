@@ -15,6 +15,9 @@ pub struct Namespace {
     pub links: Vec<Link>,
     /// The routes of its main table that somebody set.
     pub routes: Vec<Route>,
+    /// What of its routing a wire has no counterpart of, a phrase each: rules, routes of other
+    /// tables, routes that lead nowhere or by several gateways.
+    pub policies: Vec<String>,
 }
 
 /// One interface.
@@ -26,6 +29,8 @@ pub struct Link {
     pub name: String,
     /// What it is.
     pub kind: Kind,
+    /// Whether it is up.
+    pub up: bool,
     /// Its Ethernet address.
     pub mac: Option<[u8; 6]>,
     /// Largest IP packet, in bytes.
