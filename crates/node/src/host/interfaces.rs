@@ -156,6 +156,11 @@ impl Host {
         (!is_up).then(|| format!("interface ‘{link}’ is down: `ip link set {link} up`"))
     }
 
+    /// The VNICs of whose interfaces something is held that outlives a switch.
+    pub fn held(&self) -> impl Iterator<Item = &str> {
+        self.held.keys().map(String::as_str)
+    }
+
     /// Whether the namespace that a VNIC's interface was made in is no more the one that has its
     /// name: it was deleted, and perhaps there is another. What is held of the interface keeps the
     /// old one from ending, with the interface in it, so that nothing else tells of it.

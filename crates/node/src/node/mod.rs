@@ -286,8 +286,11 @@ impl Node {
         if !self.changing.is_empty() {
             return Ok(());
         }
-        let mut lost = self.store.all::<Vnic>()?;
-        lost.retain(|vnic| self.host.has_lost(vnic));
+        let mut lost = Vec::new();
+        for name in self.host.held() {
+            let vnic = self.store.get::<Vnic>(name)?;
+            lost.extend(vnic.filter(|vnic| self.host.has_lost(vnic)));
+        }
         if !lost.is_empty() {
             self.bring_namespaces()?;
         }
