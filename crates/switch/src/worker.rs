@@ -24,8 +24,6 @@ mod watch;
 use std::sync::Arc;
 use std::time::Instant;
 
-use abi::chain;
-use abi::region::FRAME_MAX;
 use hashbrown::HashMap;
 use rustix::io::Errno;
 
@@ -39,7 +37,7 @@ use crate::qos::crowd::Source;
 
 pub use deliver::PATCHES_MAX;
 pub(crate) use membership::Served;
-use port::{Domain, Doorbell, Follows, Port, Queue, State};
+use port::{Domain, Doorbell, Port, Queue, State};
 use watch::{Watch, Whose};
 
 pub use port::{Placed, QueueIndex, Ways};
@@ -53,10 +51,8 @@ const ROUNDS_PER_CALL: u32 = 4;
 /// Rounds without frames after which the lane lets others have its processor for a moment: a guest
 /// that it waits for may have no other.
 const ROUNDS_ALONE: u32 = 16;
-/// Fewest frames of a batch whose sender may be held back from a guest without room,
+/// Fewest frames of a batch whose sender may be held back from a guest without room.
 const FRAMES_HELD_BACK: usize = 8;
-/// or fewest bytes: as many in segments take up as many slots and more.
-const BYTES_HELD_BACK: usize = FRAMES_HELD_BACK * FRAME_MAX;
 /// Most parcels of one crossing that are dealt with in a round.
 const PARCELS_PER_ROUND: usize = 4;
 
@@ -268,18 +264,18 @@ impl Worker {
         if self.is_shaped(from) {
             return self.serve_shaped(place, woken);
         }
-        let Some(room) = self.room_for(place) else {
+        if self.is_held_back(place) {
             self.meter.held_back();
             self.held = true;
             return true;
-        };
+        }
         let Some(queue) = slot_mut(&mut self.queues, place) else {
             return false;
         };
         let counters = self.counters.port(from);
         let batch = &mut *self.batch;
         batch.clear();
-        batch.set_portion(self.portion.min(room));
+        batch.set_portion(self.portion);
         let outcome = queue.link.receive(batch, counters);
         let frames = batch.frames().len();
         if frames == 0 {
@@ -310,31 +306,24 @@ impl Worker {
     /// The queue to which all of the batch's frames are to go, if there is one, and they are more
     /// than a few: who sends little has others' room in a full ring, and is not to wait.
     #[inline]
-    fn only_destination(&self, frames: usize) -> Option<Follows> {
-        let bytes = self.picked as usize;
+    fn only_destination(&self, frames: usize) -> Option<QueueIndex> {
         match self.touched[..] {
-            [place] if frames >= FRAMES_HELD_BACK || bytes >= BYTES_HELD_BACK => {
+            [place] if frames >= FRAMES_HELD_BACK => {
                 let port = slot(&self.ports, place.into());
                 let port = port.filter(|port| port.queue.len() == frames);
-                let queue = port.and_then(|port| port.sends)?;
-                let slots = chain::slots_for(bytes / frames);
-                Some(Follows { queue, slots })
+                port.and_then(|port| port.sends)
             }
             _ => None,
         }
     }
 
-    /// How many bytes of a queue's next frames there is room for, as far as it is known where they
-    /// go: where the last ones all went. `None` if they had better stay where they are for a
-    /// moment, since there is none.
+    /// Whether a queue's next frames had better stay where they are for a moment: the last ones all
+    /// went to a guest that has no room for more.
     #[inline]
-    fn room_for(&mut self, place: QueueIndex) -> Option<usize> {
+    fn is_held_back(&mut self, place: QueueIndex) -> bool {
         let follows = slot(&self.queues, place).and_then(|queue| queue.follows);
-        let to = follows.and_then(|to| Some((slot_mut(&mut self.queues, to.queue)?, to.slots)));
-        match to {
-            Some((to, slots)) => to.link.room(slots, self.now),
-            None => Some(usize::MAX),
-        }
+        let to = follows.and_then(|to| slot_mut(&mut self.queues, to));
+        to.is_some_and(|to| to.link.holds_back(self.now))
     }
 }
 

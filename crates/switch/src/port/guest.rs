@@ -260,34 +260,23 @@ impl GuestLink {
         }
     }
 
-    /// How many bytes of frames that take so many slots each there is room for, about. `None` if a
-    /// sender whose frames are all for this guest is to be held back: the guest's ring is full, and
-    /// has not been for long. The sender's own ring fills meanwhile, and it leaves the processor
-    /// that the guest may be waiting for. A guest that stays away holds nobody back, and one that
-    /// has been waited for has to empty half its ring before it is again.
+    /// Whether a sender whose frames are all for this guest is to be held back: the guest's ring
+    /// is full, and has not been for long. The sender's own ring fills meanwhile, and it leaves the
+    /// processor that the guest may be waiting for. A guest that stays away holds nobody back, and
+    /// one that has been waited for has to empty half its ring before it is again.
     #[inline]
-    pub(super) fn room(&mut self, frame: u32, now: Instant) -> Option<usize> {
+    pub(super) fn holds_back(&mut self, now: Instant) -> bool {
         let slots = self.side.region.geometry().slots();
         // What is left to those who send little is no room for others.
-        let few = (slots / 8).min(BATCH as u32).max(frame) + slots / LEFT;
-        let half = (slots / 2).max(few);
-        let wanted = match self.full {
-            None if frame == 1 => few,
-            _ => half,
-        };
+        let (few, half) = ((slots / 8).min(BATCH as u32) + slots / LEFT, slots / 2);
+        let wanted = if self.full.is_some() { half } else { few };
         let Ok(free) = self.side.receive.free(wanted) else {
-            return Some(usize::MAX);
+            return false;
         };
         if free >= half {
             self.full = None;
         }
-        if free < few && now.saturating_duration_since(*self.full.get_or_insert(now)) < HOLD {
-            return None;
-        }
-        match frame {
-            1 => Some(usize::MAX),
-            _ => Some((free.saturating_sub(slots / LEFT).max(frame)) as usize * PART_MAX),
-        }
+        free < few && now.saturating_duration_since(*self.full.get_or_insert(now)) < HOLD
     }
 
     /// Counts slots that were moved.

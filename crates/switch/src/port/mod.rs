@@ -416,14 +416,12 @@ impl Link {
         }
     }
 
-    /// How many bytes of frames there is room for, about, if each takes so many `slots` of a
-    /// guest's ring. `None` if whoever sends here only is to wait a moment rather than have its
-    /// frames dropped.
+    /// Whether whoever sends here only is to wait a moment rather than have its frames dropped.
     #[inline]
-    pub(crate) fn room(&mut self, slots: u32, now: Instant) -> Option<usize> {
+    pub(crate) fn holds_back(&mut self, now: Instant) -> bool {
         match self {
-            Link::Guest(link) => link.room(slots, now),
-            _ => Some(usize::MAX),
+            Link::Guest(link) => link.holds_back(now),
+            _ => false,
         }
     }
 

@@ -23,8 +23,6 @@ pub struct PacketLink {
     /// Frames that are asked for at a time: to ask for many where few come takes longer than they
     /// do.
     asks: usize,
-    /// Bytes of one of the frames that came last, about.
-    mean: usize,
 }
 
 impl PacketLink {
@@ -35,7 +33,6 @@ impl PacketLink {
             mtu,
             down: false,
             asks: FEW,
-            mean: 1,
         }
     }
 
@@ -58,12 +55,12 @@ impl PacketLink {
     }
 
     pub(super) fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
-        let asked = self.asks.min((batch.portion / self.mean).max(1));
+        let asked = self.asks;
         let came = batch.stage.receive_many(self.socket.as_fd(), asked);
         self.asks = match came {
-            Ok(all) if all == self.asks => (2 * all).min(BATCH),
-            Ok(some) if some >= asked / 4 => self.asks,
-            _ => (self.asks / 2).max(FEW),
+            Ok(all) if all == asked => (2 * asked).min(BATCH),
+            Ok(some) if some >= asked / 4 => asked,
+            _ => (asked / 2).max(FEW),
         };
         let n = match came {
             Ok(n) => n,
@@ -90,7 +87,6 @@ impl PacketLink {
                 Err(reason) => counters.dropped(reason, 1),
             }
         }
-        self.mean = (batch.stage.bytes / n.max(1)).max(1);
         Outcome::BUSY
     }
 

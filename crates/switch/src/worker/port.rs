@@ -86,14 +86,6 @@ impl Port {
     }
 }
 
-/// Where all frames of a batch went.
-#[derive(Clone, Copy)]
-pub(super) struct Follows {
-    pub queue: QueueIndex,
-    /// Slots that one of them takes in a guest's ring.
-    pub slots: u32,
-}
-
 /// One queue of a port: what is polled.
 pub(super) struct Queue {
     pub link: Link,
@@ -106,8 +98,8 @@ pub(super) struct Queue {
     pub spreads: u64,
     /// The lanes to which its last batch crossed.
     pub crosses: u64,
-    /// Where all of its last batch went, if that was one queue.
-    pub follows: Option<Follows>,
+    /// The queue to which all of its last batch went.
+    pub follows: Option<QueueIndex>,
     /// Its other side may not have noticed what was delivered.
     pub owes: bool,
     /// What is left of its last batch, where that could not go on and its link cannot keep it.

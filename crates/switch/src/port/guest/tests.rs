@@ -13,7 +13,6 @@ use crate::counters::PortStats;
 use crate::lookup::PortIndex;
 use crate::memory::{CounterFile, GuestSide, SharedRegion};
 use crate::port::Link;
-use crate::port::hold::EACH;
 use crate::worker::alone::Alone;
 
 mod chains;
@@ -235,47 +234,20 @@ fn a_full_ring_is_waited_for_a_moment_and_not_again_before_it_was_half_empty() {
     };
     let now = Instant::now();
     let late = now + HOLD;
-    let waits = |link: &mut GuestLink, now| link.room(1, now).is_none();
-    assert!(!waits(&mut link, now));
+    assert!(!link.holds_back(now));
     fill(&mut link, 64);
-    assert!(waits(&mut link, now));
-    assert!(waits(&mut link, late - Duration::from_nanos(1)));
-    assert!(!waits(&mut link, late));
+    assert!(link.holds_back(now));
+    assert!(link.holds_back(late - Duration::from_nanos(1)));
+    assert!(!link.holds_back(late));
     assert_eq!(side.receive.filled(64), Ok(64));
     side.receive.release(31);
-    assert!(!waits(&mut link, late), "there is room");
+    assert!(!link.holds_back(late), "there is room");
     fill(&mut link, 31);
-    assert!(!waits(&mut link, late), "it has been waited for");
+    assert!(!link.holds_back(late), "it has been waited for");
     side.receive.release(32);
-    assert!(!waits(&mut link, late));
+    assert!(!link.holds_back(late));
     fill(&mut link, 32);
-    assert!(waits(&mut link, late));
-}
-
-#[test]
-fn frames_over_several_slots_are_waited_for_where_one_of_them_has_no_room() {
-    let (mut link, mut side, counters) = alone(64);
-    let counters = counters.port(0).unwrap();
-    let (mut from, mut source, _) = alone(64);
-    let bell = eventfd(0);
-    let mut batch = Batch::new();
-    for _ in 0..24 {
-        assert!(send(&mut source, &bell, &frame(9, 1, &[])));
-    }
-    from.receive(&mut batch, counters);
-    let now = Instant::now();
-    let all = 64 - 64 / LEFT;
-    assert_eq!(link.room(20, now), Some(all as usize * PART_MAX));
-    link.send(&batch, &EACH[..24], counters);
-    assert_eq!(link.room(20, now), Some((all - 24) as usize * PART_MAX));
-    assert_eq!(link.room(33, now), None);
-    assert_eq!(
-        link.room(33, now + HOLD),
-        Some(33 * PART_MAX),
-        "one is tried"
-    );
-    side.receive.release(24);
-    assert_eq!(link.room(33, now + HOLD), Some(all as usize * PART_MAX));
+    assert!(link.holds_back(late));
 }
 
 #[test]
