@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::Result;
 use super::output::{Column, Output, maybe};
+use crate::run::client::interval;
 
 /// What counters are to be shown, and how often.
 #[derive(Clone, Debug, Args)]
@@ -23,14 +24,6 @@ pub struct StatArgs {
     /// How to show it
     #[command(flatten)]
     pub output: Output,
-}
-
-fn interval(text: &str) -> Result<f64, String> {
-    let seconds = text
-        .parse::<f64>()
-        .ok()
-        .filter(|s| (0.1..=3600.0).contains(s));
-    seconds.ok_or_else(|| "an interval is 0.1 to 3600 seconds".into())
 }
 
 const COLUMNS: &[Column<PortStats>] = &[

@@ -1,7 +1,8 @@
 //! `weir stub`.
 
 use clap::Subcommand;
-use node::model::{Class, LinkView, NewStub};
+use clap::builder::RangedI64ValueParser;
+use node::model::{Class, LinkView, NewStub, STUB_MTUS};
 
 use super::link::COLUMNS;
 use super::output::{Output, made};
@@ -19,7 +20,7 @@ pub enum StubCommand {
         /// Its name
         stub: String,
         /// Largest IP packet, in bytes
-        #[arg(long, default_value_t = 1500, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(68..=9216))]
+        #[arg(long, default_value_t = 1500, value_name = "BYTES", value_parser = mtu())]
         mtu: u16,
         /// Print what was made as JSON
         #[arg(long)]
@@ -37,6 +38,11 @@ pub enum StubCommand {
         #[command(flatten)]
         output: Output,
     },
+}
+
+fn mtu() -> RangedI64ValueParser<u16> {
+    let (least, most) = (*STUB_MTUS.start(), *STUB_MTUS.end());
+    RangedI64ValueParser::new().range(i64::from(least)..=i64::from(most))
 }
 
 /// Runs `weir stub`.

@@ -58,7 +58,8 @@ pub struct TopArgs {
     pub count: Option<u32>,
 }
 
-fn interval(text: &str) -> Result<f64, String> {
+/// Seconds between two looks, as an option has them.
+pub fn interval(text: &str) -> Result<f64, String> {
     let seconds = text
         .parse::<f64>()
         .ok()
