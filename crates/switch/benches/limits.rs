@@ -16,7 +16,9 @@
 //!
 //! `cargo bench -p switch --bench limits [-- PART [RATES]]` prints JSON; `accuracy 1G,10G` does a
 //! part of the first part. On a machine that does other things at the same time, start it so that
-//! it runs ahead of them: what is late by more than a bucket's depth is lost to the rate.
+//! it runs ahead of them: what is late by more than a bucket's depth is lost to the rate. (With
+//! `chrt -f`, the kernel still takes the processors away for 50 ms of each second, in which rings
+//! run empty and shares are lost, unless `kernel.sched_rt_runtime_us` is -1.)
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

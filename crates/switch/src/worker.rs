@@ -32,7 +32,7 @@ use crate::lane::{Board, LaneIndex, Meter};
 use crate::lookup::{Destination, PortIndex, Seconds};
 use crate::memory::LaneCounters;
 use crate::pace::Pace;
-use crate::port::{BATCH, Batch, STAGED_MAX};
+use crate::port::{BATCH, Batch, Portion};
 use crate::qos::crowd::Source;
 
 pub use deliver::PATCHES_MAX;
@@ -124,8 +124,8 @@ pub struct Worker {
     picked: u64,
     /// Whose frames the batch has.
     source: Source,
-    /// Work that is taken from a queue at a time, in bytes.
-    portion: usize,
+    /// How much is taken from a queue at a time.
+    portion: Portion,
     /// Whether those who may go first are looked for while a batch is delivered.
     watched: bool,
     /// A batch for those who go first.
@@ -178,7 +178,7 @@ impl Worker {
             held: false,
             picked: 0,
             source: Source::Lines,
-            portion: STAGED_MAX,
+            portion: Portion::WHOLE,
             watched: false,
             aside: Box::new(Batch::new()),
             contended: false,

@@ -1,6 +1,6 @@
 //! Batches of copies: how frames are carried from one lane to another.
 
-use super::{BATCH, Batch, Body, Cell, Frame, HEAD, STAGED_MAX, Stage, VnetHeader};
+use super::{BATCH, Batch, Body, Cell, Frame, HEAD, Portion, STAGED_MAX, Stage, VnetHeader};
 use crate::sys::packet::ReceiveMany;
 
 /// Bytes of copies that a batch has room for: any batch that a port gives out fits.
@@ -17,7 +17,7 @@ impl Batch {
                 .map(|_| Frame::new([0; HEAD], 0, Body::Staged(0)))
                 .collect(),
             len: 0,
-            portion: STAGED_MAX,
+            portion: Portion::WHOLE,
             says_vlans: false,
             stage: Stage {
                 memory: vec![0; ROOM].into(),

@@ -108,15 +108,15 @@ impl GuestLink {
 
     pub(super) fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
         let mut outcome = Outcome::NOTHING;
+        let portion = batch.portion;
         let Ok(filled) = self.side.transmit.filled(BATCH as u32) else {
             counters.dropped(Reason::Violation, 1);
             outcome.violations = 1;
             return outcome;
         };
-        let portion = batch.portion;
         let (mut at, mut place, mut work) = (0, 0, 0);
-        for _ in 0..filled.min(BATCH as u32) {
-            if at == filled || work >= portion {
+        for _ in 0..filled.min(portion.frames) {
+            if at == filled || work >= portion.bytes as usize {
                 break;
             }
             let slot = self.side.transmit.peek(at);

@@ -33,6 +33,24 @@ use offload::{ETHERNET, Segmenter, VLAN, VnetHeader};
 pub const BATCH: usize = 64;
 /// Bytes in the stage with which a batch is full, however few frames they are.
 pub(crate) const STAGED_MAX: usize = 512 << 10;
+/// How much of what waits is taken from a port at a time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Portion {
+    /// Work, in bytes ([`FRAME_WORK`]), as far as a link can tell before; and bytes into the stage.
+    pub bytes: u32,
+    /// Frames out of rings.
+    pub frames: u32,
+}
+
+impl Portion {
+    /// All that a batch has room for. A nearest cache holds as much; what waits beyond that is
+    /// better left where it is, since its destinations have no room for it either.
+    pub const WHOLE: Portion = Portion {
+        bytes: STAGED_MAX as u32,
+        frames: BATCH as u32,
+    };
+}
+
 /// What a frame takes besides its bytes, in bytes that would take as long to copy, about.
 pub(crate) const FRAME_WORK: usize = 300;
 /// How much of each frame is taken out of shared memory before anything is decided about it: a
@@ -218,8 +236,7 @@ pub struct Batch {
     /// The frames, and behind them the room of those to come.
     frames: Box<[Frame]>,
     len: usize,
-    /// Work to be taken, in bytes, about.
-    portion: usize,
+    portion: Portion,
     /// Whether any frame may have been said to belong to a VLAN that its bytes do not tell.
     says_vlans: bool,
     pub(crate) stage: Stage,
@@ -238,7 +255,7 @@ impl Batch {
                 .map(|_| Frame::new([0; HEAD], 0, Body::Staged(0)))
                 .collect(),
             len: 0,
-            portion: STAGED_MAX,
+            portion: Portion::WHOLE,
             says_vlans: false,
             stage: Stage::new(),
             outbox: vec![0; BATCH * Self::OUTBOX_STRIDE].into(),
@@ -259,13 +276,10 @@ impl Batch {
         self.stage.bytes = 0;
     }
 
-    /// How much work to take, in bytes ([`FRAME_WORK`]), as far as a link can tell before; and
-    /// bytes into the stage: [`STAGED_MAX`] at most, which is what a nearest cache holds. What
-    /// waits beyond that is better left where it is, since its destinations have
-    /// no room for it either.
+    /// Says how much to take.
     #[inline]
-    pub(crate) fn set_portion(&mut self, bytes: usize) {
-        self.portion = bytes;
+    pub(crate) fn set_portion(&mut self, portion: Portion) {
+        self.portion = portion;
     }
 
     /// The end of the piece of `which` that begins at `first` and takes so much work
@@ -287,7 +301,7 @@ impl Batch {
     /// Whether as much is staged.
     #[inline]
     fn is_enough(&self) -> bool {
-        self.stage.bytes >= self.portion
+        self.stage.bytes >= self.portion.bytes as usize
     }
 
     /// Adds a frame, if there are not [`BATCH`] already.

@@ -12,16 +12,24 @@
 use super::{QueueIndex, Worker, slot, slot_mut};
 use crate::counters::Reason;
 use crate::lookup::PortIndex;
-use crate::port::{FRAME_WORK, Link, STAGED_MAX};
+use crate::port::{FRAME_WORK, Link, Portion};
 use crate::qos::schedule::{LEVELS, fast_forward};
 
-/// Work taken from a queue at a time where others are polled, in bytes ([`FRAME_WORK`]): to take
-/// frames out of a ring is not interrupted.
-const PORTION: usize = 128 << 10;
-/// Work after which others are looked at: about half a microsecond's.
-const PIECE: usize = 8 << 10;
+/// What is taken from a queue at a time where other rings are in the round.
+const BESIDE_OTHERS: Portion = Portion {
+    bytes: 128 << 10,
+    ..Portion::WHOLE
+};
+/// The same where one of them may go first: to take frames out of a ring, and to ask where they go,
+/// is not interrupted.
+const BESIDE_NEWCOMERS: Portion = Portion {
+    frames: 32,
+    ..BESIDE_OTHERS
+};
+/// Work after which others are looked at, in bytes ([`FRAME_WORK`]): about a tenth of a microsecond's.
+const PIECE: usize = 2 << 10;
 /// Work taken from one that goes first, in bytes: theirs is not interrupted.
-const NEWCOMERS: usize = 16 << 10;
+const NEWCOMERS: u32 = 16 << 10;
 /// Most queues that are looked at then: the others' turn comes at the next look.
 const LOOKED_AT: usize = 16;
 
@@ -46,7 +54,6 @@ impl Worker {
     #[inline]
     pub(super) fn go_round(&mut self) {
         let several = self.has_rings();
-        self.portion = if several { PORTION } else { STAGED_MAX };
         self.watched = several;
         self.order.moved = 0;
         self.order.work = 0;
@@ -64,7 +71,7 @@ impl Worker {
         self.order.level = LEVELS as u8;
         while let Some(&queue) = self.active.get(self.order.at) {
             self.picked = 0;
-            self.order.turn = queue;
+            self.begin_turn(queue);
             if self.serve(queue) {
                 self.order.at += 1;
             } else {
@@ -73,6 +80,17 @@ impl Worker {
             self.order.moved += u32::from(self.picked > 0);
         }
         self.contended = self.order.moved > 1;
+    }
+
+    /// Begins a queue's turn: says how much is taken from it at a time.
+    #[inline]
+    fn begin_turn(&mut self, place: QueueIndex) {
+        self.order.turn = place;
+        self.portion = match self.watched {
+            true if self.may_be_newcomers() => BESIDE_NEWCOMERS,
+            true => BESIDE_OTHERS,
+            false => Portion::WHOLE,
+        };
     }
 
     /// Whether there are others to be looked at while one is served. Those that have to be asked by
@@ -135,7 +153,7 @@ impl Worker {
                 self.order.at += 1;
                 continue;
             }
-            self.order.turn = place;
+            self.begin_turn(place);
             if self.serve_within_credit(place) {
                 self.order.at += 1;
             } else {
@@ -241,7 +259,10 @@ impl Worker {
 
     fn serve_newcomer(&mut self, place: QueueIndex) {
         let credit = slot(&self.queues, place).map_or(0, |queue| queue.credit.left());
-        self.portion = NEWCOMERS.min(credit as usize);
+        self.portion = Portion {
+            bytes: credit.min(NEWCOMERS.into()) as u32,
+            ..BESIDE_NEWCOMERS
+        };
         let stays = self.serve_on_credit(place);
         self.order.moved += u32::from(self.picked > 0);
         if !stays {

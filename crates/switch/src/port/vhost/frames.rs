@@ -98,7 +98,7 @@ impl VhostLink {
         let header_len = self.device.header_len();
         let Scratch { heads, given, .. } = &mut *self.scratch;
         let (queue, memory) = (&mut self.device.queues[index], &self.device.memory);
-        let n = queue.peek(heads)?;
+        let n = queue.peek(&mut heads[..batch.portion.frames as usize])?;
         let heads = &heads[..n];
         let Some(last) = heads.last() else {
             return Ok(false);
