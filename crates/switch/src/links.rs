@@ -391,6 +391,11 @@ impl<'a> Interface<'a> {
     }
 }
 
+/// Whether there is an interface of this name that can be attached, as far as that shows before.
+pub fn check(name: &str) -> Result<(), LinkError> {
+    Interface::look_at(name).map(drop)
+}
+
 /// Whether an interface of this namespace is set up.
 pub fn is_up(name: &str) -> std::io::Result<bool> {
     let socket = sys::interface_socket()?;

@@ -108,8 +108,15 @@ impl Node {
         }
         let errors: Vec<_> = steps
             .iter()
-            .filter_map(|step| self.check_guest_of(new, step).err())
-            .map(|error| error.error)
+            .filter_map(|step| {
+                let checked = match &step.to {
+                    Some(Part::Guest(guest)) => self.check_guest_of(new, &step.name, guest),
+                    Some(Part::Link(link)) => self.check_link_of(&step.name, link),
+                    _ => Ok(()),
+                };
+                let error = checked.err()?;
+                Some(format!("wire ‘{}’, {}: {error}", new.wire, step.part()))
+            })
             .collect();
         if !errors.is_empty() {
             return Err(Error::invalid(errors.join("\n")));
@@ -123,12 +130,8 @@ impl Node {
         Ok((change, steps))
     }
 
-    /// Whether the guest of a step could be created, as far as that can be told from how it is
-    /// described.
-    fn check_guest_of(&self, wire: &Wire, step: &Step) -> Result<()> {
-        let Some(Part::Guest(guest)) = &step.to else {
-            return Ok(());
-        };
+    /// Whether a guest could be created, as far as that can be told from how it is described.
+    fn check_guest_of(&self, wire: &Wire, name: &str, guest: &wire::file::Guest) -> Result<()> {
         let mac = |vnic: &String| {
             let given = wire.vnics.get(vnic).and_then(|vnic| vnic.mac);
             given.unwrap_or_else(|| mac_of(&wire.wire, vnic))
@@ -137,13 +140,22 @@ impl Node {
         let interfaces: Vec<_> = interfaces
             .map(|(name, vnic)| (name.clone(), mac(vnic)))
             .collect();
-        let checked = self.check_guest(&new_guest(&step.name, guest), &interfaces);
-        checked.map(drop).map_err(|error| {
-            Error::new(
-                error.kind,
-                format_args!("wire ‘{}’, {}: {error}", wire.wire, step.part()),
-            )
-        })
+        self.check_guest(&new_guest(name, guest), &interfaces)
+            .map(drop)
+    }
+
+    /// Whether a link could be attached, or served by as many lanes as it is to be, as far as that
+    /// shows before.
+    fn check_link_of(&mut self, name: &str, link: &Attachment) -> Result<()> {
+        if link.port.lanes.is_some() {
+            self.need_switch()?;
+            self.check_lanes(&link.port)?;
+        }
+        let is_attached = self.store.get::<Link>(name)?.is_some();
+        match is_attached || link.vxlan.is_some() {
+            true => Ok(()),
+            false => Ok(switch::links::check(name)?),
+        }
     }
 
     /// Begins to make of the wire called as `new` what that says. Returns what is to become of it

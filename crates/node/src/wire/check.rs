@@ -6,12 +6,12 @@ use switch::lookup::{Flow, Mac};
 use switch::properties::{DomainProperties, LookupKind, cpus_here};
 
 use super::file::{Vnic, Wire, output};
-use crate::model::check_stub_mtu;
+use crate::model::{NAME_MAX, check_stub_mtu};
 
 /// Longest name of an interface (linux/if.h: IFNAMSIZ - 1).
 const INTERFACE_MAX: usize = 15;
-/// Longest name of anything else.
-const NAME_MAX: usize = 31;
+/// Longest name of a wire and of a patch, which ports are called by together.
+const PATCH_MAX: usize = 31;
 /// What the MTU is checked against where the link's is not known yet.
 const MTU: u16 = 1500;
 
@@ -79,10 +79,10 @@ impl Look<'_> {
             description: _,
         } = self.wire;
         let kinds: [(&str, usize, Vec<&String>); 8] = [
-            ("wire", NAME_MAX, vec![wire]),
+            ("wire", PATCH_MAX, vec![wire]),
             ("stub", NAME_MAX, stubs.keys().collect()),
             ("link", NAME_MAX, links.keys().collect()),
-            ("patch", NAME_MAX, patches.keys().collect()),
+            ("patch", PATCH_MAX, patches.keys().collect()),
             ("namespace", NAME_MAX, namespaces.keys().collect()),
             ("vnic", INTERFACE_MAX, vnics.keys().collect()),
             ("guest", NAME_MAX, guests.keys().collect()),

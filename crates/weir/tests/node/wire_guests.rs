@@ -98,11 +98,12 @@ fn a_step_that_fails_ends_no_guest_and_one_behind_it_is_told_of() {
     let p = host.prefix.clone();
     host.ok(&format!("wire apply {}", host.file("w.toml", WIRE)));
     let first = pid(&host, "g");
-    // A guest that would be started anew, and an interface that is not there.
-    let text = format!("{WIRE}memory = '8M'\n[link.up]\ndevice = 'weir-none9'\n");
+    // A guest that would be started anew, and an interface that there is already.
+    let taken = "[stub.@s]\n[vnic.@v]\nlink = '@s'\nhost = true\ninterface = 'lo'\n";
+    let text = format!("{WIRE}memory = '8M'\n{taken}");
     let refusal = host.refusals(&format!("wire apply {}", host.file("x.toml", &text)));
     assert!(
-        refusal.contains("weir-none9") && refusal.contains("nothing was changed"),
+        refusal.contains("‘lo’") && refusal.contains("nothing was changed"),
         "{refusal}"
     );
     assert_eq!(pid(&host, "g"), first);
