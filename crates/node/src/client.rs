@@ -140,11 +140,19 @@ async fn exchange(
         .header("content-type", "application/json")
         .body(Full::new(Bytes::from(body.unwrap_or_default())))
         .map_err(|error| broken(&error))?;
-    let response = sender.send_request(request).await;
-    let response = response.map_err(|error| broken(&error))?;
+    let ended = |error: hyper::Error| {
+        Error::new(
+            Kind::Unavailable,
+            format_args!(
+                "the node at {} ended before it answered ({error}): what was asked of it may be done or not",
+                socket.display()
+            ),
+        )
+    };
+    let response = sender.send_request(request).await.map_err(ended)?;
     let status = response.status();
     let body = response.into_body().collect().await;
-    Ok((status, body.map_err(|error| broken(&error))?.to_bytes()))
+    Ok((status, body.map_err(ended)?.to_bytes()))
 }
 
 /// A path's segment with a slash before it; whatever is no plain letter is escaped (RFC 3986).

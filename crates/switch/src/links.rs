@@ -27,6 +27,8 @@ pub use xdp::{QUEUES_MAX, XdpMode};
 /// Bytes that may wait in the kernel for a packet socket, each way: at 1500 bytes some 2000 frames
 /// with what the kernel adds to each.
 const PACKET_QUEUE: i32 = 8 << 20;
+/// Longest path of a Unix socket, in bytes: `sun_path` without its last zero.
+const SOCKET_PATH_MAX: usize = 107;
 
 /// Why a link could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +112,9 @@ pub enum LinkError {
     /// The vhost-user socket's path is taken.
     #[error("‘{0}’ exists and is in use, or is no socket: choose another path")]
     SocketTaken(String),
+    /// The path of a vhost-user socket does not fit its address (unix(7)).
+    #[error("‘{0}’ is too long for a socket: its path has at most {SOCKET_PATH_MAX} bytes")]
+    SocketPath(String),
     /// The vhost-user socket cannot be made or reached.
     #[error("cannot {action} ‘{path}’ for vhost-user: {source}")]
     Socket {

@@ -1,6 +1,7 @@
 //! The command line of everything but `weir click`.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -99,7 +100,7 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
                 | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
                     let _ = error.print();
                 }
-                _ => eprintln!("weir: {}", sentence(&error, &words)),
+                _ => tell(&sentence(&error, &words)),
             }
             return ExitCode::from(error.exit_code() as u8);
         }
@@ -145,9 +146,14 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
     done.unwrap_or_else(|error| {
         // A guest may have had a say in it.
         let lines: Vec<_> = error.to_string().lines().map(printable).collect();
-        eprintln!("weir: {}", lines.join("\n"));
+        tell(&lines.join("\n"));
         ExitCode::FAILURE
     })
+}
+
+/// Writes why a command failed, at once: others may write to the same file.
+fn tell(why: &str) {
+    let _ = std::io::stderr().write_all(format!("weir: {why}\n").as_bytes());
 }
 
 /// What became of a command that asks a node.

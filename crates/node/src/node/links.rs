@@ -76,6 +76,18 @@ impl Node {
         ))
     }
 
+    fn check_not_attached(&self, name: &str) -> Result<()> {
+        match self.store.get::<Link>(name)? {
+            Some(link) if link.class == Class::Nic => Err(Error::new(
+                Kind::Exists,
+                format_args!(
+                    "‘{name}’ is attached already: `weir link detach {name}` first to attach it otherwise"
+                ),
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Attaches an interface of the host.
     pub fn attach_link(&mut self, new: NewLink) -> Result<LinkView> {
         match (new.mode, &new.tunnel) {
@@ -92,6 +104,7 @@ impl Node {
             }
             (_, None) => check_interface("link", &new.name)?,
         }
+        self.check_not_attached(&new.name)?;
         self.check_free(&new.name)?;
         let mut port = PortProperties::default();
         port.set_all(&new.properties)?;

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-use super::{HostLink, LinkError};
+use super::{HostLink, LinkError, SOCKET_PATH_MAX};
 use crate::lookup::Mac;
 use crate::protocol::LinkKind;
 
@@ -28,7 +28,7 @@ impl HostLink {
     /// socket that was left there and on which nobody listens any more is replaced. The file is
     /// not removed with the port.
     pub fn vhost_user(port: &VhostUser<'_>) -> Result<HostLink, LinkError> {
-        let path = port.path;
+        let path = fitting(port.path)?;
         let failed = |action| move |source| socket_error(action, path, source);
         match UnixListener::bind(path) {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
@@ -57,9 +57,18 @@ impl HostLink {
     /// Connects to a frontend that listens itself: QEMU's `-chardev socket,…,server=on`, DPDK's
     /// `virtio_user0,path=…,server=1`. The port is gone when the frontend is.
     pub fn vhost_user_connected(port: &VhostUser<'_>) -> Result<HostLink, LinkError> {
-        let connected = UnixStream::connect(port.path);
-        let stream = connected.map_err(|source| socket_error("connect to", port.path, source))?;
+        let path = fitting(port.path)?;
+        let connected = UnixStream::connect(path);
+        let stream = connected.map_err(|source| socket_error("connect to", path, source))?;
         Ok(of(LinkKind::VhostUserConnected, port, stream.into()))
+    }
+}
+
+/// The path, if a socket can have it.
+fn fitting(path: &Path) -> Result<&Path, LinkError> {
+    match path.as_os_str().len() {
+        0..=SOCKET_PATH_MAX => Ok(path),
+        _ => Err(LinkError::SocketPath(path.display().to_string())),
     }
 }
 
@@ -99,6 +108,12 @@ mod tests {
         let taken = HostLink::vhost_user(&port);
         assert!(matches!(taken, Err(LinkError::SocketTaken(_))), "{taken:?}");
         std::fs::remove_file(&path).unwrap();
+        let long = VhostUser {
+            path: &path.join("x".repeat(SOCKET_PATH_MAX)),
+            ..port
+        };
+        let long = HostLink::vhost_user(&long).unwrap_err().to_string();
+        assert!(long.ends_with("has at most 107 bytes"), "{long}");
         let missing = HostLink::vhost_user_connected(&port).unwrap_err();
         assert!(matches!(missing, LinkError::Socket { .. }));
     }

@@ -66,8 +66,12 @@ fn what_cannot_be_is_refused_in_a_sentence() {
     );
     assert_eq!(
         refused("maxbw=0"),
-        "maxbw=0 cannot be: a rate is a number above 0 with K, M or G for bits a second, at most \
-         400G"
+        "maxbw=0 cannot be: a rate is a number above 0 with K, M (if none is given) or G for bits \
+         a second, at most 400G"
+    );
+    assert_eq!(
+        refused("loss=1"),
+        "loss=1 cannot be: a loss is from 0% to 100%, with the sign and at most seven decimal places"
     );
     assert_eq!(
         refused("maxbw=12K"),

@@ -99,7 +99,7 @@ impl FromStr for Bandwidth {
         };
         let bits = (scale > 0).then(|| decimal(number, scale)).flatten();
         bits.and_then(Bandwidth::from_bits).ok_or_else(|| {
-            Unfit::new("a rate is a number above 0 with K, M or G for bits a second, at most 400G")
+            Unfit::new("a rate is a number above 0 with K, M (if none is given) or G for bits a second, at most 400G")
         })
     }
 }
@@ -197,13 +197,12 @@ impl FromStr for Loss {
     type Err = Unfit;
 
     fn from_str(text: &str) -> Result<Self, Unfit> {
-        let of_a_billion = match text.strip_suffix('%') {
-            Some(percent) => decimal(percent, 10_000_000),
-            None => decimal(text, 1_000_000_000),
-        };
+        // A bare 1 would be one in a hundred to some, and all to others.
+        let percent = text.strip_suffix('%');
+        let of_a_billion = percent.and_then(|percent| decimal(percent, 10_000_000));
         let of_a_billion = of_a_billion.and_then(|n| u32::try_from(n).ok());
         of_a_billion.and_then(Loss::new).ok_or_else(|| {
-            Unfit::new("a loss is from 0% to 100%, with at most seven decimal places")
+            Unfit::new("a loss is from 0% to 100%, with the sign and at most seven decimal places")
         })
     }
 }

@@ -4,6 +4,7 @@ use clap::Args;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 use node::error::Error;
 use serde::Serialize;
+use vmm::printable;
 
 use super::Result;
 use crate::host::print_on;
@@ -120,7 +121,11 @@ impl Output {
     }
 
     fn text<T>(&self, rows: &[T], columns: &[&Column<T>], part: Part) -> String {
-        let cells = |row: &T| -> Vec<String> { columns.iter().map(|c| (c.value)(row)).collect() };
+        // What a user, or a guest, has written may have lines and more.
+        let cells = |row: &T| -> Vec<String> {
+            let values = columns.iter().map(|column| (column.value)(row));
+            values.map(|value| printable(&value)).collect()
+        };
         if self.parsable {
             let line = |row| {
                 let cells: Vec<_> = cells(row).iter().map(|cell| escaped(cell)).collect();
@@ -261,6 +266,25 @@ mod tests {
             ..Output::default()
         };
         assert_eq!(text(&output), "a\\\\02\\:01:a\nlonger\\\\:longer\n");
+    }
+
+    #[test]
+    fn what_controls_a_terminal_is_shown() {
+        let rows = [Row {
+            name: "a\nb",
+            mac: "\u{1b}[2J",
+        }];
+        for (parsable, expected) in [
+            (true, "a\\\\nb:\\\\u{1b}[2J\n"),
+            (false, "NAME  MAC\na\\nb  \\u{1b}[2J\n"),
+        ] {
+            let output = Output {
+                parsable,
+                ..Output::default()
+            };
+            let columns = output.columns(COLUMNS).unwrap();
+            assert_eq!(output.text(&rows, &columns, Part::Whole), expected);
+        }
     }
 
     #[test]

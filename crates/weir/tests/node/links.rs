@@ -59,6 +59,11 @@ fn a_link_is_read_on_as_many_lanes_as_asked_for() {
 
     // By packet sockets, the kernel spreads flows over a queue for each lane.
     host.ok(&format!("link attach {near} --mode packet --lanes 2"));
+    let twice = host.refusal(&format!("link attach {near}"));
+    assert!(
+        twice.contains(&format!("‘{near}’ is attached already")),
+        "{twice}"
+    );
     let inner = host.namespace(&near, "in0", "10.86.0.2/24", None);
     pings(&inner, "10.86.0.1");
     let before = by_lane(&host, &near, "rx_frames");
