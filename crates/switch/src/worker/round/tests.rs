@@ -121,6 +121,39 @@ fn a_rare_frame_does_not_wait_for_the_batch_that_is_under_way() {
 }
 
 #[test]
+fn batches_are_short_as_long_as_somebody_may_go_first() {
+    let (mut alone, mut sink, mut guests) = net(2, 1024);
+    let [flood, other] = &mut guests[..] else {
+        unreachable!()
+    };
+    let chains = |alone: &Alone, of: &Guest| {
+        let stats = alone.stats(of.place);
+        (stats.chains_10_to_50, stats.chains_over_50)
+    };
+    // The other is looked at, and has sent nothing.
+    for number in 0..128 {
+        flood.send(SINK, number, 60);
+    }
+    let mut came = 0;
+    while came < 128 {
+        alone.turn();
+        came += sink.receive().len();
+    }
+    assert_eq!(chains(&alone, flood), (4, 0));
+
+    // Both have sent more than their credit.
+    for number in 0..400 {
+        flood.send(SINK, number, 1514);
+        other.send(SINK, number, 1514);
+    }
+    while came < 128 + 800 {
+        alone.turn();
+        came += sink.receive().len();
+    }
+    assert!(chains(&alone, flood).1 + chains(&alone, other).1 > 0);
+}
+
+#[test]
 fn a_receiver_that_does_not_keep_up_still_gets_rare_frames() {
     let (mut alone, mut sink, mut guests) = net(2, 64);
     let [flood, rare] = &mut guests[..] else {
