@@ -542,7 +542,7 @@ mod tests {
             ("allowed-ips", &addresses),
             ("delay", "999999us"),
             ("jitter", "99999us"),
-            ("loss", "0.123456789"),
+            ("loss", "12.3456789%"),
         ] {
             properties.set(name, value).unwrap();
         }
