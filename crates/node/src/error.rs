@@ -107,8 +107,10 @@ impl From<switch::links::LinkError> for Error {
         use switch::links::LinkError;
         let kind = match &error {
             LinkError::Missing(_) => Kind::NotFound,
-            LinkError::Exists(_) => Kind::Exists,
-            LinkError::Name(_) | LinkError::Address { .. } => Kind::Invalid,
+            LinkError::Exists(_) | LinkError::SocketTaken(_) => Kind::Exists,
+            LinkError::Name(_) | LinkError::Address { .. } | LinkError::SocketPath(_) => {
+                Kind::Invalid
+            }
             LinkError::Vxlan(error) if error.is_invalid() => Kind::Invalid,
             _ => Kind::Refused,
         };

@@ -20,7 +20,7 @@ use crate::protocol::{LinkKind, Tunnel};
 use crate::sys::{self, INTERFACE_NAME_MAX};
 
 pub use gro::Gro;
-pub use vhost::VhostUser;
+pub use vhost::{VhostUser, vhost_listener};
 pub use vxlan::{Vxlan, VxlanError};
 pub use xdp::{QUEUES_MAX, XdpMode};
 
@@ -110,7 +110,7 @@ pub enum LinkError {
     #[error(transparent)]
     Vxlan(#[from] VxlanError),
     /// The vhost-user socket's path is taken.
-    #[error("‘{0}’ exists and is in use, or is no socket: choose another path")]
+    #[error("‘{0}’ exists already, and is in use or no socket: choose another path")]
     SocketTaken(String),
     /// The path of a vhost-user socket does not fit its address (unix(7)).
     #[error("‘{0}’ is too long for a socket: its path has at most {SOCKET_PATH_MAX} bytes")]

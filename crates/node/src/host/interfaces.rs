@@ -1,18 +1,17 @@
 //! Host interfaces: those that links attach, and the TAP devices and sockets of VNICs.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
 use ipnet::IpNet;
 
-use ::switch::links::{Device, HostLink, Mode, Tap, Vxlan};
+use ::switch::links::{Device, HostLink, Mode, Tap, Vxlan, vhost_listener};
 use ::switch::lookup::Mac;
 use ::switch::properties::PortProperties;
 use ::switch::protocol::{LinkKind, PatchEnd, PortDescription, PortKind};
 
 use super::{Host, Port, namespace, network};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::model::{Class, Link, LinkMode, Serves, Vnic};
 
 /// A TAP device or a socket, which is there as long as this is.
@@ -275,29 +274,11 @@ fn lives_on(kind: PortKind) -> bool {
 
 /// A socket at which vhost-user frontends connect, in the place of one that nobody listens on.
 fn listen(path: &Path) -> Result<OwnedFd> {
-    use std::os::unix::fs::FileTypeExt;
     if !path.is_absolute() {
         return Err(Error::invalid(format_args!(
             "‘{}’ is no path of a socket that the node can know: give it from the root on",
             path.display()
         )));
     }
-    let failed = |error: std::io::Error| {
-        Error::refused(format_args!(
-            "cannot listen for vhost-user at {}: {error}",
-            path.display()
-        ))
-    };
-    if let Ok(there) = std::fs::symlink_metadata(path) {
-        if !there.file_type().is_socket() || UnixStream::connect(path).is_ok() {
-            return Err(Error::new(
-                Kind::Exists,
-                format_args!("{} exists already: choose another path", path.display()),
-            ));
-        }
-        std::fs::remove_file(path).map_err(failed)?;
-    }
-    let listener = UnixListener::bind(path).map_err(failed)?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    Ok(listener.into())
+    Ok(vhost_listener(path)?)
 }

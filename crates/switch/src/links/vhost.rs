@@ -24,34 +24,18 @@ pub struct VhostUser<'a> {
 }
 
 impl HostLink {
-    /// Listens for frontends: QEMU's `-chardev socket,path=…`, DPDK's `virtio_user0,path=…`. A
-    /// socket that was left there and on which nobody listens any more is replaced. The file is
-    /// not removed with the port.
+    /// Listens for frontends ([`vhost_listener`]).
     pub fn vhost_user(port: &VhostUser<'_>) -> Result<HostLink, LinkError> {
-        let path = fitting(port.path)?;
-        let failed = |action| move |source| socket_error(action, path, source);
-        match UnixListener::bind(path) {
-            Err(error) if error.kind() == ErrorKind::AddrInUse => {
-                let left = std::fs::symlink_metadata(path).map_err(failed("look at"))?;
-                if !left.file_type().is_socket() || UnixStream::connect(path).is_ok() {
-                    return Err(LinkError::SocketTaken(path.display().to_string()));
-                }
-                std::fs::remove_file(path).map_err(failed("replace"))?;
-                UnixListener::bind(path)
-            }
-            other => other,
-        }
-        .and_then(|listener| {
-            // Whoever may connect has the port.
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-            if let Some(owner) = port.owner {
-                std::os::unix::fs::chown(path, Some(owner), None)?;
-            }
-            listener.set_nonblocking(true)?;
-            Ok(listener)
-        })
-        .map(|listener| of(LinkKind::VhostUser, port, listener.into()))
-        .map_err(failed("listen on"))
+        let path = port.path;
+        let listener = vhost_listener(path)?;
+        // Whoever may connect has the port.
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
+            .and_then(|()| match port.owner {
+                Some(owner) => std::os::unix::fs::chown(path, Some(owner), None),
+                None => Ok(()),
+            })
+            .map_err(|source| socket_error("listen on", path, source))?;
+        Ok(of(LinkKind::VhostUser, port, listener))
     }
 
     /// Connects to a frontend that listens itself: QEMU's `-chardev socket,…,server=on`, DPDK's
@@ -62,6 +46,30 @@ impl HostLink {
         let stream = connected.map_err(|source| socket_error("connect to", path, source))?;
         Ok(of(LinkKind::VhostUserConnected, port, stream.into()))
     }
+}
+
+/// A socket at which frontends connect: QEMU's `-chardev socket,path=…`, DPDK's
+/// `virtio_user0,path=…`. One that was left there and on which nobody listens any more is replaced.
+/// The file is not removed with the descriptor.
+pub fn vhost_listener(path: &Path) -> Result<OwnedFd, LinkError> {
+    let path = fitting(path)?;
+    let failed = |action| move |source| socket_error(action, path, source);
+    let bound = match UnixListener::bind(path) {
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            let left = std::fs::symlink_metadata(path).map_err(failed("look at"))?;
+            if !left.file_type().is_socket() || UnixStream::connect(path).is_ok() {
+                return Err(LinkError::SocketTaken(path.display().to_string()));
+            }
+            std::fs::remove_file(path).map_err(failed("replace"))?;
+            UnixListener::bind(path)
+        }
+        other => other,
+    };
+    let listener = bound.map_err(failed("listen on"))?;
+    listener
+        .set_nonblocking(true)
+        .map_err(failed("listen on"))?;
+    Ok(listener.into())
 }
 
 /// The path, if a socket can have it.

@@ -385,6 +385,10 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
             &format!("vnic create -l lan --vhost-user {taken} x"),
             "exists already",
         ),
+        (
+            &format!("vnic create -l lan --vhost-user /tmp/{} x", "s".repeat(120)),
+            "at most 107 bytes",
+        ),
         ("vnic create -l lan --host ../x", "is no name for a VNIC"),
         (
             "vnic create -l lan --host --netns a x",
