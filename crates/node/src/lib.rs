@@ -21,7 +21,7 @@ pub mod check;
 pub mod client;
 pub mod error;
 pub mod host;
-mod log;
+pub mod log;
 pub mod model;
 mod netlink;
 pub mod node;

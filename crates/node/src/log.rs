@@ -1,5 +1,5 @@
-//! What the node tells whoever runs it, a line each on standard error: what ended, how, and what is
-//! done about it.
+//! What is told to whoever runs a program, a line each on standard error: by the node what ended,
+//! how, and what is done about it.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -11,7 +11,8 @@ pub fn ended(what: &dyn Display, how: &str, remedy: impl Display) {
     say(format_args!("{what}: {how}: {remedy}"));
 }
 
-/// Tells something. That nobody listens any more is no reason to end.
+/// Tells something, in one write: others may write to the same file. That nobody listens any more is
+/// no reason to end.
 pub fn say(line: impl Display) {
-    let _ = writeln!(std::io::stderr(), "weir: {line}");
+    let _ = std::io::stderr().write_all(format!("weir: {line}\n").as_bytes());
 }

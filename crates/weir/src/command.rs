@@ -1,7 +1,6 @@
 //! The command line of everything but `weir click`.
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,6 +10,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::{check, demo, element, nouns, run};
+use node::log;
 use vmm::printable;
 
 /// Network functions as tiny virtual machines.
@@ -100,7 +100,7 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
                 | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
                     let _ = error.print();
                 }
-                _ => tell(&sentence(&error, &words)),
+                _ => log::say(sentence(&error, &words)),
             }
             return ExitCode::from(error.exit_code() as u8);
         }
@@ -146,14 +146,9 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
     done.unwrap_or_else(|error| {
         // A guest may have had a say in it.
         let lines: Vec<_> = error.to_string().lines().map(printable).collect();
-        tell(&lines.join("\n"));
+        log::say(lines.join("\n"));
         ExitCode::FAILURE
     })
-}
-
-/// Writes why a command failed, at once: others may write to the same file.
-fn tell(why: &str) {
-    let _ = std::io::stderr().write_all(format!("weir: {why}\n").as_bytes());
 }
 
 /// What became of a command that asks a node.

@@ -6,10 +6,8 @@ use switch::lookup::{Flow, Mac};
 use switch::properties::{DomainProperties, LookupKind, cpus_here};
 
 use super::file::{Vnic, Wire, output};
-use crate::model::{NAME_MAX, check_stub_mtu};
+use crate::model::{INTERFACE_NAME_MAX, NAME_MAX, check_stub_mtu};
 
-/// Longest name of an interface (linux/if.h: IFNAMSIZ - 1).
-const INTERFACE_MAX: usize = 15;
 /// Longest name of a wire and of a patch, which ports are called by together.
 const PATCH_MAX: usize = 31;
 /// What the MTU is checked against where the link's is not known yet.
@@ -84,7 +82,7 @@ impl Look<'_> {
             ("link", NAME_MAX, links.keys().collect()),
             ("patch", PATCH_MAX, patches.keys().collect()),
             ("namespace", NAME_MAX, namespaces.keys().collect()),
-            ("vnic", INTERFACE_MAX, vnics.keys().collect()),
+            ("vnic", INTERFACE_NAME_MAX, vnics.keys().collect()),
             ("guest", NAME_MAX, guests.keys().collect()),
             ("flow", NAME_MAX, flows.keys().collect()),
         ];
@@ -229,8 +227,8 @@ impl Look<'_> {
                 continue;
             }
             let interface = vnic.interface.as_deref().unwrap_or(name);
-            if !is_name(interface, INTERFACE_MAX) {
-                self.error(format!("vnic ‘{name}’: ‘{interface}’ is no interface name of 1 to {INTERFACE_MAX} bytes"));
+            if !is_name(interface, INTERFACE_NAME_MAX) {
+                self.error(format!("vnic ‘{name}’: ‘{interface}’ is no interface name of 1 to {INTERFACE_NAME_MAX} bytes"));
             }
             if let Some(other) = inside.insert((vnic.namespace.as_deref(), interface), name) {
                 self.error(format!(

@@ -1,6 +1,7 @@
 //! `weir node`.
 
 use clap::Args;
+use node::log;
 use node::node::Node;
 use node::places::Places;
 use node::service::{self, Settings};
@@ -64,6 +65,6 @@ pub fn run(args: &NodeArgs) -> Result {
     }
     let api = places.api();
     service::run(places, &settings, |_| {
-        eprintln!("weir: the node is ready at {}", api.display());
+        log::say(format_args!("the node is ready at {}", api.display()));
     })
 }
