@@ -29,6 +29,9 @@ const WINDOWS: [u64; 2] = [256, 1024];
 const LOST: f64 = 0.01;
 /// How long frames are counted.
 const FRAMES_TIME: Duration = Duration::from_millis(700);
+/// What the sender goes by: Linux's default, whatever is set on this machine. BBR, which some have
+/// instead, paces itself and leaves processors idle.
+const CONGESTION: &str = "cubic";
 /// How long a TCP stream lasts, in seconds.
 const TCP_SECONDS: u32 = 2;
 
@@ -106,6 +109,7 @@ pub fn run(rounds: usize, runner: &Runner) -> Result<Value, Failure> {
         "rules": 10,
         "flows": FLOWS,
         "windows": WINDOWS,
+        "congestion_control": CONGESTION,
         "ahead": ahead(&rows),
         "rows": rows,
         "left_out": left_out,
@@ -154,7 +158,7 @@ fn stream(network: &Network, runner: &Runner) -> Result<Stream, Failure> {
         std::thread::sleep(Duration::from_millis(10));
     }
     let command = format!(
-        "-c {} -J -t {TCP_SECONDS} --connect-timeout 2000",
+        "-c {} -J -t {TCP_SECONDS} -C {CONGESTION} --connect-timeout 2000",
         ADDRESSES[1]
     );
     let command = network.hosts[0].command("iperf3", &command);

@@ -29,11 +29,13 @@ pub enum Forwarder {
     Ovs(Socket),
     /// Linux's bridge, which lets everything pass: what the interfaces can do.
     Bridge,
+    /// A loop that copies from one interface to the other: what AF_PACKET can do.
+    Copier,
 }
 
 impl Forwarder {
     /// All, in the order of the tables.
-    pub const ALL: [Forwarder; 9] = [
+    pub const ALL: [Forwarder; 10] = [
         Forwarder::Weir(Wall::Vm, Socket::Xdp),
         Forwarder::Weir(Wall::Vm, Socket::Packet),
         Forwarder::Weir(Wall::Process, Socket::Xdp),
@@ -43,6 +45,7 @@ impl Forwarder {
         Forwarder::Ovs(Socket::Xdp),
         Forwarder::Ovs(Socket::Packet),
         Forwarder::Bridge,
+        Forwarder::Copier,
     ];
 
     /// In tables.
@@ -57,6 +60,7 @@ impl Forwarder {
             Forwarder::Ovs(Socket::Xdp) => "Open vSwitch, AF_XDP",
             Forwarder::Ovs(Socket::Packet) => "Open vSwitch, AF_PACKET",
             Forwarder::Bridge => "Linux bridge, no rules",
+            Forwarder::Copier => "a loop that copies, AF_PACKET",
         }
     }
 
@@ -72,6 +76,7 @@ impl Forwarder {
             Forwarder::Ovs(Socket::Xdp) => "OVS, XDP",
             Forwarder::Ovs(Socket::Packet) => "OVS, packet",
             Forwarder::Bridge => "bridge alone",
+            Forwarder::Copier => "a loop, packet",
         }
     }
 
@@ -94,7 +99,7 @@ impl Forwarder {
     /// The programs that it needs and the Debian package that they come with.
     fn needs(self) -> (&'static [&'static str], &'static str) {
         match self {
-            Forwarder::Weir(..) | Forwarder::Bridge => (&[], ""),
+            Forwarder::Weir(..) | Forwarder::Bridge | Forwarder::Copier => (&[], ""),
             Forwarder::Nftables | Forwarder::NftablesGro => (&["nft"], "nftables"),
             Forwarder::Ovs(_) => (
                 &[

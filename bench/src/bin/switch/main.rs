@@ -11,6 +11,7 @@
 //! medians. Results go to `bench/results/switch.json`, where each part takes the place of what it
 //! came to the last time, to plots beside it, and as tables into `docs/performance.md`.
 
+mod copier;
 mod delay;
 mod filter;
 mod forwarder;
@@ -63,6 +64,12 @@ fn run() -> Result<(), Failure> {
         return Ok(());
     }
     let mut parts: Vec<String> = std::env::args().skip(1).collect();
+    if let [verb, one, other] = &parts[..]
+        && verb == "copy"
+    {
+        // What `firewall` starts beside the others.
+        return copier::run([one, other]);
+    }
     if let Some(unknown) = parts.iter().find(|part| all().all(|known| known != *part)) {
         let known: Vec<_> = all().collect();
         return Err(format!("no part ‘{unknown}’: there are {}", known.join(", ")).into());

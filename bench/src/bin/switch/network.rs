@@ -67,6 +67,7 @@ impl Network {
         match forwarder {
             Forwarder::Weir(wall, socket) => network.weir(wall, socket, rules)?,
             Forwarder::Bridge => network.bridge()?,
+            Forwarder::Copier => network.copier()?,
             Forwarder::Nftables | Forwarder::NftablesGro => {
                 network.bridge()?;
                 if forwarder == Forwarder::NftablesGro {
@@ -122,6 +123,15 @@ impl Network {
         let program = Program::start(command, Some("\"running\""))?;
         self.programs.push(program);
         self.folder = Some(folder);
+        Ok(())
+    }
+
+    fn copier(&mut self) -> Result<(), Failure> {
+        let this = std::env::current_exe()?;
+        let arguments = format!("copy {} {}", ENDS[0], ENDS[1]);
+        let command = self.middle.command(&this.to_string_lossy(), &arguments);
+        self.programs
+            .push(Program::start(command, Some("running"))?);
         Ok(())
     }
 
