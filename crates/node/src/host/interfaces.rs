@@ -155,6 +155,21 @@ impl Host {
         (!is_up).then(|| format!("interface ‘{link}’ is down: `ip link set {link} up`"))
     }
 
+    /// What is wrong with the MTU that a link was attached with, if its interface has another now.
+    pub fn has_other_mtu(&self, link: &Link) -> Option<String> {
+        let (name, was) = (&link.name, link.mtu);
+        match self.port_kind(name)? {
+            PortKind::Xdp | PortKind::Packet => {}
+            _ => return None,
+        }
+        let is = ::switch::links::mtu(name).ok()?;
+        (is != u32::from(was)).then(|| {
+            format!(
+                "its MTU was {was} bytes when it was attached and is {is} now: attach it anew for that, or `ip link set {name} mtu {was}`"
+            )
+        })
+    }
+
     /// The VNICs of whose interfaces something is held that outlives a switch.
     pub fn held(&self) -> impl Iterator<Item = &str> {
         self.held.keys().map(String::as_str)

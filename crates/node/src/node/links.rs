@@ -38,7 +38,7 @@ impl Node {
 
     fn view_link(&self, link: &Link) -> LinkView {
         let fault = self.host.fault(&link.name).map(str::to_string);
-        let reason = fault.or_else(|| self.host.is_set_down(&link.name));
+        let down = fault.or_else(|| self.host.is_set_down(&link.name));
         LinkView {
             name: link.name.clone(),
             class: link.class,
@@ -52,11 +52,11 @@ impl Node {
             },
             tunnel: link.tunnel.clone(),
             mtu: link.mtu,
-            state: match reason {
+            state: match down {
                 Some(_) => State::Down,
                 None => State::Up,
             },
-            reason,
+            reason: down.or_else(|| self.host.has_other_mtu(link)),
             vnics: self.index.vnics_on(&link.name).count(),
             properties: link.port.clone(),
         }

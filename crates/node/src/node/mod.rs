@@ -197,7 +197,8 @@ impl Node {
                 self.host.detach(&vnic.name);
             }
             let was_there = self.host.holds(&vnic.name);
-            let mut attached = self.host.attach_vnic(vnic, link.domain, link.mtu);
+            let mtu = vnics::mtu_max(vnic, &link);
+            let mut attached = self.host.attach_vnic(vnic, link.domain, mtu);
             if let (Ok(()), false, Serves::Netns(namespace)) = (&attached, was_there, &vnic.serves)
             {
                 attached = self.bring_routes(namespace);

@@ -106,7 +106,8 @@ impl Node {
         self.check_lanes(&vnic.properties)?;
         let change = self.store.change()?;
         change.put(&vnic)?;
-        self.host.attach_vnic(&vnic, link.domain, link.mtu)?;
+        let mtu = mtu_max(&vnic, &link);
+        self.host.attach_vnic(&vnic, link.domain, mtu)?;
         if let Err(error) = change.commit() {
             self.host.detach(&vnic.name);
             super::remove_socket(&vnic);
@@ -233,9 +234,14 @@ fn check_mtu(vnic: &Vnic, link: &Link) -> Result<()> {
     let Some(asked) = vnic.properties.mtu else {
         return Ok(());
     };
-    if asked > link.mtu {
+    let most = mtu_max(vnic, link);
+    if asked > most {
+        let tag = match most < link.mtu {
+            true => ", less the VLAN tag's",
+            false => "",
+        };
         return Err(Error::invalid(format_args!(
-            "mtu={asked} for ‘{}’ cannot be: its link ‘{}’ has an MTU of {} bytes, which is the most",
+            "mtu={asked} for ‘{}’ cannot be: its link ‘{}’ has an MTU of {} bytes{tag}, which is the most",
             vnic.name, link.name, link.mtu
         )));
     }
@@ -251,5 +257,16 @@ fn check_mtu(vnic: &Vnic, link: &Link) -> Result<()> {
 
 /// Largest IP packet of a VNIC, in bytes.
 pub(super) fn mtu(vnic: &Vnic, link: &Link) -> u16 {
-    vnic.properties.mtu.unwrap_or(link.mtu).min(link.mtu)
+    let most = mtu_max(vnic, link);
+    vnic.properties.mtu.unwrap_or(most).min(most)
+}
+
+/// The largest IP packet that a VNIC's link carries for it, in bytes: in a tunnel, a VLAN's tag
+/// takes its place from the packet.
+pub(super) fn mtu_max(vnic: &Vnic, link: &Link) -> u16 {
+    const TAG: u16 = 4;
+    match (&link.tunnel, vnic.properties.vlan) {
+        (Some(_), Some(_)) => link.mtu - TAG,
+        _ => link.mtu,
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use weir::lab::{Namespace, Runner, ip};
 
-use crate::common::{Host, LIMIT, counted, kill, not_root, pinging, pings, until};
+use crate::common::{Host, LIMIT, counted, kill, not_root, path, pinging, pings, until};
 
 /// UDP packets of 400 flows, to `to`.
 fn flows(from: &Namespace, to: &str) {
@@ -247,6 +247,13 @@ fn a_link_whose_interface_is_set_down_is_down_until_it_is_up_again() {
             runner.run(command, LIMIT).is_ok()
         });
         assert!(before > 0 && frames() > before, "{mode}: its port stayed");
+        let said = || host.ok(&format!("link show -p -o state,mtu,reason {near}"));
+        run(ip(&format!("link set {near} mtu 1400")));
+        assert!(
+            said().starts_with("up:1500:its MTU was 1500 bytes when it was attached and is 1400")
+        );
+        run(ip(&format!("link set {near} mtu 1500")));
+        assert_eq!(said(), "up:1500:\n", "{mode}");
         host.ok("vnic delete in0");
         host.ok(&format!("link detach {near}"));
     }
@@ -292,6 +299,18 @@ fn a_link_leads_to_other_hosts_by_vxlan() {
     // Whole frames pass, and what does not fit is nobody's problem.
     let whole = inner.command("ping", "-c 2 -i 0.05 -W 2 -M do -s 1472 10.89.0.1");
     Runner::default().run(whole, LIMIT).unwrap();
+
+    // A VLAN's tag takes room from the packets.
+    host.ok(&format!(
+        "vnic create -l over -v 5 --netns {} in5",
+        path(&inner)
+    ));
+    let shown = inner.command("ip", "-o link show in5");
+    let shown = Runner::default().run(shown, LIMIT).unwrap();
+    assert!(shown.contains("mtu 1496 "), "{shown}");
+    let refusal = host.refusal("vnic set-prop -p mtu=1500 in5");
+    assert!(refusal.contains("less the VLAN tag's"), "{refusal}");
+    host.ok("vnic delete in5");
 
     // A node that is killed, a switch that is killed, both.
     host.end("-KILL");
