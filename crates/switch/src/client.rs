@@ -1,9 +1,12 @@
 //! The client's half of a switch's control socket.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::counters::PortStats;
@@ -60,16 +63,21 @@ pub struct SwitchClient {
     socket: OwnedFd,
     counters: CounterFile,
     lanes: usize,
+    /// A request was not answered in time.
+    silent: Cell<bool>,
 }
 
 impl SwitchClient {
     /// Connects to a switch that listens at `path`, and waits for its greeting: a switch has one
-    /// client at a time.
-    pub fn connect(path: &Path) -> Result<SwitchClient, ClientError> {
+    /// client at a time. It is waited for as long as `patience`, for this and for each answer.
+    pub fn connect(path: &Path, patience: Duration) -> Result<SwitchClient, ClientError> {
         let connect = || {
             let flags = SocketFlags::CLOEXEC;
             let kind = SocketType::SEQPACKET;
             let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
+            for side in [Timeout::Recv, Timeout::Send] {
+                set_socket_timeout(&socket, side, Some(patience))?;
+            }
             rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
             Ok(socket)
         };
@@ -91,6 +99,7 @@ impl SwitchClient {
                     socket,
                     counters,
                     lanes: lanes.into(),
+                    silent: Cell::new(false),
                 })
             }
             (Reply::Refused { why }, _) => Err(ClientError::Refused(why)),
@@ -98,13 +107,32 @@ impl SwitchClient {
         }
     }
 
+    /// Whether it has not answered in time, and is not asked any more.
+    pub fn is_silent(&self) -> bool {
+        self.silent.get()
+    }
+
     fn ask(&self, request: Request, files: &[BorrowedFd<'_>]) -> Result<Reply, ClientError> {
-        protocol::send(self.socket.as_fd(), request, files)?;
-        let (reply, _) = protocol::receive::<Reply>(self.socket.as_fd())?;
-        match reply {
-            Reply::Refused { why } => Err(ClientError::Refused(why)),
-            reply => Ok(reply),
+        match self.exchange(request, files)? {
+            (Reply::Refused { why }, _) => Err(ClientError::Refused(why)),
+            (reply, _) => Ok(reply),
         }
+    }
+
+    fn exchange(
+        &self,
+        request: Request,
+        files: &[BorrowedFd<'_>],
+    ) -> Result<(Reply, Vec<OwnedFd>), ExchangeError> {
+        if self.silent.get() {
+            return Err(ExchangeError::Silent);
+        }
+        let socket = self.socket.as_fd();
+        let exchanged = protocol::send(socket, request, files)
+            .and_then(|()| protocol::receive::<Reply>(socket));
+        self.silent
+            .set(matches!(exchanged, Err(ExchangeError::Silent)));
+        exchanged
     }
 
     /// Asks for something that is answered with nothing more than that it is done.
@@ -204,8 +232,7 @@ impl SwitchClient {
     /// whose memory only its switch knows which part is whose, nor of a VXLAN link: they are opened
     /// anew.
     pub fn files(&self, port: PortId) -> Result<Vec<OwnedFd>, ClientError> {
-        protocol::send(self.socket.as_fd(), Request::Files { port }, &[])?;
-        match protocol::receive::<Reply>(self.socket.as_fd())? {
+        match self.exchange(Request::Files { port }, &[])? {
             (Reply::Files, files) => Ok(files),
             (Reply::Refused { why }, _) => Err(ClientError::Refused(why)),
             _ => Err(ClientError::Confused),

@@ -83,6 +83,8 @@ impl Parcel {
 pub(crate) struct Bell {
     event: OwnedFd,
     sleeps: AtomicBool,
+    /// It was rung for an order.
+    orders: AtomicBool,
 }
 
 impl Bell {
@@ -90,6 +92,7 @@ impl Bell {
         Ok(Bell {
             event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             sleeps: AtomicBool::new(false),
+            orders: AtomicBool::new(false),
         })
     }
 
@@ -107,7 +110,25 @@ impl Bell {
         }
     }
 
-    /// Wakes the lane, or has it look at its orders soon.
+    /// Has the lane look at its orders, of which there is one more.
+    pub fn order(&self) {
+        self.orders.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    /// Whether the lane is to look at its orders.
+    #[inline]
+    pub fn has_orders(&self) -> bool {
+        self.orders.load(Ordering::Relaxed)
+    }
+
+    /// Whether it was to look at its orders, which it does now.
+    #[inline]
+    pub fn take_orders(&self) -> bool {
+        self.has_orders() && self.orders.swap(false, Ordering::Acquire)
+    }
+
+    /// Wakes the lane.
     pub fn ring(&self) {
         // It can only fail by being full: then the lane has enough to be woken by.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());

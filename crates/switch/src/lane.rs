@@ -1,7 +1,8 @@
 //! A lane: a thread on a CPU with its worker, what it counts, and how it is given orders.
 //!
 //! Orders are what the control thread has a worker do: they come by a channel, and the worker looks
-//! for them when its bell was rung, between two rounds. So a busy lane takes no lock.
+//! for them when its bell was rung, between two rounds, or two batches of a round that takes long
+//! already. So a busy lane takes no lock.
 
 use std::io::Write;
 use std::num::NonZeroU64;
@@ -316,7 +317,7 @@ impl Lane {
         if let Some(orders) = &self.orders {
             let _ = orders.send(Box::new(order) as Order);
         }
-        self.bell.ring();
+        self.bell.order();
     }
 
     /// Has the worker do something and waits for what it returns.
@@ -342,7 +343,7 @@ impl Lane {
 impl Drop for Lane {
     fn drop(&mut self) {
         self.orders = None;
-        self.bell.ring();
+        self.bell.order();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -335,6 +335,10 @@ pub enum ExchangeError {
     /// The other side has ended.
     #[error("the switch has ended")]
     Ended,
+    /// The other side has not answered for as long as the socket waits, and is not asked again: it
+    /// may yet answer, and that would be taken for the answer to the next request.
+    #[error("the switch does not answer")]
+    Silent,
     /// The socket failed.
     #[error("cannot exchange messages with the switch: {0}")]
     Socket(Errno),
@@ -352,6 +356,7 @@ impl From<Errno> for ExchangeError {
     fn from(error: Errno) -> Self {
         match error {
             Errno::PIPE | Errno::CONNRESET => ExchangeError::Ended,
+            Errno::AGAIN => ExchangeError::Silent,
             error => ExchangeError::Socket(error),
         }
     }

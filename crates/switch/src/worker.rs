@@ -188,7 +188,7 @@ impl Worker {
         })
     }
 
-    /// Moves frames until the lane's bell is rung.
+    /// Moves frames until the lane's bell is rung, or there are orders.
     pub(crate) fn run(&mut self) -> Result<(), Errno> {
         loop {
             self.round = self.round.wrapping_add(1);
@@ -202,9 +202,11 @@ impl Worker {
             } else {
                 self.watch.due()
             };
-            if let Some(whose) = whose
-                && self.look(whose, rests)?
-            {
+            let mut rung = self.bell.take_orders();
+            if !rung && let Some(whose) = whose {
+                rung = self.look(whose, rests)?;
+            }
+            if rung {
                 self.call();
                 return Ok(());
             }

@@ -6,15 +6,17 @@ mod common;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use common::{Host, output, unique, wait_for};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use switch::client::SwitchClient;
+use switch::client::{ClientError, SwitchClient};
 use switch::links::{HostLink, Tap};
 use switch::lookup::Mac;
 use switch::process::{Options, Switch};
 use switch::properties::PortProperties;
-use switch::protocol::{LinkKind, PortKind, PortState};
+use switch::protocol::{ExchangeError, LinkKind, PortKind, PortState};
 
 /// Set for the run of this program that plays a parent to be killed: the socket.
 const PARENT: &str = "SWITCH_TEST_PARENT";
@@ -31,7 +33,12 @@ fn main() {
     println!("test it_outlives_its_parent_and_its_clients ... ok");
     what_it_gave_back_goes_on_in_another();
     println!("test what_it_gave_back_goes_on_in_another ... ok");
+    what_it_says_too_late_is_no_answer_to_the_next_request();
+    println!("test what_it_says_too_late_is_no_answer_to_the_next_request ... ok");
 }
+
+/// How long a switch is waited for that is to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A socket that clients can connect to, and its path.
 fn listener(path: &Path) -> OwnedFd {
@@ -60,13 +67,13 @@ fn tap(name: &str) -> HostLink {
 fn play_parent(path: &Path) {
     let switch = Switch::spawn_detached(&Options::default(), listener(path)).unwrap();
     println!("{}", switch.pid().as_raw_pid());
-    std::thread::sleep(std::time::Duration::from_secs(30));
+    std::thread::sleep(Duration::from_secs(30));
 }
 
 fn it_outlives_its_parent_and_its_clients() {
     let path = socket_path("a.sock");
     let (mut parent, _) = common::played_parent(PARENT, path.as_ref());
-    let first = SwitchClient::connect(&path).unwrap();
+    let first = SwitchClient::connect(&path, PATIENCE).unwrap();
     let name = unique("t");
     let properties = PortProperties {
         cpus: vec![0],
@@ -78,7 +85,7 @@ fn it_outlives_its_parent_and_its_clients() {
     parent.wait().unwrap();
     drop(first);
 
-    let second = SwitchClient::connect(&path).unwrap();
+    let second = SwitchClient::connect(&path, PATIENCE).unwrap();
     let ports = second.ports().unwrap();
     assert_eq!(ports.len(), 1);
     assert_eq!((ports[0].id, ports[0].domain), (port, 7));
@@ -96,14 +103,14 @@ fn it_outlives_its_parent_and_its_clients() {
     wait_for("the TAP is gone", || {
         !output(&format!("ip link show {name}")).status.success()
     });
-    assert!(SwitchClient::connect(&path).is_err());
+    assert!(SwitchClient::connect(&path, PATIENCE).is_err());
     fs::remove_file(&path).unwrap();
 }
 
 fn what_it_gave_back_goes_on_in_another() {
     let path = socket_path("b.sock");
     let switch = Switch::spawn_detached(&Options::default(), listener(&path)).unwrap();
-    let client = SwitchClient::connect(&path).unwrap();
+    let client = SwitchClient::connect(&path, PATIENCE).unwrap();
     let names = [unique("t"), unique("u")];
     let hosts = [Host::new("a"), Host::new("b")];
     let ports = names.each_ref().map(|name| {
@@ -125,7 +132,7 @@ fn what_it_gave_back_goes_on_in_another() {
     fs::remove_file(&path).unwrap();
 
     let switch = Switch::spawn_detached(&Options::default(), listener(&path)).unwrap();
-    let client = SwitchClient::connect(&path).unwrap();
+    let client = SwitchClient::connect(&path, PATIENCE).unwrap();
     for (file, name) in files.into_iter().zip(&names) {
         let link = HostLink::reopened(LinkKind::Tap, name, Mac([0; 6]), 1500, vec![file]);
         client
@@ -133,6 +140,27 @@ fn what_it_gave_back_goes_on_in_another() {
             .unwrap();
     }
     hosts[0].run("ping -q -c 3 -i 0.05 -W 2 10.9.1.2");
+    client.stop().unwrap();
+    wait_for("the switch has ended", || switch.has_ended());
+    fs::remove_file(&path).unwrap();
+}
+
+fn what_it_says_too_late_is_no_answer_to_the_next_request() {
+    let path = socket_path("c.sock");
+    let switch = Switch::spawn_detached(&Options::default(), listener(&path)).unwrap();
+    let pid = switch.pid().as_raw_pid();
+    let client = SwitchClient::connect(&path, Duration::from_millis(100)).unwrap();
+    let is_silent = |result| matches!(result, Err(ClientError::Exchange(ExchangeError::Silent)));
+    assert!(output(&format!("kill -STOP {pid}")).status.success());
+    assert!(is_silent(client.flows().map(drop)));
+    assert!(client.is_silent());
+    assert!(output(&format!("kill -CONT {pid}")).status.success());
+    let mut answer = [PollFd::new(&client, PollFlags::IN)];
+    assert_eq!(poll(&mut answer, None), Ok(1));
+    assert!(is_silent(client.ports().map(drop)));
+    drop(client);
+    let client = SwitchClient::connect(&path, PATIENCE).unwrap();
+    assert_eq!(client.ports().unwrap(), []);
     client.stop().unwrap();
     wait_for("the switch has ended", || switch.has_ended());
     fs::remove_file(&path).unwrap();

@@ -5,7 +5,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use redb::TableDefinition;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_open, pidfd_send_signal,
@@ -64,12 +63,8 @@ impl Host {
         let Some(pidfd) = find(run) else {
             return Ok(false);
         };
-        let found = SwitchClient::connect(&self.socket).map_err(Error::from);
-        let taken = found.and_then(|client| {
-            set_patience(&client)?;
-            let ports = client.ports()?;
-            Ok((client, ports))
-        });
+        let found = SwitchClient::connect(&self.socket, PATIENCE);
+        let taken = found.and_then(|client| client.ports().map(|ports| (client, ports)));
         let Ok((client, ports)) = taken else {
             let _ = pidfd_send_signal(&pidfd, Signal::KILL);
             await_end(&pidfd);
@@ -95,8 +90,11 @@ impl Host {
         for port in ports {
             self.hold(&port);
         }
-        self.adopt_flows()?;
-        Ok(true)
+        let answers = self.adopt_flows().is_ok();
+        if !answers {
+            self.end_switch();
+        }
+        Ok(answers)
     }
 
     /// Starts a switch. `note` is told by what it is found again before it is asked anything.
@@ -116,8 +114,7 @@ impl Host {
             boot: boot(),
             options: self.options.clone(),
         })?;
-        let client = SwitchClient::connect(&self.socket)?;
-        set_patience(&client)?;
+        let client = SwitchClient::connect(&self.socket, PATIENCE)?;
         self.watch(pidfd.as_fd(), SWITCH)?;
         self.ports.clear();
         self.flows.clear();
@@ -147,7 +144,13 @@ impl Host {
         Some(format!("its process {pid} {how}"))
     }
 
-    /// Kills a switch that does not answer; its end is an event as any other's.
+    /// Whether the switch did not answer in time.
+    pub fn has_silent_switch(&self) -> bool {
+        let switch = self.switch.as_ref();
+        switch.is_some_and(|switch| switch.client.is_silent())
+    }
+
+    /// Kills the switch; its end is an event as any other's.
     pub fn kill_switch(&self) {
         if let Some(switch) = &self.switch {
             let _ = pidfd_send_signal(&switch.pidfd, Signal::KILL);
@@ -197,9 +200,7 @@ impl Host {
 
     /// Ends a switch at our socket that nobody noted: its node was killed in that moment.
     fn end_unknown_switch(&self) {
-        if let Ok(client) = SwitchClient::connect(&self.socket)
-            && set_patience(&client).is_ok()
-        {
+        if let Ok(client) = SwitchClient::connect(&self.socket, PATIENCE) {
             let _ = client.stop();
         }
     }
@@ -231,12 +232,6 @@ fn listen(path: &Path) -> Result<OwnedFd> {
             path.display()
         ))
     })
-}
-
-fn set_patience(client: &SwitchClient) -> Result<()> {
-    set_socket_timeout(client.as_fd(), Timeout::Recv, Some(PATIENCE))
-        .and_then(|()| set_socket_timeout(client.as_fd(), Timeout::Send, Some(PATIENCE)))
-        .map_err(|error| Error::failed(format_args!("the switch's socket: {error}")))
 }
 
 /// Which boot of the machine this is.

@@ -227,6 +227,9 @@ impl Node {
     /// about once a second, and when [`next_restart`](Self::next_restart) says.
     pub fn tick(&mut self) {
         self.ticks += 1;
+        if self.host.has_silent_switch() {
+            return self.give_switch_up();
+        }
         if self.ticks.is_multiple_of(LOOK_TICKS) {
             self.drop_closed_ports();
             // A state that cannot be read now can be later.
@@ -263,14 +266,17 @@ impl Node {
         Ok(())
     }
 
+    /// Kills a switch that does not answer: its end is dealt with as any other.
+    fn give_switch_up(&self) {
+        log::say("the switch does not answer: it is killed");
+        self.host.kill_switch();
+    }
+
     /// Lets go of ports whose interface is gone; they are attached anew when it is back. A guest's
     /// port that is closed stays so: it broke the rules.
     fn drop_closed_ports(&mut self) {
         let Ok(closed) = self.host.closed_ports() else {
-            // It does not answer: its end is dealt with as any other.
-            log::say("the switch does not answer: it is killed");
-            self.host.kill_switch();
-            return;
+            return self.give_switch_up();
         };
         for name in closed {
             if self.index.guest_of(&name).is_none() {

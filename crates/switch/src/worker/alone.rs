@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::{PORTS_MAX, Parts, Placed, Served, Ways, Worker};
 use crate::counters::PortStats;
@@ -78,6 +79,14 @@ impl Alone {
     pub fn turn(&mut self) {
         self.bell.ring();
         self.worker.run().unwrap();
+    }
+
+    /// Goes round once, after `before`, with an order that waits.
+    pub fn round_with_an_order(&mut self, before: Duration) {
+        self.worker.now = Instant::now().checked_sub(before).unwrap();
+        self.bell.order();
+        self.worker.go_round();
+        assert!(self.bell.take_orders());
     }
 
     pub fn stats(&self, place: PortIndex) -> PortStats {

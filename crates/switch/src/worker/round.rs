@@ -9,6 +9,8 @@
 //! the round are looked at: a batch of long frames may take 8 µs, a look some nanoseconds. The
 //! batch under way is laid aside meanwhile.
 
+use std::time::Duration;
+
 use super::{QueueIndex, Worker, slot, slot_mut};
 use crate::counters::Reason;
 use crate::lookup::PortIndex;
@@ -30,6 +32,9 @@ const BESIDE_NEWCOMERS: Portion = Portion {
 const PIECE: usize = 2 << 10;
 /// Work taken from one that goes first, in bytes: theirs is not interrupted.
 const NEWCOMERS: u32 = 16 << 10;
+/// How long a round may take before it is left for an order. A batch for all of a hundred TAP
+/// devices takes 10 ms, and somebody waits for the order to be carried out.
+const BEFORE_ORDERS: Duration = Duration::from_millis(1);
 /// Most queues that are looked at then: the others' turn comes at the next look.
 const LOOKED_AT: usize = 16;
 
@@ -70,6 +75,9 @@ impl Worker {
         self.order.at = 0;
         self.order.level = LEVELS as u8;
         while let Some(&queue) = self.active.get(self.order.at) {
+            if self.is_called_away() {
+                break;
+            }
             self.picked = 0;
             self.begin_turn(queue);
             if self.serve(queue) {
@@ -80,6 +88,16 @@ impl Worker {
             self.order.moved += u32::from(self.picked > 0);
         }
         self.contended = self.order.moved > 1;
+    }
+
+    /// Whether the round is to be left since there are orders. The next one begins where it was.
+    #[inline]
+    fn is_called_away(&mut self) -> bool {
+        let away = self.bell.has_orders() && self.now.elapsed() > BEFORE_ORDERS;
+        if away {
+            self.active.rotate_left(self.order.at);
+        }
+        away
     }
 
     /// Begins a queue's turn: says how much is taken from it at a time.
@@ -112,6 +130,9 @@ impl Worker {
             let waiting = self.go_round_level(level);
             let moved = self.order.moved;
             self.contended |= moved > 1 || waiting > 0;
+            if self.bell.has_orders() {
+                return;
+            }
             if waiting > 0 && moved == 0 {
                 let (active, queues) = (&self.active, &mut self.queues);
                 fast_forward(|each| {
@@ -137,6 +158,9 @@ impl Worker {
         self.order.at = 0;
         self.order.level = level;
         while let Some(&place) = self.active.get(self.order.at) {
+            if self.is_called_away() {
+                break;
+            }
             let queue = slot_mut(&mut self.queues, place);
             let Some(queue) = queue.filter(|queue| queue.level == level) else {
                 // A queue that is no more is found to be so by serving it.

@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use abi::region::{Geometry, Interface};
 use abi::ring::Slot;
@@ -91,6 +92,30 @@ fn net(others: u8, slots: u32) -> (Alone, Guest, Vec<Guest>) {
         assert_eq!(guest.receive().len(), 1);
     }
     (alone, sink, others)
+}
+
+#[test]
+fn a_round_that_takes_long_is_left_for_an_order_and_goes_on_where_it_was() {
+    for contended in [false, true] {
+        let (mut alone, mut sink, mut guests) = net(3, 256);
+        if contended {
+            // That several had frames in a round is known after the first.
+            for guest in &mut guests {
+                guest.send(SINK, 0, 60);
+            }
+            alone.turn();
+            assert_eq!(sink.receive().len(), 3);
+        }
+        for guest in &mut guests {
+            guest.send(SINK, 1, 60);
+        }
+        alone.round_with_an_order(Duration::from_millis(2));
+        assert_eq!(sink.receive(), [], "nobody is served before the order");
+        alone.round_with_an_order(Duration::ZERO);
+        let mut senders: Vec<_> = sink.receive().iter().map(|frame| frame.0).collect();
+        senders.sort_unstable();
+        assert_eq!(senders, [1, 2, 3], "a short round is not left");
+    }
 }
 
 #[test]
