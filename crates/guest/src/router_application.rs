@@ -217,6 +217,11 @@ impl RouterApplication {
         let mut diagnostics = Diagnostics::new();
         let options = Options::new(&self.library);
         let flat = click::parse(source.as_bytes(), "config", &options, &mut diagnostics);
+        // A file that was not found is more likely than the wish for a guest that drops all.
+        if flat.as_ref().is_some_and(|flat| flat.elements.is_empty()) {
+            let why = "the configuration has no elements: the one that runs goes on";
+            return Err(Answer::refused(status::FAILED, why));
+        }
         let replaced = flat.is_some_and(|flat| {
             let old = &mut self.router;
             Router::replace(

@@ -287,6 +287,19 @@ fn traffic_passes(isolation: &str) {
     let list = bench.output(&["read", "wire", "list"]);
     assert!(String::from_utf8_lossy(&list.stdout).contains("Idle@"));
     pings(&one, "10.77.0.2");
+    for arguments in [
+        &["write", "wire", "hotconfig"][..],
+        &["write", "wire", "hotconfig", "-"],
+    ] {
+        let mut command = bench.weir(arguments);
+        command.stdin(std::fs::File::open(&config).unwrap());
+        assert!(command.status().unwrap().success());
+    }
+    let list = bench.output(&["read", "wire", "list"]);
+    assert!(!String::from_utf8_lossy(&list.stdout).contains("Idle@"));
+    let said = bench.refusal(&["write", "wire", "hotconfig"]);
+    assert!(said.contains("the configuration has no elements"), "{said}");
+    pings(&one, "10.77.0.2");
     let said = bench.refusal(&["write", "wire", "hotconfig", "a :: Nonsense;\n"]);
     assert!(said.contains("unknown element class 'Nonsense'"), "{said}");
     pings(&one, "10.77.0.2");

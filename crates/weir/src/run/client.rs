@@ -1,7 +1,7 @@
 //! Asking a running guest: `weir read`, `weir write`, `weir top`.
 
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use vmm::printable;
 
 /// How long a guest may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Longest value that is read, in bytes.
+/// Longest value that is read or written, in bytes.
 const VALUE_MAX: usize = 64 << 20;
 
 /// Reads a handler of a running guest.
@@ -32,13 +32,13 @@ pub struct ReadArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   weir write firewall web.reset_counts
-  weir write firewall hotconfig \"$(cat other.click)\"")]
+  weir write firewall hotconfig <other.click")]
 pub struct WriteArgs {
     /// The guest's name
     pub name: String,
     /// ELEMENT.HANDLER, or HANDLER for one of the router's own
     pub handler: String,
-    /// The value
+    /// The value; ‘-’, or none for hotconfig: what standard input has
     pub value: Vec<String>,
 }
 
@@ -79,6 +79,12 @@ pub enum ClientError {
     /// No answer came.
     #[error("the guest did not answer within {} s", PATIENCE.as_secs())]
     Silent,
+    /// The value that is to be written cannot be read.
+    #[error("standard input: {0}")]
+    Input(std::io::Error),
+    /// A configuration takes another's place, and there is none.
+    #[error("hotconfig takes a configuration: weir write {0} hotconfig <FILE")]
+    NoConfig(String),
     /// What was read cannot be written.
     #[error("standard output: {0}")]
     Output(std::io::Error),
@@ -240,7 +246,29 @@ pub fn read(args: &ReadArgs) -> Result<(), ClientError> {
 
 /// `weir write`.
 pub fn write(args: &WriteArgs) -> Result<(), ClientError> {
-    Client::connect(&args.name)?.write(&args.handler, &args.value.join(" "))
+    let mut client = Client::connect(&args.name)?;
+    client.write(&args.handler, &value(args)?)
+}
+
+/// The value that is to be written.
+fn value(args: &WriteArgs) -> Result<String, ClientError> {
+    // Other handlers are written without a value, in loops whose input is not meant for them.
+    let is_input = match args.value.as_slice() {
+        [] => args.handler == "hotconfig",
+        [value] => value == "-",
+        _ => false,
+    };
+    if !is_input {
+        return Ok(args.value.join(" "));
+    }
+    let input = std::io::stdin().lock();
+    if args.value.is_empty() && input.is_terminal() {
+        return Err(ClientError::NoConfig(args.name.clone()));
+    }
+    let mut value = String::new();
+    let mut all = input.take(VALUE_MAX as u64);
+    all.read_to_string(&mut value).map_err(ClientError::Input)?;
+    Ok(value)
 }
 
 /// One element's line of the `element_counts` handler.
@@ -269,7 +297,7 @@ fn counts(client: &mut Client) -> Result<Vec<Count>, ClientError> {
 pub fn top(args: &TopArgs) -> Result<(), ClientError> {
     let mut client = Client::connect(&args.name)?;
     let (mut before, mut then) = (counts(&mut client)?, Instant::now());
-    let screen = std::io::IsTerminal::is_terminal(&std::io::stdout());
+    let screen = std::io::stdout().is_terminal();
     for look in 1.. {
         std::thread::sleep(Duration::from_secs_f64(args.interval));
         let (now, at) = (counts(&mut client)?, Instant::now());
