@@ -229,7 +229,7 @@ impl Server {
                     more: flows.next().is_some(),
                 })
             }
-            Request::Table { domain, from } => self.table(domain, from),
+            Request::Table { domain, from } => Ok(self.table(domain, from)),
             Request::Lookup { domain, command } => {
                 let command = command.map(|port| self.place(port))?;
                 let answer = self.lanes.command(domain, command)?;
@@ -243,10 +243,10 @@ impl Server {
                 }
                 Ok(Reply::Done)
             }
-            Request::Flush { domain } => match self.lanes.flush(domain) {
-                true => Ok(Reply::Done),
-                false => Err(format!("no domain {domain}")),
-            },
+            Request::Flush { domain } => {
+                self.lanes.flush(domain);
+                Ok(Reply::Done)
+            }
             Request::Ports { from } => Ok(self.ports(from)),
             Request::CatchUp { port } => {
                 self.lanes.catch_up(self.place(port)?);
@@ -260,10 +260,9 @@ impl Server {
     }
 
     /// The addresses of a domain from the `from`-th on.
-    fn table(&mut self, domain: u32, from: u32) -> Result<Reply, String> {
+    fn table(&mut self, domain: u32, from: u32) -> Reply {
         if from == 0 {
             let table = self.lanes.table(domain);
-            let table = table.ok_or_else(|| format!("no domain {domain}"))?;
             let known = table.into_iter().filter_map(|entry| {
                 Some(AddressEntry {
                     mac: entry.mac,
@@ -281,7 +280,7 @@ impl Server {
         if next.is_none() {
             self.table = Vec::new();
         }
-        Ok(Reply::Table { addresses, next })
+        Reply::Table { addresses, next }
     }
 
     fn ports(&self, from: u16) -> Reply {

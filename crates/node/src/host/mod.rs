@@ -267,11 +267,7 @@ impl Host {
 
     /// Forgets what a domain learned.
     pub fn flush(&self, domain: u32) -> Result<()> {
-        match self.client()?.flush(domain) {
-            // A domain without ports has nothing to forget.
-            Err(::switch::client::ClientError::Refused(_)) => Ok(()),
-            other => Ok(other?),
-        }
+        Ok(self.client()?.flush(domain)?)
     }
 
     /// Detaches a port and lets go of its interface. What is not there any more needs no detaching.

@@ -93,24 +93,24 @@ impl Lanes {
     /// Asks something of a domain's lookup function, on all lanes.
     pub fn command(&self, number: u32, command: Command<PortIndex>) -> Result<Answer, String> {
         let place = self.domains.get(&number).map(|domain| domain.place);
-        let place = place.ok_or_else(|| format!("no domain {number}"))?;
+        let place = place.ok_or("a switch without a port has no state")?;
         let answers = self.on_all(move |worker| worker.command(place, &command));
         lookup::command::joined(answers)
     }
 
-    /// Forgets what was learned in a domain. Returns whether there is such a domain.
-    pub fn flush(&self, number: u32) -> bool {
-        let Some(&Domain { place, .. }) = self.domains.get(&number) else {
-            return false;
-        };
-        self.tell_all(move |worker| worker.flush(place));
-        true
+    /// Forgets what was learned in a domain.
+    pub fn flush(&self, number: u32) {
+        if let Some(&Domain { place, .. }) = self.domains.get(&number) {
+            self.tell_all(move |worker| worker.flush(place));
+        }
     }
 
-    /// The addresses that a domain knows, if there is such a domain.
-    pub fn table(&self, number: u32) -> Option<Vec<Known>> {
-        let place = self.domains.get(&number)?.place;
+    /// The addresses that a domain knows; none, if it has no ports.
+    pub fn table(&self, number: u32) -> Vec<Known> {
         // Every lane knows what any of them has learned.
-        Some(self.lanes.first()?.ask(move |worker| worker.table(place)))
+        let lane = self.lanes.first().zip(self.domains.get(&number));
+        lane.map_or_else(Vec::new, |(lane, &Domain { place, .. })| {
+            lane.ask(move |worker| worker.table(place))
+        })
     }
 }

@@ -260,6 +260,10 @@ fn a_switch_works_as_it_is_set_and_so_does_the_one_that_takes_its_place() {
     }
     let host = Host::new();
     host.ok("stub create lan");
+    // Without a port, it knows nobody.
+    assert_eq!(host.ok("switch macs lan -p"), "");
+    assert_eq!(host.ok("switch show lan --macs --json"), "[]\n");
+    host.ok("switch flush lan");
     let one = host.namespace("lan", "a0", "10.84.0.1/24", None);
     let _two = host.namespace("lan", "b0", "10.84.0.2/24", None);
     host.ok("switch set lan --aging 60 --mac-limit 7 --speed 1G");
