@@ -1,9 +1,11 @@
 //! What can go wrong, as whoever asked is told: one sentence, and what kind of thing it is.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::{IntoResponses, ToSchema};
 
 /// What kind of thing went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -88,6 +90,18 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// How the API's description has it: whatever is asked, this may be the answer.
+impl IntoResponses for Error {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let schema = Ref::from_schema_name("Error");
+        let content = ContentBuilder::new().schema(Some(schema)).build();
+        let response = ResponseBuilder::new()
+            .description("It is not done, and why")
+            .content("application/json", content);
+        BTreeMap::from([("default".into(), response.build().into())])
+    }
+}
 
 impl From<switch::client::ClientError> for Error {
     fn from(error: switch::client::ClientError) -> Error {

@@ -19,15 +19,15 @@ pub fn routes() -> OpenApiRouter<Handle> {
 }
 
 /// All flows.
-#[utoipa::path(get, path = "/v1/flows", tag = "flows",
-    responses((status = 200, body = [FlowView]), (status = "default", body = Error)))]
+#[utoipa::path(get, path = "/v1/flows", tag = "flows", operation_id = "list_flows",
+    responses((status = 200, description = "What was asked for", body = [FlowView]), Error))]
 async fn list(State(handle): State<Handle>) -> Result<Json<Vec<FlowView>>> {
     handle.run(|node| node.flows()).await.map(Json)
 }
 
 /// Adds a flow.
 #[utoipa::path(post, path = "/v1/flows", tag = "flows", request_body = NewFlow,
-    responses((status = 201, body = FlowView), (status = "default", body = Error)))]
+    responses((status = 201, description = "What was made", body = FlowView), Error))]
 async fn add(
     State(handle): State<Handle>,
     Body(new): Body<NewFlow>,
@@ -37,23 +37,24 @@ async fn add(
 }
 
 /// One flow.
-#[utoipa::path(get, path = "/v1/flows/{name}", tag = "flows", params(("name" = String, Path)),
-    responses((status = 200, body = FlowView), (status = "default", body = Error)))]
+#[utoipa::path(get, path = "/v1/flows/{name}", tag = "flows",
+    operation_id = "show_flow", params(("name" = String, Path)),
+    responses((status = 200, description = "What was asked for", body = FlowView), Error))]
 async fn show(State(handle): State<Handle>, Path(name): Path<String>) -> Result<Json<FlowView>> {
     handle.run(move |node| node.flow(&name)).await.map(Json)
 }
 
 /// Removes a flow.
 #[utoipa::path(delete, path = "/v1/flows/{name}", tag = "flows", params(("name" = String, Path)),
-    responses((status = 204), (status = "default", body = Error)))]
+    responses((status = 204, description = "It is done"), Error))]
 async fn remove(State(handle): State<Handle>, Path(name): Path<String>) -> Result<StatusCode> {
     handle.run(move |node| node.remove_flow(&name)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// What passed of each flow.
-#[utoipa::path(get, path = "/v1/flow-stats", tag = "statistics",
-    responses((status = 200, body = [FlowStats]), (status = "default", body = Error)))]
+#[utoipa::path(get, path = "/v1/flow-stats", tag = "statistics", operation_id = "flow_stats",
+    responses((status = 200, description = "What was asked for", body = [FlowStats]), Error))]
 async fn stats(State(handle): State<Handle>) -> Result<Json<Vec<FlowStats>>> {
     handle.run(|node| node.flow_stats()).await.map(Json)
 }

@@ -20,15 +20,16 @@ pub fn routes() -> OpenApiRouter<Handle> {
 }
 
 /// All guests.
-#[utoipa::path(get, path = "/v1/guests", tag = "guests",
-    responses((status = 200, body = [GuestView]), (status = "default", body = Error)))]
+#[utoipa::path(get, path = "/v1/guests", tag = "guests", operation_id = "list_guests",
+    responses((status = 200, description = "What was asked for", body = [GuestView]), Error))]
 async fn list(State(handle): State<Handle>) -> Result<Json<Vec<GuestView>>> {
     handle.run(|node| node.guests()).await.map(Json)
 }
 
 /// Creates a guest; answered when it runs.
-#[utoipa::path(post, path = "/v1/guests", tag = "guests", request_body = NewGuest,
-    responses((status = 201, body = GuestView), (status = "default", body = Error)))]
+#[utoipa::path(post, path = "/v1/guests", tag = "guests",
+    operation_id = "create_guest", request_body = NewGuest,
+    responses((status = 201, description = "What was made", body = GuestView), Error))]
 async fn create(
     State(handle): State<Handle>,
     Body(new): Body<NewGuest>,
@@ -38,8 +39,9 @@ async fn create(
 }
 
 /// One guest.
-#[utoipa::path(get, path = "/v1/guests/{name}", tag = "guests", params(("name" = String, Path)),
-    responses((status = 200, body = GuestView), (status = "default", body = Error)))]
+#[utoipa::path(get, path = "/v1/guests/{name}", tag = "guests",
+    operation_id = "show_guest", params(("name" = String, Path)),
+    responses((status = 200, description = "What was asked for", body = GuestView), Error))]
 async fn show(State(handle): State<Handle>, Path(name): Path<String>) -> Result<Json<GuestView>> {
     handle.run(move |node| node.guest(&name)).await.map(Json)
 }
@@ -47,7 +49,7 @@ async fn show(State(handle): State<Handle>, Path(name): Path<String>) -> Result<
 /// Ends a guest and removes it.
 #[utoipa::path(delete, path = "/v1/guests/{name}", tag = "guests",
     params(("name" = String, Path)),
-    responses((status = 204), (status = "default", body = Error)))]
+    responses((status = 204, description = "It is done"), Error))]
 async fn destroy(State(handle): State<Handle>, Path(name): Path<String>) -> Result<StatusCode> {
     handle.run(move |node| node.destroy_guest(&name)).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -56,7 +58,7 @@ async fn destroy(State(handle): State<Handle>, Path(name): Path<String>) -> Resu
 /// Reads a handler.
 #[utoipa::path(post, path = "/v1/guests/{name}/read", tag = "guests",
     params(("name" = String, Path)), request_body = HandlerRead,
-    responses((status = 200, body = HandlerValue), (status = "default", body = Error)))]
+    responses((status = 200, description = "What was asked for", body = HandlerValue), Error))]
 async fn read(
     State(handle): State<Handle>,
     Path(name): Path<String>,
@@ -70,7 +72,7 @@ async fn read(
 /// Writes a handler. `hotconfig` replaces the configuration.
 #[utoipa::path(post, path = "/v1/guests/{name}/write", tag = "guests",
     params(("name" = String, Path)), request_body = HandlerWrite,
-    responses((status = 200, body = HandlerValue), (status = "default", body = Error)))]
+    responses((status = 200, description = "What was asked for", body = HandlerValue), Error))]
 async fn write(
     State(handle): State<Handle>,
     Path(name): Path<String>,

@@ -33,15 +33,15 @@ pub fn routes() -> OpenApiRouter<Handle> {
 }
 
 /// All links, stubs included.
-#[utoipa::path(get, path = "/v1/links", tag = "links",
-    responses((status = 200, body = [LinkView]), (status = "default", body = Error)))]
+#[utoipa::path(get, path = "/v1/links", tag = "links", operation_id = "list_links",
+    responses((status = 200, description = "What was asked for", body = [LinkView]), Error))]
 async fn list(State(handle): State<Handle>) -> Result<Json<Vec<LinkView>>> {
     handle.run(|node| node.links()).await.map(Json)
 }
 
 /// Attaches an interface of the host.
 #[utoipa::path(post, path = "/v1/links", tag = "links", request_body = NewLink,
-    responses((status = 201, body = LinkView), (status = "default", body = Error)))]
+    responses((status = 201, description = "What was made", body = LinkView), Error))]
 async fn attach(
     State(handle): State<Handle>,
     Body(new): Body<NewLink>,
@@ -51,8 +51,9 @@ async fn attach(
 }
 
 /// One link.
-#[utoipa::path(get, path = "/v1/links/{name}", tag = "links", params(("name" = String, Path)),
-    responses((status = 200, body = LinkView), (status = "default", body = Error)))]
+#[utoipa::path(get, path = "/v1/links/{name}", tag = "links",
+    operation_id = "show_link", params(("name" = String, Path)),
+    responses((status = 200, description = "What was asked for", body = LinkView), Error))]
 async fn show(State(handle): State<Handle>, Path(name): Path<String>) -> Result<Json<LinkView>> {
     handle.run(move |node| node.link(&name)).await.map(Json)
 }
@@ -60,7 +61,7 @@ async fn show(State(handle): State<Handle>, Path(name): Path<String>) -> Result<
 /// Changes what the port of a link's interface may do.
 #[utoipa::path(patch, path = "/v1/links/{name}", tag = "links",
     params(("name" = String, Path)), request_body = PropertyChange,
-    responses((status = 200, body = LinkView), (status = "default", body = Error)))]
+    responses((status = 200, description = "What was asked for", body = LinkView), Error))]
 async fn set_link(
     State(handle): State<Handle>,
     Path(name): Path<String>,
@@ -72,7 +73,7 @@ async fn set_link(
 
 /// Detaches an interface, which is as it was before.
 #[utoipa::path(delete, path = "/v1/links/{name}", tag = "links", params(("name" = String, Path)),
-    responses((status = 204), (status = "default", body = Error)))]
+    responses((status = 204, description = "It is done"), Error))]
 async fn detach(State(handle): State<Handle>, Path(name): Path<String>) -> Result<StatusCode> {
     handle
         .run(move |node| node.remove_link(&name, Class::Nic))
@@ -82,7 +83,7 @@ async fn detach(State(handle): State<Handle>, Path(name): Path<String>) -> Resul
 
 /// All stubs.
 #[utoipa::path(get, path = "/v1/stubs", tag = "links",
-    responses((status = 200, body = [LinkView]), (status = "default", body = Error)))]
+    responses((status = 200, description = "What was asked for", body = [LinkView]), Error))]
 async fn stubs(State(handle): State<Handle>) -> Result<Json<Vec<LinkView>>> {
     let mut links = handle.run(|node| node.links()).await?;
     links.retain(|link| link.class == Class::Stub);
@@ -90,8 +91,9 @@ async fn stubs(State(handle): State<Handle>) -> Result<Json<Vec<LinkView>>> {
 }
 
 /// Makes a stub.
-#[utoipa::path(post, path = "/v1/stubs", tag = "links", request_body = NewStub,
-    responses((status = 201, body = LinkView), (status = "default", body = Error)))]
+#[utoipa::path(post, path = "/v1/stubs", tag = "links",
+    operation_id = "create_stub", request_body = NewStub,
+    responses((status = 201, description = "What was made", body = LinkView), Error))]
 async fn create(
     State(handle): State<Handle>,
     Body(new): Body<NewStub>,
@@ -101,8 +103,9 @@ async fn create(
 }
 
 /// Removes a stub.
-#[utoipa::path(delete, path = "/v1/stubs/{name}", tag = "links", params(("name" = String, Path)),
-    responses((status = 204), (status = "default", body = Error)))]
+#[utoipa::path(delete, path = "/v1/stubs/{name}", tag = "links",
+    operation_id = "delete_stub", params(("name" = String, Path)),
+    responses((status = 204, description = "It is done"), Error))]
 async fn delete(State(handle): State<Handle>, Path(name): Path<String>) -> Result<StatusCode> {
     handle
         .run(move |node| node.remove_link(&name, Class::Stub))
@@ -112,7 +115,7 @@ async fn delete(State(handle): State<Handle>, Path(name): Path<String>) -> Resul
 
 /// The switching functions of all links.
 #[utoipa::path(get, path = "/v1/switches", tag = "switches",
-    responses((status = 200, body = [SwitchView]), (status = "default", body = Error)))]
+    responses((status = 200, description = "What was asked for", body = [SwitchView]), Error))]
 async fn switches(State(handle): State<Handle>) -> Result<Json<Vec<SwitchView>>> {
     handle.run(|node| node.switches()).await.map(Json)
 }
@@ -120,7 +123,7 @@ async fn switches(State(handle): State<Handle>) -> Result<Json<Vec<SwitchView>>>
 /// The switching function of a link.
 #[utoipa::path(get, path = "/v1/switches/{link}", tag = "switches",
     params(("link" = String, Path)),
-    responses((status = 200, body = SwitchView), (status = "default", body = Error)))]
+    responses((status = 200, description = "What was asked for", body = SwitchView), Error))]
 async fn switch(
     State(handle): State<Handle>,
     Path(link): Path<String>,
@@ -129,9 +132,9 @@ async fn switch(
 }
 
 /// Changes how a link's switch works.
-#[utoipa::path(patch, path = "/v1/switches/{link}", tag = "switches",
+#[utoipa::path(patch, path = "/v1/switches/{link}", tag = "switches", operation_id = "set_switch",
     params(("link" = String, Path)), request_body = SwitchChange,
-    responses((status = 200, body = SwitchView), (status = "default", body = Error)))]
+    responses((status = 200, description = "What was asked for", body = SwitchView), Error))]
 async fn set(
     State(handle): State<Handle>,
     Path(link): Path<String>,
@@ -144,7 +147,7 @@ async fn set(
 /// The addresses that a link's switch knows.
 #[utoipa::path(get, path = "/v1/switches/{link}/macs", tag = "switches",
     params(("link" = String, Path)),
-    responses((status = 200, body = [Address]), (status = "default", body = Error)))]
+    responses((status = 200, description = "What was asked for", body = [Address]), Error))]
 async fn macs(
     State(handle): State<Handle>,
     Path(link): Path<String>,
@@ -158,7 +161,7 @@ async fn macs(
 /// Has a link's switch forget what it learned.
 #[utoipa::path(post, path = "/v1/switches/{link}/flush", tag = "switches",
     params(("link" = String, Path)),
-    responses((status = 204), (status = "default", body = Error)))]
+    responses((status = 204, description = "It is done"), Error))]
 async fn flush(State(handle): State<Handle>, Path(link): Path<String>) -> Result<StatusCode> {
     handle.run(move |node| node.flush(&link)).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -167,7 +170,7 @@ async fn flush(State(handle): State<Handle>, Path(link): Path<String>) -> Result
 /// The entries of a link's flow table: those made by command, and those that were learned.
 #[utoipa::path(get, path = "/v1/switches/{link}/flows", tag = "switches",
     params(("link" = String, Path)),
-    responses((status = 200, body = [FlowEntryView]), (status = "default", body = Error)))]
+    responses((status = 200, description = "What was asked for", body = [FlowEntryView]), Error))]
 async fn flow_entries(
     State(handle): State<Handle>,
     Path(link): Path<String>,
@@ -179,7 +182,7 @@ async fn flow_entries(
 /// Has a flow go to a port of the link, be it that it had another before.
 #[utoipa::path(post, path = "/v1/switches/{link}/flows", tag = "switches",
     params(("link" = String, Path)), request_body = NewFlowEntry,
-    responses((status = 201, body = FlowEntryView), (status = "default", body = Error)))]
+    responses((status = 201, description = "What was made", body = FlowEntryView), Error))]
 async fn add_flow_entry(
     State(handle): State<Handle>,
     Path(link): Path<String>,
@@ -192,7 +195,7 @@ async fn add_flow_entry(
 /// Removes a flow's entry that was made by command.
 #[utoipa::path(delete, path = "/v1/switches/{link}/flows/{flow}", tag = "switches",
     params(("link" = String, Path), ("flow" = String, Path)),
-    responses((status = 204), (status = "default", body = Error)))]
+    responses((status = 204, description = "It is done"), Error))]
 async fn remove_flow_entry(
     State(handle): State<Handle>,
     Path((link, flow)): Path<(String, String)>,
@@ -205,7 +208,7 @@ async fn remove_flow_entry(
 
 /// Counters of all attached interfaces and VNICs.
 #[utoipa::path(get, path = "/v1/stats", tag = "statistics",
-    responses((status = 200, body = [PortStats]), (status = "default", body = Error)))]
+    responses((status = 200, description = "What was asked for", body = [PortStats]), Error))]
 async fn stats(State(handle): State<Handle>) -> Result<Json<Vec<PortStats>>> {
     handle.run(|node| node.stats(None)).await.map(Json)
 }
@@ -213,7 +216,7 @@ async fn stats(State(handle): State<Handle>) -> Result<Json<Vec<PortStats>>> {
 /// Counters of one attached interface or VNIC.
 #[utoipa::path(get, path = "/v1/stats/{name}", tag = "statistics",
     params(("name" = String, Path)),
-    responses((status = 200, body = [PortStats]), (status = "default", body = Error)))]
+    responses((status = 200, description = "What was asked for", body = [PortStats]), Error))]
 async fn stats_of(
     State(handle): State<Handle>,
     Path(name): Path<String>,
@@ -225,7 +228,7 @@ async fn stats_of(
 /// Counters of one attached interface or VNIC, of each lane apart.
 #[utoipa::path(get, path = "/v1/stats/{name}/lanes", tag = "statistics",
     params(("name" = String, Path)),
-    responses((status = 200, body = [PortStats]), (status = "default", body = Error)))]
+    responses((status = 200, description = "What was asked for", body = [PortStats]), Error))]
 async fn stats_by_lane(
     State(handle): State<Handle>,
     Path(name): Path<String>,
@@ -236,7 +239,7 @@ async fn stats_by_lane(
 
 /// Counters of the switch's lanes.
 #[utoipa::path(get, path = "/v1/lanes", tag = "statistics",
-    responses((status = 200, body = [LaneStats]), (status = "default", body = Error)))]
+    responses((status = 200, description = "What was asked for", body = [LaneStats]), Error))]
 async fn lanes(State(handle): State<Handle>) -> Result<Json<Vec<LaneStats>>> {
     handle.run(|node| node.lanes()).await.map(Json)
 }

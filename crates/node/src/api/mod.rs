@@ -33,10 +33,13 @@ use crate::service::Handle;
 const BODY_MAX: usize = 6 * abi::boot::CONFIG_MAX + 4096;
 
 #[derive(OpenApi)]
-#[openapi(info(
-    title = "Weir node",
-    description = "One host: its links, stubs, VNICs, flows and guests. On a Unix socket, `$WEIR_RUN/node.sock`."
-))]
+#[openapi(
+    info(
+        title = "Weir node",
+        description = "One host: its links, stubs, VNICs, flows and guests. On a Unix socket, `$WEIR_RUN/node.sock`."
+    ),
+    components(schemas(Error))
+)]
 struct Description;
 
 impl IntoResponse for Error {
@@ -140,14 +143,14 @@ pub fn router(handle: Handle) -> Router {
 
 /// What the node is and has.
 #[utoipa::path(get, path = "/v1/node", tag = "node",
-    responses((status = 200, body = NodeView), (status = "default", body = Error)))]
+    responses((status = 200, description = "What was asked for", body = NodeView), Error))]
 async fn node(State(handle): State<Handle>) -> Result<Json<NodeView>> {
     handle.run(|node| node.view()).await.map(Json)
 }
 
 /// Removes everything and ends the node.
 #[utoipa::path(delete, path = "/v1/node", tag = "node",
-    responses((status = 204), (status = "default", body = Error)))]
+    responses((status = 204, description = "It is done"), Error))]
 async fn purge(State(handle): State<Handle>) -> Result<StatusCode> {
     handle.run(|node| node.purge()).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -166,6 +169,18 @@ mod tests {
             "/v1/guests/{name}/read",
         ] {
             assert!(paths.contains_key(path), "{path}");
+        }
+        let operations = paths.values().flat_map(|path| path.as_object().unwrap());
+        let mut ids = std::collections::BTreeSet::new();
+        for (method, operation) in operations {
+            let id = &operation["operationId"];
+            assert!(ids.insert(id.to_string()), "two operations are called {id}");
+            let responses = operation["responses"].as_object().unwrap();
+            assert!(responses.contains_key("default"), "{method} {id}");
+            for (status, response) in responses {
+                let said = response["description"].as_str();
+                assert!(said.is_some_and(|said| !said.is_empty()), "{id} {status}");
+            }
         }
         let schemas = description["components"]["schemas"].as_object().unwrap();
         for schema in ["Error", "LinkView", "NewVnic", "GuestView"] {

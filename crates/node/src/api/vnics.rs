@@ -18,15 +18,16 @@ pub fn routes() -> OpenApiRouter<Handle> {
 }
 
 /// All VNICs.
-#[utoipa::path(get, path = "/v1/vnics", tag = "vnics",
-    responses((status = 200, body = [VnicView]), (status = "default", body = Error)))]
+#[utoipa::path(get, path = "/v1/vnics", tag = "vnics", operation_id = "list_vnics",
+    responses((status = 200, description = "What was asked for", body = [VnicView]), Error))]
 async fn list(State(handle): State<Handle>) -> Result<Json<Vec<VnicView>>> {
     handle.run(|node| node.vnics()).await.map(Json)
 }
 
 /// Makes a VNIC.
-#[utoipa::path(post, path = "/v1/vnics", tag = "vnics", request_body = NewVnic,
-    responses((status = 201, body = VnicView), (status = "default", body = Error)))]
+#[utoipa::path(post, path = "/v1/vnics", tag = "vnics",
+    operation_id = "create_vnic", request_body = NewVnic,
+    responses((status = 201, description = "What was made", body = VnicView), Error))]
 async fn create(
     State(handle): State<Handle>,
     Body(new): Body<NewVnic>,
@@ -36,16 +37,17 @@ async fn create(
 }
 
 /// One VNIC.
-#[utoipa::path(get, path = "/v1/vnics/{name}", tag = "vnics", params(("name" = String, Path)),
-    responses((status = 200, body = VnicView), (status = "default", body = Error)))]
+#[utoipa::path(get, path = "/v1/vnics/{name}", tag = "vnics",
+    operation_id = "show_vnic", params(("name" = String, Path)),
+    responses((status = 200, description = "What was asked for", body = VnicView), Error))]
 async fn show(State(handle): State<Handle>, Path(name): Path<String>) -> Result<Json<VnicView>> {
     handle.run(move |node| node.vnic(&name)).await.map(Json)
 }
 
 /// Changes what a VNIC may do.
-#[utoipa::path(patch, path = "/v1/vnics/{name}", tag = "vnics",
+#[utoipa::path(patch, path = "/v1/vnics/{name}", tag = "vnics", operation_id = "set_vnic",
     params(("name" = String, Path)), request_body = PropertyChange,
-    responses((status = 200, body = VnicView), (status = "default", body = Error)))]
+    responses((status = 200, description = "What was asked for", body = VnicView), Error))]
 async fn set(
     State(handle): State<Handle>,
     Path(name): Path<String>,
@@ -56,8 +58,9 @@ async fn set(
 }
 
 /// Removes a VNIC and its interface.
-#[utoipa::path(delete, path = "/v1/vnics/{name}", tag = "vnics", params(("name" = String, Path)),
-    responses((status = 204), (status = "default", body = Error)))]
+#[utoipa::path(delete, path = "/v1/vnics/{name}", tag = "vnics",
+    operation_id = "delete_vnic", params(("name" = String, Path)),
+    responses((status = 204, description = "It is done"), Error))]
 async fn delete(State(handle): State<Handle>, Path(name): Path<String>) -> Result<StatusCode> {
     handle.run(move |node| node.remove_vnic(&name)).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -31,15 +31,16 @@ fn check_name(name: &str, wire: &Wire) -> Result<()> {
 }
 
 /// All wires.
-#[utoipa::path(get, path = "/v1/wires", tag = "wires",
-    responses((status = 200, body = [WireView]), (status = "default", body = Error)))]
+#[utoipa::path(get, path = "/v1/wires", tag = "wires", operation_id = "list_wires",
+    responses((status = 200, description = "What was asked for", body = [WireView]), Error))]
 async fn list(State(handle): State<Handle>) -> Result<Json<Vec<WireView>>> {
     handle.run(|node| node.wires()).await.map(Json)
 }
 
 /// One wire, as it was applied.
-#[utoipa::path(get, path = "/v1/wires/{name}", tag = "wires", params(("name" = String, Path)),
-    responses((status = 200, body = Object), (status = "default", body = Error)))]
+#[utoipa::path(get, path = "/v1/wires/{name}", tag = "wires",
+    operation_id = "show_wire", params(("name" = String, Path)),
+    responses((status = 200, description = "What was asked for", body = Object), Error))]
 async fn show(State(handle): State<Handle>, Path(name): Path<String>) -> Result<Json<Wire>> {
     handle.run(move |node| node.wire(&name)).await.map(Json)
 }
@@ -47,7 +48,7 @@ async fn show(State(handle): State<Handle>, Path(name): Path<String>) -> Result<
 /// Makes a wire, or makes another of it: all of it or none.
 #[utoipa::path(put, path = "/v1/wires/{name}", tag = "wires",
     params(("name" = String, Path)), request_body = Object,
-    responses((status = 200, body = WireChange), (status = "default", body = Error)))]
+    responses((status = 200, description = "What was asked for", body = WireChange), Error))]
 async fn apply(
     State(handle): State<Handle>,
     Path(name): Path<String>,
@@ -60,7 +61,7 @@ async fn apply(
 /// Tells what applying a wire would do.
 #[utoipa::path(post, path = "/v1/wires/{name}/diff", tag = "wires",
     params(("name" = String, Path)), request_body = Object,
-    responses((status = 200, body = WireChange), (status = "default", body = Error)))]
+    responses((status = 200, description = "What was asked for", body = WireChange), Error))]
 async fn compare(
     State(handle): State<Handle>,
     Path(name): Path<String>,
@@ -74,8 +75,9 @@ async fn compare(
 }
 
 /// Removes a wire and all that belongs to it.
-#[utoipa::path(delete, path = "/v1/wires/{name}", tag = "wires", params(("name" = String, Path)),
-    responses((status = 204), (status = "default", body = Error)))]
+#[utoipa::path(delete, path = "/v1/wires/{name}", tag = "wires",
+    operation_id = "delete_wire", params(("name" = String, Path)),
+    responses((status = 204, description = "It is done"), Error))]
 async fn delete(State(handle): State<Handle>, Path(name): Path<String>) -> Result<StatusCode> {
     handle.delete_wire(name).await?;
     Ok(StatusCode::NO_CONTENT)
