@@ -1,5 +1,5 @@
-//! Gathers the elements' manual pages: the doc comments of the structs that `elements!` lists, as
-//! a table for `weir element`.
+//! Gathers the elements' manual pages: the doc comments of the structs that `elements!` lists, and
+//! of the switch's own elements, as a table for `weir element`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,15 @@ use syn::{Attribute, Expr, File, ImplItem, Item, Lit, Meta, Type};
 
 fn main() {
     let elements = Path::new("../elements/src");
+    let switch = Path::new("../switch/src/lookup/click/elements.rs");
     println!("cargo::rerun-if-changed={}", elements.display());
+    println!("cargo::rerun-if-changed={}", switch.display());
+    let folders = groups(elements).into_iter();
+    let mut groups: BTreeMap<_, _> = folders.map(|(group, path)| (group, pages(&path))).collect();
+    groups.insert("switch".into(), own_pages(switch));
     let mut table = String::from("&[\n");
-    for (group, folder) in groups(elements) {
-        for (name, text) in pages(&folder) {
+    for (group, pages) in groups {
+        for (name, text) in pages {
             table += &format!("    Page {{ name: {name:?}, group: {group:?}, text: {text:?} }},\n");
         }
     }
@@ -79,6 +84,15 @@ fn pages(folder: &Path) -> BTreeMap<String, String> {
         }
     }
     pages
+}
+
+/// The pages of all classes in a file, by class name.
+fn own_pages(path: &Path) -> BTreeMap<String, String> {
+    let file = parse(path);
+    let docs = docs(&file, &[]);
+    let text = |of: &String| docs.get(of).cloned().unwrap_or_default();
+    let names = class_names(&file).into_iter();
+    names.map(|(of, class)| (class, text(&of))).collect()
 }
 
 /// The pages of the folders within a group that list elements.

@@ -1,12 +1,17 @@
-//! Checking a configuration as a guest would take it, before there is a guest.
+//! Checking a configuration as a guest would take it, before there is a guest, or as a switch would.
 
 use click::{Diagnostics, FlatGraph, Location, Options};
 use packet::{Batch, Pool};
 use router::args::{EtherAddress, Interfaces, NameDatabase};
-use router::{Device, Embedding, Router, Runtime, Settings, Side, Steady};
+use router::{Device, Embedding, Library, Router, Runtime, Settings, Side, Steady};
+
+use crate::error::{Error, Result};
 
 /// Elements that name the guest's interfaces.
 const DEVICES: [&str; 4] = ["FromNetfront", "ToNetfront", "FromDevice", "ToDevice"];
+
+/// Elements that name ports, in a switch.
+const PORTS: [&str; 2] = ["FromPort", "ToPort"];
 
 /// What a guest would find around itself, without anything in it.
 struct Dry {
@@ -114,16 +119,50 @@ pub fn check(
         let dry = Dry {
             interfaces: interfaces.to_vec(),
         };
-        let runtime = Runtime::new(Box::new(dry), Pool::heap(256));
         let text = String::from_utf8_lossy(source);
-        let settings = Settings {
-            threads: cpus as u16,
-            ..Settings::default()
-        };
-        if let Ok(router) = Router::new(flat, &text, &library, runtime, settings, &mut diagnostics)
-        {
-            router.end();
-        }
+        try_out(flat, &text, &library, dry, cpus, &mut diagnostics);
     }
     diagnostics
+}
+
+/// Makes the router, and ends it.
+fn try_out(
+    flat: FlatGraph,
+    text: &str,
+    library: &Library,
+    dry: Dry,
+    cpus: usize,
+    diagnostics: &mut Diagnostics,
+) {
+    let runtime = Runtime::new(Box::new(dry), Pool::heap(256));
+    let settings = Settings {
+        threads: cpus as u16,
+        ..Settings::default()
+    };
+    if let Ok(router) = Router::new(flat, text, library, runtime, settings, diagnostics) {
+        router.end();
+    }
+}
+
+/// Checks `source`, called `file` in messages, as a switch would take it that is to send frames by
+/// it; the ports that it names, each once.
+pub fn lookup(source: &str, file: &str) -> Result<Vec<String>> {
+    let mut diagnostics = Diagnostics::new();
+    let library = switch::lookup::click::library();
+    let options = Options::new(&library);
+    let mut ports = Vec::new();
+    if let Some(flat) = click::parse(source.as_bytes(), file, &options, &mut diagnostics) {
+        let named = named(&flat, &PORTS).into_iter().map(|(port, _)| port);
+        ports.extend(named.filter(|port| port != "*"));
+        ports.sort();
+        ports.dedup();
+        let dry = Dry {
+            interfaces: Vec::new(),
+        };
+        try_out(flat, source, &library, dry, 1, &mut diagnostics);
+    }
+    match diagnostics.errors() {
+        0 => Ok(ports),
+        _ => Err(Error::invalid(diagnostics.to_string().trim_end())),
+    }
 }

@@ -173,6 +173,9 @@ pub struct SwitchView {
     /// `drop`, or `output:VNIC`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
+    /// When a Click configuration was set: names in it that no port of the link has yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
 }
 
 /// Properties to be set back, and then those to be set. All or none.
@@ -221,6 +224,9 @@ pub struct SwitchChange {
     /// A Click configuration that is to be the lookup function.
     #[serde(default)]
     pub click: Option<String>,
+    /// The configuration's name in messages.
+    #[serde(default)]
+    pub file: Option<String>,
 }
 
 /// An address that a link's switch knows.

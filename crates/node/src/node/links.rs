@@ -5,6 +5,7 @@ use switch::properties::{DomainProperties, LookupKind, PortProperties, cpus_here
 use switch::protocol::PortKind;
 
 use super::Node;
+use crate::check;
 use crate::error::{Error, Kind, Result};
 use crate::model::{
     Address, Class, Link, LinkMode, LinkView, NewLink, NewStub, PropertyChange, State,
@@ -271,14 +272,31 @@ impl Node {
             link.properties.reset(property)?;
         }
         link.properties.set_all(&new.set)?;
+        let mut missing = Vec::new();
         if let Some(config) = new.click {
+            let named = check::lookup(&config, new.file.as_deref().unwrap_or("lookup"))?;
+            missing = self.without_port(&link, named)?;
             link.properties.lookup = LookupKind::Click { config };
         }
         self.set_domain(name, &link.properties)?;
         if let Some(default) = &new.default {
             self.set_default(name, default)?;
         }
-        self.find_link(name).map(view_switch)
+        let view = self.find_link(name).map(view_switch)?;
+        Ok(SwitchView { missing, ..view })
+    }
+
+    /// Of these names, those that no port of a link has.
+    fn without_port(&self, link: &Link, names: Vec<String>) -> Result<Vec<String>> {
+        let vnics: Vec<&str> = self.index.vnics_on(&link.name).collect();
+        let mut missing = Vec::new();
+        for name in names {
+            let is_own = name == link.name && link.class == Class::Nic;
+            if !is_own && !vnics.contains(&name.as_str()) && !self.is_patch(&name)? {
+                missing.push(name);
+            }
+        }
+        Ok(missing)
     }
 
     /// Has a link's switch work by these properties.
@@ -371,6 +389,7 @@ fn view_switch(link: Link) -> SwitchView {
         default,
         link: link.name,
         properties: link.properties,
+        missing: Vec::new(),
     }
 }
 

@@ -34,7 +34,7 @@ use crate::port::{Frame, HEAD};
 use crate::properties::{DomainProperties, LookupKind};
 use sink::{EVERY_PORT, Exit, Sink};
 
-pub use elements::{FromPort, ToPort};
+pub use elements::{CLASSES, FromPort, ToPort};
 
 /// Buffers of a router.
 const BUFFERS: usize = 1024;
@@ -164,7 +164,7 @@ impl ClickFunction {
 }
 
 /// The classes that a configuration may use.
-fn library() -> Library {
+pub fn library() -> Library {
     let mut library = ::elements::guest_library();
     library.add(elements::CLASSES);
     library

@@ -113,7 +113,10 @@ pub fn file(path: &Path, settings: &[(String, String)]) -> Result<Checked, Error
 /// Checks a configuration.
 pub fn source_text(source: &Source, settings: &[(String, String)]) -> Checked {
     let mut diagnostics = Diagnostics::new();
-    let surroundings = Surroundings::new();
+    let surroundings = Surroundings {
+        library: crate::element::library(),
+        ..Surroundings::new()
+    };
     let options = click::Options {
         environment: &surroundings,
         variables: settings,

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use router::Library;
 
 pub use markdown::pages as markdown_pages;
 
@@ -87,15 +88,23 @@ impl Page {
 
     /// Port counts and processing codes as Click writes them; `None` if there is no such class.
     pub fn codes(&self) -> Option<(&'static str, &'static str)> {
-        let class = elements::library().find(self.name)?;
+        let library = library();
+        let class = library.find(self.name)?;
         Some((class.ports, class.processing))
     }
 
     /// Whether the class takes packets that stand for several.
     pub fn takes_segments(&self) -> bool {
-        let library = elements::library();
+        let library = library();
         library.find(self.name).is_some_and(|class| class.segments)
     }
+}
+
+/// Every class: a guest's, this machine's, and those that only switches have.
+pub fn library() -> Library {
+    let mut library = elements::library();
+    library.add(switch::lookup::click::CLASSES);
+    library
 }
 
 /// Text without Markdown's marks for code.
@@ -111,14 +120,11 @@ pub fn find(name: &str) -> Result<&'static Page, Error> {
     if let Some(page) = found.or_else(|| PAGES.iter().find(alike)) {
         return Ok(page);
     }
-    if let Some(class) = elements::library()
-        .find(name)
-        .filter(|class| class.own_name != name)
-    {
+    if let Some(class) = library().find(name).filter(|class| class.own_name != name) {
         return find(class.own_name);
     }
     let name = name.to_string();
-    Err(match elements::library().nearest(&name) {
+    Err(match library().nearest(&name) {
         Some(near) => Error::Similar {
             near: near.to_string(),
             name,
@@ -194,7 +200,7 @@ mod tests {
 
     #[test]
     fn every_class_has_a_page_in_shape() {
-        let library = elements::library();
+        let library = library();
         for class in library.iter().filter(|class| class.refused.is_none()) {
             let page = PAGES.iter().find(|page| page.name == class.own_name);
             let Some(page) = page else {
@@ -229,6 +235,7 @@ mod tests {
     #[test]
     fn pages_are_found_by_any_case_and_nearness() {
         assert_eq!(find("counter").unwrap().name, "Counter");
+        assert_eq!(find("toport").unwrap().group, "switch");
         assert_eq!(find("RRSched").unwrap().name, "RoundRobinSched");
         let error = find("Conter").unwrap_err().to_string();
         assert_eq!(

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
 use node::error::Error;
+use node::log;
 use node::model::{Address, FlowEntryView, NewFlowEntry, SwitchChange, SwitchView};
 
 use super::output::{Column, Output, made, maybe, name};
@@ -156,6 +157,7 @@ impl SetArgs {
             reset: self.reset.clone(),
             default: self.default.clone(),
             click: config,
+            file: self.config.as_ref().map(|path| path.display().to_string()),
         })
     }
 }
@@ -234,6 +236,13 @@ pub fn run(command: &SwitchCommand) -> Result {
         }
         SwitchCommand::Set(args) => {
             let set: SwitchView = client.patch(&["switches", &args.link], &args.change()?)?;
+            if !set.missing.is_empty() {
+                log::say(format_args!(
+                    "warning: ‘{}’ has no port called {}: frames to it are dropped until there is one",
+                    set.link,
+                    set.missing.join(", ")
+                ));
+            }
             made(args.json, &set)
         }
     }

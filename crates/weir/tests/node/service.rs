@@ -290,6 +290,30 @@ fn a_switch_works_as_it_is_set_and_so_does_the_one_that_takes_its_place() {
 }
 
 #[test]
+fn a_click_configuration_is_told_which_ports_it_names_in_vain_and_where_it_is_wrong() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    host.ok("stub create lan");
+    host.ok("vnic create -l lan va");
+    let config = host.config(
+        "half.click",
+        "FromPort(va) -> ToPort(vaa);\nFromPort(*) -> ToPort(*);",
+    );
+    let set = format!("switch set lan --lookup click --config {config}");
+    let said = String::from_utf8(host.output(&set).stderr).unwrap();
+    let warning = "weir: warning: ‘lan’ has no port called vaa: frames to it are dropped until there is one\n";
+    assert_eq!(said, warning);
+    assert_eq!(host.json(&set)["missing"], serde_json::json!(["vaa"]));
+    host.ok("vnic create -l lan vaa");
+    assert!(host.output(&set).stderr.is_empty());
+    let wrong = host.config("wrong.click", "FromPort(va)\n-> Nonsense -> ToPort(va);");
+    let said = host.refusals(&format!("switch set lan --lookup click --config {wrong}"));
+    assert!(said.contains("wrong.click:2"), "{said}");
+}
+
+#[test]
 fn an_interface_is_attached_and_left_as_it_was() {
     if not_root() {
         return;

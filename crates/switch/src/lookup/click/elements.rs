@@ -9,6 +9,8 @@ pub static CLASSES: &[ClassEntry] = &[ClassEntry::of::<FromPort>(), ClassEntry::
 
 /// Gives out the frames that came from a port of the switch.
 ///
+/// For configurations that say where a switch's frames go (`weir switch set --lookup click`) only.
+///
 /// # Arguments
 /// - `PORT`: the port's name, or `*` for every port that no other FromPort names.
 ///
@@ -64,6 +66,8 @@ impl Element for FromPort {
 
 /// Says that frames go to a port of the switch.
 ///
+/// For configurations that say where a switch's frames go (`weir switch set --lookup click`) only.
+///
 /// # Arguments
 /// - `PORT`: the port's name, or `*` for every port of the domain but the one that the frame came
 ///   from. A port that is not there gets nothing: the frame is dropped.
@@ -74,6 +78,12 @@ impl Element for FromPort {
 /// # Handlers
 /// - `port` (read): the name.
 /// - `count` (read): packets that came here.
+///
+/// # Example
+/// ```click
+/// FromPort(vm1) -> ToPort(vm2);
+/// FromPort(vm2) -> ToPort(vm1);
+/// ```
 ///
 /// # See also
 /// FromPort
