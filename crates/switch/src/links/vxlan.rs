@@ -50,6 +50,9 @@ pub enum VxlanError {
     /// A remote that cannot be one.
     #[error("{0} cannot be a remote: it must be another host's own address, not a multicast one")]
     Remote(IpAddr),
+    /// The same remote twice: floods would go there twice.
+    #[error("{0} is given twice: a remote is another host than the others")]
+    Twice(IpAddr),
     /// IPv4 and IPv6 addresses in one link.
     #[error("{0} and {1} are of two IP versions: a VXLAN link has remotes of one")]
     Versions(IpAddr, IpAddr),
@@ -80,8 +83,11 @@ pub enum VxlanError {
 impl VxlanError {
     /// Whether no host could open such a link.
     pub fn is_invalid(&self) -> bool {
-        use VxlanError::{Remote, Remotes, Versions, Vni};
-        matches!(self, Vni(_) | Remotes(_) | Remote(_) | Versions(..))
+        use VxlanError::{Remote, Remotes, Twice, Versions, Vni};
+        matches!(
+            self,
+            Vni(_) | Remotes(_) | Remote(_) | Twice(_) | Versions(..)
+        )
     }
 }
 
@@ -139,8 +145,12 @@ fn check(link: &Vxlan<'_>) -> Result<(), VxlanError> {
         }
     }
     let odd = |ip: &IpAddr| ip.is_multicast() || ip.is_unspecified() || Some(*ip) == link.local;
-    match link.remotes.iter().find(|ip| odd(ip)) {
-        Some(&odd) => Err(VxlanError::Remote(odd)),
+    if let Some(&odd) = link.remotes.iter().find(|ip| odd(ip)) {
+        return Err(VxlanError::Remote(odd));
+    }
+    let mut others = link.remotes.iter().enumerate();
+    match others.find(|(i, ip)| link.remotes[..*i].contains(ip)) {
+        Some((_, &twice)) => Err(VxlanError::Twice(twice)),
         None => Ok(()),
     }
 }
@@ -202,6 +212,12 @@ mod tests {
             ..good.clone()
         });
         assert!(error.contains("224.0.0.1 cannot be a remote"), "{error}");
+        let remotes = &[here[0], IpAddr::from([192, 0, 2, 2]), here[0]];
+        let error = refused(Vxlan {
+            remotes,
+            ..good.clone()
+        });
+        assert!(error.contains("127.0.0.2 is given twice"), "{error}");
         let local = Some(IpAddr::from([192, 0, 2, 1]));
         let error = refused(Vxlan {
             local,

@@ -444,6 +444,14 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
         ("link detach lan", "`weir stub delete`"),
         ("link attach weir-none0", "no interface ‘weir-none0’"),
         ("link attach lo", "no Ethernet interface"),
+        (
+            "link attach x --mode vxlan --vni 5 --remote 192.0.2.2,192.0.2.2",
+            "192.0.2.2 is given twice",
+        ),
+        (
+            "vnic set-prop --prop= g0",
+            "a value is required for '--prop",
+        ),
         ("switch set lan --aging 0", "aging=0"),
         ("switch set lan --lookup magic", "lookup=magic"),
         ("switch macs nolan", "no link ‘nolan’"),
