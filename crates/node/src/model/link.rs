@@ -168,6 +168,7 @@ pub struct SwitchView {
     pub link: String,
     /// Its properties: lookup, aging, mac-limit, speed.
     #[schema(value_type = Object)]
+    #[serde(serialize_with = "DomainProperties::serialize_whole")]
     pub properties: DomainProperties,
     /// Where a flow table sends what has no entry, in ovs-ofctl's words: `normal` (by addresses),
     /// `drop`, or `output:VNIC`.

@@ -260,15 +260,11 @@ impl Node {
     /// Changes how a link's switch works.
     pub fn set_switch(&mut self, name: &str, new: SwitchChange) -> Result<SwitchView> {
         let mut link = self.find_link(name)?;
-        if let Some(default) = new
-            .default
-            .as_ref()
-            .filter(|text| text.starts_with("output:"))
-        {
-            // Told before anything is changed.
-            self.default_of(&link, default)?;
-        }
-        for property in &new.reset {
+        let (defaults, properties): (Vec<_>, Vec<_>) = new
+            .reset
+            .iter()
+            .partition(|property| *property == "default");
+        for property in properties {
             link.properties.reset(property)?;
         }
         link.properties.set_all(&new.set)?;
@@ -278,8 +274,17 @@ impl Node {
             missing = self.without_port(&link, named)?;
             link.properties.lookup = LookupKind::Click { config };
         }
+        let is_table = link.properties.lookup == LookupKind::FlowTable;
+        // Without a flow table there is none.
+        let reset = (is_table && !defaults.is_empty()).then(|| "normal".to_string());
+        let default = new.default.or(reset);
+        // Told before anything is changed.
+        if let Some(default) = &default {
+            check_has_default(&link)?;
+            self.default_of(&link, default)?;
+        }
         self.set_domain(name, &link.properties)?;
-        if let Some(default) = &new.default {
+        if let Some(default) = &default {
             self.set_default(name, default)?;
         }
         let view = self.find_link(name).map(view_switch)?;
@@ -337,12 +342,7 @@ impl Node {
     /// Has a link's flow table send what has no entry elsewhere.
     pub(super) fn set_default(&mut self, name: &str, text: &str) -> Result<()> {
         let mut link = self.find_link(name)?;
-        if link.properties.lookup != LookupKind::FlowTable {
-            return Err(Error::invalid(format_args!(
-                "--default is for --lookup flow-table only; ‘{name}’ works by {}",
-                link.properties.lookup
-            )));
-        }
+        check_has_default(&link)?;
         let old = link.clone();
         link.default = self.default_of(&link, text)?;
         self.bring_default(&link)?;
@@ -364,6 +364,17 @@ impl Node {
     /// Has a link's switch forget what it learned.
     pub fn flush(&self, name: &str) -> Result<()> {
         self.host.flush(self.find_link(name)?.domain)
+    }
+}
+
+/// Whether a link's switch sends what has no entry somewhere.
+fn check_has_default(link: &Link) -> Result<()> {
+    match &link.properties.lookup {
+        LookupKind::FlowTable => Ok(()),
+        other => Err(Error::invalid(format_args!(
+            "--default is for --lookup flow-table only; ‘{}’ works by {other}",
+            link.name
+        ))),
     }
 }
 

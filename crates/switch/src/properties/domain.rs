@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::is_default;
 use super::text::{PropertyError, read};
@@ -97,6 +97,27 @@ impl Default for DomainProperties {
 }
 
 impl DomainProperties {
+    /// Serializes them with those that are as they are when not given, which the usual form leaves
+    /// out.
+    pub fn serialize_whole<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "kebab-case")]
+        struct Whole<'a> {
+            lookup: &'a LookupKind,
+            aging: u32,
+            mac_limit: u32,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            speed: Option<Bandwidth>,
+        }
+        let whole = Whole {
+            lookup: &self.lookup,
+            aging: self.aging,
+            mac_limit: self.mac_limit,
+            speed: self.speed,
+        };
+        whole.serialize(serializer)
+    }
+
     /// The properties' names, in the order in which they are shown.
     pub const NAMES: [&str; 4] = ["lookup", "aging", "mac-limit", "speed"];
 

@@ -24,9 +24,9 @@ use super::{Result, client};
 pub enum SwitchCommand {
     /// Shows how switches work
     Show {
-        /// One link's; none: all
+        /// One link's; none: all, without --macs
         link: Option<String>,
-        /// Show the addresses that it knows
+        /// Show the addresses that this link's switch knows
         #[arg(long, requires = "link")]
         macs: bool,
         #[command(flatten)]
@@ -168,7 +168,7 @@ const COLUMNS: &[Column<SwitchView>] = &[
     Column::new("aging", |s| s.properties.aging.to_string()),
     Column::new("mac-limit", |s| s.properties.mac_limit.to_string()),
     Column::new("speed", |s| maybe(s.properties.speed.as_ref())),
-    Column::extra("default", |s| maybe(s.default.as_ref())),
+    Column::new("default", |s| maybe(s.default.as_ref())),
 ];
 
 const ADDRESSES: &[Column<Address>] = &[

@@ -266,6 +266,8 @@ fn a_switch_works_as_it_is_set_and_so_does_the_one_that_takes_its_place() {
     host.ok("switch flush lan");
     let one = host.namespace("lan", "a0", "10.84.0.1/24", None);
     let _two = host.namespace("lan", "b0", "10.84.0.2/24", None);
+    let properties = serde_json::json!({"lookup": "learning", "aging": 300, "mac-limit": 1024});
+    assert_eq!(host.json("switch show lan")[0]["properties"], properties);
     host.ok("switch set lan --aging 60 --mac-limit 7 --speed 1G");
     let shown = "switch show -p -o lookup,aging,mac-limit,speed";
     assert_eq!(host.ok(shown), "learning:60:7:1G\n");
@@ -273,6 +275,22 @@ fn a_switch_works_as_it_is_set_and_so_does_the_one_that_takes_its_place() {
     assert_eq!(host.ok(shown), "hash:60:7:1G\n");
     host.ok("switch set lan --reset lookup,speed");
     assert_eq!(host.ok(shown), "learning:60:7:\n");
+    host.ok("switch set lan --lookup flow-table --default drop");
+    assert!(host.ok("switch show lan").contains("drop"));
+    assert!(
+        host.refusal("switch set lan --lookup hash --default drop")
+            .contains("works by hash")
+    );
+    host.ok("switch set lan --reset default");
+    assert_eq!(
+        host.ok("switch show lan -p -o lookup,default"),
+        "flow-table:normal\n"
+    );
+    host.ok("switch set lan --reset lookup,default");
+    assert_eq!(
+        host.ok("switch show lan -p -o lookup,default"),
+        "learning:\n"
+    );
     pings(&one, "10.84.0.2");
     host.ok("switch flush lan");
     pings(&one, "10.84.0.2");
