@@ -43,6 +43,9 @@ pub struct WriteArgs {
 }
 
 /// Shows how many packets a second each element of a running guest passes.
+///
+/// A packet is counted as it goes through the router: one that stands for several segments of a
+/// stream counts once, where Counter counts each.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  weir top firewall\n  weir top firewall --count 1 --interval 2"
