@@ -154,7 +154,9 @@ pub struct PortCounters {
     chains: [AtomicU64; 3],
     segmented_in: AtomicU64,
     cut: AtomicU64,
-    spare: [AtomicU64; 20],
+    frontends_came: AtomicU64,
+    frontends_went: AtomicU64,
+    spare: [AtomicU64; 18],
     drops: [AtomicU64; REASONS_ROOM],
 }
 
@@ -199,6 +201,14 @@ impl PortCounters {
         add(&self.cut, 1);
     }
 
+    /// Counts a frontend of a vhost-user port that came, or went.
+    pub(crate) fn frontend(&self, came: bool) {
+        match came {
+            true => add(&self.frontends_came, 1),
+            false => add(&self.frontends_went, 1),
+        }
+    }
+
     /// Counts one chain of `frames` slots taken up together, by a wake-up or by a poll.
     #[inline]
     pub(crate) fn chain(&self, frames: u64, by_wakeup: bool) {
@@ -241,6 +251,8 @@ impl PortCounters {
             &self.wakeups,
             &self.segmented_in,
             &self.cut,
+            &self.frontends_came,
+            &self.frontends_went,
         ];
         for counter in first.into_iter().chain(&self.chains).chain(&self.drops) {
             counter.store(0, Ordering::Relaxed);
@@ -263,6 +275,8 @@ impl PortCounters {
             chains_over_50: get(&self.chains[2]),
             segmented_in: get(&self.segmented_in),
             cut: get(&self.cut),
+            frontends_came: get(&self.frontends_came),
+            frontends_went: get(&self.frontends_went),
             drops: Reason::ALL.map(|reason| get(&self.drops[reason as usize])),
         }
     }
@@ -295,6 +309,10 @@ pub struct PortStats {
     pub segmented_in: u64,
     /// Frames that stand for several and were cut for the port, since it takes segments only.
     pub cut: u64,
+    /// Frontends of a vhost-user port that came.
+    pub frontends_came: u64,
+    /// Those of them that went again.
+    pub frontends_went: u64,
     drops: [u64; Reason::COUNT],
 }
 
@@ -312,6 +330,8 @@ impl std::ops::AddAssign for PortStats {
         self.chains_over_50 += other.chains_over_50;
         self.segmented_in += other.segmented_in;
         self.cut += other.cut;
+        self.frontends_came += other.frontends_came;
+        self.frontends_went += other.frontends_went;
         for (sum, drops) in self.drops.iter_mut().zip(other.drops) {
             *sum += drops;
         }
@@ -322,6 +342,11 @@ impl PortStats {
     /// Frames dropped for `reason`.
     pub fn dropped(&self, reason: Reason) -> u64 {
         self.drops[reason as usize]
+    }
+
+    /// Whether a vhost-user port has a frontend.
+    pub fn has_frontend(&self) -> bool {
+        self.frontends_came > self.frontends_went
     }
 
     /// The reasons for which frames were dropped, and how many for each; none that never happened.

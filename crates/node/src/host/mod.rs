@@ -217,6 +217,14 @@ impl Host {
         }
     }
 
+    /// Whether a vhost-user port has a frontend.
+    pub fn has_frontend(&self, name: &str) -> bool {
+        let port = self.ports.get(name).map(|port| port.id);
+        let client = self.client().ok();
+        port.zip(client)
+            .is_some_and(|(port, client)| client.stats(port).has_frontend())
+    }
+
     /// A port's counters by lane; none if it is not attached.
     pub fn stats_by_lane(&self, name: &str) -> Result<Vec<PortStats>> {
         let client = self.client()?;

@@ -582,6 +582,18 @@ fn a_vhost_user_socket_is_where_the_command_was_given() {
     ]);
     assert!(create.current_dir(&host.folder).status().unwrap().success());
     assert!(host.folder.join("vm.sock").exists());
+    // Nothing passes before somebody is connected, or when they have gone.
+    let state = |state: &str| {
+        let shown = format!("{state}\n");
+        until("the state changes", || {
+            host.ok("vnic show v -p -o state,reason") == shown
+        });
+    };
+    state("down:no frontend is connected");
+    let frontend = UnixStream::connect(host.folder.join("vm.sock")).unwrap();
+    state("up:");
+    drop(frontend);
+    state("down:no frontend is connected");
     let refused = host
         .weir(&["vnic", "create", "-l", "lan", "--vhost-user", "", "w"])
         .output();

@@ -69,6 +69,8 @@ pub struct VhostLink {
     events: Arc<OwnedFd>,
     source: Source,
     frontend: Option<Frontend>,
+    /// Whether the counters say that there is a frontend.
+    counted: bool,
     device: Device,
     mtu: u16,
     /// Something has happened on the listener or the connection, maybe.
@@ -124,6 +126,7 @@ impl VhostLink {
             events,
             source,
             frontend: None,
+            counted: false,
             mtu,
             noticed: true,
             broken: false,
@@ -250,6 +253,14 @@ impl VhostLink {
         Outcome::BUSY
     }
 
+    /// Tells by the counters whether there is a frontend.
+    fn count_frontend(&mut self, counters: &PortCounters) {
+        if self.counted != self.is_connected() {
+            self.counted = self.is_connected();
+            counters.frontend(self.counted);
+        }
+    }
+
     /// What to tell after a frontend has gone: that the port has, too, if no other can come.
     fn settled(&self, violations: u32) -> Outcome {
         Outcome {
@@ -339,6 +350,7 @@ impl VhostLink {
         let mut outcome = Outcome::NOTHING;
         if self.noticed || self.broken || self.device.memory.has_failed() {
             outcome = self.attend(counters);
+            self.count_frontend(counters);
             if outcome.gone || outcome.violations > 0 {
                 return outcome;
             }
@@ -350,6 +362,7 @@ impl VhostLink {
                 batch.clear();
                 counters.dropped(Reason::Violation, 1);
                 self.part();
+                self.count_frontend(counters);
                 Outcome {
                     busy: true,
                     ..self.settled(1)
