@@ -302,7 +302,8 @@ impl Base {
             let flows = (set.capacity() as usize).saturating_add(1).min(SET_ASIDE);
             if set.reserve(flows).is_err() {
                 cx.warning(format_args!(
-                    "no memory for {flows} mappings: lower MAPPING_CAPACITY"
+                    "no memory for {flows} mappings: lower MAPPING_CAPACITY, or give a guest more \
+                     memory, as in --memory 32M"
                 ));
             }
         }
