@@ -20,6 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::api;
+use crate::client::Client;
 use crate::error::{Error, Kind, Result};
 use crate::model::{GuestState, GuestView, NewGuest};
 use crate::node::{Asked, LOCK, Node};
@@ -37,6 +38,9 @@ const ANSWER: Duration = Duration::from_secs(2);
 const QUICK_LOOKS: u32 = 100;
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(1);
+
+/// How long a node may take to end that has removed everything.
+const END: Duration = Duration::from_secs(5);
 
 /// A piece of work for the node.
 type Job = Box<dyn FnOnce(&mut Node) + Send>;
@@ -145,7 +149,7 @@ pub struct Settings {
 pub fn run(places: Places, settings: &Settings, ready: impl FnOnce(&Node)) -> Result<()> {
     let failed = |what: &str, error: io::Error| Error::failed(format_args!("{what}: {error}"));
     let socket = places.api();
-    fs::create_dir_all(&places.run).map_err(|e| failed(&places.run.display().to_string(), e))?;
+    make_folder(&places.run)?;
     let lock_file = places.lock();
     let _lock = lock(&places)?;
     let node = Node::open(places, settings.switch.clone())?;
@@ -163,6 +167,41 @@ pub fn run(places: Places, settings: &Settings, ready: impl FnOnce(&Node)) -> Re
     let _ = fs::remove_file(&socket);
     let _ = fs::remove_file(&lock_file);
     served
+}
+
+/// Ends and removes everything: has the node do so that runs, or does it where none does. Nothing of
+/// the node is left then.
+pub fn purge(places: Places, switch: Option<Options>) -> Result<()> {
+    let (socket, lock_file) = (places.api(), places.lock());
+    let client = Client::new(socket.clone());
+    if client.is_there() {
+        let held = || fs::metadata(&lock_file).map(|file| file.ino()).ok();
+        let its = held();
+        client.delete(&["node"])?;
+        let start = Instant::now();
+        // The last thing that it removes; another node has a file of its own.
+        while its.is_some() && held() == its {
+            if start.elapsed() > END {
+                return Err(Error::failed(format_args!(
+                    "everything is removed, but the node did not end within {} s",
+                    END.as_secs()
+                )));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        return Ok(());
+    }
+    make_folder(&places.run)?;
+    let _lock = lock(&places)?;
+    let purged = Node::open(places, switch).and_then(|mut node| node.purge());
+    let _ = fs::remove_file(&socket);
+    let _ = fs::remove_file(&lock_file);
+    purged
+}
+
+fn make_folder(folder: &Path) -> Result<()> {
+    let made = fs::create_dir_all(folder);
+    made.map_err(|error| Error::failed(format_args!("{}: {error}", folder.display())))
 }
 
 /// Takes the run folder for this node. Its last holder removes the file, so what was locked has to

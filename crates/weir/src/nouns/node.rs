@@ -2,13 +2,12 @@
 
 use clap::Args;
 use node::log;
-use node::node::Node;
 use node::places::Places;
 use node::service::{self, Settings};
 use switch::process::Options;
 
+use super::Result;
 use super::output::print;
-use super::{Result, client};
 
 /// Runs this host's node: links, VNICs, flows and guests, and an API for them
 #[derive(Debug, Args)]
@@ -57,11 +56,7 @@ pub fn run(args: &NodeArgs) -> Result {
     };
     let places = Places::from_environment();
     if args.purge {
-        let client = client();
-        return match client.is_there() {
-            true => client.delete(&["node"]),
-            false => Node::open(places, settings.switch)?.purge(),
-        };
+        return service::purge(places, settings.switch);
     }
     let api = places.api();
     service::run(places, &settings, |_| {

@@ -784,17 +784,19 @@ fn guests_made_and_destroyed_leave_nothing_and_a_purge_neither() {
     assert_eq!((settled(node), settled(switch)), before);
     host.ok(&format!("create g {config} --link eth0=lan"));
     let guest: u32 = host.ok("ls -p -o pid").trim().parse().unwrap();
+    let nothing_is_left = |host: &Host| {
+        for folder in ["run", "state"] {
+            let folder = std::fs::read_dir(host.folder.join(folder)).unwrap();
+            let left: Vec<_> = folder.collect();
+            assert!(left.is_empty(), "{left:?}");
+        }
+    };
     host.ok("node --purge");
+    nothing_is_left(&host);
     let mut ended = host.node.take().unwrap();
     assert!(ended.wait().unwrap().success());
     assert!(!alive(guest) && !alive(switch));
     assert!(!Path::new("/sys/class/net").join(&name).exists());
-    for folder in ["run", "state"] {
-        let left: Vec<_> = std::fs::read_dir(host.folder.join(folder))
-            .unwrap()
-            .collect();
-        assert!(left.is_empty(), "{left:?}");
-    }
     // Without a node that runs, too.
     host.start();
     host.ok("stub create lan");
@@ -805,6 +807,7 @@ fn guests_made_and_destroyed_leave_nothing_and_a_purge_neither() {
     assert!(alive(guest) && alive(switch));
     host.ok("node --purge");
     assert!(!alive(guest) && !alive(switch));
+    nothing_is_left(&host);
     host.start();
     assert_eq!(host.view().guests, 0);
 }
