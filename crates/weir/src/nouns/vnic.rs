@@ -42,6 +42,9 @@ pub enum VnicCommand {
         output: Output,
     },
     /// Shows counters of VNICs
+    ///
+    /// They begin at 0 when a VNIC is made or its guest starts, and when another switch takes the
+    /// place of one that ended.
     #[command(after_help = "Examples:
   weir vnic stat
   weir vnic stat -i 1 -c 10 web
