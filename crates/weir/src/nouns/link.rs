@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 use node::model::{LinkMode, LinkView, NewLink, PropertyChange, Tunnel};
 
@@ -51,7 +52,7 @@ pub enum LinkCommand {
     /// Changes properties of an interface's port; they hold from the next frame on
     SetProp {
         /// PROPERTY=VALUE, separated by commas
-        #[arg(short, long = "prop", required = true, value_name = "PROPERTIES")]
+        #[arg(short, long = "prop", required = true, value_name = "PROPERTIES", value_parser = NonEmptyStringValueParser::new())]
         properties: Vec<String>,
         /// The interface
         link: String,

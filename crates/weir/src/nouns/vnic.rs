@@ -58,7 +58,7 @@ pub enum VnicCommand {
     /// Changes properties; they hold from the next frame on
     SetProp {
         /// PROPERTY=VALUE, separated by commas
-        #[arg(short, long = "prop", required = true, value_name = "PROPERTIES")]
+        #[arg(short, long = "prop", required = true, value_name = "PROPERTIES", value_parser = NonEmptyStringValueParser::new())]
         properties: Vec<String>,
         /// The VNIC
         vnic: String,
