@@ -42,7 +42,7 @@ pub enum LinkError {
     #[error("no interface ‘{0}’: `ip link` lists those there are")]
     Missing(String),
     /// The TAP's name is taken.
-    #[error("an interface ‘{0}’ exists already: choose another name, or attach it as dev:{0}")]
+    #[error("an interface ‘{0}’ exists already: choose another name")]
     Exists(String),
     /// The interface is down.
     #[error("interface ‘{0}’ is down: `ip link set {0} up` first")]
@@ -62,7 +62,7 @@ pub enum LinkError {
     },
     /// Its frames are longer than AF_XDP's buffers.
     #[error(
-        "an MTU of {mtu} is too much for AF_XDP on ‘{name}’, which takes 3822 at most: lower it, or attach packet:{name}"
+        "an MTU of {mtu} is too much for AF_XDP on ‘{name}’, which takes 3822 at most: lower it, or attach it by AF_PACKET (mode packet)"
     )]
     TooLong {
         /// The interface.
@@ -72,7 +72,7 @@ pub enum LinkError {
     },
     /// It has more queues than sockets are opened for.
     #[error(
-        "‘{name}’ has {queues} receive queues, {QUEUES_MAX} are the most for AF_XDP: `ethtool -L {name} combined {QUEUES_MAX}`, or attach packet:{name}"
+        "‘{name}’ has {queues} receive queues, {QUEUES_MAX} are the most for AF_XDP: `ethtool -L {name} combined {QUEUES_MAX}`, or attach it by AF_PACKET (mode packet)"
     )]
     Queues {
         /// The interface.
@@ -82,11 +82,13 @@ pub enum LinkError {
     },
     /// Someone else's XDP program is there.
     #[error(
-        "‘{0}’ has an XDP program of someone else's: detach it (`ip link set {0} xdp off`), or attach packet:{0}"
+        "‘{0}’ has an XDP program of someone else's: detach it (`ip link set {0} xdp off`), or attach it by AF_PACKET (mode packet)"
     )]
     ForeignProgram(String),
     /// Someone else's AF_XDP socket is there.
-    #[error("a queue of ‘{0}’ has an AF_XDP socket already: end who has it, or attach packet:{0}")]
+    #[error(
+        "a queue of ‘{0}’ has an AF_XDP socket already: end who has it, or attach it by AF_PACKET (mode packet)"
+    )]
     QueueTaken(String),
     /// The memory may not be locked.
     #[error(
@@ -94,7 +96,9 @@ pub enum LinkError {
     )]
     LockedMemory(String),
     /// The kernel does not know AF_XDP.
-    #[error("this kernel has no AF_XDP (CONFIG_XDP_SOCKETS), which ‘{0}’ needs: attach packet:{0}")]
+    #[error(
+        "this kernel has no AF_XDP (CONFIG_XDP_SOCKETS), which ‘{0}’ needs: attach it by AF_PACKET (mode packet)"
+    )]
     NoXdp(String),
     /// The privilege is missing.
     #[error(

@@ -150,7 +150,7 @@ pub(super) fn host_links(
             let sockets = files.collect();
             let links = XdpLink::of_queues(sockets, &umem, watch, program, mtu).map_err(|error| {
                 format!(
-                    "cannot map the rings of ‘{name}’: {error}; that takes Linux 6.4 or later, and sockets that nobody has used: attach packet:{name}"
+                    "cannot map the rings of ‘{name}’: {error}; that takes Linux 6.4 or later, and sockets that nobody has used: attach it by AF_PACKET (mode packet)"
                 )
             });
             Ok(links?.into_iter().map(Link::Xdp).collect())
