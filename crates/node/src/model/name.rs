@@ -30,8 +30,16 @@ fn check(what: &str, name: &str, longest: usize) -> Result<()> {
         true => Ok(()),
         false => Err(Error::invalid(format_args!(
             "‘{}’ is no name for {article} {what}: use 1 to {longest} letters, digits, ‘.’, ‘_’ or ‘-’, not starting with ‘.’ or ‘-’",
-            name.escape_debug()
+            shown(name)
         ))),
+    }
+}
+
+/// A name in a message: of one that is far too long, its beginning.
+fn shown(name: &str) -> String {
+    match name.char_indices().nth(NAME_MAX) {
+        Some((end, _)) => format!("{}…", name[..end].escape_debug()),
+        None => name.escape_debug().to_string(),
     }
 }
 
@@ -47,6 +55,9 @@ mod tests {
             let error = check_name("stub", wrong).unwrap_err();
             assert!(error.error.contains("is no name for a stub"), "{error}");
         }
+        let error = check_name("stub", &"x".repeat(5000)).unwrap_err();
+        assert!(error.error.starts_with(&format!("‘{}…’", "x".repeat(64))));
+        assert!(error.error.len() < 300, "{error}");
         let error = check_interface("interface", "").unwrap_err();
         assert!(error.error.contains("for an interface"), "{error}");
         let error = check_interface("VNIC", "sixteen-letters-").unwrap_err();
