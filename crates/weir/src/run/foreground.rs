@@ -121,6 +121,9 @@ pub enum RunError {
         "there is no CPU {0} that this process may run on: `taskset -p $$` lists those there are"
     )]
     Cpu(usize),
+    /// One interface for two of the guest's.
+    #[error("‘{0}’ and ‘{1}’ stand on one interface, ‘{2}’: give each another")]
+    Shared(String, String, String),
     /// More CPUs to be tied to than there are to be tied.
     #[error(
         "--pin names {0} CPUs for a guest with {1} vCPUs: a guest has at most 8, and each is tied to one"
@@ -278,6 +281,10 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, RunError> {
             (link.interface.clone(), mac)
         })
         .collect();
+    if let Some((one, other, interface)) = super::links::shared(&args.links) {
+        let [one, other] = [one, other].map(|link| link.interface.clone());
+        return Err(RunError::Shared(one, other, interface.into()));
+    }
     let (cpus, pins) = cpus::choose(args.cpus, args.pin.as_ref())?;
     let file = args.file.display().to_string();
     let diagnostics = node::check::check(&config, &file, &interfaces, cpus, "tap:weir0");

@@ -72,6 +72,14 @@ fn vxlan(text: &str) -> Option<Host> {
 }
 
 impl Link {
+    /// The interface of the host that it stands on, if it is one.
+    fn device(&self) -> Option<&str> {
+        match &self.host {
+            Host::Tap(name) | Host::Device(name, _) => Some(name),
+            Host::Vxlan(..) => None,
+        }
+    }
+
     /// Opens the host's side, for so many lanes.
     pub fn open(&self, lanes: usize) -> Result<HostLink, LinkError> {
         match &self.host {
@@ -94,6 +102,16 @@ impl Link {
             }),
         }
     }
+}
+
+/// Two links that stand on one interface of the host, and that interface.
+pub fn shared(links: &[Link]) -> Option<(&Link, &Link, &str)> {
+    let mut others = links.iter().enumerate();
+    others.find_map(|(i, other)| {
+        let on = other.device()?;
+        let one = links[..i].iter().find(|one| one.device() == Some(on))?;
+        Some((one, other, on))
+    })
 }
 
 /// An address for a guest's interface: locally administered, the same for the same names.
@@ -144,6 +162,16 @@ mod tests {
             let error = wrong.parse::<Link>().unwrap_err();
             assert!(error.contains("INTERFACE=tap:NAME"), "{error}");
         }
+    }
+
+    #[test]
+    fn two_links_on_one_interface_are_found() {
+        let links = |texts: &[&str]| -> Vec<Link> {
+            texts.iter().map(|text| text.parse().unwrap()).collect()
+        };
+        assert_eq!(shared(&links(&["a=dev:x", "b=dev:y", "c=tap:z"])), None);
+        let all = links(&["a=dev:y", "b=dev:x", "c=packet:x"]);
+        assert_eq!(shared(&all), Some((&all[1], &all[2], "x")));
     }
 
     #[test]
