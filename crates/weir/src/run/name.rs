@@ -11,6 +11,9 @@ use node::places::run_folder;
 /// Longest name of a guest, in bytes: a socket's path has to fit.
 const NAME_MAX: usize = 64;
 
+/// Longest path of a socket, in bytes.
+const PATH_MAX: usize = 107;
+
 /// Why a name cannot be had or found.
 #[derive(Debug, thiserror::Error)]
 pub enum NameError {
@@ -19,6 +22,11 @@ pub enum NameError {
         "‘{0}’ is no name for a guest: use 1 to {NAME_MAX} letters, digits, ‘.’, ‘_’ or ‘-’, not starting with ‘.’ or ‘-’ and not ‘node’"
     )]
     Bad(String),
+    /// The socket's path does not fit its address (unix(7)).
+    #[error(
+        "‘{0}’ is too long for a socket, whose path has at most {PATH_MAX} bytes: set WEIR_RUN to a folder with a shorter one"
+    )]
+    Long(String),
     /// A guest of that name runs.
     #[error("a guest called ‘{0}’ is running: choose another --name, or end that one")]
     InUse(String),
@@ -44,9 +52,13 @@ fn path(name: &str) -> Result<PathBuf, NameError> {
         && name.chars().all(letters)
         && !name.starts_with(['.', '-'])
         && name != RESERVED;
-    match right {
-        true => Ok(run_folder().join(format!("{name}.sock"))),
-        false => Err(NameError::Bad(name.into())),
+    if !right {
+        return Err(NameError::Bad(name.into()));
+    }
+    let path = run_folder().join(format!("{name}.sock"));
+    match path.as_os_str().len() {
+        0..=PATH_MAX => Ok(path),
+        _ => Err(NameError::Long(path.display().to_string())),
     }
 }
 
