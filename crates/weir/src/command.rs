@@ -1,6 +1,7 @@
 //! The command line of everything but `weir click`.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -98,7 +99,13 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
                 ErrorKind::DisplayHelp
                 | ErrorKind::DisplayVersion
                 | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-                    let _ = error.print();
+                    let printed = error.print().and_then(|()| std::io::stdout().flush());
+                    if let Err(error) = printed
+                        && error.kind() != std::io::ErrorKind::BrokenPipe
+                    {
+                        log::say(format_args!("standard output: {error}"));
+                        return ExitCode::FAILURE;
+                    }
                 }
                 _ => log::say(sentence(&error, &words)),
             }
