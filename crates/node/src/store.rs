@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use redb::{
     Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, ReadableTableMetadata,
-    TableDefinition, TableError, WriteTransaction,
+    StorageError, TableDefinition, TableError, WriteTransaction,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -51,6 +51,14 @@ pub enum StoreError {
         path: PathBuf,
         /// Why not.
         source: Box<redb::Error>,
+    },
+    /// Its file is not as it was written.
+    #[error("{path} is damaged ({why}): restore a copy of it, or move it away; without it the node does not know the guests that run, which have to be ended by hand", path = path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What shows it.
+        why: String,
     },
     /// It cannot be read or written.
     #[error("the node's state cannot be {doing}: {source}")]
@@ -137,13 +145,36 @@ pub struct Store {
 
 fn open(folder: &Path) -> Result<Database> {
     let path = folder.join(FILE);
-    Database::create(&path).map_err(|error| match error {
+    // It would be taken for a new one, and what runs for nobody's.
+    if std::fs::metadata(&path).is_ok_and(|file| file.len() == 0) {
+        let why = "it is empty".into();
+        return Err(StoreError::Damaged { path, why });
+    }
+    // Whoever trusts a page that is not as it was written panics.
+    let opened = Database::builder()
+        .set_check_integrity_on_open(true)
+        .create(&path);
+    opened.map_err(|error| match error {
         DatabaseError::DatabaseAlreadyOpen => StoreError::InUse { path },
+        DatabaseError::Storage(StorageError::Corrupted(why)) => StoreError::Damaged { path, why },
+        DatabaseError::Storage(StorageError::Io(error)) if is_of_contents(&error) => {
+            let why = error.to_string();
+            StoreError::Damaged { path, why }
+        }
         error => StoreError::Open {
             path,
             source: Box::new(error.into()),
         },
     })
+}
+
+/// Whether what was read is wrong, and not the reading.
+fn is_of_contents(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind;
+    matches!(
+        error.kind(),
+        ErrorKind::InvalidData | ErrorKind::UnexpectedEof
+    )
 }
 
 impl Store {
@@ -353,6 +384,52 @@ mod tests {
         assert_eq!(store.get::<Link>("a").unwrap().unwrap().domain, 1);
         assert!(store.get::<Link>("b").unwrap().is_none());
         assert_eq!(store.change().unwrap().next("domain").unwrap(), 2);
+    }
+
+    /// Whatever page is damaged, and whether the last process closed it or was killed: it is opened
+    /// as it was, at most without its last change, or not at all.
+    #[test]
+    fn a_damaged_file_is_told_of() {
+        const PAGE: usize = 4096;
+        let folder = Folder::new("damaged");
+        let file = folder.0.join(FILE);
+        let names = || (0..40).map(|n| format!("stub{n}"));
+        let store = Store::open(&folder.0, Duration::ZERO).unwrap();
+        for (name, domain) in names().zip(1..) {
+            store.put(&stub(&name, domain)).unwrap();
+        }
+        let killed = std::fs::read(&file).unwrap();
+        drop(store);
+        let closed = std::fs::read(&file).unwrap();
+        let mut told = 0;
+        for good in [killed, closed] {
+            for page in 0..good.len() / PAGE {
+                let mut bad = good.clone();
+                let noise = (0..PAGE).map(|at| (at * 167 + page * 31 + 89) as u8);
+                bad.splice(page * PAGE..(page + 1) * PAGE, noise);
+                std::fs::write(&file, bad).unwrap();
+                match Store::open(&folder.0, Duration::ZERO) {
+                    Ok(store) => {
+                        let there = store.all::<Link>().unwrap().len();
+                        assert!(there >= names().count() - 1, "{there}, page {page}");
+                        store.put(&stub("more", 99)).unwrap();
+                    }
+                    Err(error) => {
+                        let said = error.to_string();
+                        assert!(said.contains("node.redb is damaged ("), "{said}");
+                        assert!(said.contains("move it away"), "{said}");
+                        told += 1;
+                    }
+                }
+            }
+        }
+        assert!(told > 0);
+        std::fs::write(&file, "").unwrap();
+        let error = Store::open(&folder.0, Duration::ZERO).err().unwrap();
+        assert!(
+            error.to_string().contains("damaged (it is empty)"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -385,6 +385,33 @@ fn an_interface_is_attached_and_left_as_it_was() {
 }
 
 #[test]
+fn a_damaged_state_is_told_in_a_sentence() {
+    if not_root() {
+        return;
+    }
+    let mut host = Host::new();
+    host.ok("stub create lan");
+    host.end("-TERM");
+    let file = host.folder.join("state/node.redb");
+    let good = std::fs::read(&file).unwrap();
+    let mut bad = good.clone();
+    bad[4096..8192].fill(0x5a);
+    for wrong in [&bad[..], &[]] {
+        std::fs::write(&file, wrong).unwrap();
+        for command in ["node", "node --purge"] {
+            let output = host.output(command);
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(1), "{said}");
+            assert_eq!(said.lines().count(), 1, "{said}");
+            assert!(said.contains("node.redb is damaged ("), "{said}");
+        }
+    }
+    std::fs::write(&file, good).unwrap();
+    host.start();
+    assert_eq!(host.ok("stub show -p -o link"), "lan\n");
+}
+
+#[test]
 fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
     if not_root() {
         return;
