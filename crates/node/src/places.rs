@@ -1,6 +1,9 @@
 //! Where a node's sockets and files are.
 
-use std::path::PathBuf;
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 
 /// Where a node's sockets are, and where its state.
 #[derive(Clone, Debug)]
@@ -34,6 +37,18 @@ impl Places {
     /// The switch's control socket.
     pub fn switch(&self) -> PathBuf {
         self.run.join("switch.control")
+    }
+}
+
+/// Makes room for a socket at `path`: removes one that was left there, and nothing else.
+pub fn clear_socket(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(there) if there.file_type().is_socket() => fs::remove_file(path),
+        Ok(_) => Err(io::Error::other(
+            "what is there is no socket: move it away, or set WEIR_RUN to another folder",
+        )),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

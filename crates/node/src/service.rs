@@ -24,7 +24,7 @@ use crate::client::Client;
 use crate::error::{Error, Kind, Result};
 use crate::model::{GuestState, GuestView, NewGuest};
 use crate::node::{Asked, LOCK, Node};
-use crate::places::Places;
+use crate::places::{Places, clear_socket};
 
 /// Most jobs that wait; whoever has another one waits too.
 const JOBS_MAX: usize = 256;
@@ -152,6 +152,8 @@ pub fn run(places: Places, settings: &Settings, ready: impl FnOnce(&Node)) -> Re
     make_folder(&places.run)?;
     let lock_file = places.lock();
     let _lock = lock(&places)?;
+    // What is there was left by a node that was killed, for the lock is ours.
+    clear_socket(&socket).map_err(|e| failed(&socket.display().to_string(), e))?;
     let node = Node::open(places, settings.switch.clone())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -239,8 +241,6 @@ fn lock(places: &Places) -> Result<fs::File> {
 /// The API's socket: only its user may connect, or its group as well.
 fn bind(path: &Path, group: bool) -> io::Result<UnixListener> {
     use std::os::unix::fs::PermissionsExt;
-    // The lock is ours: what is there was left by a node that was killed.
-    let _ = fs::remove_file(path);
     // Nobody connects before the mode is right: a connection needs the right to write.
     let listener = UnixListener::bind(path)?;
     let mode = if group { 0o660 } else { 0o600 };

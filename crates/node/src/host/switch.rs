@@ -18,6 +18,7 @@ use switch::protocol::PortDescription;
 
 use super::{Host, PATIENCE, Port, SWITCH};
 use crate::error::{Error, Result};
+use crate::places::clear_socket;
 use crate::store::Record;
 
 /// By what a switch is found again.
@@ -216,8 +217,10 @@ fn find(run: &SwitchRun) -> Option<OwnedFd> {
 
 /// A listening socket at `path`, in the place of what is there.
 fn listen(path: &Path) -> Result<OwnedFd> {
+    let failed =
+        |error: &dyn std::fmt::Display| Error::failed(format_args!("{}: {error}", path.display()));
+    clear_socket(path).map_err(|error| failed(&error))?;
     let make = || {
-        let _ = fs::remove_file(path);
         let flags = SocketFlags::CLOEXEC;
         let kind = SocketType::SEQPACKET;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
@@ -227,9 +230,8 @@ fn listen(path: &Path) -> Result<OwnedFd> {
         Ok(socket)
     };
     make().map_err(|error: rustix::io::Errno| {
-        Error::failed(format_args!(
-            "{}: {error}: set WEIR_RUN to a folder that you may write",
-            path.display()
+        failed(&format_args!(
+            "{error}: set WEIR_RUN to a folder that you may write"
         ))
     })
 }

@@ -385,6 +385,34 @@ fn an_interface_is_attached_and_left_as_it_was() {
 }
 
 #[test]
+fn a_node_removes_nothing_from_its_sockets_places_but_sockets() {
+    if not_root() {
+        return;
+    }
+    let mut host = Host::new();
+    host.end("-TERM");
+    for name in ["node.sock", "switch.control"] {
+        let place = host.run().join(name);
+        let there = std::fs::rename(&place, host.folder.join(name)).is_ok();
+        std::fs::write(&place, "a letter").unwrap();
+        let output = host.output("node --lanes 2");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let path = place.display();
+        assert!(
+            said.contains(&format!("{path}: what is there is no socket")),
+            "{said}"
+        );
+        assert_eq!(std::fs::read(&place).unwrap(), b"a letter");
+        std::fs::remove_file(&place).unwrap();
+        if there {
+            std::fs::rename(host.folder.join(name), &place).unwrap();
+        }
+    }
+    host.start();
+}
+
+#[test]
 fn a_damaged_state_is_told_in_a_sentence() {
     if not_root() {
         return;
