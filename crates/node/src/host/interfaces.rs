@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ipnet::IpNet;
 
-use ::switch::links::{Device, HostLink, Mode, Tap, Vxlan, vhost_listener};
+use ::switch::links::{Device, Gro, HostLink, Mode, Tap, Vxlan, vhost_listener};
 use ::switch::lookup::Mac;
 use ::switch::properties::PortProperties;
 use ::switch::protocol::{LinkKind, PatchEnd, PortDescription, PortKind};
@@ -50,8 +50,12 @@ impl Host {
 
     /// Attaches a link's interface, if it is not. Returns what of the link follows from it.
     pub fn attach_uplink(&mut self, link: &Link) -> Result<Attached> {
-        if link.gro {
-            self.gro.insert(link.name.clone());
+        // It may be off: of a link that was to be detached when its node was killed.
+        if link.gro
+            && self.gro.insert(link.name.clone())
+            && let Some(gro) = Gro::turn_on(&link.name)
+        {
+            gro.keep();
         }
         if link.class == Class::Stub || self.has_port(&link.name) {
             return Ok(Attached {

@@ -283,6 +283,11 @@ impl Host {
         self.held.remove(name);
         self.faults.remove(name);
         self.detach_port(name);
+        self.put_back(name);
+    }
+
+    /// Has an interface as it was before it was attached; its port stays.
+    pub fn put_back(&mut self, name: &str) {
         if self.gro.remove(name) {
             Gro::turn_off(name);
         }

@@ -182,7 +182,12 @@ impl Node {
         let change = self.store.change()?;
         change.remove::<Link>(name)?;
         self.drop_table(&change, name)?;
-        change.commit()?;
+        // While there is a record of it: a node that is killed in between finds it by that.
+        self.host.put_back(name);
+        if let Err(error) = change.commit() {
+            self.bring_link(&link);
+            return Err(error.into());
+        }
         self.index.remove_entries_to(name);
         self.host.detach(name);
         // Its number is never another's: nothing need be kept for it.

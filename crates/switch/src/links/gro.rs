@@ -17,7 +17,7 @@ pub struct Gro {
 
 impl Gro {
     /// Turns it on; `None` if it is on already, or the interface has none.
-    pub(super) fn turn_on(name: &str) -> Option<Gro> {
+    pub fn turn_on(name: &str) -> Option<Gro> {
         let socket = sys::interface_socket().ok()?;
         if sys::gro(socket.as_fd(), name).ok()? {
             return None;

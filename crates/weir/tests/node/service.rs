@@ -377,7 +377,23 @@ fn an_interface_is_attached_and_left_as_it_was() {
     assert!(has_gro());
     host.ok(&format!("link detach {near}"));
     assert!(!has_gro());
-    host.ok(&format!("link attach {near} --mode packet"));
+    // A node that is killed at any moment of it leaves the link, or the interface as it was.
+    for delay in 0..8 {
+        if host.ok("link show -p").is_empty() {
+            host.ok(&format!("link attach {near} --mode packet"));
+        }
+        let mut detach = host.weir(&["link", "detach", &near]);
+        let mut detach = detach.stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(3 * delay));
+        host.end("-KILL");
+        detach.wait().unwrap();
+        host.start();
+        let is_attached = !host.ok("link show -p").is_empty();
+        assert_eq!(has_gro(), is_attached, "after {delay} rounds");
+    }
+    if host.ok("link show -p").is_empty() {
+        host.ok(&format!("link attach {near} --mode packet"));
+    }
     assert!(has_gro());
     host.ok("node --purge");
     assert!(!has_gro());
