@@ -18,6 +18,103 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
+/// One route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Where to.
+    pub to: IpNet,
+    /// The next router.
+    pub via: Option<IpAddr>,
+    /// The interface's number.
+    pub device: Option<u32>,
+    /// Of several routes to one prefix, the one with the least is taken; none stands for the usual
+    /// one ([`metric`]).
+    pub metric: Option<u32>,
+}
+
+/// The metric with which the kernel keeps a route: one that is given none, or 0, has 0 by IPv4 and
+/// 1024 by IPv6 (linux/ipv6_route.h: IP6_RT_PRIO_USER).
+pub fn metric(to: IpNet, given: Option<u32>) -> u32 {
+    let usual = match to {
+        IpNet::V4(_) => 0,
+        IpNet::V6(_) => 1024,
+    };
+    given.filter(|metric| *metric > 0).unwrap_or(usual)
+}
+
+impl Route {
+    /// What a message says of one; `None` if the prefix is none.
+    pub fn of(message: &RouteMessage) -> Option<Route> {
+        let ip = |address: &RouteAddress| match address {
+            RouteAddress::Inet(address) => Some(IpAddr::from(*address)),
+            RouteAddress::Inet6(address) => Some(IpAddr::from(*address)),
+            _ => None,
+        };
+        let mut to = match message.header.address_family {
+            AddressFamily::Inet6 => IpAddr::from([0; 16]),
+            _ => IpAddr::from([0; 4]),
+        };
+        let (mut via, mut device, mut metric) = (None, None, None);
+        for attribute in &message.attributes {
+            match attribute {
+                RouteAttribute::Destination(prefix) => to = ip(prefix)?,
+                RouteAttribute::Gateway(router) => via = ip(router),
+                RouteAttribute::Oif(index) => device = Some(*index),
+                RouteAttribute::Priority(priority) => metric = Some(*priority),
+                _ => {}
+            }
+        }
+        let to = IpNet::new(to, message.header.destination_prefix_length).ok()?;
+        let usual = self::metric(to, None);
+        Some(Route {
+            to,
+            via,
+            device,
+            metric: metric.filter(|metric| *metric != usual),
+        })
+    }
+
+    fn message(&self) -> RouteMessage {
+        let route_address = |ip| match ip {
+            IpAddr::V4(ip) => RouteAddress::Inet(ip),
+            IpAddr::V6(ip) => RouteAddress::Inet6(ip),
+        };
+        let mut message = RouteMessage::default();
+        message.header.address_family = match self.to {
+            IpNet::V4(_) => AddressFamily::Inet,
+            IpNet::V6(_) => AddressFamily::Inet6,
+        };
+        message.header.destination_prefix_length = self.to.prefix_len();
+        message.header.table = RouteHeader::RT_TABLE_MAIN;
+        message.header.protocol = RouteProtocol::Static;
+        message.header.kind = RouteType::Unicast;
+        message.header.scope = match self.via {
+            Some(_) => RouteScope::Universe,
+            None => RouteScope::Link,
+        };
+        let to = (self.to.prefix_len() > 0).then(|| route_address(self.to.network()));
+        let attributes = [
+            to.map(RouteAttribute::Destination),
+            self.via.map(route_address).map(RouteAttribute::Gateway),
+            self.device.map(RouteAttribute::Oif),
+            self.metric.map(RouteAttribute::Priority),
+        ];
+        message.attributes = attributes.into_iter().flatten().collect();
+        message
+    }
+}
+
+/// An interface, as far as is asked for here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its number.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Whether it is set up.
+    pub is_up: bool,
+}
+
 /// A socket to the kernel, in the network namespace that it was made in.
 pub struct Netlink {
     socket: Socket,
@@ -86,16 +183,53 @@ impl Netlink {
         self.ask(message, NLM_F_ACK)
     }
 
-    /// The number of the interface called `name`.
-    pub fn index(&mut self, name: &str) -> io::Result<u32> {
+    /// The interface called `name`.
+    pub fn interface(&mut self, name: &str) -> io::Result<Interface> {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::IfName(name.into()));
         let answers = self.get(RouteNetlinkMessage::GetLink(message))?;
-        let index = answers.iter().find_map(|answer| match answer {
-            RouteNetlinkMessage::NewLink(link) => Some(link.header.index),
+        let found = answers.iter().find_map(interface);
+        found.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// The number of the interface called `name`.
+    pub fn index(&mut self, name: &str) -> io::Result<u32> {
+        Ok(self.interface(name)?.index)
+    }
+
+    /// All interfaces.
+    pub fn interfaces(&mut self) -> io::Result<Vec<Interface>> {
+        let answers = self.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
+        Ok(answers.iter().filter_map(interface).collect())
+    }
+
+    /// All addresses, with the numbers of their interfaces.
+    pub fn addresses(&mut self) -> io::Result<Vec<(u32, IpNet)>> {
+        let answers = self.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
+        let address = |answer| match answer {
+            RouteNetlinkMessage::NewAddress(address) => {
+                Some((address.header.index, own_address(&address)?))
+            }
             _ => None,
-        });
-        index.ok_or_else(|| io::ErrorKind::NotFound.into())
+        };
+        Ok(answers.into_iter().filter_map(address).collect())
+    }
+
+    /// The routes of the main table.
+    pub fn routes(&mut self) -> io::Result<Vec<Route>> {
+        let mut routes = Vec::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut question = RouteMessage::default();
+            question.header.address_family = family;
+            for answer in self.dump(RouteNetlinkMessage::GetRoute(question))? {
+                if let RouteNetlinkMessage::NewRoute(message) = answer
+                    && message.header.table == RouteHeader::RT_TABLE_MAIN
+                {
+                    routes.extend(Route::of(&message));
+                }
+            }
+        }
+        Ok(routes)
     }
 
     /// Sets an interface up.
@@ -149,60 +283,52 @@ impl Netlink {
         self.ask(message, NLM_F_ACK).map(drop)
     }
 
-    fn route(to: IpNet, via: Option<IpAddr>, index: Option<u32>) -> RouteMessage {
-        let route_address = |ip| match ip {
-            IpAddr::V4(ip) => RouteAddress::Inet(ip),
-            IpAddr::V6(ip) => RouteAddress::Inet6(ip),
-        };
-        let mut message = RouteMessage::default();
-        message.header.address_family = match to {
-            IpNet::V4(_) => AddressFamily::Inet,
-            IpNet::V6(_) => AddressFamily::Inet6,
-        };
-        message.header.destination_prefix_length = to.prefix_len();
-        message.header.table = RouteHeader::RT_TABLE_MAIN;
-        message.header.protocol = RouteProtocol::Static;
-        message.header.kind = RouteType::Unicast;
-        message.header.scope = match via {
-            Some(_) => RouteScope::Universe,
-            None => RouteScope::Link,
-        };
-        if to.prefix_len() > 0 {
-            message
-                .attributes
-                .push(RouteAttribute::Destination(route_address(to.network())));
-        }
-        if let Some(via) = via {
-            message
-                .attributes
-                .push(RouteAttribute::Gateway(route_address(via)));
-        }
-        if let Some(index) = index {
-            message.attributes.push(RouteAttribute::Oif(index));
-        }
-        message
-    }
-
-    /// Sets a route, in the place of one to the same prefix.
-    pub fn add_route(
-        &mut self,
-        to: IpNet,
-        via: Option<IpAddr>,
-        index: Option<u32>,
-    ) -> io::Result<()> {
-        let message = RouteNetlinkMessage::NewRoute(Self::route(to, via, index));
+    /// Sets a route, in the place of one to the same prefix with the same metric.
+    pub fn add_route(&mut self, route: &Route) -> io::Result<()> {
+        let message = RouteNetlinkMessage::NewRoute(route.message());
         self.ask(message, NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE)
             .map(drop)
     }
 
     /// Removes a route.
-    pub fn remove_route(
-        &mut self,
-        to: IpNet,
-        via: Option<IpAddr>,
-        index: Option<u32>,
-    ) -> io::Result<()> {
-        let message = RouteNetlinkMessage::DelRoute(Self::route(to, via, index));
+    pub fn remove_route(&mut self, route: &Route) -> io::Result<()> {
+        let message = RouteNetlinkMessage::DelRoute(route.message());
         self.ask(message, NLM_F_ACK).map(drop)
     }
+}
+
+fn interface(answer: &RouteNetlinkMessage) -> Option<Interface> {
+    let RouteNetlinkMessage::NewLink(link) = answer else {
+        return None;
+    };
+    let name = link
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            LinkAttribute::IfName(name) => Some(name.clone()),
+            _ => None,
+        });
+    Some(Interface {
+        index: link.header.index,
+        name: name?,
+        is_up: link.header.flags.contains(LinkFlags::Up),
+    })
+}
+
+/// The address that an interface has, with its prefix.
+pub fn own_address(message: &AddressMessage) -> Option<IpNet> {
+    let find =
+        |which: fn(&AddressAttribute) -> Option<IpAddr>| message.attributes.iter().find_map(which);
+    // IPv6 has the first only if there is a peer, which the second is then.
+    let local = find(|attribute| match attribute {
+        AddressAttribute::Local(address) => Some(*address),
+        _ => None,
+    });
+    let address = local.or_else(|| {
+        find(|attribute| match attribute {
+            AddressAttribute::Address(address) => Some(*address),
+            _ => None,
+        })
+    });
+    IpNet::new(address?, message.header.prefix_len).ok()
 }

@@ -191,9 +191,17 @@ impl Host {
         made.is_some() && made != namespace::id(name)
     }
 
+    /// Whether a VNIC's interface that is there has not all of these addresses.
+    pub fn lacks_addresses(&self, vnic: &Vnic, addresses: &[IpNet]) -> bool {
+        let has_interface = matches!(vnic.serves, Serves::Host | Serves::Netns(_));
+        has_interface
+            && network::look(place(vnic))
+                .is_ok_and(|seen| seen.lacks_addresses(vnic.interface(), addresses))
+    }
+
     /// Gives a VNIC's interface the addresses `new` in the place of `old`.
     pub fn set_addresses(&self, vnic: &Vnic, old: &[IpNet], new: &[IpNet]) -> Result<()> {
-        if old == new {
+        if old.is_empty() && new.is_empty() {
             return Ok(());
         }
         network::set_addresses(place(vnic), vnic.interface(), old, new)

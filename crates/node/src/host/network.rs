@@ -13,7 +13,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::namespace;
 use crate::error::{Error, Kind, Result};
-use crate::netlink::Netlink;
+use crate::netlink::{self, Interface, Netlink};
 
 /// Where `ip netns` keeps namespaces by their names.
 const FOLDER: &str = "/run/netns";
@@ -176,6 +176,21 @@ pub struct Route {
     pub via: Option<IpAddr>,
     /// The interface.
     pub interface: Option<String>,
+    /// Which of several to one prefix is taken: that with the least.
+    pub metric: Option<u32>,
+}
+
+impl Route {
+    /// The route, with its interface's number.
+    fn found(&self, netlink: &mut Netlink) -> std::io::Result<netlink::Route> {
+        let interface = self.interface.as_ref();
+        Ok(netlink::Route {
+            to: self.to,
+            via: self.via,
+            device: interface.map(|name| netlink.index(name)).transpose()?,
+            metric: self.metric,
+        })
+    }
 }
 
 /// Sets routes of a namespace, and removes others that are in `old`.
@@ -183,22 +198,14 @@ pub fn set_routes(place: &str, old: &[Route], new: &[Route]) -> Result<()> {
     for route in old.iter().filter(|route| !new.contains(route)) {
         // It went with its interface or address, perhaps.
         let _ = with_netlink(Some(place), |netlink| {
-            let index = route
-                .interface
-                .as_ref()
-                .map(|name| netlink.index(name))
-                .transpose()?;
-            netlink.remove_route(route.to, route.via, index)
+            let route = route.found(netlink)?;
+            netlink.remove_route(&route)
         });
     }
     for route in new {
         let set = with_netlink(Some(place), |netlink| {
-            let index = route
-                .interface
-                .as_ref()
-                .map(|name| netlink.index(name))
-                .transpose()?;
-            netlink.add_route(route.to, route.via, index)
+            let route = route.found(netlink)?;
+            netlink.add_route(&route)
         })?;
         set.map_err(|error| {
             Error::refused(format_args!(
@@ -208,6 +215,56 @@ pub fn set_routes(place: &str, old: &[Route], new: &[Route]) -> Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// What there is in a namespace.
+pub struct Seen {
+    interfaces: Vec<Interface>,
+    addresses: Vec<(u32, IpNet)>,
+    routes: Vec<netlink::Route>,
+}
+
+/// Looks at a namespace; `None` is the host's own.
+pub fn look(place: Option<&str>) -> Result<Seen> {
+    let seen = with_netlink(place, |netlink| {
+        Ok(Seen {
+            interfaces: netlink.interfaces()?,
+            addresses: netlink.addresses()?,
+            routes: netlink.routes()?,
+        })
+    })?;
+    seen.map_err(|error| Error::refused(format_args!("what is in {}: {error}", called(place))))
+}
+
+impl Seen {
+    fn interface(&self, name: &str) -> Option<&Interface> {
+        self.interfaces.iter().find(|it| it.name == name)
+    }
+
+    /// Whether there is an interface of this name, and set up.
+    pub fn is_up(&self, interface: &str) -> bool {
+        self.interface(interface).is_some_and(|it| it.is_up)
+    }
+
+    /// Whether an interface that is there has not all of these addresses.
+    pub fn lacks_addresses(&self, interface: &str, addresses: &[IpNet]) -> bool {
+        self.interface(interface).is_some_and(|it| {
+            let mut wanted = addresses.iter();
+            wanted.any(|address| !self.addresses.contains(&(it.index, *address)))
+        })
+    }
+
+    /// Whether there is such a route.
+    pub fn has_route(&self, route: &Route) -> bool {
+        let interface = route.interface.as_ref();
+        let device = interface.map(|name| self.interface(name).map(|it| it.index));
+        self.routes.iter().any(|it| {
+            let metrics = [it.metric, route.metric].map(|given| netlink::metric(route.to, given));
+            (it.to, it.via) == (route.to, route.via)
+                && metrics[0] == metrics[1]
+                && device.is_none_or(|device| device == it.device)
+        })
+    }
 }
 
 /// Has a namespace forward IP packets between its interfaces, or not.

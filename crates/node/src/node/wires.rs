@@ -1,6 +1,8 @@
 //! Wires: what of them the node does at once. Applying one takes several such steps, and waits for
 //! guests in between: see [`crate::service`].
 
+use std::collections::BTreeSet;
+
 use ipnet::IpNet;
 use switch::lookup::Mac;
 use switch::properties::PortProperties;
@@ -18,6 +20,15 @@ use crate::wire::check::check;
 use crate::wire::diff::diff;
 use crate::wire::file::{Attachment, Mode, Patch, Route, Wire};
 use crate::wire::plan::{Part, Step, There, patches, plan};
+
+/// What of a wire was removed in the kernel by hand.
+#[derive(Default)]
+struct Lacking {
+    /// VNICs whose interfaces have not all their addresses.
+    vnics: BTreeSet<String>,
+    /// Namespaces that have not all their routes.
+    namespaces: BTreeSet<String>,
+}
 
 impl Node {
     /// All wires.
@@ -91,17 +102,18 @@ impl Node {
         {
             ended.extend(self.end_of(name)?);
         }
-        let there = |name: &str, part: &Part| self.there(&new.wire, name, part);
-        let gone = plan(old, old, there);
-        let gone = gone.iter().filter(|step| step.from.is_none());
-        let missing: Vec<_> = gone
-            .filter(|step| {
-                step.to
-                    .as_ref()
-                    .is_some_and(|part| there(&step.name, part) == There::No)
-            })
-            .map(Step::part)
-            .collect();
+        let lacking = self.lacking(old);
+        let there = |name: &str, part: &Part| self.there(&new.wire, name, part, &lacking);
+        let again = plan(old, old, there);
+        let missing = again.iter().filter_map(|step| {
+            let part = step.to.as_ref()?;
+            match there(&step.name, part) {
+                There::No => Some(step.part()),
+                There::Lacks => Some(step.lacking()),
+                There::Yes | There::Ended => None,
+            }
+        });
+        let missing = missing.collect();
         let steps = plan(old, new, there);
         for step in &steps {
             self.check_free_for(&new.wire, step, &steps)?;
@@ -255,7 +267,8 @@ impl Node {
             for wire in [&pending, &record.applied] {
                 wire.namespaces.keys().for_each(|name| network::sweep(name));
             }
-            let there = |name: &str, part: &Part| self.there(&record.name, name, part);
+            let lacking = self.lacking(&pending);
+            let there = |name: &str, part: &Part| self.there(&record.name, name, part, &lacking);
             let back = plan(&pending, &record.applied, there);
             Some((record.name, back))
         });
@@ -273,16 +286,95 @@ impl Node {
             .is_some_and(|part| self.has_part(wire, &step.name, part))
     }
 
-    /// Whether a part of a wire is there, and not a guest that has ended.
-    fn there(&self, wire: &str, name: &str, part: &Part) -> There {
+    /// Whether a part of a wire is there, and not a guest that has ended, nor one that lacks
+    /// something.
+    fn there(&self, wire: &str, name: &str, part: &Part, lacking: &Lacking) -> There {
         match (self.has_part(wire, name, part), part) {
             (false, _) => There::No,
+            (true, Part::Vnic(_)) if lacking.vnics.contains(name) => There::Lacks,
+            (true, Part::Routes(_)) if lacking.namespaces.contains(name) => There::Lacks,
             (true, Part::Guest(_)) => match self.store.get::<Guest>(name) {
                 Ok(Some(guest)) if self.has_crashed(&guest) => There::Ended,
                 _ => There::Yes,
             },
             (true, _) => There::Yes,
         }
+    }
+
+    /// What of a wire's addresses and routes is not set in the kernel. An interface that is not
+    /// there lacks nothing, it gets all when it is made anew; nor do routes by one that is down,
+    /// which the kernel does not take.
+    fn lacking(&self, wire: &Wire) -> Lacking {
+        let mut lacking = Lacking::default();
+        let interface = |name: &str| {
+            let vnic = wire.vnics.get(name)?;
+            Some(vnic.interface.clone().unwrap_or_else(|| name.into()))
+        };
+        let places = wire
+            .vnics
+            .values()
+            .filter(|vnic| !vnic.addresses.is_empty());
+        let places = places.map(|vnic| vnic.namespace.as_deref());
+        let routed = wire
+            .namespaces
+            .iter()
+            .filter(|(_, it)| !it.routes.is_empty());
+        let routed = routed.map(|(name, _)| Some(name.as_str()));
+        for place in places.chain(routed).collect::<BTreeSet<_>>() {
+            // A namespace that is not there is missing itself.
+            let Ok(seen) = network::look(place) else {
+                continue;
+            };
+            let held = |name: &str| interface(name).filter(|_| self.host.holds(name));
+            let inside = wire.vnics.iter();
+            let inside: Vec<_> = inside
+                .filter(|(_, vnic)| vnic.namespace.as_deref() == place)
+                .collect();
+            for (name, vnic) in &inside {
+                let lacks = held(name).is_some_and(|it| seen.lacks_addresses(&it, &vnic.addresses));
+                if lacks {
+                    lacking.vnics.insert(name.to_string());
+                }
+            }
+            let Some(namespace) = place else {
+                continue;
+            };
+            let routes = wire.namespaces.get(namespace).map(|it| it.routes.iter());
+            let lacks = routes.into_iter().flatten().any(|route| {
+                let reaches = |vnic: &wire::file::Vnic| {
+                    let via = route.via;
+                    via.is_some_and(|via| vnic.addresses.iter().any(|net| net.contains(&via)))
+                };
+                let near = inside.iter().find(|(_, vnic)| reaches(vnic));
+                let by = route.vnic.as_ref().or(near.map(|(name, _)| *name));
+                let can_be = by.is_none_or(|name| held(name).is_some_and(|it| seen.is_up(&it)));
+                let wanted = network::Route {
+                    to: route.to,
+                    via: route.via,
+                    interface: route.vnic.as_ref().and_then(|name| interface(name)),
+                    metric: route.metric,
+                };
+                can_be && !seen.has_route(&wanted)
+            });
+            if lacks {
+                lacking.namespaces.insert(namespace.into());
+            }
+        }
+        lacking
+    }
+
+    /// Sets routes of a wire again that went with interfaces which were made anew while the wire
+    /// was taken back. Returns those that could not be.
+    pub fn mend_routes(&mut self, wire: &str) -> Result<Vec<String>> {
+        let wire = self.applied(wire)?.applied;
+        let lacking = self.lacking(&wire).namespaces;
+        let left = lacking.iter().filter_map(|name| {
+            let routes = self.routes(&wire.namespaces[name].routes);
+            let set = routes.and_then(|routes| network::set_routes(name, &[], &routes));
+            let error = set.err()?;
+            Some(format!("routes of namespace ‘{name}’ ({error})"))
+        });
+        Ok(left.collect())
     }
 
     /// Which guest of a wire has ended and how, if it has otherwise than in good order.
@@ -547,6 +639,7 @@ impl Node {
                 to: route.to,
                 via: route.via,
                 interface: vnic.map(|vnic| vnic.interface().to_string()),
+                metric: route.metric,
             })
         };
         routes.iter().map(route).collect()
@@ -561,7 +654,9 @@ impl Node {
             old.iter()
                 .filter(|address| !vnic.addresses.contains(address)),
         );
-        self.host.set_addresses(&vnic, &there, addresses)?;
+        if there != addresses || self.host.lacks_addresses(&vnic, addresses) {
+            self.host.set_addresses(&vnic, &there, addresses)?;
+        }
         if vnic.addresses == addresses {
             return Ok(());
         }

@@ -44,6 +44,8 @@ impl Handle {
                 // What is left shows as missing.
                 let _ = self.take_back(&name, step).await;
             }
+            let wanted = name.clone();
+            let _ = self.run(move |node| node.mend_routes(&wanted)).await;
             let ended = self.run(move |node| node.end_wire(&name, false)).await;
             finished = finished.and(ended);
         }
@@ -76,6 +78,9 @@ impl Handle {
                 let taken_back = self.take_back(&name, step).await;
                 left.extend(taken_back.err().map(|error| format!("{part} ({error})")));
             }
+            let wanted = name.clone();
+            let mended = self.run(move |node| node.mend_routes(&wanted)).await;
+            left.extend(mended.unwrap_or_else(|error| vec![error.to_string()]));
         }
         let done = failed.is_none();
         let wanted = name.clone();

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ipnet::IpNet;
 use switch::lookup::{Flow, Mac};
 use switch::properties::{DomainProperties, LookupKind, cpus_here};
 
-use super::file::{Vnic, Wire, output};
+use super::file::{Route, Vnic, Wire, output};
 use crate::model::{INTERFACE_NAME_MAX, NAME_MAX, check_stub_mtu};
+use crate::netlink;
 
 /// Longest name of a wire and of a patch, which ports are called by together.
 const PATCH_MAX: usize = 31;
@@ -250,7 +252,14 @@ impl Look<'_> {
         let wire = self.wire;
         for (name, namespace) in &wire.namespaces {
             let inside = |vnic: &&Vnic| vnic.namespace.as_deref() == Some(name);
+            let mut prefixes: BTreeMap<(IpNet, u32), &Route> = BTreeMap::new();
             for route in &namespace.routes {
+                let metric = netlink::metric(route.to, route.metric);
+                if let Some(other) = prefixes.insert((route.to, metric), route) {
+                    self.error(format!(
+                        "namespace ‘{name}’: route ‘{route}’ is to the same prefix as ‘{other}’ and would take its place: give one of them another ‘metric N’"
+                    ));
+                }
                 if let Some(vnic) = &route.vnic {
                     if !wire.vnics.get(vnic).is_some_and(|vnic| inside(&vnic)) {
                         self.error(format!(

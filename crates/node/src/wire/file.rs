@@ -357,7 +357,7 @@ pub fn output(action: &str) -> Option<&str> {
     action.strip_prefix("output:")
 }
 
-/// A route: `PREFIX|default [via ADDRESS] [dev VNIC]`, as `ip route` has it.
+/// A route: `PREFIX|default [via ADDRESS] [dev VNIC] [metric N]`, as `ip route` has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Route {
@@ -367,11 +367,15 @@ pub struct Route {
     pub via: Option<IpAddr>,
     /// The VNIC that it goes out by.
     pub vnic: Option<String>,
+    /// Which of several to one prefix is taken: that with the least.
+    pub metric: Option<u32>,
 }
 
 /// A text that is no route.
 #[derive(Debug, thiserror::Error)]
-#[error("‘{0}’ is no route: write PREFIX or default, then ‘via ADDRESS’, ‘dev VNIC’ or both")]
+#[error(
+    "‘{0}’ is no route: write PREFIX or default, then ‘via ADDRESS’, ‘dev VNIC’ or both, and ‘metric N’ if it has one"
+)]
 pub struct NoRoute(String);
 
 impl FromStr for Route {
@@ -381,12 +385,15 @@ impl FromStr for Route {
         let wrong = || NoRoute(text.into());
         let mut words = text.split_whitespace();
         let to = words.next().ok_or_else(wrong)?;
-        let (mut via, mut vnic) = (None, None);
+        let (mut via, mut vnic, mut metric) = (None, None, None);
         while let Some(word) = words.next() {
             let value = words.next().ok_or_else(wrong)?;
             match word {
                 "via" if via.is_none() => via = Some(value.parse::<IpAddr>().map_err(|_| wrong())?),
                 "dev" if vnic.is_none() => vnic = Some(value.to_string()),
+                "metric" if metric.is_none() => {
+                    metric = Some(value.parse::<u32>().map_err(|_| wrong())?);
+                }
                 _ => return Err(wrong()),
             }
         }
@@ -406,7 +413,12 @@ impl FromStr for Route {
         if !one_family || (via.is_none() && vnic.is_none()) {
             return Err(wrong());
         }
-        Ok(Route { to, via, vnic })
+        Ok(Route {
+            to,
+            via,
+            vnic,
+            metric,
+        })
     }
 }
 
@@ -422,6 +434,9 @@ impl fmt::Display for Route {
         }
         if let Some(vnic) = &self.vnic {
             write!(f, " dev {vnic}")?;
+        }
+        if let Some(metric) = self.metric {
+            write!(f, " metric {metric}")?;
         }
         Ok(())
     }

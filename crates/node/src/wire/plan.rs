@@ -137,6 +137,9 @@ pub enum There {
     Yes,
     /// It is not: somebody removed it.
     No,
+    /// It is a VNIC without some of its addresses, or some of the routes are not: somebody removed
+    /// those.
+    Lacks,
     /// It is a guest that has ended otherwise than in good order, and is not started anew.
     Ended,
 }
@@ -165,6 +168,14 @@ impl Step {
     /// Whether the step ends a guest, whose state is lost then.
     pub fn ends_guest(&self) -> bool {
         matches!((&self.from, &self.to), (Some(Part::Guest(_)), None))
+    }
+
+    /// What of the part there is not, if it lacks something.
+    pub fn lacking(&self) -> String {
+        match &self.to {
+            Some(Part::Vnic(_)) => format!("an address of {}", self.part()),
+            _ => format!("a route of namespace ‘{}’", self.name),
+        }
     }
 
     /// How an error calls the part.
@@ -272,10 +283,13 @@ pub fn plan(old: &Wire, new: &Wire, there: impl Fn(&str, &Part) -> There) -> Vec
     let mut before = parts(old);
     let after = parts(new);
     let mut replaced: BTreeSet<(u8, String)> = BTreeSet::new();
+    let mut lacking: BTreeSet<(u8, String)> = BTreeSet::new();
     before.retain(|key, part| {
         let there = there(&key.1, part);
-        if there == There::Ended {
-            replaced.insert(key.clone());
+        match there {
+            There::Ended => drop(replaced.insert(key.clone())),
+            There::Lacks => drop(lacking.insert(key.clone())),
+            There::Yes | There::No => {}
         }
         there != There::No
     });
@@ -325,7 +339,8 @@ pub fn plan(old: &Wire, new: &Wire, there: impl Fn(&str, &Part) -> There) -> Vec
     for (key, part) in after {
         let from = before.get(&key).filter(|_| !replaced.contains(&key));
         // Routes go with the interface and address that they lead by.
-        let again = matches!(part, Part::Routes(_)) && moved.contains(&key.1);
+        let went = matches!(part, Part::Routes(_)) && moved.contains(&key.1);
+        let again = went || lacking.contains(&key);
         if from == Some(&part) && !again {
             continue;
         }
@@ -523,6 +538,22 @@ mod tests {
         };
         let again = told(&plan(&wire(WIRE), &wire(WIRE), there));
         assert_eq!(again, ["+ vnic ‘v’", "~ routes of namespace ‘a’"]);
+    }
+
+    #[test]
+    fn addresses_and_routes_that_are_missing_are_set_again() {
+        let lacks = |wanted: fn(&Part) -> bool| {
+            let there = move |_: &str, part: &Part| match wanted(part) {
+                true => There::Lacks,
+                false => There::Yes,
+            };
+            told(&plan(&wire(WIRE), &wire(WIRE), there))
+        };
+        let routes = lacks(|part| matches!(part, Part::Routes(_)));
+        assert_eq!(routes, ["~ routes of namespace ‘a’"]);
+        let addresses =
+            lacks(|part| matches!(part, Part::Vnic(vnic) if !vnic.addresses.is_empty()));
+        assert_eq!(addresses, ["~ vnic ‘v’", "~ routes of namespace ‘a’"]);
     }
 
     #[test]

@@ -224,6 +224,11 @@ fn what_does_not_hold_together_is_found() {
             "no address of a vnic in it is of the gateway's subnet",
         ),
         (
+            "\"default via 10.0.1.1\"",
+            "\"default via 10.0.1.1\", \"0.0.0.0/0 dev desk0 metric 0\"",
+            "namespace ‘desk’: route ‘default dev desk0 metric 0’ is to the same prefix as ‘default via 10.0.1.1’",
+        ),
+        (
             "outside = \"router1\"",
             "outside = \"router9\"",
             "no vnic for its interface ‘outside’, ‘router9’",
@@ -360,6 +365,8 @@ fn routes_are_those_of_ip_route() {
         "10.1.0.0/16 via 10.0.0.1 dev eth0",
         "fd00::/8 dev x",
         "default via fe80::1 dev x",
+        "10.1.0.0/16 via 10.0.0.1 dev eth0 metric 7",
+        "10.1.0.0/16 via 10.0.0.1 metric 7",
     ] {
         assert_eq!(text.parse::<Route>().unwrap().to_string(), text);
     }
@@ -378,6 +385,8 @@ fn routes_are_those_of_ip_route() {
         "10.0.0.0/8 via fd00::1",
         "default via 1.1.1.1 via 1.1.1.1",
         "default dev",
+        "default dev x metric",
+        "default dev x metric high",
     ] {
         assert!(wrong.parse::<Route>().is_err(), "{wrong}");
     }

@@ -141,6 +141,71 @@ fn a_wire_that_cannot_be_made_leaves_everything_as_it_was() {
     );
 }
 
+/// The routes of a namespace that somebody set.
+fn routes(namespace: &str) -> String {
+    let output = Command::new("ip")
+        .args(["-n", namespace, "route", "show", "proto", "static"])
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn routes_and_addresses_are_those_of_the_wire_whatever_became_of_them() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    let text = concat!(
+        "wire = 'm'\n[stub.@s]\n",
+        member!(
+            "m",
+            "@s",
+            "10.8.0.3/24",
+            "routes = ['default via 10.8.0.1', '10.7.0.0/16 via 10.8.0.1 metric 7', '10.7.0.0/16 via 10.8.0.2']",
+            "properties = { vlan = 20 }"
+        )
+    );
+    let file = host.file("m.toml", text);
+    host.ok(&format!("wire apply {file}"));
+    let m = format!("{}-m", host.prefix);
+    let wanted = routes(&m);
+    assert!(wanted.contains("default via 10.8.0.1 "), "{wanted}");
+    assert!(wanted.contains("10.7.0.0/16 via 10.8.0.2 "), "{wanted}");
+    assert!(wanted.contains("metric 7"), "{wanted}");
+
+    // A change that makes the interface anew is taken back, and the interface is made once more.
+    let socket = "[vnic.@z]\nlink = '@s'\nvhost-user = '/nonexistent/weir/socket'\n";
+    let wrong = text.replace("vlan = 20", "vlan = 30") + socket;
+    let wrong = host.file("wrong.toml", &wrong);
+    let refusal = host.refusals(&format!("wire apply {wrong}"));
+    assert!(refusal.ends_with("nothing was changed"), "{refusal}");
+    assert_eq!(routes(&m), wanted);
+
+    // What is removed by hand.
+    let diff = || host.ok(&format!("wire diff {file}"));
+    let mended = |missing: &str| {
+        assert_eq!(diff(), missing);
+        assert_eq!(host.ok(&format!("wire apply {file}")), missing);
+        assert_eq!(routes(&m), wanted);
+        assert_eq!(diff(), "");
+    };
+    assert_eq!(diff(), "");
+    let route = format!("+ a route of namespace ‘{m}’, which was missing\n");
+    ip(&format!("-n {m} route del 10.7.0.0/16 metric 7"));
+    mended(&route);
+    ip(&format!("-n {m} addr del 10.8.0.3/24 dev eth0"));
+    let vnic = format!("{}m", host.prefix);
+    mended(&format!(
+        "+ an address of vnic ‘{vnic}’, which was missing\n{route}"
+    ));
+    // An interface that is down has no routes.
+    ip(&format!("-n {m} link set eth0 down"));
+    assert_eq!(diff(), "");
+    ip(&format!("-n {m} link set eth0 up"));
+    mended(&route);
+}
+
 #[test]
 fn a_wires_stub_has_the_mtu_that_it_is_given() {
     if not_root() {

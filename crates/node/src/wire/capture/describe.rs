@@ -523,6 +523,7 @@ impl<'a> Describing<'a> {
                         via: route.via,
                         // The gateway's subnet tells the interface already.
                         vnic: route.via.is_none().then(|| vnic.clone()),
+                        metric: None,
                     }),
                     (Some(vnic), None) => self.notes.push(format!(
                         "the host has a route to {} by ‘{vnic}’, which the wire does not set: add it by ‘ip route’",
