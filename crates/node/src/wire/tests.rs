@@ -496,6 +496,7 @@ fn network() -> Vec<Namespace> {
             to: "10.9.0.0/16".parse().unwrap(),
             via: None,
             device: Some(9),
+            metric: None,
         }],
         policies: vec!["the rule 100, ‘from 10.1.0.0/16 lookup 7’".into()],
     };
@@ -520,6 +521,7 @@ fn network() -> Vec<Namespace> {
             to: "0.0.0.0/0".parse().unwrap(),
             via: Some("10.0.5.1".parse().unwrap()),
             device: Some(3),
+            metric: None,
         }],
         ..Namespace::default()
     };

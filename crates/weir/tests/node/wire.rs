@@ -598,6 +598,15 @@ fn what_a_capture_leaves_out_is_told() {
         "-n {n} route add 10.5.0.0/16 nexthop via 10.8.4.2 nexthop via 10.8.4.3"
     ));
     ip(&format!("-n {n} route add 10.6.0.0/16 via 10.8.4.2"));
+    ip(&format!(
+        "-n {n} route add 10.6.1.0/24 via 10.8.4.2 metric 70"
+    ));
+    ip(&format!(
+        "-n {n} route add 10.6.2.0/24 via 10.8.4.2 src 10.8.4.1 mtu 1400"
+    ));
+    ip(&format!(
+        "-n {m} addr add 172.16.0.1 peer 172.16.0.2 dev eth0"
+    ));
     ip(&format!("-n {n} tuntap add tun7 mode tun"));
     ip(&format!("-n {n} addr add 10.8.5.1/24 dev tun7"));
     let words = format!("-n {m} qdisc add dev eth0 root tbf rate 5mbit burst 32k latency 50ms");
@@ -614,6 +623,8 @@ fn what_a_capture_leaves_out_is_told() {
         "the blackhole route to 10.3.0.0/16",
         "the prohibit route to 10.4.0.0/16",
         "the route to 10.5.0.0/16 by 2 gateways at once",
+        "the src 10.8.4.1 of the route to 10.6.2.0/24",
+        "the mtu 1400 of the route to 10.6.2.0/24",
     ] {
         let note = format!("note: {left_out} of {n} has no counterpart: left out");
         assert!(notes.contains(&note), "{note}: {notes}");
@@ -626,13 +637,42 @@ fn what_a_capture_leaves_out_is_told() {
     assert!(notes.contains(&limited), "{notes}");
     for name in [&n, &m] {
         let of_it = |line: &&str| line.contains(" of ") && line.contains(name.as_str());
-        let most = if *name == n { 6 } else { 1 };
+        let most = if *name == n { 8 } else { 1 };
         assert_eq!(notes.lines().filter(of_it).count(), most, "{notes}");
     }
     assert!(
         text.contains("10.6.0.0/16 via 10.8.4.2") && !text.contains("10.2.0.0"),
         "{text}"
     );
+    assert!(
+        text.contains("10.6.1.0/24 via 10.8.4.2 metric 70"),
+        "{text}"
+    );
+    // A peer is a route to it.
+    assert!(
+        text.contains("172.16.0.1/32") && text.contains("172.16.0.2/32 dev "),
+        "{text}"
+    );
+
+    // A hierarchy of classes is a limit if it is of one that all take.
+    let tc = |words: &str| {
+        let words = format!("-n {m} {words}");
+        let status = Command::new("tc").args(words.split_whitespace()).status();
+        assert!(status.unwrap().success());
+    };
+    tc("qdisc replace dev eth0 root handle 7: htb default 10");
+    tc("class add dev eth0 parent 7: classid 7:10 htb rate 7mbit");
+    let notes = || {
+        let output = host.output(&format!("wire capture --name copy -n {n} -n {m}"));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let limited = format!("‘eth0’ of {m}: what it sends is limited to 7M");
+    assert!(notes().contains(&limited), "{}", notes());
+    tc("class add dev eth0 parent 7: classid 7:20 htb rate 1mbit");
+    let classes = format!(
+        "‘eth0’ of {m}: its queueing discipline ‘htb’, by which not all traffic is of one class, has no counterpart: left out"
+    );
+    assert!(notes().contains(&classes), "{}", notes());
 
     for names in ["--name a/b", "--name copy --prefix a/b"] {
         let refusal = host.refusal(&format!("wire capture {names}"));

@@ -478,10 +478,26 @@ impl<'a> Describing<'a> {
         }
     }
 
-    /// Tells of interfaces that nothing was made of, and of routing that a wire does not have. Of
-    /// the host's own, only where the wire has VNICs of the host.
+    /// Tells of interfaces that nothing was made of, and of queueing and routing that a wire does
+    /// not have. Of the host's own interfaces and routing, only where the wire has VNICs of the host.
     fn left_out(&mut self) {
         let seen = self.seen;
+        for (at, namespace) in seen.iter().enumerate() {
+            for link in &namespace.links {
+                let other = self.peer(link).map(|(at, peer)| (at, peer.index));
+                let mut ends = [Some((at, link.index)), other].into_iter().flatten();
+                let known = ends.any(|end| self.vnics.contains_key(&end));
+                if known || self.bridge_of(at, link).is_some() {
+                    for queueing in &link.queueing {
+                        self.note(
+                            at,
+                            link,
+                            &format!("{queueing} has no counterpart: left out"),
+                        );
+                    }
+                }
+            }
+        }
         for (at, namespace) in seen.iter().enumerate() {
             let is_in = self.vnics.keys().any(|(place, _)| *place == at);
             if namespace.name.is_none() && !is_in {
@@ -523,7 +539,7 @@ impl<'a> Describing<'a> {
                         via: route.via,
                         // The gateway's subnet tells the interface already.
                         vnic: route.via.is_none().then(|| vnic.clone()),
-                        metric: None,
+                        metric: route.metric,
                     }),
                     (Some(vnic), None) => self.notes.push(format!(
                         "the host has a route to {} by ‘{vnic}’, which the wire does not set: add it by ‘ip route’",

@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 
 use ipnet::IpNet;
 use netlink_packet_core::Nla;
-use netlink_packet_route::address::{AddressAttribute, AddressHeader, AddressMessage};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
     AfSpecBridge, BridgeStpState, BridgeVlanInfoFlags, InfoBridge, InfoData, InfoKind, InfoVlan,
     InfoVxlan, LinkAttribute, LinkExtentMask, LinkFlags, LinkInfo, LinkLayerType, LinkMessage,
 };
 use netlink_packet_route::nsid::{NsidAttribute, NsidMessage};
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteType,
+    RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteMetric,
+    RouteProtocol, RouteType,
 };
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleHeader, RuleMessage};
 use netlink_packet_route::tc::{TcAttribute, TcMessage, TcOption};
@@ -24,8 +25,8 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::CaptureError;
-use super::seen::{Kind, Link, Namespace, Route, Shaping};
-use crate::netlink::Netlink;
+use super::seen::{Kind, Link, Namespace, Route};
+use crate::netlink::{Netlink, own_address};
 
 /// Where `ip netns` and container engines keep namespaces.
 const FOLDERS: [&str; 2] = ["/run/netns", "/run/docker/netns"];
@@ -148,6 +149,7 @@ fn open(places: &mut Vec<Place>, name: Option<&str>, path: &Path) -> Result<(), 
 fn namespace(place: &Place, netlink: &mut Netlink, places: &[Place]) -> io::Result<Namespace> {
     let ids = ids(netlink, places)?;
     let mut links = Vec::new();
+    let (mut routes, mut policies) = (Vec::new(), Vec::new());
     for answer in netlink.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))? {
         if let RouteNetlinkMessage::NewLink(message) = answer {
             links.push(link(&message, &ids));
@@ -158,8 +160,15 @@ fn namespace(place: &Place, netlink: &mut Netlink, places: &[Place]) -> io::Resu
             let link = links
                 .iter_mut()
                 .find(|link| link.index == message.header.index);
-            if let (Some(link), Some(net)) = (link, address(&message)) {
-                link.addresses.push(net);
+            if let (Some(link), Some((address, peer))) = (link, address(&message)) {
+                link.addresses.push(address);
+                // The peer of an address is a route to it, and no more.
+                routes.extend(peer.map(|to| Route {
+                    to,
+                    via: None,
+                    device: Some(link.index),
+                    metric: None,
+                }));
             }
         }
     }
@@ -168,12 +177,11 @@ fn namespace(place: &Place, netlink: &mut Netlink, places: &[Place]) -> io::Resu
             let index = message.header.index;
             let link = links.iter_mut().find(|link| link.index as i32 == index);
             if let Some(link) = link {
-                shape(&message, &mut link.shaping);
+                shape(&message, link, netlink)?;
             }
         }
     }
     bridge_vlans(netlink, &mut links)?;
-    let (mut routes, mut policies) = (Vec::new(), Vec::new());
     for family in [AddressFamily::Inet, AddressFamily::Inet6] {
         let mut question = RuleMessage::default();
         question.header.family = family;
@@ -188,11 +196,7 @@ fn namespace(place: &Place, netlink: &mut Netlink, places: &[Place]) -> io::Resu
         question.header.address_family = family;
         for answer in netlink.dump(RouteNetlinkMessage::GetRoute(question))? {
             if let RouteNetlinkMessage::NewRoute(message) = answer {
-                match route(&message) {
-                    Some(Ok(route)) => routes.push(route),
-                    Some(Err(policy)) => policies.push(policy),
-                    None => {}
-                }
+                routes.extend(route(&message, &mut policies));
             }
         }
     }
@@ -319,23 +323,23 @@ fn vxlan(infos: &[InfoVxlan]) -> Kind {
     }
 }
 
-/// The address, unless the kernel gives it by itself: loopback and link-local ones.
-fn address(message: &AddressMessage) -> Option<IpNet> {
-    let AddressHeader { prefix_len, .. } = message.header;
-    let of = |which: fn(&AddressAttribute) -> Option<IpAddr>| find_in(&message.attributes, which);
-    let local = of(|attribute| match attribute {
-        AddressAttribute::Local(address) => Some(*address),
-        _ => None,
-    });
-    let address = local.or(of(|attribute| match attribute {
-        AddressAttribute::Address(address) => Some(*address),
-        _ => None,
-    }))?;
-    let own = match address {
+/// The address, unless the kernel gives it by itself (loopback and link-local ones), and its peer,
+/// if it has one: the prefix is the peer's then.
+fn address(message: &AddressMessage) -> Option<(IpNet, Option<IpNet>)> {
+    let net = own_address(message)?;
+    let own = match net.addr() {
         IpAddr::V4(address) => !address.is_loopback(),
         IpAddr::V6(address) => !address.is_loopback() && !address.is_unicast_link_local(),
     };
-    own.then(|| IpNet::new(address, prefix_len).ok()).flatten()
+    let peer = find_in(&message.attributes, |attribute| match attribute {
+        AddressAttribute::Address(peer) if *peer != net.addr() => Some(*peer),
+        _ => None,
+    });
+    let peer = peer.and_then(|peer| IpNet::new(peer, net.prefix_len()).ok());
+    own.then(|| match peer {
+        Some(peer) => (IpNet::from(net.addr()), Some(peer.trunc())),
+        None => (net, None),
+    })
 }
 
 /// A rule of policy routing that is not one of the three that there always are, as a phrase.
@@ -377,9 +381,9 @@ fn rule(message: &RuleMessage) -> Option<String> {
     Some(format!("the rule {priority}, ‘{words}{does}’"))
 }
 
-/// A route that somebody set, or as a phrase one that a wire cannot have: the kernel's own follow
-/// from the addresses.
-fn route(message: &RouteMessage) -> Option<Result<Route, String>> {
+/// A route that somebody set: the kernel's own follow from the addresses. What a wire cannot have
+/// is added to `policies`, a phrase each.
+fn route(message: &RouteMessage, policies: &mut Vec<String>) -> Option<Route> {
     let header = &message.header;
     let nowhere = match header.kind {
         RouteType::Unicast => None,
@@ -399,46 +403,53 @@ fn route(message: &RouteMessage) -> Option<Result<Route, String>> {
     if own || table == LOCAL {
         return None;
     }
-    let ip = |address: &RouteAddress| match address {
-        RouteAddress::Inet(address) => Some(IpAddr::from(*address)),
-        RouteAddress::Inet6(address) => Some(IpAddr::from(*address)),
-        _ => None,
-    };
-    let to = find_in(&message.attributes, |attribute| match attribute {
-        RouteAttribute::Destination(to) => ip(to),
-        _ => None,
-    });
-    let to = to.unwrap_or(match header.address_family {
-        AddressFamily::Inet6 => IpAddr::from([0; 16]),
-        _ => IpAddr::from([0; 4]),
-    });
-    let to = IpNet::new(to, header.destination_prefix_length).ok()?;
-    let hops = find_in(&message.attributes, |attribute| match attribute {
-        RouteAttribute::MultiPath(hops) => Some(hops.len()),
+    let route = Route::of(message)?;
+    let to = route.to;
+    let other = find_in(&message.attributes, |attribute| match attribute {
+        RouteAttribute::MultiPath(hops) => Some(format!("by {} gateways at once", hops.len())),
+        RouteAttribute::Via(_) => Some("by a gateway of another protocol".into()),
+        RouteAttribute::EncapType(_) => Some("with an encapsulation".into()),
         _ => None,
     });
-    let policy = match (nowhere, hops) {
+    let policy = match (nowhere, other) {
         _ if table != u32::from(RouteHeader::RT_TABLE_MAIN) => {
             Some(format!("the route to {to} of table {table}"))
         }
         (Some(kind), _) => Some(format!("the {kind} route to {to}")),
-        (None, Some(hops)) => Some(format!("the route to {to} by {hops} gateways at once")),
+        (None, Some(how)) => Some(format!("the route to {to} {how}")),
+        (None, None) if header.tos > 0 => Some(format!("the route to {to} of tos {}", header.tos)),
+        (None, None) if header.source_prefix_length > 0 => {
+            Some(format!("the route to {to} of some sources only"))
+        }
         (None, None) => None,
     };
-    if let Some(policy) = policy {
-        return Some(Err(policy));
+    if policy.is_some() {
+        policies.extend(policy);
+        return None;
     }
-    Some(Ok(Route {
-        to,
-        via: find_in(&message.attributes, |attribute| match attribute {
-            RouteAttribute::Gateway(via) => ip(via),
-            _ => None,
-        }),
-        device: find_in(&message.attributes, |attribute| match attribute {
-            RouteAttribute::Oif(index) => Some(*index),
-            _ => None,
-        }),
-    }))
+    let mut left_out = |what: &str| policies.push(format!("the {what} of the route to {to}"));
+    if header.flags.contains(RouteFlags::Onlink) {
+        left_out("‘onlink’");
+    }
+    for attribute in &message.attributes {
+        match attribute {
+            RouteAttribute::PrefSource(RouteAddress::Inet(src)) => left_out(&format!("src {src}")),
+            RouteAttribute::PrefSource(RouteAddress::Inet6(src)) => {
+                left_out(&format!("src {src}"));
+            }
+            RouteAttribute::Metrics(metrics) => {
+                for metric in metrics {
+                    match metric {
+                        RouteMetric::Mtu(mtu) => left_out(&format!("mtu {mtu}")),
+                        RouteMetric::Lock(_) => {}
+                        _ => left_out("tuning of TCP"),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Some(route)
 }
 
 /// Notes which VLANs the ports of bridges take.
@@ -473,13 +484,65 @@ fn bridge_vlans(netlink: &mut Netlink, links: &mut [Link]) -> io::Result<()> {
     Ok(())
 }
 
-/// Adds what a queueing discipline does: those of tc-tbf(8) and tc-netem(8).
-fn shape(message: &TcMessage, shaping: &mut Shaping) {
-    let kind = find_in(&message.attributes, |attribute| match attribute {
+/// Queueing disciplines that limit, delay and lose nothing, but for what does not fit.
+const PLAIN: [&str; 9] = [
+    "noqueue",
+    "pfifo_fast",
+    "pfifo",
+    "bfifo",
+    "fq_codel",
+    "fq",
+    "codel",
+    "sfq",
+    "mq",
+];
+
+/// Adds what a queueing discipline does: those of tc-tbf(8) and tc-netem(8), and that of tc-htb(8)
+/// where it limits all traffic as one.
+fn shape(message: &TcMessage, link: &mut Link, netlink: &mut Netlink) -> io::Result<()> {
+    let shaping = &mut link.shaping;
+    match (kind_of(message).unwrap_or(""), options(message)) {
+        ("tbf", Some(options)) => shaping.rate = tbf(&options).or(shaping.rate),
+        ("netem", Some(options)) => netem(&options, link),
+        ("htb", Some(options)) => {
+            let mut question = TcMessage::default();
+            question.header.index = message.header.index;
+            let classes = netlink.dump(RouteNetlinkMessage::GetTrafficClass(question))?;
+            let classes = classes.iter().filter_map(|answer| match answer {
+                RouteNetlinkMessage::NewTrafficClass(class) => Some(class),
+                _ => None,
+            });
+            let own = classes.filter(|class| {
+                kind_of(class) == Some("htb")
+                    && class.header.handle.major == message.header.handle.major
+            });
+            match htb(&options, &own.collect::<Vec<_>>()) {
+                Some(rate) => shaping.rate = Some(rate),
+                None => {
+                    let text =
+                        "its queueing discipline ‘htb’, by which not all traffic is of one class,";
+                    link.queueing.push(text.into());
+                }
+            }
+        }
+        (kind, _) if PLAIN.contains(&kind) => {}
+        (kind, _) => link
+            .queueing
+            .push(format!("its queueing discipline ‘{kind}’")),
+    }
+    Ok(())
+}
+
+fn kind_of(message: &TcMessage) -> Option<&str> {
+    find_in(&message.attributes, |attribute| match attribute {
         TcAttribute::Kind(kind) => Some(kind.as_str()),
         _ => None,
-    });
-    let options = find_in(&message.attributes, |attribute| match attribute {
+    })
+}
+
+/// TCA_OPTIONS of a queueing discipline or a class.
+fn options(message: &TcMessage) -> Option<Vec<u8>> {
+    find_in(&message.attributes, |attribute| match attribute {
         TcAttribute::Options(options) => find_in(options, |option| match option {
             TcOption::Other(bytes) => {
                 let mut value = vec![0; bytes.value_len()];
@@ -489,12 +552,22 @@ fn shape(message: &TcMessage, shaping: &mut Shaping) {
             _ => None,
         }),
         _ => None,
-    });
-    match (kind, options) {
-        (Some("tbf"), Some(options)) => shaping.rate = tbf(&options).or(shaping.rate),
-        (Some("netem"), Some(options)) => netem(&options, shaping),
-        _ => {}
-    }
+    })
+}
+
+/// The rate of a hierarchical token bucket's only class, if it is the one that all traffic takes,
+/// in bits a second (linux/pkt_sched.h: the default class's number stands at 8 of `tc_htb_glob`, a
+/// class's `tc_htb_opt` begins as `tc_tbf_qopt` does).
+fn htb(discipline: &[u8], classes: &[&TcMessage]) -> Option<u64> {
+    const INIT: u16 = 2;
+    const RATE64: u16 = 6;
+    let [class] = classes else {
+        return None;
+    };
+    let (_, init) = attributes(discipline).find(|(kind, _)| *kind == INIT)?;
+    let default = u32_at(init, 8)?;
+    let takes_all = default == u32::from(class.header.handle.minor);
+    takes_all.then(|| rate(&options(class)?, RATE64)).flatten()
 }
 
 /// The attributes in these bytes: numbers and contents.
@@ -516,30 +589,46 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// The rate in TCA_OPTIONS of a token bucket filter, in bits a second (linux/pkt_sched.h:
-/// `tc_tbf_qopt` begins with a `tc_ratespec`, whose rate stands at 8; larger ones are in an
-/// attribute of their own).
+/// The rate in TCA_OPTIONS of a token bucket filter, in bits a second.
 fn tbf(options: &[u8]) -> Option<u64> {
-    const PARAMETERS: u16 = 1;
     const RATE64: u16 = 4;
+    rate(options, RATE64)
+}
+
+/// The rate in the parameters of a bucket, in bits a second (linux/pkt_sched.h: they begin with a
+/// `tc_ratespec`, whose rate stands at 8; larger ones are in the attribute `large`).
+fn rate(options: &[u8], large: u16) -> Option<u64> {
+    const PARAMETERS: u16 = 1;
     let find = |wanted| attributes(options).find(|(kind, _)| *kind == wanted);
-    let large = find(RATE64).and_then(|(_, contents)| u64_at(contents, 0));
+    let large = find(large).and_then(|(_, contents)| u64_at(contents, 0));
     let small = find(PARAMETERS).and_then(|(_, contents)| u32_at(contents, 8));
     Some(large.or(small.map(u64::from))? * 8)
 }
 
 /// What TCA_OPTIONS of a network emulator say (linux/pkt_sched.h: `tc_netem_qopt`, then attributes).
-fn netem(options: &[u8], shaping: &mut Shaping) {
+fn netem(options: &[u8], link: &mut Link) {
     const HEADER: usize = 24;
+    const REORDER: u16 = 3;
+    const CORRUPT: u16 = 4;
+    const LOSS: u16 = 5;
     const RATE: u16 = 6;
     const RATE64: u16 = 8;
     const LATENCY64: u16 = 10;
     const JITTER64: u16 = 11;
+    let shaping = &mut link.shaping;
+    let mut left_out = |what: &str| link.queueing.push(format!("the {what} of its netem"));
     if let Some(loss) = u32_at(options, 8) {
         shaping.loss = f64::from(loss) / f64::from(u32::MAX);
     }
+    if u32_at(options, 16).is_some_and(|share| share > 0) {
+        left_out("duplication");
+    }
     for (kind, contents) in attributes(options.get(HEADER..).unwrap_or(&[])) {
+        let share = u32_at(contents, 0).unwrap_or(0);
         match kind {
+            REORDER if share > 0 => left_out("reordering"),
+            CORRUPT if share > 0 => left_out("corruption"),
+            LOSS => left_out("model of loss"),
             LATENCY64 => shaping.delay = u64_at(contents, 0).unwrap_or(0) / 1000,
             JITTER64 => shaping.jitter = u64_at(contents, 0).unwrap_or(0) / 1000,
             RATE64 => shaping.rate = u64_at(contents, 0).map(|rate| rate * 8),
@@ -549,5 +638,28 @@ fn netem(options: &[u8], shaping: &mut Shaping) {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_of_a_network_emulator_has_no_counterpart_is_noted() {
+        let mut options = vec![0; 24];
+        options[16] = 1;
+        // An attribute of 12 bytes, its number, a share.
+        options.extend([12_u16, 4].map(u16::to_ne_bytes).concat());
+        options.extend([1; 8]);
+        let mut link = Link::default();
+        netem(&options, &mut link);
+        assert_eq!(
+            link.queueing,
+            [
+                "the duplication of its netem",
+                "the corruption of its netem"
+            ]
+        );
     }
 }

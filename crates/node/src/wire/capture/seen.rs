@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+pub use crate::netlink::Route;
+
 /// One network namespace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Namespace {
@@ -16,7 +18,7 @@ pub struct Namespace {
     /// The routes of its main table that somebody set.
     pub routes: Vec<Route>,
     /// What of its routing a wire has no counterpart of, a phrase each: rules, routes of other
-    /// tables, routes that lead nowhere or by several gateways.
+    /// tables, routes that lead nowhere or by several gateways, sources and MTUs of routes.
     pub policies: Vec<String>,
 }
 
@@ -45,6 +47,8 @@ pub struct Link {
     pub tagged: Vec<u16>,
     /// What its queueing discipline does to what it sends.
     pub shaping: Shaping,
+    /// What of its queueing a VNIC has no counterpart of, a phrase each.
+    pub queueing: Vec<String>,
 }
 
 /// What an interface is.
@@ -105,17 +109,6 @@ pub struct Shaping {
     pub jitter: u64,
     /// Share of frames that are lost, 0 to 1.
     pub loss: f64,
-}
-
-/// One route.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Route {
-    /// Where to.
-    pub to: IpNet,
-    /// The next router.
-    pub via: Option<IpAddr>,
-    /// The interface.
-    pub device: Option<u32>,
 }
 
 impl Namespace {
