@@ -405,12 +405,6 @@ pub fn check(name: &str) -> Result<(), LinkError> {
     Interface::look_at(name).map(drop)
 }
 
-/// Whether an interface of this namespace is set up.
-pub fn is_up(name: &str) -> std::io::Result<bool> {
-    let socket = sys::interface_socket()?;
-    Ok(sys::is_up(socket.as_fd(), name)?)
-}
-
 /// The MTU of an interface, in bytes.
 pub fn mtu(name: &str) -> std::io::Result<u32> {
     let socket = sys::interface_socket()?;

@@ -154,9 +154,24 @@ impl Host {
                 return None;
             }
         }
-        // One that is gone is told of when the switch sees it.
-        let is_up = ::switch::links::is_up(link).unwrap_or(true);
-        (!is_up).then(|| format!("interface ‘{link}’ is down: `ip link set {link} up`"))
+        // One that is gone is told of when the switch sees it: another of its name is no better.
+        match network::is_up(None, link) {
+            Ok(Some(false)) => passes_nothing(None, link),
+            _ => None,
+        }
+    }
+
+    /// Why nothing passes between a VNIC, whose port is there, and whoever it serves. Its port stays,
+    /// and frames pass again as soon as a frontend is connected, or the interface is up, under its
+    /// name and in its place.
+    pub fn is_vnic_down(&self, vnic: &Vnic) -> Option<String> {
+        match self.port_kind(&vnic.name)? {
+            PortKind::Tap => passes_nothing(place(vnic), vnic.interface()),
+            PortKind::VhostUser if !self.has_frontend(&vnic.name) => {
+                Some("no frontend is connected".into())
+            }
+            _ => None,
+        }
     }
 
     /// What is wrong with the MTU that a link was attached with, if its interface has another now.
@@ -283,6 +298,29 @@ impl Host {
         }
         self.ports.insert(name.into(), Port { id, kind, domain });
         Ok(())
+    }
+}
+
+/// Why an interface passes nothing: it is set down, or is not there.
+fn passes_nothing(place: Option<&str>, interface: &str) -> Option<String> {
+    let (within, up) = match place {
+        None => (String::new(), format!("ip link set {interface} up")),
+        Some(path) if path.contains('/') => (
+            format!(" in namespace ‘{path}’"),
+            format!("nsenter --net={path} ip link set {interface} up"),
+        ),
+        Some(name) => (
+            format!(" in namespace ‘{name}’"),
+            format!("ip -n {name} link set {interface} up"),
+        ),
+    };
+    match network::is_up(place, interface) {
+        Ok(Some(true)) => None,
+        Ok(Some(false)) => Some(format!("interface ‘{interface}’{within} is down: `{up}`")),
+        Ok(None) => Some(format!(
+            "there is no interface ‘{interface}’{within}: it was removed, renamed or moved away"
+        )),
+        Err(error) => Some(error.error),
     }
 }
 

@@ -153,6 +153,19 @@ pub fn set_addresses(
     })
 }
 
+/// Whether an interface is set up; `None` if there is none of that name.
+pub fn is_up(place: Option<&str>, interface: &str) -> Result<Option<bool>> {
+    let found = with_netlink(place, |netlink| netlink.interface(interface))?;
+    match found {
+        Ok(interface) => Ok(Some(interface.is_up)),
+        Err(error) if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => Ok(None),
+        Err(error) => Err(Error::refused(format_args!(
+            "interface ‘{interface}’ in {}: {error}",
+            called(place)
+        ))),
+    }
+}
+
 /// Gives an interface an MTU, in bytes.
 pub fn set_mtu(place: Option<&str>, interface: &str, mtu: u16) -> Result<()> {
     let set = with_netlink(place, |netlink| {

@@ -38,12 +38,11 @@ impl Node {
         let mtu = link.map_or(1500, |link| mtu(vnic, &link));
         let guest = self.index.guest_of(&vnic.name).map(str::to_string);
         let fault = self.host.fault(&vnic.name).map(str::to_string);
-        let is_vhost = matches!(vnic.serves, Serves::VhostUser(_));
         let (state, reason) = match (self.host.has_port(&vnic.name), &guest) {
-            (true, _) if is_vhost && !self.host.has_frontend(&vnic.name) => {
-                (State::Down, Some("no frontend is connected".into()))
-            }
-            (true, _) => (State::Up, None),
+            (true, _) => match self.host.is_vnic_down(vnic) {
+                Some(reason) => (State::Down, Some(reason)),
+                None => (State::Up, None),
+            },
             (false, None) if vnic.serves == Serves::Guest => (State::Unused, None),
             (false, Some(guest)) => (State::Down, Some(format!("guest ‘{guest}’ does not run"))),
             (false, None) => (State::Down, fault),

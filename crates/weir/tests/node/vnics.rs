@@ -29,6 +29,49 @@ fn interface(namespace: &str, name: &str) -> String {
 }
 
 #[test]
+fn a_vnic_whose_interface_is_down_or_elsewhere_is_down() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    let [a, b] = ["a", "b"].map(|name| format!("{}-{name}", host.prefix));
+    host.ok("stub create lan");
+    for namespace in [&a, &b] {
+        ip(&format!("netns add {namespace}"));
+    }
+    host.ok(&format!("vnic create -l lan --netns {a} a0"));
+    let own = format!("{}t", host.prefix);
+    host.ok(&format!("vnic create -l lan --host {own}"));
+    let reason = |name: &str| {
+        let view = host.json(&format!("vnic show {name}"));
+        let reason = view[0]["reason"].as_str().unwrap_or("");
+        assert_eq!(view[0]["state"] == "down", !reason.is_empty(), "{view}");
+        reason.to_string()
+    };
+    assert_eq!(reason("a0"), "");
+    ip(&format!("-n {a} link set a0 down"));
+    assert_eq!(
+        reason("a0"),
+        format!("interface ‘a0’ in namespace ‘{a}’ is down: `ip -n {a} link set a0 up`")
+    );
+    let gone = format!(
+        "there is no interface ‘a0’ in namespace ‘{a}’: it was removed, renamed or moved away"
+    );
+    ip(&format!("-n {a} link set a0 name a1"));
+    assert_eq!(reason("a0"), gone);
+    ip(&format!("-n {a} link set a1 name a0"));
+    ip(&format!("-n {a} link set a0 netns {b}"));
+    assert_eq!(reason("a0"), gone);
+    ip(&format!("-n {b} link set a0 netns {a}"));
+    ip(&format!("-n {a} link set a0 up"));
+    assert_eq!(reason("a0"), "");
+
+    assert_eq!(reason(&own), "");
+    ip(&format!("link set {own} down"));
+    assert!(reason(&own).contains("is down: `ip link set"));
+}
+
+#[test]
 fn a_vnic_whose_namespace_goes_is_down_until_there_is_another() {
     if not_root() {
         return;
