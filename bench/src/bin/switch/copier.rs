@@ -9,7 +9,6 @@ use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
-use nix::ifaddrs::getifaddrs;
 use nix::libc;
 use nix::sys::socket::{
     AddressFamily, LinkAddr, MsgFlags, MultiHeaders, SockFlag, SockProtocol, SockType, bind,
@@ -18,6 +17,7 @@ use nix::sys::socket::{
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::Failure;
+use crate::sender::link_address;
 
 /// Frames a system call.
 const BURST: usize = 64;
@@ -84,10 +84,6 @@ fn open(interface: &str) -> Result<OwnedFd, Failure> {
     Errno::result(set)?;
     setsockopt(&socket, sockopt::RcvBufForce, &QUEUE)?;
     setsockopt(&socket, sockopt::SndBufForce, &QUEUE)?;
-    let address = getifaddrs()?.find_map(|found| {
-        let address = found.address?.as_link_addr().copied();
-        address.filter(|_| found.interface_name == interface)
-    });
-    bind(socket.as_raw_fd(), &address.ok_or("no such interface")?)?;
+    bind(socket.as_raw_fd(), &link_address(interface)?)?;
     Ok(socket)
 }

@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use nix::ifaddrs::getifaddrs;
-use nix::sys::socket::bind;
+use nix::sys::socket::{LinkAddr, bind};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, MMsgHdr, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
@@ -88,19 +88,20 @@ fn enter(pid: u32) -> Result<OwnedFd, Failure> {
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
     // What the sender sleeps is what it means to.
     set_current_timer_slack(NonZeroU64::new(1))?;
-    let interface = getifaddrs()?.find_map(|interface| {
-        let is_ours = interface.interface_name == "eth0";
-        interface
-            .address?
-            .as_link_addr()
-            .copied()
-            .filter(|_| is_ours)
-    });
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
     // The address's protocol is none: nothing is received.
-    bind(socket.as_raw_fd(), &interface.ok_or("no interface eth0")?)?;
+    bind(socket.as_raw_fd(), &link_address("eth0")?)?;
     Ok(socket)
+}
+
+/// What a packet socket is bound to an interface by.
+pub fn link_address(interface: &str) -> Result<LinkAddr, Failure> {
+    let address = getifaddrs()?.find_map(|found| {
+        let address = found.address?.as_link_addr().copied();
+        address.filter(|_| found.interface_name == interface)
+    });
+    Ok(address.ok_or_else(|| format!("no interface {interface}"))?)
 }
 
 fn work(
