@@ -28,7 +28,7 @@ pub use xdp::{QUEUES_MAX, XdpMode};
 /// with what the kernel adds to each.
 const PACKET_QUEUE: i32 = 8 << 20;
 /// Longest path of a Unix socket, in bytes: `sun_path` without its last zero.
-const SOCKET_PATH_MAX: usize = 107;
+pub const SOCKET_PATH_MAX: usize = 107;
 
 /// Why a link could not be opened.
 #[derive(Debug, thiserror::Error)]

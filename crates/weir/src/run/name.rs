@@ -7,12 +7,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use node::places::run_folder;
+use switch::links::SOCKET_PATH_MAX;
 
 /// Longest name of a guest, in bytes: a socket's path has to fit.
 const NAME_MAX: usize = 64;
-
-/// Longest path of a socket, in bytes.
-const PATH_MAX: usize = 107;
 
 /// Why a name cannot be had or found.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +22,7 @@ pub enum NameError {
     Bad(String),
     /// The socket's path does not fit its address (unix(7)).
     #[error(
-        "‘{0}’ is too long for a socket, whose path has at most {PATH_MAX} bytes: set WEIR_RUN to a folder with a shorter one"
+        "‘{0}’ is too long for a socket, whose path has at most {SOCKET_PATH_MAX} bytes: set WEIR_RUN to a folder with a shorter one"
     )]
     Long(String),
     /// A guest of that name runs.
@@ -57,7 +55,7 @@ fn path(name: &str) -> Result<PathBuf, NameError> {
     }
     let path = run_folder().join(format!("{name}.sock"));
     match path.as_os_str().len() {
-        0..=PATH_MAX => Ok(path),
+        0..=SOCKET_PATH_MAX => Ok(path),
         _ => Err(NameError::Long(path.display().to_string())),
     }
 }
