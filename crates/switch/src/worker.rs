@@ -202,11 +202,11 @@ impl Worker {
             } else {
                 self.watch.due()
             };
-            let mut rung = self.bell.take_orders();
-            if !rung && let Some(whose) = whose {
-                rung = self.look(whose, rests)?;
-            }
-            if rung {
+            let rung = match whose {
+                Some(whose) => self.look(whose, rests)?,
+                None => false,
+            };
+            if self.bell.take_orders() || rung {
                 self.call();
                 return Ok(());
             }
