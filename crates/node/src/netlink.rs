@@ -113,6 +113,8 @@ pub struct Interface {
     pub name: String,
     /// Whether it is set up.
     pub is_up: bool,
+    /// Its MTU, in bytes.
+    pub mtu: u32,
 }
 
 /// A socket to the kernel, in the network namespace that it was made in.
@@ -301,16 +303,18 @@ fn interface(answer: &RouteNetlinkMessage) -> Option<Interface> {
     let RouteNetlinkMessage::NewLink(link) = answer else {
         return None;
     };
-    let name = link
-        .attributes
-        .iter()
-        .find_map(|attribute| match attribute {
-            LinkAttribute::IfName(name) => Some(name.clone()),
-            _ => None,
-        });
+    let (mut name, mut mtu) = (None, 0);
+    for attribute in &link.attributes {
+        match attribute {
+            LinkAttribute::IfName(its) => name = Some(its.clone()),
+            LinkAttribute::Mtu(its) => mtu = *its,
+            _ => {}
+        }
+    }
     Some(Interface {
         index: link.header.index,
         name: name?,
+        mtu,
         is_up: link.header.flags.contains(LinkFlags::Up),
     })
 }

@@ -405,12 +405,6 @@ pub fn check(name: &str) -> Result<(), LinkError> {
     Interface::look_at(name).map(drop)
 }
 
-/// The MTU of an interface, in bytes.
-pub fn mtu(name: &str) -> std::io::Result<u32> {
-    let socket = sys::interface_socket()?;
-    Ok(sys::mtu(socket.as_fd(), name)?)
-}
-
 /// The network namespace that a TAP device was made in, by a descriptor of the device
 /// ([`crate::client::SwitchClient::files`]): the descriptors keep it from ending.
 pub fn tap_namespace(tap: BorrowedFd<'_>) -> std::io::Result<OwnedFd> {

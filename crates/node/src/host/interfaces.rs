@@ -155,10 +155,8 @@ impl Host {
             }
         }
         // One that is gone is told of when the switch sees it: another of its name is no better.
-        match network::is_up(None, link) {
-            Ok(Some(false)) => passes_nothing(None, link),
-            _ => None,
-        }
+        let interface = network::interface(None, link).ok()??;
+        (!interface.is_up).then(|| is_down(None, link))
     }
 
     /// Why nothing passes between a VNIC, whose port is there, and whoever it serves. Its port stays,
@@ -181,7 +179,7 @@ impl Host {
             PortKind::Xdp | PortKind::Packet => {}
             _ => return None,
         }
-        let is = ::switch::links::mtu(name).ok()?;
+        let is = network::interface(None, name).ok()??.mtu;
         (is != u32::from(was)).then(|| {
             format!(
                 "its MTU was {was} bytes when it was attached and is {is} now: attach it anew for that, or `ip link set {name} mtu {was}`"
@@ -303,25 +301,30 @@ impl Host {
 
 /// Why an interface passes nothing: it is set down, or is not there.
 fn passes_nothing(place: Option<&str>, interface: &str) -> Option<String> {
-    let (within, up) = match place {
-        None => (String::new(), format!("ip link set {interface} up")),
-        Some(path) if path.contains('/') => (
-            format!(" in namespace ‘{path}’"),
-            format!("nsenter --net={path} ip link set {interface} up"),
-        ),
-        Some(name) => (
-            format!(" in namespace ‘{name}’"),
-            format!("ip -n {name} link set {interface} up"),
-        ),
-    };
-    match network::is_up(place, interface) {
-        Ok(Some(true)) => None,
-        Ok(Some(false)) => Some(format!("interface ‘{interface}’{within} is down: `{up}`")),
+    match network::interface(place, interface) {
+        Ok(Some(it)) => (!it.is_up).then(|| is_down(place, interface)),
         Ok(None) => Some(format!(
-            "there is no interface ‘{interface}’{within}: it was removed, renamed or moved away"
+            "there is no interface ‘{interface}’{}: it was removed, renamed or moved away",
+            within(place)
         )),
         Err(error) => Some(error.error),
     }
+}
+
+/// That an interface is set down, and how to set it up.
+fn is_down(place: Option<&str>, interface: &str) -> String {
+    let up = match place {
+        None => format!("ip link set {interface} up"),
+        Some(path) if path.contains('/') => {
+            format!("nsenter --net={path} ip link set {interface} up")
+        }
+        Some(name) => format!("ip -n {name} link set {interface} up"),
+    };
+    format!("interface ‘{interface}’{} is down: `{up}`", within(place))
+}
+
+fn within(place: Option<&str>) -> String {
+    place.map_or_else(String::new, |name| format!(" in namespace ‘{name}’"))
 }
 
 /// The namespace that a VNIC's interface is in; `None` is the host's own.

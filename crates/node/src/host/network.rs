@@ -153,11 +153,11 @@ pub fn set_addresses(
     })
 }
 
-/// Whether an interface is set up; `None` if there is none of that name.
-pub fn is_up(place: Option<&str>, interface: &str) -> Result<Option<bool>> {
+/// An interface; `None` if there is none of that name.
+pub fn interface(place: Option<&str>, interface: &str) -> Result<Option<Interface>> {
     let found = with_netlink(place, |netlink| netlink.interface(interface))?;
     match found {
-        Ok(interface) => Ok(Some(interface.is_up)),
+        Ok(interface) => Ok(Some(interface)),
         Err(error) if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => Ok(None),
         Err(error) => Err(Error::refused(format_args!(
             "interface ‘{interface}’ in {}: {error}",
