@@ -1,0 +1,240 @@
+//! The steps in which a wire is made and taken back.
+
+use ipnet::IpNet;
+use switch::properties::PortProperties;
+
+use super::{Node, mac_of, new_guest, patch_ports};
+use crate::error::{Error, Kind, Result};
+use crate::host::network;
+use crate::model::{
+    Class, Link, LinkMode, NewFlow, NewFlowEntry, NewGuest, NewLink, NewStub, NewVnic,
+    PropertyChange, Serves,
+};
+use crate::wire::file::{self, Attachment, Mode, Patch};
+use crate::wire::plan::{Part, Step};
+
+impl Node {
+    /// The guest to be created by a step that creates one.
+    pub fn guest_of_step(step: &Step) -> Option<NewGuest> {
+        let (None, Some(Part::Guest(guest))) = (&step.from, &step.to) else {
+            return None;
+        };
+        Some(new_guest(&step.name, guest))
+    }
+
+    /// Keeps what of a guest that a step changed in use: its configuration, and when it is started
+    /// anew.
+    pub fn keep_guest(&mut self, name: &str, part: &file::Guest) -> Result<()> {
+        let mut guest = self.find_guest(name)?;
+        guest.config.clone_from(&part.config);
+        guest.restart = part.restart;
+        Ok(self.store.put(&guest)?)
+    }
+
+    /// Takes a step of the wire `wire`. Steps that create guests are for the service, as are those
+    /// that change their configurations.
+    pub fn take_step(&mut self, wire: &str, step: &Step) -> Result<()> {
+        let name = step.name.as_str();
+        match (&step.from, &step.to) {
+            (None, Some(Part::Namespace(it))) => {
+                if !it.existing {
+                    network::create(name)?;
+                } else if !network::exists(name) {
+                    return Err(Error::not_found(format_args!(
+                        "there is no network namespace ‘{name}’, which is said to exist: `ip netns add {name}`, or leave out ‘existing’"
+                    )));
+                }
+                network::set_forwarding(name, it.forwarding)
+            }
+            (Some(Part::Namespace(it)), None) => match it.existing {
+                true => Ok(()),
+                false => network::delete(name),
+            },
+            (Some(Part::Namespace(_)), Some(Part::Namespace(it))) => {
+                network::set_forwarding(name, it.forwarding)
+            }
+            (None, Some(Part::Stub(it))) => {
+                self.create_stub(NewStub {
+                    name: name.into(),
+                    mtu: it.mtu,
+                })?;
+                self.set_domain(name, &it.properties)
+            }
+            (Some(Part::Stub(_)), None) => self.remove_link(name, Class::Stub),
+            (_, Some(Part::Stub(it))) => self.set_domain(name, &it.properties),
+            (None, Some(Part::Link(it))) => self.attach_for(wire, name, it),
+            (Some(Part::Link(_)), None) => self.detach_for(wire, name),
+            (Some(Part::Link(old)), Some(Part::Link(it))) => {
+                if (old.mode, &old.vxlan) != (it.mode, &it.vxlan) {
+                    return Err(Error::new(
+                        Kind::InUse,
+                        format_args!(
+                            "link ‘{name}’ is attached: how cannot change while it is; `weir wire delete {wire}` first"
+                        ),
+                    ));
+                }
+                if old.port != it.port {
+                    self.set_link(name, &whole(&it.port, &[]))?;
+                }
+                self.set_domain(name, &it.properties)
+            }
+            (None, Some(Part::Patch(it))) => self.attach_patch(wire, name, it),
+            (Some(Part::Patch(_)), None) => {
+                for port in patch_ports(wire, name) {
+                    self.host.detach(&port);
+                }
+                Ok(())
+            }
+            (None, Some(Part::Vnic(it))) => {
+                let serves = match (&it.namespace, it.host, &it.vhost_user) {
+                    (Some(namespace), _, _) => Serves::Netns(namespace.clone()),
+                    (_, true, _) => Serves::Host,
+                    (_, _, Some(socket)) => Serves::VhostUser(socket.display().to_string()),
+                    _ => Serves::Guest,
+                };
+                self.create_vnic(NewVnic {
+                    name: name.into(),
+                    link: it.link.clone(),
+                    mac: Some(it.mac.unwrap_or_else(|| mac_of(wire, name))),
+                    serves,
+                    interface: it.interface.clone(),
+                    addresses: it.addresses.clone(),
+                    properties: it.properties.to_string(),
+                })
+                .map(drop)
+            }
+            (Some(Part::Vnic(_)), None) => self.remove_vnic(name),
+            (Some(Part::Vnic(old)), Some(Part::Vnic(it))) => {
+                if old.properties != it.properties {
+                    self.set_vnic(name, &whole(&it.properties, &["vlan", "mtu"]))?;
+                }
+                self.set_addresses(name, &old.addresses, &it.addresses)
+            }
+            (old, Some(Part::Routes(new))) => {
+                let old = match old {
+                    Some(Part::Routes(old)) => self.routes(old)?,
+                    _ => Vec::new(),
+                };
+                network::set_routes(name, &old, &self.routes(new)?)
+            }
+            (Some(Part::Routes(old)), None) => match network::exists(name) {
+                true => network::set_routes(name, &self.routes(old)?, &[]),
+                false => Ok(()),
+            },
+            (Some(Part::Guest(_)), None) => self.destroy_guest(name),
+            (None, Some(Part::Flow(it))) => self
+                .add_flow(NewFlow {
+                    name: name.into(),
+                    link: it.link.clone(),
+                    attributes: it.attributes.to_string(),
+                    properties: it.properties.to_string(),
+                })
+                .map(drop),
+            (Some(Part::Flow(_)), None) => self.remove_flow(name),
+            (_, Some(Part::Entry { link, flow, port })) => {
+                let entry = NewFlowEntry {
+                    flow: flow.to_string(),
+                    port: port.clone(),
+                };
+                self.add_flow_entry(link, &entry).map(drop)
+            }
+            (Some(Part::Entry { link, flow, .. }), None) => {
+                absent(self.remove_flow_entry(link, &flow.to_string()))
+            }
+            (_, Some(Part::Default(action))) => self.set_default(name, action),
+            (Some(Part::Default(_)), None) => absent(self.set_default(name, "normal")),
+            // The plan has no other steps.
+            _ => Err(Error::failed(format_args!(
+                "{} cannot change so",
+                step.part()
+            ))),
+        }
+    }
+
+    fn attach_for(&mut self, wire: &str, name: &str, it: &Attachment) -> Result<()> {
+        if self.store.get::<Link>(name)?.is_none() {
+            let mode = match it.mode {
+                _ if it.vxlan.is_some() => Some(LinkMode::Vxlan),
+                Mode::Auto => None,
+                Mode::Xdp => Some(LinkMode::Xdp),
+                Mode::Packet => Some(LinkMode::Packet),
+            };
+            // Kept first, so that whoever takes this back knows whose link it is.
+            let mut record = self.applied(wire)?;
+            record.links.push(name.into());
+            self.store.put(&record)?;
+            let attached = self.attach_link(NewLink {
+                name: name.into(),
+                mode,
+                tunnel: it.vxlan.clone(),
+                properties: it.port.to_string(),
+            });
+            if let Err(error) = attached {
+                record.links.retain(|link| link != name);
+                self.store.put(&record)?;
+                return Err(error);
+            }
+        }
+        self.set_domain(name, &it.properties)
+    }
+
+    fn detach_for(&mut self, wire: &str, name: &str) -> Result<()> {
+        let mut record = self.applied(wire)?;
+        let ours = record.links.len();
+        record.links.retain(|link| link != name);
+        if record.links.len() < ours {
+            if self.store.get::<Link>(name)?.is_some() {
+                self.remove_link(name, Class::Nic)?;
+            }
+            self.store.put(&record)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn attach_patch(&mut self, wire: &str, name: &str, patch: &Patch) -> Result<()> {
+        let domains = self.domains_between(patch)?;
+        // A ring of switches was warned of already.
+        let there = &patch.properties;
+        let properties = [there, patch.back.as_ref().unwrap_or(there)];
+        self.host
+            .attach_patch(patch_ports(wire, name), domains, properties)
+            .map(drop)
+    }
+
+    /// Gives a VNIC's interface its addresses instead of those that it had, and keeps them. What is
+    /// kept may not be what there is: a node may have been killed between the two.
+    fn set_addresses(&mut self, name: &str, old: &[IpNet], addresses: &[IpNet]) -> Result<()> {
+        let mut vnic = self.find_vnic(name)?;
+        let mut there = vnic.addresses.clone();
+        there.extend(
+            old.iter()
+                .filter(|address| !vnic.addresses.contains(address)),
+        );
+        if there != addresses || self.host.lacks_addresses(&vnic, addresses) {
+            self.host.set_addresses(&vnic, &there, addresses)?;
+        }
+        if vnic.addresses == addresses {
+            return Ok(());
+        }
+        vnic.addresses = addresses.into();
+        Ok(self.store.put(&vnic)?)
+    }
+}
+
+/// What is to be removed and is not there, or whose switch is not or has no table, is removed.
+fn absent(removed: Result<()>) -> Result<()> {
+    match removed {
+        Err(error) if matches!(error.kind, Kind::NotFound | Kind::Invalid) => Ok(()),
+        removed => removed,
+    }
+}
+
+/// A change to these properties and no others, but for those that are to stay.
+fn whole(properties: &PortProperties, stay: &[&str]) -> PropertyChange {
+    let names = PortProperties::NAMES.iter();
+    let reset = names.filter(|name| !stay.contains(name));
+    PropertyChange {
+        set: properties.to_string(),
+        reset: reset.map(ToString::to_string).collect(),
+    }
+}
