@@ -4,23 +4,25 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod frames;
 mod frontend;
 mod linux;
 mod qemu;
+mod real;
 mod rules;
 mod testpmd;
 
 use std::path::PathBuf;
-use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::{Host, unique, wait_for};
+use common::{unique, wait_for};
+use frames::{tcp, tcp_sum, tcp_sum_of_nothing, to_be_cut};
 use frontend::packed::{AVAIL, USED};
 use frontend::{
     Driver, Frontend, GUEST, HEADER, NEXT, SIZE, USER, WRITE, ask, available_at, descriptors_at,
     feature, used_at,
 };
-use qemu::Qemu;
+use real::{PACKED, a_guest_of_qemu, a_killed_testpmd, linux_guest, two_testpmds};
 use rules::{random_rings, rules_are_broken};
 use rustix::fd::AsFd;
 use rustix::process::Signal;
@@ -31,7 +33,6 @@ use switch::lookup::{Answer, Command, Flow};
 use switch::process::Switch;
 use switch::properties::{DomainProperties, LookupKind, PortProperties};
 use switch::protocol::{PortId, PortState};
-use testpmd::{Counted, Testpmd};
 
 const TESTS: &[(&str, fn())] = &[
     ("two_testpmds_exchange_what_both_counted", || {
@@ -95,23 +96,6 @@ fn main() {
     common::run_all(TESTS);
 }
 
-/// Whether testpmd is there; says so if not.
-fn has_testpmd() -> bool {
-    let mut command = std::process::Command::new("dpdk-testpmd");
-    command
-        .args(["--version"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let found = command.status().is_ok();
-    if !found {
-        println!("skipped: dpdk-testpmd is missing (Debian's package dpdk-dev)");
-    }
-    found
-}
-
-const A: &str = "52:54:00:00:00:0a";
-const B: &str = "52:54:00:00:00:0b";
-
 /// A port that frontends connect to.
 struct Socket {
     path: PathBuf,
@@ -141,209 +125,6 @@ impl Drop for Socket {
     }
 }
 
-/// Has a testpmd use packed rings.
-const PACKED: &str = ",packed_vq=1";
-
-/// Two, with these options of their devices.
-fn two_testpmds(source_options: &str, sink_options: &str) {
-    if !has_testpmd() {
-        return;
-    }
-    let switch = Switch::spawn().expect("a switch");
-    let client = switch.client();
-    let (a, b) = (Socket::new(client, "vha", 1), Socket::new(client, "vhb", 1));
-    let mut source = Testpmd::start(&a.path, "txonly", A, B, source_options, &[]);
-    let mut sink = Testpmd::start(&b.path, "rxonly", B, A, sink_options, &[]);
-    for (end, options) in [(&source, source_options), (&sink, sink_options)] {
-        let packed = end.features & feature::PACKED != 0;
-        assert_eq!(packed, options == PACKED, "{options}: {:x}", end.features);
-    }
-    sink.forward();
-    source.forward();
-    for end in [&mut source, &mut sink] {
-        let counted = |end: &mut Testpmd| {
-            let Counted { received, sent } = end.counted();
-            received + sent
-        };
-        let until = Instant::now() + Duration::from_secs(30);
-        while counted(end) < 10_000 {
-            assert!(Instant::now() < until, "{:?}", end.counted());
-        }
-    }
-    source.stop();
-    let sent = source.counted().sent;
-    // All that testpmd counts as sent is in the ring, and taken from there.
-    wait_for("all is taken", || client.stats(a.port).frames_in == sent);
-    // A frame is counted where it came from before it is where it goes.
-    wait_for("all is delivered or counted as lost", || {
-        let out = client.stats(b.port);
-        out.frames_out + out.dropped(Reason::RingFull) == sent
-    });
-    wait_for("all is received", || {
-        sink.counted().received == client.stats(b.port).frames_out
-    });
-    for port in [a.port, b.port] {
-        assert_eq!(client.stats(port).dropped(Reason::Violation), 0);
-    }
-}
-
-fn a_killed_testpmd() {
-    if !has_testpmd() {
-        return;
-    }
-    let switch = Switch::spawn().expect("a switch");
-    let client = switch.client();
-    let (a, b) = (Socket::new(client, "vha", 1), Socket::new(client, "vhb", 1));
-    let mut source = Testpmd::start(&a.path, "txonly", A, B, "", &[]);
-    source.forward();
-    for _ in 0..2 {
-        let mut sink = Testpmd::start(&b.path, "rxonly", B, A, "", &[]);
-        sink.forward();
-        wait_for("frames arrive", || sink.counted().received > 1000);
-        sink.kill();
-        let before = client.stats(b.port).dropped(Reason::LinkDown);
-        wait_for("frames have nowhere to go", || {
-            client.stats(b.port).dropped(Reason::LinkDown) > before
-        });
-    }
-    assert_eq!(client.stats(b.port).dropped(Reason::Violation), 0);
-}
-
-fn a_guest_of_qemu() {
-    if let Some(missing) = qemu::missing() {
-        println!("skipped: {missing}");
-        return;
-    }
-    let switch = Switch::spawn().expect("a switch");
-    let client = switch.client();
-    let (host, link) = Host::with_veth("vhq", 1, 1);
-    let link = HostLink::device(&link).expect("a link");
-    let uplink = client.attach_link(link, 1, PortProperties::default());
-    uplink.expect("attached");
-    let socket = Socket::new(client, "vhq", 1);
-    // A script whose last line fetches another file: it was read to its end.
-    let mut script = b"#!ipxe\n".to_vec();
-    for i in 0..40_000 {
-        script.extend(format!("# {i:08} is a line\n").bytes());
-    }
-    script.extend(b"imgfetch http://10.9.1.1:8080/all || goto end\n:end\n");
-    for legacy in [false, true] {
-        let files = vec![("/script", script.clone()), ("/all", b"all".to_vec())];
-        let server = qemu::serve(&host.name, "10.9.1.1:8080", files, "/all");
-        let commands = "set net0/ip 10.9.1.2\nset net0/netmask 255.255.255.0\nifopen net0\n\
-            imgfetch http://10.9.1.1:8080/script\nimgexec script";
-        let machine = Qemu::start(&socket.path, A, legacy, commands);
-        let asked = server.join().expect("a server");
-        let console = machine.console();
-        assert_eq!(asked, ["/script", "/all"], "{legacy}: {console}");
-    }
-    let stats = client.stats(socket.port);
-    assert_eq!(stats.dropped(Reason::Violation), 0);
-    assert!(stats.frames_in > 100 && stats.frames_out > 500, "{stats:?}");
-}
-
-/// A switch with a host by a packet socket and a machine by vhost-user; gives their ports.
-fn host_and_machine(switch: &Switch, link: &str) -> (PortId, Socket) {
-    let client = switch.client();
-    let link = HostLink::device(link).expect("a link");
-    let uplink = client.attach_link(link, 1, PortProperties::default());
-    (uplink.expect("attached"), Socket::new(client, "vhx", 1))
-}
-
-/// Sends a file to whoever connects.
-const SERVER: &str = "import socket, sys
-bytes = open(sys.argv[1], 'rb').read()
-server = socket.create_server(('', 5001))
-while True:
-    link, _ = server.accept()
-    try:
-        link.sendall(bytes)
-        link.close()
-    except OSError:
-        pass
-";
-
-fn linux_guest(options: &str) {
-    if let Some(missing) = linux::missing() {
-        println!("skipped: {missing}");
-        return;
-    }
-    let mut switch = Switch::spawn().expect("a switch");
-    let (mut host, link) = Host::with_veth("vhx", 1, 1);
-    let (mut uplink, mut socket) = host_and_machine(&switch, &link);
-    let machine = linux::start(&socket.path, A, options);
-    let patience = |what: &str, so: &mut dyn FnMut() -> bool| {
-        let until = Instant::now() + Duration::from_secs(180);
-        while !so() {
-            let console = || machine.console();
-            assert!(Instant::now() < until, "never: {what}; {}", console());
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    };
-    let said = |word: &str| {
-        let console = machine.console();
-        let said = console.lines().filter_map(|line| {
-            let (before, rest) = line.split_once(word)?;
-            before
-                .is_empty()
-                .then(|| rest.trim().trim_end_matches('-').trim().to_string())
-        });
-        said.collect::<Vec<_>>()
-    };
-    patience("the guest serves", &mut || !said("serves").is_empty());
-    let features = said("features").remove(0);
-    let has = |bit: usize| features.as_bytes().get(bit) == Some(&b'1');
-    assert!(has(7) && has(11), "segments either way: {features}");
-    assert_eq!(has(34), !options.is_empty(), "packed: {features}");
-
-    let folder = std::env::temp_dir().join(unique("linux"));
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let file: Vec<u8> = (0..8_000_000u32)
-        .map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8)
-        .collect();
-    std::fs::write(folder.join("file"), file).expect("a file");
-    let sum = |path: &std::path::Path| {
-        let sum = common::run(&format!("md5sum {}", path.display()));
-        sum.split(' ').next().expect("a sum").to_string()
-    };
-    let ours = sum(&folder.join("file"));
-    let path = folder.join("file");
-    host.start(&["python3", "-c", SERVER, path.to_str().expect("a path")]);
-    for killed in [false, true] {
-        if killed {
-            // Under traffic: the guest fetches its file all the time, and is pinged.
-            host.start(&["ping", "-q", "-i", "0.01", "-c", "300", "10.9.1.2"]);
-            let before = switch.client().stats(socket.port).frames_out;
-            patience("frames pass", &mut || {
-                switch.client().stats(socket.port).frames_out > before + 100
-            });
-            rustix::process::kill_process(switch.pid(), Signal::KILL).expect("killed");
-            drop((switch, socket));
-            switch = Switch::spawn().expect("a switch");
-            (uplink, socket) = host_and_machine(&switch, &link);
-            patience("the guest answers again", &mut || {
-                let ping = host.output("ping -q -c 1 -W 1 10.9.1.2");
-                ping.status.success()
-            });
-        }
-        let fetched = said("fetched").len();
-        patience("the guest fetches", &mut || {
-            said("fetched")[fetched..].contains(&ours)
-        });
-        let theirs = folder.join("theirs");
-        let fetch = format!("curl -sS -o {} http://10.9.1.2:8080/file", theirs.display());
-        host.run(&fetch);
-        assert_eq!(sum(&theirs), said("serves")[0], "killed: {killed}");
-        let [near, far] = [uplink, socket.port].map(|port| switch.client().stats(port));
-        for stats in [&near, &far] {
-            assert!(stats.segmented_in > 20, "{stats:?}");
-            assert_eq!(stats.dropped(Reason::Violation), 0);
-            assert_eq!(stats.cut, 0, "segments go whole: {stats:?}");
-        }
-    }
-    std::fs::remove_dir_all(&folder).expect("removed");
-}
-
 const PLAIN: u64 = feature::VERSION_1;
 const MERGING: u64 = feature::VERSION_1 | feature::MRG_RXBUF;
 const SEGMENTS: u64 = MERGING | feature::GUEST_CSUM | feature::GUEST_TSO4;
@@ -369,36 +150,6 @@ impl Pair {
         let stats = self.switch.client().stats(socket.port);
         stats.dropped(Reason::Violation)
     }
-}
-
-fn bytes_of(hex: &str) -> Vec<u8> {
-    let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
-    digits.chunks(2).map(byte).collect()
-}
-
-/// A TCP/IPv4 frame with `payload` bytes of payload and no checksums.
-fn tcp(payload: usize) -> Vec<u8> {
-    let mut frame = bytes_of(
-        "52540000000b 52540000000a 0800
-         4500 0000 1234 4000 40 06 0000 c6120001 c6120002
-         0400 0050 00000001 00000001 5010 ffff 0000 0000",
-    );
-    frame.extend((0..payload).map(|i| (i * 7) as u8));
-    let total = (frame.len() - 14) as u16;
-    frame[16..18].copy_from_slice(&total.to_be_bytes());
-    frame
-}
-
-/// The header of a TCP/IPv4 frame to be cut at 1460 bytes of payload.
-fn to_be_cut() -> [u8; HEADER] {
-    let mut header = [0; HEADER];
-    (header[0], header[1]) = (1, 1);
-    let words = [54u16, 1460, 34, 16];
-    for (at, word) in (2..).step_by(2).zip(words) {
-        header[at..at + 2].copy_from_slice(&word.to_le_bytes());
-    }
-    header
 }
 
 fn segments_pass() {
@@ -452,31 +203,6 @@ fn segments_pass_by(layout: u64) {
     let (_, frame) = receive.receive().expect("a frame");
     assert_eq!(tcp_sum(&frame), 0xffff);
     assert_eq!(pair.violations(&pair.a) + pair.violations(&pair.b), 0);
-}
-
-fn ones_sum(bytes: impl IntoIterator<Item = u8>) -> u16 {
-    let bytes: Vec<u8> = bytes.into_iter().collect();
-    let words = bytes
-        .chunks(2)
-        .map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
-    let mut sum: u32 = words.sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
-}
-
-/// The sum over the pseudo header alone.
-fn tcp_sum_of_nothing(frame: &[u8]) -> u16 {
-    let len = (frame.len() - 34) as u16;
-    let pseudo = frame[26..34].iter().copied().chain([0, 6]);
-    ones_sum(pseudo.chain(len.to_be_bytes()))
-}
-
-/// The sum over pseudo header and segment: all ones if the checksum is right.
-fn tcp_sum(frame: &[u8]) -> u16 {
-    let whole = tcp_sum_of_nothing(frame).to_be_bytes();
-    ones_sum(whole.into_iter().chain(frame[34..].iter().copied()))
 }
 
 fn any_layout() {

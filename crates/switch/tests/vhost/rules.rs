@@ -5,12 +5,13 @@ use switch::counters::Reason;
 use switch::process::Switch;
 
 use crate::common::wait_for;
+use crate::frames::tcp;
 use crate::frontend::packed::{AVAIL, PACKED_SIZE, Place, USED};
 use crate::frontend::{
     BUFFERS, BYTES, Driver, Frontend, GUEST, HEADER, INDIRECT, NEXT, SIZE, USER, WRITE, ask,
     available_at, feature, table_at,
 };
-use crate::{LAYOUTS, MERGING, Pair, Socket, tcp};
+use crate::{LAYOUTS, MERGING, Pair, Socket};
 
 /// One way to break the rules.
 type Breaking = (&'static str, fn(&Frontend, &mut [Driver; 2]));
