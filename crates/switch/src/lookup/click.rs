@@ -102,13 +102,11 @@ impl ClickFunction {
             return Err(diagnostics.to_string());
         }
         self.inputs = inputs_of(&mut self.router);
-        let attached = (0..).zip(&self.sources);
-        let attached = attached.filter_map(|(port, source)| source.map(|_| port));
-        for port in attached.collect::<Vec<_>>() {
+        for i in 0..self.names.len() {
+            let (port, name) = &self.names[i];
+            let port = *port;
+            self.sink.name(name, Some(port));
             self.find_source(port);
-        }
-        for (port, name) in &self.names {
-            self.sink.name(name, Some(*port));
         }
         Ok(())
     }

@@ -45,6 +45,24 @@ fn a_wire_between_two_ports_leaves_others_out() {
 }
 
 #[test]
+fn another_configuration_may_take_frames_from_ports_that_the_first_left_out() {
+    let mut function = function("FromPort(b) -> ToPort(a);");
+    assert_eq!(steer(&mut function, 0, tcp(2, 1), 0), NOWHERE);
+    for config in [
+        "FromPort(a) -> ToPort(b); FromPort(b) -> ToPort(a);",
+        "FromPort(b) -> ToPort(a);",
+        "FromPort(*) -> ToPort(b);",
+    ] {
+        function.replace(config).unwrap();
+        let to = match config.starts_with("FromPort(b)") {
+            true => NOWHERE,
+            false => Destination::Port(1),
+        };
+        assert_eq!(steer(&mut function, 0, tcp(2, 1), 0), to, "{config}");
+    }
+}
+
+#[test]
 fn a_filter_decides_by_headers_and_its_counters_can_be_read() {
     let mut function = function(
         "FromPort(a) -> kinds :: Classifier(12/0800, 12/0806, -);
