@@ -380,6 +380,13 @@ impl Lanes {
         let ways = ways(&arranged);
         self.on_all(move |worker| worker.set_ways(place, ways));
         self.serve(place, arranged)?;
+        // What is under way to the port in a line of a lane's goes on by the lane that has it now.
+        let home = usize::from(ways.home);
+        for line in self.on_all(move |worker| worker.take_line(place)) {
+            if let (Some(line), Some(lane)) = (line, self.lanes.get(home)) {
+                lane.ask(move |worker| worker.add_line(place, line));
+            }
+        }
         Ok(())
     }
 

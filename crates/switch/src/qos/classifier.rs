@@ -7,7 +7,8 @@
 //!
 //! Of two flows that could both have a frame, one must be the more special in every respect: it
 //! decides. Where neither is, or both are the same, the second is refused ([`Overlap`]), so what
-//! decides never depends on the order in which flows were made.
+//! decides never depends on the order in which flows were made. Flows on two ports are different
+//! things: a frame from one port to the other belongs to both.
 
 use std::net::IpAddr;
 
@@ -199,6 +200,17 @@ struct Kind {
     flows: HashMap<Words, u32>,
 }
 
+impl Kind {
+    fn is_on_port(&self) -> bool {
+        self.mask.0[PORT] != 0
+    }
+
+    #[inline]
+    fn find(&self, words: &Words) -> Option<u32> {
+        self.flows.get(&words.masked(&self.mask)).copied()
+    }
+}
+
 /// Which flow a frame belongs to.
 #[derive(Default)]
 pub struct Classifier {
@@ -262,14 +274,36 @@ impl Classifier {
         self.kinds.retain(|kind| !kind.flows.is_empty());
     }
 
-    /// The flow that a frame belongs to.
+    /// Whether there are flows on one port only.
+    pub fn has_ports(&self) -> bool {
+        self.kinds.iter().any(Kind::is_on_port)
+    }
+
+    /// The flows that a frame belongs to: the one that decides, and if that is its sender's own, the
+    /// receiver's, or the other way about. Each holds what its port sends and receives, whatever
+    /// the other port's does. The sender's comes first.
     #[inline]
-    pub fn find(&self, key: &Key) -> Option<u32> {
-        self.kinds.iter().find_map(|kind| {
-            let sent = kind.flows.get(&key.sent.masked(&kind.mask));
-            sent.or_else(|| kind.flows.get(&key.received.masked(&kind.mask)))
-                .copied()
-        })
+    pub fn find(&self, key: &Key) -> [Option<u32>; 2] {
+        let other = |kinds: &[Kind], words: &Words| {
+            let own = kinds[0].is_on_port();
+            let mut ports = kinds.iter().filter(|kind| own && kind.is_on_port());
+            ports.find_map(|kind| kind.find(words))
+        };
+        for (i, kind) in self.kinds.iter().enumerate() {
+            if let Some(flow) = kind.find(&key.sent) {
+                return [Some(flow), other(&self.kinds[i..], &key.received)];
+            }
+            if let Some(flow) = kind.find(&key.received) {
+                return [other(&self.kinds[i..], &key.sent), Some(flow)];
+            }
+        }
+        [None, None]
+    }
+
+    /// The flow on a frame's receiver that it belongs to.
+    pub fn find_receiver(&self, key: &Key) -> Option<u32> {
+        let mut ports = self.kinds.iter().filter(|kind| kind.is_on_port());
+        ports.find_map(|kind| kind.find(&key.received))
     }
 }
 
@@ -302,16 +336,14 @@ mod tests {
         ]) {
             flows.add(&attributes(text), None, i).unwrap();
         }
-        let find = |from: &str, to: &str, ports| flows.find(&key(&udp(from, to, ports, &[])));
+        let find = |from: &str, to: &str, ports| one(flows.find(&key(&udp(from, to, ports, &[]))));
         assert_eq!(find("10.0.0.1", "10.9.0.1", (53, 9)), Some(3));
         assert_eq!(find("10.9.0.1", "10.0.0.1", (9, 53)), Some(3));
         assert_eq!(find("10.9.0.1", "1.1.1.1", (53, 9)), Some(2));
         assert_eq!(find("fd00::1", "fd00::2", (53, 9)), Some(1));
         assert_eq!(find("fd00::1", "fd00::2", (8, 9)), Some(0));
-        assert_eq!(
-            flows.find(&key(&packet("10.0.0.1", "10.0.0.2", 6, &[0; 20]))),
-            None
-        );
+        let tcp = key(&packet("10.0.0.1", "10.0.0.2", 6, &[0; 20]));
+        assert_eq!(flows.find(&tcp), [None; 2]);
     }
 
     #[test]
@@ -335,13 +367,48 @@ mod tests {
             .add(&attributes("transport=udp,local_port=53"), Some(3), 7)
             .unwrap();
         let frame = key(&udp("10.0.0.1", "10.0.0.2", (53, 9), &[]));
-        assert_eq!(flows.find(&frame.between(3, Some(4))), Some(7));
-        assert_eq!(flows.find(&frame.between(4, Some(3))), None);
+        assert_eq!(flows.find(&frame.between(3, Some(4))), [Some(7), None]);
+        assert_eq!(flows.find(&frame.between(4, Some(3))), [None; 2]);
         let back = key(&udp("10.0.0.2", "10.0.0.1", (9, 53), &[]));
-        assert_eq!(flows.find(&back.between(4, Some(3))), Some(7));
-        assert_eq!(flows.find(&back.between(4, None)), None);
+        assert_eq!(flows.find(&back.between(4, Some(3))), [None, Some(7)]);
+        assert_eq!(flows.find(&back.between(4, None)), [None; 2]);
         flows.remove(7);
         assert!(flows.is_empty());
+    }
+
+    #[test]
+    fn a_frame_from_one_ports_flow_to_anothers_belongs_to_both() {
+        let mut flows = Classifier::default();
+        let mut add = |text: &str, port, flow| flows.add(&attributes(text), port, flow).unwrap();
+        add("transport=udp", None, 0);
+        add("transport=udp", Some(1), 1);
+        add("transport=udp", Some(2), 2);
+        add("transport=udp,local_port=53", Some(2), 3);
+        let frame = |ports| key(&udp("10.0.0.1", "10.0.0.2", ports, &[]));
+        let find = |ports, from, to| flows.find(&frame(ports).between(from, to));
+        assert_eq!(find((9, 9), 1, Some(2)), [Some(1), Some(2)]);
+        assert_eq!(find((9, 9), 2, Some(1)), [Some(2), Some(1)]);
+        assert_eq!(find((9, 53), 1, Some(2)), [Some(1), Some(3)]);
+        assert_eq!(find((53, 9), 2, Some(1)), [Some(3), Some(1)]);
+        // A port's flow is a part of the link's.
+        assert_eq!(find((9, 9), 1, Some(4)), [Some(1), None]);
+        assert_eq!(find((9, 9), 4, Some(2)), [None, Some(2)]);
+        assert_eq!(one(find((9, 9), 4, Some(5))), Some(0));
+        assert_eq!(find((9, 9), 1, None), [Some(1), None]);
+        let receiver = |ports, to| flows.find_receiver(&frame(ports).between(1, Some(to)));
+        assert_eq!(
+            [receiver((9, 53), 2), receiver((9, 9), 2)],
+            [Some(3), Some(2)]
+        );
+        assert_eq!(receiver((9, 9), 4), None);
+    }
+
+    /// The flow that was found where there can be but one.
+    fn one(found: [Option<u32>; 2]) -> Option<u32> {
+        match found {
+            [Some(_), Some(_)] => panic!("{found:?}"),
+            [sent, received] => sent.or(received),
+        }
     }
 
     fn some_address() -> impl Strategy<Value = IpAddr> {
@@ -495,7 +562,8 @@ mod tests {
             }
             for seen in frames {
                 let mine: Vec<_> = added.iter().filter(|flow| seen.belongs_to(flow)).collect();
-                let found = classifier.find(&key(&seen.frame())).map(|flow| &added[flow as usize]);
+                let found = one(classifier.find(&key(&seen.frame())));
+                let found = found.map(|flow| &added[flow as usize]);
                 prop_assert_eq!(found.is_some(), !mine.is_empty(), "{:?}", seen);
                 if let Some(found) = found {
                     prop_assert!(seen.belongs_to(found));

@@ -146,6 +146,31 @@ impl Line {
         self.frames.pop_front();
     }
 
+    /// The frames under way, in a line of their own.
+    pub fn take(&mut self) -> Line {
+        let room = self.bytes.len() as u64;
+        std::mem::replace(self, Line::new(room))
+    }
+
+    /// Has frames that were under way in another line go on here, each at the time that it had.
+    /// Returns how many found no room.
+    pub fn take_over(&mut self, mut other: Line) -> usize {
+        if self.is_empty() && self.bytes.len() == other.bytes.len() {
+            *self = other;
+            return 0;
+        }
+        let mut lost = 0;
+        while let Some(&first) = other.first() {
+            let bytes = other.first_bytes();
+            let write = |room: &mut [u8]| room.copy_from_slice(bytes);
+            if !self.push(first.release, first.way, first.vnet, first.len, write) {
+                lost += 1;
+            }
+            other.pop();
+        }
+        lost
+    }
+
     /// How many frames are under way.
     pub fn len(&self) -> usize {
         self.frames.len()

@@ -133,6 +133,11 @@ impl Shaped {
             wire,
         }
     }
+
+    /// What is under way to the port: delayed, and over its limit.
+    pub fn into_lines(self) -> (Option<Line>, Option<Line>) {
+        (self.wire.and_then(|wire| wire.line), self.backlog)
+    }
 }
 
 /// Delay and loss on the way to a port.
@@ -295,12 +300,10 @@ impl Flows {
         });
     }
 
-    /// Removes a flow. What waited for its limit is dropped.
-    pub fn remove(&mut self, number: u32) {
+    /// Removes a flow, if there is one.
+    pub fn remove(&mut self, number: u32) -> Option<LaneFlow> {
         self.classifier.remove(number);
-        if let Some(flow) = self.flows.get_mut(number as usize) {
-            *flow = None;
-        }
+        self.flows.get_mut(number as usize)?.take()
     }
 
     /// The flow with a number.

@@ -13,10 +13,10 @@ use crate::qos::shape::{Flow, Shape, Shaped};
 pub(super) const LEVEL: u8 = 1;
 
 impl Worker {
-    /// Has a port keep to other limits. Those who waited for it look again; what was on its way to it
-    /// in a line is dropped and counted.
+    /// Has a port keep to other limits. Those who waited for it look again; what is on its way to it
+    /// in a line arrives when it was to arrive, or at once if nothing is delayed any more.
     pub(crate) fn set_shape(&mut self, place: PortIndex, shape: Option<Arc<Shape>>, mtu: u16) {
-        self.forget_shape(place);
+        let old = self.take_shape(place);
         let Some(port) = slot_mut(&mut self.ports, place.into()) else {
             return;
         };
@@ -43,28 +43,41 @@ impl Worker {
             self.leveled -= u32::from(queue.level != LEVEL);
             queue.level = level;
         }
+        if let Some(old) = old {
+            let (delayed, backlog) = old.into_lines();
+            if let Some(line) = delayed {
+                self.add_line(place, line);
+            }
+            if let Some(line) = backlog {
+                self.add_backlog(place, line);
+            }
+        }
     }
 
-    /// Has a port have no limits any more.
-    pub(super) fn forget_shape(&mut self, place: PortIndex) {
-        let Some(port) = slot_mut(&mut self.ports, place.into()) else {
-            return;
-        };
-        let Some(mut shaped) = port.shaped.take() else {
-            return;
-        };
+    /// Has a port have no limits any more. Those who waited for it look again.
+    fn take_shape(&mut self, place: PortIndex) -> Option<Box<Shaped>> {
+        let port = slot_mut(&mut self.ports, place.into())?;
+        let mut shaped = port.shaped.take()?;
         if let Some(domain) = slot_mut(&mut self.domains, port.domain) {
             domain.shaped -= 1;
         }
-        let counters = self.counters.port(place);
-        let waited = shaped.backlog.as_ref().map_or(0, |line| line.len());
-        counters.dropped(Reason::OverLimit, waited as u64);
-        let line = shaped.wire.as_ref().and_then(|wire| wire.line.as_ref());
-        counters.dropped(Reason::LineFull, line.map_or(0, |line| line.len()) as u64);
         let waiters: Vec<_> = shaped.waiters.drain().collect();
         for queue in waiters {
             self.resume(queue);
         }
+        Some(shaped)
+    }
+
+    /// The same for a port that is removed: what was on its way to it goes nowhere.
+    pub(super) fn forget_shape(&mut self, place: PortIndex) {
+        let Some(shaped) = self.take_shape(place) else {
+            return;
+        };
+        let (delayed, backlog) = shaped.into_lines();
+        let lines = [delayed, backlog].into_iter().flatten();
+        let lost: usize = lines.map(|line| line.len()).sum();
+        let counters = self.counters.port(place);
+        counters.dropped(Reason::Closed, lost as u64);
     }
 
     /// Gives a queue that is new here the standing of its port.
@@ -109,14 +122,17 @@ impl Worker {
         }
     }
 
-    /// Removes a flow from a domain.
-    pub(crate) fn remove_flow(&mut self, domain: u32, number: u32) {
-        if let Some(domain) = slot_mut(&mut self.domains, domain)
-            && let Some(flows) = domain.flows.as_mut()
-            && flows.get(number).is_some()
-        {
-            flows.remove(number);
+    /// Removes a flow from a domain. What waited for its limit goes on.
+    pub(crate) fn remove_flow(&mut self, place: u32, number: u32) {
+        let Some(domain) = slot_mut(&mut self.domains, place) else {
+            return;
+        };
+        let flows = domain.flows.as_mut();
+        if let Some(flow) = flows.and_then(|flows| flows.remove(number)) {
             domain.shaped -= 1;
+            if let Some(line) = flow.line {
+                self.let_go(place, number, line);
+            }
         }
     }
 }

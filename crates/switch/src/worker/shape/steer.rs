@@ -11,6 +11,7 @@ use crate::crossing::Target;
 use crate::lookup::{Destination, PortIndex};
 use crate::properties::Priority;
 use crate::qos::bucket::{Nanos, clock};
+use crate::qos::classifier::{Classifier, Key};
 
 impl Worker {
     /// As [`steer`](Self::steer), with limits, flows and VLANs. Stops at the first frame that must
@@ -130,7 +131,7 @@ impl Worker {
         to: PortIndex,
         now: Nanos,
     ) -> bool {
-        let flow = self.flow_of(domain, from, i, Some(to));
+        let flows = self.flows_of(domain, from, i, Some(to));
         let frame = &self.batch.frames()[usize::from(i)];
         let Some(port) = slot(&self.ports, to.into()) else {
             self.counters.port(from).dropped(Reason::NoDestination, 1);
@@ -147,7 +148,8 @@ impl Worker {
         if blocked && self.shaping.holds {
             let own = slot(&self.ports, from.into()).and_then(|port| port.shaped.as_deref());
             let own = own.map_or(Priority::default(), |own| own.shape.priority);
-            let flow = flow.and_then(|flow| self.flow(domain, flow)?.flow.priority);
+            let mut flows = flows.into_iter().flatten();
+            let flow = flows.find_map(|flow| self.flow(domain, flow)?.flow.priority);
             let priority = flow.unwrap_or(own);
             if !self.goes_first(to, priority, now) {
                 let (at, on) = (i, to);
@@ -156,10 +158,10 @@ impl Worker {
             }
             blocked = false;
         }
-        if let Some(flow) = flow
-            && !self.pass_flow(domain, flow, from, i, Some(to), now)
-        {
-            return true;
+        for flow in flows.into_iter().flatten() {
+            if !self.pass_flow(domain, flow, from, i, Some(to), now) {
+                return true;
+            }
         }
         if blocked {
             self.store(from, i, to, now);
@@ -253,10 +255,10 @@ impl Worker {
         if slot(&self.domains, domain).is_none_or(|domain| domain.ports < 2) {
             return counters.dropped(Reason::NoDestination, 1);
         }
-        if let Some(flow) = self.flow_of(domain, from, i, None)
-            && !self.pass_flow(domain, flow, from, i, None, now)
-        {
-            return;
+        for flow in self.flows_of(domain, from, i, None).into_iter().flatten() {
+            if !self.pass_flow(domain, flow, from, i, None, now) {
+                return;
+            }
         }
         self.flood_on(domain, from, i, now);
     }
@@ -265,16 +267,21 @@ impl Worker {
         let Some(members) = slot(&self.domains, domain).map(|domain| domain.members.len()) else {
             return;
         };
+        let key = self.key_of(domain, i, Classifier::has_ports);
+        let mut reached = false;
         for member in 0..members {
             let to = slot(&self.domains, domain).map(|domain| domain.members[member]);
             if let Some(to) = to.filter(|&to| to != from) {
-                self.flood_to(from, i, to, now);
+                reached |= self.flood_to(domain, key, from, i, to, now);
             }
         }
         let Some(flooded) = slot(&self.domains, domain) else {
             return;
         };
         let turn = flooded.turn;
+        if !reached && flooded.elsewhere == 0 {
+            self.counters.port(from).dropped(Reason::NoDestination, 1);
+        }
         let mut crossing = Crossing {
             entries: &mut self.entries,
             crossed: &mut self.crossed,
@@ -286,34 +293,49 @@ impl Worker {
         }
     }
 
-    /// Queues a flooded frame to one port of this lane's, if it is in the frame's VLAN. For one
-    /// copy's sake no sender waits: the copy does, if the port's rate is used up.
-    pub(in crate::worker) fn flood_to(
+    /// Queues a flooded frame to one port of this lane's, if it is in the frame's VLAN, which is
+    /// returned. For one copy's sake no sender waits: the copy does, if the rate of the port or of a
+    /// flow of its is used up.
+    fn flood_to(
         &mut self,
+        domain: u32,
+        key: Option<Key>,
         from: PortIndex,
         i: u16,
         to: PortIndex,
         now: Nanos,
-    ) {
-        let Some(port) = slot_mut(&mut self.ports, to.into()) else {
-            return;
+    ) -> bool {
+        let Some(port) = slot(&self.ports, to.into()) else {
+            return false;
         };
-        if let Some(shaped) = port.shaped.as_deref() {
+        let frame = &self.batch.frames()[usize::from(i)];
+        let access = port.shaped.as_ref().map_or(0, |shaped| shaped.shape.vlan);
+        if access != 0 && access != frame.vlan() {
+            return false;
+        }
+        if let Some(key) = key
+            && !self.passes_receiver(domain, key, from, i, to, now)
+        {
+            return true;
+        }
+        let Some(port) = slot_mut(&mut self.ports, to.into()) else {
+            return false;
+        };
+        if let Some(shaped) = port.shaped.as_deref()
+            && let Some(limit) = &shaped.shape.received
+        {
+            if !limit.has_spare(now) {
+                self.store(from, i, to, now);
+                return true;
+            }
             let frame = &self.batch.frames()[usize::from(i)];
-            if shaped.shape.vlan != 0 && shaped.shape.vlan != frame.vlan() {
-                return;
-            }
-            if let Some(limit) = &shaped.shape.received {
-                if !limit.has_spare(now) {
-                    return self.store(from, i, to, now);
-                }
-                limit.take(frame.len() as u64, now);
-            }
+            limit.take(frame.len() as u64, now);
         }
         if port.queue.is_empty() {
             self.touched.push(to);
         }
         port.queue.push(i);
+        true
     }
 
     /// Queues a frame that another lane's port has flooded to the ports that are this lane's to
@@ -326,6 +348,7 @@ impl Worker {
         origin: u8,
     ) {
         let now = clock(self.now);
+        let key = self.key_of(domain, i, Classifier::has_ports);
         let members = slot(&self.domains, domain).map_or(0, |domain| domain.members.len());
         for member in 0..members {
             let Some(to) = slot(&self.domains, domain).map(|domain| domain.members[member]) else {
@@ -334,7 +357,7 @@ impl Worker {
             let ways = slot(&self.ports, to.into()).map(|port| port.ways);
             let mine = ways.is_some_and(|ways| ways.home == self.lane && !ways.has(origin));
             if mine && to != from {
-                self.flood_to(from, i, to, now);
+                self.flood_to(domain, key, from, i, to, now);
             }
         }
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::super::port::State;
 use super::super::{QueueIndex, Worker, slot, slot_mut};
+use super::wires::take;
 use super::{GRANT, Grant};
 use crate::counters::Reason;
 use crate::lookup::PortIndex;
@@ -11,7 +12,7 @@ use crate::port::hold::Form;
 use crate::properties::{Priority, Share};
 use crate::qos::bucket::{Nanos, clock};
 use crate::qos::crowd::Source;
-use crate::qos::line::Way;
+use crate::qos::line::{Line, Way};
 use crate::qos::shape::{backlog, next_spare};
 use crate::qos::timer::Due;
 
@@ -209,6 +210,36 @@ impl Worker {
             self.shaping.granted = None;
         }
         self.ask_grant(to, now);
+    }
+
+    /// Has frames that waited for a port's rate wait for the one that it has now, or go on if it has
+    /// none.
+    pub(in crate::worker) fn add_backlog(&mut self, to: PortIndex, mut line: Line) {
+        let port = slot_mut(&mut self.ports, to.into());
+        let shaped = port.and_then(|port| port.shaped.as_deref_mut());
+        if let Some(shaped) = shaped
+            && let Some(limit) = &shaped.shape.received
+        {
+            let own = shaped.backlog.get_or_insert_with(|| backlog(limit.rate()));
+            let lost = own.take_over(line) as u64;
+            if !own.is_empty() {
+                shaped.waiters.push(BACKLOG, Priority::default());
+            }
+            self.counters.port(to).dropped(Reason::OverLimit, lost);
+            return self.ask_grant(to, clock(self.now));
+        }
+        loop {
+            self.batch.clear();
+            let Some(last) = take(&mut self.batch, &mut line, Nanos::MAX) else {
+                return;
+            };
+            for i in 0..self.batch.frames().len() {
+                self.enqueue(last.from, i as u16, to);
+            }
+            self.source = Source::Lines;
+            self.deliver();
+            self.crossed = 0;
+        }
     }
 
     /// Has frames out of a port's line go on, as far as its rate and the grant allow.

@@ -1,5 +1,7 @@
 //! What happens to frames on their last way to a port: they are lost, delayed, tagged or bared.
 
+use std::time::Instant;
+
 use super::super::port::State;
 use super::super::{Worker, slot, slot_mut};
 use crate::counters::Reason;
@@ -8,7 +10,7 @@ use crate::port::hold::{EACH, Form};
 use crate::port::{Batch, Outcome};
 use crate::qos::bucket::{Nanos, clock};
 use crate::qos::crowd::Source;
-use crate::qos::line::Way;
+use crate::qos::line::{Line, Way};
 use crate::qos::timer::Due;
 
 impl Worker {
@@ -16,7 +18,6 @@ impl Worker {
     /// whether it was.
     #[inline(never)]
     pub(in crate::worker) fn send_shaped(&mut self, place: PortIndex, patches: u8) -> bool {
-        let now = clock(self.now);
         let Some(port) = slot_mut(&mut self.ports, place.into()) else {
             return false;
         };
@@ -33,6 +34,8 @@ impl Worker {
             port.queue.retain(|_| !wire.loses());
             counters.dropped(Reason::Loss, (before - port.queue.len()) as u64);
             if wire.line.is_some() {
+                // Not the round's beginning: it may have been long before the frames came.
+                let now = clock(Instant::now());
                 for i in port.queue.drain(..) {
                     let form = form(i);
                     let len = form.len(&batch.frames()[usize::from(i)]);
@@ -117,50 +120,88 @@ impl Worker {
     /// Sends what has come to the end of a port's line.
     pub(in crate::worker) fn send_line(&mut self, place: PortIndex, now: Nanos) {
         loop {
-            let Some(port) = slot_mut(&mut self.ports, place.into()) else {
-                return;
-            };
-            let (is_patch, mut patches) = (port.ways.patch.is_some(), 0);
-            let shaped = port.shaped.as_deref_mut();
+            let port = slot_mut(&mut self.ports, place.into());
+            let shaped = port.and_then(|port| port.shaped.as_deref_mut());
             let Some(wire) = shaped.and_then(|shaped| shaped.wire.as_mut()) else {
                 return;
             };
             wire.leaves = false;
             self.batch.clear();
-            if let Some(line) = &mut wire.line {
-                while let Some(first) = line.first()
-                    && first.release <= now
-                    && self.batch.has_room()
-                {
-                    let (len, vnet) = (first.len, first.vnet);
-                    patches = patches.max(first.way.patches);
-                    let bytes = line.first_bytes();
-                    self.batch
-                        .put(len, vnet, 0, |room| room.copy_from_slice(bytes));
-                    line.pop();
-                }
-            }
-            if self.batch.frames().is_empty() {
+            let last = wire.line.as_mut();
+            let Some(last) = last.and_then(|line| take(&mut self.batch, line, now)) else {
                 break;
-            }
-            self.moved = true;
-            if is_patch {
-                if let Some(port) = slot_mut(&mut self.ports, place.into()) {
-                    port.queue.extend(&EACH[..self.batch.frames().len()]);
-                }
-                self.pass(place, patches);
-                self.source = Source::Lines;
-                self.deliver();
-                self.crossed = 0;
-                continue;
-            }
-            let spare = self.shaping.spare.pop();
-            let spare = spare.unwrap_or_else(|| Box::new(Batch::new()));
-            let mut leaving = std::mem::replace(&mut self.batch, spare);
-            self.send_all(place, &mut leaving);
-            let spare = std::mem::replace(&mut self.batch, leaving);
-            self.shaping.spare.push(spare);
+            };
+            self.send_batch(place, last.patches);
         }
         self.ask_leave(place, now);
     }
+
+    /// Has frames that are under way in a line go on in a port's own, or arrive at once if it has
+    /// none.
+    pub(crate) fn add_line(&mut self, place: PortIndex, mut line: Line) {
+        let port = slot_mut(&mut self.ports, place.into());
+        let shaped = port.and_then(|port| port.shaped.as_deref_mut());
+        let wire = shaped.and_then(|shaped| shaped.wire.as_mut());
+        if let Some(own) = wire.and_then(|wire| wire.line.as_mut()) {
+            let lost = own.take_over(line) as u64;
+            self.counters.port(place).dropped(Reason::LineFull, lost);
+            return self.ask_leave(place, clock(self.now));
+        }
+        loop {
+            self.batch.clear();
+            let Some(last) = take(&mut self.batch, &mut line, Nanos::MAX) else {
+                return;
+            };
+            self.send_batch(place, last.patches);
+        }
+    }
+
+    /// Takes what is under way to a port here, for another lane to go on with it.
+    pub(crate) fn take_line(&mut self, place: PortIndex) -> Option<Line> {
+        let shaped = slot_mut(&mut self.ports, place.into())?
+            .shaped
+            .as_deref_mut()?;
+        let line = shaped.wire.as_mut()?.line.as_mut()?;
+        (!line.is_empty()).then(|| line.take())
+    }
+
+    /// Sends the batch to a port, at the end of its line, after so many patches.
+    fn send_batch(&mut self, place: PortIndex, patches: u8) {
+        let Some(port) = slot_mut(&mut self.ports, place.into()) else {
+            return;
+        };
+        self.moved = true;
+        if port.ways.patch.is_some() {
+            port.queue.extend(&EACH[..self.batch.frames().len()]);
+            self.pass(place, patches);
+            self.source = Source::Lines;
+            self.deliver();
+            self.crossed = 0;
+            return;
+        }
+        let spare = self.shaping.spare.pop();
+        let spare = spare.unwrap_or_else(|| Box::new(Batch::new()));
+        let mut leaving = std::mem::replace(&mut self.batch, spare);
+        self.send_all(place, &mut leaving);
+        let spare = std::mem::replace(&mut self.batch, leaving);
+        self.shaping.spare.push(spare);
+    }
+}
+
+/// Takes frames out of a line that leave by `until`, as many as the batch has room for. Returns the
+/// way of the last, with the most patches of any; `None` if there are none.
+pub(super) fn take(batch: &mut Batch, line: &mut Line, until: Nanos) -> Option<Way> {
+    let mut last: Option<Way> = None;
+    while let Some(first) = line.first()
+        && first.release <= until
+        && batch.has_room()
+    {
+        let (len, vnet, mut way) = (first.len, first.vnet, first.way);
+        let bytes = line.first_bytes();
+        batch.put(len, vnet, way.vlan, |room| room.copy_from_slice(bytes));
+        line.pop();
+        way.patches = way.patches.max(last.map_or(0, |last| last.patches));
+        last = Some(way);
+    }
+    last
 }
