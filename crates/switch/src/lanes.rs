@@ -364,10 +364,11 @@ impl Lanes {
     fn rearrange(&mut self, place: PortIndex) -> Result<(), AttachError> {
         let taken = self.on_all(move |worker| worker.take_queues(place));
         let mut guest = None;
-        let mut links = Vec::new();
+        let (mut links, mut kept) = (Vec::new(), Vec::new());
         for queue in taken.into_iter().flatten().filter(|queue| queue.polled) {
             guest = guest.or(queue.guest);
             links.push(queue.link);
+            kept.push(queue.kept);
         }
         let Some(member) = self.members[usize::from(place)].as_mut() else {
             return Ok(());
@@ -376,7 +377,10 @@ impl Lanes {
             self.lanes[usize::from(lane)].queues -= 1;
         }
         let properties = member.properties.clone();
-        let arranged = self.arrange(links, guest, &properties);
+        let mut arranged = self.arrange(links, guest, &properties);
+        for ((_, served), kept) in arranged.iter_mut().zip(kept) {
+            served.kept = kept;
+        }
         let ways = ways(&arranged);
         self.on_all(move |worker| worker.set_ways(place, ways));
         self.serve(place, arranged)?;

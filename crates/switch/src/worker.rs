@@ -262,8 +262,9 @@ impl Worker {
             self.held = true;
             return true;
         }
-        let from = queue.port;
-        if self.is_shaped(from) {
+        let (from, keeps) = (queue.port, queue.kept.is_some());
+        // What was held back may outlast the limit.
+        if self.is_shaped(from) || keeps {
             return self.serve_shaped(place, woken);
         }
         if self.is_held_back(place) {

@@ -20,6 +20,10 @@ const TESTS: &[(&str, fn())] = &[
         from_an_uplink,
     ),
     ("a_limit_is_changed_and_taken_away_live", a_limit_is_changed),
+    (
+        "what_a_limit_held_back_goes_on_without_it",
+        what_a_limit_held_back_goes_on_without_it,
+    ),
     ("a_domain_has_a_speed", a_domain_has_a_speed),
     ("a_delay_adds_to_the_round_trip", a_delay),
     ("losses_are_as_many_as_asked_for", losses),
@@ -140,6 +144,33 @@ fn a_limit_is_changed() {
     let free = iperf(&a, "10.9.1.2", "50M");
     println!("  {slow:.0}, {faster:.0}, {free:.0} Mb/s");
     assert!(slow < 10.5 && faster > 15.0 && faster < 62.0 && free > 70.0);
+}
+
+/// Packets that are sent at once, each 1042 bytes long.
+const BURST: u64 = 40;
+
+fn what_a_limit_held_back_goes_on_without_it() {
+    let switch = Switch::spawn().unwrap();
+    let client = switch.client();
+    let (a, pa) = host(client, "a", 1, "");
+    let (_b, pb) = host(client, "b", 2, "");
+    a.run("ping -q -c 1 -W 2 10.9.1.2");
+    for then in ["", "maxbw=20M,cpus=0"] {
+        client.set_properties(pa, properties("maxbw=20K")).unwrap();
+        let before = client.stats(pb).frames_out;
+        a.python(&format!(
+            "
+import socket
+link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _ in range({BURST}): link.sendto(bytes(1000), ('10.9.1.2', 9))
+"
+        ));
+        let passed = || client.stats(pb).frames_out - before;
+        wait_for("the first pass", || passed() > 0);
+        assert!(passed() < BURST / 2);
+        client.set_properties(pa, properties(then)).unwrap();
+        wait_for("all have come", || passed() >= BURST);
+    }
 }
 
 fn a_domain_has_a_speed() {
