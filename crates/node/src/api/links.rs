@@ -206,14 +206,14 @@ async fn remove_flow_entry(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Counters of all attached interfaces and VNICs.
+/// Counters of all attached interfaces, VNICs and patches.
 #[utoipa::path(get, path = "/v1/stats", tag = "statistics",
     responses((status = 200, description = "What was asked for", body = [PortStats]), Error))]
 async fn stats(State(handle): State<Handle>) -> Result<Json<Vec<PortStats>>> {
     handle.run(|node| node.stats(None)).await.map(Json)
 }
 
-/// Counters of one attached interface or VNIC.
+/// Counters of one attached interface, VNIC or end of a patch.
 #[utoipa::path(get, path = "/v1/stats/{name}", tag = "statistics",
     params(("name" = String, Path)),
     responses((status = 200, description = "What was asked for", body = [PortStats]), Error))]

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Counters of a link's interface or of a VNIC, since it was attached to the switch that runs.
+/// Counters of a link's interface, of a VNIC or of an end of a wire's patch, since it was attached
+/// to the switch that runs.
 ///
 /// "Received" is from its own point of view: from the wire for an interface, from the switch for a
-/// VNIC.
+/// VNIC or a patch.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct PortStats {
-    /// The interface or VNIC.
+    /// The interface or VNIC; for a patch WIRE/PATCH:a or b, as ‘between’ names its ends.
     pub name: String,
     /// The link.
     pub link: String,

@@ -379,7 +379,7 @@ impl Node {
         })
     }
 
-    /// Counters of a link's interface or a VNIC; of all, if none is named.
+    /// Counters of a link's interface, a VNIC or an end of a wire's patch; of all, if none is named.
     pub fn stats(&self, name: Option<&str>) -> Result<Vec<PortStats>> {
         let mut all = Vec::new();
         let named = |found: &str| name.is_none_or(|name| name == found);
@@ -393,6 +393,12 @@ impl Node {
             if named(&vnic.name) {
                 let stats = self.host.stats(&vnic.name);
                 all.push(PortStats::new(&vnic.name, &vnic.link, &stats, false));
+            }
+        }
+        for (end, link) in self.patch_ends()? {
+            if named(&end) {
+                let stats = self.host.stats(&end);
+                all.push(PortStats::new(&end, &link, &stats, false));
             }
         }
         match name {

@@ -75,11 +75,11 @@ const FLOWS: &[Column<FlowStats>] = &[
     Column::new("dropped", |s| s.dropped.to_string()),
 ];
 
-/// Shows counters of the port called `name`, or of those that `wanted` says.
+/// Shows counters of the port called `name`, or of those that are `wanted`.
 pub fn show(
     client: &Client,
     name: Option<&str>,
-    wanted: fn(&PortStats) -> bool,
+    wanted: impl Fn(&PortStats) -> bool,
     args: &StatArgs,
 ) -> Result {
     let read = || {

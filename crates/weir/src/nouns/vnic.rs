@@ -3,7 +3,7 @@
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
-use node::model::{NewVnic, PropertyChange, Serves, VnicView};
+use node::model::{NewVnic, PortStats, PropertyChange, Serves, VnicView};
 use switch::lookup::Mac;
 
 use super::output::{Column, Output, made, maybe, name};
@@ -213,9 +213,7 @@ pub fn run(command: &VnicCommand) -> Result {
             vnics.retain(|vnic| link.as_ref().is_none_or(|link| vnic.link == *link));
             output.show(&vnics, COLUMNS)
         }
-        VnicCommand::Stat { vnic, args } => {
-            stat::show(&client, vnic.as_deref(), |s| s.name != s.link, args)
-        }
+        VnicCommand::Stat { vnic, args } => stat::show(&client, vnic.as_deref(), is_vnic, args),
         VnicCommand::SetProp {
             properties,
             vnic,
@@ -235,4 +233,9 @@ pub fn run(command: &VnicCommand) -> Result {
             made(*json, &vnic)
         }
     }
+}
+
+/// Whether counters are a VNIC's: an interface is called as its link, and a patch has a slash.
+fn is_vnic(stats: &PortStats) -> bool {
+    stats.name != stats.link && !stats.name.contains('/')
 }

@@ -1,5 +1,6 @@
 //! `weir wire`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -9,6 +10,7 @@ use node::wire::file::Wire;
 use node::wire::{capture, check, graph};
 
 use super::output::{Column, Output, name, print};
+use super::stat::{self, StatArgs};
 use super::{Result, client};
 
 /// Makes whole networks from files, and files from networks
@@ -42,6 +44,18 @@ pub enum WireCommand {
     },
     /// Shows wires
     Show(ShowArgs),
+    /// Shows counters of a wire's parts: its VNICs, its links' interfaces, and its patches, whose ends
+    /// are called WIRE/PATCH:a and b
+    #[command(after_help = "Examples:
+  weir wire stat
+  weir wire stat two-subnets -i 1
+  weir wire stat two-subnets -p -o name,drops,reasons")]
+    Stat {
+        /// The wire; none: all wires
+        wire: Option<String>,
+        #[command(flatten)]
+        args: StatArgs,
+    },
     /// Prints a wire as a file that ‘apply’ takes, here or on another host
     Export {
         /// The wire
@@ -131,6 +145,7 @@ pub fn run(command: &WireCommand) -> Result {
             tell(&change, *json)
         }
         WireCommand::Show(args) => show(args),
+        WireCommand::Stat { wire, args } => stat(wire.as_deref(), args),
         WireCommand::Export { wire } => {
             let wire: Wire = client().get(&["wires", wire])?;
             print(&wire.to_text())
@@ -198,6 +213,28 @@ fn show(args: &ShowArgs) -> Result {
             args.output.show(&wires, COLUMNS)
         }
     }
+}
+
+fn stat(wire: Option<&str>, args: &StatArgs) -> Result {
+    let client = client();
+    let names = match wire {
+        Some(wire) => vec![wire.to_string()],
+        None => {
+            let wires: Vec<WireView> = client.get(&["wires"])?;
+            wires.into_iter().map(|wire| wire.name).collect()
+        }
+    };
+    let mut parts = BTreeSet::new();
+    for name in names {
+        let wire: Wire = client.get(&["wires", &name])?;
+        for patch in wire.patches.keys() {
+            parts.extend(["a", "b"].map(|end| format!("{name}/{patch}:{end}")));
+        }
+        parts.extend(wire.vnics.into_keys());
+        let links = wire.links.into_iter();
+        parts.extend(links.flat_map(|(name, link)| [name, link.device]));
+    }
+    stat::show(&client, None, |stats| parts.contains(&stats.name), args)
 }
 
 /// Refuses names that no wire can have, before anything is looked at.

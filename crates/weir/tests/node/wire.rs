@@ -561,6 +561,14 @@ between = ['{p}br', 'second']
         assert!(time >= 50.0, "20 ms there and 30 ms back: {time}");
     }
     assert!(ping(&format!("{p}-x"), "10.8.3.2").is_some_and(|time| time < 50.0));
+    // A patch's ends count what goes in and comes out, and are no VNICs.
+    let passed = |stats: &str, end: &str| {
+        let stats = host.json(stats);
+        let mut stats = stats.as_array().unwrap().iter();
+        stats.any(|one| one["name"] == format!("copy/second:{end}") && one["rx_frames"] != 0)
+    };
+    assert!(passed("wire stat copy", "a") && passed("wire stat", "b"));
+    assert!(!passed("vnic stat", "a"));
     host.ok("wire delete copy");
     for name in ["x", "y"] {
         ip(&format!("link delete {p}{name}"));

@@ -285,14 +285,24 @@ impl Node {
         Ok(())
     }
 
+    /// The ports of all wires' patches, each with the link that it is on.
+    pub(super) fn patch_ends(&self) -> Result<Vec<(String, String)>> {
+        let mut ends = Vec::new();
+        for record in self.store.all::<AppliedWire>()? {
+            for (name, patch) in record.applied.patches {
+                ends.extend(
+                    patch_ports(&record.name, &name)
+                        .into_iter()
+                        .zip(patch.between),
+                );
+            }
+        }
+        Ok(ends)
+    }
+
     /// Whether a port is a wire's patch.
     pub(super) fn is_patch(&self, port: &str) -> Result<bool> {
-        let records = self.store.all::<AppliedWire>()?;
-        let mut names = records.iter().flat_map(|record| {
-            let patches = record.applied.patches.keys();
-            patches.flat_map(|name| patch_ports(&record.name, name))
-        });
-        Ok(names.any(|name| name == port))
+        Ok(self.patch_ends()?.iter().any(|(end, _)| end == port))
     }
 
     /// Routes with the names of their interfaces in the namespace.
