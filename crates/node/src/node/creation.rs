@@ -7,7 +7,7 @@ use switch::properties::{PortProperties, cpus_here};
 
 use super::Node;
 use super::guests::started;
-use super::vnics::mtu;
+use super::vnics::{mtu, takes_less};
 use crate::error::{Error, Kind, Result};
 use crate::host::{Launch, LaunchPort};
 use crate::model::{
@@ -45,7 +45,12 @@ impl Node {
             .zip(&vnics)
             .map(|(interface, vnic)| (interface.name.clone(), vnic.mac))
             .collect();
-        let diagnostics = self.check_guest(&new, &interfaces)?;
+        let mut diagnostics = self.check_guest(&new, &interfaces)?;
+        for vnic in &vnics {
+            if let Some(less) = takes_less(vnic, &self.find_link(&vnic.link)?) {
+                diagnostics.warning_here(less);
+            }
+        }
         self.need_switch()?;
         let mut guest = Guest {
             id: 0,
@@ -229,7 +234,7 @@ impl Node {
                 interface: interface.name.clone(),
                 name: vnic.name.clone(),
                 domain: link.domain,
-                mtu: mtu(vnic, &link).min(MTU_MAX),
+                mtu: mtu(vnic, &link),
                 mac: vnic.mac,
                 properties: vnic.properties.clone(),
             });

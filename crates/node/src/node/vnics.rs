@@ -3,6 +3,7 @@
 use ipnet::IpNet;
 use rustix::rand::{GetRandomFlags, getrandom};
 use switch::lookup::Mac;
+use switch::port::guest;
 use switch::properties::{PortProperties, cpus_here};
 
 use super::Node;
@@ -239,6 +240,12 @@ fn check_mtu(vnic: &Vnic, link: &Link) -> Result<()> {
     };
     let most = mtu_max(vnic, link);
     if asked > most {
+        if vnic.serves == Serves::Guest && most == guest::MTU_MAX {
+            return Err(Error::invalid(format_args!(
+                "mtu={asked} for ‘{}’ cannot be: a guest takes IP packets of at most {most} bytes",
+                vnic.name
+            )));
+        }
         let tag = match most < link.mtu {
             true => ", less the VLAN tag's",
             false => "",
@@ -265,11 +272,30 @@ pub(super) fn mtu(vnic: &Vnic, link: &Link) -> u16 {
 }
 
 /// The largest IP packet that a VNIC's link carries for it, in bytes: in a tunnel, a VLAN's tag
-/// takes its place from the packet.
+/// takes its place from the packet, and a guest's buffers have their size.
 pub(super) fn mtu_max(vnic: &Vnic, link: &Link) -> u16 {
     const TAG: u16 = 4;
-    match (&link.tunnel, vnic.properties.vlan) {
+    let carried = match (&link.tunnel, vnic.properties.vlan) {
         (Some(_), Some(_)) => link.mtu - TAG,
         _ => link.mtu,
+    };
+    match vnic.serves {
+        Serves::Guest => carried.min(guest::MTU_MAX),
+        Serves::Host | Serves::Netns(_) | Serves::VhostUser(_) => carried,
     }
+}
+
+/// That a guest takes shorter packets than its VNIC's link carries, unless the VNIC's MTU says so.
+pub(super) fn takes_less(vnic: &Vnic, link: &Link) -> Option<String> {
+    let less = vnic.properties.mtu.is_none() && link.mtu > guest::MTU_MAX;
+    less.then(|| {
+        format!(
+            "‘{}’: its link ‘{}’ has an MTU of {} bytes, and a guest takes IP packets of at most {}: longer ones are dropped, so have its neighbours send none (`mtu={}`)",
+            vnic.name,
+            link.name,
+            link.mtu,
+            guest::MTU_MAX,
+            guest::MTU_MAX
+        )
+    })
 }

@@ -229,6 +229,32 @@ fn an_interface_has_the_mtu_that_its_vnic_is_given() {
 }
 
 #[test]
+fn a_guest_on_a_link_of_long_packets_says_what_it_takes() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    host.ok("stub create --mtu 9000 jumbo");
+    let config = host.file("sink.click", "FromNetfront(a) -> Discard;");
+    let created = host.output(&format!("create g {config} --link a=jumbo"));
+    let said = String::from_utf8_lossy(&created.stderr);
+    assert!(created.status.success(), "{said}");
+    let warned = "has an MTU of 9000 bytes, and a guest takes IP packets of at most 1838";
+    assert!(said.contains(warned), "{said}");
+    assert_eq!(host.ok("vnic show -p -o mtu g.a"), "1838\n");
+    assert_eq!(host.ok("read g FromNetfront@1.mtu").trim(), "1838");
+    assert_eq!(
+        host.refusal("vnic create -l jumbo -p mtu=4000 other")
+            .trim(),
+        "mtu=4000 for ‘other’ cannot be: a guest takes IP packets of at most 1838 bytes"
+    );
+    host.ok("vnic create -l jumbo -p mtu=1500 other");
+    let config = host.file("other.click", "FromNetfront(b) -> Discard;");
+    let created = host.output(&format!("create h {config} --link b=other"));
+    assert!(created.status.success() && created.stderr.is_empty());
+}
+
+#[test]
 fn an_mtu_that_cannot_be_is_refused_and_changes_nothing() {
     if not_root() {
         return;
