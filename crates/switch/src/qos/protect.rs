@@ -147,9 +147,13 @@ impl Guard {
         if self.checked_mac().is_some_and(|mac| mac != hardware) {
             return Err(Verdict::Drop(Reason::SpoofedMac));
         }
-        let sender = Ipv4Addr::from(bytes.array::<4>(l3 + 14).or_drop(self.reason())?);
-        // A probe for an address has none yet (RFC 5227).
-        if self.ip && !sender.is_unspecified() && !self.is_own(sender.into()) {
+        let mut claimed = Ipv4Addr::from(bytes.array::<4>(l3 + 14).or_drop(self.reason())?);
+        if claimed.is_unspecified() {
+            // A probe for an address that is to be its sender's: who else probes for it at that
+            // time gives it up (RFC 5227, 2.1.1).
+            claimed = Ipv4Addr::from(bytes.array::<4>(l3 + 24).or_drop(self.reason())?);
+        }
+        if self.ip && !self.is_own(claimed.into()) {
             return Err(Verdict::Drop(Reason::SpoofedIp));
         }
         Ok(())
@@ -171,7 +175,13 @@ impl Guard {
         if ip.fragment {
             return Err(Verdict::Drop(Reason::SpoofedIp));
         }
-        if kind == NEIGHBOUR_ADVERTISEMENT && self.ip {
+        // A solicitation without a source is a probe, as ARP's (RFC 4862, 5.4.3).
+        let claims = match kind {
+            NEIGHBOUR_ADVERTISEMENT => true,
+            NEIGHBOUR_SOLICITATION => ip.source.is_unspecified(),
+            _ => false,
+        };
+        if claims && self.ip {
             let target = bytes.array::<16>(l4 + 8).or_drop(Reason::SpoofedIp)?;
             if !self.is_own(Ipv6Addr::from(target).into()) {
                 return Err(Verdict::Drop(Reason::SpoofedIp));

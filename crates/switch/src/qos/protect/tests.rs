@@ -23,13 +23,24 @@ fn verdict(guard: &Guard, frame: &[u8]) -> Result<(), Reason> {
 }
 
 fn arp(hardware: [u8; 6], sender: [u8; 4]) -> Vec<u8> {
+    arp_for(hardware, sender, [10, 0, 0, 9])
+}
+
+fn arp_for(hardware: [u8; 6], sender: [u8; 4], target: [u8; 4]) -> Vec<u8> {
     let mut frame = vec![0xff; 6];
     frame.extend([2, 0, 0, 0, 0, 1, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
     frame.extend(hardware);
     frame.extend(sender);
     frame.extend([0; 6]);
-    frame.extend([10, 0, 0, 9]);
+    frame.extend(target);
     frame
+}
+
+/// A neighbour solicitation without a source: whoever sends it wants the target for its own.
+fn probe(target: &str) -> Vec<u8> {
+    let mut message = vec![135, 0, 0, 0, 0, 0, 0, 0];
+    message.extend(target.parse::<Ipv6Addr>().unwrap().octets());
+    packet("::", "ff02::1:ff00:5", 58, &message)
 }
 
 /// A neighbour advertisement for `target` with the target's link-layer address.
@@ -80,10 +91,11 @@ fn packets_from_another_ip_address_are_stopped() {
         udp("fd00:0:0:7::5", "fd00::9", (1, 2), &[]),
         packet(OWN_V6, "ff02::1", 58, &[133, 0, 0, 0, 0, 0, 0, 0]),
         arp(MAC.0, [10, 0, 0, 2]),
-        arp(MAC.0, [0; 4]),
+        arp_for(MAC.0, [0; 4], [10, 0, 0, 2]),
         dhcp_request(MAC.0),
         advertisement("fd00:0:0:7::5", "fd00:0:0:7::5", MAC.0),
-        packet("::", "ff02::1:ff00:5", 58, &[135; 24]),
+        probe("fd00:0:0:7::5"),
+        probe(OWN_V6),
         packet("::", "ff02::16", 58, &[143, 0, 0, 0, 0, 0, 0, 0]),
     ];
     for frame in own {
@@ -97,6 +109,8 @@ fn packets_from_another_ip_address_are_stopped() {
         udp("fe80::1", "fd00::9", (1, 2), &[]),
         arp(MAC.0, [10, 0, 0, 3]),
         advertisement("fd00:0:0:7::5", "fd00:0:0:8::5", MAC.0),
+        arp_for(MAC.0, [0; 4], [10, 0, 0, 3]),
+        probe("fd00:0:0:8::5"),
         packet("::", "ff02::1", 58, &[128, 0, 0, 0]),
         // Half a header.
         udp("10.0.0.2", "10.0.0.9", (1, 2), &[])[..30].to_vec(),
