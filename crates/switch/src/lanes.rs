@@ -362,7 +362,9 @@ impl Lanes {
 
     /// Has a port's queues served by the lanes that its properties name now.
     fn rearrange(&mut self, place: PortIndex) -> Result<(), AttachError> {
-        let taken = self.on_all(move |worker| worker.take_queues(place));
+        // What is under way to the port in a line of a lane's goes on by the lane that has it then.
+        let take = move |worker: &mut Worker| (worker.take_queues(place), worker.take_line(place));
+        let (taken, mut lines): (Vec<_>, Vec<_>) = self.on_all(take).into_iter().unzip();
         let mut guest = None;
         let (mut links, mut kept) = (Vec::new(), Vec::new());
         for queue in taken.into_iter().flatten().filter(|queue| queue.polled) {
@@ -384,13 +386,13 @@ impl Lanes {
         let ways = ways(&arranged);
         self.on_all(move |worker| worker.set_ways(place, ways));
         self.serve(place, arranged)?;
-        // What is under way to the port in a line of a lane's goes on by the lane that has it now.
-        let home = usize::from(ways.home);
-        for line in self.on_all(move |worker| worker.take_line(place)) {
-            if let (Some(line), Some(lane)) = (line, self.lanes.get(home)) {
-                lane.ask(move |worker| worker.add_line(place, line));
+        lines.extend(self.on_all(move |worker| worker.take_line(place)));
+        let home = &self.lanes[usize::from(ways.home)];
+        home.ask(move |worker| {
+            for line in lines.into_iter().flatten() {
+                worker.add_line(place, line);
             }
-        }
+        });
         Ok(())
     }
 
