@@ -11,7 +11,7 @@ use abi::control::State;
 use abi::message::kind;
 use abi::region::Region;
 use rustix::event::{EventfdFlags, eventfd};
-use vmm::{Answer, Control, DataFile, Exit, Found, Isolation, Shape, Trace, printable};
+use vmm::{Answer, Control, DataFile, Exit, Found, GuestSpec, Isolation, Shape, Trace, printable};
 
 use super::launch::{Launch, Launched, interface};
 use super::{Host, Port};
@@ -100,9 +100,14 @@ impl Host {
         Ok(self.template.check(&launch.spec(&control, data, None))?)
     }
 
-    /// Starts a guest. `note` is told by what it is found again before it runs anything; if it
-    /// fails, or anything after it does, there is no guest.
-    pub fn launch(&mut self, launch: Launch, note: impl FnOnce(Trace) -> Result<()>) -> Result<()> {
+    /// Starts a guest. `note` is told by what it is found again before it runs anything, and says
+    /// whether that is kept: if not, the guest ends with this process, so that none runs that no
+    /// node knows of. If it fails, or anything after it does, there is no guest.
+    pub fn launch(
+        &mut self,
+        launch: Launch,
+        note: impl FnOnce(Trace) -> Result<bool>,
+    ) -> Result<()> {
         let geometry = launch.geometry()?;
         let mould = Mould {
             isolation: launch.isolation,
@@ -126,7 +131,7 @@ impl Host {
         let (region, file) = SharedRegion::create(geometry, &interfaces)?;
         drop(region);
         let control = Control::new()?;
-        note(ready.prepared.trace()?)?;
+        let is_kept = note(ready.prepared.trace()?)?;
         self.attach_guest(&launch, &file, &ready.doorbell)?;
         let start = Instant::now();
         let data = DataFile {
@@ -134,7 +139,10 @@ impl Host {
             length: geometry.bytes(),
             wake_offset: Region::WAKE_OFFSET,
         };
-        let spec = launch.spec(&control, data, Some(&ready.doorbell));
+        let spec = GuestSpec {
+            end_with_parent: !is_kept,
+            ..launch.spec(&control, data, Some(&ready.doorbell))
+        };
         let started = ready.prepared.start(&spec).map_err(Error::from);
         let watched = started.and_then(|guest| {
             self.watch(guest.pidfd(), launch.id)

@@ -54,7 +54,7 @@ impl Record for SwitchRun {
 pub(super) struct SwitchProcess {
     pub(super) client: SwitchClient,
     pidfd: OwnedFd,
-    pid: u32,
+    run: SwitchRun,
 }
 
 impl Host {
@@ -86,7 +86,7 @@ impl Host {
         self.switch = Some(SwitchProcess {
             client,
             pidfd,
-            pid: run.pid,
+            run: run.clone(),
         });
         for port in ports {
             self.hold(&port);
@@ -98,8 +98,9 @@ impl Host {
         Ok(answers)
     }
 
-    /// Starts a switch. `note` is told by what it is found again before it is asked anything.
-    pub fn start_switch(&mut self, note: impl FnOnce(SwitchRun) -> Result<()>) -> Result<()> {
+    /// Starts a switch. `note` is told by what it is found again before it is asked anything. One of
+    /// which that is not kept is ended by the next node, which finds it at its socket.
+    pub fn start_switch(&mut self, note: impl FnOnce(&SwitchRun)) -> Result<()> {
         self.end_unknown_switch();
         let listener = listen(&self.socket)?;
         let failed = |error: &dyn std::fmt::Display| Error::failed(error);
@@ -108,19 +109,20 @@ impl Host {
         let pid = process.pid().as_raw_nonzero().get() as u32;
         let pidfd = process.ended().try_clone_to_owned();
         let pidfd = pidfd.map_err(|error| failed(&error))?;
-        note(SwitchRun {
+        let run = SwitchRun {
             name: SwitchRun::NAME.into(),
             pid,
             started: vmm::started(pid).unwrap_or(0),
             boot: boot(),
             options: self.options.clone(),
-        })?;
+        };
+        note(&run);
         let client = SwitchClient::connect(&self.socket, PATIENCE)?;
         self.watch(pidfd.as_fd(), SWITCH)?;
         self.ports.clear();
         self.flows.clear();
         self.entries.clear();
-        self.switch = Some(SwitchProcess { client, pidfd, pid });
+        self.switch = Some(SwitchProcess { client, pidfd, run });
         Ok(())
     }
 
@@ -130,7 +132,7 @@ impl Host {
         if !has_ended(&switch.pidfd) {
             return None;
         }
-        let (pid, status) = (switch.pid, reap(&switch.pidfd));
+        let (pid, status) = (switch.run.pid, reap(&switch.pidfd));
         self.switch = None;
         self.ports.clear();
         self.flows.clear();
@@ -191,7 +193,12 @@ impl Host {
 
     /// The switch's process.
     pub fn switch_pid(&self) -> Option<u32> {
-        self.switch.as_ref().map(|switch| switch.pid)
+        self.switch_run().map(|run| run.pid)
+    }
+
+    /// By what the switch is found again, if there is one.
+    pub fn switch_run(&self) -> Option<&SwitchRun> {
+        self.switch.as_ref().map(|switch| &switch.run)
     }
 
     /// Times that a switch was started in the place of one that ended.

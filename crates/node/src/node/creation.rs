@@ -87,7 +87,7 @@ impl Node {
             change.put(record)?;
             change.commit()?;
             kept = true;
-            Ok(())
+            Ok(true)
         });
         if let Err(error) = launched {
             if kept {

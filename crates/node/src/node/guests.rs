@@ -34,7 +34,7 @@ impl Node {
     pub(super) fn view_guest(&mut self, guest: &Guest) -> GuestView {
         let launched = self.host.launched(guest.id);
         let fault = self.host.fault(&guest_fault(&guest.name));
-        let (state, reason) = match (&launched, &guest.run) {
+        let (state, reason) = match (&launched, self.run_of(guest)) {
             (Some(launched), _) if launched.running => (GuestState::Running, fault),
             (Some(_), _) => (GuestState::Starting, fault),
             (None, Run::Ended { halted, reason }) => match halted {
@@ -65,8 +65,13 @@ impl Node {
     /// Whether a guest has ended otherwise than in good order, or could not be started, and no time
     /// is set for it to be.
     pub(super) fn has_crashed(&self, guest: &Guest) -> bool {
-        let halted = matches!(guest.run, Run::Ended { halted: true, .. });
+        let halted = matches!(self.run_of(guest), Run::Ended { halted: true, .. });
         !halted && !self.host.runs(guest.id) && !self.restarts.is_waiting(guest.id)
+    }
+
+    /// Whether a guest runs, be it that this could not be kept yet.
+    pub(super) fn run_of<'a>(&'a self, guest: &'a Guest) -> &'a Run {
+        self.unkept.get(&guest.id).unwrap_or(&guest.run)
     }
 
     fn vnics_of(&self, guest: &Guest) -> Result<Vec<Vnic>> {
@@ -78,13 +83,30 @@ impl Node {
     pub(super) fn start_again(&mut self, guest: &Guest) -> Result<()> {
         let vnics = self.vnics_of(guest)?;
         let launch = self.launch_of(guest, &vnics)?;
-        let store = &self.store;
         let mut record = guest.clone();
-        self.host.launch(launch, |trace| {
+        let mut kept = Ok(());
+        let launched = self.host.launch(launch, |trace| {
             record.booted_config = record.config.len();
             record.run = started(trace);
-            Ok(store.put(&record)?)
-        })
+            kept = self.store.put(&record);
+            Ok(kept.is_ok())
+        });
+        self.tell_unkept(kept);
+        launched
+    }
+
+    /// Keeps how a guest ended, if that could not be kept yet. Says whether it had ended.
+    pub(super) fn keep_unkept(&mut self, guest: &Guest) -> Result<bool> {
+        let Some(run) = self.unkept.get(&guest.id) else {
+            return Ok(false);
+        };
+        let run = run.clone();
+        self.store.put(&Guest {
+            run,
+            ..guest.clone()
+        })?;
+        self.unkept.remove(&guest.id);
+        Ok(true)
     }
 
     /// Takes over guests that an earlier node started. One that cannot be does not keep the others
@@ -136,7 +158,7 @@ impl Node {
 
     /// Keeps how a guest ended, or sees to it that it is started anew; then how it ended is the
     /// error.
-    fn keep_end(&mut self, mut guest: Guest, halted: bool, reason: String) -> Result<()> {
+    fn keep_end(&mut self, guest: Guest, halted: bool, reason: String) -> Result<()> {
         let again = match guest.restart {
             Restart::Always => true,
             Restart::OnFailure => !halted,
@@ -153,8 +175,9 @@ impl Node {
             _ => "it is not started anew, as it ended in good order",
         };
         log::ended(&format_args!("guest ‘{}’", guest.name), &reason, what);
-        guest.run = Run::Ended { halted, reason };
-        Ok(self.store.put(&guest)?)
+        let run = Run::Ended { halted, reason };
+        self.unkept.insert(guest.id, run);
+        self.keep_unkept(&guest).map(drop)
     }
 
     /// Starts guests anew whose time has come.
@@ -194,6 +217,7 @@ impl Node {
             self.index.remove_vnic(vnic);
         }
         self.restarts.forget(guest.id);
+        self.unkept.remove(&guest.id);
         self.host.end_guest(guest.id);
         self.host.clear_fault(&guest_fault(&guest.name));
         // If that cannot be kept, the next node finds out by itself.
@@ -214,7 +238,8 @@ impl Node {
             // One that cannot be looked at is tried again by the next node.
             let ended = trace(&leaving.run).map_or(Ok(()), |trace| self.host.end_left(trace));
             if ended.is_ok() {
-                self.has_left(&leaving)?;
+                // If that cannot be kept, the next node finds out by itself, too.
+                let _ = self.has_left(&leaving);
             }
         }
         Ok(())

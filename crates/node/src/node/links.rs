@@ -38,7 +38,7 @@ impl Node {
     }
 
     fn view_link(&self, link: &Link) -> LinkView {
-        let fault = self.host.fault(&link.name).map(str::to_string);
+        let fault = self.fault(&link.name);
         let down = fault.or_else(|| self.host.is_set_down(&link.name));
         LinkView {
             name: link.name.clone(),

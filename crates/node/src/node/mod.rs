@@ -26,7 +26,7 @@ use crate::model::{
     Class, Flow, FlowEntry, Guest, LaneStats, Leaving, Link, NodeView, PortStats, Run, Serves, Vnic,
 };
 use crate::places::Places;
-use crate::store::Store;
+use crate::store::{self, Store};
 use index::Index;
 use restart::Restarts;
 
@@ -39,6 +39,8 @@ pub struct Node {
     host: Host,
     index: Index,
     restarts: Restarts,
+    /// How guests ended, by their numbers, as long as it cannot be kept.
+    unkept: HashMap<u64, Run>,
     /// Requests to guests, and their answers as far as they came.
     asked: HashMap<Asked, Option<vmm::Answer>>,
     /// Wires that are being changed.
@@ -85,6 +87,7 @@ impl Node {
             host,
             index,
             restarts: Restarts::default(),
+            unkept: HashMap::new(),
             asked: HashMap::new(),
             changing: BTreeSet::new(),
             ticks: 0,
@@ -119,8 +122,27 @@ impl Node {
     }
 
     fn start_switch(&mut self) -> Result<()> {
-        let store = &self.store;
-        self.host.start_switch(|run| Ok(store.put(&run)?))
+        let mut kept = Ok(());
+        let started = self.host.start_switch(|run| kept = self.store.put(run));
+        self.tell_unkept(kept);
+        started
+    }
+
+    /// Tells, once, that it cannot be kept what runs. It is tried again each second.
+    fn tell_unkept(&mut self, kept: store::Result<()>) {
+        let Err(error) = kept else { return };
+        if self.host.fault(STATE_FAULT).is_none() {
+            log::say(format_args!(
+                "{error}: the switch and guests that are started now go on, but are not kept, and the next node starts them anew; to keep the switch is tried each second"
+            ));
+        }
+        self.host.note::<()>(STATE_FAULT, Err(error.into()));
+    }
+
+    /// Keeps by what the switch is found again.
+    fn keep_switch(&self) -> Result<()> {
+        let run = self.host.switch_run();
+        Ok(run.map_or(Ok(()), |run| self.store.put(run))?)
     }
 
     /// Detaches ports that nobody wants: of an operation that a node did not live to finish.
@@ -210,12 +232,17 @@ impl Node {
     }
 
     fn bring_guest(&mut self, guest: &Guest) {
-        let brought = match &guest.run {
-            Run::Ended { .. } => return,
-            Run::Started { .. } if self.host.runs(guest.id) => self.host.reattach_guest(guest.id),
-            // It is started anew when its time comes.
-            Run::Started { .. } if self.restarts.is_waiting(guest.id) => return,
-            Run::Wanted | Run::Started { .. } => self.start_again(guest),
+        let brought = match self.keep_unkept(guest) {
+            Err(error) => Err(error),
+            Ok(true) => Ok(()),
+            Ok(false) => match &guest.run {
+                Run::Ended { .. } => return,
+                // Be it that its start could not be kept.
+                _ if self.host.runs(guest.id) => self.host.reattach_guest(guest.id),
+                // It is started anew when its time comes.
+                _ if self.restarts.is_waiting(guest.id) => return,
+                Run::Wanted | Run::Started { .. } => self.start_again(guest),
+            },
         };
         self.host.note(&guest_fault(&guest.name), brought);
         for interface in &guest.interfaces {
@@ -245,6 +272,9 @@ impl Node {
         if fault == SWITCH_FAULT {
             let started = self.need_switch();
             self.host.note(SWITCH_FAULT, started);
+        } else if fault == STATE_FAULT {
+            let kept = self.keep_switch();
+            self.host.note(STATE_FAULT, kept);
         } else if let Some(name) = fault.strip_prefix("flow ") {
             let brought = self.bring_flow(name);
             self.host.note(fault, brought);
@@ -275,6 +305,9 @@ impl Node {
     /// Lets go of ports whose interface is gone; they are attached anew when it is back. A guest's
     /// port that is closed stays so: it broke the rules.
     fn drop_closed_ports(&mut self) {
+        if self.host.switch_pid().is_none() {
+            return;
+        }
         let Ok(closed) = self.host.closed_ports() else {
             return self.give_switch_up();
         };
@@ -431,6 +464,17 @@ impl Node {
         Ok(lanes.into_iter().map(LaneStats::from).collect())
     }
 
+    /// Why a port that is wanted is not there.
+    fn fault(&self, name: &str) -> Option<String> {
+        let own = self.host.fault(name).map(str::to_string);
+        let no_switch = || {
+            let why = self.host.fault(SWITCH_FAULT)?;
+            let there = self.host.switch_pid().is_some();
+            (!there).then(|| format!("there is no switch: {why}"))
+        };
+        own.or_else(no_switch)
+    }
+
     fn no_port(&self, name: &str) -> Error {
         Error::not_found(format_args!(
             "no attached interface or VNIC ‘{name}’: `weir link show` and `weir vnic show` list those there are"
@@ -470,6 +514,7 @@ impl Node {
         }
         let namespaces = self.remove_namespaces();
         self.restarts = Restarts::default();
+        self.unkept.clear();
         self.index = Index::default();
         self.host.stop_switch();
         self.over = true;
@@ -481,6 +526,8 @@ impl Node {
 
 /// The name under which it is noted that there is no switch.
 const SWITCH_FAULT: &str = "the switch";
+/// The name under which it is noted that it cannot be kept what runs.
+const STATE_FAULT: &str = "the state";
 
 /// Removes the socket of a VNIC that goes, if it has one.
 fn remove_socket(vnic: &Vnic) {

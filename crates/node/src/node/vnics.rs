@@ -38,7 +38,6 @@ impl Node {
         let link = self.store.get::<Link>(&vnic.link)?;
         let mtu = link.map_or(1500, |link| mtu(vnic, &link));
         let guest = self.index.guest_of(&vnic.name).map(str::to_string);
-        let fault = self.host.fault(&vnic.name).map(str::to_string);
         let (state, reason) = match (self.host.has_port(&vnic.name), &guest) {
             (true, _) => match self.host.is_vnic_down(vnic) {
                 Some(reason) => (State::Down, Some(reason)),
@@ -46,7 +45,7 @@ impl Node {
             },
             (false, None) if vnic.serves == Serves::Guest => (State::Unused, None),
             (false, Some(guest)) => (State::Down, Some(format!("guest ‘{guest}’ does not run"))),
-            (false, None) => (State::Down, fault),
+            (false, None) => (State::Down, self.fault(&vnic.name)),
         };
         let interface = match vnic.serves {
             Serves::Host | Serves::Netns(_) => Some(vnic.interface().to_string()),

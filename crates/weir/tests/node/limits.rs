@@ -6,7 +6,11 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::common::{Host, LIMIT, counted, holds, not_root, pinging, pings, until};
+use node::model::{GuestState, GuestView};
+
+use crate::common::{
+    CROSSING, Host, LIMIT, alive, counted, holds, kill, not_root, pinging, pings, until,
+};
 
 /// A small file system in memory. It is unmounted when dropped.
 struct Disk(PathBuf);
@@ -150,6 +154,94 @@ fn a_full_disk_is_told_of_and_the_rest_goes_on() {
     assert_eq!(host.ok("vnic show -p -o vnic,state"), seen);
     assert!(whole(&host));
     pings(&a, "10.93.0.2");
+}
+
+/// What ends while the disk is full is started again, though that cannot be kept; the next node, which
+/// does not know of it, has nothing run twice.
+#[test]
+fn with_a_full_disk_the_switch_and_guests_are_started_again() {
+    if not_root() {
+        return;
+    }
+    let mut host = Host::new();
+    host.end("-TERM");
+    let disk = Disk::new(host.folder.join("state"), "3M");
+    host.start();
+    host.ok("stub create lan");
+    host.ok("stub create other");
+    let a = host.namespace("lan", "a0", "10.95.0.1/24", None);
+    let _b = host.namespace("lan", "b0", "10.95.0.2/24", None);
+    let config = host.config("crossing.click", CROSSING);
+    let create = |name: &str, restart: &str| {
+        host.ok(&format!(
+            "create {name} {config} --link a=lan --link b=other --restart {restart}"
+        ));
+    };
+    create("again", "always");
+    create("once", "never");
+    let guest =
+        |host: &Host, name: &str| -> GuestView { host.client().get(&["guests", name]).unwrap() };
+    let told = |host: &Host, what: &str| {
+        let said = host.said.lock().unwrap();
+        said.iter().filter(|line| line.contains(what)).count()
+    };
+    let first = guest(&host, "again").pid.unwrap();
+    disk.fill();
+    // What was free in the file is used up.
+    let (mut n, mut refused) = (0, 0);
+    while refused < 5 {
+        let made = host.output(&format!("stub create s{n}")).status.success();
+        refused = if made { 0 } else { refused + 1 };
+        n += 1;
+    }
+
+    let switch = host.switch_pid();
+    kill("-KILL", switch);
+    until("there is no switch", || {
+        host.view().switch_pid.is_some_and(|pid| pid != switch)
+    });
+    pings(&a, "10.95.0.2");
+    kill("-KILL", first);
+    let is_another = |host: &Host, not: u32| {
+        let guest = guest(host, "again");
+        guest.state == GuestState::Running && guest.pid != Some(not)
+    };
+    until("the guest is not started again", || {
+        is_another(&host, first)
+    });
+    kill("-KILL", guest(&host, "once").pid.unwrap());
+    until("the end is not told", || {
+        guest(&host, "once").state == GuestState::Crashed
+    });
+    std::thread::sleep(Duration::from_millis(1500));
+    let once = guest(&host, "once");
+    assert_eq!((once.state, once.pid), (GuestState::Crashed, None));
+    assert!(once.reason.unwrap().contains("killed"));
+    assert_eq!(told(&host, "No space left on device"), 1);
+    assert_eq!(told(&host, "does not answer"), 0);
+
+    // A node that knows neither of this switch nor of this guest.
+    let (switch, second) = (host.switch_pid(), guest(&host, "again").pid.unwrap());
+    host.end("-KILL");
+    host.start();
+    until("it is not started again", || is_another(&host, second));
+    until("something runs twice", || !alive(switch) && !alive(second));
+
+    // With room, what is started is kept: the next node takes it over.
+    disk.make_room();
+    let third = guest(&host, "again").pid.unwrap();
+    kill("-KILL", third);
+    until("it is not started again", || is_another(&host, third));
+    std::thread::sleep(Duration::from_millis(1500));
+    let (switch, fourth) = (host.switch_pid(), guest(&host, "again").pid);
+    assert_eq!(guest(&host, "once").state, GuestState::Crashed);
+    host.end("-KILL");
+    host.start();
+    assert_eq!(
+        (host.switch_pid(), guest(&host, "again").pid),
+        (switch, fourth)
+    );
+    assert_eq!(guest(&host, "once").state, GuestState::Crashed);
 }
 
 /// Most clients that the API has at a time.
