@@ -206,7 +206,8 @@ impl Route {
     }
 }
 
-/// Sets routes of a namespace, and removes others that are in `old`.
+/// Sets routes of a namespace, and removes others that are in `old`. Those without a gateway come
+/// first: others' gateways may be reached by them.
 pub fn set_routes(place: &str, old: &[Route], new: &[Route]) -> Result<()> {
     for route in old.iter().filter(|route| !new.contains(route)) {
         // It went with its interface or address, perhaps.
@@ -215,7 +216,8 @@ pub fn set_routes(place: &str, old: &[Route], new: &[Route]) -> Result<()> {
             netlink.remove_route(&route)
         });
     }
-    for route in new {
+    let (straight, by_gateway): (Vec<_>, Vec<_>) = new.iter().partition(|it| it.via.is_none());
+    for route in straight.into_iter().chain(by_gateway) {
         let set = with_netlink(Some(place), |netlink| {
             let route = route.found(netlink)?;
             netlink.add_route(&route)

@@ -268,13 +268,19 @@ impl Look<'_> {
                     }
                     continue;
                 }
-                let reached = wire.vnics.values().filter(inside).any(|vnic| {
-                    let via = route.via;
-                    via.is_some_and(|via| vnic.addresses.iter().any(|net| net.contains(&via)))
+                let mut near = wire
+                    .vnics
+                    .values()
+                    .filter(inside)
+                    .flat_map(|v| &v.addresses);
+                let mut straight = namespace.routes.iter().filter(|it| it.via.is_none());
+                let reached = route.via.is_some_and(|via| {
+                    near.any(|net| net.contains(&via)) || straight.any(|it| it.to.contains(&via))
                 });
                 if !reached && !namespace.existing {
                     self.error(format!(
-                        "namespace ‘{name}’: route ‘{route}’: no address of a vnic in it is of the gateway's subnet"
+                        "namespace ‘{name}’: route ‘{route}’: no address of a vnic in it is of the gateway's subnet, and no route without a gateway leads to it: add one, ‘{} dev VNIC’",
+                        route.via.map_or_else(String::new, |via| IpNet::from(via).to_string())
                     ));
                 }
             }

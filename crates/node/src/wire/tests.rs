@@ -221,7 +221,7 @@ fn what_does_not_hold_together_is_found() {
         (
             "via 10.0.1.1",
             "via 10.0.9.1",
-            "no address of a vnic in it is of the gateway's subnet",
+            "no address of a vnic in it is of the gateway's subnet, and no route without a gateway leads to it: add one, ‘10.0.9.1/32 dev VNIC’",
         ),
         (
             "\"default via 10.0.1.1\"",
@@ -260,6 +260,8 @@ fn what_does_not_hold_together_is_found() {
         let found = errors(from, to);
         assert!(found.contains(wrong), "{to}: {found}");
     }
+    let by_route = "via 10.0.9.1\", \"10.0.9.1/32 dev desk0";
+    assert_eq!(errors("via 10.0.1.1", by_route), "");
 }
 
 #[test]
@@ -491,6 +493,15 @@ fn network() -> Vec<Namespace> {
                 ..link(9, "wg0", Kind::Other("wireguard".into()))
             },
             link(10, "tunl0", Kind::Other("ipip".into())),
+            Link {
+                addresses: vec!["10.200.0.1/32".parse().unwrap()],
+                ..link(1, "lo", Kind::Loopback)
+            },
+            Link {
+                up: true,
+                beyond: Some("third".into()),
+                ..veth(11, "far", (usize::MAX, 2))
+            },
         ],
         routes: vec![SeenRoute {
             to: "10.9.0.0/16".parse().unwrap(),
@@ -564,6 +575,8 @@ fn a_captured_network_becomes_switches_vnics_and_namespaces() {
         "namespace ‘first’ has a route to 10.9.0.0/16 by an interface that is not in the wire: left out",
         "the rule 100, ‘from 10.1.0.0/16 lookup 7’ of first has no counterpart: left out",
         "‘wg0’ of first: a wireguard interface has no counterpart there: left out",
+        "‘lo’ of first: its address 10.200.0.1/32 has no counterpart: left out",
+        "‘far’ of first: its other end is in namespace ‘third’, which was not looked at: left out; `-n third` looks at that, too",
     ];
     assert_eq!(captured.notes, expected);
     let prefixed = describe(&network(), "seen", "copy-").wire;

@@ -105,7 +105,7 @@ pub struct CaptureArgs {
     #[arg(long, default_value = "captured")]
     pub name: String,
     /// A namespace to look at, by its name or the number of a process in it, with the switches
-    /// that it is on; none: all that have names, and this command's own
+    /// of the host that it is on; none: all that have names, and this command's own
     #[arg(short, long = "namespace", value_name = "NAME")]
     pub namespaces: Vec<String>,
     /// What is put in front of the namespaces' names, so that the copy can stand beside the

@@ -615,6 +615,17 @@ fn what_a_capture_leaves_out_is_told() {
     ip(&format!(
         "-n {m} addr add 172.16.0.1 peer 172.16.0.2 dev eth0"
     ));
+    ip(&format!("-n {m} route add 10.9.0.0/16 via 172.16.0.2"));
+    ip(&format!("-n {n} addr add 10.200.0.1/32 dev lo"));
+    // A switch in a namespace of its own, which is not asked for.
+    let s = format!("{}-s", host.prefix);
+    ip(&format!("netns add {s}"));
+    ip(&format!("-n {s} link add br0 type bridge"));
+    ip(&format!(
+        "-n {s} link add port type veth peer name eth1 netns {n}"
+    ));
+    ip(&format!("-n {s} link set port master br0 up"));
+    ip(&format!("-n {n} link set eth1 up"));
     ip(&format!("-n {n} tuntap add tun7 mode tun"));
     ip(&format!("-n {n} addr add 10.8.5.1/24 dev tun7"));
     let words = format!("-n {m} qdisc add dev eth0 root tbf rate 5mbit burst 32k latency 50ms");
@@ -641,11 +652,17 @@ fn what_a_capture_leaves_out_is_told() {
         notes.contains(&format!("‘tun7’ of {n}: a TUN or TAP")),
         "{notes}"
     );
+    let far = format!(
+        "‘eth1’ of {n}: its other end is in namespace ‘{s}’, which was not looked at: left out; `-n {s}` looks at that, too"
+    );
+    assert!(notes.contains(&far), "{notes}");
+    let address = format!("‘lo’ of {n}: its address 10.200.0.1/32 has no counterpart");
+    assert!(notes.contains(&address), "{notes}");
     let limited = format!("‘eth0’ of {m}: what it sends is limited to 5M");
     assert!(notes.contains(&limited), "{notes}");
     for name in [&n, &m] {
         let of_it = |line: &&str| line.contains(" of ") && line.contains(name.as_str());
-        let most = if *name == n { 8 } else { 1 };
+        let most = if *name == n { 10 } else { 1 };
         assert_eq!(notes.lines().filter(of_it).count(), most, "{notes}");
     }
     assert!(
@@ -661,6 +678,21 @@ fn what_a_capture_leaves_out_is_told() {
         text.contains("172.16.0.1/32") && text.contains("172.16.0.2/32 dev "),
         "{text}"
     );
+    // By which a gateway may be reached, whatever the order in the file.
+    let copy = format!("{}-c", host.prefix);
+    let text = host.ok(&format!("wire capture --prefix {copy} -n {n} -n {m}"));
+    let file = host.file("copy.toml", &text);
+    host.ok(&format!("wire apply {file}"));
+    let set = routes(&format!("{copy}{m}"));
+    assert!(set.contains("10.9.0.0/16 via 172.16.0.2 "), "{set}");
+    let (straight, by_gateway) = ("172.16.0.2/32 dev", "10.9.0.0/16 via 172.16.0.2\"");
+    let line = text.lines().find(|line| line.contains(straight)).unwrap();
+    let moved = line.replacen("[\"", &format!("[\"{by_gateway}, \""), 1);
+    let moved = moved.replace(&format!(", \"{by_gateway}]"), "]");
+    host.ok("wire delete captured");
+    let file = host.file("moved.toml", &text.replace(line, &moved));
+    host.ok(&format!("wire apply {file}"));
+    assert_eq!(routes(&format!("{copy}{m}")), set);
 
     // A hierarchy of classes is a limit if it is of one that all take.
     let tc = |words: &str| {

@@ -246,11 +246,7 @@ impl<'a> Describing<'a> {
         }
         match (&port.kind, self.peer(port)) {
             (Kind::Veth { .. }, None) => {
-                self.note(
-                    at,
-                    port,
-                    "its other end is in a namespace that was not looked at: left out",
-                );
+                self.note(at, port, &beyond(port));
             }
             (_, Some((other, peer))) => match self.bridge_of(other, peer) {
                 Some(bridge) => {
@@ -509,6 +505,9 @@ impl<'a> Describing<'a> {
                     .push(format!("{policy} of {called} has no counterpart: left out"));
             }
             for link in &namespace.links {
+                if namespace.name.is_some() {
+                    self.end_left_out(at, link);
+                }
                 let kind = match &link.kind {
                     Kind::Tap => "TUN or TAP",
                     Kind::Vxlan { .. } => "VXLAN",
@@ -523,6 +522,23 @@ impl<'a> Describing<'a> {
                     self.note(at, link, &text);
                 }
             }
+        }
+    }
+
+    /// Tells of addresses of a loopback, and of one end of a pair whose other end is not known.
+    fn end_left_out(&mut self, at: usize, link: &Link) {
+        match link.kind {
+            Kind::Loopback => {
+                for address in &link.addresses {
+                    let text = format!("its address {address} has no counterpart: left out");
+                    self.note(at, link, &text);
+                }
+            }
+            // Of a bridge's port, that was told.
+            Kind::Veth { .. } if link.up && link.master.is_none() && self.peer(link).is_none() => {
+                self.note(at, link, &beyond(link));
+            }
+            _ => {}
         }
     }
 
@@ -570,6 +586,16 @@ impl<'a> Describing<'a> {
                 self.wire.namespaces.insert(name, described);
             }
         }
+    }
+}
+
+/// That the other end of a pair was not looked at, and how it can be.
+fn beyond(link: &Link) -> String {
+    match &link.beyond {
+        Some(name) => format!(
+            "its other end is in namespace ‘{name}’, which was not looked at: left out; `-n {name}` looks at that, too"
+        ),
+        None => "its other end is in a namespace that was not looked at: left out".into(),
     }
 }
 

@@ -47,14 +47,19 @@ struct Place {
 /// have names, if none are given. The first is this thread's.
 pub fn read(names: &[String]) -> Result<Vec<Namespace>, CaptureError> {
     let places = places(names)?;
+    let mut others = Vec::new();
+    if !names.is_empty() {
+        open_named(&mut others);
+    }
     let mut seen = Vec::new();
     for place in &places {
         let (mut netlink, forwards) = inside(&places[0], place)?;
-        let mut read =
-            namespace(place, &mut netlink, &places).map_err(|error| CaptureError::Read {
+        let mut read = namespace(place, &mut netlink, &places, &others).map_err(|error| {
+            CaptureError::Read {
                 namespace: place.name.clone().unwrap_or_else(|| "this one".into()),
                 error,
-            })?;
+            }
+        })?;
         read.forwards = forwards;
         let at = seen.len();
         for link in &mut read.links {
@@ -99,24 +104,29 @@ fn places(names: &[String]) -> Result<Vec<Place>, CaptureError> {
     let mut places = Vec::new();
     open(&mut places, None, Path::new("/proc/thread-self/ns/net"))?;
     if names.is_empty() {
-        for folder in FOLDERS {
-            let mut entries: Vec<_> = fs::read_dir(folder)
-                .into_iter()
-                .flatten()
-                .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-                .collect();
-            entries.sort();
-            for name in entries {
-                // One that goes away meanwhile is not part of the network any more.
-                let _ = open(&mut places, Some(&name), &Path::new(folder).join(&name));
-            }
-        }
+        open_named(&mut places);
     }
     for name in names {
         let path = find(name).ok_or_else(|| CaptureError::NoNamespace(name.clone()))?;
         open(&mut places, Some(name), &path)?;
     }
     Ok(places)
+}
+
+/// Adds all namespaces that have names.
+fn open_named(places: &mut Vec<Place>) {
+    for folder in FOLDERS {
+        let mut entries: Vec<_> = fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
+        entries.sort();
+        for name in entries {
+            // One that goes away meanwhile is not part of the network any more.
+            let _ = open(places, Some(&name), &Path::new(folder).join(&name));
+        }
+    }
 }
 
 /// Where the namespace with a name, or of the process with a number, is.
@@ -146,13 +156,26 @@ fn open(places: &mut Vec<Place>, name: Option<&str>, path: &Path) -> Result<(), 
     Ok(())
 }
 
-fn namespace(place: &Place, netlink: &mut Netlink, places: &[Place]) -> io::Result<Namespace> {
+/// Reads a namespace among those looked at, `places`. Of `others`, only names are told.
+fn namespace(
+    place: &Place,
+    netlink: &mut Netlink,
+    places: &[Place],
+    others: &[Place],
+) -> io::Result<Namespace> {
+    let beyond = ids(netlink, others)?;
     let ids = ids(netlink, places)?;
     let mut links = Vec::new();
     let (mut routes, mut policies) = (Vec::new(), Vec::new());
     for answer in netlink.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))? {
         if let RouteNetlinkMessage::NewLink(message) = answer {
-            links.push(link(&message, &ids));
+            let mut link = link(&message, &ids);
+            let elsewhere = find_in(&message.attributes, |attribute| match attribute {
+                LinkAttribute::LinkNetNsId(id) if !ids.contains_key(id) => beyond.get(id),
+                _ => None,
+            });
+            link.beyond = elsewhere.and_then(|at| others[*at].name.clone());
+            links.push(link);
         }
     }
     for answer in netlink.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))? {

@@ -43,6 +43,9 @@ pub struct Link {
     pub addresses: Vec<IpNet>,
     /// The VLAN of untagged frames on a port of a bridge that filters VLANs.
     pub pvid: Option<u16>,
+    /// The name of the namespace that its other end is in, of one end of a pair whose other end is
+    /// not among those looked at.
+    pub beyond: Option<String>,
     /// The tagged VLANs there.
     pub tagged: Vec<u16>,
     /// What its queueing discipline does to what it sends.
