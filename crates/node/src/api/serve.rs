@@ -35,6 +35,8 @@ pub async fn serve(listener: UnixListener, api: Router) {
     let mut settings = http1::Builder::new();
     settings
         .timer(TokioTimer::new())
+        // Who has said all it wants to say may still wait for the answer.
+        .half_close(true)
         .header_read_timeout(WAIT)
         .max_buf_size(BUFFER);
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -242,6 +243,45 @@ fn with_a_full_disk_the_switch_and_guests_are_started_again() {
         (switch, fourth)
     );
     assert_eq!(guest(&host, "once").state, GuestState::Crashed);
+}
+
+/// What is answered to a request after which the client says that it has no more to say.
+fn answer(host: &Host, method: &str, path: &str, body: &str) -> String {
+    let mut stream = UnixStream::connect(host.run().join("node.sock")).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: node\r\ncontent-type: application/json\r\n\
+        content-length: {}\r\n\r\n",
+        body.len()
+    );
+    // What is too long is answered before all of it is read.
+    let said = stream.write_all((head + body).as_bytes());
+    let _ = said.and_then(|()| stream.shutdown(Shutdown::Write));
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8(answer).unwrap()
+}
+
+#[test]
+fn a_client_that_says_no_more_is_answered_and_then_let_go() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    let before = holds(host.view().pid);
+    let answers = |method: &str, path: &str, body: &str, what: &str| {
+        let answer = answer(&host, method, path, body);
+        let (status, text) = what.split_once(' ').unwrap_or((what, ""));
+        let is_it = answer.starts_with(&format!("HTTP/1.1 {status}")) && answer.contains(text);
+        assert!(is_it, "{method} {path}: {answer}");
+    };
+    let stub = "{\"name\":\"lan\"}";
+    answers("POST", "/v1/stubs", stub, "201 \"name\":\"lan\"");
+    answers("GET", "/v1/stubs", "", "200 \"name\":\"lan\"");
+    answers("DELETE", "/v1/stubs/lan", "", "204");
+    until("clients are kept", || {
+        holds(host.view().pid).0 <= before.0 + 1
+    });
 }
 
 /// Most clients that the API has at a time.
