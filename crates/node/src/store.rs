@@ -358,6 +358,7 @@ mod tests {
             tunnel: None,
             mtu: 1500,
             gro: false,
+            index: None,
             port: Default::default(),
             properties: Default::default(),
             default: Default::default(),

@@ -34,6 +34,8 @@ pub struct Attached {
     pub mtu: u16,
     /// GRO was turned on for it.
     pub gro: bool,
+    /// The number of the host's interface, if it has one of its own.
+    pub index: Option<u32>,
 }
 
 impl Host {
@@ -50,17 +52,25 @@ impl Host {
 
     /// Attaches a link's interface, if it is not. Returns what of the link follows from it.
     pub fn attach_uplink(&mut self, link: &Link) -> Result<Attached> {
+        let is_there = self.has_port(&link.name);
         // It may be off: of a link that was to be detached when its node was killed.
-        if link.gro
-            && self.gro.insert(link.name.clone())
-            && let Some(gro) = Gro::turn_on(&link.name)
-        {
-            gro.keep();
+        if link.gro && !self.gro.contains_key(&link.name) {
+            let attached = link.index.filter(|_| is_there);
+            let index = attached.or_else(|| index_of(&link.name));
+            if let Some(gro) = index
+                .and_then(network::name_of)
+                .and_then(|it| Gro::turn_on(&it))
+            {
+                gro.keep();
+            }
+            self.gro
+                .extend(index.map(|index| (link.name.clone(), index)));
         }
-        if link.class == Class::Stub || self.has_port(&link.name) {
+        if link.class == Class::Stub || is_there {
             return Ok(Attached {
                 mtu: link.mtu,
                 gro: link.gro,
+                index: link.index,
             });
         }
         let mut open = match (link.mode, self.held.get(&link.name)) {
@@ -96,13 +106,23 @@ impl Host {
         };
         let (mtu, gro) = (open.mtu(), open.take_gro());
         self.attach(&link.name, open, link.domain, link.port.clone())?;
-        if let Some(gro) = gro {
+        let index = index_of(&link.name);
+        // The one before may be there under another name.
+        if self
+            .gro
+            .get(&link.name)
+            .is_some_and(|was| index != Some(*was))
+        {
+            self.put_back(&link.name);
+        }
+        if let (Some(gro), Some(index)) = (gro, index) {
             gro.keep();
-            self.gro.insert(link.name.clone());
+            self.gro.insert(link.name.clone(), index);
         }
         Ok(Attached {
             mtu,
-            gro: self.gro.contains(&link.name),
+            gro: self.gro.contains_key(&link.name),
+            index,
         })
     }
 
@@ -145,18 +165,27 @@ impl Host {
         Ok(())
     }
 
-    /// Why an interface that a link attached passes nothing, if it is set down. Its port stays, and
-    /// frames pass again as soon as it is up.
-    pub fn is_set_down(&self, link: &str) -> Option<String> {
-        match self.port_kind(link)? {
+    /// Why an interface that a link attached is not there, or passes nothing. Its port stays, and is
+    /// the interface's again as soon as that is up and has its name.
+    pub fn is_link_down(&self, link: &Link) -> Option<String> {
+        match self.port_kind(&link.name)? {
             PortKind::Xdp | PortKind::Packet | PortKind::Tap => {}
             PortKind::Guest | PortKind::VhostUser | PortKind::Vxlan | PortKind::Patch => {
                 return None;
             }
         }
-        // One that is gone is told of when the switch sees it: another of its name is no better.
-        let interface = network::interface(None, link).ok()??;
-        (!interface.is_up).then(|| is_down(None, link))
+        let name = &link.name;
+        let Some(index) = link.index else {
+            return passes_nothing(None, name);
+        };
+        match network::name_of(index) {
+            Some(called) if called == *name => passes_nothing(None, name),
+            Some(other) => Some(format!(
+                "interface ‘{name}’ is called ‘{other}’ now: detach the link, or `ip link set {other} name {name}`"
+            )),
+            // Another of its name is no better.
+            None => Some(is_gone(None, name)),
+        }
     }
 
     /// Why nothing passes between a VNIC, whose port is there, and whoever it serves. Its port stays,
@@ -299,16 +328,34 @@ impl Host {
     }
 }
 
+/// Turns GRO off on an interface of the host, whatever it is called, if it is still there.
+pub(super) fn turn_off_gro(index: u32) {
+    if let Some(name) = network::name_of(index) {
+        Gro::turn_off(&name);
+    }
+}
+
+/// The number of an interface of the host.
+fn index_of(name: &str) -> Option<u32> {
+    let found = network::interface(None, name).ok()?;
+    found.map(|it| it.index)
+}
+
 /// Why an interface passes nothing: it is set down, or is not there.
 fn passes_nothing(place: Option<&str>, interface: &str) -> Option<String> {
     match network::interface(place, interface) {
         Ok(Some(it)) => (!it.is_up).then(|| is_down(place, interface)),
-        Ok(None) => Some(format!(
-            "there is no interface ‘{interface}’{}: it was removed, renamed or moved away",
-            within(place)
-        )),
+        Ok(None) => Some(is_gone(place, interface)),
         Err(error) => Some(error.error),
     }
+}
+
+/// That an interface is not there any more.
+fn is_gone(place: Option<&str>, interface: &str) -> String {
+    format!(
+        "there is no interface ‘{interface}’{}: it was removed, renamed or moved away",
+        within(place)
+    )
 }
 
 /// That an interface is set down, and how to set it up.

@@ -12,7 +12,7 @@ mod namespace;
 pub mod network;
 mod switch;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,7 +20,6 @@ use std::time::Duration;
 use ::switch::client::SwitchClient;
 use ::switch::counters::PortStats;
 use ::switch::lane::LaneStats;
-use ::switch::links::Gro;
 use ::switch::lookup::Flow;
 use ::switch::process::Options;
 use ::switch::properties::{DomainProperties, PortProperties};
@@ -29,9 +28,10 @@ use rustix::event::epoll;
 
 use crate::error::{Error, Kind, Result};
 use guests::{Ready, RunningGuest};
-use interfaces::Held;
+use interfaces::{Held, turn_off_gro};
 use switch::SwitchProcess;
 
+pub use interfaces::Attached;
 pub use launch::{Launch, LaunchPort, Launched};
 pub use switch::{SwitchRun, boot};
 
@@ -73,8 +73,9 @@ pub struct Host {
     entries: HashMap<String, BTreeSet<(u32, Flow)>>,
     /// TAP devices by their ports' names: what is kept of them lives on without a switch.
     held: HashMap<String, Held>,
-    /// Interfaces on which GRO was turned on, until they are detached.
-    gro: HashSet<String>,
+    /// Links on whose interfaces GRO was turned on, until they are detached, and the interfaces'
+    /// numbers.
+    gro: HashMap<String, u32>,
     /// What is wanted and could not be brought about, and why not.
     faults: BTreeMap<String, String>,
     guests: HashMap<u64, RunningGuest>,
@@ -102,7 +103,7 @@ impl Host {
             flows: HashMap::new(),
             entries: HashMap::new(),
             held: HashMap::new(),
-            gro: HashSet::new(),
+            gro: HashMap::new(),
             faults: BTreeMap::new(),
             guests: HashMap::new(),
             // One in a process, for its whole life: processes made ready for guests refer to it.
@@ -288,8 +289,8 @@ impl Host {
 
     /// Has an interface as it was before it was attached; its port stays.
     pub fn put_back(&mut self, name: &str) {
-        if self.gro.remove(name) {
-            Gro::turn_off(name);
+        if let Some(index) = self.gro.remove(name) {
+            turn_off_gro(index);
         }
     }
 

@@ -166,6 +166,13 @@ pub fn interface(place: Option<&str>, interface: &str) -> Result<Option<Interfac
     }
 }
 
+/// What the host's interface of a number is called; `None` if there is none.
+pub fn name_of(index: u32) -> Option<String> {
+    let found = with_netlink(None, Netlink::interfaces).ok()?.ok()?;
+    let it = found.into_iter().find(|it| it.index == index);
+    it.map(|it| it.name)
+}
+
 /// Gives an interface an MTU, in bytes.
 pub fn set_mtu(place: Option<&str>, interface: &str, mtu: u16) -> Result<()> {
     let set = with_netlink(place, |netlink| {

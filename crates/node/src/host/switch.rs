@@ -12,10 +12,10 @@ use rustix::process::{
 };
 use serde::{Deserialize, Serialize};
 use switch::client::SwitchClient;
-use switch::links::Gro;
 use switch::process::{Options, Switch};
 use switch::protocol::PortDescription;
 
+use super::interfaces::turn_off_gro;
 use super::{Host, PATIENCE, Port, SWITCH};
 use crate::error::{Error, Result};
 use crate::places::clear_socket;
@@ -177,8 +177,8 @@ impl Host {
     pub fn stop_switch(&mut self) {
         self.held.clear();
         self.ports.clear();
-        for name in self.gro.drain() {
-            Gro::turn_off(&name);
+        for index in std::mem::take(&mut self.gro).into_values() {
+            turn_off_gro(index);
         }
         if let Some(switch) = self.switch.take() {
             let _ = switch.client.stop();

@@ -97,6 +97,9 @@ pub struct Link {
     /// Its interface's GRO was off, and is on for as long as it is attached.
     #[serde(default)]
     pub gro: bool,
+    /// The number of its interface when it was attached, by which it is known whatever it is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
     /// What the interface's port may do.
     #[serde(default)]
     pub port: PortProperties,

@@ -39,7 +39,7 @@ impl Node {
 
     fn view_link(&self, link: &Link) -> LinkView {
         let fault = self.fault(&link.name);
-        let down = fault.or_else(|| self.host.is_set_down(&link.name));
+        let down = fault.or_else(|| self.host.is_link_down(link));
         LinkView {
             name: link.name.clone(),
             class: link.class,
@@ -121,12 +121,13 @@ impl Node {
             tunnel: new.tunnel,
             mtu: MTU,
             gro: false,
+            index: None,
             port,
             properties: DomainProperties::default(),
             default: FlowDefault::default(),
         };
         let attached = self.host.attach_uplink(&link)?;
-        (link.mtu, link.gro) = (attached.mtu, attached.gro);
+        (link.mtu, link.gro, link.index) = (attached.mtu, attached.gro, attached.index);
         let kept = check_mtu(&link)
             .and_then(|()| Ok(change.put(&link)?))
             .and_then(|()| Ok(change.commit()?));
@@ -152,6 +153,7 @@ impl Node {
             tunnel: None,
             mtu,
             gro: false,
+            index: None,
             port: PortProperties::default(),
             properties: DomainProperties::default(),
             default: FlowDefault::default(),

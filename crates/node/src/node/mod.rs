@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use switch::process::Options;
 
 use crate::error::{Error, Kind, Result};
-use crate::host::{Event, Host, SwitchRun};
+use crate::host::{Attached, Event, Host, SwitchRun};
 use crate::log;
 use crate::model::{
     Class, Flow, FlowEntry, Guest, LaneStats, Leaving, Link, NodeView, PortStats, Run, Serves, Vnic,
@@ -199,13 +199,16 @@ impl Node {
     fn bring_link(&mut self, link: &Link) {
         let set = self.host.set_domain(link.domain, &link.properties);
         let attached = set.and_then(|()| self.host.attach_uplink(link));
-        let kept = attached.and_then(|attached| match attached.gro == link.gro {
-            true => Ok(()),
-            // An interface that is another than before, of the same name.
-            false => Ok(self.store.put(&Link {
-                gro: attached.gro,
-                ..link.clone()
-            })?),
+        let kept = attached.and_then(|Attached { gro, index, .. }| {
+            match (gro, index) == (link.gro, link.index) {
+                true => Ok(()),
+                // An interface that is another than before, of the same name.
+                false => Ok(self.store.put(&Link {
+                    gro,
+                    index,
+                    ..link.clone()
+                })?),
+            }
         });
         self.host.note(&link.name, kept);
         self.bring_flows(&link.name);

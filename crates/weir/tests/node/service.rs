@@ -377,6 +377,33 @@ fn an_interface_is_attached_and_left_as_it_was() {
     assert!(has_gro());
     host.ok(&format!("link detach {near}"));
     assert!(!has_gro());
+    // So is one that has another name now.
+    host.ok(&format!("link attach {near} --mode packet"));
+    let other = format!("{near}x");
+    let rename = |from: &str, to: &str| {
+        for words in [
+            format!("{from} down"),
+            format!("{from} name {to}"),
+            format!("{to} up"),
+        ] {
+            runner.run(ip(&format!("link set {words}")), LIMIT).unwrap();
+        }
+    };
+    rename(&near, &other);
+    assert_eq!(
+        host.ok("link show -p -o state,reason"),
+        format!(
+            "down:interface ‘{near}’ is called ‘{other}’ now\\: detach the link, or `ip link set {other} name {near}`\n"
+        )
+    );
+    rename(&other, &near);
+    assert_eq!(host.ok("link show -p -o state,reason"), "up:\n");
+    rename(&near, &other);
+    host.end("-KILL");
+    host.start();
+    host.ok(&format!("link detach {near}"));
+    rename(&other, &near);
+    assert!(!has_gro());
     // A node that is killed at any moment of it leaves the link, or the interface as it was.
     for delay in 0..8 {
         if host.ok("link show -p").is_empty() {
