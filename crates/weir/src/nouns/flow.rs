@@ -1,7 +1,9 @@
 //! `weir flow`.
 
 use clap::{Args, Subcommand};
-use node::model::{FlowView, NewFlow};
+use node::client::Client;
+use node::error::{Error, Kind};
+use node::model::{FlowView, LinkView, NewFlow, VnicView};
 
 use super::output::{Column, Output, made, maybe, name};
 use super::stat::{self, StatArgs};
@@ -86,6 +88,21 @@ const COLUMNS: &[Column<FlowView>] = &[
     Column::extra("reason", |f| maybe(f.reason.as_ref())),
 ];
 
+/// Whether there is a link or VNIC of that name.
+fn check_there(client: &Client, name: &str) -> Result {
+    let missing = |error: &Error| error.kind == Kind::NotFound;
+    match client.get::<LinkView>(&["links", name]) {
+        Err(error) if missing(&error) => {}
+        found => return found.map(drop),
+    }
+    match client.get::<VnicView>(&["vnics", name]) {
+        Err(error) if missing(&error) => Err(Error::not_found(format_args!(
+            "no link or VNIC ‘{name}’: `weir link show` and `weir vnic show` list those there are"
+        ))),
+        found => found.map(drop),
+    }
+}
+
 /// Runs `weir flow`.
 pub fn run(command: &FlowCommand) -> Result {
     let client = client();
@@ -102,6 +119,9 @@ pub fn run(command: &FlowCommand) -> Result {
         }
         FlowCommand::Remove { flow } => client.delete(&["flows", flow]),
         FlowCommand::Show { flow, link, output } => {
+            if let Some(link) = link {
+                check_there(&client, link)?;
+            }
             let mut flows: Vec<FlowView> = match flow {
                 Some(flow) => vec![client.get(&["flows", flow])?],
                 None => client.get(&["flows"])?,

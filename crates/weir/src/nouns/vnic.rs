@@ -3,7 +3,7 @@
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
-use node::model::{NewVnic, PortStats, PropertyChange, Serves, VnicView};
+use node::model::{LinkView, NewVnic, PortStats, PropertyChange, Serves, VnicView};
 use switch::lookup::Mac;
 
 use super::output::{Column, Output, made, maybe, name};
@@ -206,6 +206,9 @@ pub fn run(command: &VnicCommand) -> Result {
         }
         VnicCommand::Delete { vnic } => client.delete(&["vnics", vnic]),
         VnicCommand::Show { vnic, link, output } => {
+            if let Some(link) = link {
+                let _: LinkView = client.get(&["links", link])?;
+            }
             let mut vnics: Vec<VnicView> = match vnic {
                 Some(vnic) => vec![client.get(&["vnics", vnic])?],
                 None => client.get(&["vnics"])?,

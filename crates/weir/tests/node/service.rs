@@ -180,6 +180,14 @@ fn traffic_flows_again_after_the_switch_is_killed() {
         "up:maxbw=1G\n"
     );
     assert_eq!(host.ok("flow show -p -o flow,state"), "pings:up\n");
+    assert!(host.refusal("vnic show -l none").contains("no link ‘none’"));
+    assert!(
+        host.refusal("flow show -l none")
+            .contains("no link or VNIC ‘none’")
+    );
+    let on = host.json("flow show pings")[0]["link"].clone();
+    let on = format!("flow show -p -o flow -l {}", on.as_str().unwrap());
+    assert_eq!(host.ok(&on), "pings\n");
     // One that is killed while no node runs is replaced by the next.
     let switch = host.switch_pid();
     host.end("-KILL");
