@@ -51,7 +51,8 @@ pub enum LinkCommand {
     Attach(AttachArgs),
     /// Changes properties of an interface's port; they hold from the next frame on
     SetProp {
-        /// PROPERTY=VALUE, separated by commas
+        /// PROPERTY=VALUE, separated by commas; several values of cpus, protection and allowed-ips
+        /// are joined by ‘+’
         #[arg(short, long = "prop", required = true, value_name = "PROPERTIES", value_parser = NonEmptyStringValueParser::new())]
         properties: Vec<String>,
         /// The interface
@@ -119,7 +120,8 @@ pub struct AttachArgs {
     /// The same as -p lanes=N; `weir node --lanes` says how many there are
     #[arg(long, value_name = "N")]
     pub lanes: Option<u16>,
-    /// PROPERTY=VALUE of the interface's port, separated by commas
+    /// PROPERTY=VALUE of the interface's port, separated by commas; several values of cpus,
+    /// protection and allowed-ips are joined by ‘+’
     #[arg(short, long = "prop", value_name = "PROPERTIES")]
     pub properties: Vec<String>,
     /// Print what was attached as JSON

@@ -57,7 +57,8 @@ pub enum VnicCommand {
     },
     /// Changes properties; they hold from the next frame on
     SetProp {
-        /// PROPERTY=VALUE, separated by commas
+        /// PROPERTY=VALUE, separated by commas; several values of cpus, protection and allowed-ips
+        /// are joined by ‘+’
         #[arg(short, long = "prop", required = true, value_name = "PROPERTIES", value_parser = NonEmptyStringValueParser::new())]
         properties: Vec<String>,
         /// The VNIC
@@ -89,13 +90,14 @@ pub enum VnicCommand {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Properties: maxbw, priority, share, cpus, lanes, vlan, mtu, protection, allowed-ips,
-flood-limit, delay, jitter, loss
+flood-limit, delay, jitter, loss. Several values of cpus, protection and allowed-ips are joined by ‘+’
 
 Examples:
   weir vnic create -l lan --netns blue b0
   weir vnic create -l lan --netns blue --interface eth0 blue-lan
   weir vnic create -l eth1 --host mgmt0
-  weir vnic create -l eth1 -v 10 -m 02:00:00:00:00:01 -p maxbw=100M,priority=high web"
+  weir vnic create -l eth1 -v 10 -m 02:00:00:00:00:01 -p maxbw=100M,priority=high web
+  weir vnic create -l lan -p protection=mac-nospoof+ip-nospoof,allowed-ips=10.0.0.2+fd00::2 db"
 )]
 pub struct CreateArgs {
     /// The link that it stands on
