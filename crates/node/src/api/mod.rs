@@ -18,7 +18,7 @@ use axum::extract::{FromRequest, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 use utoipa::OpenApi;
@@ -70,7 +70,14 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
             false => LARGE_BODIES.acquire().await.ok(),
         };
         let (parts, body) = request.into_parts();
-        let body = axum::body::Body::from(read(body).await?);
+        let body = read(body).await?;
+        // What is made of an object would be made of its values alone as well.
+        if body.trim_ascii_start().starts_with(b"[") {
+            return Err(Error::invalid(
+                "the request's body is an array: it is to be an object, {\"name\": …}",
+            ));
+        }
+        let body = axum::body::Body::from(body);
         match Json::from_request(Request::from_parts(parts, body), state).await {
             Ok(Json(body)) => Ok(Body(body)),
             Err(rejection) => Err(Error::invalid(sentence(&rejection))),
@@ -84,6 +91,10 @@ async fn read(body: axum::body::Body) -> Result<Vec<u8>> {
         Error::invalid(format_args!("the request's body cannot be read: {why}"))
     };
     let late = format!("nothing came for {} s", BODY_WAIT.as_secs());
+    let long = format!("it is longer than {BODY_MAX} bytes, which is the most");
+    if body.size_hint().lower() > BODY_MAX as u64 {
+        return Err(wrong(&long));
+    }
     let mut body = Limited::new(body, BODY_MAX);
     let mut bytes = Vec::new();
     let next = async |body: &mut Limited<axum::body::Body>| {
@@ -91,7 +102,10 @@ async fn read(body: axum::body::Body) -> Result<Vec<u8>> {
         frame.map_err(|_| wrong(&late))
     };
     while let Some(frame) = next(&mut body).await? {
-        let frame = frame.map_err(|error| wrong(&error))?;
+        let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
+            true => wrong(&long),
+            false => wrong(&error),
+        })?;
         bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
     }
     Ok(bytes)

@@ -279,6 +279,20 @@ fn a_client_that_says_no_more_is_answered_and_then_let_go() {
     answers("POST", "/v1/stubs", stub, "201 \"name\":\"lan\"");
     answers("GET", "/v1/stubs", "", "200 \"name\":\"lan\"");
     answers("DELETE", "/v1/stubs/lan", "", "204");
+    // What a body is to be is told.
+    for (method, path) in [("POST", "/v1/stubs"), ("PATCH", "/v1/switches/lan")] {
+        answers(method, path, " [\"lan\", 1400]", "400 is an array");
+    }
+    answers("GET", "/v1/stubs", "", "200 []");
+    let mut stream = UnixStream::connect(host.run().join("node.sock")).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    let head = "POST /v1/stubs HTTP/1.1\r\nhost: node\r\ncontent-length: 4000000000\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    assert!(answer.contains("it is longer than"), "{answer}");
     until("clients are kept", || {
         holds(host.view().pid).0 <= before.0 + 1
     });
