@@ -52,7 +52,7 @@ impl Node {
                 _ => link.mode,
             },
             tunnel: link.tunnel.clone(),
-            mtu: link.mtu,
+            mtu: link.port.mtu.unwrap_or(link.mtu).min(link.mtu),
             state: match down {
                 Some(_) => State::Down,
                 None => State::Up,

@@ -354,6 +354,10 @@ fn an_interface_is_attached_and_left_as_it_was() {
         host.ok("link show -p -o link,class,state,mode,properties"),
         format!("{near}:nic:up:packet:maxbw=1G\n")
     );
+    host.ok(&format!("link set-prop -p mtu=1400 {near}"));
+    assert_eq!(host.ok("link show -p -o mtu"), "1400\n");
+    host.ok(&format!("link reset-prop -p mtu {near}"));
+    assert_eq!(host.ok("link show -p -o mtu"), "1500\n");
     let has_gro = || {
         let mut ethtool = Command::new("ethtool");
         ethtool.args(["-k", &near]);
