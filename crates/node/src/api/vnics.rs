@@ -62,6 +62,6 @@ async fn set(
     operation_id = "delete_vnic", params(("name" = String, Path)),
     responses((status = 204, description = "It is done"), Error))]
 async fn delete(State(handle): State<Handle>, Path(name): Path<String>) -> Result<StatusCode> {
-    handle.run(move |node| node.remove_vnic(&name)).await?;
+    handle.run(move |node| node.delete_vnic(&name)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -130,6 +130,21 @@ impl Node {
         Ok(())
     }
 
+    /// Refuses to let a VNIC go that is the default of its link's flow table.
+    pub(super) fn check_no_default(&self, vnic: &Vnic) -> Result<()> {
+        let link = self.find_link(&vnic.link)?;
+        match link.default == FlowDefault::Port(vnic.name.clone()) {
+            true => Err(Error::new(
+                Kind::InUse,
+                format_args!(
+                    "‘{}’ is in use: what has no entry in the flow table of ‘{1}’ goes to it: `weir switch set {1} --default normal` first, or drop, or output:VNIC",
+                    vnic.name, vnic.link
+                ),
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// Removes what was made for a port, which goes: its entries, and that it is the default of
     /// its link.
     pub(super) fn drop_entries(&self, change: &Change, link: &str, port: &str) -> Result<()> {

@@ -198,6 +198,7 @@ impl Node {
         let made: Vec<_> = vnics.into_iter().filter(|vnic| vnic.implicit).collect();
         for vnic in &made {
             self.check_no_flows(&vnic.name)?;
+            self.check_no_default(vnic)?;
         }
         self.forget_guest(&guest, &made)
     }

@@ -155,7 +155,14 @@ impl Node {
         }
     }
 
-    /// Removes a VNIC and its interface.
+    /// Removes a VNIC and its interface, unless something else stands on it.
+    pub fn delete_vnic(&mut self, name: &str) -> Result<()> {
+        let vnic = self.find_vnic(name)?;
+        self.check_no_default(&vnic)?;
+        self.remove_vnic(name)
+    }
+
+    /// Removes a VNIC and its interface. If it is the default of a flow table, that has none then.
     pub fn remove_vnic(&mut self, name: &str) -> Result<()> {
         let vnic = self.find_vnic(name)?;
         if let Some(guest) = self.index.guest_of(name) {

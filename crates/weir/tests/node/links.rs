@@ -467,9 +467,15 @@ fn flows_go_where_a_flow_tables_entries_say() {
     host.ok(&add);
     assert_eq!(made(&host), [entry]);
     // Entries go with their port, and with the table.
+    let refusal = host.refusal("vnic delete b0");
+    assert!(
+        refusal.contains("‘b0’ is in use")
+            && refusal.contains("`weir switch set lan --default normal`"),
+        "{refusal}"
+    );
+    host.ok("switch set lan --default normal");
     host.ok("vnic delete b0");
     assert_eq!(made(&host), Vec::<Value>::new());
-    assert_eq!(host.ok("switch show -p -o default"), "normal\n");
     host.ok(&format!("switch add-flow lan {ping},actions=output:a0"));
     host.ok("switch set lan --lookup learning");
     assert!(
