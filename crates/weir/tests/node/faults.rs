@@ -582,3 +582,40 @@ attributes = { transport = 'icmp' }
     assert!(after.1.1 < before.1.1 + 200, "the switch's memory");
     nothing_is_left(&host);
 }
+
+#[test]
+fn what_is_down_for_want_of_a_switch_says_so() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    host.ok("stub create lan");
+    host.ok(&format!("vnic create -l lan --host {}", host.prefix));
+    let shown =
+        || host.ok("vnic show -p -o state,reason") + &host.ok("stub show -p -o state,reason");
+    assert_eq!(shown(), "up:\nup:\n");
+    // Where no socket can be, no other switch can be started.
+    let socket = host.run().join("switch.control");
+    std::fs::remove_file(&socket).unwrap();
+    std::fs::create_dir(&socket).unwrap();
+    kill("-KILL", host.switch_pid());
+    until("the switch is not missed", || {
+        host.view().switch_pid.is_none() && shown().starts_with("down:")
+    });
+    let down = shown();
+    let lines: Vec<_> = down.lines().collect();
+    assert_eq!(lines.len(), 2, "{down}");
+    for line in lines {
+        let why = line.strip_prefix("down:there is no switch\\: ");
+        assert!(
+            why.is_some_and(|why| why.contains("switch.control")),
+            "{line}"
+        );
+    }
+    // Ports are looked at every 5 s: nobody is told that a switch does not answer.
+    std::thread::sleep(Duration::from_secs(5));
+    let said = host.said.lock().unwrap().join("\n");
+    assert!(!said.contains("does not answer"), "{said}");
+    std::fs::remove_dir(&socket).unwrap();
+    until("no switch is started", || shown() == "up:\nup:\n");
+}
