@@ -254,10 +254,12 @@ impl DomainFlows {
             name.unwrap_or("?").to_owned()
         };
         match overlap {
-            Overlap::Same(other) => format!(
-                "the flow ‘{}’ has the same attributes: change that one",
-                name(other)
-            ),
+            Overlap::Same(other) => {
+                let other = name(other);
+                format!(
+                    "the flow ‘{other}’ has the same attributes: `weir flow remove {other}` first, or give this one others"
+                )
+            }
             Overlap::Partial(other) => format!(
                 "the flow overlaps with ‘{}’, and neither is a part of the other: give it \
                  attributes that are",

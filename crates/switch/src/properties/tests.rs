@@ -92,6 +92,10 @@ fn what_cannot_be_is_refused_in_a_sentence() {
         "‘maxbw’ has no value: write it as maxbw=VALUE"
     );
     assert_eq!(
+        refused("=5,share=1"),
+        "‘=5’ has no name: write it as NAME=VALUE"
+    );
+    assert_eq!(
         refused("share=1,share=2"),
         "‘share’ is given twice: give it once"
     );

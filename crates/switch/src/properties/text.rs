@@ -57,6 +57,9 @@ pub enum PropertyError {
     /// A name without a value.
     #[error("‘{0}’ has no value: write it as {0}=VALUE")]
     NoValue(String),
+    /// A value without a name.
+    #[error("‘{0}’ has no name: write it as NAME=VALUE")]
+    NoName(String),
     /// A property is given twice.
     #[error("‘{0}’ is given twice: give it once")]
     Twice(String),
@@ -123,7 +126,10 @@ pub(super) fn for_each(
         let missing = || PropertyError::NoValue(property.to_owned());
         let (name, value) = property.split_once('=').ok_or_else(missing)?;
         let (name, value) = (name.trim(), value.trim());
-        if name.is_empty() || value.is_empty() {
+        if name.is_empty() {
+            return Err(PropertyError::NoName(property.to_owned()));
+        }
+        if value.is_empty() {
             return Err(PropertyError::NoValue(name.to_owned()));
         }
         if seen.contains(&name) {
