@@ -492,26 +492,11 @@ impl Node {
     /// Removes everything: guests, VNICs, links, the switch, the state. The node ends then.
     pub fn purge(&mut self) -> Result<()> {
         let guests = self.store.all::<Guest>()?;
-        let change = self.store.change()?;
-        for guest in &guests {
-            change.remove::<Guest>(&guest.name)?;
-            change.put(&Leaving::of(guest))?;
-        }
-        for flow in self.store.all::<Flow>()? {
-            change.remove::<Flow>(&flow.name)?;
-        }
-        for vnic in self.store.all::<Vnic>()? {
-            change.remove::<Vnic>(&vnic.name)?;
-            remove_socket(&vnic);
-        }
-        for entry in self.store.all::<FlowEntry>()? {
-            change.remove::<FlowEntry>(&entry.name)?;
-        }
-        for link in self.store.all::<Link>()? {
-            change.remove::<Link>(&link.name)?;
-        }
-        change.remove::<SwitchRun>(SwitchRun::NAME)?;
-        change.commit()?;
+        let vnics = self.store.all::<Vnic>()?;
+        // With a full disk all ends as well: it is only that a node which is killed meanwhile has
+        // another bring it back.
+        let _ = self.forget_all(&guests, &vnics);
+        vnics.iter().for_each(remove_socket);
         for guest in guests {
             self.host.end_guest(guest.id);
         }
@@ -524,6 +509,29 @@ impl Node {
         // The file is not in use any more but by us; a new node makes a new one.
         let _ = std::fs::remove_file(Store::file(&self.places.state));
         namespaces
+    }
+
+    /// Has the state be that nothing is wanted.
+    fn forget_all(&self, guests: &[Guest], vnics: &[Vnic]) -> Result<()> {
+        let change = self.store.change()?;
+        for guest in guests {
+            change.remove::<Guest>(&guest.name)?;
+            change.put(&Leaving::of(guest))?;
+        }
+        for flow in self.store.all::<Flow>()? {
+            change.remove::<Flow>(&flow.name)?;
+        }
+        for vnic in vnics {
+            change.remove::<Vnic>(&vnic.name)?;
+        }
+        for entry in self.store.all::<FlowEntry>()? {
+            change.remove::<FlowEntry>(&entry.name)?;
+        }
+        for link in self.store.all::<Link>()? {
+            change.remove::<Link>(&link.name)?;
+        }
+        change.remove::<SwitchRun>(SwitchRun::NAME)?;
+        Ok(change.commit()?)
     }
 }
 

@@ -187,14 +187,18 @@ fn with_a_full_disk_the_switch_and_guests_are_started_again() {
         said.iter().filter(|line| line.contains(what)).count()
     };
     let first = guest(&host, "again").pid.unwrap();
-    disk.fill();
-    // What was free in the file is used up.
-    let (mut n, mut refused) = (0, 0);
-    while refused < 5 {
-        let made = host.output(&format!("stub create s{n}")).status.success();
-        refused = if made { 0 } else { refused + 1 };
-        n += 1;
-    }
+    let mut n = 0;
+    let mut fill = |host: &Host| {
+        disk.fill();
+        // What was free in the file is used up.
+        let mut refused = 0;
+        while refused < 5 {
+            let made = host.output(&format!("stub create s{n}")).status.success();
+            refused = if made { 0 } else { refused + 1 };
+            n += 1;
+        }
+    };
+    fill(&host);
 
     let switch = host.switch_pid();
     kill("-KILL", switch);
@@ -243,6 +247,13 @@ fn with_a_full_disk_the_switch_and_guests_are_started_again() {
         (switch, fourth)
     );
     assert_eq!(guest(&host, "once").state, GuestState::Crashed);
+
+    // Everything can be ended, too.
+    fill(&host);
+    host.ok("node --purge");
+    until("something still runs", || {
+        !alive(switch) && !alive(fourth.unwrap())
+    });
 }
 
 /// What is answered to a request after which the client says that it has no more to say.
