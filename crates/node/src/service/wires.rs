@@ -73,8 +73,11 @@ impl Handle {
         let again = started_again(&taken);
         let mut left = Vec::new();
         if failed.is_some() {
-            for step in taken.into_iter().rev() {
-                let (part, step) = (step.part(), step.back());
+            let mut back: Vec<_> = taken.into_iter().rev().map(Step::back).collect();
+            // Routes were set behind the VNICs that went, and need those to be there again.
+            back.sort_by_key(|step| matches!(step.to, Some(Part::Routes(_))));
+            for step in back {
+                let part = step.part();
                 let taken_back = self.take_back(&name, step).await;
                 left.extend(taken_back.err().map(|error| format!("{part} ({error})")));
             }

@@ -8,4 +8,5 @@ mod links;
 mod service;
 mod vnics;
 mod wire;
+mod wire_changes;
 mod wire_guests;

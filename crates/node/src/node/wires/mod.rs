@@ -10,8 +10,8 @@ use super::Node;
 use crate::error::{Error, Kind, Result};
 use crate::host::network;
 use crate::model::{
-    AppliedWire, Class, FlowEntry, Guest, Link, NewGuest, NewInterface, WireChange, WireGuest,
-    WireView,
+    AppliedWire, Class, FlowEntry, Guest, Link, NewGuest, NewInterface, Vnic, WireChange,
+    WireGuest, WireView,
 };
 use crate::wire;
 use crate::wire::check::check;
@@ -321,6 +321,22 @@ impl Node {
             })
         };
         routes.iter().map(route).collect()
+    }
+
+    /// Of routes that were set, those that may be there still: one by a VNIC that is gone went with
+    /// its interface.
+    fn routes_left(&self, routes: &[Route]) -> Result<Vec<network::Route>> {
+        let mut left = Vec::new();
+        for route in routes {
+            let gone = match &route.vnic {
+                Some(vnic) => self.store.get::<Vnic>(vnic)?.is_none(),
+                None => false,
+            };
+            if !gone {
+                left.push(route.clone());
+            }
+        }
+        self.routes(&left)
     }
 
     /// Brings about what a wire's namespaces are to be, as far as it is not there: after the

@@ -112,13 +112,13 @@ impl Node {
             }
             (old, Some(Part::Routes(new))) => {
                 let old = match old {
-                    Some(Part::Routes(old)) => self.routes(old)?,
+                    Some(Part::Routes(old)) => self.routes_left(old)?,
                     _ => Vec::new(),
                 };
                 network::set_routes(name, &old, &self.routes(new)?)
             }
             (Some(Part::Routes(old)), None) => match network::exists(name) {
-                true => network::set_routes(name, &self.routes(old)?, &[]),
+                true => network::set_routes(name, &self.routes_left(old)?, &[]),
                 false => Ok(()),
             },
             (Some(Part::Guest(_)), None) => self.destroy_guest(name),
