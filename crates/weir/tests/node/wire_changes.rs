@@ -1,8 +1,10 @@
 //! Virtual wires that become others, or whose parts were changed by hand.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::common::{Host, not_root};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::{Host, named, not_root, until};
 
 /// The routes of a namespace that somebody set.
 fn routes(namespace: &str) -> String {
@@ -60,4 +62,33 @@ fn a_vnic_goes_with_the_routes_by_it() {
     assert_eq!(host.ok(&format!("wire diff {file}")), "");
     assert_eq!(routes(&n).lines().count(), 2, "{}", routes(&n));
     host.ok("wire delete w");
+}
+
+#[test]
+fn a_switch_that_is_killed_meanwhile_brings_nothing_back_that_goes() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    const MOST: usize = 40;
+    let few = "wire = 'w'\n[stub.@s]\n[namespace.@-0]\n";
+    let more = (1..MOST).map(|i| format!("[namespace.@-{i}]\n"));
+    let more = host.file("more.toml", &format!("{few}{}", more.collect::<String>()));
+    let few = host.file("few.toml", few);
+    for round in 0..4 {
+        host.ok(&format!("wire apply {more}"));
+        let switch = host.switch_pid();
+        let mut apply = host
+            .weir(&["wire", "apply", &few])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        while named(&host.prefix).len() == MOST {}
+        kill_process(Pid::from_raw(switch as i32).unwrap(), Signal::KILL).unwrap();
+        assert!(apply.wait().unwrap().success());
+        assert_eq!(named(&host.prefix).len(), 1, "round {round}");
+        until("another switch", || {
+            host.view().switch_pid.is_some_and(|pid| pid != switch)
+        });
+    }
 }

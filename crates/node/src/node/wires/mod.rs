@@ -194,7 +194,10 @@ impl Node {
             true => change.remove::<AppliedWire>(name)?,
             false => change.put(&record)?,
         }
-        Ok(change.commit()?)
+        change.commit()?;
+        // Those of a switch that ended meanwhile. What is noted of them is tried again later.
+        let _ = self.bring_patches();
+        Ok(())
     }
 
     /// Whether the name of a part that is new is free. Nothing is begun before: so what there is of
@@ -273,9 +276,17 @@ impl Node {
         Ok([self.find_link(a)?.domain, self.find_link(b)?.domain])
     }
 
+    /// The wires that are not being changed: what of one that is has come and gone, only its steps
+    /// know, and [`end_wire`](Self::end_wire) brings about what they did not.
+    fn settled_wires(&self) -> Result<Vec<AppliedWire>> {
+        let mut records = self.store.all::<AppliedWire>()?;
+        records.retain(|record| !self.changing.contains(&record.name));
+        Ok(records)
+    }
+
     /// Attaches the patches of wires that are not: those of a switch that ended.
     pub(super) fn bring_patches(&mut self) -> Result<()> {
-        for record in self.store.all::<AppliedWire>()? {
+        for record in self.settled_wires()? {
             for (name, part) in patches(&record.applied) {
                 let attached = self.attach_patch(&record.name, &name, &part);
                 self.host
@@ -342,7 +353,7 @@ impl Node {
     /// Brings about what a wire's namespaces are to be, as far as it is not there: after the
     /// machine was booted anew there are none.
     pub(super) fn bring_namespaces(&mut self) -> Result<()> {
-        for record in self.store.all::<AppliedWire>()? {
+        for record in self.settled_wires()? {
             for (name, namespace) in &record.applied.namespaces {
                 if !namespace.existing && !network::exists(name) {
                     let made = network::create(name);
@@ -370,7 +381,7 @@ impl Node {
 
     /// Sets the routes of a namespace that had an interface made anew.
     pub(super) fn bring_routes(&mut self, namespace: &str) -> Result<()> {
-        for record in self.store.all::<AppliedWire>()? {
+        for record in self.settled_wires()? {
             if let Some(described) = record.applied.namespaces.get(namespace) {
                 network::set_routes(namespace, &[], &self.routes(&described.routes)?)?;
             }
