@@ -233,6 +233,14 @@ impl Host {
         made.is_some() && made != namespace::id(name)
     }
 
+    /// Whether a VNIC in a namespace or on the host has no interface there, though it is to have
+    /// one: somebody removed it, or the namespace.
+    pub fn has_no_interface(&self, vnic: &Vnic) -> bool {
+        let is_gone = || matches!(network::interface(place(vnic), vnic.interface()), Ok(None));
+        matches!(vnic.serves, Serves::Host | Serves::Netns(_))
+            && (!self.holds(&vnic.name) || self.has_lost(vnic) || is_gone())
+    }
+
     /// Whether a VNIC's interface that is there has not all of these addresses.
     pub fn lacks_addresses(&self, vnic: &Vnic, addresses: &[IpNet]) -> bool {
         let has_interface = matches!(vnic.serves, Serves::Host | Serves::Netns(_));

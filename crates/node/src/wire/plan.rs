@@ -135,11 +135,15 @@ impl Part {
 pub enum There {
     /// It is.
     Yes,
-    /// It is not: somebody removed it.
+    /// It is not: somebody removed it, and perhaps made another of its name.
     No,
+    /// It is a VNIC whose interface, or the namespace that this was in, somebody removed.
+    Lost,
     /// It is a VNIC without some of its addresses, or some of the routes are not: somebody removed
     /// those.
     Lacks,
+    /// Somebody changed what can change in use.
+    Differs,
     /// It is a guest that has ended otherwise than in good order, and is not started anew.
     Ended,
 }
@@ -283,12 +287,12 @@ pub fn plan(old: &Wire, new: &Wire, there: impl Fn(&str, &Part) -> There) -> Vec
     let mut before = parts(old);
     let after = parts(new);
     let mut replaced: BTreeSet<(u8, String)> = BTreeSet::new();
-    let mut lacking: BTreeSet<(u8, String)> = BTreeSet::new();
+    let mut again: BTreeSet<(u8, String)> = BTreeSet::new();
     before.retain(|key, part| {
         let there = there(&key.1, part);
         match there {
             There::Ended => drop(replaced.insert(key.clone())),
-            There::Lacks => drop(lacking.insert(key.clone())),
+            There::Lost | There::Lacks | There::Differs => drop(again.insert(key.clone())),
             There::Yes | There::No => {}
         }
         there != There::No
@@ -340,8 +344,8 @@ pub fn plan(old: &Wire, new: &Wire, there: impl Fn(&str, &Part) -> There) -> Vec
         let from = before.get(&key).filter(|_| !replaced.contains(&key));
         // Routes go with the interface and address that they lead by.
         let went = matches!(part, Part::Routes(_)) && moved.contains(&key.1);
-        let again = went || lacking.contains(&key);
-        if from == Some(&part) && !again {
+        let is_whole = !went && !again.contains(&key);
+        if from == Some(&part) && is_whole {
             continue;
         }
         if let Part::Vnic(vnic) = &part {

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{Host, named, not_root, until};
+use crate::common::{Host, ip, member, named, not_root, ping, until};
 
 /// The routes of a namespace that somebody set.
 fn routes(namespace: &str) -> String {
@@ -91,4 +91,42 @@ fn a_switch_that_is_killed_meanwhile_brings_nothing_back_that_goes() {
             host.view().switch_pid.is_some_and(|pid| pid != switch)
         });
     }
+}
+
+#[test]
+fn what_was_removed_of_namespaces_is_there_when_apply_says_so() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    let p = &host.prefix;
+    let text = concat!(
+        "wire = 'w'\n[stub.@s]\n",
+        member!("a", "@s", "10.7.0.1/24"),
+        member!(
+            "b",
+            "@s",
+            "10.7.0.2/24",
+            "routes = ['10.9.0.0/16 dev @b']",
+            ""
+        ),
+    );
+    let file = host.file("w.toml", text);
+    host.ok(&format!("wire apply {file}"));
+    let (a, b) = (format!("{p}-a"), format!("{p}-b"));
+    let mended = |missing: &str| {
+        assert_eq!(host.ok(&format!("wire diff {file}")), missing);
+        assert_eq!(host.ok(&format!("wire apply {file}")), missing);
+        assert_eq!(routes(&b), "10.9.0.0/16 dev eth0 scope link \n");
+        assert_eq!(host.ok(&format!("wire diff {file}")), "");
+        assert!(ping(&a, "10.7.0.2").is_some());
+    };
+    let vnic = format!("+ vnic ‘{p}b’, which was missing\n");
+    ip(&format!("-n {b} link del eth0"));
+    mended(&vnic);
+    ip(&format!("netns del {b}"));
+    mended(&format!("+ namespace ‘{b}’, which was missing\n{vnic}"));
+    ip(&format!("netns del {b}"));
+    ip(&format!("netns add {b}"));
+    mended(&vnic);
 }

@@ -12,6 +12,8 @@ use crate::wire::plan::{Part, Step, There};
 /// What of a wire was removed in the kernel by hand.
 #[derive(Default)]
 pub(super) struct Lacking {
+    /// VNICs whose interfaces, or the namespaces that those were in, are gone.
+    lost: BTreeSet<String>,
     /// VNICs whose interfaces have not all their addresses.
     vnics: BTreeSet<String>,
     /// Namespaces that have not all their routes.
@@ -32,6 +34,7 @@ impl Node {
     pub(super) fn there(&self, wire: &str, name: &str, part: &Part, lacking: &Lacking) -> There {
         match (self.has_part(wire, name, part), part) {
             (false, _) => There::No,
+            (true, Part::Vnic(_)) if lacking.lost.contains(name) => There::Lost,
             (true, Part::Vnic(_)) if lacking.vnics.contains(name) => There::Lacks,
             (true, Part::Routes(_)) if lacking.namespaces.contains(name) => There::Lacks,
             (true, Part::Guest(_)) => match self.store.get::<Guest>(name) {
@@ -42,11 +45,17 @@ impl Node {
         }
     }
 
-    /// What of a wire's addresses and routes is not set in the kernel. An interface that is not
-    /// there lacks nothing, it gets all when it is made anew; nor do routes by one that is down,
+    /// What of a wire's interfaces, addresses and routes is not in the kernel. An interface that is
+    /// not there lacks nothing, it gets all when it is made anew; nor do routes by one that is down,
     /// which the kernel does not take.
     pub(super) fn lacking(&self, wire: &Wire) -> Lacking {
         let mut lacking = Lacking::default();
+        for name in wire.vnics.keys() {
+            let vnic = self.store.get::<Vnic>(name);
+            if matches!(vnic, Ok(Some(vnic)) if self.host.has_no_interface(&vnic)) {
+                lacking.lost.insert(name.clone());
+            }
+        }
         let interface = |name: &str| {
             let vnic = wire.vnics.get(name)?;
             Some(vnic.interface.clone().unwrap_or_else(|| name.into()))

@@ -97,9 +97,9 @@ impl Node {
         let missing = again.iter().filter_map(|step| {
             let part = step.to.as_ref()?;
             match there(&step.name, part) {
-                There::No => Some(step.part()),
+                There::No | There::Lost => Some(step.part()),
                 There::Lacks => Some(step.lacking()),
-                There::Yes | There::Ended => None,
+                There::Yes | There::Differs | There::Ended => None,
             }
         });
         let missing = missing.collect();

@@ -105,6 +105,7 @@ impl Node {
             }
             (Some(Part::Vnic(_)), None) => self.remove_vnic(name),
             (Some(Part::Vnic(old)), Some(Part::Vnic(it))) => {
+                self.restore_interface(name)?;
                 if old.properties != it.properties {
                     self.set_vnic(name, &whole(&it.properties, &["vlan", "mtu"]))?;
                 }
@@ -199,6 +200,20 @@ impl Node {
         self.host
             .attach_patch(patch_ports(wire, name), domains, properties)
             .map(drop)
+    }
+
+    /// Makes a VNIC's interface anew, if it is gone.
+    fn restore_interface(&mut self, name: &str) -> Result<()> {
+        let vnic = self.find_vnic(name)?;
+        if !self.host.has_no_interface(&vnic) {
+            return Ok(());
+        }
+        self.host.detach(name);
+        self.bring_vnic(&vnic)?;
+        match self.host.fault(name) {
+            Some(fault) => Err(Error::new(Kind::Unavailable, fault)),
+            None => Ok(()),
+        }
     }
 
     /// Gives a VNIC's interface its addresses instead of those that it had, and keeps them. What is
