@@ -80,6 +80,9 @@ pub struct WireChange {
     /// Parts that had been removed by hand and are made again.
     #[serde(default)]
     pub missing: Vec<String>,
+    /// Parts that had been changed by hand and are set again as the wire has them.
+    #[serde(default)]
+    pub altered: Vec<String>,
     /// Guests that had ended otherwise than in good order and are started anew, each with how.
     #[serde(default)]
     pub ended: Vec<String>,

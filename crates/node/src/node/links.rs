@@ -14,7 +14,7 @@ use crate::model::{
 use crate::store::Change;
 
 /// MTU of a stub, unless it is given another, in bytes.
-const MTU: u16 = 1500;
+pub(super) const MTU: u16 = 1500;
 
 impl Node {
     /// All links.
@@ -37,7 +37,7 @@ impl Node {
         })
     }
 
-    fn view_link(&self, link: &Link) -> LinkView {
+    pub(super) fn view_link(&self, link: &Link) -> LinkView {
         let fault = self.fault(&link.name);
         let down = fault.or_else(|| self.host.is_link_down(link));
         LinkView {

@@ -144,14 +144,17 @@ impl Handle {
             let (name, config) = (name.to_string(), config.to_string());
             self.ask(move |node| node.ask_write(&name, "hotconfig", &config))
         };
-        if old.config != new.config {
+        let (wanted, guest) = (name.to_string(), new.clone());
+        let is = self.run(move |node| node.config_of(&wanted)).await?;
+        let is_another = [&old.config, &is] != [&new.config; 2];
+        if is_another {
             write(&new.config).await?;
         }
-        let (wanted, guest) = (name.to_string(), new.clone());
+        let wanted = name.to_string();
         let kept = self.run(move |node| node.keep_guest(&wanted, &guest)).await;
-        if kept.is_err() && old.config != new.config {
+        if kept.is_err() && is_another {
             // What is not kept is not to be; that it was its configuration, the guest knows.
-            let _ = write(&old.config).await;
+            let _ = write(&is).await;
         }
         kept
     }

@@ -179,12 +179,22 @@ fn tell(change: &WireChange, json: bool) -> Result {
         .missing
         .iter()
         .map(|part| format!("+ {part}, which was missing\n"));
+    let altered = change
+        .altered
+        .iter()
+        .map(|part| format!("~ {part}, which was changed by hand, is set again\n"));
     let ended = change
         .ended
         .iter()
         .map(|guest| format!("~ {guest}, which had ended, is started anew\n"));
     let differences = change.differences.iter().map(|line| format!("{line}\n"));
-    print(&missing.chain(ended).chain(differences).collect::<String>())
+    print(
+        &missing
+            .chain(altered)
+            .chain(ended)
+            .chain(differences)
+            .collect::<String>(),
+    )
 }
 
 fn show(args: &ShowArgs) -> Result {

@@ -130,3 +130,99 @@ fn what_was_removed_of_namespaces_is_there_when_apply_says_so() {
     ip(&format!("netns add {b}"));
     mended(&vnic);
 }
+
+#[test]
+fn what_was_changed_by_hand_is_told_and_set_again() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    let p = host.prefix.clone();
+    ip(&format!("link add {p}up type veth peer name {p}far"));
+    for end in ["up", "far"] {
+        ip(&format!("link set {p}{end} up"));
+    }
+    let text = concat!(
+        "wire = 'w'\n[stub.@s]\n[stub.@t]\nspeed = '1G'\n",
+        "[link.up]\ndevice = '@up'\nport = { maxbw = '20M' }\n",
+        member!(
+            "a",
+            "@s",
+            "10.7.0.1/24",
+            "",
+            "properties = { maxbw = '20M' }"
+        ),
+        "[vnic.@g]\nlink = '@t'\n",
+        "[guest.@g]\nconfig = 'FromNetfront(x) -> Discard;'\ninterfaces = { x = '@g' }\n",
+        "[flow.@f]\nlink = '@s'\nattributes = { transport = 'tcp' }\nproperties = { maxbw = '9M' }\n",
+    );
+    let file = host.file("w.toml", text);
+    host.ok(&format!("wire apply {file}"));
+    let properties = || {
+        let all = [
+            "link show -p -o link,properties",
+            "vnic show -p -o vnic,properties",
+            "switch show",
+        ];
+        all.map(|show| host.ok(show)).concat()
+    };
+    let wanted = properties();
+    for (command, part) in [
+        ("vnic set-prop -p maxbw=1M @a", "vnic ‘@a’"),
+        ("vnic set-prop -p loss=50% @g", "vnic ‘@g’"),
+        ("vnic set-prop -p vlan=7 @a", "vnic ‘@a’"),
+        ("link set-prop -p maxbw=3M @up", "link ‘@up’"),
+        ("switch set @up --aging 9", "link ‘@up’"),
+        ("switch set @s --speed 7M", "stub ‘@s’"),
+        ("switch set @t --lookup hash", "stub ‘@t’"),
+    ] {
+        host.ok(&command.replace('@', &p));
+        assert_ne!(properties(), wanted, "{command}");
+        let line = format!("~ {part}, which was changed by hand, is set again\n");
+        let line = line.replace('@', &p);
+        assert_eq!(host.ok(&format!("wire diff {file}")), line, "{command}");
+        assert_eq!(host.ok(&format!("wire apply {file}")), line, "{command}");
+        assert_eq!(properties(), wanted, "{command}");
+        assert_eq!(host.ok(&format!("wire diff {file}")), "");
+    }
+
+    // Another of the same name is nobody's to take, nor to change.
+    let click = host.config("other.click", "Idle -> Discard;");
+    for (remove, make, again) in [
+        (
+            "vnic delete @a",
+            "vnic create -l @t --host @a".to_string(),
+            "vnic delete @a",
+        ),
+        (
+            "flow remove @f",
+            "flow add -l @s -a transport=tcp -p maxbw=8M @f".into(),
+            "flow remove @f",
+        ),
+        (
+            "destroy @g",
+            format!("create @g {click} --link a=@t"),
+            "destroy @g",
+        ),
+    ] {
+        let command = |text: &str| host.ok(&text.replace('@', &p));
+        command(remove);
+        command(&make);
+        for verb in ["diff", "apply"] {
+            let refusal = host.refusal(&format!("wire {verb} {file}"));
+            let told = format!("made another of its name: `weir {again}` first").replace('@', &p);
+            assert!(refusal.contains(&told), "{refusal}");
+        }
+        command(again);
+        let applied = host.ok(&format!("wire apply {file}"));
+        assert!(applied.ends_with(", which was missing\n"), "{applied}");
+        assert_eq!(host.ok(&format!("wire diff {file}")), "");
+    }
+    // It stays when the wire goes.
+    host.ok(&format!("vnic delete {p}a"));
+    host.ok(&format!("link attach {p}far --mode packet"));
+    host.ok(&format!("vnic create -l {p}far --host {p}a"));
+    host.ok("wire delete w");
+    assert_eq!(host.ok("vnic show -p -o vnic"), format!("{p}a\n"));
+    ip(&format!("link delete {p}up"));
+}

@@ -1,12 +1,15 @@
 //! What of a wire is there, and what is not.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Node, patch_ports};
+use switch::properties::{DomainProperties, PortProperties};
+
+use super::{Node, mac_of, patch_ports, serves};
 use crate::error::Result;
 use crate::host::network;
-use crate::model::{Flow, FlowEntry, Guest, Link, Vnic};
-use crate::wire::file::{self, Wire};
+use crate::model::{Class, Flow, FlowEntry, Guest, Link, LinkMode, Vnic};
+use crate::node::links::MTU;
+use crate::wire::file::{self, Attachment, Mode, Wire};
 use crate::wire::plan::{Part, Step, There};
 
 /// What of a wire was removed in the kernel by hand.
@@ -29,20 +32,31 @@ impl Node {
             .is_some_and(|part| self.has_part(wire, &step.name, part))
     }
 
-    /// Whether a part of a wire is there, and not a guest that has ended, nor one that lacks
-    /// something.
+    /// Whether a part of a wire is there, and as the wire has it.
     pub(super) fn there(&self, wire: &str, name: &str, part: &Part, lacking: &Lacking) -> There {
-        match (self.has_part(wire, name, part), part) {
-            (false, _) => There::No,
-            (true, Part::Vnic(_)) if lacking.lost.contains(name) => There::Lost,
-            (true, Part::Vnic(_)) if lacking.vnics.contains(name) => There::Lacks,
-            (true, Part::Routes(_)) if lacking.namespaces.contains(name) => There::Lacks,
-            (true, Part::Guest(_)) => match self.store.get::<Guest>(name) {
-                Ok(Some(guest)) if self.has_crashed(&guest) => There::Ended,
-                _ => There::Yes,
-            },
-            (true, _) => There::Yes,
+        let lacks = match part {
+            Part::Vnic(_) => lacking.vnics.contains(name),
+            Part::Routes(_) => lacking.namespaces.contains(name),
+            _ => false,
+        };
+        if !self.has_part(wire, name, part) {
+            There::No
+        } else if matches!(part, Part::Guest(_)) && self.is_crashed(name) {
+            There::Ended
+        } else if matches!(part, Part::Vnic(_)) && lacking.lost.contains(name) {
+            There::Lost
+        } else if self.differs(wire, name, part).unwrap_or(false) {
+            There::Differs
+        } else if lacks {
+            There::Lacks
+        } else {
+            There::Yes
         }
+    }
+
+    fn is_crashed(&self, guest: &str) -> bool {
+        let guest = self.store.get::<Guest>(guest);
+        matches!(guest, Ok(Some(guest)) if self.has_crashed(&guest))
     }
 
     /// What of a wire's interfaces, addresses and routes is not in the kernel. An interface that is
@@ -139,26 +153,102 @@ impl Node {
         Ok(Some(format!("guest ‘{}’ ({how})", guest.name)))
     }
 
-    /// Whether a part of a wire is there.
+    /// Whether a part of a wire is there, and no other of its name that somebody made.
     fn has_part(&self, wire: &str, name: &str, part: &Part) -> bool {
         // A store that cannot be read fails in what comes next.
-        match part {
-            Part::Namespace(_) => network::exists(name),
-            Part::Stub(_) | Part::Link(_) => matches!(self.store.get::<Link>(name), Ok(Some(_))),
-            Part::Patch(it) => {
-                let domains = self.domains_between(it);
-                domains.is_ok_and(|domains| self.host.has_patch(&patch_ports(wire, name), domains))
-            }
-            Part::Vnic(_) => matches!(self.store.get::<Vnic>(name), Ok(Some(_))),
-            Part::Guest(_) => matches!(self.store.get::<Guest>(name), Ok(Some(_))),
-            Part::Flow(_) => matches!(self.store.get::<Flow>(name), Ok(Some(_))),
-            Part::Entry { port, .. } => {
-                matches!(self.store.get::<FlowEntry>(name), Ok(Some(entry)) if entry.port == *port)
-            }
-            Part::Default(action) => self
-                .switch(name)
-                .is_ok_and(|switch| switch.default.as_ref() == Some(action)),
-            Part::Routes(_) => true,
-        }
+        self.find_part(wire, name, part).unwrap_or(false)
     }
+
+    fn find_part(&self, wire: &str, name: &str, part: &Part) -> Result<bool> {
+        Ok(match part {
+            Part::Namespace(_) => network::exists(name),
+            Part::Stub(it) => {
+                let mtu = it.mtu.unwrap_or(MTU);
+                let stub = self.store.get::<Link>(name)?;
+                stub.is_some_and(|is| is.class == Class::Stub && is.mtu == mtu)
+            }
+            Part::Link(it) => {
+                let link = self.store.get::<Link>(name)?;
+                link.is_some_and(|is| is.class == Class::Nic && self.is_attached_so(&is, it))
+            }
+            Part::Patch(it) => {
+                let domains = self.domains_between(it)?;
+                self.host.has_patch(&patch_ports(wire, name), domains)
+            }
+            Part::Vnic(it) => self.store.get::<Vnic>(name)?.is_some_and(|is| {
+                let mac = it.mac.unwrap_or_else(|| mac_of(wire, name));
+                let place = (serves(it), it.interface.as_deref().unwrap_or(name));
+                (&is.link, is.mac) == (&it.link, mac)
+                    && (is.serves.clone(), is.interface()) == place
+            }),
+            Part::Guest(it) => {
+                let guest = self.store.get::<Guest>(name)?;
+                guest.is_some_and(|is| is_guest(&is, it))
+            }
+            Part::Flow(it) => self.store.get::<Flow>(name)?.is_some_and(|is| {
+                let is = (&is.link, &is.attributes, &is.properties);
+                is == (&it.link, &it.attributes, &it.properties)
+            }),
+            Part::Entry { port, .. } => {
+                let entry = self.store.get::<FlowEntry>(name)?;
+                entry.is_some_and(|entry| entry.port == *port)
+            }
+            Part::Default(action) => self.switch(name)?.default.as_ref() == Some(action),
+            Part::Routes(_) => true,
+        })
+    }
+
+    /// Whether a link is attached as a wire says. Of one that is not up, the best way is not known.
+    fn is_attached_so(&self, link: &Link, it: &Attachment) -> bool {
+        let wanted = match it.mode {
+            Mode::Auto => return link.tunnel == it.vxlan,
+            Mode::Xdp => LinkMode::Xdp,
+            Mode::Packet => LinkMode::Packet,
+        };
+        let mode = self.view_link(link).mode;
+        link.tunnel == it.vxlan && mode.is_none_or(|mode| mode == wanted)
+    }
+
+    /// Whether somebody changed of a part, which is there, what can change in use. A link that
+    /// somebody else attached may be as it is where the wire says nothing.
+    fn differs(&self, wire: &str, name: &str, part: &Part) -> Result<bool> {
+        Ok(match part {
+            Part::Stub(it) => self.find_link(name)?.properties != it.properties,
+            Part::Link(it) => {
+                let is = self.find_link(name)?;
+                match self.applied(wire)?.links.iter().any(|link| link == name) {
+                    true => (&is.port, &is.properties) != (&it.port, &it.properties),
+                    false => {
+                        let is_unsaid = it.properties == DomainProperties::default();
+                        !has_all(&is.port, &it.port) || !is_unsaid && is.properties != it.properties
+                    }
+                }
+            }
+            Part::Vnic(it) => self.find_vnic(name)?.properties != it.properties,
+            Part::Guest(it) => {
+                let is = self.find_guest(name)?;
+                (&is.config, is.restart) != (&it.config, it.restart)
+            }
+            _ => false,
+        })
+    }
+}
+
+/// Whether a guest is one that a wire describes, but for what changes in use. What the wire does not
+/// say is as it was when the guest was created.
+fn is_guest(guest: &Guest, it: &file::Guest) -> bool {
+    let interfaces = guest.interfaces.iter();
+    let interfaces: BTreeMap<_, _> = interfaces.map(|it| (&it.name, &it.vnic)).collect();
+    interfaces == it.interfaces.iter().collect()
+        && it.memory.is_none_or(|memory| memory.0 == guest.memory)
+        && it.ring_slots.is_none_or(|slots| slots == guest.ring_slots)
+        && it.cpus.is_none_or(|cpus| cpus == guest.cpus)
+        && (&it.pin, it.isolation) == (&guest.pins, guest.isolation)
+}
+
+/// Whether a port has all properties that are said.
+fn has_all(port: &PortProperties, said: &PortProperties) -> bool {
+    let usual = PortProperties::default();
+    let mut names = PortProperties::NAMES.iter();
+    names.all(|name| [usual.get(name), port.get(name)].contains(&said.get(name)))
 }

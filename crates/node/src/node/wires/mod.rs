@@ -10,7 +10,7 @@ use super::Node;
 use crate::error::{Error, Kind, Result};
 use crate::host::network;
 use crate::model::{
-    AppliedWire, Class, FlowEntry, Guest, Link, NewGuest, NewInterface, Vnic, WireChange,
+    AppliedWire, Class, FlowEntry, Guest, Link, NewGuest, NewInterface, Serves, Vnic, WireChange,
     WireGuest, WireView,
 };
 use crate::wire;
@@ -94,18 +94,32 @@ impl Node {
         let lacking = self.lacking(old);
         let there = |name: &str, part: &Part| self.there(&new.wire, name, part, &lacking);
         let again = plan(old, old, there);
-        let missing = again.iter().filter_map(|step| {
-            let part = step.to.as_ref()?;
-            match there(&step.name, part) {
-                There::No | There::Lost => Some(step.part()),
-                There::Lacks => Some(step.lacking()),
-                There::Yes | There::Differs | There::Ended => None,
+        let (mut missing, mut altered) = (Vec::new(), Vec::new());
+        for step in &again {
+            match step.to.as_ref().map(|part| there(&step.name, part)) {
+                Some(There::No | There::Lost) => missing.push(step.part()),
+                Some(There::Lacks) => missing.push(step.lacking()),
+                Some(There::Differs) => altered.push(step.part()),
+                Some(There::Yes | There::Ended) | None => {}
             }
-        });
-        let missing = missing.collect();
+        }
         let steps = plan(old, new, there);
         for step in &steps {
-            self.check_free_for(&new.wire, step, &steps)?;
+            self.check_free_for(step, &steps).map_err(|error| {
+                let remedy = step.to.as_ref().and_then(removes);
+                let remedy = remedy.filter(|_| missing.contains(&step.part()));
+                let why = match remedy {
+                    Some(command) => format!(
+                        "somebody removed it and made another of its name: `{command} {}` first, and it is made again",
+                        step.name
+                    ),
+                    None => error.error,
+                };
+                Error::new(
+                    error.kind,
+                    format_args!("wire ‘{}’, {}: {why}", new.wire, step.part()),
+                )
+            })?;
         }
         let errors: Vec<_> = steps
             .iter()
@@ -125,6 +139,7 @@ impl Node {
         let change = WireChange {
             differences: diff(old, new).iter().map(ToString::to_string).collect(),
             missing,
+            altered,
             ended,
             warnings: findings.warnings,
         };
@@ -202,7 +217,7 @@ impl Node {
 
     /// Whether the name of a part that is new is free. Nothing is begun before: so what there is of
     /// a wire that is taken back was made for it.
-    fn check_free_for(&self, wire: &str, step: &Step, steps: &[Step]) -> Result<()> {
+    fn check_free_for(&self, step: &Step, steps: &[Step]) -> Result<()> {
         let (None, Some(part)) = (&step.from, &step.to) else {
             return Ok(());
         };
@@ -216,7 +231,7 @@ impl Node {
         if steps.iter().find(goes).is_some() {
             return Ok(());
         }
-        let free = match part {
+        match part {
             Part::Namespace(it) if !it.existing && network::exists(name) => {
                 Err(network::is_taken(name))
             }
@@ -238,13 +253,7 @@ impl Node {
                 _ => Ok(()),
             },
             Part::Namespace(_) | Part::Patch(_) | Part::Routes(_) | Part::Default(_) => Ok(()),
-        };
-        free.map_err(|error| {
-            Error::new(
-                error.kind,
-                format_args!("wire ‘{wire}’, {}: {error}", step.part()),
-            )
-        })
+        }
     }
 
     /// Wires that are not being changed and were not ended, with the steps back: a node did not
@@ -400,6 +409,27 @@ fn mac_of(wire: &str, vnic: &str) -> Mac {
     let [_, b, c, d, e, f, ..] = hash.to_le_bytes();
     // Locally administered, unicast.
     Mac([0x02, b, c, d, e, f])
+}
+
+/// The command that removes a part which somebody made.
+fn removes(part: &Part) -> Option<&'static str> {
+    match part {
+        Part::Stub(_) => Some("weir stub delete"),
+        Part::Vnic(_) => Some("weir vnic delete"),
+        Part::Guest(_) => Some("weir destroy"),
+        Part::Flow(_) => Some("weir flow remove"),
+        _ => None,
+    }
+}
+
+/// What a VNIC of a wire is for.
+fn serves(vnic: &wire::file::Vnic) -> Serves {
+    match (&vnic.namespace, vnic.host, &vnic.vhost_user) {
+        (Some(namespace), _, _) => Serves::Netns(namespace.clone()),
+        (_, true, _) => Serves::Host,
+        (_, _, Some(socket)) => Serves::VhostUser(socket.display().to_string()),
+        _ => Serves::Guest,
+    }
 }
 
 /// A guest of a wire, to be created.

@@ -3,12 +3,12 @@
 use ipnet::IpNet;
 use switch::properties::PortProperties;
 
-use super::{Node, mac_of, new_guest, patch_ports};
+use super::{Node, mac_of, new_guest, patch_ports, serves};
 use crate::error::{Error, Kind, Result};
 use crate::host::network;
 use crate::model::{
     Class, Link, LinkMode, NewFlow, NewFlowEntry, NewGuest, NewLink, NewStub, NewVnic,
-    PropertyChange, Serves,
+    PropertyChange,
 };
 use crate::wire::file::{self, Attachment, Mode, Patch};
 use crate::wire::plan::{Part, Step};
@@ -20,6 +20,11 @@ impl Node {
             return None;
         };
         Some(new_guest(&step.name, guest))
+    }
+
+    /// The configuration that a guest has.
+    pub fn config_of(&self, guest: &str) -> Result<String> {
+        Ok(self.find_guest(guest)?.config)
     }
 
     /// Keeps what of a guest that a step changed in use: its configuration, and when it is started
@@ -73,8 +78,9 @@ impl Node {
                         ),
                     ));
                 }
-                if old.port != it.port {
-                    self.set_link(name, &whole(&it.port, &[]))?;
+                let is = self.find_link(name)?.port;
+                if [&old.port, &is] != [&it.port; 2] {
+                    self.set_link(name, &whole(&it.port))?;
                 }
                 self.set_domain(name, &it.properties)
             }
@@ -85,29 +91,23 @@ impl Node {
                 }
                 Ok(())
             }
-            (None, Some(Part::Vnic(it))) => {
-                let serves = match (&it.namespace, it.host, &it.vhost_user) {
-                    (Some(namespace), _, _) => Serves::Netns(namespace.clone()),
-                    (_, true, _) => Serves::Host,
-                    (_, _, Some(socket)) => Serves::VhostUser(socket.display().to_string()),
-                    _ => Serves::Guest,
-                };
-                self.create_vnic(NewVnic {
+            (None, Some(Part::Vnic(it))) => self
+                .create_vnic(NewVnic {
                     name: name.into(),
                     link: it.link.clone(),
                     mac: Some(it.mac.unwrap_or_else(|| mac_of(wire, name))),
-                    serves,
+                    serves: serves(it),
                     interface: it.interface.clone(),
                     addresses: it.addresses.clone(),
                     properties: it.properties.to_string(),
                 })
-                .map(drop)
-            }
+                .map(drop),
             (Some(Part::Vnic(_)), None) => self.remove_vnic(name),
             (Some(Part::Vnic(old)), Some(Part::Vnic(it))) => {
                 self.restore_interface(name)?;
-                if old.properties != it.properties {
-                    self.set_vnic(name, &whole(&it.properties, &["vlan", "mtu"]))?;
+                let is = self.find_vnic(name)?.properties;
+                if [&old.properties, &is] != [&it.properties; 2] {
+                    self.set_vnic(name, &whole(&it.properties))?;
                 }
                 self.set_addresses(name, &old.addresses, &it.addresses)
             }
@@ -244,12 +244,10 @@ fn absent(removed: Result<()>) -> Result<()> {
     }
 }
 
-/// A change to these properties and no others, but for those that are to stay.
-fn whole(properties: &PortProperties, stay: &[&str]) -> PropertyChange {
-    let names = PortProperties::NAMES.iter();
-    let reset = names.filter(|name| !stay.contains(name));
+/// A change to these properties and no others.
+fn whole(properties: &PortProperties) -> PropertyChange {
     PropertyChange {
         set: properties.to_string(),
-        reset: reset.map(ToString::to_string).collect(),
+        reset: PortProperties::NAMES.map(String::from).into(),
     }
 }
