@@ -226,3 +226,53 @@ fn what_was_changed_by_hand_is_told_and_set_again() {
     assert_eq!(host.ok("vnic show -p -o vnic"), format!("{p}a\n"));
     ip(&format!("link delete {p}up"));
 }
+
+#[test]
+fn a_link_that_is_attached_otherwise_than_a_wire_says_is_refused() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    let p = &host.prefix;
+    ip(&format!("link add {p}up type veth peer name {p}far"));
+    for end in ["up", "far"] {
+        ip(&format!("link set {p}{end} up"));
+    }
+    host.ok(&format!("link attach {p}up --mode packet"));
+    host.ok(&format!("link set-prop -p maxbw=5M,priority=high {p}up"));
+    host.ok(&format!("switch set {p}up --aging 9"));
+    let file = |said: &str| {
+        let text = format!("wire = 'w'\n[stub.@s]\n[link.up]\ndevice = '@up'\n{said}\n");
+        host.file("w.toml", &text)
+    };
+    for (said, why) in [
+        (
+            "port = { maxbw = '3M' }",
+            "has maxbw=5M,priority=high, not maxbw=3M",
+        ),
+        ("port = { lanes = 1 }", "not lanes=1"),
+        ("mode = 'xdp'", "is attached already, and otherwise"),
+    ] {
+        for verb in ["diff", "apply"] {
+            let refusal = host.refusal(&format!("wire {verb} {}", file(said)));
+            assert!(refusal.contains(why), "{said}: {refusal}");
+            assert!(
+                refusal.contains(&format!("weir link detach {p}up")),
+                "{refusal}"
+            );
+        }
+        assert_eq!(host.ok("stub show -p"), "", "{said}");
+    }
+    // What is the same, or not said, is as it is.
+    let is =
+        || host.ok(&format!("link show -p -o mode,properties {p}up")) + &host.ok("switch show -p");
+    let before = is();
+    for said in ["", "mode = 'packet'\nport = { maxbw = '5M' }"] {
+        let file = file(said);
+        host.ok(&format!("wire apply {file}"));
+        assert_eq!(host.ok(&format!("wire diff {file}")), "");
+        host.ok("wire delete w");
+        assert_eq!(is(), before);
+    }
+    ip(&format!("link delete {p}up"));
+}

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use switch::properties::{DomainProperties, PortProperties};
 
 use super::{Node, mac_of, patch_ports, serves};
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::host::network;
 use crate::model::{Class, Flow, FlowEntry, Guest, Link, LinkMode, Vnic};
 use crate::node::links::MTU;
@@ -209,6 +209,31 @@ impl Node {
         link.tunnel == it.vxlan && mode.is_none_or(|mode| mode == wanted)
     }
 
+    /// Whether a link was attached for a wire, and not by somebody else.
+    pub(super) fn has_attached(&self, wire: &str, link: &str) -> Result<bool> {
+        let links = self.applied(wire)?.links;
+        Ok(links.iter().any(|name| name == link))
+    }
+
+    /// Refuses a link that somebody else attached otherwise than a wire says.
+    pub(super) fn check_attached(&self, link: &Link, it: &Attachment) -> Result<()> {
+        let name = &link.name;
+        let refused = |sentence: String| Err(Error::new(Kind::InUse, sentence));
+        if !self.is_attached_so(link, it) {
+            return refused(format!(
+                "‘{name}’ is attached already, and otherwise: `weir link detach {name}` first, or have the wire say how it is (`weir link show {name}`)"
+            ));
+        }
+        match has_all(&link.port, &it.port) {
+            true => Ok(()),
+            false => refused(format!(
+                "‘{name}’ is attached already, and its port has {}, not {}: `weir link detach {name}` first, or leave that out of the wire",
+                told(&link.port),
+                it.port
+            )),
+        }
+    }
+
     /// Whether somebody changed of a part, which is there, what can change in use. A link that
     /// somebody else attached may be as it is where the wire says nothing.
     fn differs(&self, wire: &str, name: &str, part: &Part) -> Result<bool> {
@@ -216,7 +241,7 @@ impl Node {
             Part::Stub(it) => self.find_link(name)?.properties != it.properties,
             Part::Link(it) => {
                 let is = self.find_link(name)?;
-                match self.applied(wire)?.links.iter().any(|link| link == name) {
+                match self.has_attached(wire, name)? {
                     true => (&is.port, &is.properties) != (&it.port, &it.properties),
                     false => {
                         let is_unsaid = it.properties == DomainProperties::default();
@@ -244,6 +269,14 @@ fn is_guest(guest: &Guest, it: &file::Guest) -> bool {
         && it.ring_slots.is_none_or(|slots| slots == guest.ring_slots)
         && it.cpus.is_none_or(|cpus| cpus == guest.cpus)
         && (&it.pin, it.isolation) == (&guest.pins, guest.isolation)
+}
+
+/// Properties in a sentence.
+fn told(properties: &PortProperties) -> String {
+    match properties.to_string() {
+        none if none.is_empty() => "no properties".into(),
+        some => some,
+    }
 }
 
 /// Whether a port has all properties that are said.

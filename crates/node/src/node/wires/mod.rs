@@ -126,7 +126,7 @@ impl Node {
             .filter_map(|step| {
                 let checked = match &step.to {
                     Some(Part::Guest(guest)) => self.check_guest_of(new, &step.name, guest),
-                    Some(Part::Link(link)) => self.check_link_of(&step.name, link),
+                    Some(Part::Link(link)) => self.check_link_of(&new.wire, step, link),
                     _ => Ok(()),
                 };
                 let error = checked.err()?;
@@ -161,16 +161,18 @@ impl Node {
     }
 
     /// Whether a link could be attached, or served by as many lanes as it is to be, as far as that
-    /// shows before.
-    fn check_link_of(&mut self, name: &str, link: &Attachment) -> Result<()> {
+    /// shows before; and whether one that somebody else attached is as the wire says.
+    fn check_link_of(&mut self, wire: &str, step: &Step, link: &Attachment) -> Result<()> {
+        let name = &step.name;
         if link.port.lanes.is_some() {
             self.need_switch()?;
             self.check_lanes(&link.port)?;
         }
-        let is_attached = self.store.get::<Link>(name)?.is_some();
-        match is_attached || link.vxlan.is_some() {
-            true => Ok(()),
-            false => Ok(switch::links::check(name)?),
+        match self.store.get::<Link>(name)? {
+            Some(_) if step.from.is_some() && self.has_attached(wire, name)? => Ok(()),
+            Some(attached) => self.check_attached(&attached, link),
+            None if link.vxlan.is_some() => Ok(()),
+            None => Ok(switch::links::check(name)?),
         }
     }
 

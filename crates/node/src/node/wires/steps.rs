@@ -1,7 +1,7 @@
 //! The steps in which a wire is made and taken back.
 
 use ipnet::IpNet;
-use switch::properties::PortProperties;
+use switch::properties::{DomainProperties, PortProperties};
 
 use super::{Node, mac_of, new_guest, patch_ports, serves};
 use crate::error::{Error, Kind, Result};
@@ -78,11 +78,7 @@ impl Node {
                         ),
                     ));
                 }
-                let is = self.find_link(name)?.port;
-                if [&old.port, &is] != [&it.port; 2] {
-                    self.set_link(name, &whole(&it.port))?;
-                }
-                self.set_domain(name, &it.properties)
+                self.adjust_link(wire, name, old, it)
             }
             (None, Some(Part::Patch(it))) => self.attach_patch(wire, name, it),
             (Some(Part::Patch(_)), None) => {
@@ -176,7 +172,28 @@ impl Node {
                 return Err(error);
             }
         }
-        self.set_domain(name, &it.properties)
+        self.adjust_link(wire, name, it, it)
+    }
+
+    /// Has an attached link be as a wire says; one that somebody else attached is left as it is
+    /// where that says nothing.
+    fn adjust_link(
+        &mut self,
+        wire: &str,
+        name: &str,
+        old: &Attachment,
+        it: &Attachment,
+    ) -> Result<()> {
+        let is_ours = self.has_attached(wire, name)?;
+        let is = self.find_link(name)?.port;
+        if is_ours && [&old.port, &is] != [&it.port; 2] {
+            self.set_link(name, &whole(&it.port))?;
+        }
+        let unsaid = DomainProperties::default();
+        match is_ours || [&old.properties, &it.properties] != [&unsaid; 2] {
+            true => self.set_domain(name, &it.properties),
+            false => Ok(()),
+        }
     }
 
     fn detach_for(&mut self, wire: &str, name: &str) -> Result<()> {
