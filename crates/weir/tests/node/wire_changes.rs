@@ -276,3 +276,36 @@ fn a_link_that_is_attached_otherwise_than_a_wire_says_is_refused() {
     }
     ip(&format!("link delete {p}up"));
 }
+
+#[test]
+fn a_link_of_several_wires_goes_with_the_last_of_them() {
+    if not_root() {
+        return;
+    }
+    let mut host = Host::new();
+    let p = host.prefix.clone();
+    ip(&format!("link add {p}up type veth peer name {p}far"));
+    for end in ["up", "far"] {
+        ip(&format!("link set {p}{end} up"));
+    }
+    let file = |name: &str, port: &str| {
+        let text = format!(
+            "wire = '{name}'\n[link.{name}]\ndevice = '@up'\n{port}\n[vnic.@{name}]\nlink = '{name}'\nhost = true\n"
+        );
+        host.file(&format!("{name}.toml"), &text)
+    };
+    let [a, b] = [file("a", "port = { maxbw = '5M' }"), file("b", "")];
+    let links = |host: &Host| host.ok("link show -p -o link,properties");
+    host.ok(&format!("wire apply {a}"));
+    host.ok(&format!("wire apply {b}"));
+    host.ok("wire delete a");
+    assert_eq!(links(&host), format!("{p}up:\n"), "as the other has it");
+    host.end("-KILL");
+    host.start();
+    assert_eq!(host.ok(&format!("wire diff {b}")), "");
+    let refusal = host.refusal(&format!("wire apply {a}"));
+    assert!(refusal.contains("not maxbw=5M"), "{refusal}");
+    host.ok("wire delete b");
+    assert_eq!(links(&host), "");
+    ip(&format!("link delete {p}up"));
+}

@@ -7,7 +7,7 @@ use super::{Node, mac_of, new_guest, patch_ports, serves};
 use crate::error::{Error, Kind, Result};
 use crate::host::network;
 use crate::model::{
-    Class, Link, LinkMode, NewFlow, NewFlowEntry, NewGuest, NewLink, NewStub, NewVnic,
+    AppliedWire, Class, Link, LinkMode, NewFlow, NewFlowEntry, NewGuest, NewLink, NewStub, NewVnic,
     PropertyChange,
 };
 use crate::wire::file::{self, Attachment, Mode, Patch};
@@ -196,17 +196,39 @@ impl Node {
         }
     }
 
+    /// Detaches a link that was attached for a wire, unless another has it as well: that takes it
+    /// over, and the last one detaches it.
     fn detach_for(&mut self, wire: &str, name: &str) -> Result<()> {
         let mut record = self.applied(wire)?;
-        let ours = record.links.len();
-        record.links.retain(|link| link != name);
-        if record.links.len() < ours {
-            if self.store.get::<Link>(name)?.is_some() {
-                self.remove_link(name, Class::Nic)?;
-            }
-            self.store.put(&record)?;
+        if !self.has_attached(wire, name)? {
+            return Ok(());
         }
-        Ok(())
+        record.links.retain(|link| link != name);
+        if let Some((mut heir, it)) = self.other_with_link(wire, name)? {
+            heir.links.push(name.into());
+            let change = self.store.change()?;
+            change.put(&record)?;
+            change.put(&heir)?;
+            change.commit()?;
+            return self.adjust_link(&heir.name, name, &it, &it);
+        }
+        if self.store.get::<Link>(name)?.is_some() {
+            self.remove_link(name, Class::Nic)?;
+        }
+        Ok(self.store.put(&record)?)
+    }
+
+    /// Another wire that has a link, and how; of one that is being changed, as it is to be.
+    fn other_with_link(&self, wire: &str, link: &str) -> Result<Option<(AppliedWire, Attachment)>> {
+        let records = self.store.all::<AppliedWire>()?.into_iter();
+        let mut others = records.filter(|record| record.name != wire);
+        Ok(others.find_map(|record| {
+            let is = record.pending.as_ref().unwrap_or(&record.applied);
+            let mut links = is.links.iter();
+            let (_, it) = links.find(|(name, it)| it.called(name) == link)?;
+            let it = it.clone();
+            Some((record, it))
+        }))
     }
 
     pub(super) fn attach_patch(&mut self, wire: &str, name: &str, patch: &Patch) -> Result<()> {
