@@ -13,6 +13,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::namespace;
 use crate::error::{Error, Kind, Result};
+use crate::model::Forwarding;
 use crate::netlink::{self, Interface, Netlink};
 
 /// Where `ip netns` keeps namespaces by their names.
@@ -289,19 +290,43 @@ impl Seen {
     }
 }
 
+/// Where the kernel keeps whether a namespace forwards IPv4 and IPv6 packets.
+const FORWARDING: [&str; 2] = [
+    "/proc/sys/net/ipv4/ip_forward",
+    "/proc/sys/net/ipv6/conf/all/forwarding",
+];
+
+/// What IP packets a namespace forwards between its interfaces.
+pub fn forwarding(place: &str) -> Result<Forwarding> {
+    let is = namespace::within(place, || {
+        let [ipv4, ipv6] = FORWARDING.map(|file| match fs::read_to_string(file) {
+            // A kernel without IPv6 forwards none.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            read => read.map(|value| value.trim() != "0"),
+        });
+        Ok(Forwarding {
+            ipv4: ipv4?,
+            ipv6: ipv6?,
+        })
+    })?;
+    is.map_err(|error| unforwarded(place, &error))
+}
+
 /// Has a namespace forward IP packets between its interfaces, or not.
-pub fn set_forwarding(place: &str, on: bool) -> Result<()> {
-    let value = if on { "1" } else { "0" };
+pub fn set_forwarding(place: &str, to: Forwarding) -> Result<()> {
     let set = namespace::within(place, || {
-        let files = ["ipv4/ip_forward", "ipv6/conf/all/forwarding"];
-        files.iter().try_for_each(|file| {
-            let path = Path::new("/proc/sys/net").join(file);
+        let mut files = FORWARDING.iter().zip([to.ipv4, to.ipv6]);
+        files.try_for_each(|(file, on)| {
             // A kernel without IPv6 has nothing to set there.
-            match fs::write(&path, value) {
+            match fs::write(file, if on { "1" } else { "0" }) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
                 done => done,
             }
         })
     })?;
-    set.map_err(|error| Error::refused(format_args!("forwarding in namespace ‘{place}’: {error}")))
+    set.map_err(|error| unforwarded(place, &error))
+}
+
+fn unforwarded(place: &str, error: &std::io::Error) -> Error {
+    Error::refused(format_args!("forwarding in namespace ‘{place}’: {error}"))
 }

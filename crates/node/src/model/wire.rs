@@ -1,5 +1,7 @@
 //! Virtual wires, as the node keeps and tells of them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -19,6 +21,32 @@ pub struct AppliedWire {
     /// Links that were attached for it, and not before by somebody else: they go with it.
     #[serde(default)]
     pub links: Vec<String>,
+    /// What namespaces that were there before forwarded, where that was changed for it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub forwarding: BTreeMap<String, Forwarding>,
+}
+
+impl AppliedWire {
+    /// What there is to be of it.
+    pub fn wanted(&self) -> &Wire {
+        self.pending.as_ref().unwrap_or(&self.applied)
+    }
+}
+
+/// Which packets a network namespace forwards between its interfaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forwarding {
+    /// IPv4's.
+    pub ipv4: bool,
+    /// IPv6's.
+    pub ipv6: bool,
+}
+
+impl Forwarding {
+    /// All, or none.
+    pub const fn all(on: bool) -> Forwarding {
+        Forwarding { ipv4: on, ipv6: on }
+    }
 }
 
 /// A wire as it is.

@@ -142,7 +142,7 @@ fn a_wire_that_cannot_be_made_leaves_everything_as_it_was() {
 }
 
 /// The routes of a namespace that somebody set.
-fn routes(namespace: &str) -> String {
+pub fn routes(namespace: &str) -> String {
     let output = Command::new("ip")
         .args(["-n", namespace, "route", "show", "proto", "static"])
         .output()
@@ -743,7 +743,7 @@ impl Drop for Program {
 }
 
 /// What a program in a namespace prints, if it succeeds.
-fn inside(namespace: &str, command: &str) -> Option<String> {
+pub fn inside(namespace: &str, command: &str) -> Option<String> {
     let words = command.split_whitespace();
     let output = Command::new("ip")
         .args(["netns", "exec", namespace])

@@ -1,19 +1,11 @@
 //! Virtual wires that become others, or whose parts were changed by hand.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{Host, ip, member, named, not_root, ping, until};
-
-/// The routes of a namespace that somebody set.
-fn routes(namespace: &str) -> String {
-    let output = Command::new("ip")
-        .args(["-n", namespace, "route", "show", "proto", "static"])
-        .output()
-        .unwrap();
-    String::from_utf8(output.stdout).unwrap()
-}
+use crate::wire::{inside, routes};
 
 #[test]
 fn a_vnic_goes_with_the_routes_by_it() {
@@ -308,4 +300,54 @@ fn a_link_of_several_wires_goes_with_the_last_of_them() {
     host.ok("wire delete b");
     assert_eq!(links(&host), "");
     ip(&format!("link delete {p}up"));
+}
+
+#[test]
+fn a_namespace_that_was_there_before_forwards_as_before_when_the_wire_is_gone() {
+    if not_root() {
+        return;
+    }
+    let host = Host::new();
+    let n = format!("{}-n", host.prefix);
+    ip(&format!("netns add {n}"));
+    const FILES: [&str; 2] = ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"];
+    let set = |values: [u32; 2]| {
+        for (file, value) in FILES.iter().zip(values) {
+            ip(&format!("netns exec {n} sysctl -qw {file}={value}"));
+        }
+    };
+    let forwards = || {
+        let value = |file| inside(&n, &format!("sysctl -n {file}")).unwrap();
+        FILES.map(|file| value(file).trim().parse::<u32>().unwrap())
+    };
+    let text = "wire = 'a'\n[namespace.@-n]\nexisting = true\n";
+    let plain = host.file("plain.toml", text);
+    let router = format!("{text}forwarding = true\n");
+    let a = host.file("a.toml", &router);
+    let b = host.file("b.toml", &router.replace("'a'", "'b'"));
+    let apply = |file: &str| host.ok(&format!("wire apply {file}"));
+    for before in [[0, 0], [0, 1], [1, 1]] {
+        set(before);
+        for wire in ["a", "b"] {
+            // Whichever of the two goes first, it is as before when both are gone.
+            apply(&a);
+            apply(&b);
+            host.ok(&format!("wire delete {wire}"));
+            assert_eq!(forwards(), [1, 1]);
+            host.ok(&format!(
+                "wire delete {}",
+                if wire == "a" { "b" } else { "a" }
+            ));
+            assert_eq!(forwards(), before);
+        }
+        apply(&a);
+        apply(&plain);
+        assert_eq!(forwards(), before, "where nothing is said of it");
+        host.ok("wire delete a");
+    }
+    set([0, 0]);
+    apply(&b);
+    assert_eq!(forwards(), [1, 1]);
+    host.ok("node --purge");
+    assert_eq!(forwards(), [0, 0]);
 }

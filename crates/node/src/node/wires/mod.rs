@@ -2,7 +2,10 @@
 //! guests in between: see [`crate::service`].
 
 mod lacking;
+mod namespaces;
 mod steps;
+
+use std::collections::BTreeMap;
 
 use switch::lookup::Mac;
 
@@ -10,13 +13,13 @@ use super::Node;
 use crate::error::{Error, Kind, Result};
 use crate::host::network;
 use crate::model::{
-    AppliedWire, Class, FlowEntry, Guest, Link, NewGuest, NewInterface, Serves, Vnic, WireChange,
+    AppliedWire, Class, FlowEntry, Guest, Link, NewGuest, NewInterface, Serves, WireChange,
     WireGuest, WireView,
 };
 use crate::wire;
 use crate::wire::check::check;
 use crate::wire::diff::diff;
-use crate::wire::file::{Attachment, Patch, Route, Wire};
+use crate::wire::file::{Attachment, Patch, Wire};
 use crate::wire::plan::{Part, Step, There, patches, plan};
 
 impl Node {
@@ -64,6 +67,7 @@ impl Node {
             applied: nothing(name),
             pending: None,
             links: Vec::new(),
+            forwarding: BTreeMap::new(),
         }))
     }
 
@@ -325,79 +329,6 @@ impl Node {
     /// Whether a port is a wire's patch.
     pub(super) fn is_patch(&self, port: &str) -> Result<bool> {
         Ok(self.patch_ends()?.iter().any(|(end, _)| end == port))
-    }
-
-    /// Routes with the names of their interfaces in the namespace.
-    fn routes(&self, routes: &[Route]) -> Result<Vec<network::Route>> {
-        let route = |route: &Route| {
-            let vnic = route
-                .vnic
-                .as_ref()
-                .map(|vnic| self.find_vnic(vnic))
-                .transpose()?;
-            Ok(network::Route {
-                to: route.to,
-                via: route.via,
-                interface: vnic.map(|vnic| vnic.interface().to_string()),
-                metric: route.metric,
-            })
-        };
-        routes.iter().map(route).collect()
-    }
-
-    /// Of routes that were set, those that may be there still: one by a VNIC that is gone went with
-    /// its interface.
-    fn routes_left(&self, routes: &[Route]) -> Result<Vec<network::Route>> {
-        let mut left = Vec::new();
-        for route in routes {
-            let gone = match &route.vnic {
-                Some(vnic) => self.store.get::<Vnic>(vnic)?.is_none(),
-                None => false,
-            };
-            if !gone {
-                left.push(route.clone());
-            }
-        }
-        self.routes(&left)
-    }
-
-    /// Brings about what a wire's namespaces are to be, as far as it is not there: after the
-    /// machine was booted anew there are none.
-    pub(super) fn bring_namespaces(&mut self) -> Result<()> {
-        for record in self.settled_wires()? {
-            for (name, namespace) in &record.applied.namespaces {
-                if !namespace.existing && !network::exists(name) {
-                    let made = network::create(name);
-                    let made =
-                        made.and_then(|()| network::set_forwarding(name, namespace.forwarding));
-                    self.host.note(&format!("namespace {name}"), made);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes the namespaces that wires made.
-    pub(super) fn remove_namespaces(&self) -> Result<()> {
-        for record in self.store.all::<AppliedWire>()? {
-            let wires = [Some(record.applied), record.pending];
-            for (name, namespace) in wires.into_iter().flatten().flat_map(|w| w.namespaces) {
-                if !namespace.existing {
-                    network::delete(&name)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Sets the routes of a namespace that had an interface made anew.
-    pub(super) fn bring_routes(&mut self, namespace: &str) -> Result<()> {
-        for record in self.settled_wires()? {
-            if let Some(described) = record.applied.namespaces.get(namespace) {
-                network::set_routes(namespace, &[], &self.routes(&described.routes)?)?;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -41,22 +41,10 @@ impl Node {
     pub fn take_step(&mut self, wire: &str, step: &Step) -> Result<()> {
         let name = step.name.as_str();
         match (&step.from, &step.to) {
-            (None, Some(Part::Namespace(it))) => {
-                if !it.existing {
-                    network::create(name)?;
-                } else if !network::exists(name) {
-                    return Err(Error::not_found(format_args!(
-                        "there is no network namespace ‘{name}’, which is said to exist: `ip netns add {name}`, or leave out ‘existing’"
-                    )));
-                }
-                network::set_forwarding(name, it.forwarding)
-            }
-            (Some(Part::Namespace(it)), None) => match it.existing {
-                true => Ok(()),
-                false => network::delete(name),
-            },
+            (None, Some(Part::Namespace(it))) => self.make_namespace(wire, name, it),
+            (Some(Part::Namespace(it)), None) => self.leave_namespace(wire, name, it),
             (Some(Part::Namespace(_)), Some(Part::Namespace(it))) => {
-                network::set_forwarding(name, it.forwarding)
+                self.set_forwarding(wire, name, it)
             }
             (None, Some(Part::Stub(it))) => {
                 self.create_stub(NewStub {
@@ -223,8 +211,7 @@ impl Node {
         let records = self.store.all::<AppliedWire>()?.into_iter();
         let mut others = records.filter(|record| record.name != wire);
         Ok(others.find_map(|record| {
-            let is = record.pending.as_ref().unwrap_or(&record.applied);
-            let mut links = is.links.iter();
+            let mut links = record.wanted().links.iter();
             let (_, it) = links.find(|(name, it)| it.called(name) == link)?;
             let it = it.clone();
             Some((record, it))

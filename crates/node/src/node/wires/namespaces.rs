@@ -1,0 +1,152 @@
+//! The namespaces of wires, and their routes.
+
+use super::Node;
+use crate::error::{Error, Result};
+use crate::host::network;
+use crate::model::{AppliedWire, Forwarding, Vnic};
+use crate::wire::file::{Namespace, Route};
+
+impl Node {
+    /// Makes a namespace of a wire, or takes it as it is there.
+    pub(super) fn make_namespace(&mut self, wire: &str, name: &str, it: &Namespace) -> Result<()> {
+        if !it.existing {
+            network::create(name)?;
+        } else if !network::exists(name) {
+            return Err(Error::not_found(format_args!(
+                "there is no network namespace ‘{name}’, which is said to exist: `ip netns add {name}`, or leave out ‘existing’"
+            )));
+        }
+        self.set_forwarding(wire, name, it)
+    }
+
+    /// Removes a namespace of a wire, or leaves it as it was before.
+    pub(super) fn leave_namespace(&mut self, wire: &str, name: &str, it: &Namespace) -> Result<()> {
+        match it.existing {
+            true => self.put_forwarding_back(wire, name),
+            false => network::delete(name),
+        }
+    }
+
+    /// Has a namespace forward IP packets, or not. One that was there before forwards as it did
+    /// unless it is to.
+    pub(super) fn set_forwarding(&mut self, wire: &str, name: &str, it: &Namespace) -> Result<()> {
+        let wanted = Forwarding::all(it.forwarding);
+        match (it.existing, it.forwarding) {
+            (false, _) => return network::set_forwarding(name, wanted),
+            (true, false) => return self.put_forwarding_back(wire, name),
+            (true, true) => {}
+        }
+        let is = network::forwarding(name)?;
+        if is == wanted {
+            return Ok(());
+        }
+        // Kept first, so that whoever takes this back knows what was there.
+        let mut record = self.applied(wire)?;
+        record.forwarding.entry(name.into()).or_insert(is);
+        self.store.put(&record)?;
+        network::set_forwarding(name, wanted)
+    }
+
+    /// Has a namespace forward IP packets as it did before a wire changed that, unless another wire
+    /// wants it as well: that takes over what it has to be in the end.
+    fn put_forwarding_back(&mut self, wire: &str, name: &str) -> Result<()> {
+        let mut record = self.applied(wire)?;
+        let Some(was) = record.forwarding.remove(name) else {
+            return Ok(());
+        };
+        let wants = |other: &AppliedWire| {
+            let namespace = other.wanted().namespaces.get(name);
+            other.name != wire && namespace.is_some_and(|it| it.existing && it.forwarding)
+        };
+        let heir = self.store.all::<AppliedWire>()?.into_iter().find(wants);
+        if heir.is_none() && network::exists(name) {
+            network::set_forwarding(name, was)?;
+        }
+        let change = self.store.change()?;
+        change.put(&record)?;
+        if let Some(mut heir) = heir {
+            heir.forwarding.insert(name.into(), was);
+            change.put(&heir)?;
+        }
+        Ok(change.commit()?)
+    }
+
+    /// Brings about what a wire's namespaces are to be, as far as it is not there: after the
+    /// machine was booted anew there are none.
+    pub(in crate::node) fn bring_namespaces(&mut self) -> Result<()> {
+        for record in self.settled_wires()? {
+            for (name, namespace) in &record.applied.namespaces {
+                if !namespace.existing && !network::exists(name) {
+                    let made = network::create(name);
+                    let made = made.and_then(|()| {
+                        network::set_forwarding(name, Forwarding::all(namespace.forwarding))
+                    });
+                    self.host.note(&format!("namespace {name}"), made);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the namespaces that wires made, and has others forward as they did before.
+    pub(in crate::node) fn remove_namespaces(&self) -> Result<()> {
+        for record in self.store.all::<AppliedWire>()? {
+            for (name, was) in record.forwarding {
+                if network::exists(&name) {
+                    network::set_forwarding(&name, was)?;
+                }
+            }
+            let wires = [Some(record.applied), record.pending];
+            for (name, namespace) in wires.into_iter().flatten().flat_map(|w| w.namespaces) {
+                if !namespace.existing {
+                    network::delete(&name)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Routes with the names of their interfaces in the namespace.
+    pub(super) fn routes(&self, routes: &[Route]) -> Result<Vec<network::Route>> {
+        let route = |route: &Route| {
+            let vnic = route
+                .vnic
+                .as_ref()
+                .map(|vnic| self.find_vnic(vnic))
+                .transpose()?;
+            Ok(network::Route {
+                to: route.to,
+                via: route.via,
+                interface: vnic.map(|vnic| vnic.interface().to_string()),
+                metric: route.metric,
+            })
+        };
+        routes.iter().map(route).collect()
+    }
+
+    /// Of routes that were set, those that may be there still: one by a VNIC that is gone went with
+    /// its interface.
+    pub(super) fn routes_left(&self, routes: &[Route]) -> Result<Vec<network::Route>> {
+        let mut left = Vec::new();
+        for route in routes {
+            let gone = match &route.vnic {
+                Some(vnic) => self.store.get::<Vnic>(vnic)?.is_none(),
+                None => false,
+            };
+            if !gone {
+                left.push(route.clone());
+            }
+        }
+        self.routes(&left)
+    }
+
+    /// Sets the routes of a namespace that had an interface made anew.
+    pub(in crate::node) fn bring_routes(&mut self, namespace: &str) -> Result<()> {
+        for record in self.settled_wires()? {
+            if let Some(described) = record.applied.namespaces.get(namespace) {
+                network::set_routes(namespace, &[], &self.routes(&described.routes)?)?;
+            }
+        }
+        Ok(())
+    }
+}
