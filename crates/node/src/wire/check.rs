@@ -1,10 +1,11 @@
 //! Whether a wire holds together: what can be told from the file alone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use ipnet::IpNet;
 use switch::lookup::{Flow, Mac};
-use switch::properties::{DomainProperties, LookupKind, cpus_here};
+use switch::properties::{DomainProperties, LookupKind, Vlan, cpus_here};
 
 use super::file::{Route, Vnic, Wire, output};
 use crate::model::{INTERFACE_NAME_MAX, NAME_MAX, check_stub_mtu};
@@ -34,6 +35,7 @@ pub fn check(wire: &Wire) -> Findings {
     look.names();
     look.switches();
     look.vnics();
+    look.addresses();
     look.namespaces();
     look.guests();
     look.flows();
@@ -236,6 +238,23 @@ impl Look<'_> {
                 self.error(format!(
                     "vnic ‘{name}’: interface ‘{interface}’ of the same namespace is vnic ‘{other}’ already"
                 ));
+            }
+        }
+    }
+
+    /// Warns of IP addresses that two VNICs on the same switch have, in the same VLAN: which of them
+    /// is reached is anybody's guess.
+    fn addresses(&mut self) {
+        let mut known: BTreeMap<(&str, Option<Vlan>, IpAddr), &str> = BTreeMap::new();
+        for (name, vnic) in &self.wire.vnics {
+            for address in vnic.addresses.iter().map(IpNet::addr) {
+                let place = (vnic.link.as_str(), vnic.properties.vlan, address);
+                match known.insert(place, name) {
+                    Some(other) if other != name => self.findings.warnings.push(format!(
+                        "vnic ‘{name}’: its address {address} is that of vnic ‘{other}’ on the same switch"
+                    )),
+                    _ => {}
+                }
             }
         }
     }

@@ -704,3 +704,28 @@ fn each_nic_of_a_bridge_becomes_a_link() {
     }
     assert!(check(&wire).errors.is_empty() && check(&wire).warnings.is_empty());
 }
+
+#[test]
+fn two_vnics_of_a_switch_with_one_ip_address_are_warned_of() {
+    let warnings = |more: &str| {
+        let text = format!(
+            "wire = 'w'\n[stub.s]\n[stub.t]\n[vnic.a]\nlink = 's'\nhost = true\naddresses = ['10.0.0.1/24', 'fd00::1/64']\n[vnic.b]\nhost = true\n{more}\n"
+        );
+        let findings = check(&wire(&text));
+        assert!(findings.errors.is_empty(), "{:?}", findings.errors);
+        findings.warnings
+    };
+    for address in ["10.0.0.1", "fd00::1"] {
+        let warned = warnings(&format!("link = 's'\naddresses = ['{address}/32']"));
+        let told =
+            format!("vnic ‘b’: its address {address} is that of vnic ‘a’ on the same switch");
+        assert_eq!(warned, [told]);
+    }
+    for apart in [
+        "link = 's'\naddresses = ['10.0.0.2/24']",
+        "link = 't'\naddresses = ['10.0.0.1/24']",
+        "link = 's'\naddresses = ['10.0.0.1/24']\nproperties = { vlan = 7 }",
+    ] {
+        assert!(warnings(apart).is_empty(), "{apart}");
+    }
+}
