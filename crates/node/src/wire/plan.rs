@@ -561,6 +561,25 @@ mod tests {
     }
 
     #[test]
+    fn what_was_changed_is_set_again_where_it_is() {
+        let there = |_: &str, part: &Part| match part {
+            Part::Stub(_) | Part::Link(_) | Part::Guest(_) => There::Differs,
+            Part::Vnic(_) => There::Lost,
+            _ => There::Yes,
+        };
+        let again = told(&plan(&wire(WIRE), &wire(WIRE), there));
+        let expected = [
+            "~ stub ‘s’",
+            "~ link ‘eth7’",
+            "~ vnic ‘g’",
+            "~ vnic ‘v’",
+            "~ routes of namespace ‘a’",
+            "~ guest ‘f’",
+        ];
+        assert_eq!(again, expected);
+    }
+
+    #[test]
     fn a_guest_that_has_ended_is_started_anew() {
         let there = |_: &str, part: &Part| match part {
             Part::Guest(_) => There::Ended,

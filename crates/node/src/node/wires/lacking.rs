@@ -1,4 +1,4 @@
-//! What of a wire is there, and what is not.
+//! What of a wire is there, and what is not, or otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 
