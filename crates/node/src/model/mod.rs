@@ -22,6 +22,7 @@ pub use link::{
 };
 pub use name::{INTERFACE_NAME_MAX, NAME_MAX, check_interface, check_name};
 pub use stats::{LaneStats, PortStats};
+pub(crate) use vnic::takes_less;
 pub use vnic::{NewVnic, Serves, Vnic, VnicView, is_usable};
 pub use wire::{AppliedWire, Forwarding, WireChange, WireGuest, WireView};
 

@@ -3,6 +3,7 @@
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use switch::lookup::Mac;
+use switch::port::guest::MTU_MAX;
 use switch::properties::PortProperties;
 use utoipa::ToSchema;
 
@@ -121,6 +122,16 @@ pub struct VnicView {
     /// Its properties as they are set.
     #[schema(value_type = Object)]
     pub properties: PortProperties,
+}
+
+/// That a guest takes shorter packets by a VNIC than its link of this MTU carries, unless the VNIC was
+/// given an MTU.
+pub(crate) fn takes_less(vnic: &str, asked: Option<u16>, link: &str, mtu: u16) -> Option<String> {
+    (asked.is_none() && mtu > MTU_MAX).then(|| {
+        format!(
+            "vnic ‘{vnic}’: its link ‘{link}’ has an MTU of {mtu} bytes, and a guest takes IP packets of at most {MTU_MAX}: longer ones are dropped, so have its neighbours send none (`mtu={MTU_MAX}`)"
+        )
+    })
 }
 
 #[cfg(test)]

@@ -7,11 +7,12 @@ use switch::properties::{PortProperties, cpus_here};
 
 use super::Node;
 use super::guests::started;
-use super::vnics::{mtu, takes_less};
+use super::vnics::mtu;
 use crate::error::{Error, Kind, Result};
 use crate::host::{Launch, LaunchPort};
 use crate::model::{
     Guest, GuestView, Interface, Link, NewGuest, NewInterface, Run, Serves, Vnic, check_name,
+    takes_less,
 };
 
 /// Slots of each ring, unless others are asked for.
@@ -47,7 +48,9 @@ impl Node {
             .collect();
         let mut diagnostics = self.check_guest(&new, &interfaces)?;
         for vnic in &vnics {
-            if let Some(less) = takes_less(vnic, &self.find_link(&vnic.link)?) {
+            let link = self.find_link(&vnic.link)?;
+            let less = takes_less(&vnic.name, vnic.properties.mtu, &link.name, link.mtu);
+            if let Some(less) = less {
                 diagnostics.warning_here(less);
             }
         }

@@ -290,18 +290,3 @@ pub(super) fn mtu_max(vnic: &Vnic, link: &Link) -> u16 {
         Serves::Host | Serves::Netns(_) | Serves::VhostUser(_) => carried,
     }
 }
-
-/// That a guest takes shorter packets than its VNIC's link carries, unless the VNIC's MTU says so.
-pub(super) fn takes_less(vnic: &Vnic, link: &Link) -> Option<String> {
-    let less = vnic.properties.mtu.is_none() && link.mtu > guest::MTU_MAX;
-    less.then(|| {
-        format!(
-            "‘{}’: its link ‘{}’ has an MTU of {} bytes, and a guest takes IP packets of at most {}: longer ones are dropped, so have its neighbours send none (`mtu={}`)",
-            vnic.name,
-            link.name,
-            link.mtu,
-            guest::MTU_MAX,
-            guest::MTU_MAX
-        )
-    })
-}

@@ -8,7 +8,7 @@ use switch::lookup::{Flow, Mac};
 use switch::properties::{DomainProperties, LookupKind, Vlan, cpus_here};
 
 use super::file::{Route, Vnic, Wire, output};
-use crate::model::{INTERFACE_NAME_MAX, NAME_MAX, check_stub_mtu};
+use crate::model::{INTERFACE_NAME_MAX, NAME_MAX, check_stub_mtu, takes_less};
 use crate::netlink;
 
 /// Longest name of a wire and of a patch, which ports are called by together.
@@ -319,6 +319,12 @@ impl Look<'_> {
                         vnic,
                     );
                 }
+                let on = wire.vnics.get(vnic).map(|vnic| (vnic, &vnic.link));
+                let less = on.and_then(|(it, link)| {
+                    let mtu = wire.stubs.get(link)?.mtu?;
+                    takes_less(vnic, it.properties.mtu, link, mtu)
+                });
+                self.findings.warnings.extend(less);
                 if let Some(other) = used.insert(vnic, name) {
                     self.error(format!(
                         "guest ‘{name}’: vnic ‘{vnic}’ is an interface of guest ‘{other}’ already"

@@ -729,3 +729,20 @@ fn two_vnics_of_a_switch_with_one_ip_address_are_warned_of() {
         assert!(warnings(apart).is_empty(), "{apart}");
     }
 }
+
+#[test]
+fn a_guest_on_a_stub_of_long_packets_is_warned_of() {
+    let warnings = |mtu: &str, properties: &str| {
+        let text = format!(
+            "wire = 'w'\n[stub.s]\n{mtu}\n[vnic.g0]\nlink = 's'\n{properties}\n[guest.g]\ninterfaces = {{ a = 'g0' }}\nconfig = 'FromNetfront(a) -> Discard;'\n"
+        );
+        let findings = check(&wire(&text));
+        assert!(findings.errors.is_empty(), "{:?}", findings.errors);
+        findings.warnings
+    };
+    let warned = warnings("mtu = 9000", "");
+    assert_eq!(warned.len(), 1);
+    assert!(warned[0].starts_with("vnic ‘g0’: its link ‘s’ has an MTU of 9000 bytes"));
+    assert!(warnings("mtu = 9000", "properties = { mtu = 1500 }").is_empty());
+    assert!(warnings("mtu = 1600", "").is_empty() && warnings("", "").is_empty());
+}

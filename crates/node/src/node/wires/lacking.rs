@@ -103,14 +103,21 @@ impl Node {
             let Some(namespace) = place else {
                 continue;
             };
-            let routes = wire.namespaces.get(namespace).map(|it| it.routes.iter());
-            let lacks = routes.into_iter().flatten().any(|route| {
+            let routes = wire.namespaces.get(namespace);
+            let routes = routes.map_or(&[][..], |it| &it.routes);
+            let lacks = routes.iter().any(|route| {
                 let reaches = |vnic: &file::Vnic| {
                     let via = route.via;
                     via.is_some_and(|via| vnic.addresses.iter().any(|net| net.contains(&via)))
                 };
                 let near = inside.iter().find(|(_, vnic)| reaches(vnic));
-                let by = route.vnic.as_ref().or(near.map(|(name, _)| *name));
+                // A gateway may be reached by a route without one instead.
+                let leads = |other: &&file::Route| {
+                    other.via.is_none() && route.via.is_some_and(|via| other.to.contains(&via))
+                };
+                let straight = || routes.iter().find(leads)?.vnic.as_ref();
+                let near = near.map(|(name, _)| *name).or_else(straight);
+                let by = route.vnic.as_ref().or(near);
                 let can_be = by.is_none_or(|name| held(name).is_some_and(|it| seen.is_up(&it)));
                 let wanted = network::Route {
                     to: route.to,
