@@ -4,6 +4,8 @@
 //! together is changed in one transaction ([`Store::change`]); one that is not committed, whatever
 //! the reason, leaves nothing.
 
+mod migration;
+
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -16,7 +18,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
-use crate::model::{AppliedWire, Flow, FlowEntry, Guest, Leaving, Link, Vnic};
+use crate::model::{
+    EntryRecord, FlowRecord, GuestRecord, Leaving, LinkRecord, VnicRecord, WireRecord,
+};
 
 /// Names of the database's file in the state folder.
 const FILE: &str = "node.redb";
@@ -105,7 +109,10 @@ macro_rules! record {
         }
     )* };
 }
-record!(Link: "links", Vnic: "vnics", Flow: "flows", FlowEntry: "flow-entries", Guest: "guests", Leaving: "leaving", AppliedWire: "wires");
+record!(
+    LinkRecord: "links", VnicRecord: "vnics", FlowRecord: "flows", EntryRecord: "flow-entries",
+    GuestRecord: "guests", Leaving: "leaving", WireRecord: "wires",
+);
 
 impl StoreError {
     /// Whether the database gave up after an earlier error, such as a disk that was full, and has to
@@ -195,6 +202,9 @@ impl Store {
                 opened => break opened?,
             }
         };
+        let write = database.begin_write().map_err(writing)?;
+        migration::migrate(&write)?;
+        write.commit().map_err(writing)?;
         Ok(Store {
             database: RefCell::new(Some(database)),
             folder: folder.into(),
@@ -332,7 +342,7 @@ impl Change {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Class;
+    use crate::model::{Class, Link};
 
     struct Folder(PathBuf);
 
@@ -349,18 +359,15 @@ mod tests {
         }
     }
 
-    fn stub(name: &str, domain: u32) -> Link {
-        Link {
+    fn stub(name: &str, domain: u32) -> LinkRecord {
+        LinkRecord {
             name: name.into(),
+            spec: Link::default(),
             domain,
             class: Class::Stub,
-            mode: None,
-            tunnel: None,
             mtu: 1500,
             gro: false,
             index: None,
-            port: Default::default(),
-            properties: Default::default(),
             default: Default::default(),
         }
     }
@@ -377,13 +384,13 @@ mod tests {
             let change = store.change().unwrap();
             assert_eq!(change.next("domain").unwrap(), 2);
             change.put(&stub("b", 2)).unwrap();
-            change.remove::<Link>("a").unwrap();
+            change.remove::<LinkRecord>("a").unwrap();
         }
         let store = Store::open(&folder.0, Duration::ZERO).unwrap();
-        let names: Vec<_> = store.all::<Link>().unwrap();
+        let names: Vec<_> = store.all::<LinkRecord>().unwrap();
         assert_eq!(names.len(), 1);
-        assert_eq!(store.get::<Link>("a").unwrap().unwrap().domain, 1);
-        assert!(store.get::<Link>("b").unwrap().is_none());
+        assert_eq!(store.get::<LinkRecord>("a").unwrap().unwrap().domain, 1);
+        assert!(store.get::<LinkRecord>("b").unwrap().is_none());
         assert_eq!(store.change().unwrap().next("domain").unwrap(), 2);
     }
 
@@ -411,7 +418,7 @@ mod tests {
                 std::fs::write(&file, bad).unwrap();
                 match Store::open(&folder.0, Duration::ZERO) {
                     Ok(store) => {
-                        let there = store.all::<Link>().unwrap().len();
+                        let there = store.all::<LinkRecord>().unwrap().len();
                         assert!(there >= names().count() - 1, "{there}, page {page}");
                         store.put(&stub("more", 99)).unwrap();
                     }

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use ipnet::IpNet;
 
-use ::switch::links::{Device, Gro, HostLink, Mode, Tap, Vxlan, vhost_listener};
+use ::switch::links::{Device, Gro, HostLink, Mode as AttachMode, Tap, Vxlan, vhost_listener};
 use ::switch::lookup::Mac;
 use ::switch::properties::PortProperties;
 use ::switch::protocol::{LinkKind, PatchEnd, PortDescription, PortKind};
 
 use super::{Host, Port, namespace, network};
 use crate::error::{Error, Result};
-use crate::model::{Class, Link, LinkMode, Serves, Vnic};
+use crate::model::{Class, LinkRecord, Mode, Place, VnicRecord};
 
 /// A TAP device or a socket, which is there as long as this is.
 pub(super) struct Held {
@@ -51,7 +51,7 @@ impl Host {
     }
 
     /// Attaches a link's interface, if it is not. Returns what of the link follows from it.
-    pub fn attach_uplink(&mut self, link: &Link) -> Result<Attached> {
+    pub fn attach_uplink(&mut self, link: &LinkRecord) -> Result<Attached> {
         let is_there = self.has_port(&link.name);
         // It may be off: of a link that was to be detached when its node was killed.
         if link.gro && !self.gro.contains_key(&link.name) {
@@ -73,8 +73,8 @@ impl Host {
                 index: link.index,
             });
         }
-        let mut open = match (link.mode, self.held.get(&link.name)) {
-            _ if let Some(tunnel) = &link.tunnel => HostLink::vxlan(&Vxlan {
+        let mut open = match (link.mode(), self.held.get(&link.name)) {
+            _ if let Some(tunnel) = &link.vxlan => HostLink::vxlan(&Vxlan {
                 name: &link.name,
                 vni: tunnel.vni,
                 local: tunnel.local,
@@ -82,11 +82,11 @@ impl Host {
                 port: tunnel.port,
                 mtu: None,
             })?,
-            (Some(LinkMode::Tap), Some(held)) => {
+            (Mode::Tap, Some(held)) => {
                 let files = held.duplicates(&link.name)?;
                 HostLink::reopened(LinkKind::Tap, &link.name, Mac([0; 6]), link.mtu, files)
             }
-            (Some(LinkMode::Tap), None) => HostLink::tap(&Tap {
+            (Mode::Tap, None) => HostLink::tap(&Tap {
                 name: &link.name,
                 mac: None,
                 mtu: link.mtu,
@@ -94,9 +94,9 @@ impl Host {
             })?,
             (mode, _) => {
                 let mode = match mode {
-                    Some(LinkMode::Xdp) => Mode::Xdp,
-                    Some(LinkMode::Packet) => Mode::Packet,
-                    Some(LinkMode::Tap | LinkMode::Vxlan) | None => Mode::Auto,
+                    Mode::Xdp => AttachMode::Xdp,
+                    Mode::Packet => AttachMode::Packet,
+                    Mode::Tap | Mode::Vxlan | Mode::Auto => AttachMode::Auto,
                 };
                 let name = &link.name;
                 let lanes = link.port.lanes.unwrap_or(1).into();
@@ -129,31 +129,29 @@ impl Host {
     /// Attaches the interface of a VNIC that serves a namespace, the host or a vhost-user
     /// frontend, making it if it is not there. `mtu` is its link's, which its port is on whatever
     /// MTU its interface has. Others have nothing that can be attached by itself.
-    pub fn attach_vnic(&mut self, vnic: &Vnic, domain: u32, mtu: u16) -> Result<()> {
+    pub fn attach_vnic(&mut self, vnic: &VnicRecord, domain: u32, mtu: u16) -> Result<()> {
         if self.has_port(&vnic.name) {
             return Ok(());
         }
         let tap = Tap {
             name: vnic.interface(),
-            mac: Some(vnic.mac),
+            mac: Some(vnic.mac()),
             mtu: vnic.properties.mtu.unwrap_or(mtu).min(mtu),
             owner: None,
         };
-        let again = |kind, files| HostLink::reopened(kind, &vnic.name, vnic.mac, mtu, files);
+        let again = |kind, files| HostLink::reopened(kind, &vnic.name, vnic.mac(), mtu, files);
         let is_new = !self.held.contains_key(&vnic.name);
-        let open = match (&vnic.serves, self.held.get(&vnic.name)) {
-            (Serves::Guest, _) => return Ok(()),
-            (Serves::Host | Serves::Netns(_), Some(held)) => {
+        let open = match (vnic.place(), self.held.get(&vnic.name)) {
+            (Place::Guest, _) => return Ok(()),
+            (Place::Host | Place::Namespace(_), Some(held)) => {
                 again(LinkKind::Tap, held.duplicates(&vnic.name)?)
             }
-            (Serves::Host, None) => HostLink::tap(&tap)?,
-            (Serves::Netns(name), None) => namespace::within(name, || HostLink::tap(&tap))??,
-            (Serves::VhostUser(_), Some(held)) => {
+            (Place::Host, None) => HostLink::tap(&tap)?,
+            (Place::Namespace(name), None) => namespace::within(name, || HostLink::tap(&tap))??,
+            (Place::VhostUser(_), Some(held)) => {
                 again(LinkKind::VhostUser, held.duplicates(&vnic.name)?)
             }
-            (Serves::VhostUser(path), None) => {
-                again(LinkKind::VhostUser, vec![listen(Path::new(path))?])
-            }
+            (Place::VhostUser(path), None) => again(LinkKind::VhostUser, vec![listen(path)?]),
         };
         let open = open.within_mtu(mtu);
         self.attach(&vnic.name, open, domain, vnic.properties.clone())?;
@@ -167,7 +165,7 @@ impl Host {
 
     /// Why an interface that a link attached is not there, or passes nothing. Its port stays, and is
     /// the interface's again as soon as that is up and has its name.
-    pub fn is_link_down(&self, link: &Link) -> Option<String> {
+    pub fn is_link_down(&self, link: &LinkRecord) -> Option<String> {
         match self.port_kind(&link.name)? {
             PortKind::Xdp | PortKind::Packet | PortKind::Tap => {}
             PortKind::Guest | PortKind::VhostUser | PortKind::Vxlan | PortKind::Patch => {
@@ -191,7 +189,7 @@ impl Host {
     /// Why nothing passes between a VNIC, whose port is there, and whoever it serves. Its port stays,
     /// and frames pass again as soon as a frontend is connected, or the interface is up, under its
     /// name and in its place.
-    pub fn is_vnic_down(&self, vnic: &Vnic) -> Option<String> {
+    pub fn is_vnic_down(&self, vnic: &VnicRecord) -> Option<String> {
         match self.port_kind(&vnic.name)? {
             PortKind::Tap => passes_nothing(place(vnic), vnic.interface()),
             PortKind::VhostUser if !self.has_frontend(&vnic.name) => {
@@ -202,7 +200,7 @@ impl Host {
     }
 
     /// What is wrong with the MTU that a link was attached with, if its interface has another now.
-    pub fn has_other_mtu(&self, link: &Link) -> Option<String> {
+    pub fn has_other_mtu(&self, link: &LinkRecord) -> Option<String> {
         let (name, was) = (&link.name, link.mtu);
         match self.port_kind(name)? {
             PortKind::Xdp | PortKind::Packet => {}
@@ -224,8 +222,8 @@ impl Host {
     /// Whether the namespace that a VNIC's interface was made in is no more the one that has its
     /// name: it was deleted, and perhaps there is another. What is held of the interface keeps the
     /// old one from ending, with the interface in it, so that nothing else tells of it.
-    pub fn has_lost(&self, vnic: &Vnic) -> bool {
-        let (Serves::Netns(name), Some(held)) = (&vnic.serves, self.held.get(&vnic.name)) else {
+    pub fn has_lost(&self, vnic: &VnicRecord) -> bool {
+        let (Place::Namespace(name), Some(held)) = (vnic.place(), self.held.get(&vnic.name)) else {
             return false;
         };
         let tap = held.files.first().map(OwnedFd::as_fd);
@@ -235,22 +233,20 @@ impl Host {
 
     /// Whether a VNIC in a namespace or on the host has no interface there, though it is to have
     /// one: somebody removed it, or the namespace.
-    pub fn has_no_interface(&self, vnic: &Vnic) -> bool {
+    pub fn has_no_interface(&self, vnic: &VnicRecord) -> bool {
         let is_gone = || matches!(network::interface(place(vnic), vnic.interface()), Ok(None));
-        matches!(vnic.serves, Serves::Host | Serves::Netns(_))
-            && (!self.holds(&vnic.name) || self.has_lost(vnic) || is_gone())
+        vnic.has_interface() && (!self.holds(&vnic.name) || self.has_lost(vnic) || is_gone())
     }
 
     /// Whether a VNIC's interface that is there has not all of these addresses.
-    pub fn lacks_addresses(&self, vnic: &Vnic, addresses: &[IpNet]) -> bool {
-        let has_interface = matches!(vnic.serves, Serves::Host | Serves::Netns(_));
-        has_interface
+    pub fn lacks_addresses(&self, vnic: &VnicRecord, addresses: &[IpNet]) -> bool {
+        vnic.has_interface()
             && network::look(place(vnic))
                 .is_ok_and(|seen| seen.lacks_addresses(vnic.interface(), addresses))
     }
 
     /// Gives a VNIC's interface the addresses `new` in the place of `old`.
-    pub fn set_addresses(&self, vnic: &Vnic, old: &[IpNet], new: &[IpNet]) -> Result<()> {
+    pub fn set_addresses(&self, vnic: &VnicRecord, old: &[IpNet], new: &[IpNet]) -> Result<()> {
         if old.is_empty() && new.is_empty() {
             return Ok(());
         }
@@ -259,11 +255,11 @@ impl Host {
 
     /// Gives a VNIC's interface an MTU, if it has one that is there: one that is not is made with
     /// it.
-    pub fn set_mtu(&self, vnic: &Vnic, mtu: u16) -> Result<()> {
-        let is_tap = matches!(vnic.serves, Serves::Host | Serves::Netns(_));
-        match is_tap && self.holds(&vnic.name) && !self.has_lost(vnic) {
-            true => network::set_mtu(place(vnic), vnic.interface(), mtu),
-            false => Ok(()),
+    pub fn set_mtu(&self, vnic: &VnicRecord, mtu: u16) -> Result<()> {
+        if vnic.has_interface() && self.holds(&vnic.name) && !self.has_lost(vnic) {
+            network::set_mtu(place(vnic), vnic.interface(), mtu)
+        } else {
+            Ok(())
         }
     }
 
@@ -383,11 +379,8 @@ fn within(place: Option<&str>) -> String {
 }
 
 /// The namespace that a VNIC's interface is in; `None` is the host's own.
-fn place(vnic: &Vnic) -> Option<&str> {
-    match &vnic.serves {
-        Serves::Netns(name) => Some(name),
-        _ => None,
-    }
+fn place(vnic: &VnicRecord) -> Option<&str> {
+    vnic.namespace.as_deref()
 }
 
 /// Whether what a port leads to lives on in its descriptors, so that it outlives a switch.

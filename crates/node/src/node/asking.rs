@@ -3,7 +3,7 @@
 use abi::message::kind;
 
 use super::Node;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// A request to a guest that is to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,7 +30,7 @@ impl Node {
         let request = self
             .host
             .ask(guest, kind, contents)
-            .map_err(|error| Error::new(error.kind, format_args!("guest ‘{name}’: {error}")))?;
+            .map_err(|error| error.within(|why| format!("guest ‘{name}’: {why}")))?;
         let asked = Asked { guest, request };
         self.asked.insert(asked, None);
         Ok(asked)

@@ -1,7 +1,7 @@
 //! The node: what is wanted of this host, and what runs on it, brought together.
 //!
 //! Everything here happens at once, on one thread: an operation either is done and kept, or left
-//! nothing. Waiting is for those who ask ([`crate::service`]).
+//! nothing. Waiting is the service's.
 
 mod asking;
 mod creation;
@@ -10,6 +10,7 @@ mod flows;
 mod guests;
 mod index;
 mod links;
+pub mod resource;
 mod restart;
 mod vnics;
 mod wires;
@@ -19,15 +20,17 @@ use std::time::{Duration, Instant};
 
 use switch::process::Options;
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Fault, Kind, Result, Subject};
 use crate::host::{Attached, Event, Host, SwitchRun};
 use crate::log;
 use crate::model::{
-    Class, Flow, FlowEntry, Guest, LaneStats, Leaving, Link, NodeView, PortStats, Run, Serves, Vnic,
+    Class, EntryRecord, FlowRecord, Guest, GuestRecord, LaneStats, Leaving, LinkRecord, NodeStatus,
+    Place, PortStats, Run, Scrape, VnicRecord,
 };
 use crate::places::Places;
 use crate::store::{self, Store};
 use index::Index;
+use resource::Resource;
 use restart::Restarts;
 
 pub use asking::Asked;
@@ -55,11 +58,6 @@ pub struct Node {
 pub(crate) const LOCK: Duration = Duration::from_secs(1);
 /// Every how many ticks ports are looked at whose interface or namespace may be gone.
 const LOOK_TICKS: u64 = 5;
-
-/// The name under which what is wrong with a guest is noted: names have no spaces.
-fn guest_fault(name: &str) -> String {
-    format!("guest {name}")
-}
 
 impl Node {
     /// Opens the node's state, takes over what runs of it, and brings about what does not. This
@@ -131,12 +129,12 @@ impl Node {
     /// Tells, once, that it cannot be kept what runs. It is tried again each second.
     fn tell_unkept(&mut self, kept: store::Result<()>) {
         let Err(error) = kept else { return };
-        if self.host.fault(STATE_FAULT).is_none() {
-            log::say(format_args!(
+        if self.host.fault(&Subject::State).is_none() {
+            tracing::error!(
                 "{error}: the switch and guests that are started now go on, but are not kept, and the next node starts them anew; to keep the switch is tried each second"
-            ));
+            );
         }
-        self.host.note::<()>(STATE_FAULT, Err(error.into()));
+        self.host.note::<()>(Subject::State, Err(error.into()));
     }
 
     /// Keeps by what the switch is found again.
@@ -148,9 +146,9 @@ impl Node {
     /// Detaches ports that nobody wants: of an operation that a node did not live to finish.
     fn detach_leftovers(&mut self) -> Result<()> {
         for name in self.host.port_names() {
-            let wanted = match self.store.get::<Vnic>(&name)? {
-                Some(vnic) => vnic.serves != Serves::Guest || self.runs_with(&name)?,
-                None => self.store.get::<Link>(&name)?.is_some() || self.is_patch(&name)?,
+            let wanted = match self.store.get::<VnicRecord>(&name)? {
+                Some(vnic) => vnic.place() != Place::Guest || self.runs_with(&name)?,
+                None => self.store.get::<LinkRecord>(&name)?.is_some() || self.is_patch(&name)?,
             };
             if !wanted {
                 self.host.detach(&name);
@@ -161,7 +159,7 @@ impl Node {
 
     fn remove_leftover_flows(&mut self) -> Result<()> {
         for name in self.host.flow_names() {
-            if self.store.get::<Flow>(&name)?.is_none() {
+            if self.store.get::<FlowRecord>(&name)?.is_none() {
                 self.host.remove_flow(&name);
             }
         }
@@ -172,7 +170,7 @@ impl Node {
     fn runs_with(&self, vnic: &str) -> Result<bool> {
         let guest = self.index.guest_of(vnic);
         let guest = guest
-            .map(|name| self.store.get::<Guest>(name))
+            .map(|name| self.store.get::<GuestRecord>(name))
             .transpose()?;
         Ok(guest
             .flatten()
@@ -183,40 +181,40 @@ impl Node {
     /// tried again later; the rest goes on.
     pub fn reconcile(&mut self) -> Result<()> {
         self.bring_namespaces()?;
-        for link in self.store.all::<Link>()? {
+        for link in self.store.all::<LinkRecord>()? {
             self.bring_link(&link);
         }
         self.bring_patches()?;
-        for vnic in self.store.all::<Vnic>()? {
+        for vnic in self.store.all::<VnicRecord>()? {
             self.bring_vnic(&vnic)?;
         }
-        for guest in self.store.all::<Guest>()? {
+        for guest in self.store.all::<GuestRecord>()? {
             self.bring_guest(&guest);
         }
         Ok(())
     }
 
-    fn bring_link(&mut self, link: &Link) {
+    fn bring_link(&mut self, link: &LinkRecord) {
         let set = self.host.set_domain(link.domain, &link.properties);
         let attached = set.and_then(|()| self.host.attach_uplink(link));
         let kept = attached.and_then(|Attached { gro, index, .. }| {
-            match (gro, index) == (link.gro, link.index) {
-                true => Ok(()),
-                // An interface that is another than before, of the same name.
-                false => Ok(self.store.put(&Link {
-                    gro,
-                    index,
-                    ..link.clone()
-                })?),
+            if (gro, index) == (link.gro, link.index) {
+                return Ok(());
             }
+            // An interface that is another than before, of the same name.
+            Ok(self.store.put(&LinkRecord {
+                gro,
+                index,
+                ..link.clone()
+            })?)
         });
-        self.host.note(&link.name, kept);
+        self.host.note(Subject::Link(link.name.clone()), kept);
         self.bring_flows(&link.name);
     }
 
-    fn bring_vnic(&mut self, vnic: &Vnic) -> Result<()> {
-        if vnic.serves != Serves::Guest
-            && let Some(link) = self.store.get::<Link>(&vnic.link)?
+    fn bring_vnic(&mut self, vnic: &VnicRecord) -> Result<()> {
+        if vnic.place() != Place::Guest
+            && let Some(link) = self.store.get::<LinkRecord>(&vnic.link)?
         {
             if self.host.has_lost(vnic) {
                 self.host.detach(&vnic.name);
@@ -224,17 +222,18 @@ impl Node {
             let was_there = self.host.holds(&vnic.name);
             let mtu = vnics::mtu_max(vnic, &link);
             let mut attached = self.host.attach_vnic(vnic, link.domain, mtu);
-            if let (Ok(()), false, Serves::Netns(namespace)) = (&attached, was_there, &vnic.serves)
+            if let (Ok(()), false, Place::Namespace(namespace)) =
+                (&attached, was_there, vnic.place())
             {
                 attached = self.bring_routes(namespace);
             }
-            self.host.note(&vnic.name, attached);
+            self.host.note(Subject::Vnic(vnic.name.clone()), attached);
             self.bring_flows(&vnic.name);
         }
         Ok(())
     }
 
-    fn bring_guest(&mut self, guest: &Guest) {
+    fn bring_guest(&mut self, guest: &GuestRecord) {
         let brought = match self.keep_unkept(guest) {
             Err(error) => Err(error),
             Ok(true) => Ok(()),
@@ -247,9 +246,9 @@ impl Node {
                 Run::Wanted | Run::Started { .. } => self.start_again(guest),
             },
         };
-        self.host.note(&guest_fault(&guest.name), brought);
-        for interface in &guest.interfaces {
-            self.bring_flows(&interface.vnic);
+        self.host.note(Subject::Guest(guest.name.clone()), brought);
+        for port in &guest.ports {
+            self.bring_flows(&port.vnic);
         }
     }
 
@@ -265,43 +264,52 @@ impl Node {
             // A state that cannot be read now can be later.
             let _ = self.leave_lost_namespaces();
         }
-        for name in self.host.faulty() {
+        for subject in self.host.faulty() {
             // A state that cannot be read now can be later.
-            let _ = self.heal(&name);
+            let _ = self.heal(subject);
         }
     }
 
-    fn heal(&mut self, fault: &str) -> Result<()> {
-        if fault == SWITCH_FAULT {
-            let started = self.need_switch();
-            self.host.note(SWITCH_FAULT, started);
-        } else if fault == STATE_FAULT {
-            let kept = self.keep_switch();
-            self.host.note(STATE_FAULT, kept);
-        } else if let Some(name) = fault.strip_prefix("flow ") {
-            let brought = self.bring_flow(name);
-            self.host.note(fault, brought);
-        } else if let Some(port) = fault.strip_prefix("entries ") {
-            self.bring_entries(port);
-        } else if let Some(name) = fault.strip_prefix("guest ") {
-            if let Some(guest) = self.store.get::<Guest>(name)? {
-                self.bring_guest(&guest);
+    /// Tries again to bring about what is down.
+    fn heal(&mut self, subject: Subject) -> Result<()> {
+        match &subject {
+            Subject::Switch => {
+                let started = self.need_switch();
+                self.host.note(subject, started);
             }
-        } else if fault.starts_with("namespace ") {
-            self.bring_namespaces()?;
-        } else if self.is_patch(fault)? {
-            self.bring_patches()?;
-        } else if let Some(link) = self.store.get::<Link>(fault)? {
-            self.bring_link(&link);
-        } else if let Some(vnic) = self.store.get::<Vnic>(fault)? {
-            self.bring_vnic(&vnic)?;
+            Subject::State => {
+                let kept = self.keep_switch();
+                self.host.note(subject, kept);
+            }
+            Subject::Flow(name) => {
+                let brought = self.bring_flow(name);
+                self.host.note(subject, brought);
+            }
+            Subject::Entries(port) => self.bring_entries(port),
+            Subject::Guest(name) => {
+                if let Some(guest) = self.store.get::<GuestRecord>(name)? {
+                    self.bring_guest(&guest);
+                }
+            }
+            Subject::Namespace(_) => self.bring_namespaces()?,
+            Subject::Patch(_) => self.bring_patches()?,
+            Subject::Link(name) => {
+                if let Some(link) = self.store.get::<LinkRecord>(name)? {
+                    self.bring_link(&link);
+                }
+            }
+            Subject::Vnic(name) => {
+                if let Some(vnic) = self.store.get::<VnicRecord>(name)? {
+                    self.bring_vnic(&vnic)?;
+                }
+            }
         }
         Ok(())
     }
 
     /// Kills a switch that does not answer: its end is dealt with as any other.
     fn give_switch_up(&self) {
-        log::say("the switch does not answer: it is killed");
+        tracing::error!("the switch does not answer: it is killed");
         self.host.kill_switch();
     }
 
@@ -318,7 +326,7 @@ impl Node {
             if self.index.guest_of(&name).is_none() {
                 self.host.detach(&name);
                 let gone = Err(Error::new(Kind::Unavailable, "its interface is gone"));
-                self.host.note::<()>(&name, gone);
+                self.host.note::<()>(self.subject_of_port(&name), gone);
             }
         }
     }
@@ -331,7 +339,7 @@ impl Node {
         }
         let mut lost = Vec::new();
         for name in self.host.held() {
-            let vnic = self.store.get::<Vnic>(name)?;
+            let vnic = self.store.get::<VnicRecord>(name)?;
             lost.extend(vnic.filter(|vnic| self.host.has_lost(vnic)));
         }
         if !lost.is_empty() {
@@ -375,7 +383,7 @@ impl Node {
             (Ok(()), None) => {}
         }
         let replaced = started.and_then(|()| self.reconcile());
-        self.host.note(SWITCH_FAULT, replaced);
+        self.host.note(Subject::Switch, replaced);
     }
 
     /// Starts a switch if there is none.
@@ -393,72 +401,120 @@ impl Node {
 
     /// Whether there is something that can be done ahead.
     pub fn wants_idle(&self) -> bool {
-        self.host.wants_ready()
+        self.host.wants_pre_forked()
     }
 
     /// Does what can be done ahead, while nothing else is to do.
     pub fn idle(&mut self) {
-        self.host.make_ready();
+        self.host.pre_fork();
     }
 
     /// What the node tells of itself.
-    pub fn view(&self) -> Result<NodeView> {
-        Ok(NodeView {
+    pub fn status(&self) -> Result<NodeStatus> {
+        Ok(NodeStatus {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
             switch_pid: self.host.switch_pid(),
             switch_restarts: self.host.switch_restarts(),
-            links: self.store.count::<Link>()?,
-            vnics: self.store.count::<Vnic>()?,
-            flows: self.store.count::<Flow>()?,
-            guests: self.store.count::<Guest>()?,
+            links: self.store.count::<LinkRecord>()?,
+            vnics: self.store.count::<VnicRecord>()?,
+            flows: self.store.count::<FlowRecord>()?,
+            guests: self.store.count::<GuestRecord>()?,
         })
     }
 
-    /// Counters of a link's interface, a VNIC or an end of a wire's patch; of all, if none is named.
-    pub fn stats(&self, name: Option<&str>) -> Result<Vec<PortStats>> {
+    /// Counters of all interfaces of links, VNICs and ends of patches.
+    pub fn all_stats(&self) -> Result<Vec<PortStats>> {
         let mut all = Vec::new();
-        let named = |found: &str| name.is_none_or(|name| name == found);
-        for link in self.store.all::<Link>()? {
-            if named(&link.name) && link.class == Class::Nic {
-                let stats = self.host.stats(&link.name);
-                all.push(PortStats::new(&link.name, &link.name, &stats, true));
+        for link in self.store.all::<LinkRecord>()? {
+            if link.class == Class::Nic {
+                all.push(self.stats_of(&link.name, &link.name, true));
             }
         }
-        for vnic in self.store.all::<Vnic>()? {
-            if named(&vnic.name) {
-                let stats = self.host.stats(&vnic.name);
-                all.push(PortStats::new(&vnic.name, &vnic.link, &stats, false));
-            }
+        for vnic in self.store.all::<VnicRecord>()? {
+            all.push(self.stats_of(&vnic.name, &vnic.link, false));
         }
         for (end, link) in self.patch_ends()? {
-            if named(&end) {
-                let stats = self.host.stats(&end);
-                all.push(PortStats::new(&end, &link, &stats, false));
-            }
+            all.push(self.stats_of(&end, &link, false));
         }
-        match name {
-            Some(name) if all.is_empty() => Err(self.no_port(name)),
-            _ => Ok(all),
+        Ok(all)
+    }
+
+    /// Counters of a link's interface, a VNIC or an end of a patch. Nothing else is looked at.
+    pub fn stats(&self, name: &str) -> Result<PortStats> {
+        let (link, outside) = self.port(name)?;
+        Ok(self.stats_of(name, &link, outside))
+    }
+
+    fn stats_of(&self, name: &str, link: &str, outside: bool) -> PortStats {
+        PortStats::new(name, link, &self.host.stats(name), outside)
+    }
+
+    /// The link of a port, and whether the port is its interface.
+    fn port(&self, name: &str) -> Result<(String, bool)> {
+        if let Some(link) = self.store.get::<LinkRecord>(name)? {
+            return match link.class {
+                Class::Nic => Ok((link.name, true)),
+                Class::Stub => Err(self.no_port(name)),
+            };
+        }
+        if let Some(vnic) = self.store.get::<VnicRecord>(name)? {
+            return Ok((vnic.spec.link, false));
+        }
+        match self.patch_end(name)? {
+            Some(link) => Ok((link, false)),
+            None => Err(self.no_port(name)),
+        }
+    }
+
+    /// As what a port that is down is noted.
+    fn subject_of_port(&self, name: &str) -> Subject {
+        let is_vnic = matches!(self.store.get::<VnicRecord>(name), Ok(Some(_)));
+        let is_link = || matches!(self.store.get::<LinkRecord>(name), Ok(Some(_)));
+        let name = name.to_string();
+        if is_vnic {
+            Subject::Vnic(name)
+        } else if is_link() {
+            Subject::Link(name)
+        } else {
+            Subject::Patch(name)
         }
     }
 
     /// Counters of a link's interface or a VNIC, of each lane apart; none while it is down.
     pub fn stats_by_lane(&self, name: &str) -> Result<Vec<PortStats>> {
-        let (link, outside) = match self.store.get::<Link>(name)? {
-            Some(link) if link.class == Class::Nic => (link.name, true),
-            Some(_) => return Err(self.no_port(name)),
-            None => match self.store.get::<Vnic>(name)? {
-                Some(vnic) => (vnic.link, false),
-                None => return Err(self.no_port(name)),
-            },
-        };
+        let (link, outside) = self.port(name)?;
         let lanes = self.host.stats_by_lane(name)?;
         let stats = lanes.iter().zip(0..).map(|(stats, lane)| PortStats {
             lane: Some(lane),
             ..PortStats::new(name, &link, stats, outside)
         });
         Ok(stats.collect())
+    }
+
+    /// All counters.
+    pub fn scrape(&mut self) -> Result<Scrape> {
+        // Without a switch there are none of it.
+        let lanes = self.lanes().unwrap_or_default();
+        let ports = self.all_stats()?;
+        let mut port_lanes = Vec::new();
+        if lanes.len() > 1 {
+            for port in &ports {
+                port_lanes.extend(self.stats_by_lane(&port.name)?);
+            }
+        }
+        let guest = |port: PortStats| {
+            let guest = self.index.guest_of(&port.name).map(str::to_string);
+            (port, guest)
+        };
+        Ok(Scrape {
+            node: self.status()?,
+            ports: ports.into_iter().map(guest).collect(),
+            port_lanes,
+            lanes,
+            flows: self.flow_stats().unwrap_or_default(),
+            guests: Guest::all(self)?,
+        })
     }
 
     /// What the switch's lanes did so far.
@@ -468,10 +524,10 @@ impl Node {
     }
 
     /// Why a port that is wanted is not there.
-    fn fault(&self, name: &str) -> Option<String> {
-        let own = self.host.fault(name).map(str::to_string);
+    fn fault(&self, subject: &Subject) -> Option<String> {
+        let own = self.host.fault(subject).map(str::to_string);
         let no_switch = || {
-            let why = self.host.fault(SWITCH_FAULT)?;
+            let why = self.host.fault(&Subject::Switch)?;
             let there = self.host.switch_pid().is_some();
             (!there).then(|| format!("there is no switch: {why}"))
         };
@@ -479,9 +535,7 @@ impl Node {
     }
 
     fn no_port(&self, name: &str) -> Error {
-        Error::not_found(format_args!(
-            "no attached interface or VNIC ‘{name}’: `weir link show` and `weir vnic show` list those there are"
-        ))
+        Fault::NoPort { name: name.into() }.into()
     }
 
     /// Whether everything was removed, so that the node is to end.
@@ -491,8 +545,8 @@ impl Node {
 
     /// Removes everything: guests, VNICs, links, the switch, the state. The node ends then.
     pub fn purge(&mut self) -> Result<()> {
-        let guests = self.store.all::<Guest>()?;
-        let vnics = self.store.all::<Vnic>()?;
+        let guests = self.store.all::<GuestRecord>()?;
+        let vnics = self.store.all::<VnicRecord>()?;
         // With a full disk all ends as well: it is only that a node which is killed meanwhile has
         // another bring it back.
         let _ = self.forget_all(&guests, &vnics);
@@ -512,37 +566,32 @@ impl Node {
     }
 
     /// Has the state be that nothing is wanted.
-    fn forget_all(&self, guests: &[Guest], vnics: &[Vnic]) -> Result<()> {
+    fn forget_all(&self, guests: &[GuestRecord], vnics: &[VnicRecord]) -> Result<()> {
         let change = self.store.change()?;
         for guest in guests {
-            change.remove::<Guest>(&guest.name)?;
+            change.remove::<GuestRecord>(&guest.name)?;
             change.put(&Leaving::of(guest))?;
         }
-        for flow in self.store.all::<Flow>()? {
-            change.remove::<Flow>(&flow.name)?;
+        for flow in self.store.all::<FlowRecord>()? {
+            change.remove::<FlowRecord>(&flow.name)?;
         }
         for vnic in vnics {
-            change.remove::<Vnic>(&vnic.name)?;
+            change.remove::<VnicRecord>(&vnic.name)?;
         }
-        for entry in self.store.all::<FlowEntry>()? {
-            change.remove::<FlowEntry>(&entry.name)?;
+        for entry in self.store.all::<EntryRecord>()? {
+            change.remove::<EntryRecord>(&entry.name)?;
         }
-        for link in self.store.all::<Link>()? {
-            change.remove::<Link>(&link.name)?;
+        for link in self.store.all::<LinkRecord>()? {
+            change.remove::<LinkRecord>(&link.name)?;
         }
         change.remove::<SwitchRun>(SwitchRun::NAME)?;
         Ok(change.commit()?)
     }
 }
 
-/// The name under which it is noted that there is no switch.
-const SWITCH_FAULT: &str = "the switch";
-/// The name under which it is noted that it cannot be kept what runs.
-const STATE_FAULT: &str = "the state";
-
 /// Removes the socket of a VNIC that goes, if it has one.
-fn remove_socket(vnic: &Vnic) {
-    if let Serves::VhostUser(path) = &vnic.serves {
+fn remove_socket(vnic: &VnicRecord) {
+    if let Place::VhostUser(path) = vnic.place() {
         let _ = std::fs::remove_file(path);
     }
 }

@@ -17,7 +17,7 @@ fn guest(host: &Host, name: &str) -> Value {
 }
 
 fn pid(host: &Host, name: &str) -> u32 {
-    guest(host, name)["pid"].as_u64().unwrap() as u32
+    guest(host, name)["status"]["pid"].as_u64().unwrap() as u32
 }
 
 /// Ends a guest as nobody should, and waits until the node knows.
@@ -26,7 +26,7 @@ fn murder(host: &Host, name: &str, state: &str) {
     kill("-KILL", pid);
     until("the node sees it", || {
         let view = guest(host, name);
-        view["state"] == state && view["pid"] != pid
+        view["status"]["state"] == state && view["status"]["pid"] != pid
     });
     assert!(!alive(pid));
 }
@@ -141,10 +141,10 @@ fn a_guest_that_was_killed_is_told_of_and_started_anew() {
     murder(&host, "g", "crashed");
     assert_eq!(states(), format!("w:{p}g=crashed\n"));
     let shown = host.json("wire show");
-    let reason = shown[0]["states"][0]["reason"].as_str().unwrap();
+    let reason = shown[0]["status"]["guests"][0]["reason"].as_str().unwrap();
     assert!(reason.contains("killed by SIGKILL"), "{shown}");
     let line = format!(
-        "~ guest ‘{p}g’ (the guest's process was killed by SIGKILL), which had ended, is started anew\n"
+        "- guest ‘{p}g’, which had ended (the guest's process was killed by SIGKILL)\n+ guest ‘{p}g’, which had ended, is restarted\n"
     );
     assert_eq!(host.ok(&format!("wire diff {file}")), line);
     assert_eq!(host.ok(&format!("wire apply {file}")), line);
@@ -161,7 +161,9 @@ fn a_guest_that_was_killed_is_told_of_and_started_anew() {
     );
     host.ok("wire delete w");
     host.ok(&format!("wire apply {done}"));
-    until("it halts", || guest(&host, "g")["state"] == "halted");
+    until("it halts", || {
+        guest(&host, "g")["status"]["state"] == "halted"
+    });
     assert_eq!(host.ok(&format!("wire apply {done}")), "");
     assert_eq!(states(), format!("w:{p}g=halted\n"));
     assert!(named(&p).is_empty());
@@ -178,7 +180,7 @@ fn a_wires_guest_has_what_a_guest_by_command_has() {
     host.ok(&format!("wire apply {file}"));
     let view = guest(&host, "g");
     assert_eq!(
-        (&view["wall"], &view["restart"]),
+        (&view["status"]["wall"], &view["restart"]),
         (&"process".into(), &"on-failure".into())
     );
     let first = pid(&host, "g");
