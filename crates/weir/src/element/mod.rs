@@ -83,7 +83,7 @@ fn summary(page: &Page) -> String {
 /// Every class: a guest's, this machine's, and those that only switches have.
 pub fn library() -> Library {
     let mut library = elements::library();
-    library.add(switch::lookup::click::CLASSES);
+    library.add(click_lookup::CLASSES);
     library
 }
 
