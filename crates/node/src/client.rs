@@ -86,37 +86,37 @@ impl Client {
 
     /// Shows the node itself.
     pub fn node(&self) -> Result<NodeStatus> {
-        self.call(&operations::node(), &[], &())
+        self.call(&operations::show_node(), &[], &())
     }
 
     /// Removes everything and ends the node.
     pub fn purge(&self, confirmation: &Purge) -> Result<()> {
-        self.call(&operations::purge(), &[], confirmation)
+        self.call(&operations::purge_node(), &[], confirmation)
     }
 
     /// Reads a handler of a guest.
     pub fn read(&self, guest: &str, handler: &HandlerRead) -> Result<HandlerValue> {
-        self.call(&operations::read(), &[guest], handler)
+        self.call(&operations::read_handler(), &[guest], handler)
     }
 
     /// Writes a handler of a guest.
     pub fn write(&self, guest: &str, handler: &HandlerWrite) -> Result<HandlerValue> {
-        self.call(&operations::write(), &[guest], handler)
+        self.call(&operations::write_handler(), &[guest], handler)
     }
 
     /// Lists the addresses that the switch of a link knows.
     pub fn macs(&self, link: &str) -> Result<Vec<Address>> {
-        self.call(&operations::macs(), &[link], &())
+        self.call(&operations::list_macs(), &[link], &())
     }
 
     /// Removes the addresses that the switch of a link has learned.
     pub fn flush(&self, link: &str) -> Result<()> {
-        self.call(&operations::flush(), &[link], &())
+        self.call(&operations::flush_macs(), &[link], &())
     }
 
     /// Lists the entries of a link's flow table.
     pub fn entries(&self, link: &str) -> Result<Vec<Entry>> {
-        self.call(&operations::entries(), &[link], &())
+        self.call(&operations::list_entries(), &[link], &())
     }
 
     /// Adds an entry to a link's flow table.
@@ -143,32 +143,32 @@ impl Client {
 
     /// Counters of all ports.
     pub fn stats(&self) -> Result<Vec<PortStats>> {
-        self.call(&operations::stats(), &[], &())
+        self.call(&operations::list_stats(), &[], &())
     }
 
     /// Counters of one port.
     pub fn stats_of(&self, port: &str) -> Result<PortStats> {
-        self.call(&operations::stats_of(), &[port], &())
+        self.call(&operations::show_stats(), &[port], &())
     }
 
     /// Counters of one port, of each lane apart.
     pub fn stats_by_lane(&self, port: &str) -> Result<Vec<PortStats>> {
-        self.call(&operations::stats_by_lane(), &[port], &())
+        self.call(&operations::show_lane_stats(), &[port], &())
     }
 
     /// Counters of all flows.
     pub fn flow_stats(&self) -> Result<Vec<FlowStats>> {
-        self.call(&operations::flow_stats(), &[], &())
+        self.call(&operations::list_flow_stats(), &[], &())
     }
 
     /// Counters of one flow.
     pub fn stats_of_flow(&self, flow: &str) -> Result<FlowStats> {
-        self.call(&operations::flow_stats_of(), &[flow], &())
+        self.call(&operations::show_flow_stats(), &[flow], &())
     }
 
     /// Counters of the switch's lanes.
     pub fn lanes(&self) -> Result<Vec<LaneStats>> {
-        self.call(&operations::lanes(), &[], &())
+        self.call(&operations::list_lanes(), &[], &())
     }
 
     /// All counters in Prometheus's text format.

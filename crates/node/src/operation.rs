@@ -277,6 +277,12 @@ fn example_of(kind: Kind) -> Error {
 
 /// The operations that all resources have.
 impl<S: Spec> Object<S> {
+    /// An example as a request has it.
+    fn example_body() -> Object<S> {
+        let example = S::example();
+        Object::new(example.name, example.spec)
+    }
+
     fn operation<B: Payload, T: Payload>(
         verb: Verb,
         method: Method,

@@ -100,7 +100,7 @@ fn make_folder(folder: &Path) -> Result<()> {
 }
 
 /// Takes the run folder for this node. Its last holder removes the file, so what was locked has to
-/// be there still. A holder that was killed may have left a child that is about to let go of it.
+/// be there still. A holder that was killed may have left a child that is about to release it.
 fn lock(places: &Places) -> Result<fs::File> {
     let path = places.lock();
     let refuse = |error: io::Error| Error::failed(format_args!("{}: {error}", path.display()));
@@ -180,7 +180,7 @@ async fn serve(mut node: Node, listener: UnixListener) -> Result<()> {
             () = tokio::task::yield_now(), if node.wants_idle() => node.idle(),
         }
     }
-    // Whoever waits for an answer gets it.
+    // Pending answers are sent.
     tokio::task::yield_now().await;
     tokio::time::sleep(Duration::from_millis(10)).await;
     server.abort();

@@ -26,7 +26,7 @@ const QUICK_LOOKS: u32 = 100;
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Most jobs that wait; whoever has another one waits too.
+/// Most jobs that wait; another one waits for room.
 const JOBS_MAX: usize = 256;
 
 /// A piece of work for the node.
@@ -51,7 +51,7 @@ impl Handle {
         work: impl FnOnce(&mut Node) -> Result<R> + Send + 'static,
     ) -> Result<R> {
         let (tell, told) = oneshot::channel();
-        // Whoever asked may have gone meanwhile.
+        // The asker may have gone meanwhile.
         let job: Job = Box::new(move |node| drop(tell.send(work(node))));
         let over = || Error::new(Kind::Unavailable, "the node is ending");
         self.jobs.send(job).await.map_err(|_| over())?;

@@ -18,6 +18,7 @@ use crate::error::{Error, Fault, Result};
 use crate::model::{
     Flow, Guest, HandlerValue, Link, Object, Stub, SwitchFunction, Verb, Vnic, Wire, patched,
 };
+use crate::node::for_each_resource;
 use crate::node::resource::found;
 use crate::operation::{Method, Operation, Payload, others as operations};
 use crate::service::{Handle, Served};
@@ -186,24 +187,24 @@ fn api() -> Api {
         router: Router::new(),
         description: OpenApiBuilder::new().info(info.build()).build(),
     };
-    api.on(operations::node(), async |handle, _, ()| {
+    api.on(operations::show_node(), async |handle, _, ()| {
         handle.run(|node| node.status()).await
     });
-    api.on(operations::purge(), async |handle, _, purge| {
+    api.on(operations::purge_node(), async |handle, _, purge| {
         if !purge.confirm {
             return Err(Fault::Unconfirmed {}.into());
         }
         handle.run(|node| node.purge()).await
     });
-    api.resource::<Link>();
-    api.resource::<Stub>();
-    api.resource::<SwitchFunction>();
+    macro_rules! resources {
+        ($($resource:ident),*; $($waiting:ident),*) => {
+            $(api.resource::<$resource>();)*
+            $(api.resource::<$waiting>();)*
+        };
+    }
+    for_each_resource!(resources);
     switches(&mut api);
-    api.resource::<Vnic>();
-    api.resource::<Flow>();
-    api.resource::<Guest>();
     guests(&mut api);
-    api.resource::<Wire>();
     api.on(operations::apply_wire(), async |handle, names, wire| {
         check_wire(&names, &wire)?;
         handle.apply_wire(wire.spec).await
@@ -217,13 +218,13 @@ fn api() -> Api {
 }
 
 fn switches(api: &mut Api) {
-    api.on(operations::macs(), async |handle, names, ()| {
+    api.on(operations::list_macs(), async |handle, names, ()| {
         handle.run(move |node| node.addresses(&name(&names))).await
     });
-    api.on(operations::flush(), async |handle, names, ()| {
+    api.on(operations::flush_macs(), async |handle, names, ()| {
         handle.run(move |node| node.flush(&name(&names))).await
     });
-    api.on(operations::entries(), async |handle, names, ()| {
+    api.on(operations::list_entries(), async |handle, names, ()| {
         handle
             .run(move |node| node.flow_entries(&name(&names)))
             .await
@@ -240,12 +241,12 @@ fn switches(api: &mut Api) {
 }
 
 fn guests(api: &mut Api) {
-    api.on(operations::read(), async |handle, names, read| {
+    api.on(operations::read_handler(), async |handle, names, read| {
         let asked = handle.ask(move |node| node.ask_read(&name(&names), &read.handler));
         let value = asked.await?;
         Ok(HandlerValue { value })
     });
-    api.on(operations::write(), async |handle, names, write| {
+    api.on(operations::write_handler(), async |handle, names, write| {
         let (guest, asked) = (name(&names), write.clone());
         let ask = handle.ask(move |node| node.ask_write(&guest, &asked.handler, &asked.value));
         let value = ask.await?;
@@ -258,26 +259,26 @@ fn guests(api: &mut Api) {
 }
 
 fn statistics(api: &mut Api) {
-    api.on(operations::stats(), async |handle, _, ()| {
+    api.on(operations::list_stats(), async |handle, _, ()| {
         handle.run(|node| node.all_stats()).await
     });
-    api.on(operations::stats_of(), async |handle, names, ()| {
+    api.on(operations::show_stats(), async |handle, names, ()| {
         handle.run(move |node| node.stats(&name(&names))).await
     });
-    api.on(operations::stats_by_lane(), async |handle, names, ()| {
+    api.on(operations::show_lane_stats(), async |handle, names, ()| {
         handle
             .run(move |node| node.stats_by_lane(&name(&names)))
             .await
     });
-    api.on(operations::flow_stats(), async |handle, _, ()| {
+    api.on(operations::list_flow_stats(), async |handle, _, ()| {
         handle.run(|node| node.flow_stats()).await
     });
-    api.on(operations::flow_stats_of(), async |handle, names, ()| {
+    api.on(operations::show_flow_stats(), async |handle, names, ()| {
         handle
             .run(move |node| node.stats_of_flow(&name(&names)))
             .await
     });
-    api.on(operations::lanes(), async |handle, _, ()| {
+    api.on(operations::list_lanes(), async |handle, _, ()| {
         handle.run(|node| node.lanes()).await
     });
 }

@@ -252,7 +252,7 @@ impl Host {
         }
     }
 
-    /// Changes what is kept of a guest's port for when it is attached anew.
+    /// Changes what is kept of a guest's port for when it is reattached.
     pub fn keep_properties(&mut self, id: u64, name: &str, properties: &PortProperties) {
         let running = self.guests.get_mut(&id);
         let ports = running.into_iter().flat_map(|r| &mut r.launch.ports);
@@ -286,9 +286,10 @@ impl Host {
             Err(_) => Exit::Killed(0),
         };
         let never_ran = running.start.is_some() && running.boot.is_none();
-        let lines = match never_ran && !matches!(exit, Exit::Halted) {
-            true => running.last_lines(),
-            false => Vec::new(),
+        let lines = if never_ran && !matches!(exit, Exit::Halted) {
+            running.last_lines()
+        } else {
+            Vec::new()
         };
         let launch = self.guests.remove(&id).map(|running| running.launch)?;
         self.detach_guest(&launch);

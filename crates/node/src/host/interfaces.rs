@@ -186,7 +186,7 @@ impl Host {
         }
     }
 
-    /// Why nothing passes between a VNIC, whose port is there, and whoever it serves. Its port stays,
+    /// Why nothing passes between a VNIC, whose port is there, and its user. Its port stays,
     /// and frames pass again as soon as a frontend is connected, or the interface is up, under its
     /// name and in its place.
     pub fn is_vnic_down(&self, vnic: &VnicRecord) -> Option<String> {
@@ -209,7 +209,7 @@ impl Host {
         let is = network::interface(None, name).ok()??.mtu;
         (is != u32::from(was)).then(|| {
             format!(
-                "its MTU was {was} bytes when it was attached and is {is} now: attach it anew for that, or `ip link set {name} mtu {was}`"
+                "its MTU was {was} bytes when it was attached and is {is} now: reattach it for that, or `ip link set {name} mtu {was}`"
             )
         })
     }

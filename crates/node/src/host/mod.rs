@@ -273,7 +273,7 @@ impl Host {
         Ok(self.client()?.flush(domain)?)
     }
 
-    /// Detaches a port and lets go of its interface. What is not there any more needs no detaching.
+    /// Detaches a port and releases its interface. What is not there any more needs no detaching.
     pub fn detach(&mut self, name: &str) {
         self.held.remove(name);
         let named = [Subject::Link, Subject::Vnic, Subject::Patch];

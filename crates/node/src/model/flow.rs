@@ -5,7 +5,7 @@ use switch::properties::{FlowAttributes, FlowProperties, Transport};
 use utoipa::ToSchema;
 
 use super::State;
-use super::object::{Object, Spec, Verb, is_default};
+use super::object::{Object, Spec, Verb, is_default, record};
 use super::stats::counters;
 
 /// A class of traffic on a link or VNIC.
@@ -77,3 +77,14 @@ pub struct FlowStats {
 }
 
 counters!(FlowStats: frames, bytes, held, dropped);
+
+record!(FlowRecord: "flows", Flow);
+
+/// A flow.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FlowRecord {
+    /// Its name.
+    pub name: String,
+    /// What is wanted.
+    pub spec: Flow,
+}

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::object::{Object, Spec, Verb, is_default};
+use super::object::{Object, Spec, Verb, is_default, record};
 
 /// The wall around a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -297,4 +297,81 @@ pub struct HandlerWrite {
     /// The value.
     #[serde(default)]
     pub value: String,
+}
+
+record!(GuestRecord: "guests", Guest);
+record!(Leaving: "leaving");
+
+/// A guest.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct GuestRecord {
+    /// Its name.
+    pub name: String,
+    /// What is wanted; its configuration is the last one that was set.
+    pub spec: Guest,
+    /// Its number; never given twice.
+    pub id: u64,
+    /// Its interfaces, in the order of its data region.
+    pub ports: Vec<GuestPort>,
+    /// Bytes of the configuration that it was booted with, which decides where things lie in it.
+    pub booted_config: usize,
+    /// Whether it runs.
+    pub run: Run,
+}
+
+/// One interface of a guest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestPort {
+    /// Its name in the configuration.
+    pub name: String,
+    /// The VNIC that it is.
+    pub vnic: String,
+}
+
+/// Whether a guest runs, and by what it is found again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Run {
+    /// It is to run.
+    Wanted,
+    /// It was started as this process.
+    Started {
+        /// The process.
+        pid: u32,
+        /// When that was started (field 22 of `/proc/PID/stat`).
+        started: u64,
+        /// The boot of the machine that it was started on.
+        boot: String,
+        /// Whether it is a virtual machine.
+        vm: bool,
+        /// Number of the descriptor of the switch's doorbell in its process.
+        doorbell: Option<i32>,
+    },
+    /// It ended, and is not to be restarted.
+    Ended {
+        /// Whether that was in good order.
+        halted: bool,
+        /// How.
+        reason: String,
+    },
+}
+
+/// A guest that was removed, until its process has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leaving {
+    /// Its number.
+    pub name: String,
+    /// By what its process is found again.
+    pub run: Run,
+}
+
+impl Leaving {
+    /// Of a guest.
+    pub fn of(guest: &GuestRecord) -> Leaving {
+        Leaving {
+            name: guest.id.to_string(),
+            run: guest.run.clone(),
+        }
+    }
 }

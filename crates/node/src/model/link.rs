@@ -4,10 +4,11 @@ use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use switch::lookup::FlowDefault;
 use switch::properties::{Bandwidth, DomainProperties, LookupKind, PortProperties};
 use utoipa::ToSchema;
 
-use super::object::{Object, Spec, Verb, is_default};
+use super::object::{Object, Spec, Verb, is_default, record};
 use crate::error::{Fault, Result};
 
 /// What a link is.
@@ -296,5 +297,51 @@ pub fn check_stub_mtu(mtu: u16) -> Result<()> {
     } else {
         let (least, most) = (*STUB_MTUS.start(), *STUB_MTUS.end());
         Err(Fault::StubMtu { mtu, least, most }.into())
+    }
+}
+
+record!(LinkRecord: "links", Link);
+
+/// A link or stub.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct LinkRecord {
+    /// Its name: the interface's, or the stub's.
+    pub name: String,
+    /// What is wanted; of a stub, its properties.
+    pub spec: Link,
+    /// Number of its domain in the switch; never given twice.
+    pub domain: u32,
+    /// Link or stub.
+    pub class: Class,
+    /// Largest IP packet, in bytes.
+    pub mtu: u16,
+    /// Its interface's GRO was off, and is on for as long as it is attached.
+    #[serde(default)]
+    pub gro: bool,
+    /// The number of its interface when it was attached, by which it is known whatever it is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
+    /// The action of a flow table for frames without an entry.
+    #[serde(default)]
+    pub default: FlowDefault<String>,
+}
+
+impl LinkRecord {
+    /// The specification, if it is a stub.
+    pub fn stub(&self) -> Stub {
+        Stub {
+            mtu: Some(self.mtu),
+            properties: self.spec.properties.clone(),
+        }
+    }
+
+    /// How the interface is to be attached.
+    pub fn mode(&self) -> Mode {
+        if self.vxlan.is_some() {
+            Mode::Vxlan
+        } else {
+            self.spec.mode
+        }
     }
 }

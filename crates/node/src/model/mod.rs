@@ -6,31 +6,31 @@ mod guest;
 mod link;
 mod name;
 mod object;
-mod record;
 mod stats;
 mod switch;
 mod vnic;
 mod wire;
 
 pub use self::switch::{
-    Address, Entry, EntryStatus, SwitchFunction, SwitchStatus, action_text, output,
+    Address, Entry, EntryRecord, EntryStatus, SwitchFunction, SwitchStatus, action_text, output,
 };
-pub use flow::{Flow, FlowStats, FlowStatus};
+pub use flow::{Flow, FlowRecord, FlowStats, FlowStatus};
 pub use guest::{
-    Guest, GuestState, GuestStatus, HandlerRead, HandlerValue, HandlerWrite, Isolation, Memory,
-    NoSize, Restart,
+    Guest, GuestPort, GuestRecord, GuestState, GuestStatus, HandlerRead, HandlerValue,
+    HandlerWrite, Isolation, Leaving, Memory, NoSize, Restart, Run,
 };
-pub use link::{Class, Link, LinkStatus, Mode, STUB_MTUS, State, Stub, Tunnel, check_stub_mtu};
+pub use link::{
+    Class, Link, LinkRecord, LinkStatus, Mode, STUB_MTUS, State, Stub, Tunnel, check_stub_mtu,
+};
 pub use name::{INTERFACE_NAME_MAX, NAME_MAX, check_interface, check_name};
-pub use object::{Object, Spec, Verb, patched};
-pub use record::{
-    EntryRecord, FlowRecord, Forwarding, GuestPort, GuestRecord, Leaving, LinkRecord, Run,
-    VnicRecord, WireRecord,
-};
+pub use object::{Object, Record, Spec, Verb, patched};
 pub use stats::{LaneStats, PortStats, Scrape};
 pub(crate) use vnic::takes_less;
-pub use vnic::{Place, Vnic, VnicStatus, is_usable};
-pub use wire::{Namespace, NoRoute, Patch, Route, Table, Wire, WireChange, WireGuest, WireStatus};
+pub use vnic::{Place, Vnic, VnicRecord, VnicStatus, is_usable};
+pub use wire::{
+    Forwarding, Namespace, NoRoute, Patch, Route, Table, Wire, WireChange, WireGuest, WireRecord,
+    WireStatus,
+};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

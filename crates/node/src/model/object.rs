@@ -61,6 +61,40 @@ pub trait Spec:
     fn shorten(&mut self) {}
 }
 
+/// Something that the store keeps, as JSON under its key.
+pub trait Record: Serialize + DeserializeOwned {
+    /// The name of its table.
+    const TABLE: &'static str;
+    /// Its key.
+    fn key(&self) -> &str;
+}
+
+/// Has records be kept under their names; one with a specification is used as that.
+macro_rules! record {
+    ($record:ty: $table:literal $(, $spec:ty)?) => {
+        impl $crate::model::Record for $record {
+            const TABLE: &'static str = $table;
+            fn key(&self) -> &str {
+                &self.name
+            }
+        }
+        $(
+            impl std::ops::Deref for $record {
+                type Target = $spec;
+                fn deref(&self) -> &$spec {
+                    &self.spec
+                }
+            }
+            impl std::ops::DerefMut for $record {
+                fn deref_mut(&mut self) -> &mut $spec {
+                    &mut self.spec
+                }
+            }
+        )?
+    };
+}
+pub(super) use record;
+
 /// A resource as the API has it: the specification's fields, `name` and `status`. In a request, the
 /// status is ignored, so that an answer can be sent back.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -211,7 +211,7 @@ pub struct Scrape {
     pub guests: Vec<Object<Guest>>,
 }
 
-/// What a counter counted since it stood at `then`. A switch that was started anew counts from 0.
+/// What a counter counted since it stood at `then`. A switch that was restarted counts from 0.
 pub(super) fn less(now: u64, then: u64) -> u64 {
     now.checked_sub(then).unwrap_or(now)
 }

@@ -1,12 +1,12 @@
 //! How the switch of a link works: its lookup function, and the entries of a flow table.
 
 use serde::{Deserialize, Serialize};
-use switch::lookup::{FlowDefault, Mac};
+use switch::lookup::{Flow as TableFlow, FlowDefault, Mac};
 use switch::properties::{Bandwidth, DomainProperties, LookupKind};
 use utoipa::ToSchema;
 
 use super::State;
-use super::object::{Object, Spec, Verb};
+use super::object::{Object, Spec, Verb, record};
 
 /// How the switch of a link or stub works. It is called as its link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -147,4 +147,26 @@ pub struct Address {
     pub port: String,
     /// Seconds since it was last seen; none for one that does not age.
     pub age: Option<u32>,
+}
+
+record!(EntryRecord: "flow-entries");
+
+/// An entry of a flow table.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EntryRecord {
+    /// Its key: the link and the flow (see [`EntryRecord::key`]).
+    pub name: String,
+    /// The link.
+    pub link: String,
+    /// The flow, in one direction.
+    pub flow: TableFlow,
+    /// The VNIC, or the link's own interface, that it goes to.
+    pub port: String,
+}
+
+impl EntryRecord {
+    /// The key of the entry for a flow: there is one.
+    pub fn key(link: &str, flow: TableFlow) -> String {
+        format!("{link} {flow}")
+    }
 }

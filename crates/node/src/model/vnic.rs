@@ -10,7 +10,7 @@ use switch::properties::PortProperties;
 use utoipa::ToSchema;
 
 use super::State;
-use super::object::{Object, Spec, Verb, is_default};
+use super::object::{Object, Spec, Verb, is_default, record};
 use crate::error::{Fault, Result};
 
 /// Whether an interface can have `mac` as its own.
@@ -178,4 +178,31 @@ pub(crate) fn takes_less(vnic: &str, asked: Option<u16>, link: &str, mtu: u16) -
             "vnic ‘{vnic}’: its link ‘{link}’ has an MTU of {mtu} bytes, and a guest takes IP packets of at most {MTU_MAX}: longer ones are dropped, so have its neighbours send none (`mtu={MTU_MAX}`)"
         )
     })
+}
+
+record!(VnicRecord: "vnics", Vnic);
+
+/// A VNIC.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct VnicRecord {
+    /// Its name, and that of its port.
+    pub name: String,
+    /// What is wanted, with its address.
+    pub spec: Vnic,
+    /// Whether it was made for a guest's interface and is removed with the guest.
+    #[serde(default)]
+    pub implicit: bool,
+}
+
+impl VnicRecord {
+    /// Its address.
+    pub fn mac(&self) -> Mac {
+        self.spec.mac.unwrap_or(Mac([0; 6]))
+    }
+
+    /// The name that its interface has in the namespace or on the host.
+    pub fn interface(&self) -> &str {
+        self.spec.interface.as_deref().unwrap_or(&self.name)
+    }
 }

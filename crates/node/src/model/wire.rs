@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use switch::properties::PortProperties;
 use utoipa::ToSchema;
 
-use super::object::{Object, Spec, Verb, is_default};
+use super::object::{Object, Spec, Verb, is_default, record};
 use super::{Flow, Guest, GuestState, Link, Stub, Vnic, output};
 
 /// A virtual wire: a whole network. Each part has a name of its own among those of its kind.
@@ -290,4 +290,47 @@ pub struct WireChange {
     /// What the wire's author should know.
     #[serde(default)]
     pub warnings: Vec<String>,
+}
+
+record!(WireRecord: "wires");
+
+/// A wire.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WireRecord {
+    /// Its name.
+    pub name: String,
+    /// What is there.
+    pub applied: Wire,
+    /// What is being made of it; a node that finds this after a restart takes it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<Wire>,
+    /// Links that were attached for it, and not before by somebody else: they are removed with it.
+    #[serde(default)]
+    pub links: Vec<String>,
+    /// What namespaces that were there before forwarded, where that was changed for it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub forwarding: BTreeMap<String, Forwarding>,
+}
+
+impl WireRecord {
+    /// What is wanted of it.
+    pub fn wanted(&self) -> &Wire {
+        self.pending.as_ref().unwrap_or(&self.applied)
+    }
+}
+
+/// Which packets a network namespace forwards between its interfaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forwarding {
+    /// IPv4's.
+    pub ipv4: bool,
+    /// IPv6's.
+    pub ipv6: bool,
+}
+
+impl Forwarding {
+    /// All, or none.
+    pub const fn all(on: bool) -> Forwarding {
+        Forwarding { ipv4: on, ipv6: on }
+    }
 }

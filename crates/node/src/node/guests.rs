@@ -1,16 +1,30 @@
-//! Guests: shown, looked after, started anew, destroyed.
+//! Guests: shown, looked after, restarted, destroyed.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use vmm::{Exit, Trace, Wall};
 
 use super::Node;
+use super::asking::Asked;
 use super::resource::Resource;
+use super::restart::Restarts;
 use crate::error::{Error, Fault, Kind, Result, Subject};
 use crate::log;
 use crate::model::{
     Guest, GuestRecord, GuestState, GuestStatus, Leaving, Object, Restart, Run, VnicRecord,
 };
+
+/// What the node knows of guests beside their records.
+#[derive(Default)]
+pub(super) struct Guests {
+    /// When guests that ended are to be restarted.
+    pub(super) restarts: Restarts,
+    /// How guests ended, by their numbers, as long as it cannot be kept.
+    pub(super) unkept: HashMap<u64, Run>,
+    /// Requests to guests, and their answers as far as they came.
+    pub(super) asked: HashMap<Asked, Option<vmm::Answer>>,
+}
 
 impl Resource for Guest {
     fn all(node: &mut Node) -> Result<Vec<Object<Guest>>> {
@@ -21,6 +35,12 @@ impl Resource for Guest {
     fn one(node: &mut Node, name: &str) -> Result<Object<Guest>> {
         let guest = node.find_guest(name)?;
         Ok(node.view_guest(&guest))
+    }
+
+    fn reconcile(node: &mut Node) -> Result<()> {
+        let guests = node.store.all::<GuestRecord>()?;
+        guests.iter().for_each(|guest| node.bring_guest(guest));
+        Ok(())
     }
 
     fn delete(node: &mut Node, name: &str) -> Result<()> {
@@ -48,7 +68,7 @@ impl Node {
                 },
             ) => (GuestState::Halted, Some(reason.as_str())),
             (None, Run::Ended { reason, .. }) => (GuestState::Crashed, Some(reason.as_str())),
-            (None, _) if self.restarts.is_waiting(guest.id) => (GuestState::Starting, fault),
+            (None, _) if self.guests.restarts.is_waiting(guest.id) => (GuestState::Starting, fault),
             (None, _) => (GuestState::Crashed, fault),
         };
         let vnics = guest.ports.iter();
@@ -64,7 +84,7 @@ impl Node {
                 boot_ms: launched
                     .and_then(|launched| launched.boot)
                     .map(|boot| boot.as_secs_f64() * 1e3),
-                restarts: self.restarts.count(guest.id),
+                restarts: self.guests.restarts.count(guest.id),
                 vnics: vnics.map(|it| (it.name.clone(), it.vnic.clone())).collect(),
                 messages: None,
             },
@@ -86,12 +106,12 @@ impl Node {
     /// is set for it to be.
     pub(super) fn has_crashed(&self, guest: &GuestRecord) -> bool {
         let halted = matches!(self.run_of(guest), Run::Ended { halted: true, .. });
-        !halted && !self.host.runs(guest.id) && !self.restarts.is_waiting(guest.id)
+        !halted && !self.host.runs(guest.id) && !self.guests.restarts.is_waiting(guest.id)
     }
 
     /// Whether a guest runs, be it that this could not be kept yet.
     pub(super) fn run_of<'a>(&'a self, guest: &'a GuestRecord) -> &'a Run {
-        self.unkept.get(&guest.id).unwrap_or(&guest.run)
+        self.guests.unkept.get(&guest.id).unwrap_or(&guest.run)
     }
 
     fn vnics_of(&self, guest: &GuestRecord) -> Result<Vec<VnicRecord>> {
@@ -117,7 +137,7 @@ impl Node {
 
     /// Keeps how a guest ended, if that could not be kept yet. Says whether it had ended.
     pub(super) fn keep_unkept(&mut self, guest: &GuestRecord) -> Result<bool> {
-        let Some(run) = self.unkept.get(&guest.id) else {
+        let Some(run) = self.guests.unkept.get(&guest.id) else {
             return Ok(false);
         };
         let run = run.clone();
@@ -125,7 +145,7 @@ impl Node {
             run,
             ..guest.clone()
         })?;
-        self.unkept.remove(&guest.id);
+        self.guests.unkept.remove(&guest.id);
         Ok(true)
     }
 
@@ -143,7 +163,7 @@ impl Node {
     fn adopt_guest(&mut self, mut guest: GuestRecord) -> Result<()> {
         let Some(trace) = trace(&guest.run) else {
             if let Run::Started { .. } = guest.run {
-                // The machine was booted anew.
+                // The machine was rebooted.
                 guest.run = Run::Wanted;
                 self.store.put(&guest)?;
             }
@@ -153,9 +173,10 @@ impl Node {
         let mut launch = self.launch_of(&guest, &vnics)?;
         // Only its length matters, by which what lies behind it is found.
         launch.config = vec![b' '; guest.booted_config];
-        match self.host.adopt_guest(launch, trace)? {
-            true => Ok(()),
-            false => self.keep_end(guest, false, "it ended while no node was running".into()),
+        if self.host.adopt_guest(launch, trace)? {
+            Ok(())
+        } else {
+            self.keep_end(guest, false, "it ended while no node was running".into())
         }
     }
 
@@ -176,7 +197,7 @@ impl Node {
         }
     }
 
-    /// Keeps how a guest ended, or sees to it that it is started anew; then how it ended is the
+    /// Keeps how a guest ended, or sees to it that it is restarted; then how it ended is the
     /// error.
     fn keep_end(&mut self, guest: GuestRecord, halted: bool, reason: String) -> Result<()> {
         let again = match guest.restart {
@@ -185,24 +206,24 @@ impl Node {
             Restart::Never => false,
         };
         if again {
-            let delay = self.restarts.schedule(guest.id, Instant::now());
-            let what = format_args!("it is started anew in {} s", delay.as_secs_f64());
+            let delay = self.guests.restarts.schedule(guest.id, Instant::now());
+            let what = format_args!("it is restarted in {} s", delay.as_secs_f64());
             log::ended(&format_args!("guest ‘{}’", guest.name), &reason, what);
             return Err(Error::new(Kind::Unavailable, reason));
         }
         let what = match guest.restart {
-            Restart::Never => "it is not started anew, as it has no ‘restart’",
-            _ => "it is not started anew, as it ended in good order",
+            Restart::Never => "it is not restarted, as it has no ‘restart’",
+            _ => "it is not restarted, as it ended in good order",
         };
         log::ended(&format_args!("guest ‘{}’", guest.name), &reason, what);
         let run = Run::Ended { halted, reason };
-        self.unkept.insert(guest.id, run);
+        self.guests.unkept.insert(guest.id, run);
         self.keep_unkept(&guest).map(drop)
     }
 
-    /// Starts guests anew whose time has come.
+    /// Restarts the guests whose time has come.
     pub fn restart_due(&mut self) {
-        for id in self.restarts.take_due(Instant::now()) {
+        for id in self.guests.restarts.take_due(Instant::now()) {
             let name = self.index.guest_numbered(id).map(str::to_string);
             let guest = name.and_then(|name| self.store.get::<GuestRecord>(&name).ok().flatten());
             if let Some(guest) = guest {
@@ -237,8 +258,8 @@ impl Node {
         for vnic in made {
             self.index.remove_vnic(vnic);
         }
-        self.restarts.forget(guest.id);
-        self.unkept.remove(&guest.id);
+        self.guests.restarts.forget(guest.id);
+        self.guests.unkept.remove(&guest.id);
         self.host.end_guest(guest.id);
         self.host.clear_fault(&Subject::Guest(guest.name.clone()));
         // If that cannot be kept, the next node finds out by itself.

@@ -71,6 +71,13 @@ impl Resource for Link {
         Ok(())
     }
 
+    /// Stubs, too: both are domains of the switch.
+    fn reconcile(node: &mut Node) -> Result<()> {
+        let links = node.store.all::<LinkRecord>()?;
+        links.iter().for_each(|link| node.bring_link(link));
+        Ok(())
+    }
+
     fn delete(node: &mut Node, name: &str) -> Result<()> {
         node.remove_link(name, Class::Nic)
     }

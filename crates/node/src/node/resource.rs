@@ -23,6 +23,12 @@ pub trait Resource: Spec {
         Err(unchangeable::<Self>(name))
     }
 
+    /// Brings about all that are wanted and not there. What cannot be is noted with its reason and
+    /// tried again later; the rest goes on.
+    fn reconcile(_node: &mut Node) -> Result<()> {
+        Ok(())
+    }
+
     /// Removes one.
     fn delete(_node: &mut Node, name: &str) -> Result<()> {
         Err(unchangeable::<Self>(name))

@@ -32,6 +32,11 @@ impl Resource for Vnic {
         node.change_vnic(name, spec)
     }
 
+    fn reconcile(node: &mut Node) -> Result<()> {
+        let vnics = node.store.all::<VnicRecord>()?;
+        vnics.iter().try_for_each(|vnic| node.bring_vnic(vnic))
+    }
+
     fn delete(node: &mut Node, name: &str) -> Result<()> {
         node.check_no_default(&node.find_vnic(name)?)?;
         node.remove_vnic(name)

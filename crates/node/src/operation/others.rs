@@ -4,107 +4,104 @@ use super::{Method, Operation};
 use crate::error::Kind;
 use crate::model::{
     Address, Entry, EntryStatus, FlowStats, HandlerRead, HandlerValue, HandlerWrite, LaneStats,
-    NodeStatus, Object, PortStats, Purge, Spec, State, Wire, WireChange,
+    NodeStatus, Object, PortStats, Purge, State, Wire, WireChange,
 };
 
-use Kind::{Invalid, NotFound, Refused};
+use Kind::{Exists, InUse, Invalid, NotFound, Refused};
 use Method::{Delete, Get, Post, Put};
 
-/// The node itself.
-pub fn node() -> Operation<(), NodeStatus> {
-    let example = NodeStatus {
+/// Declares operations: the sentence, the name, method and path, kinds of errors, types of body and
+/// answer, and an example of each.
+macro_rules! operations {
+    ($(#[doc = $doc:literal] $name:ident: $method:ident $path:literal $errors:tt,
+        $body:ty => $answer:ty, $given:expr => $example:expr;)*) => { $(
+        #[doc = $doc]
+        pub fn $name() -> Operation<$body, $answer> {
+            let name = stringify!($name).replace('_', "-");
+            Operation::new(($method, $path), (&name, $doc.trim()), &$errors, $given, $example)
+        }
+    )* };
+}
+
+operations! {
+    /// Shows the node's version, processes and number of resources.
+    show_node: Get "/v1/node" [], () => NodeStatus, () => node();
+    /// Removes all guests, VNICs, links, the switch and the state, and ends the node; `confirm` has to be true.
+    purge_node: Delete "/v1/node" [Invalid], Purge => (), Purge { confirm: true } => ();
+
+    /// Reads a handler of a guest.
+    read_handler: Post "/v1/guests/{name}/read" [Invalid, NotFound, Refused],
+        HandlerRead => HandlerValue, HandlerRead { handler: "ping.count".into() } => value("3");
+    /// Writes a handler of a guest; `hotconfig` replaces its configuration, which is kept.
+    write_handler: Post "/v1/guests/{name}/write" [Invalid, NotFound, Refused],
+        HandlerWrite => HandlerValue, written() => value("");
+
+    /// Lists the Ethernet addresses that the switch of a link knows.
+    list_macs: Get "/v1/switches/{name}/macs" [NotFound, Refused],
+        () => Vec<Address>, () => vec![address()];
+    /// Removes the addresses that the switch of a link has learned.
+    flush_macs: Post "/v1/switches/{name}/flush" [NotFound, Refused], () => (), () => ();
+    /// Lists the entries of a link's flow table: those made by command, and those that were learned.
+    list_entries: Get "/v1/switches/{name}/flows" [Invalid, NotFound, Refused],
+        () => Vec<Entry>, () => vec![entry()];
+    /// Has a flow go to a port of the link, in the place of the port that it had before.
+    add_entry: Post "/v1/switches/{name}/flows" [Invalid, NotFound, Refused],
+        Entry => Entry, entry() => entry();
+    /// Removes the entry of a flow that was made by command.
+    remove_entry: Delete "/v1/switches/{name}/flows/{flow}" [Invalid, NotFound],
+        () => (), () => ();
+
+    /// Makes a wire what the body says: all of it, or nothing is changed. The answer lists the steps.
+    apply_wire: Put "/v1/wires/{name}" [Invalid, NotFound, Exists, InUse, Refused],
+        Object<Wire> => WireChange, Object::example_body() => change();
+    /// Lists the steps that applying a wire would take.
+    compare_wire: Post "/v1/wires/{name}/diff" [Invalid, NotFound, Exists, InUse, Refused],
+        Object<Wire> => WireChange, Object::example_body() => change();
+
+    /// Shows the counters of all attached interfaces, VNICs and patches.
+    list_stats: Get "/v1/stats" [], () => Vec<PortStats>, () => vec![port()];
+    /// Shows the counters of one attached interface, VNIC or end of a patch.
+    show_stats: Get "/v1/stats/{name}" [NotFound], () => PortStats, () => port();
+    /// Shows the counters of one attached interface, VNIC or end of a patch, of each lane apart.
+    show_lane_stats: Get "/v1/stats/{name}/lanes" [NotFound],
+        () => Vec<PortStats>, () => vec![PortStats { lane: Some(0), ..port() }];
+    /// Shows the counters of all flows.
+    list_flow_stats: Get "/v1/flow-stats" [], () => Vec<FlowStats>, () => vec![flow()];
+    /// Shows the counters of one flow.
+    show_flow_stats: Get "/v1/flow-stats/{name}" [NotFound], () => FlowStats, () => flow();
+    /// Shows the counters of the switch's lanes.
+    list_lanes: Get "/v1/lanes" [], () => Vec<LaneStats>,
+        () => vec![LaneStats { queues: 2, frames: 6, ..LaneStats::default() }];
+}
+
+fn node() -> NodeStatus {
+    NodeStatus {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: 4700,
         switch_pid: Some(4701),
         ..NodeStatus::default()
-    };
-    let says = (
-        "show-node",
-        "Shows the node's version, processes and number of resources.",
-    );
-    Operation::new((Get, "/v1/node"), says, &[], (), example)
+    }
 }
 
-/// The end of everything.
-pub fn purge() -> Operation<Purge, ()> {
-    let says = (
-        "purge-node",
-        "Removes all guests, VNICs, links, the switch and the state, and ends the node; `confirm` has to be true.",
-    );
-    let body = Purge { confirm: true };
-    Operation::new((Delete, "/v1/node"), says, &[Invalid], body, ())
+fn value(value: &str) -> HandlerValue {
+    let value = value.into();
+    HandlerValue { value }
 }
 
-/// Reads a handler.
-pub fn read() -> Operation<HandlerRead, HandlerValue> {
-    let says = ("read-handler", "Reads a handler of a guest.");
-    let body = HandlerRead {
-        handler: "ping.count".into(),
-    };
-    let answer = HandlerValue { value: "3".into() };
-    let errors = [Invalid, NotFound, Refused];
-    Operation::new(
-        (Post, "/v1/guests/{name}/read"),
-        says,
-        &errors,
-        body,
-        answer,
-    )
-}
-
-/// Writes a handler.
-pub fn write() -> Operation<HandlerWrite, HandlerValue> {
-    let says = (
-        "write-handler",
-        "Writes a handler of a guest; `hotconfig` replaces its configuration, which is kept.",
-    );
-    let body = HandlerWrite {
+fn written() -> HandlerWrite {
+    HandlerWrite {
         handler: "ping.reset_counts".into(),
         value: String::new(),
-    };
-    let answer = HandlerValue {
-        value: String::new(),
-    };
-    let errors = [Invalid, NotFound, Refused];
-    Operation::new(
-        (Post, "/v1/guests/{name}/write"),
-        says,
-        &errors,
-        body,
-        answer,
-    )
+    }
 }
 
-/// The addresses that a switch knows.
-pub fn macs() -> Operation<(), Vec<Address>> {
-    let says = (
-        "list-macs",
-        "Lists the Ethernet addresses that the switch of a link knows.",
-    );
-    let example = Address {
+fn address() -> Address {
+    Address {
         mac: switch::lookup::Mac([2, 0, 0, 0, 0, 1]),
         vlan: 0,
         port: "desk0".into(),
         age: Some(3),
-    };
-    let errors = [NotFound, Refused];
-    Operation::new(
-        (Get, "/v1/switches/{name}/macs"),
-        says,
-        &errors,
-        (),
-        vec![example],
-    )
-}
-
-/// Removes what was learned.
-pub fn flush() -> Operation<(), ()> {
-    let says = (
-        "flush-macs",
-        "Removes the addresses that the switch of a link has learned.",
-    );
-    let errors = [NotFound, Refused];
-    Operation::new((Post, "/v1/switches/{name}/flush"), says, &errors, (), ())
+    }
 }
 
 fn entry() -> Entry {
@@ -118,43 +115,6 @@ fn entry() -> Entry {
     }
 }
 
-/// The entries of a flow table.
-pub fn entries() -> Operation<(), Vec<Entry>> {
-    let says = (
-        "list-entries",
-        "Lists the entries of a link's flow table: those made by command, and those that were learned.",
-    );
-    let errors = [Invalid, NotFound, Refused];
-    Operation::new(
-        (Get, "/v1/switches/{name}/flows"),
-        says,
-        &errors,
-        (),
-        vec![entry()],
-    )
-}
-
-/// Adds an entry.
-pub fn add_entry() -> Operation<Entry, Entry> {
-    let says = (
-        "add-entry",
-        "Has a flow go to a port of the link, in the place of the port that it had before.",
-    );
-    let errors = [Invalid, NotFound, Refused];
-    let path = (Post, "/v1/switches/{name}/flows");
-    Operation::new(path, says, &errors, entry(), entry()).creates()
-}
-
-/// Removes an entry.
-pub fn remove_entry() -> Operation<(), ()> {
-    let says = (
-        "remove-entry",
-        "Removes the entry of a flow that was made by command.",
-    );
-    let path = (Delete, "/v1/switches/{name}/flows/{flow}");
-    Operation::new(path, says, &[Invalid, NotFound], (), ())
-}
-
 fn port() -> PortStats {
     PortStats {
         name: "desk0".into(),
@@ -165,115 +125,19 @@ fn port() -> PortStats {
     }
 }
 
-/// Counters of all ports.
-pub fn stats() -> Operation<(), Vec<PortStats>> {
-    let says = (
-        "list-stats",
-        "Shows the counters of all attached interfaces, VNICs and patches.",
-    );
-    Operation::new((Get, "/v1/stats"), says, &[], (), vec![port()])
-}
-
-/// Counters of one port.
-pub fn stats_of() -> Operation<(), PortStats> {
-    let says = (
-        "show-stats",
-        "Shows the counters of one attached interface, VNIC or end of a patch.",
-    );
-    Operation::new((Get, "/v1/stats/{name}"), says, &[NotFound], (), port())
-}
-
-/// Counters of one port by lane.
-pub fn stats_by_lane() -> Operation<(), Vec<PortStats>> {
-    let says = (
-        "show-lane-stats",
-        "Shows the counters of one attached interface, VNIC or end of a patch, of each lane apart.",
-    );
-    let example = PortStats {
-        lane: Some(0),
-        ..port()
-    };
-    let path = (Get, "/v1/stats/{name}/lanes");
-    Operation::new(path, says, &[NotFound], (), vec![example])
-}
-
-/// Counters of flows.
-pub fn flow_stats() -> Operation<(), Vec<FlowStats>> {
-    let says = ("list-flow-stats", "Shows the counters of all flows.");
-    let example = FlowStats {
+fn flow() -> FlowStats {
+    FlowStats {
         name: "web".into(),
         link: "lan".into(),
         frames: 3,
         bytes: 294,
         ..FlowStats::default()
-    };
-    Operation::new((Get, "/v1/flow-stats"), says, &[], (), vec![example])
-}
-
-/// Counters of one flow.
-pub fn flow_stats_of() -> Operation<(), FlowStats> {
-    let says = ("show-flow-stats", "Shows the counters of one flow.");
-    let example = FlowStats {
-        name: "web".into(),
-        link: "lan".into(),
-        frames: 3,
-        bytes: 294,
-        ..FlowStats::default()
-    };
-    Operation::new(
-        (Get, "/v1/flow-stats/{name}"),
-        says,
-        &[NotFound],
-        (),
-        example,
-    )
-}
-
-/// Counters of lanes.
-pub fn lanes() -> Operation<(), Vec<LaneStats>> {
-    let says = ("list-lanes", "Shows the counters of the switch's lanes.");
-    let example = LaneStats {
-        queues: 2,
-        frames: 6,
-        ..LaneStats::default()
-    };
-    Operation::new((Get, "/v1/lanes"), says, &[], (), vec![example])
+    }
 }
 
 fn change() -> WireChange {
     WireChange {
         steps: vec!["+ stub ‘lan’".into(), "+ vnic ‘desk0’".into()],
         warnings: Vec::new(),
-    }
-}
-
-const WIRE: [Kind; 5] = [Invalid, NotFound, Kind::Exists, Kind::InUse, Refused];
-
-/// Applies a wire.
-pub fn apply_wire() -> Operation<Object<Wire>, WireChange> {
-    let says = (
-        "apply-wire",
-        "Makes a wire what the body says: all of it, or nothing is changed. The answer lists the steps.",
-    );
-    let body = Object::<Wire>::example_body();
-    Operation::new((Put, "/v1/wires/{name}"), says, &WIRE, body, change())
-}
-
-/// Compares a wire.
-pub fn compare_wire() -> Operation<Object<Wire>, WireChange> {
-    let says = (
-        "compare-wire",
-        "Lists the steps that applying a wire would take.",
-    );
-    let body = Object::<Wire>::example_body();
-    let path = (Post, "/v1/wires/{name}/diff");
-    Operation::new(path, says, &WIRE, body, change())
-}
-
-impl<S: Spec> Object<S> {
-    /// An example as a request has it.
-    pub(super) fn example_body() -> Object<S> {
-        let example = S::example();
-        Object::new(example.name, example.spec)
     }
 }

@@ -3,6 +3,7 @@
 use super::Handle;
 use crate::error::{Fault, Result};
 use crate::model::{Flow, Guest, Link, Object, Stub, SwitchFunction, Vnic, Wire};
+use crate::node::for_each_resource;
 use crate::node::resource::Resource;
 
 /// A resource that a service has. Unless there is something to wait for, it is the node's.
@@ -43,10 +44,12 @@ pub trait Served: Resource {
     }
 }
 
-impl Served for Link {}
-impl Served for Stub {}
-impl Served for Vnic {}
-impl Served for Flow {}
+macro_rules! served_at_once {
+    ($($resource:ident),*; $($waiting:ident),*) => {
+        $(impl Served for $resource {})*
+    };
+}
+for_each_resource!(served_at_once);
 
 impl Served for SwitchFunction {
     async fn change_on(handle: Handle, name: String, spec: Self) -> Result<Object<Self>> {

@@ -89,8 +89,8 @@ impl Handle {
         let wanted = name.clone();
         let ended = self.run(move |node| node.end_wire(&wanted, done)).await;
         if done && ended.is_err() {
-            // It cannot be kept, so it is not to be; where that cannot be kept either, whoever
-            // changes a wire next takes it back.
+            // It cannot be kept, so it is not to be; where that cannot be kept either, the
+            // next change of a wire takes it back.
             let _ = self.finish_wires().await;
         }
         let outcome = outcome(&again, &left);
@@ -162,13 +162,13 @@ impl Handle {
 /// That whatever was asked for left no trace.
 const UNCHANGED: &str = "nothing was changed";
 
-/// The guests that steps end, which are started anew if those are taken back.
+/// The guests that steps end, which are restarted if those are taken back.
 fn started_again(taken: &[Step]) -> Vec<String> {
     let ends = taken.iter().filter(|step| step.ends_guest());
     ends.map(Step::part).collect()
 }
 
-/// What became of a wire that was not changed: the guests that were started anew when steps were
+/// What became of a wire that was not changed: the guests that were restarted when steps were
 /// taken back, and the steps that could not be.
 fn outcome(again: &[String], left: &[String]) -> String {
     if again.is_empty() && left.is_empty() {
@@ -177,8 +177,8 @@ fn outcome(again: &[String], left: &[String]) -> String {
     let mut outcome = String::from("what was changed was taken back");
     if !again.is_empty() {
         let lost = match again.len() {
-            1 => "was started anew and has lost its state",
-            _ => "were started anew and have lost their state",
+            1 => "was restarted and has lost its state",
+            _ => "were restarted and have lost their state",
         };
         outcome += &format!(", but {} {lost}", again.join(", "));
     }

@@ -4,9 +4,8 @@
 use redb::{ReadableTable, TableHandle, WriteTransaction};
 use serde_json::{Map, Value, json};
 
-use super::{NUMBERS, Result, StoreError, Table, writing};
+use super::{NUMBERS, Result, StoreError, Table, table, writing};
 use crate::model::{FlowRecord, GuestRecord, LinkRecord, VnicRecord};
-use crate::store::Record;
 
 /// Key of the version among the numbers. A state without one is of version 1, or new.
 const VERSION: &str = "version";
@@ -23,10 +22,10 @@ pub(super) fn migrate(write: &WriteTransaction) -> Result<()> {
         return Ok(());
     }
     numbers.insert(VERSION, CURRENT).map_err(writing)?;
-    rewrite(write, LinkRecord::TABLE, link)?;
+    rewrite(write, table::<LinkRecord>(), link)?;
     // Guests look at which VNICs were made for them.
-    rewrite(write, GuestRecord::TABLE, |fields| {
-        let vnics = write.open_table(VnicRecord::TABLE).map_err(writing)?;
+    rewrite(write, table::<GuestRecord>(), |fields| {
+        let vnics = write.open_table(table::<VnicRecord>()).map_err(writing)?;
         let link_of = |vnic: &str| {
             let bytes = vnics.get(vnic).ok()??;
             let record: Value = serde_json::from_slice(bytes.value()).ok()?;
@@ -35,8 +34,8 @@ pub(super) fn migrate(write: &WriteTransaction) -> Result<()> {
         };
         guest(fields, link_of)
     })?;
-    rewrite(write, VnicRecord::TABLE, vnic)?;
-    rewrite(write, FlowRecord::TABLE, flow)
+    rewrite(write, table::<VnicRecord>(), vnic)?;
+    rewrite(write, table::<FlowRecord>(), flow)
 }
 
 fn rewrite(

@@ -683,9 +683,12 @@ mod tests {
     #[test]
     fn addresses_and_routes_that_are_missing_are_set_again() {
         let lacks = |wanted: fn(&Part) -> bool| {
-            let there = move |_: &str, part: &Part| match wanted(part) {
-                true => Drift::Incomplete,
-                false => Drift::None,
+            let there = move |_: &str, part: &Part| {
+                if wanted(part) {
+                    Drift::Incomplete
+                } else {
+                    Drift::None
+                }
             };
             told(&plan(&wire(WIRE), &wire(WIRE), there))
         };

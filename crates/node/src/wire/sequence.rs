@@ -39,7 +39,7 @@ enum Need {
 /// Puts steps, each of which stands behind those that it needs, into the order in which as little
 /// as can be is lost if one of them fails: first what can be taken back, then configurations of
 /// guests that are replaced in use, then what ends guests and what waits for that. Of the last,
-/// each guest is started anew before the next is ended.
+/// each guest is restarted before the next is ended.
 pub fn sequence(steps: Vec<Step>) -> Vec<Step> {
     let mut late = Late::default();
     for (i, step) in steps.iter().enumerate() {

@@ -41,7 +41,7 @@ pub struct CreateArgs {
     /// CPUs of the host that they are tied to, separated by commas; none: any
     #[arg(long, value_delimiter = ',', value_name = "CPU")]
     pub pin: Vec<usize>,
-    /// When it is started anew
+    /// When it is restarted
     #[arg(long, value_enum, default_value_t = RestartArg::Never)]
     pub restart: RestartArg,
     /// Print what was created as JSON

@@ -17,11 +17,49 @@ use std::str::FromStr;
 use ::node::client::Client;
 use ::node::error::Error;
 use ::switch::properties::{PortProperties, PropertyError};
+use clap::Subcommand;
 use serde::Serialize;
 use serde_json::Value;
 
 /// The result of a command.
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
+
+// A documentation comment would be the whole command's help.
+#[derive(Debug, Subcommand)]
+pub enum NounCommand {
+    Node(node::NodeArgs),
+    Create(guest::CreateArgs),
+    Ls(guest::LsArgs),
+    Destroy(guest::DestroyArgs),
+    #[command(subcommand, arg_required_else_help = true)]
+    Link(link::LinkCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Stub(stub::StubCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Switch(switch::SwitchCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Vnic(vnic::VnicCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Flow(flow::FlowCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Wire(wire::WireCommand),
+}
+
+/// Runs a command that asks a node, or is one.
+pub fn run(command: &NounCommand) -> Result {
+    match command {
+        NounCommand::Node(args) => node::run(args),
+        NounCommand::Create(args) => guest::create(args),
+        NounCommand::Ls(args) => guest::ls(args),
+        NounCommand::Destroy(args) => guest::destroy(args),
+        NounCommand::Link(command) => link::run(command),
+        NounCommand::Stub(command) => stub::run(command),
+        NounCommand::Switch(command) => switch::run(command),
+        NounCommand::Vnic(command) => vnic::run(command),
+        NounCommand::Flow(command) => flow::run(command),
+        NounCommand::Wire(command) => wire::run(command),
+    }
+}
 
 /// The node that the environment names.
 fn client() -> Client {

@@ -229,9 +229,10 @@ fn check_names(args: &CaptureArgs) -> Result {
         named.namespaces.extend(of_prefix);
     }
     let errors = check::check(&named).errors;
-    match errors.is_empty() {
-        true => Ok(()),
-        false => Err(Error::invalid(errors.join("\n"))),
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::invalid(errors.join("\n")))
     }
 }
 

@@ -419,7 +419,7 @@ for i in range(5000):
         kill("-KILL", killed);
         let (sent, came) = counted(ping);
         assert_eq!(sent, came, "others are not disturbed");
-        until("it is not started anew", || {
+        until("it is not restarted", || {
             pid().is_ok_and(|pid| pid != killed) && host.ok("ls -p -o state g") == "running\n"
         });
         until("it does not take frames", || {

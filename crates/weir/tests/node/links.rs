@@ -87,7 +87,7 @@ fn a_link_is_read_on_as_many_lanes_as_asked_for() {
     });
     pings(&inner, "10.86.0.1");
     flows(&far, "10.86.0.2");
-    until("the flows are not spread anew", || {
+    until("the flows are not spread again", || {
         by_lane(&host, &near, "rx_frames")
             .iter()
             .all(|&frames| frames > 50)

@@ -243,17 +243,17 @@ fn a_killed_guest_is_told_of_and_started_anew_if_asked_for() {
     });
     assert_eq!(host.ok("vnic show -p -o state left.eth0"), "down\n");
     assert!(host.refusal("read left c.count").contains("does not run"));
-    until("it is not started anew", || {
+    until("it is not restarted", || {
         host.ok("ls -p -o state kept") == "running\n" && pid("kept") != Ok(kept)
     });
     assert_eq!(host.ok("vnic show -p -o state kept.eth0"), "up\n");
     assert_eq!(host.ok("read kept c.count"), "0\n");
-    // One that ends while no node runs is told of by the next, or started anew.
+    // One that ends while no node runs is told of by the next, or restarted.
     let kept = pid("kept").unwrap();
     host.end("-KILL");
     kill("-KILL", kept);
     host.start();
-    until("it is not started anew", || {
+    until("it is not restarted", || {
         host.ok("ls -p -o state kept") == "running\n"
     });
     assert_eq!(host.ok("ls -p -o state left"), "crashed\n");

@@ -177,7 +177,7 @@ fn routes_and_addresses_are_those_of_the_wire_whatever_became_of_them() {
     assert!(wanted.contains("10.7.0.0/16 via 10.8.0.2 "), "{wanted}");
     assert!(wanted.contains("metric 7"), "{wanted}");
 
-    // A change that makes the interface anew is taken back, and the interface is made once more.
+    // A change that recreates the interface is taken back, and the interface is made once more.
     let socket = "[vnic.@z]\nlink = '@s'\nvhost-user = '/nonexistent/weir/socket'\n";
     let wrong = text.replace("vlan = 20", "vlan = 30") + socket;
     let wrong = host.file("wrong.toml", &wrong);

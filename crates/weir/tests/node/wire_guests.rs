@@ -98,7 +98,7 @@ fn a_step_that_fails_ends_no_guest_and_one_behind_it_is_told_of() {
     let p = host.prefix.clone();
     host.ok(&format!("wire apply {}", host.file("w.toml", WIRE)));
     let first = pid(&host, "g");
-    // A guest that would be started anew, and an interface that there is already.
+    // A guest that would be restarted, and an interface that there is already.
     let taken = "[stub.@s]\n[vnic.@v]\nlink = '@s'\nhost = true\ninterface = 'lo'\n";
     let text = format!("{WIRE}memory = '8M'\n{taken}");
     let refusal = host.refusals(&format!("wire apply {}", host.file("x.toml", &text)));
@@ -108,7 +108,7 @@ fn a_step_that_fails_ends_no_guest_and_one_behind_it_is_told_of() {
     );
     assert_eq!(pid(&host, "g"), first);
 
-    // Two that are started anew, of which the second does not come up: its memory is enough to be
+    // Two that are restarted, of which the second does not come up: its memory is enough to be
     // started with, but not for its configuration.
     let greedy = "[guest.@z]\nconfig = 'Idle -> Discard;'\n";
     let both = host.file("both.toml", &format!("{WIRE}{greedy}"));
@@ -119,7 +119,7 @@ fn a_step_that_fails_ends_no_guest_and_one_behind_it_is_told_of() {
     let text = format!("{WIRE}memory = '8M'\n{greedy}");
     let refusal = host.refusals(&format!("wire apply {}", host.file("y.toml", &text)));
     let told = format!(
-        "what was changed was taken back, but guest ‘{p}g’, guest ‘{p}z’ were started anew and have lost their state"
+        "what was changed was taken back, but guest ‘{p}g’, guest ‘{p}z’ were restarted and have lost their state"
     );
     assert!(refusal.contains(&told), "{refusal}");
     assert!(!refusal.contains("nothing was changed"), "{refusal}");
@@ -189,7 +189,7 @@ fn a_wires_guest_has_what_a_guest_by_command_has() {
     let copy = host.file("copy.toml", &host.ok("wire export w"));
     assert_eq!(host.ok(&format!("wire diff {copy}")), "");
 
-    // It is started anew by itself, so there is nothing to do.
+    // It is restarted by itself, so there is nothing to do.
     murder(&host, "g", "running");
     assert_eq!(host.ok(&format!("wire apply {file}")), "");
 
@@ -232,13 +232,13 @@ fn the_node_says_what_ended_and_what_it_does_about_it() {
     };
     murder(&host, "g", "crashed");
     let killed = "the guest's process was killed by SIGKILL";
-    let stays = "it is not started anew, as it has no ‘restart’";
+    let stays = "it is not restarted, as it has no ‘restart’";
     says(&host, &format!("weir: guest ‘{p}g’: {killed}: "), stays);
     murder(&host, "r", "running");
     says(
         &host,
         &format!("weir: guest ‘{p}r’: {killed}: "),
-        "it is started anew in 0.1 s",
+        "it is restarted in 0.1 s",
     );
     let switch = host.switch_pid();
     kill("-KILL", switch);

@@ -61,7 +61,7 @@ impl Node {
     }
 
     /// What of a wire's interfaces, addresses and routes is not in the kernel. An interface that is
-    /// not there lacks nothing, it gets all when it is made anew; nor do routes by one that is down,
+    /// not there lacks nothing, it gets all when it is recreated; nor do routes by one that is down,
     /// which the kernel does not take.
     pub(super) fn kernel_drift(&self, wire: &Wire) -> KernelDrift {
         let mut drift = KernelDrift::default();
@@ -135,7 +135,7 @@ impl Node {
         drift
     }
 
-    /// Sets routes of a wire again that went with interfaces which were made anew while the wire
+    /// Sets routes of a wire again that went with interfaces which were recreated while the wire
     /// was taken back. Returns those that could not be.
     pub fn mend_routes(&mut self, wire: &str) -> Result<Vec<String>> {
         let wire = self.applied(wire)?.applied;

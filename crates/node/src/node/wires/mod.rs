@@ -5,7 +5,7 @@ mod drift;
 mod namespaces;
 mod steps;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use switch::lookup::Mac;
 
@@ -20,6 +20,13 @@ use crate::model::{
 use crate::wire::check::check;
 use crate::wire::plan::{Drift, Part, Step, Why, patches, plan};
 
+/// What the node knows of wires beside their records.
+#[derive(Default)]
+pub(super) struct Wires {
+    /// Wires that are being changed.
+    pub(super) changing: BTreeSet<String>,
+}
+
 impl Resource for Wire {
     fn all(node: &mut Node) -> Result<Vec<Object<Wire>>> {
         let records = node.store.all::<WireRecord>()?;
@@ -29,6 +36,10 @@ impl Resource for Wire {
     fn one(node: &mut Node, name: &str) -> Result<Object<Wire>> {
         let record = node.find_wire(name)?;
         node.view_wire(record)
+    }
+
+    fn reconcile(node: &mut Node) -> Result<()> {
+        node.bring_patches()
     }
 }
 
@@ -169,14 +180,14 @@ impl Node {
         let name = new.wire.clone();
         record.pending = Some(new);
         self.store.put(&record)?;
-        self.changing.insert(name);
+        self.wires.changing.insert(name);
         Ok(begun)
     }
 
     /// Ends what [`begin_wire`](Self::begin_wire) began: `done` if all steps were taken, else all
     /// were taken back.
     pub fn end_wire(&mut self, name: &str, done: bool) -> Result<()> {
-        self.changing.remove(name);
+        self.wires.changing.remove(name);
         let mut record = self.applied(name)?;
         let pending = record.pending.take();
         if let (Some(new), true) = (pending, done) {
@@ -239,7 +250,7 @@ impl Node {
         let records = self.store.all::<WireRecord>()?;
         let unfinished = records.into_iter().filter_map(|record| {
             let pending = record.pending?;
-            if self.changing.contains(&record.name) {
+            if self.wires.changing.contains(&record.name) {
                 return None;
             }
             for wire in [&pending, &record.applied] {
@@ -252,7 +263,8 @@ impl Node {
             Some((record.name, back))
         });
         let unfinished: Vec<_> = unfinished.collect();
-        self.changing
+        self.wires
+            .changing
             .extend(unfinished.iter().map(|(name, _)| name.clone()));
         Ok(unfinished)
     }
@@ -267,7 +279,7 @@ impl Node {
     /// know, and [`end_wire`](Self::end_wire) brings about what they did not.
     fn settled_wires(&self) -> Result<Vec<WireRecord>> {
         let mut records = self.store.all::<WireRecord>()?;
-        records.retain(|record| !self.changing.contains(&record.name));
+        records.retain(|record| !self.wires.changing.contains(&record.name));
         Ok(records)
     }
 

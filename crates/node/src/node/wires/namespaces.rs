@@ -38,7 +38,7 @@ impl Node {
         if is == wanted {
             return Ok(());
         }
-        // Kept first, so that whoever takes this back knows what was there.
+        // Kept first, so that the step back knows what was there.
         let mut record = self.applied(wire)?;
         record.forwarding.entry(name.into()).or_insert(is);
         self.store.put(&record)?;
@@ -70,7 +70,7 @@ impl Node {
     }
 
     /// Brings about what a wire's namespaces are to be, as far as it is not there: after the
-    /// machine was booted anew there are none.
+    /// machine was rebooted there are none.
     pub(in crate::node) fn bring_namespaces(&mut self) -> Result<()> {
         for record in self.settled_wires()? {
             for (name, namespace) in &record.applied.namespaces {
@@ -138,7 +138,7 @@ impl Node {
         self.routes(&left)
     }
 
-    /// Sets the routes of a namespace that had an interface made anew.
+    /// Sets the routes of a namespace that had an interface recreated.
     pub(in crate::node) fn bring_routes(&mut self, namespace: &str) -> Result<()> {
         for record in self.settled_wires()? {
             if let Some(described) = record.applied.namespaces.get(namespace) {

@@ -23,8 +23,8 @@ impl Node {
         Ok(self.find_guest(guest)?.spec.config)
     }
 
-    /// Keeps what of a guest that a step changed in use: its configuration, and when it is started
-    /// anew.
+    /// Keeps what of a guest that a step changed in use: its configuration, and when it is
+    /// restarted.
     pub fn keep_guest(&mut self, name: &str, part: &Guest) -> Result<()> {
         let mut guest = self.find_guest(name)?;
         guest.config.clone_from(&part.config);
@@ -111,7 +111,7 @@ impl Node {
 
     fn attach_for(&mut self, wire: &str, name: &str, it: &Link) -> Result<()> {
         if self.store.get::<LinkRecord>(name)?.is_none() {
-            // Kept first, so that whoever takes this back knows whose link it is.
+            // Kept first, so that the step back knows whose link it is.
             let mut record = self.applied(wire)?;
             record.links.push(name.into());
             self.store.put(&record)?;
@@ -185,7 +185,7 @@ impl Node {
             .map(drop)
     }
 
-    /// Makes a VNIC's interface anew, if it is gone.
+    /// Recreates a VNIC's interface if it is gone.
     fn restore_interface(&mut self, name: &str) -> Result<()> {
         let vnic = self.find_vnic(name)?;
         if !self.host.has_no_interface(&vnic) {
