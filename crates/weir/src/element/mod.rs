@@ -188,7 +188,10 @@ mod tests {
             };
             assert!(summary(page).ends_with('.'), "{}: summary", page.name);
             assert!(page.text.contains("# Example"), "{}: no example", page.name);
-            let undocumented = page.arguments.iter().find(|argument| argument.text.is_empty());
+            let undocumented = page
+                .arguments
+                .iter()
+                .find(|argument| argument.text.is_empty());
             assert!(undocumented.is_none(), "{}: {undocumented:?}", page.name);
             let undocumented = page.handlers.iter().find(|handler| handler.text.is_empty());
             assert!(undocumented.is_none(), "{}: {undocumented:?}", page.name);

@@ -10,6 +10,8 @@ use std::vec::Vec;
 
 use click::config;
 use packet::Packet;
+use packet::wire::IpProtocol;
+use router::Component;
 use router::args::{Context, Kind, Severity};
 
 use super::build::{Build, Flow};
@@ -45,11 +47,14 @@ pub enum Next {
 }
 
 /// What packets are made like, beside what the file says.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Component)]
 pub struct Defaults {
-    /// IP protocol.
+    /// The IP protocol of packets whose line does not say.
+    #[arg(name = "PROTO", default = IpProtocol::TCP.0, default_text = "6")]
     pub protocol: u8,
-    /// Whether to set checksums, and to make packets as long as their IP headers say.
+    /// Whether to set the checksums of IP, TCP, UDP and ICMP, and make packets as long as their IP
+    /// header says.
+    #[arg(name = "CHECKSUM")]
     pub checksums: bool,
 }
 

@@ -6,6 +6,7 @@ use std::vec::Vec;
 use click::config;
 use packet::Packet;
 use packet::anno::{EXTRA_LENGTH, EXTRA_PACKETS, FIRST_TIMESTAMP};
+use router::Component;
 use router::args::Context;
 
 use super::format::Width;
@@ -83,17 +84,22 @@ impl Selection {
 }
 
 /// Writes packets.
-#[derive(Clone, Default)]
+#[derive(Clone, Component)]
 pub struct Writer {
     /// What is written of them.
     pub selection: Selection,
-    /// Whether a packet that stands for several makes a line for each.
+    /// Whether a packet that stands for several makes a line for each, up to 2^20; not with the
+    /// field `count`.
+    #[arg]
     pub multipacket: bool,
-    /// Whether a line says what is wrong with a packet.
+    /// Whether a line `!bad REASON` stands before that of a packet with a bad header.
+    #[arg]
     pub bad_packets: bool,
-    /// Whether a packet that is cut short is wrong.
+    /// Whether a packet shorter than its IP length is bad.
+    #[arg(name = "CAREFUL_TRUNC", default = true)]
     pub careful_truncation: bool,
     /// Whether lengths count the extra length annotation.
+    #[arg(default = true)]
     pub extra_length: bool,
 }
 

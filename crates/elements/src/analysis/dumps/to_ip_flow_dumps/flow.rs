@@ -9,6 +9,7 @@ use std::vec::Vec;
 use packet::Packet;
 use packet::anno::AGGREGATE;
 use packet::wire::IpProtocol;
+use router::Component;
 use router::args::Timestamp;
 
 use crate::analysis::dumps::summary::tcp_options::{self, Which};
@@ -30,14 +31,28 @@ const TIMESTAMP: u8 = 8;
 const WRITTEN: [u8; 4] = [2, 3, 4, SACK];
 
 /// What is written of packets.
-#[derive(Clone, Default)]
+#[derive(Clone, Component)]
 pub struct Options {
+    /// Whether times are since 1970.
+    #[arg]
     pub absolute_time: bool,
+    /// Whether sequence and acknowledgement numbers are those in the packets.
+    #[arg]
     pub absolute_seq: bool,
+    /// Whether to write records.
+    #[arg]
     pub binary: bool,
-    pub tcp_options: bool,
+    /// Whether to write TCP options.
+    #[arg(name = "ALL_TCP_OPT")]
     pub tcp_timestamps: bool,
+    /// Whether to write TCP options without timestamps.
+    #[arg(name = "TCP_OPT")]
+    pub tcp_options: bool,
+    /// Whether to write TCP windows.
+    #[arg(name = "TCP_WINDOW")]
     pub window: bool,
+    /// Whether to write IP identifications.
+    #[arg(name = "IP_ID")]
     pub id: bool,
 }
 
