@@ -43,9 +43,10 @@ fn unpacked(mut file: File) -> io::Result<Box<dyn Source>> {
         return Ok(Box::new(file));
     }
     // What cannot be read twice is put together again.
-    let seen = match file.go_to(0)? {
-        true => Vec::new(),
-        false => magic.clone(),
+    let seen = if file.go_to(0)? {
+        Vec::new()
+    } else {
+        magic.clone()
     };
     let whole = Cursor::new(seen).chain(BufReader::new(file));
     Ok(match magic.as_slice() {

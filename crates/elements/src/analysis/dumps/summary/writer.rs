@@ -113,9 +113,10 @@ impl Writer {
         }
         let lines = count.min(PACKETS_MAX);
         let length = packet.len() as u64;
-        let extra = match self.extra_length {
-            true => u64::from(packet.anno(EXTRA_LENGTH)),
-            false => 0,
+        let extra = if self.extra_length {
+            u64::from(packet.anno(EXTRA_LENGTH))
+        } else {
+            0
         };
         let mut total = (length + extra).max(u64::from(lines) * length);
         let end = packet.timestamp();
@@ -138,15 +139,17 @@ impl Writer {
     }
 
     fn add_one(&self, packet: &mut Packet, names: Context<'_>, out: &mut Vec<u8>) {
-        let headers = match self.selection.of_ip {
-            true => Headers::check(packet, self.careful_truncation),
-            false => Headers::default(),
+        let headers = if self.selection.of_ip {
+            Headers::check(packet, self.careful_truncation)
+        } else {
+            Headers::default()
         };
         let start = out.len();
         let mut seen = Seen::new(packet, headers, self.extra_length, names);
-        match self.selection.binary {
-            true => self.add_record(&mut seen, out),
-            false => self.add_line(&mut seen, out),
+        if self.selection.binary {
+            self.add_record(&mut seen, out)
+        } else {
+            self.add_line(&mut seen, out)
         }
         if self.bad_packets
             && let Some(bad) = seen.bad()

@@ -120,10 +120,7 @@ impl Flow {
         if packet.paint() & 1 != 0 {
             (source, destination) = (destination, source);
         }
-        let start = match options.absolute_time {
-            true => 0,
-            false => packet.timestamp().saturating_sub(FIRST),
-        };
+        let start = if options.absolute_time { 0 } else { packet.timestamp().saturating_sub(FIRST) };
         Some(Flow {
             name: String::new(),
             aggregate: packet.anno(AGGREGATE),
@@ -277,10 +274,7 @@ impl Flow {
                 text.push_str(name);
             }
         };
-        let options_field = match options.tcp_timestamps {
-            true => "tcp_opt",
-            false => "tcp_ntopt",
-        };
+        let options_field = if options.tcp_timestamps { "tcp_opt" } else { "tcp_ntopt" };
         if options.binary {
             field("tcp_seq", self.tcp);
             field("payload_len", true);
