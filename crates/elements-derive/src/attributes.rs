@@ -76,8 +76,16 @@ pub struct ElementAttributes {
     pub dynamic: bool,
     pub take_over: bool,
     pub default: bool,
+    pub task: Option<TaskAttribute>,
+}
+
+/// `task` in `#[element(…)]` or `#[component(…)]`.
+#[derive(Default)]
+pub struct TaskAttribute {
     /// Whether the task's `scheduled` can be written.
-    pub task: Option<bool>,
+    pub schedule: bool,
+    /// When the element has the task, if not always.
+    pub when: Option<Expr>,
 }
 
 impl ElementAttributes {
@@ -105,25 +113,38 @@ impl ElementAttributes {
                 ("element", "live") => read.live = true,
                 ("element", "raw") => read.raw = true,
                 ("element", "take_over") => read.take_over = true,
-                ("element", "task") => {
-                    let mut schedule = false;
+                (_, "task") => {
+                    let mut task = TaskAttribute::default();
                     if meta.input.peek(syn::token::Paren) {
                         meta.parse_nested_meta(|inner| {
-                            schedule = inner.path.is_ident("schedule");
-                            if schedule {
-                                Ok(())
+                            if inner.path.is_ident("schedule") {
+                                task.schedule = true;
+                            } else if inner.path.is_ident("when") {
+                                task.when = Some(value(&inner)?);
                             } else {
-                                Err(inner.error("expected `schedule`"))
+                                return Err(inner.error("expected `schedule` or `when`"));
                             }
+                            Ok(())
                         })?;
                     }
-                    read.task = Some(schedule);
+                    read.task = Some(task);
                 }
                 _ => return Err(meta.error(format!("`#[{kind}]` has no `{name}`"))),
             }
             Ok(())
         })?;
         Ok(read)
+    }
+}
+
+/// A condition as an optional text for the manual.
+pub fn condition_text(when: &Option<Expr>) -> TokenStream {
+    match when {
+        Some(condition) => {
+            let text = quote!(#condition).to_string();
+            quote!(::core::option::Option::Some(#text))
+        }
+        None => quote!(::core::option::Option::None),
     }
 }
 
@@ -208,16 +229,8 @@ impl HandlerAttributes {
 
     /// ` if CONDITION`, and the same as text for the manual.
     pub fn guard(&self) -> (TokenStream, TokenStream) {
-        match &self.when {
-            Some(condition) => {
-                let text = quote!(#condition).to_string();
-                (
-                    quote!(if #condition),
-                    quote!(::core::option::Option::Some(#text)),
-                )
-            }
-            None => (quote!(), quote!(::core::option::Option::None)),
-        }
+        let guard = self.when.as_ref().map(|condition| quote!(if #condition));
+        (guard.unwrap_or_default(), condition_text(&self.when))
     }
 
     /// The message that replaces a reason; empty if there is none.

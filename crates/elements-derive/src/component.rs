@@ -4,7 +4,9 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Data, DeriveInput, Expr, Field, Fields, Ident, LitStr, Result, Type};
 
-use crate::attributes::{Access, ElementAttributes, HandlerAttributes, doc, find, value};
+use crate::attributes::{
+    Access, ElementAttributes, HandlerAttributes, condition_text, doc, find, value,
+};
 
 /// A field, as its attributes declare it.
 pub struct FieldDeclaration<'f> {
@@ -196,16 +198,24 @@ impl<'f> FieldDeclaration<'f> {
             Role::Argument(argument) => (argument.keyword.clone(), quote!()),
             _ => (String::new(), quote!()),
         };
-        let then = match &attributes.then {
-            Some(method) => quote!(::router::outcome(self.#method(cx))),
-            None => quote!(::core::result::Result::Ok(())),
-        };
         let name = attributes.pattern(&name);
+        let parsed = quote!(::router::parse_value::<#ty>(cx, #keyword, value, #parser, #error)?);
+        let store = match &attributes.then {
+            Some(method) => quote! {
+                let former = ::core::mem::replace(&mut self.#ident, #parsed);
+                let outcome = ::router::outcome(self.#method(cx));
+                if outcome.is_err() {
+                    self.#ident = former;
+                    return outcome;
+                }
+            },
+            None => quote!(self.#ident = #parsed;),
+        };
         Some(quote! {
             #name #guard => {
-                self.#ident = ::router::parse_value::<#ty>(cx, #keyword, value, #parser, #error)?;
+                #store
                 #config
-                return #then;
+                return ::core::result::Result::Ok(());
             }
         })
     }
@@ -419,12 +429,17 @@ pub fn component(
     let flattened = fields.iter().filter(|f| matches!(f.role, Role::Flatten));
     let flattened: Vec<_> = flattened.map(|f| f.ident).collect();
 
-    let task = attributes
-        .task
-        .map(|schedule| quote!(list.task(#schedule);));
-    let task_docs = attributes
-        .task
-        .map(|schedule| quote!(page.task(#schedule);));
+    let task = attributes.task.as_ref().map(|task| {
+        let schedule = task.schedule;
+        match &task.when {
+            Some(condition) => quote!(if #condition { list.task(#schedule); }),
+            None => quote!(list.task(#schedule);),
+        }
+    });
+    let task_docs = attributes.task.as_ref().map(|task| {
+        let (schedule, when) = (task.schedule, condition_text(&task.when));
+        quote!(page.task(#schedule, #when);)
+    });
     let raw = attributes
         .raw
         .then(|| quote!(let read = read.leave_rest();));

@@ -10,7 +10,7 @@
 //! - `segments`: packets may stand for several TCP segments.
 //! - `live`: the `config` handler can be written while packets flow.
 //! - `task`, `task(schedule)`: the handlers of the element's first task; with `schedule`,
-//!   `scheduled` can be written.
+//!   `scheduled` can be written. `task(when = CONDITION)`: it has a task only then.
 //! - `handlers`: there is a `#[handlers] impl` block.
 //! - `dynamic`: handlers that depend on the configuration, by `impl DynamicHandlers`.
 //! - `provides(Storage, …)`: capabilities, traits that the element implements.
@@ -34,7 +34,8 @@
 //!   `handler = "…"`. `read = PATH` shows the value by a function. A written value is parsed as the
 //!   argument is; `error = "…"` replaces the reason in the message, `config` puts the value into
 //!   the `config` handler as well, `also = "…"` is another name, `alias = "…"`
-//!   an old one, and `then = METHOD` calls `self.METHOD(cx)` afterwards.
+//!   an old one, and `then = METHOD` calls `self.METHOD(cx)` afterwards; if that returns an
+//!   error, the field gets its former value back.
 //! - `#[handler(read)]`: a field that is a handler only; `name = "…"`, `read = PATH`, `write`,
 //!   `with`, `error`, `then` and the flags of `#[read]` as above.
 //! - `#[init(EXPRESSION)]`: what a field begins with, if not with its type's default.
