@@ -4,10 +4,10 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::context::{Cx, ElementId};
 use crate::element::Element;
-use crate::engine::Hearing;
+use crate::engine::{Cx, Hearing};
 use crate::handler::{HandlerError, HandlerFlags, HandlerList};
+use crate::topology::ElementId;
 
 /// A handler that exists, and what to call it with.
 #[derive(Clone, Debug, PartialEq, Eq)]

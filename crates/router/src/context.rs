@@ -13,44 +13,22 @@ use crate::args::{self, Failed, NameDatabase};
 use crate::chatter::DEFAULT_CHANNEL;
 use crate::element::Element;
 use crate::embedding::{Device, Side, Steady};
-use crate::engine::{Core, Watch};
+use crate::engine::{Cx, Engine};
 use crate::graph::Graph;
 use crate::handler::HandlerError;
 use crate::llrpc::Llrpc;
-use crate::notifier::{Notice, Search, Signal, SignalId};
 use crate::ports::flow;
 use crate::random::Random;
+use crate::runtime::DeviceId;
 use crate::schedule;
-use crate::task::{TICKETS_MAX, TaskId};
-use crate::timer::TimerId;
+use crate::scheduler::Watch;
+use crate::scheduler::signal::{Notice, Search, Signal, SignalId};
+use crate::scheduler::task::{TICKETS_MAX, TaskId};
+use crate::scheduler::timer::TimerId;
+use crate::topology::ElementId;
+use crate::walk::PullThrough;
 
-/// An element of a router.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ElementId(pub(crate) u32);
-
-impl ElementId {
-    /// Its place among the router's elements.
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-
-    /// The element at a place, as arguments refer to it.
-    pub fn new(index: usize) -> ElementId {
-        ElementId(index as u32)
-    }
-}
-
-/// A device that an element opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeviceId(usize);
-
-/// The router, as the element that works at the moment sees it.
-pub struct Cx<'c> {
-    pub(crate) core: &'c mut Core,
-    pub(crate) id: ElementId,
-}
-
-/// Itself and its place.
+/// The element itself, and where it stands.
 impl Cx<'_> {
     /// The element's own id.
     pub fn id(&self) -> ElementId {
@@ -75,7 +53,7 @@ impl Cx<'_> {
 
     /// Replaces what the element's `config` handler shows.
     pub fn set_config(&mut self, config: String) {
-        self.core.configs[self.id.index()] = Some(config);
+        self.core.elements.set_config(self.id, config);
     }
 
     /// Number of inputs.
@@ -107,13 +85,14 @@ impl Cx<'_> {
     /// Most packets of a batch: a task that sends more at a time says [`Ran::More`](crate::Ran).
     #[inline]
     pub fn limit(&self) -> usize {
-        self.core.limit
+        self.core.walk.limit
     }
 
     /// Lowers the limit: for elements, to be called when they are initialized, whose sense depends
     /// on how many packets are under way at a time.
     pub fn limit_batches(&mut self, most: usize) {
-        self.core.limit = self.core.limit.min(most.max(1));
+        let limit = &mut self.core.walk.limit;
+        *limit = (*limit).min(most.max(1));
     }
 }
 
@@ -140,7 +119,7 @@ impl Cx<'_> {
     /// An empty batch, to be given to [`push`](Cx::push) or [`done`](Cx::done).
     #[inline]
     pub fn batch(&mut self) -> Box<Batch> {
-        self.core.batch()
+        self.core.walk.batch()
     }
 
     /// Sends a batch out by output `port`; drops it if there is none.
@@ -149,13 +128,16 @@ impl Cx<'_> {
         self.core.send(self.id, port, batch);
     }
 
-    /// Parts a batch: `routes` are outputs, with a bit for each packet that leaves there, the lowest
-    /// for the first; each packet has one, and is dropped if there is no such output. What stays in
-    /// the batch, in order, goes on as is returned, for [`push`](Element::push) to return; the rest
-    /// is emitted. Packets for the same place stay together.
+    /// Dispatches a batch: `outputs` are outputs, with a bit for each packet that leaves there, the
+    /// lowest for the first. Each packet has one, and is dropped if there is no such output. The
+    /// packets that stay in the batch, in order, go on as the value says that is returned, for
+    /// [`push`](Element::push) to return; the others are emitted. Packets with the same destination
+    /// stay together.
     #[inline]
-    pub fn part(&mut self, batch: &mut Batch, routes: &[(u32, u64)]) -> usize {
-        self.core.part_batch(self.id, batch, routes)
+    pub fn dispatch(&mut self, batch: &mut Batch, outputs: &[(u32, u64)]) -> usize {
+        let Engine { walk, runtime, .. } = &mut *self.core;
+        let pushed = walk.dispatch(&mut runtime.pool, self.id, batch, outputs);
+        pushed.raw()
     }
 
     /// Gives a batch back and drops what is in it.
@@ -179,12 +161,16 @@ impl Cx<'_> {
     /// its handlers be called.
     #[inline]
     pub fn pull_through(&mut self, port: usize, most: usize) {
-        self.core.through = Some((self.id, port, most));
+        self.core.walk.pull_through = Some(PullThrough {
+            element: self.id,
+            input: port,
+            most,
+        });
     }
 
     /// Pulls one packet from input `port`.
     pub fn pull_one(&mut self, port: usize) -> Option<Packet> {
-        let mut batch = self.core.batch();
+        let mut batch = self.core.walk.batch();
         self.core.pull(self.id, port, &mut batch, 1);
         let packet = batch.pop();
         self.core.put_back(batch);
@@ -204,18 +190,16 @@ impl Cx<'_> {
     /// of the time in which a batch goes through a short path.
     #[inline]
     pub fn recent(&mut self) -> Steady {
-        if let Some(recent) = self.core.recent {
-            return recent;
-        }
-        let now = self.steady();
-        self.core.recent = Some(now);
-        now
+        let Engine {
+            scheduler, runtime, ..
+        } = &mut *self.core;
+        scheduler.recent(&*runtime.embedding)
     }
 
-    /// The packets that come next: to be told, or to be asked for.
+    /// The packets that come next: announces them, or prefetches them.
     #[inline]
-    pub fn ahead(&mut self) -> &mut Ahead {
-        &mut self.core.ahead
+    pub fn prefetcher(&mut self) -> &mut Ahead {
+        &mut self.core.walk.prefetcher
     }
 
     /// Wall-clock time in nanoseconds since 1970.
@@ -250,17 +234,19 @@ impl Cx<'_> {
     /// As [`chatter`](Self::chatter), on a channel: only who listens to that hears it.
     pub fn chatter_on(&mut self, channel: &str, line: impl Display) {
         let line = line.to_string();
-        let share = self.core.share.as_ref();
-        if share.is_some_and(|share| share.heard && !share.whole) {
+        let own = self.core.threads.partition.as_ref();
+        if own.is_some_and(|own| own.listened && !own.whole) {
             return self.whole(|cx| cx.chatter_on(channel, line));
         }
         if self.core.listeners.is_loud(channel) {
             self.core.runtime.embedding.chatter(&line);
         }
-        let Core {
-            listeners, tasks, ..
+        let Engine {
+            listeners,
+            scheduler,
+            ..
         } = &mut *self.core;
-        listeners.hear(channel, &line, |task| tasks.schedule(task));
+        listeners.deliver(channel, &line, |task| scheduler.tasks.schedule(task));
     }
 
     /// Lets this element hear what is said on a channel from now on. `quiet`: on a channel other
@@ -310,8 +296,8 @@ impl Cx<'_> {
     /// Makes a task; it is not scheduled yet. Its tickets are those that ScheduleInfo gives the
     /// element.
     pub fn task(&mut self) -> TaskId {
-        let thread = self.core.preferences[self.id.index()].unwrap_or(0);
-        let task = self.core.tasks.add(self.id, thread);
+        let thread = self.core.threads.affinity[self.id.index()].unwrap_or(0);
+        let task = self.core.scheduler.tasks.add(self.id, thread);
         let tickets = schedule::tickets(&self.core.names, self.name());
         if let Some(tickets) = tickets {
             if tickets > u64::from(TICKETS_MAX) {
@@ -319,7 +305,7 @@ impl Cx<'_> {
                 self.warning(format_args!("ScheduleInfo too high; reduced to {most}"));
             }
             let tickets = tickets.min(TICKETS_MAX.into()) as u32;
-            self.core.tasks.set_share(task, tickets);
+            self.core.scheduler.tasks.set_share(task, tickets);
         }
         task
     }
@@ -327,48 +313,48 @@ impl Cx<'_> {
     /// Schedules a task.
     #[inline]
     pub fn schedule(&mut self, task: TaskId) {
-        self.core.tasks.schedule(task);
+        self.core.scheduler.tasks.schedule(task);
     }
 
     /// Takes a task off the schedule.
     pub fn unschedule(&mut self, task: TaskId) {
-        self.core.tasks.unschedule(task);
+        self.core.scheduler.tasks.unschedule(task);
     }
 
     /// Whether a task is scheduled.
     pub fn is_scheduled(&self, task: TaskId) -> bool {
-        self.core.tasks.scheduled(task)
+        self.core.scheduler.tasks.scheduled(task)
     }
 
     /// Gives a task its share: tickets from 1 to 32768, 1024 if none were given.
     pub fn set_tickets(&mut self, task: TaskId, tickets: u32) {
-        self.core.tasks.set_tickets(task, tickets);
+        self.core.scheduler.tasks.set_tickets(task, tickets);
     }
 
     /// Makes a timer; it is not scheduled yet.
     pub fn timer(&mut self) -> TimerId {
-        self.core.timers.add(self.id)
+        self.core.scheduler.timers.add(self.id)
     }
 
     /// Lets a timer expire at `at`, and not when it was to before.
     pub fn schedule_at(&mut self, timer: TimerId, at: Steady) {
-        self.core.timers.schedule(timer, at);
+        self.core.scheduler.timers.schedule(timer, at);
     }
 
     /// Lets a timer expire `nanoseconds` from now.
     pub fn schedule_after(&mut self, timer: TimerId, nanoseconds: u64) {
         let at = self.steady().after(nanoseconds);
-        self.core.timers.schedule(timer, at);
+        self.core.scheduler.timers.schedule(timer, at);
     }
 
     /// Takes a timer off the schedule.
     pub fn unschedule_timer(&mut self, timer: TimerId) {
-        self.core.timers.unschedule(timer);
+        self.core.scheduler.timers.unschedule(timer);
     }
 
     /// When a timer expires; `None` if it is not scheduled.
     pub fn expires(&self, timer: TimerId) -> Option<Steady> {
-        self.core.timers.expires(timer)
+        self.core.scheduler.timers.expires(timer)
     }
 }
 
@@ -377,32 +363,32 @@ impl Cx<'_> {
     /// Makes a signal that gives a notice. To be called from [`configure`](Element::configure), so that the element's
     /// [`notifier`](Element::notifier) is there when others are initialized.
     pub fn signal(&mut self, notice: Notice, active: bool) -> SignalId {
-        self.core.signals.add(self.id, notice, active)
+        self.core.scheduler.signals.add(self.id, notice, active)
     }
 
     /// Sets a signal, and wakes its listeners if it becomes active.
     #[inline]
     pub fn set_signal(&mut self, signal: SignalId, active: bool) {
-        self.core.set_signal(signal, active);
+        self.core.scheduler.set_signal(signal, active);
     }
 
     /// Whether a signal, or any of those found together, is active.
     #[inline]
     pub fn is_active(&self, signal: &Signal) -> bool {
-        self.core.signals.any_active(signal)
+        self.core.scheduler.signals.any_active(signal)
     }
 
     /// A signal in Click's notation, for those who look into notifiers: each word of signals by its
     /// notice and number, with those in question and those of them that are active in hexadecimal,
     /// and a star if any is.
     pub fn describe_signal(&self, signal: &Signal) -> String {
-        self.core.signals.describe(signal)
+        self.core.scheduler.signals.describe(signal)
     }
 
     /// Whether one signal is active.
     #[inline]
     pub fn signal_is_active(&self, signal: SignalId) -> bool {
-        self.core.signals.is_active(signal)
+        self.core.scheduler.signals.is_active(signal)
     }
 
     /// The signals that say whether input `port` has packets to pull. `task` is scheduled when
@@ -422,7 +408,7 @@ impl Cx<'_> {
     pub fn lead_upstream(&mut self, port: usize, dependent: SignalId) -> Signal {
         let (signal, found) = self.walk(Notice::Empty, port);
         for id in found {
-            self.core.signals.lead(id, dependent);
+            self.core.scheduler.signals.lead(id, dependent);
         }
         signal
     }
@@ -431,7 +417,7 @@ impl Cx<'_> {
         let (signal, found) = self.walk(notice, port);
         if let Some(task) = task {
             for id in found {
-                self.core.signals.listen(id, task);
+                self.core.scheduler.signals.listen(id, task);
             }
         }
         signal
@@ -445,9 +431,10 @@ impl Cx<'_> {
             parts: parts.clone(),
         };
         // Behind a notifier that stands for all behind it, the others only wake.
-        let found = match deeper && !always {
-            true => self.walk_to(notice, port, true).0,
-            false => parts,
+        let found = if deeper && !always {
+            self.walk_to(notice, port, true).0
+        } else {
+            parts
         };
         (signal, found)
     }
@@ -465,14 +452,14 @@ impl Cx<'_> {
         };
         let (mut parts, mut always, mut deeper) = (Vec::new(), false, false);
         let mut seen: Vec<(ElementId, usize)> = Vec::new();
-        let mut ahead = step(self.id, port);
-        while let Some(place) = ahead.pop() {
-            if seen.contains(&place) {
+        let mut pending = step(self.id, port);
+        while let Some(next) = pending.pop() {
+            if seen.contains(&next) {
                 continue;
             }
-            seen.push(place);
-            let (id, at) = place;
-            let found = match &self.core.elements[id.index()] {
+            seen.push(next);
+            let (id, at) = next;
+            let found = match self.core.elements.get(id) {
                 Some(element) => element.notifier(notice, at),
                 None => Search::Pass,
             };
@@ -498,15 +485,15 @@ impl Cx<'_> {
                 Notice::Empty => (&info.inputs, true),
                 Notice::Full => (&info.outputs, false),
             };
-            let ways = flow(info.class.flow, at, others.len(), notice == Notice::Empty);
+            let flows = flow(info.class.flow, at, others.len(), notice == Notice::Empty);
             let mut any = false;
-            for (other, _) in ways.iter().enumerate().filter(|(_, way)| **way) {
+            for (other, _) in flows.iter().enumerate().filter(|(_, flows)| **flows) {
                 any = true;
                 if others[other] == dead {
                     always |= part.is_none();
                     continue;
                 }
-                ahead.extend(step(id, other));
+                pending.extend(step(id, other));
             }
             // A dead end that takes everything (Discard) is never full; one that gives nothing
             // by itself may give something later.
@@ -546,10 +533,10 @@ impl Cx<'_> {
 
     /// Whether an element is of class `E`, and not at work itself.
     pub fn is<E: Element>(&self, id: ElementId) -> bool {
-        let Some(Some(element)) = self.core.elements.get(id.index()) else {
+        let Some(element) = self.core.elements.get(id) else {
             return false;
         };
-        let any: &dyn Any = element.as_ref();
+        let any: &dyn Any = element;
         any.is::<E>()
     }
 
@@ -557,7 +544,7 @@ impl Cx<'_> {
     /// at work.
     #[inline]
     pub fn room(&self, id: ElementId) -> Option<usize> {
-        self.core.elements.get(id.index())?.as_ref()?.room()
+        self.core.elements.get(id)?.room()
     }
 
     /// Works with another element of class `E`; `None` if it is of another class, or is the one
@@ -567,7 +554,7 @@ impl Cx<'_> {
         id: ElementId,
         work: impl FnOnce(&mut E, &mut Cx<'_>) -> R,
     ) -> Option<R> {
-        if self.core.is_elsewhere(id) {
+        if self.core.threads.is_elsewhere(id) {
             return self.whole(|cx| cx.with(id, work));
         }
         self.core
@@ -581,7 +568,7 @@ impl Cx<'_> {
     /// Packets that an element stores; `None` if it stores none, or is the one at work.
     #[inline]
     pub fn stored(&self, id: ElementId) -> Option<usize> {
-        self.core.elements.get(id.index())?.as_ref()?.stored()
+        self.core.elements.get(id)?.stored()
     }
 
     /// Reads a handler of an element, or with `None` of the router.
@@ -632,20 +619,20 @@ impl Cx<'_> {
 impl Cx<'_> {
     /// Threads that the router runs on, or is to run on.
     pub fn threads(&self) -> u16 {
-        self.core.threads
+        self.core.threads.count
     }
 
     /// The thread this is.
     #[inline]
     pub fn thread(&self) -> u16 {
-        self.core.share.as_ref().map_or(0, |share| share.me)
+        self.core.threads.me()
     }
 
     /// The thread that the packets at hand come from: this one, or another that pushes to an
     /// element of this one.
     #[inline]
     pub fn origin(&self) -> u16 {
-        self.core.share.as_ref().map_or(0, |share| share.origin)
+        self.core.threads.origin()
     }
 
     /// Works with the whole router: other threads stand still meanwhile, and other elements can be
@@ -658,29 +645,32 @@ impl Cx<'_> {
     /// Means an element for a thread, or with [`NO_THREAD`](crate::NO_THREAD) its task for none.
     /// To be called from [`configure`](Element::configure): it concerns tasks made afterwards.
     pub fn prefer_thread(&mut self, id: ElementId, thread: i32) {
-        if let Some(preference) = self.core.preferences.get_mut(id.index()) {
-            *preference = Some(thread);
+        if let Some(affinity) = self.core.threads.affinity.get_mut(id.index()) {
+            *affinity = Some(thread);
         }
     }
 
     /// Lets this element run on the thread of another that it works with for packets' sake. With
     /// those that its arguments name it does anyway.
     pub fn share_thread(&mut self, id: ElementId) {
-        self.core.bound.push((self.id, id));
+        self.core.threads.bound.push((self.id, id));
     }
 
     /// Lets the router measure what tasks take, where it runs on several threads.
     pub fn measure_tasks(&mut self) {
-        self.core.measured = self.core.threads > 1;
+        self.core.scheduler.measured = self.core.threads.count > 1;
     }
 
     /// Every task that is scheduled, with its home thread and the time that a turn of it takes on
     /// average, in nanoseconds. All of them are there [as a whole](Cx::whole) only.
     pub fn scheduled_tasks(&self) -> Vec<(TaskId, u16, u32)> {
-        let tasks = &self.core.tasks;
+        let tasks = &self.core.scheduler.tasks;
         let scheduled = tasks.iter().filter(|task| tasks.scheduled(*task));
         scheduled
-            .map(|task| (task, self.core.home(tasks.element(task)), tasks.cost(task)))
+            .map(|task| {
+                let thread = self.core.threads.thread_of(tasks.element(task));
+                (task, thread, tasks.cost(task))
+            })
             .collect()
     }
 
@@ -694,79 +684,76 @@ impl Cx<'_> {
 impl Cx<'_> {
     /// Asks the router to stop.
     pub fn stop(&mut self) {
-        self.core.run_count = self.core.run_count.saturating_sub(1);
+        let driver = &mut self.core.driver;
+        driver.run_count = driver.run_count.saturating_sub(1);
     }
 
     /// The router runs while this is above 0.
     pub fn run_count(&self) -> i32 {
-        self.core.run_count
+        self.core.driver.run_count
     }
 
     /// Sets the run count.
     pub fn set_run_count(&mut self, count: i32) {
-        self.core.run_count = count;
+        self.core.driver.run_count = count;
     }
 
     /// Makes this element the one that decides what happens when the router is asked to stop.
     /// False if another does already.
     pub fn manage_driver(&mut self) -> bool {
-        let manager = *self.core.driver_manager.get_or_insert(self.id);
+        let manager = *self.core.driver.manager.get_or_insert(self.id);
         manager == self.id
     }
 
     /// Opens a side of the device called `name`; `None` if there is none.
     pub fn device(&mut self, name: &str, side: Side) -> Option<DeviceId> {
-        let device = self.core.device(name, side)?;
-        self.core.openers.push((device, self.id));
-        Some(DeviceId(device))
+        let device = self.core.runtime.open(name, side)?;
+        self.core.threads.openers.push((device, self.id));
+        Some(device)
     }
 
     /// A device's face.
     pub fn device_info(&mut self, device: DeviceId) -> &mut dyn Device {
-        self.core.runtime.devices[device.0].device.as_mut()
+        self.core.runtime.devices.get(device)
     }
 
     /// Adds at most `most` frames that a device received to `batch`.
     #[inline]
     pub fn receive(&mut self, device: DeviceId, batch: &mut Batch, most: usize) {
         let runtime = &mut self.core.runtime;
-        runtime.devices[device.0]
-            .device
-            .receive(&mut runtime.pool, batch, most);
+        let device = runtime.devices.get(device);
+        device.receive(&mut runtime.pool, batch, most);
     }
 
     /// Sends packets from the front of `batch` by a device, as far as there is room.
     #[inline]
     pub fn transmit(&mut self, device: DeviceId, batch: &mut Batch) {
         let runtime = &mut self.core.runtime;
-        runtime.devices[device.0]
-            .device
-            .transmit(&mut runtime.pool, batch);
+        let device = runtime.devices.get(device);
+        device.transmit(&mut runtime.pool, batch);
     }
 
     /// Schedules `task` as soon as the device has a frame, and lets the router sleep until then.
     pub fn await_receive(&mut self, device: DeviceId, task: TaskId) {
-        self.core.armed.push((device.0, true, task));
+        let scheduler = &mut self.core.scheduler;
+        scheduler.await_device(device, Side::Receive, task);
     }
 
     /// Schedules `task` as soon as the device has room to send.
     pub fn await_room(&mut self, device: DeviceId, task: TaskId) {
-        self.core.armed.push((device.0, false, task));
+        let scheduler = &mut self.core.scheduler;
+        scheduler.await_device(device, Side::Transmit, task);
     }
 
     /// Calls [`selected`](Element::selected) whenever `fd` is ready for what is asked; with
     /// neither, forgets it.
     pub fn watch(&mut self, fd: i32, read: bool, write: bool) {
         let element = self.id;
-        let watches = &mut self.core.watches;
-        watches.retain(|w| w.fd != fd || w.element != element);
-        if read || write {
-            watches.push(Watch {
-                fd,
-                element,
-                read,
-                write,
-            });
-        }
+        self.core.scheduler.watch(Watch {
+            fd,
+            element,
+            read,
+            write,
+        });
     }
 }

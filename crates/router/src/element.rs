@@ -8,13 +8,13 @@ use core::any::Any;
 use packet::{Batch, Edit, Facts, Packet};
 
 use crate::args::{Args, Failed};
-use crate::context::Cx;
+use crate::classify::Classify;
+use crate::engine::Cx;
 use crate::handler::{HandlerError, HandlerList};
 use crate::llrpc::Llrpc;
-use crate::notifier::{Notice, Search};
-use crate::sorting::Sorting;
-use crate::task::{Ran, TaskId};
-use crate::timer::TimerId;
+use crate::scheduler::signal::{Notice, Search};
+use crate::scheduler::task::{Ran, TaskId};
+use crate::scheduler::timer::TimerId;
 
 /// What becomes of one packet; see [`Element::action`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +98,7 @@ pub trait Element: Any + Send {
     /// How the element sorts what comes to its only input, if it does nothing else: the router has it
     /// done together with what elements behind its outputs do alike, without calling them. It may
     /// change by the element's handlers only, and is another one then.
-    fn sorting(&self) -> Option<Arc<dyn Sorting>> {
+    fn sorting(&self) -> Option<Arc<dyn Classify>> {
         None
     }
 

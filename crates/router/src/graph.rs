@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 use click::{FlatGraph, Location};
 
 use crate::args::Elements;
-use crate::context::ElementId;
 use crate::element::ClassEntry;
 use crate::ports::flow;
+use crate::topology::{Connection, ElementId};
 
 /// What is known of an element beside its state.
 pub struct ElementInfo {
@@ -63,7 +63,17 @@ impl Graph {
         &self.elements[id.index()]
     }
 
-    /// The places at the other end of an element's input.
+    /// The connections, each with whether it is push.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = Connection> {
+        let connections = self.flat.connections.iter();
+        connections.map(|c| Connection {
+            from: (ElementId::new(c.from.0), c.from.1),
+            to: (ElementId::new(c.to.0), c.to.1),
+            push: self.elements[c.from.0].outputs[c.from.1],
+        })
+    }
+
+    /// The ports at the other end of an element's input.
     pub fn upstream(&self, id: ElementId, port: usize) -> impl Iterator<Item = (ElementId, usize)> {
         let connections = self.flat.connections.iter();
         connections
@@ -71,7 +81,7 @@ impl Graph {
             .map(|c| (ElementId(c.from.0 as u32), c.from.1))
     }
 
-    /// The places at the other end of an element's output.
+    /// The ports at the other end of an element's output.
     pub fn downstream(
         &self,
         id: ElementId,
@@ -112,15 +122,16 @@ impl Graph {
         upstream: bool,
     ) -> Vec<ElementId> {
         let step = |id, port| -> Vec<(ElementId, usize)> {
-            match upstream {
-                true => self.upstream(id, port).collect(),
-                false => self.downstream(id, port).collect(),
+            if upstream {
+                self.upstream(id, port).collect()
+            } else {
+                self.downstream(id, port).collect()
             }
         };
         let mut found = Vec::new();
-        let mut ahead = step(id, port);
+        let mut reached = step(id, port);
         let mut next = 0;
-        while let Some(&(id, port)) = ahead.get(next) {
+        while let Some(&(id, port)) = reached.get(next) {
             next += 1;
             if is_wanted(id) {
                 if !found.contains(&id) {
@@ -134,11 +145,11 @@ impl Graph {
             } else {
                 &info.outputs
             };
-            let ways = flow(info.class.flow, port, others.len(), upstream);
-            for (other, _) in ways.iter().enumerate().filter(|(_, way)| **way) {
-                for place in step(id, other) {
-                    if !ahead.contains(&place) {
-                        ahead.push(place);
+            let flows = flow(info.class.flow, port, others.len(), upstream);
+            for (other, _) in flows.iter().enumerate().filter(|(_, flows)| **flows) {
+                for port in step(id, other) {
+                    if !reached.contains(&port) {
+                        reached.push(port);
                     }
                 }
             }

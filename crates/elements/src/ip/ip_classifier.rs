@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Sorting};
+use router::{Class, Classify, Cx, Element, HandlerError, HandlerList};
 
 use super::ip_filter::filter;
 use crate::classification::{Program, ip_classifier};
@@ -132,7 +132,7 @@ impl Element for IPClassifier {
         true
     }
 
-    fn sorting(&self) -> Option<Arc<dyn Sorting>> {
+    fn sorting(&self) -> Option<Arc<dyn Classify>> {
         Some(self.program.as_ref()?.patterns()?)
     }
 

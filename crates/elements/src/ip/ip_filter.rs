@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Sorting};
+use router::{Class, Classify, Cx, Element, HandlerError, HandlerList};
 
 use crate::classification::{Program, ip_filter};
 use crate::dispatch::{DROP, route};
@@ -81,7 +81,7 @@ impl Element for IPFilter {
         true
     }
 
-    fn sorting(&self) -> Option<Arc<dyn Sorting>> {
+    fn sorting(&self) -> Option<Arc<dyn Classify>> {
         Some(self.program.as_ref()?.patterns()?)
     }
 

@@ -3,7 +3,7 @@ use alloc::sync::Arc;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Sorting};
+use router::{Class, Classify, Cx, Element, HandlerError, HandlerFlags, HandlerList};
 
 use crate::classification::{Program, classifier};
 use crate::dispatch::{DROP, route};
@@ -69,7 +69,7 @@ impl Element for Classifier {
         true
     }
 
-    fn sorting(&self) -> Option<Arc<dyn Sorting>> {
+    fn sorting(&self) -> Option<Arc<dyn Classify>> {
         Some(self.program.as_ref()?.patterns()?)
     }
 

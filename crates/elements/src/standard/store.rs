@@ -129,7 +129,7 @@ impl Store {
     /// Takes in a batch behind what is stored.
     #[inline]
     pub fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, overflow: Overflow) {
-        cx.ahead().step(batch.len());
+        cx.prefetcher().step(batch.len());
         if batch.len() <= self.room() {
             // There is: room for the capacity was taken when it was set.
             self.packets.append(batch);
@@ -227,7 +227,7 @@ impl Store {
         let n = self.packets.take(batch, most);
         if self.packets.len() > NEAR {
             // Those that are pulled next have been here for a while, and are far by now.
-            cx.ahead().announce(self.packets.iter().take(n));
+            cx.prefetcher().announce(self.packets.iter().take(n));
         }
         if was_full {
             self.tell_nonfull(cx);

@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::fmt::Write;
 
+use super::{Cx, Engine};
 use crate::args::{Args, Elements, Message, Severity};
-use crate::context::{Cx, ElementId};
-use crate::engine::Core;
 use crate::graph::Graph;
 use crate::handler::{HandlerError, HandlerFlags, HandlerList, HandlerSpec};
-use crate::task::{NO_THREAD, TaskId};
+use crate::scheduler::task::NO_THREAD;
+use crate::topology::ElementId;
 
 /// What the `version` handler says: the version of the language and library that this follows.
 pub const VERSION: &str = "2.1";
@@ -39,7 +39,7 @@ fn global_handlers() -> HandlerList {
     list
 }
 
-impl Core {
+impl Engine {
     /// The handlers of an element, or with `None` of the router.
     pub fn handlers(&self, element: Option<ElementId>) -> Vec<HandlerSpec> {
         let Some(id) = element else {
@@ -53,7 +53,7 @@ impl Core {
             .add("config", CALM)
             .add("ports", CALM)
             .add("handlers", CALM);
-        if let Some(Some(element)) = self.elements.get(id.index()) {
+        if let Some(element) = self.elements.get(id) {
             if element.can_live_reconfigure() {
                 list.write("config");
             }
@@ -94,17 +94,18 @@ impl Core {
             let text = alloc::format!("read handler ‘{name}’ does not take parameters");
             return Err(HandlerError::Failed(text));
         }
-        let alone = element.is_some_and(|id| !self.is_elsewhere(id)) && parameter.is_empty();
-        if self.is_part() && !alone {
-            return self.whole(|core| core.read_handler(element, name, parameter));
+        let alone =
+            element.is_some_and(|id| !self.threads.is_elsewhere(id)) && parameter.is_empty();
+        if self.threads.is_partial() && !alone {
+            return self.whole(|engine| engine.read_handler(element, name, parameter));
         }
         let Some(id) = element else {
             return self.read_global(name, parameter);
         };
-        let base = self.stack_height();
+        let base = self.walk.height();
         let read = self.with(id, |element, cx| element.read(cx, name, parameter));
-        // Else an element is at work, and whoever runs it runs the stack when it is back.
-        let outermost = self.current == 0;
+        // Else an element is at work, and its caller runs the stack when it is back.
+        let outermost = self.elements.is_idle();
         if outermost {
             self.run_stack(base);
         }
@@ -133,16 +134,18 @@ impl Core {
         name: &str,
         value: &str,
     ) -> Result<(), HandlerError> {
-        if self.is_part() {
-            return self.whole(|core| core.write_handler(element, name, value));
+        if self.threads.is_partial() {
+            return self.whole(|engine| engine.write_handler(element, name, value));
         }
         let Some(id) = element else {
             return self.write_global(name, value);
         };
-        let base = self.stack_height();
-        // Else an element is at work, and whoever runs it runs the stack when it is back.
-        let outermost = self.current == 0;
-        let written = self.write_element(id, name, value);
+        let base = self.walk.height();
+        // Else an element is at work, and its caller runs the stack when it is back.
+        let outermost = self.elements.is_idle();
+        let written = self.with_change(id, |engine| {
+            engine.with(id, |element, cx| element.write(cx, name, value))
+        });
         if outermost {
             self.run_stack(base);
         }
@@ -198,12 +201,12 @@ impl Core {
                 lines(&mut text, &mut elements.iter().map(|e| e.name.as_str()));
             }
             "classes" => lines(&mut text, &mut self.library.iter().map(|class| class.name)),
-            "threads" => text = self.threads.to_string(),
-            "thread_drops" => text = self.drops_between_threads().to_string(),
+            "threads" => text = self.threads.count.to_string(),
+            "thread_drops" => text = self.threads.drops().to_string(),
             // Elements are linked in: there is nothing to load.
             "packages" => {}
             "active_ports" | "active_port_stats" => {
-                self.count_shortcuts();
+                self.walk.flush_counts();
                 text = self.active_ports(name == "active_ports")
             }
             _ => return self.runtime.embedding.read(name, parameter),
@@ -215,16 +218,16 @@ impl Core {
         match name {
             "stop" => {
                 let count = value.trim().parse::<i32>().unwrap_or(1);
-                self.run_count = self.run_count.saturating_sub(count);
+                let left = self.driver.run_count.saturating_sub(count);
+                self.driver.run_count = left;
                 Ok(())
             }
             "reset_counts" => {
-                self.count_shortcuts();
-                for edge in self.outputs.iter_mut().chain(&mut self.inputs) {
+                self.walk.flush_counts();
+                for edge in self.walk.edges.iter_mut() {
                     edge.packets = 0;
                 }
-                for i in 0..self.graph.elements.len() {
-                    let id = ElementId(i as u32);
+                for id in self.elements.ids() {
                     let _ = self.with(id, |element, cx| element.write(cx, "reset_counts", ""));
                 }
                 Ok(())
@@ -235,12 +238,12 @@ impl Core {
 
     /// Packets that each element let pass or took in, in the graph's order.
     pub fn packet_counts(&mut self) -> Vec<u64> {
-        self.count_shortcuts();
+        self.walk.flush_counts();
         // A push is counted where it arrives, a pull where it comes from.
         let mut counts = alloc::vec![0; self.graph.elements.len()];
-        for edge in self.outputs.iter().chain(&self.inputs) {
-            if let Some(count) = counts.get_mut(edge.element as usize) {
-                *count += edge.packets;
+        for edge in self.walk.edges.iter() {
+            if let Some((id, _)) = edge.target.as_port() {
+                counts[id.index()] += edge.packets;
             }
         }
         counts
@@ -248,9 +251,9 @@ impl Core {
 
     fn flat_config(&self) -> String {
         let mut flat = self.graph.flat.clone();
-        for (element, config) in flat.elements.iter_mut().zip(&self.configs) {
-            if let Some(config) = config {
-                element.config = config.clone();
+        for (element, id) in flat.elements.iter_mut().zip(self.elements.ids()) {
+            if let Some(config) = self.elements.config(id) {
+                element.config = config.to_string();
             }
         }
         flat.unparse()
@@ -263,9 +266,8 @@ impl Core {
             let id = ElementId(i as u32);
             let inputs = info.inputs.iter().enumerate().filter(|(_, push)| !**push);
             for (port, _) in inputs {
-                let packets = self
-                    .input_edge(id, port)
-                    .map_or(0, |e| self.inputs[e as usize].packets);
+                let edge = self.walk.edges.input(id, port);
+                let packets = edge.map_or(0, |edge| edge.packets);
                 let _ = if names {
                     writeln!(text, "{}\ti{port}", info.name)
                 } else {
@@ -274,9 +276,8 @@ impl Core {
             }
             let outputs = info.outputs.iter().enumerate().filter(|(_, push)| **push);
             for (port, _) in outputs {
-                let packets = self
-                    .output_edge(id, port)
-                    .map_or(0, |e| self.outputs[e as usize].packets);
+                let edge = self.walk.edges.output(id, port);
+                let packets = edge.map_or(0, |edge| self.walk.edges[edge].packets);
                 let _ = if names {
                     writeln!(text, "{}\to{port}", info.name)
                 } else {
@@ -321,20 +322,20 @@ impl Core {
     }
 
     fn read_task(&self, id: ElementId, name: &str) -> Result<String, HandlerError> {
-        let task = self.tasks.of(id).ok_or(HandlerError::Unknown)?;
+        let task = self.scheduler.tasks.of(id).ok_or(HandlerError::Unknown)?;
         Ok(match name {
-            "scheduled" => self.tasks.scheduled(task).to_string(),
-            "tickets" => self.tasks.tickets(task).to_string(),
-            _ => match self.tasks.thread(task) {
+            "scheduled" => self.scheduler.tasks.scheduled(task).to_string(),
+            "tickets" => self.scheduler.tasks.tickets(task).to_string(),
+            _ => match self.scheduler.tasks.thread(task) {
                 thread @ ..0 => thread.to_string(),
-                thread if self.share.is_none() => thread.to_string(),
-                _ => self.home(id).to_string(),
+                thread if self.threads.partition.is_none() => thread.to_string(),
+                _ => self.threads.thread_of(id).to_string(),
             },
         })
     }
 
     fn write_task(&mut self, id: ElementId, name: &str, value: &str) -> Result<(), HandlerError> {
-        let task = self.tasks.of(id).ok_or(HandlerError::Unknown)?;
+        let task = self.scheduler.tasks.of(id).ok_or(HandlerError::Unknown)?;
         if !self
             .handlers(Some(id))
             .iter()
@@ -345,17 +346,17 @@ impl Core {
         let value = value.trim();
         match name {
             "scheduled" => match value {
-                "true" | "1" | "yes" => self.tasks.schedule(task),
-                "false" | "0" | "no" => self.tasks.unschedule(task),
+                "true" | "1" | "yes" => self.scheduler.tasks.schedule(task),
+                "false" | "0" | "no" => self.scheduler.tasks.unschedule(task),
                 _ => return Err("'scheduled' takes a boolean".into()),
             },
             "tickets" => {
                 let tickets = value.parse::<u32>().ok().filter(|t| *t >= 1);
                 let tickets = tickets.ok_or("'tickets' takes an integer of 1 or more")?;
-                self.tasks.set_tickets(task, tickets);
+                self.scheduler.tasks.set_tickets(task, tickets);
             }
             _ => {
-                let within = NO_THREAD..=i32::from(self.threads) - 1;
+                let within = NO_THREAD..=i32::from(self.threads.count) - 1;
                 let thread = value.parse::<i32>().ok();
                 let thread = thread.filter(|thread| within.contains(thread));
                 self.move_task(task, thread.ok_or("bad thread")?);
@@ -364,29 +365,13 @@ impl Core {
         Ok(())
     }
 
-    /// Means a task for another thread. The router is whole.
-    pub fn move_task(&mut self, task: TaskId, thread: i32) {
-        self.tasks.set_thread(task, thread);
-        self.preferences[self.tasks.element(task).index()] = Some(thread);
-        if let Some(share) = &mut self.share {
-            share.moved = true;
-        }
-    }
-
-    /// Packets that were dropped between threads.
-    pub fn drops_between_threads(&self) -> u64 {
-        let entries = self.share.iter().flat_map(|share| &share.entries);
-        let drops: u64 = entries.flatten().map(|entry| entry.drops).sum();
-        drops + self.former_drops
-    }
-
-    /// Configures an element anew while packets flow.
+    /// Configures an element again while packets flow.
     fn reconfigure(&mut self, id: ElementId, config: &str) -> Result<(), HandlerError> {
-        let live = self.elements[id.index()].as_ref();
+        let live = self.elements.get(id);
         if !live.is_some_and(|element| element.can_live_reconfigure()) {
             return Err(HandlerError::Unknown);
         }
-        let messages = self.with_change(id, |core| core.configure(id, config));
+        let messages = self.with_change(id, |engine| engine.configure(id, config));
         let errors: Vec<_> = messages
             .iter()
             .filter(|m| m.severity == Severity::Error)
@@ -395,7 +380,7 @@ impl Core {
         if !errors.is_empty() {
             return Err(HandlerError::Failed(errors.join("\n")));
         }
-        self.configs[id.index()] = Some(config.to_string());
+        self.elements.set_config(id, config.to_string());
         self.warn(id, &messages);
         Ok(())
     }
@@ -415,7 +400,7 @@ impl Core {
         for warning in warnings {
             let _ = write!(text, "\n  warning: {}", warning.text);
         }
-        self.runtime.embedding.chatter(&text);
+        self.chatter(&text);
     }
 
     /// Lets an element take the arguments in `config`; returns what it said. A failure always
@@ -437,7 +422,8 @@ impl Core {
         let messages = args.take_errors();
         self.names = names;
         let found = asked.found.into_inner().into_iter();
-        self.bound
+        self.threads
+            .bound
             .extend(found.map(|other| (id, ElementId::new(other))));
         messages
     }

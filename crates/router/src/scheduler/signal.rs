@@ -1,5 +1,5 @@
-//! Notifiers: how a queue tells those who pull from it that there is something to pull, and
-//! those who push into it that there is room.
+//! Notifiers: a queue tells the elements that pull from it that it has packets, and the elements
+//! that push into it that it has room.
 //!
 //! A *signal* is a bit that an element sets: active or not. An element that pulls looks for the
 //! signals upstream of its input when it is initialized, with its task as listener; while none of
@@ -12,8 +12,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::context::ElementId;
-use crate::task::TaskId;
+use super::task::TaskId;
+use crate::topology::ElementId;
 
 /// Which of the two notices a search is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +61,8 @@ impl Signal {
 }
 
 #[derive(Clone)]
-struct State {
-    /// The element whose signal it is.
+struct SignalState {
+    /// The element that owns it.
     owner: ElementId,
     notice: Notice,
     active: bool,
@@ -73,11 +73,11 @@ struct State {
 
 /// Every signal of a router.
 #[derive(Clone, Default)]
-pub(crate) struct Signals(Vec<State>);
+pub(crate) struct Signals(Vec<SignalState>);
 
 impl Signals {
     pub fn add(&mut self, owner: ElementId, notice: Notice, active: bool) -> SignalId {
-        self.0.push(State {
+        self.0.push(SignalState {
             owner,
             notice,
             active,
@@ -141,7 +141,7 @@ impl Signals {
         }
     }
 
-    /// Sets a signal; returns whether somebody is to be told, because it became active.
+    /// Sets a signal; returns whether it became active and has listeners or dependents.
     #[inline]
     pub fn set(&mut self, id: SignalId, active: bool) -> bool {
         let state = &mut self.0[id.0 as usize];
@@ -150,13 +150,17 @@ impl Signals {
         woken && !(state.listeners.is_empty() && state.dependents.is_empty())
     }
 
-    /// Who is to be woken when a signal becomes active, and which signals become active with it.
-    pub fn told(&self, id: SignalId) -> (&[TaskId], &[SignalId]) {
-        let state = &self.0[id.0 as usize];
-        (&state.listeners, &state.dependents)
+    /// The tasks that are scheduled when a signal becomes active.
+    pub fn listeners(&self, id: SignalId) -> &[TaskId] {
+        &self.0[id.0 as usize].listeners
     }
 
-    /// Whose signal it is.
+    /// The signals that become active when a signal does.
+    pub fn dependents(&self, id: SignalId) -> &[SignalId] {
+        &self.0[id.0 as usize].dependents
+    }
+
+    /// The element that owns a signal.
     pub fn owner(&self, id: SignalId) -> ElementId {
         self.0[id.0 as usize].owner
     }
@@ -167,7 +171,7 @@ impl Signals {
     }
 
     /// Adds the signals that only `other` knows.
-    pub fn extend(&mut self, other: &Signals) {
+    pub fn add_missing(&mut self, other: &Signals) {
         let signals = other.0.iter().skip(self.0.len());
         self.0.extend(signals.cloned());
     }

@@ -1,11 +1,11 @@
-//! Timers: moments of the steady clock at which elements want to run.
+//! Timers: moments of the steady clock at which elements run.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use crate::context::ElementId;
 use crate::embedding::Steady;
+use crate::topology::ElementId;
 
 /// A timer of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,11 +14,11 @@ pub struct TimerId(pub(crate) u32);
 struct Timer {
     element: ElementId,
     expires: Option<Steady>,
-    /// Which entry of the heap is the timer's present one.
+    /// The number of the timer's valid entry in the heap.
     entry: u64,
 }
 
-/// Every timer of a router. The heap may hold entries that were overtaken; they are passed over.
+/// Every timer of a router. The heap may hold stale entries; they are skipped.
 #[derive(Default)]
 pub(crate) struct Timers {
     timers: Vec<Timer>,
@@ -49,7 +49,7 @@ impl Timers {
         let timer = &mut self.timers[id.0 as usize];
         timer.expires = Some(at);
         timer.entry = self.entries;
-        // Overtaken entries may not pile up: keep at most a few for each timer.
+        // Bounds the stale entries: at most a few for each timer are kept.
         if self.heap.len() > 4 * self.timers.len() + 16 {
             let timers = &self.timers;
             self.heap
@@ -85,7 +85,7 @@ impl Timers {
         Some(id)
     }
 
-    /// Every timer with its element, in the order in which they were made.
+    /// Every timer with its element, in the order of creation.
     pub fn list(&self) -> alloc::vec::IntoIter<(TimerId, ElementId)> {
         let timers = self.timers.iter().enumerate();
         let timers = timers.map(|(i, timer)| (TimerId(i as u32), timer.element));
@@ -93,7 +93,7 @@ impl Timers {
     }
 
     /// Adds the timers that only `other` knows, as timers of another thread.
-    pub fn extend(&mut self, other: &Timers) {
+    pub fn add_missing(&mut self, other: &Timers) {
         let timers = other.timers.iter().skip(self.timers.len());
         let timers = timers.map(|timer| Timer {
             element: timer.element,
@@ -103,8 +103,8 @@ impl Timers {
         self.timers.extend(timers);
     }
 
-    /// Hands a timer over to the table of the thread that it is to run on.
-    pub fn hand_over(&mut self, id: TimerId, to: &mut Timers) {
+    /// Moves a timer to the table of the thread that it is to run on.
+    pub fn transfer(&mut self, id: TimerId, to: &mut Timers) {
         match self.expires(id) {
             Some(at) => {
                 self.unschedule(id);

@@ -1,10 +1,11 @@
-//! Where packets may go that stand for several.
+//! Packets that stand for several segments: which elements they may come to.
 
 use alloc::vec::Vec;
 
 use packet::{Batch, Packet};
 
-use crate::context::{Cx, ElementId};
+use super::Cx;
+use crate::topology::ElementId;
 
 /// Packets that stand for several, or whose checksum is partial.
 impl Cx<'_> {
@@ -14,8 +15,8 @@ impl Cx<'_> {
     pub fn segments_go_on(&self, id: ElementId) -> bool {
         let graph = self.graph();
         let mut seen: Vec<ElementId> = Vec::new();
-        let mut ahead = alloc::vec![id];
-        while let Some(from) = ahead.pop() {
+        let mut pending = alloc::vec![id];
+        while let Some(from) = pending.pop() {
             for port in 0..graph.info(from).outputs.len() {
                 for (to, _) in graph.downstream(from, port) {
                     if seen.contains(&to) {
@@ -25,7 +26,7 @@ impl Cx<'_> {
                         return false;
                     }
                     seen.push(to);
-                    ahead.push(to);
+                    pending.push(to);
                 }
             }
         }

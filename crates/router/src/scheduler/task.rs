@@ -1,4 +1,4 @@
-//! Tasks: work that elements do of themselves, shared out by tickets.
+//! Tasks: work that elements start by themselves, scheduled by tickets.
 //!
 //! The scheduler is a stride scheduler, as Click's: each task advances a pass by a stride that is
 //! inverse to its tickets, and the task with the lowest pass runs next. Few tasks are scheduled
@@ -7,7 +7,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::context::ElementId;
+use crate::topology::ElementId;
 
 /// A task of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,7 +20,7 @@ pub enum Ran {
     Nothing,
     /// It did something.
     Worked,
-    /// It did something, and is to be run once more as soon as what it sent was delivered: its
+    /// It did something, and runs again as soon as the packets that it sent are delivered: its
     /// burst is not finished.
     More,
 }
@@ -46,7 +46,7 @@ struct Task {
     scheduled: bool,
     /// It is on another thread, or on none: it may be scheduled, but is not queued.
     away: bool,
-    /// The thread it is meant for; [`NO_THREAD`] and it never runs.
+    /// The thread that it is assigned to; with [`NO_THREAD`] it never runs.
     thread: i32,
     /// Nanoseconds that a turn takes, on average; 0 if that is not measured.
     cost: u32,
@@ -193,38 +193,39 @@ impl Tasks {
         }
     }
 
-    /// Every task, in the order in which they were made.
+    /// Every task, in the order of creation.
     pub fn iter(&self) -> impl Iterator<Item = TaskId> + use<> {
         (0..self.tasks.len() as u32).map(TaskId)
     }
 
-    /// The thread a task is meant for.
+    /// The thread that a task is assigned to.
     pub fn thread(&self, id: TaskId) -> i32 {
         self.task(id).thread
     }
 
-    /// Means a task for another thread; with [`NO_THREAD`] it does not run any more.
+    /// Assigns a task to another thread; with [`NO_THREAD`] it does not run any more.
     pub fn set_thread(&mut self, id: TaskId, thread: i32) {
         self.task_mut(id).thread = thread;
         let away = thread == NO_THREAD;
         if away != self.task(id).away {
             self.task_mut(id).away = away;
             if self.task(id).scheduled && self.running != Some(id) {
-                match away {
-                    true => self.queue.retain(|queued| *queued != id),
-                    false => self.insert(id),
+                if away {
+                    self.queue.retain(|queued| *queued != id);
+                } else {
+                    self.insert(id);
                 }
             }
         }
     }
 
-    /// Whether the turn that starts now is one of those that are measured.
+    /// Whether the turn that starts now is measured.
     pub fn measures(&mut self) -> bool {
         self.turns = self.turns.wrapping_add(1);
         self.turns.is_multiple_of(MEASURED)
     }
 
-    /// Takes note that a turn of a task took `nanoseconds`.
+    /// Records that a turn of a task took `nanoseconds`.
     pub fn took(&mut self, id: TaskId, nanoseconds: u64) {
         let cost = &mut self.task_mut(id).cost;
         let taken = nanoseconds.min(u32::MAX.into());
@@ -237,7 +238,7 @@ impl Tasks {
     }
 
     /// Adds the tasks that only `other` knows, as tasks of another thread.
-    pub fn extend(&mut self, other: &Tasks) {
+    pub fn add_missing(&mut self, other: &Tasks) {
         let tasks = other.tasks.iter().skip(self.tasks.len());
         let tasks = tasks.map(|task| Task {
             away: true,
@@ -247,8 +248,8 @@ impl Tasks {
         self.tasks.extend(tasks);
     }
 
-    /// Hands a task over to the table of the thread that it is to run on.
-    pub fn hand_over(&mut self, id: TaskId, to: &mut Tasks) {
+    /// Moves a task to the table of the thread that it is to run on.
+    pub fn transfer(&mut self, id: TaskId, to: &mut Tasks) {
         let task = self.task_mut(id);
         let away = core::mem::replace(&mut task.away, true);
         let other = to.task_mut(id);

@@ -1,0 +1,422 @@
+//! The edges of a walk: where each leads, what was optimized there, and how many packets passed.
+
+use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
+
+use crate::topology::{Connection, ElementId, PortOf};
+
+/// An output edge, by index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub(crate) struct EdgeId(u32);
+
+impl EdgeId {
+    /// No edge: packets that go there are dropped. It is above all edges.
+    pub const NONE: EdgeId = EdgeId(u32::MAX);
+
+    /// The edge of an index.
+    pub const fn new(index: usize) -> EdgeId {
+        EdgeId(index as u32)
+    }
+
+    /// Its index. That of [`NONE`](EdgeId::NONE) is beyond all edges.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Whether it is no edge.
+    #[inline]
+    pub const fn is_none(self) -> bool {
+        self.0 == EdgeId::NONE.0
+    }
+}
+
+/// Where an edge leads: to an element's port, into a handoff ring, or nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// The element, or one of the two values above all elements.
+    element: u32,
+    /// The element's port, or the ring's number.
+    port: u32,
+}
+
+impl Target {
+    const NO_ELEMENT: u32 = u32::MAX;
+    const RING: u32 = u32::MAX - 1;
+
+    /// Nowhere.
+    pub const NOWHERE: Target = Target {
+        element: Target::NO_ELEMENT,
+        port: 0,
+    };
+
+    /// A port of an element.
+    pub const fn port((ElementId(element), port): PortOf) -> Target {
+        let port = port as u32;
+        Target { element, port }
+    }
+
+    /// A handoff ring.
+    pub const fn ring(number: usize) -> Target {
+        Target {
+            element: Target::RING,
+            port: number as u32,
+        }
+    }
+
+    /// The element and its port, if it leads to one.
+    #[inline]
+    pub const fn as_port(self) -> Option<PortOf> {
+        if self.element < Target::RING {
+            Some((ElementId(self.element), self.port as usize))
+        } else {
+            None
+        }
+    }
+
+    /// The number of the handoff ring, if it leads into one.
+    #[inline]
+    pub const fn as_ring(self) -> Option<usize> {
+        if self.element == Target::RING {
+            Some(self.port as usize)
+        } else {
+            None
+        }
+    }
+
+    /// A number that tells targets apart. No target has [`u64::MAX`].
+    #[inline]
+    pub const fn key(self) -> u64 {
+        (self.element as u64) << 32 | self.port as u64
+    }
+}
+
+/// What was optimized at an edge: a fused path starts there, a decision tree does, or neither.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Optimization(u32);
+
+impl Optimization {
+    /// Set in a decision tree's number.
+    const TREE: u32 = 1 << 31;
+
+    /// Nothing.
+    pub const NONE: Optimization = Optimization(0);
+
+    /// The fused path of an index.
+    pub const fn path(index: usize) -> Optimization {
+        Optimization(index as u32 + 1)
+    }
+
+    /// The decision tree of an index.
+    pub const fn tree(index: usize) -> Optimization {
+        Optimization(index as u32 | Optimization::TREE)
+    }
+
+    /// Whether there is any.
+    #[inline]
+    pub const fn is_some(self) -> bool {
+        self.0 != 0
+    }
+
+    /// The index of the fused path, if one starts here.
+    #[inline]
+    pub const fn as_path(self) -> Option<usize> {
+        match self.0 {
+            0 | Optimization::TREE.. => None,
+            number => Some(number as usize - 1),
+        }
+    }
+
+    /// The index of the decision tree, if one starts here.
+    #[inline]
+    pub const fn as_tree(self) -> Option<usize> {
+        if self.0 & Optimization::TREE != 0 {
+            Some((self.0 ^ Optimization::TREE) as usize)
+        } else {
+            None
+        }
+    }
+}
+
+/// What [`push`](crate::Element::push) of an element returns: an output's number, or the edge that
+/// dispatch chose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Pushed(usize);
+
+impl Pushed {
+    /// Set if it is an edge.
+    const EDGE: usize = 1 << (usize::BITS - 1);
+
+    /// What an element returned.
+    #[inline]
+    pub const fn from_raw(raw: usize) -> Pushed {
+        Pushed(raw)
+    }
+
+    /// An edge.
+    #[inline]
+    pub const fn edge(edge: EdgeId) -> Pushed {
+        Pushed(edge.0 as usize | Pushed::EDGE)
+    }
+
+    /// For an element to return.
+    #[inline]
+    pub const fn raw(self) -> usize {
+        self.0
+    }
+
+    /// The edge, if it is one. No element has so many outputs.
+    #[inline]
+    pub const fn as_edge(self) -> Option<EdgeId> {
+        let edge = EdgeId(self.0 as u32);
+        if self.0 & Pushed::EDGE != 0 && !edge.is_none() {
+            Some(edge)
+        } else {
+            None
+        }
+    }
+}
+
+/// An edge.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Edge {
+    pub target: Target,
+    /// What was optimized here.
+    pub optimization: Optimization,
+    /// The first output edge of the same element whose fused path has the same effect; the edge
+    /// itself if there is none before it.
+    pub same_effect: EdgeId,
+    /// Packets that passed.
+    pub packets: u64,
+}
+
+impl Edge {
+    const UNCONNECTED: Edge = Edge {
+        target: Target::NOWHERE,
+        optimization: Optimization::NONE,
+        same_effect: EdgeId::new(0),
+        packets: 0,
+    };
+}
+
+const _: () = {
+    assert!(size_of::<EdgeId>() == 4 && size_of::<Optimization>() == 4);
+    assert!(size_of::<Target>() == 8 && size_of::<Pushed>() == size_of::<usize>());
+    assert!(size_of::<Edge>() == 24);
+};
+
+/// The output edges of an element.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outputs {
+    first: u32,
+    count: u32,
+    /// Whether the fused paths of some have the same effect.
+    pub same_effect: bool,
+}
+
+impl Outputs {
+    /// Number of outputs.
+    pub fn count(self) -> usize {
+        self.count as usize
+    }
+
+    /// The edge of an output; `None` if there is no such output.
+    #[inline]
+    pub fn edge(self, port: usize) -> Option<EdgeId> {
+        (port < self.count as usize).then_some(EdgeId(self.first.wrapping_add(port as u32)))
+    }
+
+    /// The edges of all outputs.
+    pub fn edges(self) -> impl DoubleEndedIterator<Item = EdgeId> + Clone {
+        (self.first..self.first + self.count).map(EdgeId)
+    }
+}
+
+/// The edges of a router. Behind those of the elements' outputs stand the edges that lead on from
+/// handoff rings.
+pub(crate) struct Edges {
+    outputs_of: Vec<Outputs>,
+    /// For each element the first of its input edges, and their number.
+    first_input: Vec<u32>,
+    outputs: Vec<Edge>,
+    inputs: Vec<Edge>,
+    /// Number of the elements' output edges.
+    own: usize,
+}
+
+impl Edges {
+    /// The edges of elements with these numbers of inputs and outputs, not connected yet.
+    pub fn new(ports: impl Iterator<Item = (usize, usize)>) -> Edges {
+        let (mut outputs_of, mut first_input) = (Vec::new(), Vec::new());
+        let (mut outputs, mut inputs) = (0, 0);
+        for (ins, outs) in ports {
+            outputs_of.push(Outputs {
+                first: outputs,
+                count: outs as u32,
+                same_effect: false,
+            });
+            first_input.push(inputs);
+            outputs += outs as u32;
+            inputs += ins as u32;
+        }
+        first_input.push(inputs);
+        Edges {
+            outputs_of,
+            first_input,
+            outputs: alloc::vec![Edge::UNCONNECTED; outputs as usize],
+            inputs: alloc::vec![Edge::UNCONNECTED; inputs as usize],
+            own: outputs as usize,
+        }
+    }
+
+    /// Lets every edge lead where the connections say.
+    pub fn connect(&mut self, connections: impl Iterator<Item = Connection>) {
+        for Connection { from, to, push } in connections {
+            if push {
+                if let Some(edge) = self.output(from.0, from.1) {
+                    self[edge].target = Target::port(to);
+                }
+            } else if let Some(edge) = self.input_mut(to.0, to.1) {
+                edge.target = Target::port(from);
+            }
+        }
+    }
+
+    /// The output edges of an element.
+    #[inline]
+    pub fn outputs_of(&self, id: ElementId) -> Outputs {
+        self.outputs_of[id.index()]
+    }
+
+    /// The edge of an output; `None` if there is no such output.
+    #[inline]
+    pub fn output(&self, id: ElementId, port: usize) -> Option<EdgeId> {
+        self.outputs_of(id).edge(port)
+    }
+
+    /// The element whose output edge is `edge`.
+    pub fn source(&self, edge: EdgeId) -> ElementId {
+        let after = self.outputs_of.partition_point(|of| of.first <= edge.0);
+        ElementId(after.saturating_sub(1) as u32)
+    }
+
+    /// Every output edge, also those behind handoff rings.
+    pub fn ids(&self) -> impl Iterator<Item = EdgeId> + use<> {
+        (0..self.outputs.len() as u32).map(EdgeId)
+    }
+
+    /// An output edge, if there is such.
+    #[inline]
+    pub fn get(&self, edge: EdgeId) -> Option<&Edge> {
+        self.outputs.get(edge.index())
+    }
+
+    /// As [`get`](Self::get).
+    #[inline]
+    pub fn get_mut(&mut self, edge: EdgeId) -> Option<&mut Edge> {
+        self.outputs.get_mut(edge.index())
+    }
+
+    fn input_index(&self, id: ElementId, port: usize) -> Option<usize> {
+        let first = self.first_input[id.index()] as usize;
+        let end = self.first_input[id.index() + 1] as usize;
+        (port < end - first).then_some(first + port)
+    }
+
+    /// The edge of an input; `None` if there is no such input.
+    #[inline]
+    pub fn input(&self, id: ElementId, port: usize) -> Option<&Edge> {
+        Some(&self.inputs[self.input_index(id, port)?])
+    }
+
+    /// As [`input`](Self::input).
+    #[inline]
+    pub fn input_mut(&mut self, id: ElementId, port: usize) -> Option<&mut Edge> {
+        let index = self.input_index(id, port)?;
+        Some(&mut self.inputs[index])
+    }
+
+    /// All edges, those of outputs first.
+    pub fn iter(&self) -> impl Iterator<Item = &Edge> {
+        self.outputs.iter().chain(&self.inputs)
+    }
+
+    /// As [`iter`](Self::iter).
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Edge> {
+        self.outputs.iter_mut().chain(&mut self.inputs)
+    }
+
+    /// Every output edge.
+    pub fn outputs_mut(&mut self) -> impl Iterator<Item = &mut Edge> {
+        self.outputs.iter_mut()
+    }
+
+    /// Moves the packet counts of another thread's edges here.
+    pub fn take_counts(&mut self, from: &mut Edges) {
+        let outputs = self.outputs.iter_mut().zip(&mut from.outputs);
+        for (mine, theirs) in outputs.chain(self.inputs.iter_mut().zip(&mut from.inputs)) {
+            mine.packets += core::mem::take(&mut theirs.packets);
+        }
+    }
+
+    /// For each element and output edge, records the first edge of the same element with the same
+    /// effect, as `same` says.
+    pub fn group_outputs(&mut self, same: impl Fn(&Edge, &Edge) -> bool) {
+        for of in &mut self.outputs_of {
+            let edges = of.first..of.first + of.count;
+            of.same_effect = false;
+            for edge in edges.clone() {
+                let is_same = |other: &u32| {
+                    let [own, other] = [edge, *other].map(|edge| &self.outputs[edge as usize]);
+                    same(own, other)
+                };
+                let first = (of.first..edge).find(is_same).unwrap_or(edge);
+                of.same_effect |= first != edge;
+                self.outputs[edge as usize].same_effect = EdgeId(first);
+            }
+        }
+    }
+}
+
+/// Edges that lead on from handoff rings.
+impl Edges {
+    /// Adds an edge that leads where `edge` does at the moment.
+    pub fn add_behind_ring(&mut self, edge: Edge) -> EdgeId {
+        self.outputs.push(edge);
+        EdgeId::new(self.outputs.len() - 1)
+    }
+
+    /// The edges that lead on from handoff rings.
+    pub fn behind_rings(&self) -> &[Edge] {
+        &self.outputs[self.own..]
+    }
+
+    /// Removes the edges that lead on from handoff rings.
+    pub fn remove_behind_rings(&mut self) {
+        self.outputs.truncate(self.own);
+    }
+
+    /// Number of output edges.
+    pub fn len(&self) -> usize {
+        self.outputs.len()
+    }
+}
+
+impl Index<EdgeId> for Edges {
+    type Output = Edge;
+
+    #[inline]
+    fn index(&self, edge: EdgeId) -> &Edge {
+        &self.outputs[edge.index()]
+    }
+}
+
+impl IndexMut<EdgeId> for Edges {
+    #[inline]
+    fn index_mut(&mut self, edge: EdgeId) -> &mut Edge {
+        &mut self.outputs[edge.index()]
+    }
+}
