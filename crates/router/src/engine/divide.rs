@@ -17,7 +17,8 @@ use crate::threads::assignment::{Assigned, Constraints, Placement};
 use crate::threads::quiesce::ThreadGroup;
 use crate::threads::ring::{RingReceiver, RingSender, ring};
 use crate::topology::{Connection, ElementId};
-use crate::walk::edges::{Edge, EdgeId, Target};
+use crate::walk::edges::Edge;
+use crate::walk::numbers::{EdgeId, Target};
 
 /// Both ends of rings, by edge and sending thread.
 type Rings = BTreeMap<(EdgeId, u16), (RingSender, RingReceiver)>;

@@ -1,14 +1,10 @@
 //! The handlers that every element and every router has.
 
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::cell::RefCell;
 use core::fmt::Write;
 
-use super::{Cx, Engine};
-use crate::args::{Args, Elements, Message, Severity};
-use crate::graph::Graph;
+use super::Engine;
 use crate::handler::{HandlerError, HandlerFlags, HandlerList, HandlerSpec};
 use crate::scheduler::task::NO_THREAD;
 use crate::topology::ElementId;
@@ -236,91 +232,6 @@ impl Engine {
         }
     }
 
-    /// Packets that each element let pass or took in, in the graph's order.
-    pub fn packet_counts(&mut self) -> Vec<u64> {
-        self.walk.flush_counts();
-        // A push is counted where it arrives, a pull where it comes from.
-        let mut counts = alloc::vec![0; self.graph.elements.len()];
-        for edge in self.walk.edges.iter() {
-            if let Some((id, _)) = edge.target.as_port() {
-                counts[id.index()] += edge.packets;
-            }
-        }
-        counts
-    }
-
-    fn flat_config(&self) -> String {
-        let mut flat = self.graph.flat.clone();
-        for (element, id) in flat.elements.iter_mut().zip(self.elements.ids()) {
-            if let Some(config) = self.elements.config(id) {
-                element.config = config.to_string();
-            }
-        }
-        flat.unparse()
-    }
-
-    /// The ports that start a transfer, or what passed through them, one a line.
-    fn active_ports(&self, names: bool) -> String {
-        let mut text = String::new();
-        for (i, info) in self.graph.elements.iter().enumerate() {
-            let id = ElementId(i as u32);
-            let inputs = info.inputs.iter().enumerate().filter(|(_, push)| !**push);
-            for (port, _) in inputs {
-                let edge = self.walk.edges.input(id, port);
-                let packets = edge.map_or(0, |edge| edge.packets);
-                let _ = if names {
-                    writeln!(text, "{}\ti{port}", info.name)
-                } else {
-                    writeln!(text, "{packets}")
-                };
-            }
-            let outputs = info.outputs.iter().enumerate().filter(|(_, push)| **push);
-            for (port, _) in outputs {
-                let edge = self.walk.edges.output(id, port);
-                let packets = edge.map_or(0, |edge| self.walk.edges[edge].packets);
-                let _ = if names {
-                    writeln!(text, "{}\to{port}", info.name)
-                } else {
-                    writeln!(text, "{packets}")
-                };
-            }
-        }
-        text
-    }
-
-    /// An element's ports as Click's `ports` handler shows them.
-    fn ports_text(&self, id: ElementId) -> String {
-        let info = self.graph.info(id);
-        let mut text = String::new();
-        let side = |text: &mut String, ports: &[bool], word: &str, input: bool| {
-            let plural = if ports.len() == 1 { "" } else { "s" };
-            let _ = writeln!(text, "{} {word}{plural}", ports.len());
-            for (port, push) in ports.iter().enumerate() {
-                let kind = if *push { "push" } else { "pull" };
-                let _ = write!(text, "{kind}\t-\t");
-                let mut others: Vec<(ElementId, usize)> = if input {
-                    self.graph.upstream(id, port).collect()
-                } else {
-                    self.graph.downstream(id, port).collect()
-                };
-                others.sort_unstable();
-                for (i, (other, at)) in others.iter().enumerate() {
-                    let comma = if i > 0 { ", " } else { "" };
-                    let name = self.name(*other);
-                    let _ = if input {
-                        write!(text, "{comma}{name} [{at}]")
-                    } else {
-                        write!(text, "{comma}[{at}] {name}")
-                    };
-                }
-                text.push('\n');
-            }
-        };
-        side(&mut text, &info.inputs, "input", true);
-        side(&mut text, &info.outputs, "output", false);
-        text
-    }
-
     fn read_task(&self, id: ElementId, name: &str) -> Result<String, HandlerError> {
         let task = self.scheduler.tasks.of(id).ok_or(HandlerError::Unknown)?;
         Ok(match name {
@@ -363,91 +274,6 @@ impl Engine {
             }
         }
         Ok(())
-    }
-
-    /// Configures an element again while packets flow.
-    fn reconfigure(&mut self, id: ElementId, config: &str) -> Result<(), HandlerError> {
-        let live = self.elements.get(id);
-        if !live.is_some_and(|element| element.can_live_reconfigure()) {
-            return Err(HandlerError::Unknown);
-        }
-        let messages = self.with_change(id, |engine| engine.configure(id, config));
-        let errors: Vec<_> = messages
-            .iter()
-            .filter(|m| m.severity == Severity::Error)
-            .map(|m| m.text.as_str())
-            .collect();
-        if !errors.is_empty() {
-            return Err(HandlerError::Failed(errors.join("\n")));
-        }
-        self.elements.set_config(id, config.to_string());
-        self.warn(id, &messages);
-        Ok(())
-    }
-
-    /// Prints the warnings among what an element said of its arguments: whoever wrote the handler
-    /// learns of errors alone.
-    fn warn(&mut self, id: ElementId, messages: &[Message]) {
-        let mut warnings = messages
-            .iter()
-            .filter(|m| m.severity == Severity::Warning)
-            .peekable();
-        if warnings.peek().is_none() {
-            return;
-        }
-        let (name, class) = (self.name(id), self.graph.info(id).class.name);
-        let mut text = format!("While configuring '{name} :: {class}':");
-        for warning in warnings {
-            let _ = write!(text, "\n  warning: {}", warning.text);
-        }
-        self.chatter(&text);
-    }
-
-    /// Lets an element take the arguments in `config`; returns what it said. A failure always
-    /// comes with an error.
-    pub fn configure(&mut self, id: ElementId, config: &str) -> Vec<Message> {
-        let graph = self.graph.clone();
-        let mut names = core::mem::take(&mut self.names);
-        let asked = Asked {
-            graph: &graph,
-            found: RefCell::default(),
-        };
-        let mut args = Args::from_config(config, &mut names, &asked, &graph.info(id).name);
-        let configured = self.with(id, |element, cx: &mut Cx<'_>| {
-            element.configure(cx, &mut args)
-        });
-        if configured != Some(Ok(())) && args.error_count() == 0 {
-            args.error("unspecified error");
-        }
-        let messages = args.take_errors();
-        self.names = names;
-        let found = asked.found.into_inner().into_iter();
-        self.threads
-            .bound
-            .extend(found.map(|other| (id, ElementId::new(other))));
-        messages
-    }
-}
-
-/// A graph that takes note of the elements that arguments refer to.
-struct Asked<'g> {
-    graph: &'g Graph,
-    found: RefCell<Vec<usize>>,
-}
-
-impl Elements for Asked<'_> {
-    fn index_of(&self, name: &str) -> Option<usize> {
-        let index = self.graph.index_of(name);
-        self.found.borrow_mut().extend(index);
-        index
-    }
-
-    fn is_a(&self, index: usize, class: &str) -> bool {
-        self.graph.is_a(index, class)
-    }
-
-    fn has_handler(&self, element: Option<usize>, handler: &str) -> bool {
-        self.graph.has_handler(element, handler)
     }
 }
 

@@ -6,11 +6,13 @@
 //! elements: while an element works, it is out of its slot, and it reaches everything else through
 //! [`Cx`]. So an element can pull from others and call their handlers without any sharing.
 
+mod configure;
 mod divide;
 mod elements;
 mod handlers;
 mod optimize;
 mod quiesce;
+mod report;
 mod rounds;
 mod run;
 mod segments;

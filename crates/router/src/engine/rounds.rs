@@ -9,7 +9,7 @@ use packet::Batch;
 use super::Engine;
 use crate::threads::ring::{BURSTS, RingSender};
 use crate::walk::Pending;
-use crate::walk::edges::EdgeId;
+use crate::walk::numbers::EdgeId;
 
 /// A round.
 impl Engine {

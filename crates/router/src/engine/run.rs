@@ -9,7 +9,7 @@ use crate::embedding::Steady;
 use crate::scheduler::task::Ran;
 use crate::scheduler::timer::TimerId;
 use crate::topology::{ElementId, PortOf};
-use crate::walk::edges::{EdgeId, Pushed};
+use crate::walk::numbers::{EdgeId, Pushed};
 use crate::walk::{Pending, PullThrough};
 
 /// Turns of tasks after which the clock is read again for elements that accept a recent time.

@@ -6,8 +6,9 @@ use alloc::vec::Vec;
 use packet::{Edit, Facts};
 
 use super::{Declarations, Declared};
-use crate::walk::edges::{EdgeId, Edges, Optimization};
+use crate::walk::edges::Edges;
 use crate::walk::fused_path::{FusedPath, FusedPaths};
+use crate::walk::numbers::{EdgeId, Optimization};
 
 /// Most elements of a path.
 const LENGTH_MAX: usize = 16;
@@ -98,5 +99,73 @@ impl Fused {
         self.known = self.known.among(preserved).and(found);
         self.learns = self.learns.among(preserved).and(may_learn);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{edge, graph, opaque, strips};
+    use super::*;
+
+    #[test]
+    fn edits_in_a_row_become_one_path_and_a_lone_one_does_not() {
+        // source 0 -> strips 1 -> strips 2 -> sink 3
+        let mut edges = graph(&[&[1], &[2], &[3], &[]]);
+        let declared = [opaque(), strips(14), strips(20), opaque()];
+        let paths = fuse(&mut edges, Declarations(&declared));
+        let [first, second, third] = [0, 1, 2].map(|element| edge(&edges, element, 0));
+        let path = paths.at(&edges[first]).expect("a path starts there");
+        assert_eq!(path.passed[..], [first, second]);
+        assert_eq!(path.exit, third);
+        let both = Edit::pull(14).and_then(|edit| edit.then(&Edit::pull(20)?));
+        assert_eq!(Some(&path.plan), both.map(|edit| edit.plan()).as_ref());
+        assert_eq!(paths.0.len(), 1);
+        assert_eq!(edges[second].optimization, Optimization::NONE);
+    }
+
+    #[test]
+    fn an_element_is_passed_where_its_facts_may_still_hold() {
+        let asks = |facts| {
+            let no_op = facts;
+            Some(Declared {
+                no_op,
+                ..Declared::default()
+            })
+        };
+        // source 0 -> asks 1 -> strips 2 -> asks 3 -> sink 4
+        let mut edges = graph(&[&[1], &[2], &[3], &[4], &[]]);
+        let declared = |preserves| {
+            let strips = strips(14).map(|strips| Declared {
+                preserves,
+                ..strips
+            });
+            let asks = [Facts::UNICAST, Facts::NO_OPTIONS].map(asks);
+            let [first, last] = asks;
+            [opaque(), first, strips, last, opaque()]
+        };
+        let start = edge(&edges, 0, 0);
+        let paths = fuse(&mut edges, Declarations(&declared(Facts::ALL)));
+        let path = paths.at(&edges[start]).expect("a path starts there");
+        assert_eq!(path.exit, edge(&edges, 3, 0));
+        assert_eq!(path.needs, Facts::UNICAST.and(Facts::NO_OPTIONS));
+        assert!(!path.admits(Facts::UNICAST) && path.admits(Facts::ALL));
+        // Facts that are lost on the way cannot be asked for behind it.
+        let paths = fuse(&mut edges, Declarations(&declared(Facts::NONE)));
+        let path = paths.at(&edges[start]).expect("a path starts there");
+        assert_eq!(path.exit, edge(&edges, 2, 0));
+        assert_eq!(path.needs, Facts::UNICAST);
+    }
+
+    #[test]
+    fn a_path_ends_where_an_element_is_elsewhere_and_has_a_limit() {
+        let mut edges = graph(&[&[1], &[2], &[3], &[]]);
+        let declared = [opaque(), strips(14), None, opaque()];
+        assert!(fuse(&mut edges, Declarations(&declared)).0.is_empty());
+        // Two elements that push to each other for ever.
+        let mut edges = graph(&[&[1], &[0]]);
+        let declared = [strips(1), strips(1)];
+        let paths = fuse(&mut edges, Declarations(&declared));
+        assert!(paths.0.iter().all(|path| path.passed.len() == LENGTH_MAX));
+        assert_eq!(paths.0.len(), 2);
     }
 }

@@ -10,6 +10,8 @@
 
 mod fusion;
 mod merging;
+#[cfg(test)]
+mod tests;
 mod trees;
 
 use alloc::sync::Arc;
@@ -20,8 +22,9 @@ use packet::{Edit, Facts};
 use crate::classify::Classify;
 use crate::topology::ElementId;
 use crate::walk::Walk;
-use crate::walk::edges::{Edges, Optimization};
+use crate::walk::edges::Edges;
 use crate::walk::fused_path::FusedPaths;
+use crate::walk::numbers::Optimization;
 use crate::walk::tree::Tree;
 
 /// What an element declares about its packets.

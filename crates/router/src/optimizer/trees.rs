@@ -7,8 +7,9 @@ use super::Declarations;
 use crate::classify::{Classify, TreeBranch, TreeNode};
 use crate::topology::ElementId;
 use crate::walk::dispatch::FEW;
-use crate::walk::edges::{EdgeId, Edges, Optimization};
+use crate::walk::edges::Edges;
 use crate::walk::fused_path::FusedPaths;
+use crate::walk::numbers::{EdgeId, Optimization};
 use crate::walk::tree::{Leaf, Tree};
 
 /// Most elements of a tree.
@@ -231,5 +232,130 @@ impl<'b> Builder<'b> {
             }
         }
         keys.len() <= FEW
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::boxed::Box;
+    use core::sync::atomic::{AtomicUsize, Ordering};
+
+    use packet::Batch;
+
+    use super::super::Declared;
+    use super::super::tests::{edge, graph, opaque};
+    use super::*;
+    use crate::classify::DecisionTree;
+
+    /// Rules that make a tree of at most so many nodes, and how often they did.
+    struct Rules {
+        most: usize,
+        made: AtomicUsize,
+    }
+
+    struct Nothing;
+
+    impl DecisionTree for Nothing {
+        fn classify(&mut self, _batch: &Batch, _leaves: &mut Vec<(u32, u64)>) -> bool {
+            false
+        }
+    }
+
+    impl Classify for Rules {
+        fn tree(&self, nodes: &[TreeNode]) -> Option<Box<dyn DecisionTree>> {
+            if nodes.len() > self.most {
+                return None;
+            }
+            self.made.fetch_add(1, Ordering::Relaxed);
+            Some(Box::new(Nothing))
+        }
+    }
+
+    fn rules(most: usize) -> Arc<Rules> {
+        let made = AtomicUsize::new(0);
+        Arc::new(Rules { most, made })
+    }
+
+    fn classifies(rules: &Arc<Rules>) -> Option<Declared> {
+        Some(Declared {
+            rules: Some(rules.clone()),
+            ..Declared::default()
+        })
+    }
+
+    /// source 0 -> classifier 1 -> classifier 2 or sink 3; 2 -> sink 3 or sink 4
+    fn two_in_a_row() -> Edges {
+        graph(&[&[1], &[2, 3], &[3, 4], &[], &[]])
+    }
+
+    fn build_of(edges: &mut Edges, rules: &Arc<Rules>, former: &mut Vec<Tree>) -> Vec<Tree> {
+        let declared = [
+            opaque(),
+            classifies(rules),
+            classifies(rules),
+            opaque(),
+            opaque(),
+        ];
+        build(
+            edges,
+            Declarations(&declared),
+            &FusedPaths::default(),
+            former,
+        )
+    }
+
+    #[test]
+    fn classifiers_in_a_row_become_a_tree_with_a_leaf_for_each_way_out() {
+        let mut edges = two_in_a_row();
+        let trees = build_of(&mut edges, &rules(16), &mut Vec::new());
+        let [tree] = &trees[..] else {
+            panic!("{} trees", trees.len());
+        };
+        let outputs: Vec<_> = tree.nodes.iter().map(|node| &node.outputs[..]).collect();
+        let first = [TreeBranch::Node(1), TreeBranch::Leaf(0)];
+        let second = [TreeBranch::Leaf(2), TreeBranch::Leaf(3)];
+        assert_eq!(outputs, [first, second]);
+        assert_eq!([tree.nodes[0].dropped, tree.nodes[1].dropped], [1, 4]);
+        let exits: Vec<_> = tree.leaves.iter().map(|leaf| leaf.exit).collect();
+        let [to_second, past] = [0, 1].map(|port| edge(&edges, 1, port));
+        let [left, right] = [0, 1].map(|port| edge(&edges, 2, port));
+        assert_eq!(exits, [past, EdgeId::NONE, left, right, EdgeId::NONE]);
+        // Packets of the second leave the first by the edge between the two, and count there.
+        let inner = &tree.leaves[3];
+        assert_eq!(
+            (inner.output, &inner.passed[..]),
+            (to_second, &[to_second][..])
+        );
+        assert!(tree.few && !tree.same_effect);
+        let start = edge(&edges, 0, 0);
+        assert_eq!(edges[start].optimization.as_tree(), Some(0));
+        assert_eq!(edges[to_second].optimization, Optimization::NONE);
+    }
+
+    #[test]
+    fn a_tree_is_not_made_again_while_its_elements_declare_the_same() {
+        let (mut edges, rules) = (two_in_a_row(), rules(16));
+        let mut former = build_of(&mut edges, &rules, &mut Vec::new());
+        let trees = build_of(&mut edges, &rules, &mut former);
+        assert_eq!((trees.len(), former.len()), (1, 0));
+        assert_eq!(rules.made.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_single_classifier_is_no_tree_and_those_behind_it_still_may_be() {
+        let mut edges = two_in_a_row();
+        assert!(build_of(&mut edges, &rules(1), &mut Vec::new()).is_empty());
+        // Three in a row of which the rules take two.
+        let mut edges = graph(&[&[1], &[2], &[3], &[4], &[]]);
+        let rules = rules(2);
+        let all = || classifies(&rules);
+        let declared = [opaque(), all(), all(), all(), opaque()];
+        let paths = FusedPaths::default();
+        let trees = build(&mut edges, Declarations(&declared), &paths, &mut Vec::new());
+        assert!(trees.is_empty(), "three halved is one");
+        let declared = [opaque(), opaque(), all(), all(), opaque()];
+        let trees = build(&mut edges, Declarations(&declared), &paths, &mut Vec::new());
+        assert_eq!(trees.len(), 1);
+        assert_eq!(edges[edge(&edges, 1, 0)].optimization.as_tree(), Some(0));
     }
 }

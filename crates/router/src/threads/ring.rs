@@ -15,7 +15,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::scheduler::signal::{Signal, SignalId};
 use crate::topology::ElementId;
-use crate::walk::edges::EdgeId;
+use crate::walk::numbers::EdgeId;
 
 /// Capacity of a ring, in packets: that of the queue behind it, but at least the first and at most
 /// the second number.

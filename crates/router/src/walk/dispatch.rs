@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 
 use packet::{BATCH, Batch, Facts, Pool, first};
 
-use super::edges::{EdgeId, Pushed};
+use super::numbers::{EdgeId, Pushed};
 use super::{Pending, Walk};
 use crate::topology::ElementId;
 
@@ -26,7 +26,7 @@ struct Group {
     elsewhere: u32,
     /// How many they are.
     count: u32,
-    /// The destination's [key](super::edges::Target::key).
+    /// The destination's [key](super::numbers::Target::key).
     key: u64,
     /// A bit for each packet.
     packets: u64,

@@ -3,182 +3,8 @@
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
-use crate::topology::{Connection, ElementId, PortOf};
-
-/// An output edge, by index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(transparent)]
-pub(crate) struct EdgeId(u32);
-
-impl EdgeId {
-    /// No edge: packets that go there are dropped. It is above all edges.
-    pub const NONE: EdgeId = EdgeId(u32::MAX);
-
-    /// The edge of an index.
-    pub const fn new(index: usize) -> EdgeId {
-        EdgeId(index as u32)
-    }
-
-    /// Its index. That of [`NONE`](EdgeId::NONE) is beyond all edges.
-    #[inline]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-
-    /// Whether it is no edge.
-    #[inline]
-    pub const fn is_none(self) -> bool {
-        self.0 == EdgeId::NONE.0
-    }
-}
-
-/// Where an edge leads: to an element's port, into a handoff ring, or nowhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
-    /// The element, or one of the two values above all elements.
-    element: u32,
-    /// The element's port, or the ring's number.
-    port: u32,
-}
-
-impl Target {
-    const NO_ELEMENT: u32 = u32::MAX;
-    const RING: u32 = u32::MAX - 1;
-
-    /// Nowhere.
-    pub const NOWHERE: Target = Target {
-        element: Target::NO_ELEMENT,
-        port: 0,
-    };
-
-    /// A port of an element.
-    pub const fn port((ElementId(element), port): PortOf) -> Target {
-        let port = port as u32;
-        Target { element, port }
-    }
-
-    /// A handoff ring.
-    pub const fn ring(number: usize) -> Target {
-        Target {
-            element: Target::RING,
-            port: number as u32,
-        }
-    }
-
-    /// The element and its port, if it leads to one.
-    #[inline]
-    pub const fn as_port(self) -> Option<PortOf> {
-        if self.element < Target::RING {
-            Some((ElementId(self.element), self.port as usize))
-        } else {
-            None
-        }
-    }
-
-    /// The number of the handoff ring, if it leads into one.
-    #[inline]
-    pub const fn as_ring(self) -> Option<usize> {
-        if self.element == Target::RING {
-            Some(self.port as usize)
-        } else {
-            None
-        }
-    }
-
-    /// A number that tells targets apart. No target has [`u64::MAX`].
-    #[inline]
-    pub const fn key(self) -> u64 {
-        (self.element as u64) << 32 | self.port as u64
-    }
-}
-
-/// What was optimized at an edge: a fused path starts there, a decision tree does, or neither.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(transparent)]
-pub(crate) struct Optimization(u32);
-
-impl Optimization {
-    /// Set in a decision tree's number.
-    const TREE: u32 = 1 << 31;
-
-    /// Nothing.
-    pub const NONE: Optimization = Optimization(0);
-
-    /// The fused path of an index.
-    pub const fn path(index: usize) -> Optimization {
-        Optimization(index as u32 + 1)
-    }
-
-    /// The decision tree of an index.
-    pub const fn tree(index: usize) -> Optimization {
-        Optimization(index as u32 | Optimization::TREE)
-    }
-
-    /// Whether there is any.
-    #[inline]
-    pub const fn is_some(self) -> bool {
-        self.0 != 0
-    }
-
-    /// The index of the fused path, if one starts here.
-    #[inline]
-    pub const fn as_path(self) -> Option<usize> {
-        match self.0 {
-            0 | Optimization::TREE.. => None,
-            number => Some(number as usize - 1),
-        }
-    }
-
-    /// The index of the decision tree, if one starts here.
-    #[inline]
-    pub const fn as_tree(self) -> Option<usize> {
-        if self.0 & Optimization::TREE != 0 {
-            Some((self.0 ^ Optimization::TREE) as usize)
-        } else {
-            None
-        }
-    }
-}
-
-/// What [`push`](crate::Element::push) of an element returns: an output's number, or the edge that
-/// dispatch chose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(transparent)]
-pub(crate) struct Pushed(usize);
-
-impl Pushed {
-    /// Set if it is an edge.
-    const EDGE: usize = 1 << (usize::BITS - 1);
-
-    /// What an element returned.
-    #[inline]
-    pub const fn from_raw(raw: usize) -> Pushed {
-        Pushed(raw)
-    }
-
-    /// An edge.
-    #[inline]
-    pub const fn edge(edge: EdgeId) -> Pushed {
-        Pushed(edge.0 as usize | Pushed::EDGE)
-    }
-
-    /// For an element to return.
-    #[inline]
-    pub const fn raw(self) -> usize {
-        self.0
-    }
-
-    /// The edge, if it is one. No element has so many outputs.
-    #[inline]
-    pub const fn as_edge(self) -> Option<EdgeId> {
-        let edge = EdgeId(self.0 as u32);
-        if self.0 & Pushed::EDGE != 0 && !edge.is_none() {
-            Some(edge)
-        } else {
-            None
-        }
-    }
-}
+use super::numbers::{EdgeId, Optimization, Target};
+use crate::topology::{Connection, ElementId};
 
 /// An edge.
 #[derive(Clone, Copy, Debug)]
@@ -202,11 +28,7 @@ impl Edge {
     };
 }
 
-const _: () = {
-    assert!(size_of::<EdgeId>() == 4 && size_of::<Optimization>() == 4);
-    assert!(size_of::<Target>() == 8 && size_of::<Pushed>() == size_of::<usize>());
-    assert!(size_of::<Edge>() == 24);
-};
+const _: () = assert!(size_of::<Edge>() == 24);
 
 /// The output edges of an element.
 #[derive(Clone, Copy, Debug)]
@@ -226,12 +48,13 @@ impl Outputs {
     /// The edge of an output; `None` if there is no such output.
     #[inline]
     pub fn edge(self, port: usize) -> Option<EdgeId> {
-        (port < self.count as usize).then_some(EdgeId(self.first.wrapping_add(port as u32)))
+        (port < self.count as usize)
+            .then_some(EdgeId::from_number(self.first.wrapping_add(port as u32)))
     }
 
     /// The edges of all outputs.
     pub fn edges(self) -> impl DoubleEndedIterator<Item = EdgeId> + Clone {
-        (self.first..self.first + self.count).map(EdgeId)
+        (self.first..self.first + self.count).map(EdgeId::from_number)
     }
 }
 
@@ -299,13 +122,15 @@ impl Edges {
 
     /// The element whose output edge is `edge`.
     pub fn source(&self, edge: EdgeId) -> ElementId {
-        let after = self.outputs_of.partition_point(|of| of.first <= edge.0);
+        let after = self
+            .outputs_of
+            .partition_point(|of| of.first as usize <= edge.index());
         ElementId(after.saturating_sub(1) as u32)
     }
 
     /// Every output edge, also those behind handoff rings.
     pub fn ids(&self) -> impl Iterator<Item = EdgeId> + use<> {
-        (0..self.outputs.len() as u32).map(EdgeId)
+        (0..self.outputs.len() as u32).map(EdgeId::from_number)
     }
 
     /// An output edge, if there is such.
@@ -375,7 +200,7 @@ impl Edges {
                 };
                 let first = (of.first..edge).find(is_same).unwrap_or(edge);
                 of.same_effect |= first != edge;
-                self.outputs[edge as usize].same_effect = EdgeId(first);
+                self.outputs[edge as usize].same_effect = EdgeId::from_number(first);
             }
         }
     }

@@ -10,7 +10,9 @@ use alloc::vec::Vec;
 
 use packet::{Ahead, Batch, Facts, Plan};
 
-use super::edges::{Edge, EdgeId, Edges};
+use super::edges::{Edge, Edges};
+
+use super::numbers::EdgeId;
 
 /// A fused path.
 #[derive(Debug)]

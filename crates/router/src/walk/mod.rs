@@ -8,6 +8,7 @@
 pub(crate) mod dispatch;
 pub(crate) mod edges;
 pub(crate) mod fused_path;
+pub(crate) mod numbers;
 pub(crate) mod tree;
 
 use alloc::boxed::Box;
@@ -17,8 +18,9 @@ use core::num::NonZeroU32;
 use packet::{Ahead, BATCH, Batch, Packet, Pool};
 
 use crate::topology::{ElementId, PortOf};
-use edges::{Edge, EdgeId, Edges, Pushed};
+use edges::{Edge, Edges};
 use fused_path::FusedPaths;
+use numbers::{EdgeId, Pushed};
 use tree::Tree;
 
 /// A batch that waits on the stack.

@@ -12,7 +12,8 @@ use packet::{BATCH, Batch, Facts, Pool};
 
 use super::Walk;
 use super::dispatch::{FEW, OutputSet};
-use super::edges::{EdgeId, Edges};
+use super::edges::Edges;
+use super::numbers::EdgeId;
 use crate::classify::{DecisionTree, TreeNode};
 
 /// Batches that go from element to element after one that the tree did not cover: a vain attempt
