@@ -41,7 +41,16 @@ mod walk;
 pub use call::Call;
 pub use chatter::DEFAULT_CHANNEL;
 pub use classify::{Classify, DecisionTree, TreeBranch, TreeNode};
-pub use element::{Class, ClassEntry, Element, Verdict, filter, phase};
+pub use element::{
+    ArgumentDoc, Capability, Class, ClassEntry, Component, Declared, Descriptors, DriverHook,
+    DynamicHandlers, Element, HandlerDoc, HandlersDeclared, Interface, Link, Llrpcs, Methods,
+    Outcome, Page, Provided, Reading, Shown, Storage, Verdict, filter, outcome, parse_value, phase,
+    reading, shown, write_argument,
+};
+/// Text as handlers exchange it.
+pub type Text = alloc::string::String;
+
+pub use elements_derive::{Component, Element, handlers};
 pub use embedding::{Device, Embedding, Side, Steady};
 pub use engine::{Cx, VERSION};
 pub use graph::{ElementInfo, Graph};

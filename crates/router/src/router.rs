@@ -6,12 +6,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::args;
-use crate::element::{ClassEntry, Element};
+use crate::element::{ClassEntry, Descriptors, DriverHook, Element, Llrpcs};
 use crate::embedding::Steady;
 use crate::engine::{Cx, Engine};
 use crate::graph::{ElementInfo, Graph};
 use crate::handler::{HandlerError, HandlerFlags, HandlerSpec};
 use crate::library::Library;
+use crate::llrpc::Llrpc;
 use crate::ports::{self, Resolved};
 use crate::random::Random;
 use crate::runtime::Runtime;
@@ -217,7 +218,7 @@ impl Router {
         for &i in &order {
             let id = ElementId(i as u32);
             let graph = engine.graph.clone();
-            let messages = engine.configure(id, &graph.info(id).config);
+            let (messages, _) = engine.configure(id, &graph.info(id).config);
             let mut report = self::report(diagnostics, "While configuring", &graph, id);
             for message in messages {
                 let severity = severity(message.severity);
@@ -320,7 +321,11 @@ impl Router {
     fn goes_on(&mut self) -> bool {
         let goes_on = self.engine.whole(|engine| {
             if let Some(manager) = engine.driver.manager {
-                engine.with_delivery(manager, |element, cx| element.driver_stopped(cx));
+                let base = engine.walk.height();
+                if let Some(link) = engine.link::<dyn DriverHook>(manager) {
+                    engine.reach(link, |element, cx| element.driver_stopped(cx));
+                }
+                engine.run_stack(base);
             }
             engine.driver.run_count > 0
         });
@@ -349,9 +354,28 @@ impl Router {
 
     /// Tells an element that a descriptor it watches is ready.
     pub fn selected(&mut self, element: ElementId, fd: i32, readable: bool, writable: bool) {
-        self.engine.with_delivery(element, |element, cx| {
-            element.selected(cx, fd, readable, writable)
-        });
+        let base = self.engine.walk.height();
+        if let Some(link) = self.engine.link::<dyn Descriptors>(element) {
+            self.engine.reach(link, |element, cx| {
+                element.selected(cx, fd, readable, writable);
+            });
+        }
+        self.engine.run_stack(base);
+    }
+
+    /// Makes an LLRPC of an element.
+    pub fn llrpc(
+        &mut self,
+        element: ElementId,
+        call: Llrpc,
+        data: &mut [u8],
+    ) -> Result<(), HandlerError> {
+        let link = self.engine.link::<dyn Llrpcs>(element);
+        let link = link.ok_or(HandlerError::Unknown)?;
+        let made = self
+            .engine
+            .reach(link, |element, cx| element.llrpc(cx, call, data));
+        made.unwrap_or(Err(HandlerError::Unknown))
     }
 
     /// The element called `name`.

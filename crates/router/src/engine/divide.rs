@@ -193,7 +193,7 @@ impl Engine {
                 behind.packets = passed.remove(&(edge, old_from)).unwrap_or(behind.packets);
                 let behind = self.walk.add_behind_ring(behind);
                 let ends = old.unwrap_or_else(|| {
-                    let room = self.elements.get(connection.to.0).and_then(|e| e.room());
+                    let room = self.room(connection.to.0);
                     ring((edge, behind), (thread, to), connection.to.0, room)
                 });
                 let (mut sender, mut receiver) = ends;

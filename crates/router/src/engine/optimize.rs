@@ -4,12 +4,12 @@ use alloc::vec::Vec;
 
 use super::Engine;
 use crate::element::Element;
-use crate::optimizer::{Declarations, Declared};
+use crate::optimizer::{EffectTable, Effects};
 use crate::topology::ElementId;
 
 /// What an element declares about its packets.
-fn declared(element: &dyn Element) -> Declared {
-    Declared {
+fn effects(element: &dyn Element) -> Effects {
+    Effects {
         edit: element.edit(),
         no_op: element.moot(),
         preserves: element.keeps(),
@@ -18,8 +18,8 @@ fn declared(element: &dyn Element) -> Declared {
 }
 
 impl Engine {
-    fn declared(&self, id: ElementId) -> Option<Declared> {
-        self.elements.get(id).map(declared)
+    fn effects(&self, id: ElementId) -> Option<Effects> {
+        self.elements.get(id).map(effects)
     }
 
     /// Optimizes the walk.
@@ -29,8 +29,8 @@ impl Engine {
             // Elements of other threads are here for a moment.
             return;
         }
-        let all: Vec<_> = self.elements.ids().map(|id| self.declared(id)).collect();
-        self.optimizer.run(&mut self.walk, Declarations(&all));
+        let all: Vec<_> = self.elements.ids().map(|id| self.effects(id)).collect();
+        self.optimizer.run(&mut self.walk, EffectTable(&all));
     }
 
     /// Takes all optimizations back.
@@ -40,9 +40,9 @@ impl Engine {
 
     /// Lets an element do something that may change what it declares.
     pub fn with_change<R>(&mut self, id: ElementId, change: impl FnOnce(&mut Engine) -> R) -> R {
-        let before = self.declared(id);
+        let before = self.effects(id);
         let result = change(self);
-        if before != self.declared(id) {
+        if before != self.effects(id) {
             self.invalidate();
         }
         result

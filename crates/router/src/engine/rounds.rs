@@ -137,7 +137,7 @@ impl Engine {
             return 0;
         }
         match self.elements.get(receiver.target) {
-            Some(element) => element.room().unwrap_or(usize::MAX),
+            Some(_) => self.room(receiver.target).unwrap_or(usize::MAX),
             None => 0,
         }
     }

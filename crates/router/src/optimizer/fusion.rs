@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use packet::{Edit, Facts};
 
-use super::{Declarations, Declared};
+use super::{EffectTable, Effects};
 use crate::walk::edges::Edges;
 use crate::walk::fused_path::{FusedPath, FusedPaths};
 use crate::walk::numbers::{EdgeId, Optimization};
@@ -14,10 +14,10 @@ use crate::walk::numbers::{EdgeId, Optimization};
 const LENGTH_MAX: usize = 16;
 
 /// Finds the fused path from each edge, and marks the edges where one starts.
-pub fn fuse(edges: &mut Edges, declared: Declarations<'_>) -> FusedPaths {
+pub fn fuse(edges: &mut Edges, effects: EffectTable<'_>) -> FusedPaths {
     let mut paths = Vec::new();
     for edge in edges.ids() {
-        if let Some(path) = path(edges, declared, edge) {
+        if let Some(path) = path(edges, effects, edge) {
             edges[edge].optimization = Optimization::path(paths.len());
             paths.push(path);
         }
@@ -26,14 +26,14 @@ pub fn fuse(edges: &mut Edges, declared: Declarations<'_>) -> FusedPaths {
 }
 
 /// The longest path from an edge, if one is worth it.
-fn path(edges: &Edges, declared: Declarations<'_>, start: EdgeId) -> Option<FusedPath> {
+fn path(edges: &Edges, effects: EffectTable<'_>, start: EdgeId) -> Option<FusedPath> {
     let mut fused = Fused::default();
     let (mut passed, mut at) = (Vec::new(), start);
     while passed.len() < LENGTH_MAX {
         let Some((id, 0)) = edges[at].target.as_port() else {
             break;
         };
-        let (Some(element), Some(next)) = (declared.of(id), edges.output(id, 0)) else {
+        let (Some(element), Some(next)) = (effects.of(id), edges.output(id, 0)) else {
             break;
         };
         if !fused.add(element) {
@@ -82,7 +82,7 @@ impl Default for Fused {
 
 impl Fused {
     /// Adds an element behind the others; false if it cannot be fused with them.
-    fn add(&mut self, element: &Declared) -> bool {
+    fn add(&mut self, element: &Effects) -> bool {
         let asks = element.no_op.without(self.known);
         if element.no_op != Facts::NONE && asks.without(self.preserves) == Facts::NONE {
             self.needs = self.needs.and(asks);
@@ -111,8 +111,8 @@ mod tests {
     fn edits_in_a_row_become_one_path_and_a_lone_one_does_not() {
         // source 0 -> strips 1 -> strips 2 -> sink 3
         let mut edges = graph(&[&[1], &[2], &[3], &[]]);
-        let declared = [opaque(), strips(14), strips(20), opaque()];
-        let paths = fuse(&mut edges, Declarations(&declared));
+        let effects = [opaque(), strips(14), strips(20), opaque()];
+        let paths = fuse(&mut edges, EffectTable(&effects));
         let [first, second, third] = [0, 1, 2].map(|element| edge(&edges, element, 0));
         let path = paths.at(&edges[first]).expect("a path starts there");
         assert_eq!(path.passed[..], [first, second]);
@@ -127,15 +127,15 @@ mod tests {
     fn an_element_is_passed_where_its_facts_may_still_hold() {
         let asks = |facts| {
             let no_op = facts;
-            Some(Declared {
+            Some(Effects {
                 no_op,
-                ..Declared::default()
+                ..Effects::default()
             })
         };
         // source 0 -> asks 1 -> strips 2 -> asks 3 -> sink 4
         let mut edges = graph(&[&[1], &[2], &[3], &[4], &[]]);
-        let declared = |preserves| {
-            let strips = strips(14).map(|strips| Declared {
+        let effects = |preserves| {
+            let strips = strips(14).map(|strips| Effects {
                 preserves,
                 ..strips
             });
@@ -144,13 +144,13 @@ mod tests {
             [opaque(), first, strips, last, opaque()]
         };
         let start = edge(&edges, 0, 0);
-        let paths = fuse(&mut edges, Declarations(&declared(Facts::ALL)));
+        let paths = fuse(&mut edges, EffectTable(&effects(Facts::ALL)));
         let path = paths.at(&edges[start]).expect("a path starts there");
         assert_eq!(path.exit, edge(&edges, 3, 0));
         assert_eq!(path.needs, Facts::UNICAST.and(Facts::NO_OPTIONS));
         assert!(!path.admits(Facts::UNICAST) && path.admits(Facts::ALL));
         // Facts that are lost on the way cannot be asked for behind it.
-        let paths = fuse(&mut edges, Declarations(&declared(Facts::NONE)));
+        let paths = fuse(&mut edges, EffectTable(&effects(Facts::NONE)));
         let path = paths.at(&edges[start]).expect("a path starts there");
         assert_eq!(path.exit, edge(&edges, 2, 0));
         assert_eq!(path.needs, Facts::UNICAST);
@@ -159,12 +159,12 @@ mod tests {
     #[test]
     fn a_path_ends_where_an_element_is_elsewhere_and_has_a_limit() {
         let mut edges = graph(&[&[1], &[2], &[3], &[]]);
-        let declared = [opaque(), strips(14), None, opaque()];
-        assert!(fuse(&mut edges, Declarations(&declared)).0.is_empty());
+        let effects = [opaque(), strips(14), None, opaque()];
+        assert!(fuse(&mut edges, EffectTable(&effects)).0.is_empty());
         // Two elements that push to each other for ever.
         let mut edges = graph(&[&[1], &[0]]);
-        let declared = [strips(1), strips(1)];
-        let paths = fuse(&mut edges, Declarations(&declared));
+        let effects = [strips(1), strips(1)];
+        let paths = fuse(&mut edges, EffectTable(&effects));
         assert!(paths.0.iter().all(|path| path.passed.len() == LENGTH_MAX));
         assert_eq!(paths.0.len(), 2);
     }

@@ -11,7 +11,7 @@ pub fn merge(edges: &mut Edges, paths: &FusedPaths) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Declarations;
+    use super::super::EffectTable;
     use super::super::fusion::fuse;
     use super::super::tests::{edge, graph, opaque, strips};
     use super::*;
@@ -21,12 +21,12 @@ mod tests {
     fn outputs_with_the_same_work_behind_them_are_merged() {
         // 0 -> strips 1 -> 2, and as much to 3, 4; and less to 5, 6; sink 7
         let mut edges = graph(&[&[1, 5, 3], &[2], &[7], &[4], &[7], &[6], &[7], &[]]);
-        let declared: [_; 8] = core::array::from_fn(|element| match element {
+        let effects: [_; 8] = core::array::from_fn(|element| match element {
             0 | 7 => opaque(),
             5 | 6 => strips(2),
             _ => strips(14),
         });
-        let paths = fuse(&mut edges, Declarations(&declared));
+        let paths = fuse(&mut edges, EffectTable(&effects));
         merge(&mut edges, &paths);
         let [first, less, second] = [0, 1, 2].map(|port| edge(&edges, 0, port));
         assert_eq!(edges[first].same_effect, first);

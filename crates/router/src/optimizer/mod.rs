@@ -29,7 +29,7 @@ use crate::walk::tree::Tree;
 
 /// What an element declares about its packets.
 #[derive(Clone, Default)]
-pub(crate) struct Declared {
+pub(crate) struct Effects {
     /// What it does to every packet that comes to its only input and leaves by output 0.
     pub edit: Option<Edit>,
     /// It does nothing to packets with all of these facts.
@@ -40,23 +40,23 @@ pub(crate) struct Declared {
     pub rules: Option<Arc<dyn Classify>>,
 }
 
-impl PartialEq for Declared {
-    fn eq(&self, other: &Declared) -> bool {
+impl PartialEq for Effects {
+    fn eq(&self, other: &Effects) -> bool {
         let rules = match (&self.rules, &other.rules) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (one, other) => one.is_none() && other.is_none(),
         };
-        let rest = |declared: &Declared| (declared.edit, declared.no_op, declared.preserves);
+        let rest = |effects: &Effects| (effects.edit, effects.no_op, effects.preserves);
         rules && rest(self) == rest(other)
     }
 }
 
 /// What every element declares; `None` for elements of other threads.
 #[derive(Clone, Copy)]
-pub(crate) struct Declarations<'d>(pub &'d [Option<Declared>]);
+pub(crate) struct EffectTable<'d>(pub &'d [Option<Effects>]);
 
-impl Declarations<'_> {
-    fn of(&self, id: ElementId) -> Option<&Declared> {
+impl EffectTable<'_> {
+    fn of(&self, id: ElementId) -> Option<&Effects> {
         self.0.get(id.index())?.as_ref()
     }
 
@@ -68,12 +68,12 @@ impl Declarations<'_> {
 /// Runs all passes. Trees are taken from `former` where they still apply.
 fn optimize(
     edges: &mut Edges,
-    declared: Declarations<'_>,
+    effects: EffectTable<'_>,
     former: &mut Vec<Tree>,
 ) -> (FusedPaths, Vec<Tree>) {
-    let paths = fusion::fuse(edges, declared);
+    let paths = fusion::fuse(edges, effects);
     merging::merge(edges, &paths);
-    let trees = trees::build(edges, declared, &paths, former);
+    let trees = trees::build(edges, effects, &paths, former);
     (paths, trees)
 }
 
@@ -101,10 +101,10 @@ impl Optimizer {
     }
 
     /// Optimizes a walk.
-    pub fn run(&mut self, walk: &mut Walk, declared: Declarations<'_>) {
+    pub fn run(&mut self, walk: &mut Walk, effects: EffectTable<'_>) {
         self.invalidate(walk);
         let mut former = core::mem::take(&mut self.former);
-        (walk.paths, walk.trees) = optimize(&mut walk.edges, declared, &mut former);
+        (walk.paths, walk.trees) = optimize(&mut walk.edges, effects, &mut former);
         self.valid = true;
     }
 

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use packet::Edit;
 
-use super::{Declarations, Declared, Optimizer};
+use super::{EffectTable, Effects, Optimizer};
 use crate::topology::{Connection, ElementId};
 use crate::walk::Walk;
 use crate::walk::edges::Edges;
@@ -28,15 +28,15 @@ pub fn graph(outputs: &[&[usize]]) -> Edges {
 }
 
 /// An element that declares nothing.
-pub fn opaque() -> Option<Declared> {
-    Some(Declared::default())
+pub fn opaque() -> Option<Effects> {
+    Some(Effects::default())
 }
 
 /// An element that removes bytes in front and preserves no facts.
-pub fn strips(bytes: usize) -> Option<Declared> {
-    Some(Declared {
+pub fn strips(bytes: usize) -> Option<Effects> {
+    Some(Effects {
         edit: Edit::pull(bytes),
-        ..Declared::default()
+        ..Effects::default()
     })
 }
 
@@ -50,9 +50,9 @@ pub fn edge(edges: &Edges, element: usize, port: usize) -> EdgeId {
 fn an_invalidated_walk_is_as_before_and_has_counted_what_passed() {
     // source 0 -> strips 1 -> strips 2 -> sink 3
     let mut walk = Walk::new(graph(&[&[1], &[2], &[3], &[]]), 64);
-    let declared = [opaque(), strips(14), strips(20), opaque()];
+    let effects = [opaque(), strips(14), strips(20), opaque()];
     let mut optimizer = Optimizer::default();
-    optimizer.run(&mut walk, Declarations(&declared));
+    optimizer.run(&mut walk, EffectTable(&effects));
     let start = edge(&walk.edges, 0, 0);
     assert!(optimizer.is_valid());
     assert_eq!(walk.edges[start].optimization.as_path(), Some(0));

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::Declarations;
+use super::EffectTable;
 use crate::classify::{Classify, TreeBranch, TreeNode};
 use crate::topology::ElementId;
 use crate::walk::dispatch::FEW;
@@ -19,13 +19,13 @@ const NODES_MAX: usize = 16;
 /// `former` where they still apply.
 pub fn build(
     edges: &mut Edges,
-    declared: Declarations<'_>,
+    effects: EffectTable<'_>,
     paths: &FusedPaths,
     former: &mut Vec<Tree>,
 ) -> Vec<Tree> {
     let builder = Builder {
         edges,
-        declared,
+        effects,
         paths,
     };
     let trees = builder.all(former);
@@ -53,7 +53,7 @@ struct Candidate<'d> {
 
 struct Builder<'b> {
     edges: &'b Edges,
-    declared: Declarations<'b>,
+    effects: EffectTable<'b>,
     paths: &'b FusedPaths,
 }
 
@@ -62,8 +62,8 @@ impl<'b> Builder<'b> {
     fn all(&self, former: &mut Vec<Tree>) -> Vec<(ElementId, Tree)> {
         // Where packets come from an element that does not only classify; then behind trees.
         let mut starts = Vec::new();
-        for id in (0..self.declared.0.len()).map(ElementId::new) {
-            if self.declared.rules(id).is_none() {
+        for id in (0..self.effects.0.len()).map(ElementId::new) {
+            if self.effects.rules(id).is_none() {
                 self.add_classifiers(self.edges.outputs_of(id).edges(), &mut starts);
             }
         }
@@ -87,7 +87,7 @@ impl<'b> Builder<'b> {
             let target = self.edges.get(edge).and_then(|edge| edge.target.as_port());
             if let Some((id, 0)) = target
                 && !elements.contains(&id)
-                && self.declared.rules(id).is_some()
+                && self.effects.rules(id).is_some()
             {
                 elements.push(id);
             }
@@ -134,10 +134,10 @@ impl<'b> Builder<'b> {
     }
 
     fn candidate(&self, id: ElementId, passed: Vec<EdgeId>) -> Option<Candidate<'b>> {
-        let declared = self.declared.0.get(id.index())?.as_ref()?;
+        let effects = self.effects.0.get(id.index())?.as_ref()?;
         Some(Candidate {
             id,
-            rules: declared.rules.as_ref()?,
+            rules: effects.rules.as_ref()?,
             passed,
             behind: alloc::vec![None; self.edges.outputs_of(id).count()],
         })
@@ -242,7 +242,7 @@ mod tests {
 
     use packet::Batch;
 
-    use super::super::Declared;
+    use super::super::Effects;
     use super::super::tests::{edge, graph, opaque};
     use super::*;
     use crate::classify::DecisionTree;
@@ -276,10 +276,10 @@ mod tests {
         Arc::new(Rules { most, made })
     }
 
-    fn classifies(rules: &Arc<Rules>) -> Option<Declared> {
-        Some(Declared {
+    fn classifies(rules: &Arc<Rules>) -> Option<Effects> {
+        Some(Effects {
             rules: Some(rules.clone()),
-            ..Declared::default()
+            ..Effects::default()
         })
     }
 
@@ -289,19 +289,14 @@ mod tests {
     }
 
     fn build_of(edges: &mut Edges, rules: &Arc<Rules>, former: &mut Vec<Tree>) -> Vec<Tree> {
-        let declared = [
+        let effects = [
             opaque(),
             classifies(rules),
             classifies(rules),
             opaque(),
             opaque(),
         ];
-        build(
-            edges,
-            Declarations(&declared),
-            &FusedPaths::default(),
-            former,
-        )
+        build(edges, EffectTable(&effects), &FusedPaths::default(), former)
     }
 
     #[test]
@@ -349,12 +344,12 @@ mod tests {
         let mut edges = graph(&[&[1], &[2], &[3], &[4], &[]]);
         let rules = rules(2);
         let all = || classifies(&rules);
-        let declared = [opaque(), all(), all(), all(), opaque()];
+        let effects = [opaque(), all(), all(), all(), opaque()];
         let paths = FusedPaths::default();
-        let trees = build(&mut edges, Declarations(&declared), &paths, &mut Vec::new());
+        let trees = build(&mut edges, EffectTable(&effects), &paths, &mut Vec::new());
         assert!(trees.is_empty(), "three halved is one");
-        let declared = [opaque(), opaque(), all(), all(), opaque()];
-        let trees = build(&mut edges, Declarations(&declared), &paths, &mut Vec::new());
+        let effects = [opaque(), opaque(), all(), all(), opaque()];
+        let trees = build(&mut edges, EffectTable(&effects), &paths, &mut Vec::new());
         assert_eq!(trees.len(), 1);
         assert_eq!(edges[edge(&edges, 1, 0)].optimization.as_tree(), Some(0));
     }

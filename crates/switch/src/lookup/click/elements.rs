@@ -2,7 +2,7 @@
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, ClassEntry, Cx, DeviceId, Element, HandlerError, HandlerList, Side};
+use router::{Class, ClassEntry, Cx, Declared, DeviceId, Element, HandlerError, HandlerList, Side};
 
 /// The classes that a configuration in a switch has besides a guest's.
 pub static CLASSES: &[ClassEntry] = &[ClassEntry::of::<FromPort>(), ClassEntry::of::<ToPort>()];
@@ -47,7 +47,7 @@ impl Class for FromPort {
     const PROCESSING: &'static str = "h/h";
 }
 
-impl Element for FromPort {
+impl Declared for FromPort {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("PORT", &mut self.port).complete()
     }
@@ -63,6 +63,8 @@ impl Element for FromPort {
         }
     }
 }
+
+impl Element for FromPort {}
 
 /// Says that frames go to a port of the switch.
 ///
@@ -100,22 +102,9 @@ impl Class for ToPort {
     const PROCESSING: &'static str = "h/h";
 }
 
-impl Element for ToPort {
+impl Declared for ToPort {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("PORT", &mut self.port).complete()
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.exit = cx.device(&self.port, Side::Transmit);
-        Ok(())
-    }
-
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.count += batch.len() as u64;
-        if let Some(exit) = self.exit {
-            cx.transmit(exit, batch);
-        }
-        0
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -136,5 +125,20 @@ impl Element for ToPort {
         if let Some(old) = old.downcast_mut::<ToPort>() {
             self.count = old.count;
         }
+    }
+}
+
+impl Element for ToPort {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.exit = cx.device(&self.port, Side::Transmit);
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.count += batch.len() as u64;
+        if let Some(exit) = self.exit {
+            cx.transmit(exit, batch);
+        }
+        0
     }
 }
