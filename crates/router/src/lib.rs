@@ -18,16 +18,11 @@ pub mod args;
 mod call;
 mod chatter;
 mod classify;
-mod context;
-mod element;
 mod embedding;
 mod engine;
-mod graph;
 mod handler;
-mod library;
 pub mod llrpc;
 mod optimizer;
-pub mod ports;
 mod random;
 mod router;
 mod runtime;
@@ -41,7 +36,7 @@ mod walk;
 pub use call::Call;
 pub use chatter::DEFAULT_CHANNEL;
 pub use classify::{Classify, DecisionTree, TreeBranch, TreeNode};
-pub use element::{
+pub use engine::element::{
     ArgumentDoc, Capability, Class, ClassEntry, Component, Declared, Descriptors, DriverHook,
     DynamicHandlers, Element, HandlerDoc, HandlersDeclared, Interface, Link, Llrpcs, Methods,
     Outcome, Page, Provided, Reading, Shown, Storage, Verdict, filter, outcome, parse_value, phase,
@@ -52,10 +47,10 @@ pub type Text = alloc::string::String;
 
 pub use elements_derive::{Component, Element, handlers};
 pub use embedding::{Device, Embedding, Side, Steady};
-pub use engine::{Cx, VERSION};
-pub use graph::{ElementInfo, Graph};
+pub use engine::graph::{ElementInfo, Graph};
+pub use engine::library::Library;
+pub use engine::{Cx, VERSION, ports};
 pub use handler::{HandlerError, HandlerFlags, HandlerList, HandlerSpec};
-pub use library::Library;
 pub use llrpc::Llrpc;
 pub use random::Random;
 pub use router::{Kept, Refused, Router, Status};

@@ -6,14 +6,14 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::args;
-use crate::element::{ClassEntry, Descriptors, DriverHook, Element, Llrpcs};
 use crate::embedding::Steady;
+use crate::engine::element::{ClassEntry, Descriptors, DriverHook, Element, Llrpcs};
+use crate::engine::graph::{ElementInfo, Graph};
+use crate::engine::library::Library;
+use crate::engine::ports::{self, Resolved};
 use crate::engine::{Cx, Engine};
-use crate::graph::{ElementInfo, Graph};
 use crate::handler::{HandlerError, HandlerFlags, HandlerSpec};
-use crate::library::Library;
 use crate::llrpc::Llrpc;
-use crate::ports::{self, Resolved};
 use crate::random::Random;
 use crate::runtime::Runtime;
 use crate::scheduler::Watch;

@@ -7,9 +7,9 @@ use core::any::Any;
 use core::cell::RefCell;
 use core::fmt::Write;
 
+use super::graph::Graph;
 use super::{Cx, Engine};
 use crate::args::{Args, Elements, Message, Severity};
-use crate::graph::Graph;
 use crate::handler::HandlerError;
 use crate::topology::ElementId;
 

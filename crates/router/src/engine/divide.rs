@@ -200,7 +200,7 @@ impl Engine {
                 (sender.from, sender.to) = (thread, to);
                 (receiver.from, receiver.to, receiver.edge) = (thread, to, behind);
                 let cx = Cx {
-                    core: self,
+                    engine: self,
                     id: from,
                 };
                 let (signal, found) = cx.walk(Notice::Full, port);

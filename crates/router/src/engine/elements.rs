@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use crate::element::Element;
+use super::element::Element;
 use crate::topology::ElementId;
 
 /// The element at work, if there is one.

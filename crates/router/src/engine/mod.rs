@@ -1,16 +1,21 @@
 //! The engine: the running state of a router, or of one thread of it.
 //!
-//! It is made of a [graph](crate::graph), which does not change; a [walk](crate::walk) of batches
+//! It is made of a [graph](graph::Graph), which does not change; a [walk](crate::walk) of batches
 //! through it; a [scheduler](crate::scheduler); what is known of [threads](crate::threads); and an
 //! [optimizer](crate::optimizer). Each owns its state. The engine brings them together with the
 //! elements: while an element works, it is out of its slot, and it reaches everything else through
 //! [`Cx`]. So an element can pull from others and call their handlers without any sharing.
 
 mod configure;
+mod context;
 mod divide;
+pub(crate) mod element;
 mod elements;
+pub(crate) mod graph;
 mod handlers;
+pub(crate) mod library;
 mod optimize;
+pub mod ports;
 mod quiesce;
 mod report;
 mod rounds;
@@ -27,10 +32,7 @@ use packet::{Batch, Packet};
 
 use crate::args::NameDatabase;
 use crate::chatter::Listeners;
-use crate::element::Element;
-use crate::graph::Graph;
 use crate::handler::HandlerSpec;
-use crate::library::Library;
 use crate::optimizer::Optimizer;
 use crate::random::Random;
 use crate::runtime::Runtime;
@@ -40,12 +42,15 @@ use crate::threads::Threads;
 use crate::topology::ElementId;
 use crate::walk::Walk;
 use crate::walk::edges::Edges;
+use element::Element;
 pub(crate) use elements::ElementTable;
+use graph::Graph;
 pub use handlers::VERSION;
+use library::Library;
 
 /// The router, as the element that works at the moment sees it.
 pub struct Cx<'c> {
-    pub(crate) core: &'c mut Engine,
+    pub(crate) engine: &'c mut Engine,
     pub(crate) id: ElementId,
 }
 
@@ -129,7 +134,7 @@ impl Engine {
         work: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
     ) -> Option<R> {
         let (mut element, outer) = self.elements.lend(id)?;
-        let result = work(element.as_mut(), &mut Cx { core: self, id });
+        let result = work(element.as_mut(), &mut Cx { engine: self, id });
         self.elements.give_back(id, element, outer);
         Some(result)
     }

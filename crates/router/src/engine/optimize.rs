@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::Engine;
-use crate::element::Element;
+use super::element::Element;
 use crate::optimizer::{EffectTable, Effects};
 use crate::topology::ElementId;
 

@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::Engine;
-use crate::library::Library;
+use super::library::Library;
 use crate::runtime::Runtime;
 use crate::settings::Settings;
 use crate::threads::assignment::Assigned;

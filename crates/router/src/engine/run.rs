@@ -88,7 +88,7 @@ impl Engine {
     #[inline(always)]
     fn push(&mut self, id: ElementId, port: usize, batch: &mut Batch) -> Option<EdgeId> {
         let (mut element, _) = self.elements.lend(id)?;
-        let pushed = element.push(&mut Cx { core: self, id }, port, batch);
+        let pushed = element.push(&mut Cx { engine: self, id }, port, batch);
         self.elements.restore(id, element);
         self.walk.edge_of(id, Pushed::from_raw(pushed))
     }
@@ -112,7 +112,7 @@ impl Engine {
             return;
         };
         let cx = &mut Cx {
-            core: self,
+            engine: self,
             id: from,
         };
         element.pull(cx, out, batch, most);

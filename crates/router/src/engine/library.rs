@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use click::{Diagnostics, Environment, FlatGraph};
 
-use crate::element::ClassEntry;
+use super::element::ClassEntry;
 
 /// A set of element classes.
 #[derive(Clone)]

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use click::{Diagnostics, FlatGraph, Location};
 
-use crate::element::ClassEntry;
+use super::element::ClassEntry;
 
 /// The least and most that one half of a port count code allows.
 fn range(code: &str) -> Option<(usize, usize)> {

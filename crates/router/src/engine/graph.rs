@@ -7,9 +7,9 @@ use core::any::Any;
 
 use click::{FlatGraph, Location};
 
+use super::element::ClassEntry;
+use super::ports::flow;
 use crate::args::Elements;
-use crate::element::ClassEntry;
-use crate::ports::flow;
 use crate::topology::{Connection, ElementId};
 
 /// What is known of an element beside its state.

@@ -7,8 +7,8 @@
 use core::any::Any;
 use core::fmt;
 
+use super::Element;
 use crate::args::{Argument, Context, ElementRef, Invalid};
-use crate::element::Element;
 use crate::engine::{Cx, Engine};
 use crate::handler::HandlerError;
 use crate::llrpc::Llrpc;
@@ -169,13 +169,13 @@ impl Engine {
 impl Cx<'_> {
     /// An element as a `T`; `None` if its class does not provide that.
     pub fn link<T: ?Sized + Interface>(&self, id: ElementId) -> Option<Link<T>> {
-        self.core.link(id)
+        self.engine.link(id)
     }
 
     /// Another element of this thread to look at. `None` if it is at work itself.
     #[inline]
     pub fn view<T: ?Sized>(&self, link: Link<T>) -> Option<&T> {
-        self.core.view(link)
+        self.engine.view(link)
     }
 
     /// Works with another element. `None` if it is at work itself.
