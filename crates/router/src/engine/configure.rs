@@ -38,8 +38,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Prints the warnings among what an element said of its arguments: the writer of the handler
-    /// gets errors alone.
+    /// Prints the warnings among the messages of an element: the writer of the handler gets
+    /// errors alone.
     fn warn(&mut self, id: ElementId, messages: &[Message]) {
         let mut warnings = messages
             .iter()

@@ -1,4 +1,5 @@
-//! The engine and its optimizer: what elements declare, and when that is asked again.
+//! The engine and its optimizer: collects what elements declare, and invalidates optimizations when
+//! that changes.
 
 use alloc::vec::Vec;
 
@@ -38,7 +39,8 @@ impl Engine {
         self.optimizer.invalidate(&mut self.walk);
     }
 
-    /// Lets an element do something that may change what it declares.
+    /// Does something that may change what an element declares; if it does, takes all optimizations
+    /// back.
     pub fn with_change<R>(&mut self, id: ElementId, change: impl FnOnce(&mut Engine) -> R) -> R {
         let before = self.effects(id);
         let result = change(self);

@@ -1,5 +1,5 @@
-//! Ports: how many an element has, which of them push and pull, and which packets may take which
-//! way through it. Codes and messages are Click's.
+//! Ports: how many an element has, which of them push and pull, and which inputs' packets may leave
+//! by which outputs. Codes and messages are Click's.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -43,7 +43,7 @@ pub enum Processing {
     Push,
     /// Packets are pulled through it.
     Pull,
-    /// Either, as what it is connected to wants.
+    /// Either, as the connected port needs it.
     Agnostic,
 }
 
@@ -235,8 +235,8 @@ fn settle(
             if *kind != Processing::Agnostic {
                 continue;
             }
-            let ways = flow(class.flow, input, counts[i].1, false);
-            for (output, _) in ways.iter().enumerate().filter(|(_, way)| **way) {
+            let flows = flow(class.flow, input, counts[i].1, false);
+            for (output, _) in flows.iter().enumerate().filter(|(_, flows)| **flows) {
                 if outputs[i][output] == Processing::Agnostic {
                     ends.push(Ends {
                         from: (i, output),

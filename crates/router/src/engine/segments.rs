@@ -33,9 +33,9 @@ impl Cx<'_> {
         true
     }
 
-    /// A packet that was kept for another router than this one, made fit for what is behind this
-    /// element here: where not all elements take packets that stand for several, it is dropped if it
-    /// does, and its checksum is completed if that is all that is left to do.
+    /// Adapts a packet that was stored in another router to the elements behind this one. If not all
+    /// of these accept packets that stand for several, such a packet is dropped, and a partial
+    /// checksum is completed.
     pub fn admit(&mut self, mut packet: Packet) -> Option<Packet> {
         if !packet.is_extended() || self.segments_go_on(self.id) {
             return Some(packet);

@@ -1,7 +1,7 @@
-//! The optimizer: looks at what the elements declare about their packets, once, and finds faster
-//! ways through the same graph. What it finds changes nothing but time.
+//! The optimizer: reads once what the elements declare about their packets, and finds faster ways
+//! through the same graph. Its results change nothing but time.
 //!
-//! The passes, in order; each marks edges, and returns a table of what it found:
+//! The passes, in order; each marks edges and returns a table of its results:
 //!
 //! 1. [`fusion::fuse`] makes fused paths of elements in a row.
 //! 2. [`merging::merge`] finds outputs whose fused paths have the same effect, so that dispatch does

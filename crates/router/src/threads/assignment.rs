@@ -40,7 +40,7 @@ pub(crate) struct Placement {
     pub per_thread: bool,
     /// Number of outputs.
     pub outputs: usize,
-    /// The thread that it is to run on, if that was said.
+    /// The thread that was asked for.
     pub affinity: Option<u16>,
 }
 

@@ -24,7 +24,7 @@ use ring::{RingReceiver, RingSender};
 pub(crate) struct Threads<E> {
     /// Threads that the router runs on, or is to run on.
     pub count: u16,
-    /// The thread that each element is to run on, where that was said.
+    /// The thread that was asked for, for each element.
     pub affinity: Vec<Option<i32>>,
     /// Elements that refer to each other by their arguments.
     pub bound: Vec<(ElementId, ElementId)>,

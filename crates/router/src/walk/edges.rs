@@ -1,4 +1,4 @@
-//! The edges of a walk: where each leads, what was optimized there, and how many packets passed.
+//! The edges of a walk: where each leads, the optimization that starts there, and its packet count.
 
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
@@ -10,7 +10,7 @@ use crate::topology::{Connection, ElementId};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edge {
     pub target: Target,
-    /// What was optimized here.
+    /// The optimization that starts here.
     pub optimization: Optimization,
     /// The first output edge of the same element whose fused path has the same effect; the edge
     /// itself if there is none before it.

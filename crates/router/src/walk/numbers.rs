@@ -1,5 +1,5 @@
-//! What edges are marked with, in single numbers: where one leads, what was optimized there, and what
-//! an element returns.
+//! Numbers of the walk with several meanings, each a type of its own: an edge, where it leads, the
+//! optimization that starts there, and the value that an element's `push` returns.
 
 use crate::topology::{ElementId, PortOf};
 
@@ -96,7 +96,7 @@ impl Target {
     }
 }
 
-/// What was optimized at an edge: a fused path starts there, a decision tree does, or neither.
+/// The optimization that starts at an edge: a fused path, a decision tree, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Optimization(u32);

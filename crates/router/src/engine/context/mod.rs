@@ -207,8 +207,8 @@ impl Cx<'_> {
         &mut self.engine.random
     }
 
-    /// Starts random numbers anew: from `seed`, so that they are the same each time, or else from
-    /// one that nobody knows.
+    /// Restarts the random numbers: from `seed`, so that they are the same each time, or from a random
+    /// seed.
     pub fn seed_random(&mut self, seed: Option<u32>) {
         self.engine.random = match seed {
             Some(seed) => Random::repeating(seed),

@@ -74,7 +74,7 @@ impl Cx<'_> {
         signal
     }
 
-    /// The signals found together, and all that can wake whoever looks for them.
+    /// The signals of a search, and all signals that can wake the searching element.
     pub(crate) fn walk(&self, notice: Notice, port: usize) -> (Signal, Vec<SignalId>) {
         let (parts, always, deeper) = self.walk_to(notice, port, false);
         let signal = Signal {

@@ -149,7 +149,7 @@ impl Cx<'_> {
         self.engine.whole(|engine| work(&mut Cx { engine, id }))
     }
 
-    /// Means an element for a thread, or with [`NO_THREAD`](crate::NO_THREAD) its task for none.
+    /// Asks for a thread for an element, or with [`NO_THREAD`](crate::NO_THREAD) for none for its task.
     /// To be called from [`configure`](Element::configure): it concerns tasks made afterwards.
     pub fn prefer_thread(&mut self, id: ElementId, thread: i32) {
         if let Some(affinity) = self.engine.threads.affinity.get_mut(id.index()) {
@@ -157,13 +157,13 @@ impl Cx<'_> {
         }
     }
 
-    /// Lets this element run on the thread of another that it works with for packets' sake. With
-    /// those that its arguments name it does anyway.
+    /// Assigns this element to the thread of another that it uses while it handles packets. Elements
+    /// that its arguments name share its thread anyway.
     pub fn share_thread(&mut self, id: ElementId) {
         self.engine.threads.bound.push((self.id, id));
     }
 
-    /// Lets the router measure what tasks take, where it runs on several threads.
+    /// Measures the time that tasks take, if the router runs on several threads.
     pub fn measure_tasks(&mut self) {
         self.engine.scheduler.measured = self.engine.threads.count > 1;
     }
@@ -181,7 +181,7 @@ impl Cx<'_> {
             .collect()
     }
 
-    /// Means a task for another thread.
+    /// Assigns a task to another thread.
     pub fn move_task(&mut self, task: TaskId, thread: i32) {
         self.engine.whole(|engine| engine.move_task(task, thread));
     }

@@ -288,7 +288,7 @@ impl ClassEntry {
             own_name: name,
             ports: "-/-",
             refused: Some(reason),
-            ..ClassEntry::of::<Refused>()
+            ..ClassEntry::of::<RefusedElement>()
         }
     }
 
@@ -316,13 +316,13 @@ impl ClassEntry {
 
 /// What stands for an element whose class is refused; no router ever runs one.
 #[derive(Default)]
-struct Refused;
+struct RefusedElement;
 
-impl Class for Refused {
+impl Class for RefusedElement {
     const NAME: &'static str = "Refused";
     const PORTS: &'static str = "-/-";
 }
 
-impl Declared for Refused {}
+impl Declared for RefusedElement {}
 
-impl Element for Refused {}
+impl Element for RefusedElement {}
