@@ -39,7 +39,7 @@ impl Engine {
             let inputs = info.inputs.iter().enumerate().filter(|(_, push)| !**push);
             for (port, _) in inputs {
                 let edge = self.walk.edges.input(id, port);
-                let packets = edge.map_or(0, |edge| edge.packets);
+                let packets = edge.map_or(0, |edge| self.walk.edges[edge].packets);
                 let _ = if names {
                     writeln!(text, "{}\ti{port}", info.name)
                 } else {

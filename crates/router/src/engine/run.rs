@@ -100,12 +100,10 @@ impl Engine {
     #[inline]
     pub fn pull(&mut self, id: ElementId, port: usize, batch: &mut Batch, most: usize) {
         let most = most.min(BATCH);
-        let Some((from, out)) = self
-            .walk
-            .edges
-            .input(id, port)
-            .and_then(|e| e.target.as_port())
-        else {
+        let Some(edge) = self.walk.edges.input(id, port) else {
+            return;
+        };
+        let Some((from, out)) = self.walk.edges[edge].target.as_port() else {
             return;
         };
         let Some((mut element, outer)) = self.elements.lend(from) else {
@@ -121,9 +119,7 @@ impl Engine {
         if let Some(through) = through {
             self.pull_through((from, out), through, batch);
         }
-        if let Some(edge) = self.walk.edges.input_mut(id, port) {
-            edge.packets += batch.len() as u64;
-        }
+        self.walk.edges[edge].packets += batch.len() as u64;
     }
 
     /// Continues a pull from an output of an element that left it to the router. A path that leads in

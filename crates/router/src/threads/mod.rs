@@ -119,7 +119,6 @@ pub(crate) struct Partition<E> {
     pub senders: Vec<Option<RingSender>>,
     pub receivers: Vec<Option<RingReceiver>>,
     /// The other threads' engines, while the router is quiesced here.
-    #[expect(clippy::vec_box, reason = "an engine moves by its pointer")]
     pub others: Vec<Box<E>>,
     /// The router is quiesced here.
     pub whole: bool,

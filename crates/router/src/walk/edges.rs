@@ -30,6 +30,11 @@ impl Edge {
 
 const _: () = assert!(size_of::<Edge>() == 24);
 
+/// An input edge, by index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct InputEdgeId(u32);
+
 /// The output edges of an element.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outputs {
@@ -102,8 +107,8 @@ impl Edges {
                 if let Some(edge) = self.output(from.0, from.1) {
                     self[edge].target = Target::port(to);
                 }
-            } else if let Some(edge) = self.input_mut(to.0, to.1) {
-                edge.target = Target::port(from);
+            } else if let Some(edge) = self.input(to.0, to.1) {
+                self[edge].target = Target::port(from);
             }
         }
     }
@@ -145,23 +150,12 @@ impl Edges {
         self.outputs.get_mut(edge.index())
     }
 
-    fn input_index(&self, id: ElementId, port: usize) -> Option<usize> {
-        let first = self.first_input[id.index()] as usize;
-        let end = self.first_input[id.index() + 1] as usize;
-        (port < end - first).then_some(first + port)
-    }
-
     /// The edge of an input; `None` if there is no such input.
     #[inline]
-    pub fn input(&self, id: ElementId, port: usize) -> Option<&Edge> {
-        Some(&self.inputs[self.input_index(id, port)?])
-    }
-
-    /// As [`input`](Self::input).
-    #[inline]
-    pub fn input_mut(&mut self, id: ElementId, port: usize) -> Option<&mut Edge> {
-        let index = self.input_index(id, port)?;
-        Some(&mut self.inputs[index])
+    pub fn input(&self, id: ElementId, port: usize) -> Option<InputEdgeId> {
+        let first = self.first_input[id.index()];
+        let end = self.first_input[id.index() + 1];
+        (port < (end - first) as usize).then_some(InputEdgeId(first + port as u32))
     }
 
     /// All edges, those of outputs first.
@@ -243,5 +237,21 @@ impl IndexMut<EdgeId> for Edges {
     #[inline]
     fn index_mut(&mut self, edge: EdgeId) -> &mut Edge {
         &mut self.outputs[edge.index()]
+    }
+}
+
+impl Index<InputEdgeId> for Edges {
+    type Output = Edge;
+
+    #[inline]
+    fn index(&self, InputEdgeId(edge): InputEdgeId) -> &Edge {
+        &self.inputs[edge as usize]
+    }
+}
+
+impl IndexMut<InputEdgeId> for Edges {
+    #[inline]
+    fn index_mut(&mut self, InputEdgeId(edge): InputEdgeId) -> &mut Edge {
+        &mut self.inputs[edge as usize]
     }
 }

@@ -43,6 +43,7 @@ impl FusedPath {
     /// Does the work to the packets of a batch up to the first that the plan does not cover. It and
     /// those behind it are returned, in a batch that `spare` gives.
     #[inline]
+    #[expect(clippy::vec_box, reason = "a batch moves by its pointer")]
     pub fn run(
         &self,
         batch: &mut Batch,
