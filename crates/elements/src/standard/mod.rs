@@ -1,26 +1,31 @@
 //! Click's standard group: sources and sinks, queues, schedulers, switches, counters.
 
 mod bucket;
+mod crc32;
 mod delay;
 mod limit;
+mod metered;
 mod source;
 mod store;
 
 crate::elements! {
+    address_info: AddressInfo;
     align: Align;
     alignment_info: AlignmentInfo;
     annotation_info: AnnotationInfo;
     average_counter: AverageCounter;
-    block: Block, CompareBlock;
+    bandwidth_meter: BandwidthMeter;
+    block: Block;
     bypass: Bypass;
+    check_crc32: CheckCRC32;
     check_length: CheckLength;
     check_paint: CheckPaint;
     classifier: Classifier;
     clipboard: Clipboard;
+    compare_block: CompareBlock;
     counter: Counter;
     cpu_queue: CPUQueue;
     cpu_switch: CPUSwitch;
-    crc32: SetCRC32, CheckCRC32;
     delay_shaper: DelayShaper;
     delay_unqueue: DelayUnqueue;
     discard: Discard;
@@ -31,16 +36,16 @@ crate::elements! {
     hub: Hub;
     idle: Idle;
     infinite_source: InfiniteSource;
-    info: AddressInfo, PortInfo, ScheduleInfo;
     input_switch: InputSwitch;
     link_unqueue: LinkUnqueue;
     mark_mac_header: MarkMACHeader;
     message: Message;
-    meter: Meter, BandwidthMeter;
+    meter: Meter;
     null: Null, PushNull, PullNull;
     paint: Paint;
     paint_switch: PaintSwitch;
     paint_tee: PaintTee;
+    port_info: PortInfo;
     print: Print;
     pull_switch: PullSwitch, StaticPullSwitch;
     queue: Queue, FullNoteQueue, NotifierQueue, SimpleQueue, QuickNoteQueue, FrontDropQueue, MixedQueue,
@@ -55,8 +60,10 @@ crate::elements! {
     rated_unqueue: RatedUnqueue, BandwidthRatedUnqueue;
     resize: Resize;
     sched: RoundRobinSched, PrioSched;
+    schedule_info: ScheduleInfo;
     script: Script, DriverManager;
     set_anno_byte: SetAnnoByte;
+    set_crc32: SetCRC32;
     set_packet_type: SetPacketType;
     set_timestamp: SetTimestamp;
     shaper: Shaper, BandwidthShaper;

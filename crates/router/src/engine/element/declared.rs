@@ -16,7 +16,7 @@ use packet::wire::EtherAddress;
 use super::Element;
 use super::manual::{HandlerDoc, Page};
 use crate::args::read::Read;
-use crate::args::{Args, Failed, Parser, unparse};
+use crate::args::{Args, Failed, Parser, Timestamp, unparse};
 use crate::engine::Cx;
 use crate::handler::{HandlerError, HandlerList};
 
@@ -235,7 +235,8 @@ shown_as_displayed!(
     String,
     Cow<'_, str>,
     Ipv4Addr,
-    EtherAddress
+    EtherAddress,
+    Timestamp
 );
 
 impl Shown for Ipv6Addr {

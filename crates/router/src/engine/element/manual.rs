@@ -80,8 +80,8 @@ impl Page {
         }
     }
 
-    /// Adds the handlers of the element's first task.
-    pub fn task(&mut self, schedule: bool) {
+    /// Adds the handlers of the element's first task, which it has `when`.
+    pub fn task(&mut self, schedule: bool, when: Option<&'static str>) {
         let both = HandlerFlags::READ.with(HandlerFlags::WRITE);
         let scheduled = if schedule { both } else { HandlerFlags::READ };
         for (name, flags, text) in [
@@ -92,7 +92,7 @@ impl Page {
             self.handlers.push(HandlerDoc {
                 name,
                 flags,
-                when: None,
+                when,
                 text,
             });
         }
