@@ -2,7 +2,8 @@ use packet::Batch;
 use router::args::Failed;
 use router::{Class, Cx, Declared, Element};
 
-use crate::standard::sched::{PrioSched, RoundRobinSched};
+use crate::standard::prio_sched::PrioSched;
+use crate::standard::round_robin_sched::RoundRobinSched;
 
 macro_rules! simple {
     ($(#[$doc:meta])* $name:ident, $sched:ident) => {
