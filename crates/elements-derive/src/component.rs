@@ -236,10 +236,11 @@ impl<'f> FieldDeclaration<'f> {
                 Role::Argument(argument) => format!("the argument {}.", argument.keyword),
                 _ => self.doc.clone(),
             };
+            let names = core::iter::once(name).chain(attributes.also.iter().map(LitStr::value));
             all.extend(quote! {
-                page.handlers.push(::router::HandlerDoc {
-                    name: #name, flags: #flags, when: #when, text: #text,
-                });
+                #(page.handlers.push(::router::HandlerDoc {
+                    name: #names, flags: #flags, when: #when, text: #text,
+                });)*
             });
         }
         all

@@ -62,6 +62,24 @@ pub struct Page {
 }
 
 impl Page {
+    /// The page that `document` fills.
+    pub fn of(document: fn(&mut Page)) -> Page {
+        let mut page = Page::default();
+        document(&mut page);
+        page
+    }
+
+    /// The class's group: `standard`, `ip`, …
+    pub fn group(&self) -> &'static str {
+        let mut path = self.module.split("::");
+        let of = path.next().unwrap_or("");
+        if of == "elements" {
+            path.next().unwrap_or(of)
+        } else {
+            of
+        }
+    }
+
     /// Adds the handlers of the element's first task, which it has `when` a condition holds.
     pub fn task(&mut self, schedule: bool, when: Option<&'static str>) {
         let both = HandlerFlags::READ.with(HandlerFlags::WRITE);
