@@ -196,16 +196,24 @@ impl<'f> FieldDeclaration<'f> {
             Role::Argument(argument) => (argument.keyword.clone(), quote!()),
             _ => (String::new(), quote!()),
         };
-        let then = match &attributes.then {
-            Some(method) => quote!(::router::outcome(self.#method(cx))),
-            None => quote!(::core::result::Result::Ok(())),
-        };
         let name = attributes.pattern(&name);
+        let parsed = quote!(::router::parse_value::<#ty>(cx, #keyword, value, #parser, #error)?);
+        let store = match &attributes.then {
+            Some(method) => quote! {
+                let former = ::core::mem::replace(&mut self.#ident, #parsed);
+                let outcome = ::router::outcome(self.#method(cx));
+                if outcome.is_err() {
+                    self.#ident = former;
+                    return outcome;
+                }
+            },
+            None => quote!(self.#ident = #parsed;),
+        };
         Some(quote! {
             #name #guard => {
-                self.#ident = ::router::parse_value::<#ty>(cx, #keyword, value, #parser, #error)?;
+                #store
                 #config
-                return #then;
+                return ::core::result::Result::Ok(());
             }
         })
     }

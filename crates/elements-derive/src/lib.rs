@@ -35,7 +35,8 @@
 //!   `handler = "…"`. `read = PATH` shows the value by a function. A written value is parsed as the
 //!   argument is; `error = "…"` replaces the reason in the message, `config` puts the value into
 //!   the `config` handler as well, `also = "…"` is another name, `alias = "…"`
-//!   an old one, and `then = METHOD` calls `self.METHOD(cx)` afterwards.
+//!   an old one, and `then = METHOD` calls `self.METHOD(cx)` afterwards; if that returns an
+//!   error, the field gets its former value back.
 //! - `#[handler(read)]`: a field that is a handler only; `name = "…"`, `read = PATH`, `write`,
 //!   `with`, `error`, `then` and the flags of `#[read]` as above.
 //! - `#[init(EXPRESSION)]`: what a field begins with, if not with its type's default.

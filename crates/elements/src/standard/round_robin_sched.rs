@@ -1,34 +1,15 @@
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::Failed;
-use router::{Class, Cx, Declared, Element, Signal};
+use router::{Cx, Element, Signal};
 
-/// For each input the signal that says whether it has something.
-fn upstream_signals(cx: &mut Cx<'_>) -> Vec<Signal> {
-    let inputs = 0..cx.inputs();
-    inputs.map(|i| cx.upstream_signal(i, None)).collect()
-}
-
-/// For each input a signal that says so always.
-fn busy_signals(cx: &Cx<'_>) -> Vec<Signal> {
-    (0..cx.inputs()).map(|_| Signal::busy()).collect()
-}
+use super::input_signals::{busy_signals, upstream_signals};
 
 /// Pulls from its inputs in turn.
 ///
 /// Each packet comes from the next input that has one. Inputs known to be empty are not asked.
 /// `RRSched` is another name of the class.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// Any number of pull inputs, one pull output.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -40,19 +21,13 @@ fn busy_signals(cx: &Cx<'_>) -> Vec<Signal> {
 ///
 /// # See also
 /// DRRSched, StrideSched, PrioSched, PullSwitch, RoundRobinSwitch
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "-/1", processing = "l", segments)]
 pub struct RoundRobinSched {
     next: usize,
     signals: Vec<Signal>,
     /// For each input what was pulled from it in this round.
     pulled: Vec<Batch>,
-}
-
-impl Class for RoundRobinSched {
-    const NAME: &'static str = "RoundRobinSched";
-    const PORTS: &'static str = "-/1";
-    const PROCESSING: &'static str = "l";
-    const SEGMENTS: bool = true;
 }
 
 impl RoundRobinSched {
@@ -108,8 +83,6 @@ impl RoundRobinSched {
     }
 }
 
-impl Declared for RoundRobinSched {}
-
 impl Element for RoundRobinSched {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.set_signals(upstream_signals(cx));
@@ -123,77 +96,6 @@ impl Element for RoundRobinSched {
         }
         let most = most.min(packet::BATCH);
         while batch.len() < most && self.pull_round(cx, batch, most - batch.len()) {}
-    }
-}
-
-/// Pulls from the first of its inputs that has a packet.
-///
-/// Input 0 goes before input 1, and so on. Inputs known to be empty are not asked.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// Any number of pull inputs, one pull output.
-///
-/// # Handlers
-/// None of its own.
-///
-/// # Example
-/// ```click
-/// p :: PrioSched;
-/// InfiniteSource(LIMIT 10) -> Queue -> [0]p;
-/// InfiniteSource(LIMIT 10) -> Queue -> [1]p;
-/// p -> Discard;
-/// ```
-///
-/// # See also
-/// RoundRobinSched, DRRSched, PullSwitch
-#[derive(Default)]
-pub struct PrioSched {
-    signals: Vec<Signal>,
-    pulled: Box<Batch>,
-}
-
-impl Class for PrioSched {
-    const NAME: &'static str = "PrioSched";
-    const PORTS: &'static str = "-/1";
-    const PROCESSING: &'static str = "l";
-    const SEGMENTS: bool = true;
-}
-
-impl PrioSched {
-    /// Prepares to ask all inputs, whether they have something or not.
-    pub(crate) fn ask_always(&mut self, cx: &Cx<'_>) {
-        self.signals = busy_signals(cx);
-    }
-}
-
-impl Declared for PrioSched {}
-
-impl Element for PrioSched {
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.signals = upstream_signals(cx);
-        Ok(())
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let most = most.min(packet::BATCH);
-        for (i, signal) in self.signals.iter().enumerate() {
-            if !cx.is_active(signal) {
-                continue;
-            }
-            if batch.is_empty() {
-                cx.pull(i, batch, most);
-            } else {
-                cx.pull(i, &mut self.pulled, most - batch.len());
-                batch.append(&mut self.pulled, most);
-            }
-            if batch.len() >= most {
-                return;
-            }
-        }
     }
 }
 
@@ -349,22 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_input_goes_first() {
-        for most in [1, 3, 64] {
-            let mut rig = rig("PrioSched", 3);
-            for (input, data) in [("i2", 21), ("i1", 11), ("i1", 12), ("i0", 1), ("i2", 22)] {
-                rig.push(input, &[data]);
-            }
-            let mut all = Vec::new();
-            for _ in 0..5 {
-                all.extend(pulled(&mut rig, most));
-            }
-            assert_eq!(all, [1, 11, 12, 21, 22], "{most} at a time");
-        }
-    }
-
-    #[test]
-    fn whoever_pulls_sleeps_while_all_inputs_are_empty() {
+    fn the_puller_sleeps_while_all_inputs_are_empty() {
         for class in ["RoundRobinSched", "PrioSched"] {
             let config = format!(
                 "i :: Inject -> Queue -> [0] s :: {class} -> u :: Unqueue -> c :: Collect;
