@@ -170,17 +170,6 @@ impl ElementAttributes {
     }
 }
 
-/// A condition as an optional text for the manual.
-pub fn condition_text(when: &Option<Expr>) -> TokenStream {
-    match when {
-        Some(condition) => {
-            let text = quote!(#condition).to_string();
-            quote!(::core::option::Option::Some(#text))
-        }
-        None => quote!(::core::option::Option::None),
-    }
-}
-
 /// What fields and methods that are handlers have in common.
 #[derive(Default)]
 pub struct HandlerAttributes {
