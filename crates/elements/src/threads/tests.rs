@@ -12,8 +12,8 @@ use click::{Diagnostics, Options};
 use packet::{Batch, Packet, Pool};
 use proptest::prelude::*;
 use router::{
-    Waker, ClassEntry, Cx, Element, Embedding, Member, Ran, Router, Runtime, Settings, Signal,
-    Status, Steady, TaskId,
+    ClassEntry, Cx, Element, Embedding, Member, Ran, Router, Runtime, Settings, Signal, Status,
+    Steady, TaskId, Waker,
 };
 
 /// Sends packets that hold their number, from 0 on, up to a limit.

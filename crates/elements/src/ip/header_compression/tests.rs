@@ -53,7 +53,10 @@ fn later_packets_of_a_flow_are_short() {
     let [high, low] = sum(1);
     assert_eq!(wire[1], [&[2, 1, 8, high, low, 3][..], b"defg"].concat());
     let [high, low] = sum(2);
-    assert_eq!(wire[2], [&[2, 1, 12, high, low, 0, 1, 43, 4][..], b"h"].concat());
+    assert_eq!(
+        wire[2],
+        [&[2, 1, 12, high, low, 0, 1, 43, 4][..], b"h"].concat()
+    );
     let [high, low] = sum(3);
     assert_eq!(wire[3], [2, 1, 42, high, low, 0, 255, 255, 1, 6]);
     assert_eq!(wire[4], [2, 1, 32, high, low, 0, 0, 0]);
@@ -87,7 +90,9 @@ fn what_cannot_be_compressed_goes_whole() {
 
 #[test]
 fn contexts_are_few_and_change_hands() {
-    let packets: Vec<_> = (0..200).map(|n| segment(n % 20, n, 7, 7, 7, b"x")).collect();
+    let packets: Vec<_> = (0..200)
+        .map(|n| segment(n % 20, n, 7, 7, 7, b"x"))
+        .collect();
     let (wire, out) = both_ways(&packets);
     assert!(wire.iter().all(|packet| (1..=14).contains(&packet[1])));
     assert!(wire.iter().filter(|packet| packet[0] == 1).count() > 20);
@@ -136,21 +141,22 @@ fn segments() -> impl Strategy<Value = Vec<Vec<u8>>> {
         prop::collection::vec(any::<u8>(), 0..9),
     );
     prop::collection::vec(fields, 1..40).prop_map(|all| {
-        let build = |(port, ident, sequence, ack, window, odd, data): (_, _, _, _, _, [u8; 6], Vec<u8>)| {
-            let mut packet = segment(port, ident as u16, sequence, ack, window as u16, &data);
-            // Now and then: flags, urgent pointer, type of service, time to live, length of header.
-            match odd[0] {
-                0..40 => packet[33] = odd[1],
-                40..60 => packet[39] = odd[2] % 3,
-                60..70 => packet[1] = odd[3],
-                70..80 => packet[8] = odd[4],
-                80..90 => packet[32] = odd[5],
-                90..110 => packet[33] |= 0x20,
-                110..120 => packet[6] = odd[1],
-                _ => {}
-            }
-            with_checksum(packet)
-        };
+        let build =
+            |(port, ident, sequence, ack, window, odd, data): (_, _, _, _, _, [u8; 6], Vec<u8>)| {
+                let mut packet = segment(port, ident as u16, sequence, ack, window as u16, &data);
+                // Now and then: flags, urgent pointer, type of service, time to live, length of header.
+                match odd[0] {
+                    0..40 => packet[33] = odd[1],
+                    40..60 => packet[39] = odd[2] % 3,
+                    60..70 => packet[1] = odd[3],
+                    70..80 => packet[8] = odd[4],
+                    80..90 => packet[32] = odd[5],
+                    90..110 => packet[33] |= 0x20,
+                    110..120 => packet[6] = odd[1],
+                    _ => {}
+                }
+                with_checksum(packet)
+            };
         all.into_iter().map(build).collect()
     })
 }
