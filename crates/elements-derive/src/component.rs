@@ -4,9 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Data, DeriveInput, Expr, Field, Fields, Ident, LitStr, Result, Type};
 
-use crate::attributes::{
-    Access, ElementAttributes, HandlerAttributes, condition_text, doc, find, value,
-};
+use crate::attributes::{Access, ElementAttributes, HandlerAttributes, Task, doc, find, value};
 
 /// A field, as its attributes declare it.
 pub struct FieldDeclaration<'f> {
@@ -430,20 +428,8 @@ pub fn component(
     let flattened = fields.iter().filter(|f| matches!(f.role, Role::Flatten));
     let flattened: Vec<_> = flattened.map(|f| f.ident).collect();
 
-    let task = attributes.task.as_ref().map(|task| {
-        let schedule = task.schedule;
-        match &task.when {
-            Some(condition) => quote!(if #condition { list.task(#schedule); }),
-            None => quote!(list.task(#schedule);),
-        }
-    });
-    let task_docs = attributes.task.as_ref().map(|task| {
-        let (schedule, when) = (task.schedule, condition_text(&task.when));
-        quote!(page.task(#schedule, #when);)
-    });
-    let raw = attributes
-        .raw
-        .then(|| quote!(let read = read.leave_rest();));
+    let task = attributes.task.as_ref().map(Task::listed);
+    let task_docs = attributes.task.as_ref().map(Task::documentation);
     let methods = attributes.handlers;
     let methods_listed = methods.then(|| quote!(::router::Methods::list_methods(self, list);));
     let methods_docs = methods
@@ -525,7 +511,6 @@ pub fn component(
                 #[allow(unused_variables)]
                 let Self { #(#read_fields,)* .. } = self;
                 #(#steps)*
-                #raw
                 read
             }
 

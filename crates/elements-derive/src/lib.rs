@@ -10,14 +10,15 @@
 //! - `segments`: packets may stand for several TCP segments.
 //! - `live`: the `config` handler can be written while packets flow.
 //! - `task`, `task(schedule)`: the handlers of the element's first task; with `schedule`,
-//!   `scheduled` can be written. `task(when = CONDITION)`: it has a task only then.
+//!   `scheduled` can be written; with `when = CONDITION`, the element has them only then.
 //! - `handlers`: there is a `#[handlers] impl` block.
 //! - `dynamic`: handlers that depend on the configuration, by `impl DynamicHandlers`.
 //! - `provides(Storage, …)`: capabilities, traits that the element implements.
 //! - `is_a("…")`: other class names that it may stand for.
 //! - `phase = …`, `per_thread`: see `Class`.
 //! - `take_over`: on a hotswap `fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut Self)` runs.
-//! - `raw`: the arguments are a language of the element's own; `configured` reads them.
+//! - `raw`: the arguments that no field takes are a language of the element's own, or depend on
+//!   those before them; they are left in `args`, and `configured` reads them.
 //! - `default`: `Default` is written by hand.
 //!
 //! `#[inputs("…", …)]` and `#[outputs("…", …)]` say what each port is for, in order.

@@ -74,7 +74,8 @@ static ALIASES: &[router::ClassEntry] = &[
     router::ClassEntry::of::<ip::rfc2507::RFC2507c>().named("RFC2507Comp"),
     router::ClassEntry::of::<ip::rfc2507::RFC2507d>().named("RFC2507Decomp"),
     router::ClassEntry::of::<standard::round_robin_sched::RoundRobinSched>().named("RRSched"),
-    router::ClassEntry::of::<simple::simple_sched::SimpleRoundRobinSched>().named("SimpleRRSched"),
+    router::ClassEntry::of::<simple::simple_round_robin_sched::SimpleRoundRobinSched>()
+        .named("SimpleRRSched"),
     router::ClassEntry::of::<threads::balanced_thread_sched::BalancedThreadSched>()
         .named("SortedTaskSched"),
 ];

@@ -4,7 +4,9 @@ use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::Failed;
-use router::{Component, Cx, HandlerError, Llrpc, Notice, Search, Signal, SignalId, handlers, llrpc};
+use router::{
+    Component, Cx, HandlerError, Llrpc, Notice, Search, Signal, SignalId, handlers, llrpc,
+};
 
 /// An input of a number of inputs, and a notifier that tells of it if that is wanted.
 #[derive(Component)]
@@ -52,7 +54,9 @@ impl ChosenInput {
     pub fn choose_and_notify(&mut self, cx: &mut Cx<'_>) {
         self.choose(cx);
         let active = self.may_give(cx);
-        let signal = *self.signal.get_or_insert_with(|| cx.signal(Notice::Empty, active));
+        let signal = *self
+            .signal
+            .get_or_insert_with(|| cx.signal(Notice::Empty, active));
         cx.set_signal(signal, active);
     }
 

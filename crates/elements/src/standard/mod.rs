@@ -2,9 +2,11 @@
 
 mod bucket;
 pub(crate) mod chosen_input;
+mod crc32;
 mod delay;
 mod input_signals;
 mod limit;
+mod metered;
 mod rated_pull;
 mod shape;
 mod source;
@@ -13,24 +15,27 @@ mod stride;
 mod timed_pull;
 
 crate::elements! {
+    address_info: AddressInfo;
     align: Align;
     alignment_info: AlignmentInfo;
     annotation_info: AnnotationInfo;
     average_counter: AverageCounter;
+    bandwidth_meter: BandwidthMeter;
     bandwidth_rated_splitter: BandwidthRatedSplitter;
     bandwidth_rated_unqueue: BandwidthRatedUnqueue;
     bandwidth_shaper: BandwidthShaper;
-    block: Block, CompareBlock;
+    block: Block;
     burster: Burster;
     bypass: Bypass;
+    check_crc32: CheckCRC32;
     check_length: CheckLength;
     check_paint: CheckPaint;
     classifier: Classifier;
     clipboard: Clipboard;
+    compare_block: CompareBlock;
     counter: Counter;
     cpu_queue: CPUQueue;
     cpu_switch: CPUSwitch;
-    crc32: SetCRC32, CheckCRC32;
     delay_shaper: DelayShaper;
     delay_unqueue: DelayUnqueue;
     discard: Discard;
@@ -43,12 +48,11 @@ crate::elements! {
     hub: Hub;
     idle: Idle;
     infinite_source: InfiniteSource;
-    info: AddressInfo, PortInfo, ScheduleInfo;
     input_switch: InputSwitch;
     link_unqueue: LinkUnqueue;
     mark_mac_header: MarkMACHeader;
     message: Message;
-    meter: Meter, BandwidthMeter;
+    meter: Meter;
     mixed_queue: MixedQueue;
     ms_queue: MSQueue;
     notifier_queue: NotifierQueue;
@@ -57,6 +61,7 @@ crate::elements! {
     paint: Paint;
     paint_switch: PaintSwitch;
     paint_tee: PaintTee;
+    port_info: PortInfo;
     print: Print;
     prio_sched: PrioSched;
     pull_null: PullNull;
@@ -76,8 +81,10 @@ crate::elements! {
     resize: Resize;
     round_robin_sched: RoundRobinSched;
     round_robin_switch: RoundRobinSwitch;
+    schedule_info: ScheduleInfo;
     script: Script, DriverManager;
     set_anno_byte: SetAnnoByte;
+    set_crc32: SetCRC32;
     set_packet_type: SetPacketType;
     set_timestamp: SetTimestamp;
     shaper: Shaper;

@@ -55,7 +55,11 @@ impl Payload {
 
     /// What a packet holds.
     pub fn bytes(&self) -> Vec<u8> {
-        let content = if self.data.is_empty() { DATA } else { &self.data };
+        let content = if self.data.is_empty() {
+            DATA
+        } else {
+            &self.data
+        };
         match usize::try_from(self.length) {
             Ok(length) => content.iter().copied().cycle().take(length).collect(),
             Err(_) => self.data.clone(),

@@ -65,7 +65,9 @@ impl Stride {
         for (i, text) in self.tickets.iter().enumerate() {
             match args.context().parse::<i32>(text) {
                 Ok(value) if value > MOST_TICKETS => {
-                    args.warning(format_args!("{kind} {i}’s tickets reduced to {MOST_TICKETS}"));
+                    args.warning(format_args!(
+                        "{kind} {i}’s tickets reduced to {MOST_TICKETS}"
+                    ));
                     tickets.push(MOST_TICKETS as u32);
                 }
                 Ok(value) if value >= 0 => tickets.push(value as u32),
@@ -151,7 +153,12 @@ impl DynamicHandlers for Stride {
         }
     }
 
-    fn read_dynamic(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+    fn read_dynamic(
+        &mut self,
+        _: &mut Cx<'_>,
+        name: &str,
+        _: &str,
+    ) -> Result<String, HandlerError> {
         Ok(self.clients[self.port(name)?].tickets.to_string())
     }
 

@@ -12,44 +12,20 @@ use click::{Diagnostics, Options};
 use packet::{Batch, Packet, Pool};
 use proptest::prelude::*;
 use router::{
-    Bell, Class, ClassEntry, Cx, Declared, Element, Embedding, HandlerError, HandlerList, Member,
-    Ran, Router, Runtime, Settings, Signal, Status, Steady, TaskId,
+    Bell, ClassEntry, Cx, Element, Embedding, Member, Ran, Router, Runtime, Settings, Signal,
+    Status, Steady, TaskId,
 };
 
 /// Sends packets that hold their number, from 0 on, up to a limit.
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/1", processing = "h", task)]
 struct Numbers {
-    next: u64,
+    #[arg(positional)]
     limit: u64,
+    #[state]
+    next: u64,
     task: Option<TaskId>,
     signal: Signal,
-}
-
-impl Class for Numbers {
-    const NAME: &'static str = "Numbers";
-    const PORTS: &'static str = "0/1";
-    const PROCESSING: &'static str = "h";
-}
-
-impl Declared for Numbers {
-    fn configure(
-        &mut self,
-        _cx: &mut Cx<'_>,
-        args: &mut router::args::Args<'_>,
-    ) -> Result<(), router::args::Failed> {
-        args.positional("LIMIT", &mut self.limit).complete()
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.task(false);
-    }
-
-    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn core::any::Any = old;
-        if let Some(old) = old.downcast_mut::<Numbers>() {
-            self.next = old.next;
-        }
-    }
 }
 
 impl Element for Numbers {
@@ -76,19 +52,23 @@ impl Element for Numbers {
 
 /// Counts packets, and those whose number is not the one after the one before, and stops the
 /// router after so many. Knows its thread.
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/0-1")]
 struct Check {
+    #[arg(positional)]
     stop: u64,
+    #[handler(read)]
+    #[state]
     count: u64,
+    #[handler(read)]
+    #[state]
     wrong: u64,
+    #[state]
     next: u64,
+    #[handler(read = |thread: &Option<ThreadId>| format!("{thread:?}"))]
     thread: Option<ThreadId>,
+    #[handler(read)]
     strangers: u64,
-}
-
-impl Class for Check {
-    const NAME: &'static str = "Check";
-    const PORTS: &'static str = "1/0-1";
 }
 
 impl Check {
@@ -97,40 +77,6 @@ impl Check {
         self.wrong += u64::from(number != Some(self.next));
         self.next = number.unwrap_or(0) + 1;
         self.count += 1;
-    }
-}
-
-impl Declared for Check {
-    fn configure(
-        &mut self,
-        _cx: &mut Cx<'_>,
-        args: &mut router::args::Args<'_>,
-    ) -> Result<(), router::args::Failed> {
-        args.positional("STOP", &mut self.stop).complete()
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("count")
-            .read("wrong")
-            .read("strangers")
-            .read("thread");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "wrong" => self.wrong.to_string(),
-            "strangers" => self.strangers.to_string(),
-            "thread" => format!("{:?}", self.thread),
-            _ => return Err(HandlerError::Unknown),
-        })
-    }
-
-    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn core::any::Any = old;
-        if let Some(old) = old.downcast_mut::<Check>() {
-            (self.count, self.wrong, self.next) = (old.count, old.wrong, old.next);
-        }
     }
 }
 

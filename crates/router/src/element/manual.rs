@@ -80,7 +80,7 @@ impl Page {
         }
     }
 
-    /// Adds the handlers of the element's first task, which it has `when` a condition holds.
+    /// Adds the handlers of the element's first task, which it has `when`.
     pub fn task(&mut self, schedule: bool, when: Option<&'static str>) {
         let both = HandlerFlags::READ.with(HandlerFlags::WRITE);
         let scheduled = if schedule { both } else { HandlerFlags::READ };
