@@ -72,7 +72,7 @@ impl Machine {
         );
     }
 
-    /// Whether a handler is among those that are listed by name.
+    /// Whether a handler is listed by name.
     pub fn has(&self, name: &str) -> bool {
         let mut list = HandlerList::default();
         self.list_handlers(&mut list);

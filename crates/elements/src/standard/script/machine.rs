@@ -418,7 +418,7 @@ impl Machine {
         match target {
             Target::End(end) => Flow::End(end),
             Target::Instruction(to) => {
-                // What is behind the target blocks anew.
+                // The instructions behind the target block again.
                 let behind = self.program.instructions.get_mut(to..at);
                 for instruction in behind.into_iter().flatten() {
                     instruction.done = 0;
