@@ -30,6 +30,7 @@ struct Argument {
     positional: bool,
     keyword_only: bool,
     all: bool,
+    alone: bool,
     rest: bool,
     deprecated: bool,
     config: bool,
@@ -259,6 +260,7 @@ impl Argument {
                 "positional" => read.positional = true,
                 "keyword" => read.keyword_only = true,
                 "all" => read.all = true,
+                "alone" => read.alone = true,
                 "rest" => read.rest = true,
                 "deprecated" => read.deprecated = true,
                 "config" => read.config = true,
@@ -313,7 +315,12 @@ impl Argument {
             Some(default) => quote!(#default),
             None => quote!(::core::default::Default::default()),
         };
-        quote!(let read = read.arg_or::<#ty>(#keyword, #flags, #parser, #ident, #default);)
+        let method = if self.alone {
+            quote!(alone_or)
+        } else {
+            quote!(arg_or)
+        };
+        quote!(let read = read.#method::<#ty>(#keyword, #flags, #parser, #ident, #default);)
     }
 
     fn documentation(&self, ty: &Type, doc: &str) -> TokenStream {

@@ -29,7 +29,8 @@
 //!   without either, it is optional and by keyword; `mandatory, keyword` is mandatory by keyword
 //!   only. An argument that is not given has its `default = EXPRESSION`, else its type's default.
 //!   `with = PARSER, kind = "…"`: a notation of its own, and what the manual calls it. `all`:
-//!   every argument of that keyword, into a `Vec`; `rest`: all arguments left, as texts.
+//!   every argument of that keyword, into a `Vec`; `rest`: all arguments left, as texts; `alone`:
+//!   without its keyword too if it is the only argument left (the field is the last one).
 //!   `default_text = "…"` is how the manual shows the default, `deprecated` warns.
 //! - `read`, `write` in `#[arg]`: a handler, called as the keyword in small letters or
 //!   `handler = "…"`. `read = PATH` shows the value by a function. A written value is parsed as the

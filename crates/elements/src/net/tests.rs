@@ -241,7 +241,7 @@ fn one_element_that_needs_whole_packets_is_enough() {
         "FromNetfront(a) -> c :: Classifier(12/0806, -) -> Discard;
         c[1] -> Queue -> Unqueue -> CheckTCPHeader -> Discard;"
     ));
-    // And their receiver.
+    // Every receiver of the interface counts.
     assert!(!takes(
         "FromNetfront(a) -> Discard; FromNetfront(a) -> Align(4, 0) -> Discard;"
     ));

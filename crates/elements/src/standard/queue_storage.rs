@@ -167,7 +167,7 @@ impl QueueStorage {
     /// Takes in a batch behind what is stored.
     #[inline]
     pub fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, overflow: Overflow) {
-        cx.ahead().step(batch.len());
+        cx.prefetcher().step(batch.len());
         if batch.len() <= self.room() {
             // Memory for the capacity was allocated when it was set.
             self.packets.append(batch);
@@ -266,7 +266,7 @@ impl QueueStorage {
         let n = self.packets.take(batch, most);
         if self.packets.len() > NEAR {
             // The packets that are pulled next have been here for a while, and are far by now.
-            cx.ahead().announce(self.packets.iter().take(n));
+            cx.prefetcher().announce(self.packets.iter().take(n));
         }
         if was_full {
             self.tell_nonfull(cx);
