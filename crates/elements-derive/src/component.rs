@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Data, DeriveInput, Expr, Field, Fields, Ident, LitStr, Result, Type};
 
-use crate::attributes::{Access, ElementAttributes, HandlerAttributes, doc, find, value};
+use crate::attributes::{Access, ElementAttributes, HandlerAttributes, Task, doc, find, value};
 
 /// A field, as its attributes declare it.
 pub struct FieldDeclaration<'f> {
@@ -197,16 +197,24 @@ impl<'f> FieldDeclaration<'f> {
             Role::Argument(argument) => (argument.keyword.clone(), quote!()),
             _ => (String::new(), quote!()),
         };
-        let then = match &attributes.then {
-            Some(method) => quote!(::router::outcome(self.#method(cx))),
-            None => quote!(::core::result::Result::Ok(())),
-        };
         let name = attributes.pattern(&name);
+        let parsed = quote!(::router::parse_value::<#ty>(cx, #keyword, value, #parser, #error)?);
+        let store = match &attributes.then {
+            Some(method) => quote! {
+                let former = ::core::mem::replace(&mut self.#ident, #parsed);
+                let outcome = ::router::outcome(self.#method(cx));
+                if outcome.is_err() {
+                    self.#ident = former;
+                    return outcome;
+                }
+            },
+            None => quote!(self.#ident = #parsed;),
+        };
         Some(quote! {
             #name #guard => {
-                self.#ident = ::router::parse_value::<#ty>(cx, #keyword, value, #parser, #error)?;
+                #store
                 #config
-                return #then;
+                return ::core::result::Result::Ok(());
             }
         })
     }
@@ -227,10 +235,11 @@ impl<'f> FieldDeclaration<'f> {
                 Role::Argument(argument) => format!("the argument {}.", argument.keyword),
                 _ => self.doc.clone(),
             };
+            let names = core::iter::once(name).chain(attributes.also.iter().map(LitStr::value));
             all.extend(quote! {
-                page.handlers.push(::router::HandlerDoc {
-                    name: #name, flags: #flags, when: #when, text: #text,
-                });
+                #(page.handlers.push(::router::HandlerDoc {
+                    name: #names, flags: #flags, when: #when, text: #text,
+                });)*
             });
         }
         all
@@ -426,15 +435,8 @@ pub fn component(
     let flattened = fields.iter().filter(|f| matches!(f.role, Role::Flatten));
     let flattened: Vec<_> = flattened.map(|f| f.ident).collect();
 
-    let task = attributes
-        .task
-        .map(|schedule| quote!(list.task(#schedule);));
-    let task_docs = attributes
-        .task
-        .map(|schedule| quote!(page.task(#schedule);));
-    let raw = attributes
-        .raw
-        .then(|| quote!(let read = read.leave_rest();));
+    let task = attributes.task.as_ref().map(Task::listed);
+    let task_docs = attributes.task.as_ref().map(Task::documentation);
     let methods = attributes.handlers;
     let methods_listed = methods.then(|| quote!(::router::Methods::list_methods(self, list);));
     let methods_docs = methods
@@ -516,7 +518,6 @@ pub fn component(
                 #[allow(unused_variables)]
                 let Self { #(#read_fields,)* .. } = self;
                 #(#steps)*
-                #raw
                 read
             }
 

@@ -173,7 +173,9 @@ impl Handler {
         let (name, text) = (&self.name, &self.doc);
         let flags = self.attributes.flags(self.first());
         let (_, when) = self.attributes.guard();
-        quote!(::router::HandlerDoc { name: #name, flags: #flags, when: #when, text: #text })
+        let also = self.attributes.also.iter().map(|also| also.value());
+        let names = core::iter::once(name.clone()).chain(also);
+        quote!(#(::router::HandlerDoc { name: #names, flags: #flags, when: #when, text: #text }),*)
     }
 
     fn listed(&self) -> TokenStream {

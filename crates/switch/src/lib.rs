@@ -18,6 +18,7 @@ pub mod lane;
 pub mod lanes;
 pub mod links;
 pub mod lookup;
+pub mod mac;
 pub mod memory;
 pub mod pace;
 pub mod port;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Cx, DynamicHandlers, Element, HandlerError, HandlerList, Sorting, handlers};
+use router::{Classify, Cx, DynamicHandlers, Element, HandlerError, HandlerList, handlers};
 
 use super::ip_filter::filter;
 use crate::classification::{Program, ip_classifier};
@@ -148,7 +148,7 @@ impl Element for IPClassifier {
         Ok(())
     }
 
-    fn sorting(&self) -> Option<Arc<dyn Sorting>> {
+    fn sorting(&self) -> Option<Arc<dyn Classify>> {
         Some(self.program.as_ref()?.patterns()?)
     }
 

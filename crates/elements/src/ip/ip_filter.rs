@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Cx, Element, Sorting, handlers};
+use router::{Classify, Cx, Element, handlers};
 
 use crate::classification::{Program, ip_filter};
 use crate::dispatch::{DROP, route};
@@ -74,7 +74,7 @@ impl Element for IPFilter {
         Ok(())
     }
 
-    fn sorting(&self) -> Option<Arc<dyn Sorting>> {
+    fn sorting(&self) -> Option<Arc<dyn Classify>> {
         Some(self.program.as_ref()?.patterns()?)
     }
 

@@ -8,7 +8,7 @@
 //! not IP, and fragments, always go by addresses.
 
 use hashbrown::HashMap;
-use hashbrown::hash_map::Entry as Place;
+use hashbrown::hash_map::Entry as Slot;
 
 use super::flow::{Flow, Key};
 use super::{
@@ -27,17 +27,28 @@ pub const FLOWS_PER_PORT_MAX: usize = 16_384;
 pub const FLOWS_PER_ANSWER: usize = 512;
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct TableEntry {
     port: PortIndex,
     /// Made by hand: never moves, never ages.
     pinned: bool,
     seen: Seconds,
 }
 
-impl Entry {
+impl TableEntry {
     fn is_fresh(&self, now: Seconds, aging: Seconds) -> bool {
         self.pinned || now.wrapping_sub(self.seen) < aging
     }
+}
+
+/// A flow table of a domain with these properties.
+pub(super) fn build(
+    properties: &DomainProperties,
+    replicated: bool,
+) -> Result<Box<dyn Lookup>, String> {
+    let mut function = FlowTable::new(FLOWS_MAX, FLOWS_PER_PORT_MAX, Limits::default());
+    function.configure(properties);
+    function.set_replicated(replicated);
+    Ok(Box::new(function))
 }
 
 /// The flow table as a lookup function.
@@ -45,7 +56,7 @@ pub struct FlowTable {
     /// Addresses: where goes what has no entry.
     learning: Learning,
     limits: Limits,
-    table: HashMap<Key, Entry>,
+    table: HashMap<Key, TableEntry>,
     /// How many entries were learned for each port.
     learned: HashMap<PortIndex, usize>,
     /// How many were made by hand, for ports that have such.
@@ -123,7 +134,7 @@ impl FlowTable {
             return false;
         };
         match self.table.entry(key) {
-            Place::Occupied(mut entry) => {
+            Slot::Occupied(mut entry) => {
                 let entry = entry.get_mut();
                 if entry.port == port {
                     if self.now.wrapping_sub(entry.seen) < lull {
@@ -141,12 +152,12 @@ impl FlowTable {
                     *count -= 1;
                 }
             }
-            Place::Vacant(_) if full || mine >= self.limits.port => {
+            Slot::Vacant(_) if full || mine >= self.limits.port => {
                 self.sweep(1);
                 return false;
             }
-            Place::Vacant(place) => {
-                place.insert(Entry {
+            Slot::Vacant(place) => {
+                place.insert(TableEntry {
                     port,
                     pinned: false,
                     seen: self.now,
@@ -185,7 +196,7 @@ impl FlowTable {
             let most = self.limits.table;
             return Err(format!("the table has its {most} flows: remove one first"));
         }
-        let entry = Entry {
+        let entry = TableEntry {
             port,
             pinned: true,
             seen: self.now,
@@ -203,8 +214,8 @@ impl FlowTable {
     }
 
     /// Takes an entry that is gone out of the count of its port.
-    fn forget(&mut self, old: Option<Entry>) {
-        let Some(Entry { port, pinned, .. }) = old else {
+    fn forget(&mut self, old: Option<TableEntry>) {
+        let Some(TableEntry { port, pinned, .. }) = old else {
             return;
         };
         let counts = match pinned {
@@ -218,7 +229,7 @@ impl FlowTable {
 
     /// The entries from the `from`-th on, in the order of their flows.
     fn list(&self, from: usize) -> Answer {
-        let fresh = |entry: &Entry| entry.is_fresh(self.now, self.limits.aging);
+        let fresh = |entry: &TableEntry| entry.is_fresh(self.now, self.limits.aging);
         let known = self.table.iter().filter(|(_, entry)| fresh(entry));
         let mut flows: Vec<FlowEntry<PortIndex>> = known
             .map(|(key, entry)| FlowEntry {

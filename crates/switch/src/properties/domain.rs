@@ -27,6 +27,18 @@ pub enum LookupKind {
     },
 }
 
+impl LookupKind {
+    /// Its name, as users write it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            LookupKind::Learning => "learning",
+            LookupKind::Hash => "hash",
+            LookupKind::FlowTable => "flow-table",
+            LookupKind::Click { .. } => "click",
+        }
+    }
+}
+
 impl FromStr for LookupKind {
     type Err = Unfit;
 
@@ -45,12 +57,7 @@ impl FromStr for LookupKind {
 
 impl fmt::Display for LookupKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            LookupKind::Learning => "learning",
-            LookupKind::Hash => "hash",
-            LookupKind::FlowTable => "flow-table",
-            LookupKind::Click { .. } => "click",
-        })
+        f.pad(self.name())
     }
 }
 
