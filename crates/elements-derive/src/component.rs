@@ -31,6 +31,7 @@ struct Argument {
     positional: bool,
     keyword_only: bool,
     all: bool,
+    alone: bool,
     rest: bool,
     deprecated: bool,
     config: bool,
@@ -197,16 +198,24 @@ impl<'f> FieldDeclaration<'f> {
             Role::Argument(argument) => (argument.keyword.clone(), quote!()),
             _ => (String::new(), quote!()),
         };
-        let then = match &attributes.then {
-            Some(method) => quote!(::router::outcome(self.#method(cx))),
-            None => quote!(::core::result::Result::Ok(())),
-        };
         let name = attributes.pattern(&name);
+        let parsed = quote!(::router::parse_value::<#ty>(cx, #keyword, value, #parser, #error)?);
+        let store = match &attributes.then {
+            Some(method) => quote! {
+                let former = ::core::mem::replace(&mut self.#ident, #parsed);
+                let outcome = ::router::outcome(self.#method(cx));
+                if outcome.is_err() {
+                    self.#ident = former;
+                    return outcome;
+                }
+            },
+            None => quote!(self.#ident = #parsed;),
+        };
         Some(quote! {
             #name #guard => {
-                self.#ident = ::router::parse_value::<#ty>(cx, #keyword, value, #parser, #error)?;
+                #store
                 #config
-                return #then;
+                return ::core::result::Result::Ok(());
             }
         })
     }
@@ -252,6 +261,7 @@ impl Argument {
                 "positional" => read.positional = true,
                 "keyword" => read.keyword_only = true,
                 "all" => read.all = true,
+                "alone" => read.alone = true,
                 "rest" => read.rest = true,
                 "deprecated" => read.deprecated = true,
                 "config" => read.config = true,
@@ -306,7 +316,12 @@ impl Argument {
             Some(default) => quote!(#default),
             None => quote!(::core::default::Default::default()),
         };
-        quote!(let read = read.arg_or::<#ty>(#keyword, #flags, #parser, #ident, #default);)
+        let method = if self.alone {
+            quote!(alone_or)
+        } else {
+            quote!(arg_or)
+        };
+        quote!(let read = read.#method::<#ty>(#keyword, #flags, #parser, #ident, #default);)
     }
 
     fn documentation(&self, ty: &Type, doc: &str) -> TokenStream {

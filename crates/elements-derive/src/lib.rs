@@ -29,13 +29,15 @@
 //!   without either, it is optional and by keyword; `mandatory, keyword` is mandatory by keyword
 //!   only. An argument that is not given has its `default = EXPRESSION`, else its type's default.
 //!   `with = PARSER, kind = "…"`: a notation of its own, and what the manual calls it. `all`:
-//!   every argument of that keyword, into a `Vec`; `rest`: all arguments left, as texts.
+//!   every argument of that keyword, into a `Vec`; `rest`: all arguments left, as texts; `alone`:
+//!   without its keyword too if it is the only argument left (the field is the last one).
 //!   `default_text = "…"` is how the manual shows the default, `deprecated` warns.
 //! - `read`, `write` in `#[arg]`: a handler, called as the keyword in small letters or
 //!   `handler = "…"`. `read = PATH` shows the value by a function. A written value is parsed as the
 //!   argument is; `error = "…"` replaces the reason in the message, `config` puts the value into
 //!   the `config` handler as well, `also = "…"` is another name, `alias = "…"`
-//!   an old one, and `then = METHOD` calls `self.METHOD(cx)` afterwards.
+//!   an old one, and `then = METHOD` calls `self.METHOD(cx)` afterwards; if that returns an
+//!   error, the field gets its former value back.
 //! - `#[handler(read)]`: a field that is a handler only; `name = "…"`, `read = PATH`, `write`,
 //!   `with`, `error`, `then` and the flags of `#[read]` as above.
 //! - `#[init(EXPRESSION)]`: what a field begins with, if not with its type's default.

@@ -130,7 +130,7 @@ fn write_request(
 
 impl Element for ARPPrint {
     fn configured(&mut self, _cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
-        self.output = Output::named(self.file.clone(), String::new());
+        self.output = Output::named(self.file.clone());
         Ok(())
     }
 

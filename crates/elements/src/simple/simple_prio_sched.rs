@@ -2,7 +2,7 @@ use packet::Batch;
 use router::args::Failed;
 use router::{Cx, Element};
 
-use crate::standard::sched::PrioSched;
+use crate::standard::prio_sched::PrioSched;
 
 /// Pulls from the first of its inputs that has a packet; without notifiers.
 ///

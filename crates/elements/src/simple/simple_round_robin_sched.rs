@@ -2,7 +2,7 @@ use packet::Batch;
 use router::args::Failed;
 use router::{Cx, Element};
 
-use crate::standard::sched::RoundRobinSched;
+use crate::standard::round_robin_sched::RoundRobinSched;
 
 /// Pulls from its inputs in turn; without notifiers.
 ///

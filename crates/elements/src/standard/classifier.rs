@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Cx, Element, Sorting, handlers};
+use router::{Cx, Element, Classify, handlers};
 
 use crate::classification::{Program, classifier};
 use crate::dispatch::{DROP, route};
@@ -63,7 +63,7 @@ impl Element for Classifier {
         Ok(())
     }
 
-    fn sorting(&self) -> Option<Arc<dyn Sorting>> {
+    fn sorting(&self) -> Option<Arc<dyn Classify>> {
         Some(self.program.as_ref()?.patterns()?)
     }
 

@@ -12,8 +12,8 @@ use click::{Diagnostics, Options};
 use packet::{Batch, Packet, Pool};
 use proptest::prelude::*;
 use router::{
-    Bell, ClassEntry, Cx, Element, Embedding, Member, Ran, Router, Runtime, Settings, Signal,
-    Status, Steady, TaskId,
+    ClassEntry, Cx, Element, Embedding, Member, Ran, Router, Runtime, Settings, Signal, Status,
+    Steady, TaskId, Waker,
 };
 
 /// Sends packets that hold their number, from 0 on, up to a limit.
@@ -129,20 +129,20 @@ struct Bed(Arc<(Mutex<bool>, Condvar)>);
 
 impl Bed {
     fn sleep(&self, most: Duration) {
-        let (rung, bell) = &*self.0;
-        let rung = rung.lock().unwrap();
-        *bell
-            .wait_timeout_while(rung, most, |rung| !*rung)
+        let (woken, condition) = &*self.0;
+        let woken = woken.lock().unwrap();
+        *condition
+            .wait_timeout_while(woken, most, |woken| !*woken)
             .unwrap()
             .0 = false;
     }
 }
 
-impl Bell for Bed {
-    fn ring(&self) {
-        let (rung, bell) = &*self.0;
-        *rung.lock().unwrap() = true;
-        bell.notify_one();
+impl Waker for Bed {
+    fn wake(&self) {
+        let (woken, condition) = &*self.0;
+        *woken.lock().unwrap() = true;
+        condition.notify_one();
     }
 
     fn pause(&self) {
@@ -226,7 +226,7 @@ impl Crew {
         let beds: Vec<Bed> = (1..count).map(|_| Bed::default()).collect();
         let members = beds.iter().map(|bed| Member {
             runtime: Crew::runtime(start, &lines),
-            bell: Box::new(bed.clone()),
+            waker: Box::new(bed.clone()),
         });
         let parts = router.divide(Box::new(bed.clone()), members.collect());
         assert_eq!(parts.len(), usize::from(count) - 1);
@@ -474,7 +474,7 @@ fn what_finds_no_room_between_threads_is_counted() {
     let mut router = Crew::make(config, Crew::runtime(start, &lines), 2);
     let member = Member {
         runtime: Crew::runtime(start, &lines),
-        bell: Box::new(Bed::default()),
+        waker: Box::new(Bed::default()),
     };
     let mut parts = router.divide(Box::new(Bed::default()), Vec::from([member]));
     let mut part = parts.pop().unwrap();

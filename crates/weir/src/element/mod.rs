@@ -43,7 +43,7 @@ pub fn run(args: &ElementArgs) -> Result<(), Error> {
 /// Every class's page, by group and name.
 pub static PAGES: LazyLock<Vec<Page>> = LazyLock::new(|| {
     let mut pages = elements::pages();
-    pages.extend(switch::lookup::click::pages());
+    pages.extend(click_lookup::pages());
     pages
 });
 
@@ -177,6 +177,7 @@ pub fn write_markdown(directory: &Path) -> Result<usize, Error> {
 mod tests {
     use super::*;
     use crate::click::Source;
+    use router::{ElementId, HandlerFlags, HandlerSpec};
 
     #[test]
     fn every_class_has_a_page_in_shape() {
@@ -188,7 +189,10 @@ mod tests {
             };
             assert!(summary(page).ends_with('.'), "{}: summary", page.name);
             assert!(page.text.contains("# Example"), "{}: no example", page.name);
-            let undocumented = page.arguments.iter().find(|argument| argument.text.is_empty());
+            let undocumented = page
+                .arguments
+                .iter()
+                .find(|argument| argument.text.is_empty());
             assert!(undocumented.is_none(), "{}: {undocumented:?}", page.name);
             let undocumented = page.handlers.iter().find(|handler| handler.text.is_empty());
             assert!(undocumented.is_none(), "{}: {undocumented:?}", page.name);
@@ -207,16 +211,17 @@ mod tests {
 
     #[test]
     fn a_page_lists_the_handlers_that_the_element_has() {
-        let plain = example(find("Null").unwrap()).unwrap();
-        let own = |router: &router::Router, class: &str| -> Option<Vec<HandlerSpec>> {
-            let id = router.elements().find(|id| router.class(*id) == class)?;
-            Some(router.handlers(Some(id)))
+        let mut plain = example(find("Null").unwrap()).unwrap();
+        let own = |router: &mut router::Router, class: &str| -> Option<Vec<HandlerSpec>> {
+            let mut elements = router.graph().elements.iter();
+            let index = elements.position(|element| element.class.own_name == class)?;
+            Some(router.handlers(Some(ElementId::new(index))))
         };
-        let common = own(&plain, "Null").unwrap();
+        let common = own(&mut plain, "Null").unwrap();
         let mut wrong = String::new();
         for page in PAGES.iter() {
-            let router = example(page);
-            let Some(had) = router.as_ref().and_then(|router| own(router, page.name)) else {
+            let mut router = example(page);
+            let Some(had) = router.as_mut().and_then(|router| own(router, page.name)) else {
                 let _ = writeln!(wrong, "{}: the example has no such element", page.name);
                 continue;
             };
@@ -263,7 +268,7 @@ mod tests {
     #[test]
     fn pages_are_found_by_any_case_and_nearness() {
         assert_eq!(find("counter").unwrap().name, "Counter");
-        assert_eq!(find("toport").unwrap().group, "switch");
+        assert_eq!(find("toport").unwrap().group(), "switch");
         assert_eq!(find("RRSched").unwrap().name, "RoundRobinSched");
         let error = find("Conter").unwrap_err().to_string();
         assert_eq!(

@@ -25,7 +25,11 @@ pub fn text(page: &Page) -> String {
     }
     for heading in headings(sections) {
         if !["Arguments", "Ports", "Handlers"].contains(&heading) {
-            let _ = write!(text, "\n# {heading}\n{}\n", section(sections, heading).trim());
+            let _ = write!(
+                text,
+                "\n# {heading}\n{}\n",
+                section(sections, heading).trim()
+            );
         }
     }
     text
@@ -65,13 +69,21 @@ fn arguments(page: &Page) -> String {
     let usage: Vec<_> = page.arguments.iter().map(usage).collect();
     let mut text = format!("`{}({})`\n\n", page.name, usage.join(", "));
     for argument in &page.arguments {
-        let kind = [Some(argument.kind).filter(|kind| !kind.is_empty()), argument.default];
+        let kind = [
+            Some(argument.kind).filter(|kind| !kind.is_empty()),
+            argument.default,
+        ];
         let kind: Vec<_> = kind.into_iter().flatten().collect();
         let kind = match kind[..] {
             [] => String::new(),
             _ => format!(" ({})", kind.join(", ")),
         };
-        let _ = writeln!(text, "- `{}`{kind}: {}", argument.keyword, sentence(argument.text));
+        let _ = writeln!(
+            text,
+            "- `{}`{kind}: {}",
+            argument.keyword,
+            sentence(argument.text)
+        );
     }
     text
 }
@@ -112,7 +124,9 @@ fn handlers(page: &Page) -> String {
             continue;
         }
         let all: Vec<_> = page.handlers.iter().filter(same).collect();
-        let flags = all.iter().fold(HandlerFlags::NONE, |flags, doc| flags.with(doc.flags));
+        let flags = all
+            .iter()
+            .fold(HandlerFlags::NONE, |flags, doc| flags.with(doc.flags));
         let mut texts: Vec<_> = all.iter().map(|doc| sentence(doc.text)).collect();
         texts.dedup();
         let texts = texts.join(" Written: ");
@@ -187,7 +201,9 @@ impl Side<'_> {
             (least, None) => format!("{} or more", word(least)),
             (0, Some(0)) => "no".into(),
             (least, Some(most)) if least == most => word(most),
-            (least, Some(most)) if most == least + 1 => format!("{} or {}", word(least), word(most)),
+            (least, Some(most)) if most == least + 1 => {
+                format!("{} or {}", word(least), word(most))
+            }
             (least, Some(most)) => format!("{} to {}", word(least), word(most)),
         };
         format!("{number} {}{plural}", self.word)
@@ -213,7 +229,10 @@ impl Side<'_> {
 
 /// How many inputs and outputs of which kind, and what they are for.
 fn ports(page: &Page) -> String {
-    let (inputs, outputs) = page.ports.split_once('/').unwrap_or((page.ports, page.ports));
+    let (inputs, outputs) = page
+        .ports
+        .split_once('/')
+        .unwrap_or((page.ports, page.ports));
     let kinds = page.processing.split_once('/');
     let (taking, giving) = kinds.unwrap_or((page.processing, page.processing));
     let inputs = Side::new("input", inputs, taking, page.inputs);

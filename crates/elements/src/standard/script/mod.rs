@@ -267,8 +267,9 @@ macro_rules! script {
         }
 
         impl Descriptors for $name {
-            #[cfg(feature = "host")]
             fn selected(&mut self, cx: &mut Cx<'_>, _fd: i32, _readable: bool, _writable: bool) {
+                let _ = &cx;
+                #[cfg(feature = "host")]
                 cx.whole(|cx| self.signals.arrived(cx, &mut self.machine));
             }
         }
