@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Data, DeriveInput, Expr, Field, Fields, Ident, LitStr, Result, Type};
 
-use crate::attributes::{Access, ElementAttributes, HandlerAttributes, doc, find, value};
+use crate::attributes::{Access, ElementAttributes, HandlerAttributes, Task, doc, find, value};
 
 /// A field, as its attributes declare it.
 pub struct FieldDeclaration<'f> {
@@ -20,7 +20,8 @@ enum Role {
     Plain,
     Argument(Box<Argument>),
     Handler(Box<HandlerAttributes>, Access),
-    Flatten,
+    /// With the method to call when one of the component's handlers was written.
+    Flatten(Option<Ident>),
 }
 
 #[derive(Default)]
@@ -30,6 +31,7 @@ struct Argument {
     positional: bool,
     keyword_only: bool,
     all: bool,
+    alone: bool,
     rest: bool,
     deprecated: bool,
     config: bool,
@@ -87,8 +89,8 @@ impl<'f> FieldDeclaration<'f> {
         if let Some(attribute) = find(&field.attrs, "init") {
             declared.init = Some(attribute.parse_args()?);
         }
-        if find(&field.attrs, "flatten").is_some() {
-            declared.role = Role::Flatten;
+        if let Some(attribute) = find(&field.attrs, "flatten") {
+            declared.role = Role::Flatten(flattened_then(attribute)?);
         }
         if let Some(attribute) = find(&field.attrs, "arg") {
             let mut argument = Argument::read(attribute)?;
@@ -125,7 +127,7 @@ impl<'f> FieldDeclaration<'f> {
     fn read_step(&self) -> Option<TokenStream> {
         let ident = self.ident;
         match &self.role {
-            Role::Flatten => Some(quote! {
+            Role::Flatten(_) => Some(quote! {
                 let read = ::router::Component::arguments(#ident, read);
             }),
             Role::Argument(argument) => Some(argument.read_step(ident, self.ty)),
@@ -153,7 +155,7 @@ impl<'f> FieldDeclaration<'f> {
     }
 
     fn listed(&self) -> Option<TokenStream> {
-        if let Role::Flatten = self.role {
+        if let Role::Flatten(_) = self.role {
             let ident = self.ident;
             return Some(quote!(::router::Component::list_handlers(&self.#ident, list);));
         }
@@ -196,22 +198,30 @@ impl<'f> FieldDeclaration<'f> {
             Role::Argument(argument) => (argument.keyword.clone(), quote!()),
             _ => (String::new(), quote!()),
         };
-        let then = match &attributes.then {
-            Some(method) => quote!(::router::outcome(self.#method(cx))),
-            None => quote!(::core::result::Result::Ok(())),
-        };
         let name = attributes.pattern(&name);
+        let parsed = quote!(::router::parse_value::<#ty>(cx, #keyword, value, #parser, #error)?);
+        let store = match &attributes.then {
+            Some(method) => quote! {
+                let former = ::core::mem::replace(&mut self.#ident, #parsed);
+                let outcome = ::router::outcome(self.#method(cx));
+                if outcome.is_err() {
+                    self.#ident = former;
+                    return outcome;
+                }
+            },
+            None => quote!(self.#ident = #parsed;),
+        };
         Some(quote! {
             #name #guard => {
-                self.#ident = ::router::parse_value::<#ty>(cx, #keyword, value, #parser, #error)?;
+                #store
                 #config
-                return #then;
+                return ::core::result::Result::Ok(());
             }
         })
     }
 
     fn documentation(&self) -> TokenStream {
-        if let Role::Flatten = self.role {
+        if let Role::Flatten(_) = self.role {
             let ty = self.ty;
             return quote!(<#ty as ::router::Component>::document(page););
         }
@@ -251,6 +261,7 @@ impl Argument {
                 "positional" => read.positional = true,
                 "keyword" => read.keyword_only = true,
                 "all" => read.all = true,
+                "alone" => read.alone = true,
                 "rest" => read.rest = true,
                 "deprecated" => read.deprecated = true,
                 "config" => read.config = true,
@@ -305,7 +316,12 @@ impl Argument {
             Some(default) => quote!(#default),
             None => quote!(::core::default::Default::default()),
         };
-        quote!(let read = read.arg_or::<#ty>(#keyword, #flags, #parser, #ident, #default);)
+        let method = if self.alone {
+            quote!(alone_or)
+        } else {
+            quote!(arg_or)
+        };
+        quote!(let read = read.#method::<#ty>(#keyword, #flags, #parser, #ident, #default);)
     }
 
     fn documentation(&self, ty: &Type, doc: &str) -> TokenStream {
@@ -372,6 +388,21 @@ fn element_of(ty: &Type) -> &Type {
     ty
 }
 
+/// `METHOD` in `#[flatten(then = METHOD)]`.
+fn flattened_then(attribute: &syn::Attribute) -> Result<Option<Ident>> {
+    let mut then = None;
+    if !matches!(attribute.meta, syn::Meta::Path(_)) {
+        attribute.parse_nested_meta(|meta| {
+            if !meta.path.is_ident("then") {
+                return Err(meta.error("expected `then = METHOD`"));
+            }
+            then = Some(value(&meta)?);
+            Ok(())
+        })?;
+    }
+    Ok(then)
+}
+
 fn parser(attributes: &HandlerAttributes, ty: &Type) -> TokenStream {
     match &attributes.with {
         Some(parser) => quote!(#parser),
@@ -417,18 +448,14 @@ pub fn component(
         .filter_map(FieldDeclaration::write_arm)
         .collect();
     let docs = fields.iter().map(FieldDeclaration::documentation);
-    let flattened = fields.iter().filter(|f| matches!(f.role, Role::Flatten));
-    let flattened: Vec<_> = flattened.map(|f| f.ident).collect();
+    let flattened = fields.iter().filter_map(|field| match &field.role {
+        Role::Flatten(then) => Some((field.ident, then)),
+        _ => None,
+    });
+    let flattened: Vec<_> = flattened.collect();
 
-    let task = attributes
-        .task
-        .map(|schedule| quote!(list.task(#schedule);));
-    let task_docs = attributes
-        .task
-        .map(|schedule| quote!(page.task(#schedule);));
-    let raw = attributes
-        .raw
-        .then(|| quote!(let read = read.leave_rest();));
+    let task = attributes.task.as_ref().map(Task::listed);
+    let task_docs = attributes.task.as_ref().map(Task::documentation);
     let methods = attributes.handlers;
     let methods_listed = methods.then(|| quote!(::router::Methods::list_methods(self, list);));
     let methods_docs = methods
@@ -467,17 +494,19 @@ pub fn component(
             self, cx, name, value
         )),
     );
-    let read_flat = flattened.iter().map(|f| {
+    let read_flat = flattened.iter().map(|(field, _)| {
         tried(
             true,
-            quote!(::router::Component::read_handler(&mut self.#f, cx, name, parameter)),
+            quote!(::router::Component::read_handler(&mut self.#field, cx, name, parameter)),
         )
     });
-    let write_flat = flattened.iter().map(|f| {
-        tried(
-            true,
-            quote!(::router::Component::write_handler(&mut self.#f, cx, name, value)),
-        )
+    let write_flat = flattened.iter().map(|(field, then)| {
+        let mut write =
+            quote!(::router::Component::write_handler(&mut self.#field, cx, name, value));
+        if let Some(then) = then {
+            write = quote!(#write.and_then(|()| ::router::outcome(self.#then(cx))));
+        }
+        tried(true, write)
     });
     let matched =
         |arms: &[TokenStream]| (!arms.is_empty()).then(|| quote!(match name { #(#arms)* _ => {} }));
@@ -510,7 +539,6 @@ pub fn component(
                 #[allow(unused_variables)]
                 let Self { #(#read_fields,)* .. } = self;
                 #(#steps)*
-                #raw
                 read
             }
 

@@ -3,7 +3,6 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
 
 use click::config;
 use router::args::{Args, Argument, Failed, NoElements, Parser};
@@ -15,23 +14,8 @@ fn parse<T: Argument>(cx: &Cx<'_>, value: &str, expected: &str) -> Result<T, Han
     parsed.map_err(|_| format!("expected {expected}").into())
 }
 
-/// Takes an IPv4 address that a handler was written.
-pub fn ip(cx: &Cx<'_>, value: &str) -> Result<Ipv4Addr, HandlerError> {
-    parse(cx, value, "IP address")
-}
-
-/// Takes a truth value that a handler was written.
-pub fn boolean(cx: &Cx<'_>, value: &str) -> Result<bool, HandlerError> {
-    parse(cx, value, "boolean")
-}
-
 /// Takes a number that is not negative, and that a handler was written.
 pub fn unsigned(cx: &Cx<'_>, value: &str) -> Result<u32, HandlerError> {
-    parse(cx, value, "integer")
-}
-
-/// Takes a number that a handler was written.
-pub fn integer(cx: &Cx<'_>, value: &str) -> Result<i32, HandlerError> {
     parse(cx, value, "integer")
 }
 

@@ -7,16 +7,16 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
-use router::args::{Args, ElementRef, Failed, FilenameArg, TcpPort, WordArg};
-use router::{Capability, Class, Cx, Declared, Descriptors, Element, ElementId, HandlerError, HandlerFlags, HandlerList, Llrpc, TimerId};
+use router::args::{Args, ElementRef, Failed, TcpPort, WordArg};
+use router::{Cx, Descriptors, Element, TimerId, handlers};
 
 pub mod protocol;
-#[cfg(test)]
-mod tests;
+mod reach;
 
-use super::listener::{CONNECTIONS, Listener, Retry, SUN_PATH, transient};
+use super::listener::{CONNECTIONS, Listener, Retry, transient, unix_path};
 use super::os_error;
-use protocol::{Missing, Session, Target};
+use protocol::Session;
+use reach::Reach;
 
 /// Ports that `PORT+` tries after the first.
 const PORTS_TRIED: u16 = 11;
@@ -32,27 +32,14 @@ const PORTS_TRIED: u16 = 11;
 /// Connections outlive a hotswap if the new configuration has an element of the same name with
 /// the same type and address, and with RETRIES of 1 or more.
 ///
-/// A client can make the router hold at most 16 MiB of data and a line of 1 MiB; who sends more
-/// is refused.
+/// A client can make the router hold at most 16 MiB of data and a line of 1 MiB; a client that sends
+/// more is refused.
 ///
 /// # Arguments
-/// - `TYPE` (`TCP`, `UNIX` or `SOCKET`): what to listen on.
+/// After TYPE:
 /// - `PORT` (TCP port): with `TCP`, the port; `PORT+` takes the first free one from there on.
 /// - `FILENAME` (file name): with `UNIX`, the socket's path, which may not exist.
 /// - `FD` (integer): with `SOCKET`, an open descriptor to speak on.
-/// - `READONLY` (boolean, false): refuses writes.
-/// - `PROXY` (element, none): its handlers stand for the router's: `E.H` is its handler `E.H`.
-/// - `VERBOSE` (boolean, false): prints when connections come and go.
-/// - `LOCALHOST` (boolean, false): with `TCP`, listens on 127.0.0.1 only.
-/// - `RETRIES` (integer, 0): how often to try again, once a second, if it cannot listen.
-/// - `RETRY_WARNINGS` (boolean, true): warns each time.
-///
-/// # Ports
-/// None.
-///
-/// # Handlers
-/// - `port` (read): with `TCP`, the port.
-/// - `filename` (read): with `UNIX`, the path.
 ///
 /// # Example
 /// ```click
@@ -61,16 +48,29 @@ const PORTS_TRIED: u16 = 11;
 ///
 /// # See also
 /// Script
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/0", raw, handlers, take_over, provides(Descriptors))]
 pub struct ControlSocket {
+    /// What to listen on: `TCP`, `UNIX` or `SOCKET`.
+    #[arg(mandatory, name = "TYPE")]
+    kind: String,
+    /// Whether to refuse writes.
+    #[arg(name = "READONLY")]
+    read_only: bool,
+    /// Whether to print when connections come and go.
+    #[arg]
+    verbose: bool,
+    /// With `TCP`, whether to listen on 127.0.0.1 only.
+    #[arg(name = "LOCALHOST")]
+    local: bool,
+    #[flatten]
+    retry: Retry,
+    /// An element whose handlers stand for the router's: `E.H` is its handler `E.H`.
+    #[arg]
+    proxy: Option<ElementRef>,
     place: Place,
     /// Any port from the first one on will do.
     flexible: bool,
-    read_only: bool,
-    verbose: bool,
-    local: bool,
-    retry: Retry,
-    proxy: Option<ElementRef>,
     listener: Option<Listener>,
     connections: BTreeMap<RawFd, Connection>,
     timer: Option<TimerId>,
@@ -130,25 +130,13 @@ impl Connection {
     }
 }
 
-impl Class for ControlSocket {
-    const NAME: &'static str = "ControlSocket";
-    const PORTS: &'static str = "0/0";
-    const CAPABILITIES: &'static [Capability] = router::provides!(ControlSocket: Descriptors);
-}
-
 impl ControlSocket {
     /// Tries to listen.
     fn listen(&mut self) -> io::Result<()> {
         let listener = match &mut self.place {
             Place::Tcp(port, more) => {
-                let address = match self.local {
-                    true => Ipv4Addr::LOCALHOST,
-                    false => Ipv4Addr::UNSPECIFIED,
-                };
-                let last = match more {
-                    true => port.saturating_add(PORTS_TRIED),
-                    false => *port,
-                };
+                let address = if self.local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+                let last = if *more { port.saturating_add(PORTS_TRIED) } else { *port };
                 let (listener, found) = Listener::tcp(address, *port, last)?;
                 (*port, *more) = (found, false);
                 listener
@@ -176,7 +164,7 @@ impl ControlSocket {
 
     /// Begins to speak on a descriptor that this process inherited.
     fn adopt(&mut self, cx: &mut Cx<'_>, fd: RawFd) {
-        // A second descriptor of the same socket: the first one stays whoever's it is.
+        // A second descriptor of the same socket: the first one stays its owner's.
         let duplicate = || -> io::Result<OwnedFd> {
             let own = rustix::process::getpid();
             let own = rustix::process::pidfd_open(own, rustix::process::PidfdFlags::empty())?;
@@ -260,165 +248,28 @@ impl ControlSocket {
     }
 }
 
-/// The router, as the element reaches it.
-struct Reach<'a, 'c> {
-    element: &'a mut ControlSocket,
-    cx: &'a mut Cx<'c>,
-}
-
-impl Reach<'_, '_> {
-    fn is_own(&self, element: Option<ElementId>) -> bool {
-        element == Some(self.cx.id())
-    }
-}
-
-fn words(error: HandlerError) -> String {
-    match error {
-        // The protocol is ASCII.
-        HandlerError::Failed(text) => text.replace(['‘', '’'], "'"),
-        HandlerError::Unknown => "no such handler".to_string(),
-    }
-}
-
-impl Target for Reach<'_, '_> {
-    type Handler = (Option<ElementId>, String);
-
-    fn find(&mut self, name: &str) -> Result<(Self::Handler, HandlerFlags), Missing> {
-        let (element, handler) = match (&self.element.proxy, name.split_once('.')) {
-            (Some(proxy), _) => (Some(ElementId::new(proxy.index)), name),
-            (None, None) => (None, name),
-            (None, Some((element, handler))) => match self.element(element) {
-                Some(id) => (Some(id), handler),
-                None => return Err(Missing::Element(element.to_string())),
-            },
-        };
-        let mut flags = self.cx.handler(element, handler);
-        if flags.is_none() && self.is_own(element) {
-            let mut own = HandlerList::default();
-            self.element.handlers(&mut own);
-            flags = own.find(handler);
-        }
-        let visible = HandlerFlags::READ.with(HandlerFlags::WRITE);
-        match flags {
-            Some(flags) if flags.any(visible) && !flags.has(HandlerFlags::PRIVATE) => {
-                Ok(((element, handler.to_string()), flags))
-            }
-            _ if self.element.proxy.is_some() => Err(Missing::Proxied),
-            _ => Err(Missing::Handler),
-        }
-    }
-
-    fn read(&mut self, handler: &Self::Handler, parameter: &str) -> Result<String, String> {
-        let (element, name) = handler;
-        if self.is_own(*element)
-            && let Ok(text) = self.element.read(self.cx, name, parameter)
-        {
-            return Ok(text);
-        }
-        self.cx
-            .read_handler(*element, name, parameter)
-            .map_err(words)
-    }
-
-    fn write(&mut self, handler: &Self::Handler, value: &str) -> Result<(), String> {
-        let (element, name) = handler;
-        self.cx.write_handler(*element, name, value).map_err(words)
-    }
-
-    fn llrpc(&mut self, handler: &Self::Handler, call: Llrpc, data: &mut [u8]) -> Result<(), String> {
-        let refused = || "Invalid argument".to_string();
-        // What stands in for the router's elements has no LLRPCs of theirs.
-        let element = handler.0.filter(|_| self.element.proxy.is_none());
-        let made = self.cx.llrpc(element.ok_or_else(refused)?, call, data);
-        made.map_err(|error| match error {
-            HandlerError::Failed(text) => text,
-            HandlerError::Unknown => refused(),
-        })
-    }
-}
-
-impl Reach<'_, '_> {
-    /// The element of a name, or of a number from 1.
-    fn element(&self, name: &str) -> Option<ElementId> {
-        let graph = self.cx.graph();
-        graph.find(name).or_else(|| {
-            let number: usize = name.parse().ok()?;
-            let index = number.checked_sub(1)?;
-            (index < graph.elements.len()).then(|| ElementId::new(index))
-        })
-    }
-}
-
-impl Declared for ControlSocket {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut kind = String::new();
-        args.mandatory_positional("TYPE", &mut kind).consume()?;
-        args.keyword("READONLY", &mut self.read_only)
-            .keyword("VERBOSE", &mut self.verbose)
-            .keyword("RETRIES", &mut self.retry.left)
-            .keyword("RETRY_WARNINGS", &mut self.retry.warns)
-            .keyword("LOCALHOST", &mut self.local)
-            .consume()?;
-        let mut proxy = ElementRef {
-            index: usize::MAX,
-            name: String::new(),
-        };
-        args.keyword("PROXY", &mut proxy).consume()?;
-        self.proxy = (proxy.index != usize::MAX).then_some(proxy);
-        match kind.to_ascii_uppercase().as_str() {
-            "TCP" => {
-                let mut port = String::new();
-                args.mandatory_positional_with("PORT", WordArg, &mut port)
-                    .complete()?;
-                match parse_port(&port, cx) {
-                    Some((port, more)) => {
-                        self.place = Place::Tcp(port, more);
-                        self.flexible = more;
-                    }
-                    None => return Err(args.fail("PORT requires TCP port")),
-                }
-            }
-            "UNIX" => {
-                let mut path = String::new();
-                args.mandatory_positional_with("FILENAME", FilenameArg, &mut path)
-                    .complete()?;
-                if path.len() >= SUN_PATH {
-                    return Err(args.fail("filename too long"));
-                }
-                self.place = Place::Unix(path);
-            }
-            "SOCKET" => {
-                let mut fd: i32 = -1;
-                args.mandatory_positional("FD", &mut fd).complete()?;
-                self.place = Place::Descriptor(fd);
-            }
-            _ => return Err(args.fail(format!("unknown socket type ‘{kind}’"))),
-        }
-        Ok(())
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
+#[handlers]
+impl ControlSocket {
+    /// The port.
+    #[read(when = matches!(self.place, Place::Tcp(..)))]
+    fn port(&self) -> String {
         match self.place {
-            Place::Tcp(..) => list.read("port"),
-            Place::Unix(_) => list.read("filename"),
-            Place::Descriptor(_) => list,
-        };
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match (name, &self.place) {
-            ("port", Place::Tcp(port, false)) => Ok(port.to_string()),
-            ("port", Place::Tcp(port, true)) => Ok(format!("{port}+")),
-            ("filename", Place::Unix(path)) => Ok(path.clone()),
-            _ => Err(HandlerError::Unknown),
+            Place::Tcp(port, true) => format!("{port}+"),
+            Place::Tcp(port, false) => port.to_string(),
+            _ => String::new(),
         }
     }
 
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn core::any::Any = old;
-        let Some(old) = old.downcast_mut::<ControlSocket>() else {
-            return;
-        };
+    /// The path.
+    #[read(when = matches!(self.place, Place::Unix(_)))]
+    fn filename(&self) -> &str {
+        match &self.place {
+            Place::Unix(path) => path,
+            _ => "",
+        }
+    }
+
+    fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut ControlSocket) {
         let same = match (&self.place, &old.place) {
             (Place::Tcp(port, _), Place::Tcp(other, _)) => self.flexible || port == other,
             (place, other) => place == other,
@@ -452,6 +303,29 @@ impl Descriptors for ControlSocket {
 }
 
 impl Element for ControlSocket {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.place = match self.kind.to_ascii_uppercase().as_str() {
+            "TCP" => {
+                let mut port = String::new();
+                args.mandatory_positional_with("PORT", WordArg, &mut port)
+                    .complete()?;
+                let Some((port, more)) = parse_port(&port, cx) else {
+                    return Err(args.fail("PORT requires TCP port"));
+                };
+                self.flexible = more;
+                Place::Tcp(port, more)
+            }
+            "UNIX" => Place::Unix(unix_path(args)?),
+            "SOCKET" => {
+                let mut fd: i32 = -1;
+                args.mandatory_positional("FD", &mut fd).complete()?;
+                Place::Descriptor(fd)
+            }
+            _ => return Err(args.fail(format!("unknown socket type ‘{}’", self.kind))),
+        };
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let timer = cx.timer();
         self.timer = Some(timer);
@@ -507,4 +381,67 @@ fn parse_port(text: &str, cx: &Cx<'_>) -> Option<(u16, bool)> {
     }
     let first: u16 = cx.names().parse(text.strip_suffix('+')?).ok()?;
     (first > 0).then_some((first, true))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::format;
+    use std::io::{ErrorKind, Read, Write};
+    use std::os::unix::net::UnixStream;
+    use std::string::String;
+
+    use super::super::testing::{TempFile, run_until};
+    use crate::testing::Rig;
+
+    /// Sends `commands`, and takes what is answered until it ends in `end`.
+    fn talk(rig: &mut Rig, client: &mut UnixStream, commands: &str, end: &str) -> String {
+        client.write_all(commands.as_bytes()).unwrap();
+        let mut heard = String::new();
+        run_until(rig, |_| {
+            let mut room = [0; 4096];
+            match client.read(&mut room) {
+                Ok(count) => heard.push_str(core::str::from_utf8(&room[..count]).unwrap()),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+            heard.ends_with(end)
+        });
+        heard
+    }
+
+    fn connect(socket: &TempFile) -> UnixStream {
+        let client = UnixStream::connect(socket.path()).unwrap();
+        client.set_nonblocking(true).unwrap();
+        client
+    }
+
+    #[test]
+    fn clients_read_and_write_handlers() {
+        let socket = TempFile::new("control");
+        let config = format!("s :: ControlSocket(UNIX, \"{socket}\"); Idle -> p :: Paint(3) -> Discard;");
+        let mut rig = Rig::new(&config);
+        assert_eq!(rig.read("s.filename"), format!("{socket}"));
+        assert!(rig.try_read("s.port").is_err());
+        let mut client = connect(&socket);
+        let greeting = talk(&mut rig, &mut client, "", "\r\n");
+        assert_eq!(greeting, "Click::ControlSocket/1.3\r\n");
+        let heard = talk(&mut rig, &mut client, "READ p.color\r\n", "DATA 1\r\n3");
+        assert!(heard.starts_with("200 "), "{heard}");
+        let heard = talk(&mut rig, &mut client, "WRITE p.color 5\r\n", "\r\n");
+        assert!(heard.starts_with("200 "), "{heard}");
+        assert_eq!(rig.read("p.color"), "5");
+    }
+
+    #[test]
+    fn a_read_only_socket_refuses_writes() {
+        let socket = TempFile::new("control-readonly");
+        let config = format!(
+            "ControlSocket(UNIX, \"{socket}\", READONLY true); Idle -> p :: Paint(3) -> Discard;"
+        );
+        let mut rig = Rig::new(&config);
+        let mut client = connect(&socket);
+        talk(&mut rig, &mut client, "", "\r\n");
+        let heard = talk(&mut rig, &mut client, "WRITE p.color 5\r\n", "\r\n");
+        assert!(heard.starts_with("5"), "{heard}");
+        assert_eq!(rig.read("p.color"), "3");
+    }
 }

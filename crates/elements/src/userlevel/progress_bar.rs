@@ -1,16 +1,17 @@
-use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use std::io::{self, IsTerminal, Write};
 
 use router::args::{Any, Args, Failed, Milliseconds};
-use router::{Call, Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Steady, TimerId};
+use router::{Call, Cx, Element, Steady, TimerId, handlers};
+
+mod picture;
+
+use picture::Picture;
 
 const SECOND: u64 = 1_000_000_000;
 /// Without progress for this long, it says that it stalls.
 const STALL: u64 = 5 * SECOND;
-/// Most columns of the bar itself.
-const BAR_MAX: usize = 240;
 /// Columns of a terminal that does not say how many it has.
 const COLUMNS: usize = 80;
 
@@ -21,28 +22,6 @@ const COLUMNS: usize = 80;
 /// size, the bar only shows that there is movement. Nothing is drawn where standard error is no
 /// terminal, or while this program is in the background.
 ///
-/// # Arguments
-/// - `POSHANDLER` (read handlers, separated by spaces): the position.
-/// - `SIZEHANDLER` (read handlers, separated by spaces): the size.
-/// - `FIXED_SIZE` (number): the size, in place of SIZEHANDLER.
-/// - `BANNER` (string): what stands in front of the bar.
-/// - `UPDATE` (time, 0.25s): how often it draws.
-/// - `DELAY` (time, 0): how long it waits before it draws first.
-/// - `ACTIVE` (boolean, true): whether it draws.
-/// - `CHECK_STDOUT` (boolean, false): whether not to draw if standard output is a terminal.
-///
-/// # Ports
-/// None.
-///
-/// # Handlers
-/// - `pos` (read): the position when it last grew.
-/// - `size` (read, write): the size; -1 if it is not known.
-/// - `active`, `banner` (read, write): the arguments.
-/// - `poshandler`, `sizehandler` (read, write): the handlers.
-/// - `mark_stopped` (write): draws a last time.
-/// - `mark_done` (write): draws a last time, with all done.
-/// - `reset` (write): starts from the beginning.
-///
 /// # Example
 /// ```click
 /// f :: FromDump(in.pcap, STOP true) -> Discard;
@@ -51,21 +30,40 @@ const COLUMNS: usize = 80;
 ///
 /// # See also
 /// FromDump, DriverManager
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/0", handlers)]
 pub struct ProgressBar {
-    banner: String,
-    interval: Milliseconds,
-    delay: Milliseconds,
-    check_stdout: bool,
+    /// The position.
+    #[arg(mandatory, name = "POSHANDLER", with = Any, kind = "read handlers, separated by spaces")]
     position_text: String,
+    /// The size.
+    #[arg(positional, name = "SIZEHANDLER", with = Any, kind = "read handlers, separated by spaces")]
     size_text: String,
+    /// How often it draws.
+    #[arg(name = "UPDATE", default = Milliseconds(250), default_text = "0.25s")]
+    interval: Milliseconds,
+    /// What stands in front of the bar.
+    #[arg(read, raw)]
+    banner: String,
+    /// Whether it draws.
+    #[arg(default = true, read, write, checkbox, error = "type mismatch", then = activated)]
+    active: bool,
+    /// How long it waits before it draws first.
+    #[arg(default_text = "0")]
+    delay: Milliseconds,
+    /// Whether not to draw if standard output is a terminal.
+    #[arg]
+    check_stdout: bool,
+    /// The size, in place of SIZEHANDLER.
+    #[arg]
+    fixed_size: Option<f64>,
     position_calls: Vec<Call>,
     size_calls: Vec<Call>,
-    active: bool,
     size: Option<f64>,
     stage: Stage,
     clock: Clock,
     /// The position when it last grew.
+    #[handler(read, name = "pos")]
     position: f64,
     timer: Option<TimerId>,
 }
@@ -91,116 +89,6 @@ struct Clock {
     moved: Steady,
     /// Nanoseconds for which it stalled.
     stalled: u64,
-}
-
-/// What is drawn.
-struct Picture<'b> {
-    banner: &'b str,
-    position: Option<f64>,
-    size: Option<f64>,
-    /// Whether the size is known by handlers or in itself: then the position is not shown beside.
-    relative: bool,
-    done: bool,
-    /// Nanoseconds since the start, stalls left out.
-    elapsed: u64,
-    stalls: bool,
-    columns: usize,
-}
-
-/// A share of 100 for the bar; `None` if the position is not known.
-fn share(position: Option<f64>, size: Option<f64>) -> Option<usize> {
-    let position = position?;
-    Some(match size {
-        // Back and forth.
-        None => match (position / 100_000.0) as u64 % 200 {
-            forth @ 0..=100 => forth as usize,
-            back => 200 - back as usize,
-        },
-        Some(size) if size > 0.0 => ((100.0 * position / size) as i64).clamp(0, 100) as usize,
-        Some(_) => 100,
-    })
-}
-
-impl Picture<'_> {
-    fn bar(&self, width: usize) -> String {
-        let Some(share) = share(self.position, self.size) else {
-            return "-".repeat(width);
-        };
-        if self.size.is_some() {
-            let full = width * share / 100;
-            return "*".repeat(full) + &" ".repeat(width - full);
-        }
-        if self.done {
-            return "-".repeat(width);
-        }
-        let mark = if width > 3 { 3 } else { 1 };
-        let before = (width - mark) * share / 100;
-        let after = width - before - mark;
-        " ".repeat(before) + &"*".repeat(mark) + &" ".repeat(after)
-    }
-
-    /// The position in a unit that keeps it short.
-    fn amount(&self) -> String {
-        let Some(mut position) = self.position else {
-            return " -----   ".to_string();
-        };
-        let mut units = [' ', 'K', 'M', 'G', 'T', 'P'].into_iter().peekable();
-        let mut unit = units.next().unwrap_or(' ');
-        while position >= 100_000.0 && units.peek().is_some() {
-            unit = units.next().unwrap_or(unit);
-            position /= 1024.0;
-        }
-        let byte = if unit == ' ' { ' ' } else { 'B' };
-        format!(" {:5}{unit}{byte} ", position as u64)
-    }
-
-    fn time(&self) -> String {
-        let known = self.position.zip(self.size);
-        let in_range = known.is_some_and(|(position, size)| self.elapsed > 0 && position <= size);
-        if !self.done && !in_range {
-            return "   --:-- ETA".to_string();
-        }
-        if self.stalls {
-            return " - stalled -".to_string();
-        }
-        let elapsed = self.elapsed as f64 / SECOND as f64;
-        let (seconds, word) = match known {
-            Some((position, size)) if !self.done && position >= 1e-6 => {
-                (size / (position / elapsed) - elapsed, " ETA")
-            }
-            _ => (elapsed, "    "),
-        };
-        let seconds = seconds as u64;
-        let (hours, seconds) = (seconds / 3600, seconds % 3600);
-        let hours = match hours {
-            0 => "   ".to_string(),
-            hours => format!("{hours:2}:"),
-        };
-        format!("{hours}{:02}:{:02}{word}", seconds / 60, seconds % 60)
-    }
-
-    fn draw(&self) -> String {
-        let mut line = "\r".to_string();
-        if !self.banner.is_empty() {
-            line += &format!("{} ", self.banner);
-        }
-        match (share(self.position, self.size), self.size) {
-            (Some(share), Some(_)) => line += &format!("{share:3}% "),
-            (None, Some(_)) => line += "  -% ",
-            _ => {}
-        }
-        let alone = self.size.is_some() && self.relative;
-        let room = (self.columns + if alone { 8 } else { 0 }).checked_sub(line.len() + 25);
-        if let Some(width) = room.filter(|room| *room > 0) {
-            line += &format!("|{}|", self.bar(width.min(BAR_MAX)));
-        }
-        line += &if alone { " ".to_string() } else { self.amount() };
-        line += &self.time();
-        if self.done {
-            line.push('\n');
-        }
-        line
-    }
 }
 
 /// Whether this program may draw: it is in the foreground of its terminal.
@@ -231,15 +119,17 @@ fn sum(cx: &mut Cx<'_>, calls: &[Call]) -> Option<f64> {
     all
 }
 
-impl Class for ProgressBar {
-    const NAME: &'static str = "ProgressBar";
-    const PORTS: &'static str = "0/0";
-}
-
 impl ProgressBar {
     fn resume(&self, cx: &mut Cx<'_>, nanoseconds: u64) {
         if let Some(timer) = self.timer {
             cx.schedule_after(timer, nanoseconds);
+        }
+    }
+
+    fn activated(&mut self, cx: &mut Cx<'_>) {
+        let asleep = self.timer.is_some_and(|timer| cx.expires(timer).is_none());
+        if self.active && asleep && self.stage != Stage::Dead {
+            self.resume(cx, 0);
         }
     }
 
@@ -305,10 +195,7 @@ impl ProgressBar {
         let line = self.line(cx, columns());
         // A terminal that went away is no reason to stop.
         let _ = io::stderr().write_all(line.as_bytes());
-        match self.is_done() {
-            true => self.active = false,
-            false => self.resume(cx, interval),
-        }
+        if self.is_done() { self.active = false } else { self.resume(cx, interval) }
     }
 
     /// Draws a last time.
@@ -335,74 +222,81 @@ fn names(cx: &Cx<'_>, calls: &[Call]) -> String {
     names.join(" ")
 }
 
-impl Declared for ProgressBar {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut size, mut has_size) = (0.0, false);
-        (self.interval, self.active) = (Milliseconds(250), true);
-        args.mandatory_positional_with("POSHANDLER", Any, &mut self.position_text)
-            .positional_with("SIZEHANDLER", Any, &mut self.size_text)
-            .keyword("UPDATE", &mut self.interval)
-            .keyword("BANNER", &mut self.banner)
-            .keyword("ACTIVE", &mut self.active)
-            .keyword("DELAY", &mut self.delay)
-            .keyword("CHECK_STDOUT", &mut self.check_stdout)
-            .keyword("FIXED_SIZE", &mut size)
-            .given(&mut has_size)
-            .complete()?;
-        self.size = has_size.then_some(size);
-        Ok(())
+#[handlers]
+impl ProgressBar {
+    /// Draws a last time.
+    #[write]
+    fn mark_stopped(&mut self, cx: &mut Cx<'_>) {
+        self.finish(cx, false);
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("mark_stopped").write("mark_done").button("reset");
-        list.checkbox("active").read_write("banner");
-        list.add("banner", HandlerFlags::RAW);
-        list.read_write("poshandler").read_write("sizehandler");
-        list.read("pos").read_write("size");
+    /// Draws a last time, with all done.
+    #[write]
+    fn mark_done(&mut self, cx: &mut Cx<'_>) {
+        self.finish(cx, true);
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "active" => Ok(self.active.to_string()),
-            "banner" => Ok(self.banner.clone()),
-            "poshandler" => Ok(names(cx, &self.position_calls)),
-            "sizehandler" => Ok(names(cx, &self.size_calls)),
-            "pos" => Ok(self.position.to_string()),
-            "size" => Ok(self.size.unwrap_or(-1.0).to_string()),
-            _ => Err(HandlerError::Unknown),
+    /// Starts from the beginning.
+    #[write(button)]
+    fn reset(&mut self, cx: &mut Cx<'_>) {
+        (self.size, self.active) = (None, true);
+        if self.stage != Stage::Dead {
+            self.stage = Stage::First;
+            self.resume(cx, 0);
         }
     }
 
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let mismatch = "type mismatch";
-        match name {
-            "mark_stopped" => self.finish(cx, false),
-            "mark_done" => self.finish(cx, true),
-            "banner" => self.banner = value.to_string(),
-            "poshandler" => self.position_calls = resolve(cx, value)?,
-            "sizehandler" => (self.size_calls, self.size) = (resolve(cx, value)?, None),
-            "size" => self.size = Some(cx.names().parse(value).map_err(|_| mismatch)?),
-            "active" => {
-                self.active = cx.names().parse(value).map_err(|_| mismatch)?;
-                let asleep = self.timer.is_some_and(|timer| cx.expires(timer).is_none());
-                if self.active && asleep && self.stage != Stage::Dead {
-                    self.resume(cx, 0);
-                }
-            }
-            "reset" => {
-                (self.size, self.active) = (None, true);
-                if self.stage != Stage::Dead {
-                    self.stage = Stage::First;
-                    self.resume(cx, 0);
-                }
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
+    /// The argument BANNER.
+    #[write(raw)]
+    fn write_banner(&mut self, value: &str) {
+        self.banner = value.into();
+    }
+
+    /// The handlers that tell the position.
+    #[read]
+    fn read_poshandler(&self, cx: &mut Cx<'_>) -> String {
+        names(cx, &self.position_calls)
+    }
+
+    /// The argument POSHANDLER.
+    #[write]
+    fn write_poshandler(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), String> {
+        self.position_calls = resolve(cx, value)?;
         Ok(())
+    }
+
+    /// The handlers that tell the size.
+    #[read]
+    fn read_sizehandler(&self, cx: &mut Cx<'_>) -> String {
+        names(cx, &self.size_calls)
+    }
+
+    /// The argument SIZEHANDLER.
+    #[write]
+    fn write_sizehandler(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), String> {
+        (self.size_calls, self.size) = (resolve(cx, value)?, None);
+        Ok(())
+    }
+
+    /// The size; -1 if it is not known.
+    #[read]
+    fn read_size(&self) -> f64 {
+        self.size.unwrap_or(-1.0)
+    }
+
+    /// Sets the size.
+    #[write(error = "type mismatch")]
+    fn write_size(&mut self, size: f64) {
+        self.size = Some(size);
     }
 }
 
 impl Element for ProgressBar {
+    fn configured(&mut self, _cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.size = self.fixed_size;
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let position = resolve(cx, &self.position_text);
         self.position_calls = position.map_err(|error| cx.error(error))?;
@@ -433,48 +327,7 @@ impl Element for ProgressBar {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::testing::Rig;
-
-    fn picture(position: f64, size: Option<f64>, seconds: u64) -> Picture<'static> {
-        Picture {
-            banner: "",
-            position: Some(position),
-            size,
-            relative: false,
-            done: false,
-            elapsed: seconds * SECOND,
-            stalls: false,
-            columns: 60,
-        }
-    }
-
-    #[test]
-    fn a_bar_of_known_size_fills() {
-        let half = picture(500_000.0, Some(1_000_000.0), 65);
-        let bar = "*".repeat(14) + &" ".repeat(15);
-        assert_eq!(half.draw(), format!("\r 50% |{bar}|   488KB    01:05 ETA"));
-        let done = Picture { done: true, ..picture(1e6, Some(1e6), 3700) };
-        let bar = "*".repeat(29);
-        assert_eq!(done.draw(), format!("\r100% |{bar}|   976KB  1:01:40    \n"));
-        let stalled = Picture { stalls: true, ..picture(1.0, Some(2.0), 9) };
-        assert!(stalled.draw().ends_with(" - stalled -"));
-        let unknown = Picture { position: None, banner: "x", ..picture(1.0, Some(2.0), 9) };
-        let bar = "-".repeat(27);
-        assert_eq!(unknown.draw(), format!("\rx   -% |{bar}| -----      --:-- ETA"));
-    }
-
-    #[test]
-    fn a_bar_without_size_moves() {
-        let here = picture(5_000_000.0, None, 3);
-        let bar = " ".repeat(15) + "***" + &" ".repeat(16);
-        assert_eq!(here.draw(), format!("\r|{bar}|  4882KB    --:-- ETA"));
-        assert_eq!(share(Some(15_000_000.0), None), Some(50));
-        for columns in 0..40 {
-            let narrow = Picture { columns, ..picture(7e9, None, 3) };
-            assert!(narrow.draw().starts_with('\r'));
-        }
-    }
 
     #[test]
     fn handlers_say_where_things_stand() {

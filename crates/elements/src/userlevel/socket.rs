@@ -1,69 +1,18 @@
 use alloc::string::{String, ToString};
-use core::net::{Ipv4Addr, SocketAddrV4};
-use std::format;
+use core::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use packet::{Batch, Packet};
-use router::args::{Args, ElementOf, ElementRef, Failed, FilenameArg, IpProtocol, Port};
-use router::{Capability, Class, Cx, Declared, Descriptors, Element, ElementId, HandlerList, Ran, TaskId};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use router::args::{Args, ElementOf, ElementRef, Failed, Context, Invalid, Parser};
+use router::{Cx, Descriptors, Element, ElementId, Ran, TaskId};
 use rustix::io::Errno;
-use rustix::net::addr::SocketAddrArg;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags,
-    SocketType, acceptfrom_with, bind, connect, ipproto, listen, recvfrom, send, sendto, shutdown,
-    socket_with, sockopt,
-};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketFlags, acceptfrom_with, recvfrom, send, sendto, shutdown};
 
-use super::transport::{Inlet, Outlet, Sent, call_failed, wait_writable, one_way};
+use super::transport::{Inlet, Outlet, Sent, wait_writable};
 
-/// Connections that may wait to be accepted.
-const BACKLOG: i32 = 2;
+mod open;
 
-/// Where a socket is, or where it leads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
-    Internet(SocketAddrV4),
-    /// A file name; one that starts with a zero byte is in the abstract name space.
-    File(String),
-}
-
-impl Place {
-    fn address(&self) -> Result<SocketAddrAny, Errno> {
-        match self {
-            Place::Internet(address) => Ok(address.as_any()),
-            Place::File(name) => Ok(match name.strip_prefix('\0') {
-                Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
-                None => SocketAddrUnix::new(name.as_str())?,
-            }
-            .as_any()),
-        }
-    }
-
-    fn is_set(&self) -> bool {
-        match self {
-            Place::Internet(address) => address.port() != 0,
-            Place::File(name) => !name.is_empty(),
-        }
-    }
-
-    fn name(&self) -> String {
-        match self {
-            Place::Internet(address) => address.to_string(),
-            Place::File(name) => name.replace('\0', "@"),
-        }
-    }
-
-    /// As messages show an address.
-    fn colon(address: &SocketAddrAny) -> String {
-        if let Ok(address) = SocketAddrV4::try_from(address.clone()) {
-            return address.to_string();
-        }
-        let path = SocketAddrUnix::try_from(address.clone()).ok();
-        let path = path.and_then(|unix| Some(String::from_utf8_lossy(unix.path_bytes()?).into()));
-        path.unwrap_or_default()
-    }
-}
+use open::Place;
 
 /// What a socket element is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +28,7 @@ enum Kind {
 /// together again.
 ///
 /// A stream is either a server, which has one connection at a time, or a client, which connects
-/// when the router is initialized. A datagram server sends to whoever sent to it last, a datagram
+/// when the router is initialized. A datagram server sends to the last sender, a datagram
 /// client to the address given, or, if that is 0.0.0.0, to each packet's destination annotation.
 /// It is a client if CLIENT says so, or without outputs; else a server.
 ///
@@ -87,28 +36,12 @@ enum Kind {
 /// others.
 ///
 /// # Arguments
-/// - `TYPE` (`TCP`, `UDP`, `UNIX` or `UNIX_DGRAM`): the kind of socket.
-/// - `ADDR` (IP address), `PORT` (port): with `TCP` and `UDP`, what a server listens on, and what
-///   a client sends to.
-/// - `LOCAL_ADDR` (IP address), `LOCAL_PORT` (port): what a client sends from.
-/// - `FILENAME`, `LOCAL_FILENAME` (file names): the same with `UNIX` and `UNIX_DGRAM`.
-/// - `CLIENT` (boolean): whether it is a client.
-/// - `SNAPLEN` (integer, 2048): most bytes of a packet; of a longer datagram, more are counted in
-///   the extra length annotation.
-/// - `HEADROOM` (integer, 128): bytes in front of each packet.
-/// - `TIMESTAMP` (boolean, true): whether packets carry the time at which they were received.
-/// - `NODELAY` (boolean, true): with `TCP`, whether small segments are sent at once.
-/// - `SNDBUF`, `RCVBUF` (integer): bytes of the socket's queues.
-/// - `ALLOW`, `DENY` (IP routing tables): a server takes connections and datagrams only from
-///   addresses that ALLOW has a route for, or that DENY has none for.
-/// - `VERBOSE` (boolean, false): prints when connections come and go.
-/// - `PROPER` (boolean): accepted, and without meaning.
+/// With `TCP` and `UDP`, these follow TYPE:
+/// - `ADDR` (IP address), `PORT` (port): what a server listens on, and what a client sends to.
+/// - `LOCAL_ADDR` (IP address), `LOCAL_PORT` (port), optional: what a client sends from.
 ///
-/// # Ports
-/// One agnostic input and one push output, both optional.
-///
-/// # Handlers
-/// - `scheduled`, `tickets`, `home_thread`: the task's.
+/// With `UNIX` and `UNIX_DGRAM`:
+/// - `FILENAME`, and optionally `LOCAL_FILENAME` (file names): the same.
 ///
 /// # Example
 /// ```click
@@ -121,36 +54,66 @@ enum Kind {
 ///
 /// # See also
 /// RawSocket, McastSocket, Reframe
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0-1/0-1", processing = "a/h", flow = "x/y", raw, provides(Descriptors))]
+#[inputs("packets to send")]
+#[outputs("packets received")]
 pub struct Socket {
+    /// The kind of socket: `TCP`, `UDP`, `UNIX` or `UNIX_DGRAM`.
+    #[arg(mandatory, name = "TYPE")]
+    type_name: String,
+    /// Whether it is a client; without outputs it is one unless this says otherwise.
+    #[arg(name = "CLIENT")]
+    is_client: Option<bool>,
+    /// With `TCP`, whether small segments are sent at once.
+    #[arg(name = "NODELAY", default = true)]
+    no_delay: bool,
+    /// Whether to print when connections come and go.
+    #[arg]
+    verbose: bool,
+    /// Bytes of the queue of packets to send.
+    #[arg(name = "SNDBUF", default = -1, default_text = "")]
+    send_buffer: i32,
+    /// Bytes of the queue of packets received.
+    #[arg(name = "RCVBUF", default = -1, default_text = "")]
+    receive_buffer: i32,
+    /// A server takes connections and datagrams from addresses that this table has a route for.
+    #[arg(with = RouteTable, kind = "IP routing table")]
+    allow: Option<ElementRef>,
+    /// A server takes connections and datagrams from addresses that this table has no route for.
+    #[arg(with = RouteTable, kind = "IP routing table")]
+    deny: Option<ElementRef>,
+    /// Whether packets carry the time at which they were received.
+    #[arg(default = true)]
+    timestamp: bool,
+    /// Accepted, without effect.
+    #[arg]
+    proper: bool,
+    #[flatten]
+    inlet: Inlet,
+    #[flatten]
+    outlet: Outlet,
     kind: Option<Kind>,
+    client: bool,
     /// What a server binds to and a client sends to.
     remote: Option<Place>,
     local: Option<Place>,
-    client: bool,
-    no_delay: bool,
-    verbose: bool,
-    send_buffer: i32,
-    receive_buffer: i32,
-    allow: Option<ElementRef>,
-    deny: Option<ElementRef>,
-    inlet: Inlet,
-    outlet: Outlet,
     socket: Option<OwnedFd>,
     /// A stream server's connection.
     connection: Option<OwnedFd>,
-    /// Who gets datagrams.
+    /// Where datagrams go.
     peer: Option<SocketAddrAny>,
     /// A file name that was bound, to be removed.
     bound: Option<String>,
 }
 
-impl Class for Socket {
-    const NAME: &'static str = "Socket";
-    const PORTS: &'static str = "0-1/0-1";
-    const PROCESSING: &'static str = "a/h";
-    const FLOW: &'static str = "x/y";
-    const CAPABILITIES: &'static [Capability] = router::provides!(Socket: Descriptors);
+/// The notation of ALLOW and DENY.
+struct RouteTable;
+
+impl Parser<Option<ElementRef>> for RouteTable {
+    fn parse(&self, text: &str, context: &Context<'_>) -> Result<Option<ElementRef>, Invalid> {
+        ElementOf("IPRouteTable").parse(text, context).map(Some)
+    }
 }
 
 impl Socket {
@@ -160,92 +123,7 @@ impl Socket {
 
     /// The descriptor that bytes are sent and received by.
     fn active(&self) -> Option<&OwnedFd> {
-        match self.is_stream() && !self.client {
-            true => self.connection.as_ref(),
-            false => self.socket.as_ref(),
-        }
-    }
-
-    /// Opens the socket; an error is a sentence.
-    fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let Some(remote) = self.remote.clone() else {
-            return Ok(());
-        };
-        let name = remote.name();
-        let (family, protocol) = match (&remote, self.kind) {
-            (Place::File(_), _) => (AddressFamily::UNIX, None),
-            (_, Some(Kind::Stream)) => (AddressFamily::INET, Some(ipproto::TCP)),
-            _ => (AddressFamily::INET, Some(ipproto::UDP)),
-        };
-        let kind = match self.is_stream() {
-            true => SocketType::STREAM,
-            false => SocketType::DGRAM,
-        };
-        let socket = socket_with(family, kind, SocketFlags::CLOEXEC, protocol);
-        let socket = socket.map_err(|errno| call_failed("socket", &name, errno))?;
-        self.set_options(&socket, protocol == Some(ipproto::TCP))?;
-        let local = match self.client {
-            true => self.local.clone().filter(Place::is_set),
-            false => Some(remote.clone()),
-        };
-        if let Some(local) = local {
-            let bound = local.address().and_then(|address| bind(&socket, &address));
-            bound.map_err(|errno| call_failed("bind", &local.name(), errno))?;
-            if let Place::File(name) = local
-                && !name.starts_with('\0')
-            {
-                self.bound = Some(name);
-            }
-        }
-        let address = remote.address();
-        let address = address.map_err(|errno| call_failed("connect", &name, errno))?;
-        if self.is_stream() {
-            self.open_stream(cx, &socket, &address, &name)?;
-        }
-        if self.client {
-            self.peer = Some(address);
-        }
-        let flags = fcntl_getfl(&socket).unwrap_or(OFlags::empty()) | OFlags::NONBLOCK;
-        fcntl_setfl(&socket, flags).map_err(|errno| call_failed("fcntl", &name, errno))?;
-        self.socket = Some(socket);
-        Ok(())
-    }
-
-    fn open_stream(
-        &self,
-        cx: &mut Cx<'_>,
-        socket: &OwnedFd,
-        address: &SocketAddrAny,
-        name: &str,
-    ) -> Result<(), String> {
-        let (declaration, fd) = (cx.declaration(), socket.as_raw_fd());
-        let said = if self.client {
-            connect(socket, address).map_err(|errno| call_failed("connect", name, errno))?;
-            format!("{declaration}: opened connection {fd} to {name}")
-        } else {
-            listen(socket, BACKLOG).map_err(|errno| call_failed("listen", name, errno))?;
-            format!("{declaration}: listening for connections on {name} ({fd})")
-        };
-        if self.verbose {
-            cx.chatter(said);
-        }
-        Ok(())
-    }
-
-    fn set_options(&self, socket: &OwnedFd, tcp: bool) -> Result<(), String> {
-        let failed = |option: &'static str| {
-            move |errno| call_failed(&format!("setsockopt({option})"), "", errno)
-        };
-        if tcp && self.no_delay {
-            sockopt::set_tcp_nodelay(socket, true).map_err(failed("TCP_NODELAY"))?;
-        }
-        if let Ok(size) = usize::try_from(self.send_buffer) {
-            sockopt::set_socket_send_buffer_size(socket, size).map_err(failed("SO_SNDBUF"))?;
-        }
-        if let Ok(size) = usize::try_from(self.receive_buffer) {
-            sockopt::set_socket_recv_buffer_size(socket, size).map_err(failed("SO_RCVBUF"))?;
-        }
-        Ok(())
+        if self.is_stream() && !self.client { self.connection.as_ref() } else { self.socket.as_ref() }
     }
 
     /// Whether a server takes what comes from an address.
@@ -312,10 +190,7 @@ impl Socket {
     /// Ends the connection, or a client's socket.
     fn close(&mut self, cx: &mut Cx<'_>, why: Option<Errno>) {
         let served = self.is_stream() && !self.client;
-        let closed = match served {
-            true => self.connection.take(),
-            false => self.socket.take(),
-        };
+        let closed = if served { self.connection.take() } else { self.socket.take() };
         let Some(closed) = closed else {
             return;
         };
@@ -335,17 +210,11 @@ impl Socket {
     /// Receives one packet; false if none is there.
     fn receive(&mut self, cx: &mut Cx<'_>) -> bool {
         let (stream, served) = (self.is_stream(), !self.client);
-        let active = match stream && served {
-            true => self.connection.as_ref(),
-            false => self.socket.as_ref(),
-        };
+        let active = if stream && served { self.connection.as_ref() } else { self.socket.as_ref() };
         let Some(socket) = active else {
             return false;
         };
-        let flags = match stream {
-            true => RecvFlags::DONTWAIT,
-            false => RecvFlags::DONTWAIT | RecvFlags::TRUNC,
-        };
+        let flags = if stream { RecvFlags::DONTWAIT } else { RecvFlags::DONTWAIT | RecvFlags::TRUNC };
         let received = self.inlet.receive(cx, |room| recvfrom(socket, room, flags));
         match received {
             Ok(Some((packet, _))) if stream && packet.is_empty() => {
@@ -398,7 +267,7 @@ impl Socket {
         cx.emit(0, packet);
     }
 
-    /// Whether there is somebody to send to.
+    /// Whether there is an address to send to.
     fn can_send(&self) -> bool {
         self.active().is_some() && (self.is_stream() || self.peer.is_some())
     }
@@ -450,84 +319,6 @@ impl Socket {
             cx.chatter(format_args!("{declaration}: {reason}, dropping packet"));
         }
     }
-
-    fn configure_places(&mut self, args: &mut Args<'_>, kind: &str) -> Result<(), Failed> {
-        let protocol = match kind {
-            "TCP" => IpProtocol::TCP,
-            "UDP" => IpProtocol::UDP,
-            _ => return self.configure_files(args),
-        };
-        let [mut to, mut from] = [Ipv4Addr::UNSPECIFIED; 2];
-        let [mut port, mut from_port] = [0; 2];
-        args.mandatory_positional("ADDR", &mut to)
-            .mandatory_positional_with("PORT", Port(protocol.0), &mut port)
-            .positional("LOCAL_ADDR", &mut from)
-            .positional_with("LOCAL_PORT", Port(protocol.0), &mut from_port)
-            .complete()?;
-        self.remote = Some(Place::Internet(SocketAddrV4::new(to, port)));
-        self.local = Some(Place::Internet(SocketAddrV4::new(from, from_port)));
-        Ok(())
-    }
-
-    fn configure_files(&mut self, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut remote, mut local) = (String::new(), String::new());
-        args.mandatory_positional_with("FILENAME", FilenameArg, &mut remote)
-            .positional_with("LOCAL_FILENAME", FilenameArg, &mut local)
-            .complete()?;
-        for (which, name) in [("remote", &remote), ("local", &local)] {
-            // The size of sun_path, with its closing zero byte but in the abstract name space;
-            // see unix(7).
-            if name.len() > 108 || (name.len() == 108 && !name.starts_with('\0')) {
-                return Err(args.fail(format_args!("{which} filename '{name}' too long")));
-            }
-        }
-        self.remote = Some(Place::File(remote));
-        self.local = Some(Place::File(local));
-        Ok(())
-    }
-}
-
-impl Declared for Socket {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut kind, mut proper) = (String::new(), false);
-        self.client = cx.outputs() == 0;
-        (self.no_delay, self.send_buffer, self.receive_buffer) = (true, -1, -1);
-        args.mandatory_positional("TYPE", &mut kind).consume()?;
-        args.keyword("VERBOSE", &mut self.verbose)
-            .keyword("SNAPLEN", &mut self.inlet.snaplen)
-            .keyword("HEADROOM", &mut self.inlet.headroom)
-            .keyword("TIMESTAMP", &mut self.inlet.timestamp)
-            .keyword("RCVBUF", &mut self.receive_buffer)
-            .keyword("SNDBUF", &mut self.send_buffer)
-            .keyword("NODELAY", &mut self.no_delay)
-            .keyword("CLIENT", &mut self.client)
-            .keyword("PROPER", &mut proper)
-            .consume()?;
-        for (keyword, table) in [("ALLOW", &mut self.allow), ("DENY", &mut self.deny)] {
-            let (mut found, mut given) = (ElementRef { index: 0, name: String::new() }, false);
-            args.keyword_with(keyword, ElementOf("IPRouteTable"), &mut found)
-                .given(&mut given)
-                .consume()?;
-            *table = given.then_some(found);
-        }
-        let kind = kind.to_ascii_uppercase();
-        self.kind = Some(match kind.as_str() {
-            "TCP" | "UNIX" => Kind::Stream,
-            "UDP" | "UNIX_DGRAM" => Kind::Datagram,
-            _ => {
-                let text = "is not TCP, UDP, UNIX or UNIX_DGRAM";
-                return Err(args.fail(format_args!("unknown socket type ‘{kind}’: it {text}")));
-            }
-        });
-        self.configure_places(args, &kind)?;
-        self.inlet.check(args)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        if self.outlet.pulls() {
-            list.task(true);
-        }
-    }
 }
 
 impl Descriptors for Socket {
@@ -551,6 +342,22 @@ impl Descriptors for Socket {
 }
 
 impl Element for Socket {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.client = self.is_client.unwrap_or(cx.outputs() == 0);
+        self.inlet.timestamp = self.timestamp;
+        let kind = self.type_name.to_ascii_uppercase();
+        self.kind = Some(match kind.as_str() {
+            "TCP" | "UNIX" => Kind::Stream,
+            "UDP" | "UNIX_DGRAM" => Kind::Datagram,
+            _ => {
+                let text = "is not TCP, UDP, UNIX or UNIX_DGRAM";
+                return Err(args.fail(format_args!("unknown socket type ‘{kind}’: it {text}")));
+            }
+        });
+        self.configure_places(args, &kind)?;
+        self.inlet.check(args)
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.open(cx).map_err(|error| cx.error(error))?;
         self.outlet.initialize(cx);
@@ -614,50 +421,6 @@ impl Element for Socket {
         }
         ran
     }
-}
-
-one_way! {
-    /// Receives packets from a socket: an old name of a Socket without input.
-    ///
-    /// # Arguments
-    /// Those of Socket.
-    ///
-    /// # Ports
-    /// No input; one push output.
-    ///
-    /// # Handlers
-    /// None of its own.
-    ///
-    /// # Example
-    /// ```click
-    /// FromSocket(UDP, 127.0.0.1, 12345) -> Print -> Discard;
-    /// ```
-    ///
-    /// # See also
-    /// Socket, ToSocket
-    FromSocket, "0/1", "/h", Socket
-}
-
-one_way! {
-    /// Sends packets over a socket: an old name of a Socket without output.
-    ///
-    /// # Arguments
-    /// Those of Socket.
-    ///
-    /// # Ports
-    /// One pull input; no output.
-    ///
-    /// # Handlers
-    /// - `scheduled`, `tickets`, `home_thread`: the task's.
-    ///
-    /// # Example
-    /// ```click
-    /// RatedSource("hello", RATE 1) -> Queue -> ToSocket(UDP, 127.0.0.1, 12345);
-    /// ```
-    ///
-    /// # See also
-    /// Socket, FromSocket
-    ToSocket, "1/0", "l", Socket
 }
 
 #[cfg(test)]

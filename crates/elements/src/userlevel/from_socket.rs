@@ -1,0 +1,42 @@
+use super::socket::Socket;
+use super::transport::one_way;
+
+one_way! {
+    /// Receives packets from a socket: an old name of a Socket without input, which takes the same arguments.
+    ///
+    /// # Example
+    /// ```click
+    /// FromSocket(UDP, 127.0.0.1, 12345) -> Print -> Discard;
+    /// ```
+    ///
+    /// # See also
+    /// Socket, ToSocket
+    FromSocket, "0/1", "/h", Socket
+}
+
+#[cfg(test)]
+mod tests {
+    use std::format;
+    use std::os::unix::net::UnixDatagram;
+    use std::vec::Vec;
+
+    use super::super::testing::{TempFile, run_until};
+    use crate::testing::Rig;
+
+    #[test]
+    fn it_receives_as_a_socket_does() {
+        let file = TempFile::new("from-socket");
+        let config = format!("FromSocket(UNIX_DGRAM, \"{file}\") -> c :: Collect;");
+        let mut rig = Rig::new(&config);
+        let warning = "FromSocket is deprecated, use Socket instead";
+        assert!(rig.printed().concat().contains(warning));
+        let sender = UnixDatagram::unbound().unwrap();
+        sender.send_to(b"hello", file.path()).unwrap();
+        let mut received = Vec::new();
+        run_until(&mut rig, |rig| {
+            received.extend(rig.data("c"));
+            !received.is_empty()
+        });
+        assert_eq!(received, [b"hello"]);
+    }
+}
