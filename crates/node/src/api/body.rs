@@ -35,9 +35,10 @@ pub async fn body<T: DeserializeOwned>(request: Request) -> Result<T> {
         body if body.is_empty() => b"{}".to_vec(),
         body => body,
     };
-    if !body.trim_ascii_start().starts_with(b"{") {
+    // What is made of an object would be made of its values alone as well.
+    if body.trim_ascii_start().starts_with(b"[") {
         return Err(Error::invalid(
-            "the request's body is no object: it is to be one, {\"name\": …}",
+            "the request's body is an array: it is to be an object, {\"name\": …}",
         ));
     }
     let body = axum::body::Body::from(body);

@@ -714,7 +714,7 @@ fn a_vhost_user_socket_is_where_the_command_was_given() {
         .output();
     let said = String::from_utf8(refused.unwrap().stderr).unwrap();
     assert!(said.contains("a socket's path is not empty"), "{said}");
-    let new = r#"{"name": "w", "link": "lan", "serves": {"vhost-user": "vm.sock"}}"#;
+    let new = r#"{"name": "w", "link": "lan", "vhost-user": "vm.sock"}"#;
     let (status, answer) = raw(&host, &request("POST", "/v1/vnics", new));
     assert_eq!(status, 400, "{answer}");
     host.ok("vnic delete v");
