@@ -140,7 +140,7 @@ fn a_full_disk_is_told_of_and_the_rest_goes_on() {
     host.ok("vnic create -l lan late0");
     let again = host.ok(&format!("wire apply {}", wire(made)));
     assert!(
-        again.contains(&format!("+ stub {}w{made}", host.prefix)),
+        again.contains(&format!("+ stub ‘{}w{made}’", host.prefix)),
         "{again}"
     );
     assert!(interface(made));
@@ -194,7 +194,9 @@ fn with_a_full_disk_the_switch_and_guests_are_started_again() {
         // What was free in the file is used up.
         let mut refused = 0;
         while refused < 5 {
-            let made = host.output(&format!("stub create s{n}")).status.success();
+            // A record of one table, as those of the switch and of guests are.
+            let create = format!("vnic create -l lan s{n}");
+            let made = host.output(&create).status.success();
             refused = if made { 0 } else { refused + 1 };
             n += 1;
         }
