@@ -16,7 +16,6 @@ pub mod counters;
 pub mod flow_hash;
 pub mod lane;
 pub mod lanes;
-pub mod links;
 pub mod lookup;
 pub mod mac;
 pub mod memory;
@@ -27,6 +26,8 @@ pub mod properties;
 pub mod protocol;
 pub mod qos;
 pub mod worker;
+
+pub use port::links;
 
 mod confine;
 mod crossing;

@@ -3,7 +3,6 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -16,15 +15,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::lane::{LaneIndex, LaneStats};
 pub use crate::lanes::{FlowDescription, FlowOn};
-use crate::lookup::{Answer, Command, Mac};
+use crate::lookup::{Answer, Command};
+use crate::mac::Mac;
+use crate::port::LinkRecord;
+pub use crate::port::PortKind;
 use crate::properties::{DomainProperties, FlowAttributes, FlowProperties, PortProperties};
 
 /// The version of this protocol. Each side refuses any other.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Longest message, in bytes: what 32 interfaces with all their properties need.
 pub const MESSAGE_MAX: usize = 192 * 1024;
-/// Most descriptors with a message: a link's queues, and what they have in common.
-pub const DESCRIPTORS_MAX: usize = 3 + crate::links::QUEUES_MAX as usize;
+/// Most descriptors with a message.
+pub const DESCRIPTORS_MAX: usize = crate::port::FILES_MAX;
 /// Longest name of a port, in bytes: a guest's name (64), a dot, and its interface's (31).
 pub const NAME_MAX: usize = 96;
 /// Most ports told of in one reply.
@@ -78,91 +80,6 @@ pub struct PatchEnd {
     pub properties: PortProperties,
 }
 
-/// How a host link is opened, and with it which descriptors it comes with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LinkKind {
-    /// A TAP device with virtio-net headers: its file.
-    Tap,
-    /// AF_PACKET sockets with virtio-net headers: a socket for each queue.
-    Packet,
-    /// A Unix socket on which vhost-user frontends are waited for.
-    VhostUser,
-    /// A Unix socket that is connected to a vhost-user frontend.
-    VhostUserConnected,
-    /// AF_XDP sockets: the UMEMs' memory file, a packet socket that watches the interface, the
-    /// XDP program's link, and the socket of each queue.
-    Xdp,
-    /// A UDP socket for VXLAN, and a [`Tunnel`]: itself.
-    Vxlan,
-}
-
-/// What a VXLAN link's socket does not say.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tunnel {
-    /// The network's number.
-    pub vni: u32,
-    /// The other hosts, one at least.
-    pub remotes: Vec<SocketAddr>,
-}
-
-/// What a port leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PortKind {
-    /// A guest's rings.
-    Guest,
-    /// A TAP device.
-    Tap,
-    /// A host interface by an AF_PACKET socket.
-    Packet,
-    /// A virtual machine, by vhost-user.
-    VhostUser,
-    /// A host interface by AF_XDP sockets.
-    Xdp,
-    /// Another domain of the same switch.
-    Patch,
-    /// Other hosts by VXLAN.
-    Vxlan,
-}
-
-impl PortKind {
-    /// Its name, as users see it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            PortKind::Guest => "guest",
-            PortKind::Tap => "tap",
-            PortKind::Packet => "packet",
-            PortKind::VhostUser => "vhost-user",
-            PortKind::Xdp => "xdp",
-            PortKind::Patch => "patch",
-            PortKind::Vxlan => "vxlan",
-        }
-    }
-}
-
-impl PortKind {
-    /// Whether such a port leads out of the host, or to another switch.
-    pub const fn is_uplink(self) -> bool {
-        matches!(
-            self,
-            PortKind::Packet | PortKind::Xdp | PortKind::Vxlan | PortKind::Patch
-        )
-    }
-}
-
-impl From<LinkKind> for PortKind {
-    fn from(kind: LinkKind) -> PortKind {
-        match kind {
-            LinkKind::Tap => PortKind::Tap,
-            LinkKind::Packet => PortKind::Packet,
-            LinkKind::VhostUser | LinkKind::VhostUserConnected => PortKind::VhostUser,
-            LinkKind::Xdp => PortKind::Xdp,
-            LinkKind::Vxlan => PortKind::Vxlan,
-        }
-    }
-}
-
 /// Whether a port passes frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -193,15 +110,13 @@ pub(crate) enum Request {
     },
     /// Attach a host link. With its descriptors.
     AttachLink {
-        kind: LinkKind,
+        record: LinkRecord,
         name: String,
         domain: u32,
         mtu: u16,
-        /// The address of whoever is behind it, if that is one alone.
+        /// The address of the machine behind it, if there is one alone.
         #[serde(default)]
         mac: Option<Mac>,
-        #[serde(default)]
-        tunnel: Option<Tunnel>,
         #[serde(default)]
         properties: PortProperties,
     },

@@ -12,8 +12,9 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use crate::confine;
-use crate::lanes::{Lanes, Member};
+use crate::lanes::{Attach, Lanes, Member};
 use crate::lookup::PortIndex;
+use crate::port::Opened;
 use crate::process::Options;
 use crate::protocol::{
     self, ADDRESSES_PER_REPLY, AddressEntry, ExchangeError, FLOWS_PER_REPLY, PORTS_PER_REPLY,
@@ -188,16 +189,27 @@ impl Server {
                 self.attach_guest(slots, interfaces, files)
             }
             Request::AttachLink {
-                kind,
+                record,
                 name,
                 domain,
                 mtu,
                 mac,
-                tunnel,
                 properties,
             } => {
-                let links = attach::host_links(kind, &name, mtu, tunnel, files)?;
-                self.attach_link(kind.into(), links, name, domain, mac, properties)
+                let kind = record.kind();
+                let links = record.attach(Opened {
+                    name: &name,
+                    mtu,
+                    files,
+                })?;
+                self.attach_link(Attach {
+                    links,
+                    kind,
+                    name,
+                    domain,
+                    mac,
+                    properties,
+                })
             }
             Request::AttachPatch { ends } => self.attach_patch(ends),
             Request::SetProperties { port, properties } => {

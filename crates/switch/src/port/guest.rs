@@ -15,13 +15,15 @@ use abi::chain::{self, Broken, follow};
 use abi::region::{FRAME_MAX, PART_MAX, PART_OFFSET, RECEIVE_OFFSET, SharedBytes, takes};
 use abi::ring::{SLOTS_PER_LINE, Slot, Violation, flags};
 use rustix::thread::futex;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::backend::{Backend, Kind, Outcome};
 use super::offload::{
     ETHERNET, Segmenter, VLAN, VnetHeader, checksum_of, is_own_checksum, tags_len,
 };
-use super::{BATCH, Batch, Body, FRAME_WORK, Frame, HEAD, Outcome};
+use super::{BATCH, Batch, Body, FRAME_WORK, Frame, HEAD};
 use crate::counters::{PortCounters, Reason};
 use crate::memory::SwitchSide;
 use crate::qos::crowd::LEFT;
@@ -106,74 +108,6 @@ impl GuestLink {
         link
     }
 
-    pub(super) fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
-        let mut outcome = Outcome::NOTHING;
-        let portion = batch.portion;
-        let Ok(filled) = self.side.transmit.filled(BATCH as u32) else {
-            counters.dropped(Reason::Violation, 1);
-            outcome.violations = 1;
-            return outcome;
-        };
-        let (mut at, mut place, mut work) = (0, 0, 0);
-        for _ in 0..filled.min(portion.frames) {
-            if at == filled || work >= portion.bytes as usize {
-                break;
-            }
-            let slot = self.side.transmit.peek(at);
-            let start = at;
-            at += 1;
-            work += usize::from(slot.len) + FRAME_WORK;
-            let frame = if slot.flags & !flags::CHECKSUM_VALID == 0 {
-                self.check(slot).map(|bytes| {
-                    bytes.prefetch();
-                    let frame = &mut batch.frames[place];
-                    frame.len = slot.len.into();
-                    frame.body = Body::Guest(bytes);
-                    frame.slot = start as u16;
-                    frame.vlan = 0;
-                })
-            } else {
-                let staged = self.stage(batch, place, slot, at - 1, filled, &mut at);
-                staged.map(|mut frame| {
-                    work += frame.len().saturating_sub(slot.len.into());
-                    frame.slot = start as u16;
-                    batch.frames[place] = frame;
-                })
-            };
-            match frame {
-                Ok(()) => place += 1,
-                // What is wrong is dealt with at the start of a batch, so that it is not counted
-                // again if the frames before it have to wait.
-                Err(_) if place > 0 => {
-                    at = start;
-                    break;
-                }
-                Err(reason) => {
-                    counters.dropped(reason, 1);
-                    outcome.violations += u32::from(reason == Reason::Violation);
-                }
-            }
-        }
-        batch.len = place;
-        for frame in &mut batch.frames[..batch.len] {
-            if let Body::Guest(bytes) = frame.body {
-                snapshot(&bytes, &mut frame.head);
-            }
-        }
-        // The next batch's slots, as far as they are published, come while this one is dealt with.
-        for i in (at..filled.min(2 * at)).step_by(SLOTS_PER_LINE as usize) {
-            self.side.transmit.prefetch(i);
-        }
-        self.taken = at;
-        outcome
-    }
-
-    /// Whether there is something to receive.
-    #[inline]
-    pub(super) fn has_frames(&mut self) -> bool {
-        self.side.transmit.filled(1) != Ok(0)
-    }
-
     /// The frame that a slot of the transmit ring names, whole as it is.
     #[inline]
     fn check(&self, slot: Slot) -> Result<SharedBytes, Reason> {
@@ -234,18 +168,6 @@ impl GuestLink {
         }
     }
 
-    /// Hands the batch's slots back. Their buffers stay where they are: they are spent. A guest
-    /// that sleeps on a full ring is woken.
-    #[inline]
-    pub(super) fn release(&mut self) {
-        if self.taken > 0 {
-            self.side.transmit.release(self.taken);
-            self.moved(self.taken);
-            self.taken = 0;
-            self.wake_for_room();
-        }
-    }
-
     /// Wakes a guest that sleeps on a full ring, once that is half empty: else it would wake for
     /// each batch.
     #[inline]
@@ -260,25 +182,6 @@ impl GuestLink {
         }
     }
 
-    /// Whether a sender whose frames are all for this guest is to be held back: the guest's ring
-    /// is full, and has not been for long. The sender's own ring fills meanwhile, and it leaves the
-    /// processor that the guest may be waiting for. A guest that stays away holds nobody back, and
-    /// one that has been waited for has to empty half its ring before it is again.
-    #[inline]
-    pub(super) fn holds_back(&mut self, now: Instant) -> bool {
-        let slots = self.side.region.geometry().slots();
-        // What is left to those who send little is no room for others.
-        let (few, half) = ((slots / 8).min(BATCH as u32) + slots / LEFT, slots / 2);
-        let wanted = if self.full.is_some() { half } else { few };
-        let Ok(free) = self.side.receive.free(wanted) else {
-            return false;
-        };
-        if free >= half {
-            self.full = None;
-        }
-        free < few && now.saturating_duration_since(*self.full.get_or_insert(now)) < HOLD
-    }
-
     /// Counts slots that were moved.
     #[inline]
     fn moved(&mut self, slots: u32) {
@@ -290,157 +193,11 @@ impl GuestLink {
         }
     }
 
-    /// Has [`release`](Self::release) hand back only the slots before frame `first`.
-    pub(super) fn release_before(&mut self, batch: &Batch, first: usize) -> bool {
-        if let Some(frame) = batch.frames().get(first) {
-            self.taken = self.taken.min(frame.slot.into());
-        }
-        true
-    }
-
-    pub(super) fn set_mtu(&mut self, mtu: u16) {
-        self.mtu = mtu.min(MTU_MAX);
-    }
-
-    pub(super) fn mtu(&self) -> u16 {
-        self.mtu
-    }
-
-    /// Delivers the frames `which` of a batch.
-    #[inline]
-    pub(super) fn send(
-        &mut self,
-        batch: &Batch,
-        which: &[u16],
-        counters: &PortCounters,
-    ) -> Outcome {
-        self.send_some(batch, which, &mut 0, usize::MAX, counters)
-    }
-
-    /// Delivers frames of `which` from the `from`-th on, until so much `work` is done
-    /// ([`FRAME_WORK`]) or all are; `from` becomes the next.
-    #[inline]
-    pub(super) fn send_some(
-        &mut self,
-        batch: &Batch,
-        which: &[u16],
-        from: &mut usize,
-        work: usize,
-        counters: &PortCounters,
-    ) -> Outcome {
-        let first = *from;
-        let frames = which.len().saturating_sub(first) as u32;
-        // A staged frame may become any number of segments.
-        let staged = |&i: &u16| matches!(batch.frames[usize::from(i)].body, Body::Staged(_));
-        let wanted = if which.first().is_some_and(staged) {
-            self.side.region.geometry().slots()
-        } else {
-            frames
-        };
-        let filled = std::mem::take(&mut self.filled);
-        let wanted = wanted + filled;
-        let mut free = self.free(wanted);
-        if first == 0 && free.is_ok_and(|free| free < frames) {
-            // The guest may be waiting to be woken, or for this very processor.
-            self.wake_for_news();
-            std::thread::yield_now();
-            free = self.free(wanted);
-        }
-        let Ok(free) = free else {
-            counters.dropped(Reason::Violation, frames.into());
-            *from = which.len();
-            return Outcome {
-                violations: 1,
-                ..Outcome::NOTHING
-            };
-        };
-        if first == 0 {
-            self.prefetch_rooms(frames, free);
-        }
-        let takes = self.side.region.takes(self.side.interface);
-        let mut delivery = Delivery {
-            counters,
-            takes_segments: takes & takes::SEGMENTS != 0,
-            free,
-            filled,
-            frames: 0,
-            bytes: 0,
-            violations: 0,
-        };
-        let end = batch.piece(which, first, work);
-        *from = end;
-        for (at, &i) in (first..end).zip(&which[first.min(end)..]) {
-            let frame = &batch.frames[usize::from(i)];
-            match frame.body {
-                Body::Guest(shared) if frame.len() <= self.limit(&frame.head) => {
-                    let later = match which.get(at + AHEAD) {
-                        Some(&later) if frame.len() > HEAD => {
-                            self.later(&delivery, &batch.frames[usize::from(later)])
-                        }
-                        _ => None,
-                    };
-                    self.put(&mut delivery, frame.len(), Slot::spent(0), |room| {
-                        room.write_array(0, &frame.head);
-                        if frame.len() > HEAD {
-                            let (from, into) = (shared.skip(HEAD), room.skip(HEAD));
-                            match later {
-                                Some(later) => from.copy_to_before(&into, later),
-                                None => from.copy_to(&into),
-                            };
-                        }
-                    });
-                }
-                Body::Guest(_) => counters.dropped(Reason::TooLong, 1),
-                Body::Staged(cell) => {
-                    let (bytes, vnet) = batch.stage.frame(cell);
-                    self.put_staged(&mut delivery, bytes, vnet);
-                }
-            }
-        }
-        if end < which.len() && delivery.filled < PUBLISH {
-            self.filled = delivery.filled;
-        } else {
-            self.publish(&mut delivery);
-        }
-        self.leaves = 0;
-        counters.went_out(delivery.frames.into(), delivery.bytes);
-        Outcome {
-            violations: delivery.violations,
-            owes: self.unseen > 0,
-            ..Outcome::NOTHING
-        }
-    }
-
-    /// How many slots there are if so many frames leave few of them free; for a ring that is read
-    /// by whoever has the other side.
-    #[inline]
-    pub(super) fn crowded(&mut self, frames: u32) -> Option<u32> {
-        let slots = self.side.region.geometry().slots();
-        let enough = frames + slots / LEFT;
-        let free = self.side.receive.free(enough);
-        free.is_ok_and(|free| free < enough).then_some(slots)
-    }
-
-    /// Has the next delivery leave so many slots free.
-    pub(super) fn leave(&mut self, slots: u32) {
-        self.leaves = slots;
-    }
-
     /// Slots that may be filled, of which so many are wanted.
     #[inline]
     fn free(&mut self, wanted: u32) -> Result<u32, Violation> {
         let free = self.side.receive.free(wanted + self.leaves)?;
         Ok(free.saturating_sub(self.leaves))
-    }
-
-    /// Publishes what a delivery has not yet that is under way.
-    pub(super) fn flush(&mut self) {
-        let filled = std::mem::take(&mut self.filled);
-        if filled > 0 {
-            self.side.receive.publish(filled);
-            self.unseen += filled;
-            self.moved(filled);
-        }
     }
 
     /// Asks for the first lines of the rooms of so many frames, and for the next ones' slots.
@@ -494,7 +251,7 @@ impl GuestLink {
     }
 
     /// Makes sure that the guest sees what was delivered, waking it if it sleeps.
-    pub(super) fn wake_for_news(&mut self) {
+    fn wake_for_news(&mut self) {
         self.unseen = 0;
         if let Some(cpu) = self.side.receive.take_consumer_sleeper() {
             self.wake_guest(cpu);
@@ -664,14 +421,271 @@ impl GuestLink {
         // One sleeper waits on a CPU's word. That nobody could be woken is no error.
         let _ = futex::wake(word, futex::Flags::empty(), 1);
     }
+}
 
-    pub(super) fn sleep(&mut self) -> bool {
+impl Kind for GuestLink {
+    const IN_MEMORY: bool = true;
+}
+
+impl Backend for GuestLink {
+    fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
+        let mut outcome = Outcome::NOTHING;
+        let portion = batch.portion;
+        let Ok(filled) = self.side.transmit.filled(BATCH as u32) else {
+            counters.dropped(Reason::Violation, 1);
+            outcome.violations = 1;
+            return outcome;
+        };
+        let (mut at, mut place, mut work) = (0, 0, 0);
+        for _ in 0..filled.min(portion.frames) {
+            if at == filled || work >= portion.bytes as usize {
+                break;
+            }
+            let slot = self.side.transmit.peek(at);
+            let start = at;
+            at += 1;
+            work += usize::from(slot.len) + FRAME_WORK;
+            let frame = if slot.flags & !flags::CHECKSUM_VALID == 0 {
+                self.check(slot).map(|bytes| {
+                    bytes.prefetch();
+                    let frame = &mut batch.frames[place];
+                    frame.len = slot.len.into();
+                    frame.body = Body::Guest(bytes);
+                    frame.slot = start as u16;
+                    frame.vlan = 0;
+                })
+            } else {
+                let staged = self.stage(batch, place, slot, at - 1, filled, &mut at);
+                staged.map(|mut frame| {
+                    work += frame.len().saturating_sub(slot.len.into());
+                    frame.slot = start as u16;
+                    batch.frames[place] = frame;
+                })
+            };
+            match frame {
+                Ok(()) => place += 1,
+                // What is wrong is dealt with at the start of a batch, so that it is not counted
+                // again if the frames before it have to wait.
+                Err(_) if place > 0 => {
+                    at = start;
+                    break;
+                }
+                Err(reason) => {
+                    counters.dropped(reason, 1);
+                    outcome.violations += u32::from(reason == Reason::Violation);
+                }
+            }
+        }
+        batch.len = place;
+        for frame in &mut batch.frames[..batch.len] {
+            if let Body::Guest(bytes) = frame.body {
+                snapshot(&bytes, &mut frame.head);
+            }
+        }
+        // The next batch's slots, as far as they are published, come while this one is dealt with.
+        for i in (at..filled.min(2 * at)).step_by(SLOTS_PER_LINE as usize) {
+            self.side.transmit.prefetch(i);
+        }
+        self.taken = at;
+        outcome
+    }
+
+    /// Whether there is something to receive.
+    #[inline]
+    fn has_frames(&mut self) -> bool {
+        self.side.transmit.filled(1) != Ok(0)
+    }
+
+    /// Hands the batch's slots back. Their buffers stay where they are: they are spent. A guest
+    /// that sleeps on a full ring is woken.
+    #[inline]
+    fn release(&mut self) {
+        if self.taken > 0 {
+            self.side.transmit.release(self.taken);
+            self.moved(self.taken);
+            self.taken = 0;
+            self.wake_for_room();
+        }
+    }
+
+    /// Whether a sender whose frames are all for this guest is to be held back: the guest's ring
+    /// is full, and has not been for long. The sender's own ring fills meanwhile, and it leaves the
+    /// processor that the guest may be waiting for. A guest that stays away holds nobody back, and
+    /// one that has been waited for has to empty half its ring before it is again.
+    #[inline]
+    fn holds_back(&mut self, now: Instant) -> bool {
+        let slots = self.side.region.geometry().slots();
+        // What is left to those who send little is no room for others.
+        let (few, half) = ((slots / 8).min(BATCH as u32) + slots / LEFT, slots / 2);
+        let wanted = if self.full.is_some() { half } else { few };
+        let Ok(free) = self.side.receive.free(wanted) else {
+            return false;
+        };
+        if free >= half {
+            self.full = None;
+        }
+        free < few && now.saturating_duration_since(*self.full.get_or_insert(now)) < HOLD
+    }
+
+    /// Has [`release`](Self::release) hand back only the slots before frame `first`.
+    fn release_before(&mut self, batch: &Batch, first: usize) -> bool {
+        if let Some(frame) = batch.frames().get(first) {
+            self.taken = self.taken.min(frame.slot.into());
+        }
+        true
+    }
+
+    fn set_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu.min(MTU_MAX);
+    }
+
+    fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    /// Delivers the frames `which` of a batch.
+    #[inline]
+    fn send(&mut self, batch: &mut Batch, which: &[u16], counters: &PortCounters) -> Outcome {
+        self.send_some(batch, which, &mut 0, usize::MAX, counters)
+    }
+
+    /// Delivers frames of `which` from the `from`-th on, until so much `work` is done
+    /// ([`FRAME_WORK`]) or all are; `from` becomes the next.
+    #[inline]
+    fn send_some(
+        &mut self,
+        batch: &mut Batch,
+        which: &[u16],
+        from: &mut usize,
+        work: usize,
+        counters: &PortCounters,
+    ) -> Outcome {
+        let first = *from;
+        let frames = which.len().saturating_sub(first) as u32;
+        // A staged frame may become any number of segments.
+        let staged = |&i: &u16| matches!(batch.frames[usize::from(i)].body, Body::Staged(_));
+        let wanted = if which.first().is_some_and(staged) {
+            self.side.region.geometry().slots()
+        } else {
+            frames
+        };
+        let filled = std::mem::take(&mut self.filled);
+        let wanted = wanted + filled;
+        let mut free = self.free(wanted);
+        if first == 0 && free.is_ok_and(|free| free < frames) {
+            // The guest may be waiting to be woken, or for this very processor.
+            self.wake_for_news();
+            std::thread::yield_now();
+            free = self.free(wanted);
+        }
+        let Ok(free) = free else {
+            counters.dropped(Reason::Violation, frames.into());
+            *from = which.len();
+            return Outcome {
+                violations: 1,
+                ..Outcome::NOTHING
+            };
+        };
+        if first == 0 {
+            self.prefetch_rooms(frames, free);
+        }
+        let takes = self.side.region.takes(self.side.interface);
+        let mut delivery = Delivery {
+            counters,
+            takes_segments: takes & takes::SEGMENTS != 0,
+            free,
+            filled,
+            frames: 0,
+            bytes: 0,
+            violations: 0,
+        };
+        let end = batch.piece(which, first, work);
+        *from = end;
+        for (at, &i) in (first..end).zip(&which[first.min(end)..]) {
+            let frame = &batch.frames[usize::from(i)];
+            match frame.body {
+                Body::Guest(shared) if frame.len() <= self.limit(&frame.head) => {
+                    let later = match which.get(at + AHEAD) {
+                        Some(&later) if frame.len() > HEAD => {
+                            self.later(&delivery, &batch.frames[usize::from(later)])
+                        }
+                        _ => None,
+                    };
+                    self.put(&mut delivery, frame.len(), Slot::spent(0), |room| {
+                        room.write_array(0, &frame.head);
+                        if frame.len() > HEAD {
+                            let (from, into) = (shared.skip(HEAD), room.skip(HEAD));
+                            match later {
+                                Some(later) => from.copy_to_before(&into, later),
+                                None => from.copy_to(&into),
+                            };
+                        }
+                    });
+                }
+                Body::Guest(_) => counters.dropped(Reason::TooLong, 1),
+                Body::Staged(cell) => {
+                    let (bytes, vnet) = batch.stage.frame(cell);
+                    self.put_staged(&mut delivery, bytes, vnet);
+                }
+            }
+        }
+        if end < which.len() && delivery.filled < PUBLISH {
+            self.filled = delivery.filled;
+        } else {
+            self.publish(&mut delivery);
+        }
+        self.leaves = 0;
+        counters.went_out(delivery.frames.into(), delivery.bytes);
+        Outcome {
+            violations: delivery.violations,
+            owes: self.unseen > 0,
+            ..Outcome::NOTHING
+        }
+    }
+
+    /// How many slots there are if so many frames leave few of them free; for a ring that is read
+    /// by whoever has the other side.
+    #[inline]
+    fn crowded(&mut self, frames: usize) -> Option<u32> {
+        let frames = frames as u32;
+        let slots = self.side.region.geometry().slots();
+        let enough = frames + slots / LEFT;
+        let free = self.side.receive.free(enough);
+        free.is_ok_and(|free| free < enough).then_some(slots)
+    }
+
+    /// Has the next delivery leave so many slots free.
+    fn leave(&mut self, slots: u32) {
+        self.leaves = slots;
+    }
+
+    /// Publishes what a delivery has not yet that is under way.
+    fn flush(&mut self) {
+        let filled = std::mem::take(&mut self.filled);
+        if filled > 0 {
+            self.side.receive.publish(filled);
+            self.unseen += filled;
+            self.moved(filled);
+        }
+    }
+
+    #[inline]
+    fn call(&mut self, _: &PortCounters) -> Outcome {
+        self.wake_for_news();
+        Outcome::NOTHING
+    }
+
+    fn sleep(&mut self) -> bool {
         self.side.transmit.set_sleeps(true);
         self.side.transmit.filled(1) == Ok(0)
     }
 
-    pub(super) fn wake(&mut self) {
+    fn wake(&mut self) {
         self.side.transmit.set_sleeps(false);
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
     }
 }
 
