@@ -5,27 +5,30 @@
 //! they are shown; in messages and files the same names and values, one field each. A property
 //! that is not given has its default. [`table`] says what a property is made of.
 
+mod declare;
 mod domain;
 mod flow;
 mod port;
 mod table;
 mod text;
 mod units;
+mod values;
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use table::Quantity;
 use units::bounded;
+use values::Quantity;
 
 pub use domain::{DomainProperties, LookupKind};
 pub use flow::{DsField, FlowAttributes, FlowProperties, Transport};
 pub use port::{MTU_MIN, PortProperties, cpus_here, rate_for};
-pub use table::{Form, Property};
+pub use table::Property;
 pub use text::PropertyError;
 pub use units::{Bandwidth, Invalid, IpPrefix, Loss, Micros, Vlan};
+pub use values::Form;
 
 /// Most entries of a list of addresses or CPUs.
 pub const LIST_MAX: usize = 64;

@@ -7,7 +7,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
 };
 use serde::de::DeserializeOwned;
@@ -330,9 +330,20 @@ pub(crate) fn receive<T: DeserializeOwned>(
     if received.bytes == 0 {
         return Err(ExchangeError::Ended);
     }
+    if received.flags.contains(ReturnFlags::TRUNC) {
+        let why = format!("it is longer than {MESSAGE_MAX} bytes");
+        return Err(ExchangeError::Malformed(why));
+    }
+    if received.flags.contains(ReturnFlags::CTRUNC) {
+        let why = format!("it comes with more than {DESCRIPTORS_MAX} descriptors");
+        return Err(ExchangeError::Malformed(why));
+    }
     let whole = bytes.get(..received.bytes).unwrap_or_default();
     Ok((parse(whole)?, descriptors))
 }
+
+/// Longest reason for which a message is refused, in characters.
+const WHY_MAX: usize = 200;
 
 /// Takes a message apart. The version is looked at first, so that a message of another version is
 /// told as that.
@@ -341,7 +352,10 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ExchangeError> {
     struct Version {
         version: u32,
     }
-    let malformed = |e: serde_json::Error| ExchangeError::Malformed(e.to_string());
+    // The reason may quote the message.
+    let malformed = |e: serde_json::Error| {
+        ExchangeError::Malformed(e.to_string().chars().take(WHY_MAX).collect())
+    };
     let Version { version } = serde_json::from_slice(bytes).map_err(malformed)?;
     if version != VERSION {
         return Err(ExchangeError::Version(version));
@@ -358,6 +372,7 @@ mod tests {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     use super::*;
+    use crate::port::vxlan::Tunnel;
     use crate::properties::LIST_MAX;
 
     fn pair() -> (OwnedFd, OwnedFd) {
@@ -485,10 +500,69 @@ mod tests {
         ));
     }
 
+    #[test]
+    fn a_message_that_is_too_long_or_brings_too_much_is_refused_in_a_sentence() {
+        let (a, b) = pair();
+        let refused = || match receive::<Request>(b.as_fd()) {
+            Err(error @ ExchangeError::Malformed(_)) => error.to_string(),
+            other => panic!("{other:?}"),
+        };
+        rustix::io::write(&a, &vec![b' '; MESSAGE_MAX + 1]).unwrap();
+        assert!(refused().ends_with("it is longer than 196608 bytes"));
+        let mut space =
+            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2 * DESCRIPTORS_MAX))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let many = [a.as_fd(); 2 * DESCRIPTORS_MAX];
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(&many)));
+        let hello = [IoSlice::new(br#"{"version":3,"do":"hello"}"#)];
+        rustix::net::sendmsg(&a, &hello, &mut ancillary, SendFlags::NOSIGNAL).unwrap();
+        assert!(refused().ends_with("it comes with more than 19 descriptors"));
+    }
+
+    /// A request with something of everything that a request can have.
+    fn request() -> Vec<u8> {
+        let remotes = vec![([192, 0, 2, 1], 4789).into(); 3];
+        let body = Request::AttachLink {
+            record: LinkRecord::Vxlan(Tunnel { vni: 7, remotes }),
+            name: "overlay".into(),
+            domain: 1,
+            mtu: 1450,
+            mac: Some(Mac([2, 0, 0, 0, 0, 1])),
+            properties: all_properties(),
+        };
+        let version = VERSION;
+        serde_json::to_vec(&Versioned { version, body }).unwrap()
+    }
+
+    /// What is refused is refused in a sentence.
+    fn parsed_or_refused<T: DeserializeOwned>(bytes: &[u8]) {
+        if let Err(error) = parse::<T>(bytes) {
+            let sentence = error.to_string();
+            assert!(!sentence.is_empty() && sentence.len() < 500, "{sentence}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_parsed_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = parse::<Request>(&bytes);
+            parsed_or_refused::<Request>(&bytes);
+            parsed_or_refused::<Reply>(&bytes);
+        }
+
+        #[test]
+        fn a_request_with_other_bytes_in_it_is_parsed_or_refused(
+            changes in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..8),
+            end: u16,
+        ) {
+            let mut bytes = request();
+            parse::<Request>(&bytes).expect("a request");
+            for (at, byte) in changes {
+                let at = usize::from(at) % bytes.len();
+                bytes[at] = byte;
+            }
+            parsed_or_refused::<Request>(&bytes);
+            bytes.truncate(usize::from(end) % bytes.len());
+            parsed_or_refused::<Request>(&bytes);
         }
     }
 }

@@ -179,7 +179,14 @@ impl Server {
         };
         let reply = reply.unwrap_or_else(|why| Reply::Refused { why });
         let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-        protocol::send(client.as_fd(), reply, &files)?;
+        match protocol::send(client.as_fd(), reply, &files) {
+            // Too long for a message, as a handler's text or a router's diagnostics may be.
+            Err(ExchangeError::Malformed(why)) => {
+                let why = format!("the answer cannot be sent: {why}");
+                protocol::send(client.as_fd(), Reply::Refused { why }, &[])?;
+            }
+            sent => sent?,
+        }
         Ok(go_on)
     }
 

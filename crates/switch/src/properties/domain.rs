@@ -5,9 +5,11 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::table::{self, Quantity, Range, properties};
+use super::declare::properties;
+use super::table;
 use super::text::PropertyError;
 use super::units::{Bandwidth, Invalid};
+use super::values::{Quantity, Range};
 
 /// The lookup function of a domain: what says where a frame goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,9 +6,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::Priority;
-use super::table::{Quantity, Range, properties};
+use super::declare::properties;
 use super::text::PropertyError;
 use super::units::{Bandwidth, Invalid, IpPrefix, as_text};
+use super::values::{Quantity, Range};
 
 /// A transport protocol by its IP protocol number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

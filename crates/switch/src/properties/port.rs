@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::table::{self, Range, joined, properties};
+use super::declare::properties;
+use super::table;
 use super::text::PropertyError;
 use super::units::{Bandwidth, IpPrefix, Loss, Micros, Vlan};
+use super::values::{Range, joined};
 use super::{Priority, Protection, Share};
 use crate::lane::LANES_MAX;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::table::Quantity;
+use super::values::Quantity;
 
 /// What a text must be that is none of a type's values, as the end of a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -221,7 +221,7 @@ macro_rules! bounded {
         #[serde(try_from = "u16", into = "u16")]
         pub struct $Type(u16);
 
-        impl $crate::properties::table::Quantity for $Type {
+        impl $crate::properties::values::Quantity for $Type {
             const MUST: &'static str = $must;
             const NUMBER: Option<[u64; 2]> = Some([$least, $most]);
         }
@@ -387,7 +387,7 @@ impl fmt::Display for IpPrefix {
 /// their texts must be, and their unit.
 macro_rules! as_text {
     ($($Type:ty: $must:literal $(, $unit:literal)?;)*) => { $(
-        impl $crate::properties::table::Quantity for $Type {
+        impl $crate::properties::values::Quantity for $Type {
             const MUST: &'static str = $must;
             $( const UNIT: Option<&'static str> = Some($unit); )?
         }
