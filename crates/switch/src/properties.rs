@@ -28,7 +28,7 @@ pub use port::{MTU_MIN, PortProperties, cpus_here, rate_for};
 pub use table::Property;
 pub use text::PropertyError;
 pub use units::{Bandwidth, Invalid, IpPrefix, Loss, Micros, Vlan};
-pub use values::Form;
+pub use values::ValueType;
 
 /// Most entries of a list of addresses or CPUs.
 pub const LIST_MAX: usize = 64;

@@ -22,7 +22,7 @@ use crate::protocol::{
 };
 
 /// Where a switch gets its requests.
-pub enum Control {
+pub enum ControlSocket {
     /// On one socket, until that is closed or the process behind the pidfd ends.
     Pair {
         /// The socket.
@@ -36,7 +36,7 @@ pub enum Control {
 
 /// Serves a switch until it is told to stop or its one client is gone. Returns the process's exit
 /// status.
-pub fn serve(control: Control, options: &Options) -> i32 {
+pub fn serve(control: ControlSocket, options: &Options) -> i32 {
     match run(control, options) {
         Ok(()) => 0,
         Err(error) => {
@@ -47,11 +47,11 @@ pub fn serve(control: Control, options: &Options) -> i32 {
     }
 }
 
-fn run(control: Control, options: &Options) -> Result<(), Box<dyn std::error::Error>> {
+fn run(control: ControlSocket, options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     rustix::thread::set_name(c"weir-switch")?;
     // A Ctrl-C at the parent's terminal is the parent's to deal with.
     rustix::process::setsid()?;
-    let waiting = Waiting::new()?;
+    let waiting = WaitSet::new()?;
     confine::drop_privileges()?;
     let (lanes, counters_file) = Lanes::start(options)?;
     confine::filter_system_calls()?;
@@ -62,11 +62,11 @@ fn run(control: Control, options: &Options) -> Result<(), Box<dyn std::error::Er
         table: Vec::new(),
     };
     match control {
-        Control::Pair { control, parent } => {
+        ControlSocket::Pair { control, parent } => {
             server.waiting.add(parent.as_fd(), PARENT)?;
             server.serve_client(&control).map(drop)
         }
-        Control::Listener(listener) => loop {
+        ControlSocket::Listener(listener) => loop {
             server.waiting.add(listener.as_fd(), LISTENER)?;
             server.waiting.wait()?;
             server.waiting.remove(listener.as_fd());
@@ -89,11 +89,11 @@ const PARENT: u64 = 1;
 const LISTENER: u64 = 2;
 
 /// The descriptors that the control thread waits for.
-struct Waiting(OwnedFd);
+struct WaitSet(OwnedFd);
 
-impl Waiting {
-    fn new() -> Result<Waiting, Errno> {
-        epoll::create(epoll::CreateFlags::CLOEXEC).map(Waiting)
+impl WaitSet {
+    fn new() -> Result<WaitSet, Errno> {
+        epoll::create(epoll::CreateFlags::CLOEXEC).map(WaitSet)
     }
 
     fn add(&self, fd: BorrowedFd<'_>, number: u64) -> Result<(), Errno> {
@@ -127,7 +127,7 @@ enum After {
 }
 
 struct Server {
-    waiting: Waiting,
+    waiting: WaitSet,
     lanes: Lanes,
     counters_file: OwnedFd,
     /// The addresses that are being told, a reply at a time.

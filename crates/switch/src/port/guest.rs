@@ -78,7 +78,7 @@ const VALID: Slot = Slot {
 const KNOWN: u16 = flags::OFFLOADED | flags::CHECKSUM_VALID;
 
 /// How one delivery to a guest stands.
-struct Delivery<'a> {
+struct GuestDelivery<'a> {
     counters: &'a PortCounters,
     /// Whether the guest takes frames over several slots and with work left to do.
     takes_segments: bool,
@@ -217,7 +217,11 @@ impl GuestLink {
 
     /// What is copied of a long frame that is delivered [`AHEAD`] frames later, and where to.
     #[inline(always)]
-    fn later(&self, delivery: &Delivery<'_>, frame: &Frame) -> Option<(SharedBytes, SharedBytes)> {
+    fn later(
+        &self,
+        delivery: &GuestDelivery<'_>,
+        frame: &Frame,
+    ) -> Option<(SharedBytes, SharedBytes)> {
         let place = delivery.filled + AHEAD as u32;
         match frame.body {
             Body::Guest(shared) if frame.len() >= LONG && place < delivery.free => {
@@ -238,7 +242,7 @@ impl GuestLink {
     /// Shows the guest what has been filled. One that sleeps is woken when much has come, else
     /// when the lane [calls](super::Link::call).
     #[inline]
-    fn publish(&mut self, delivery: &mut Delivery<'_>) {
+    fn publish(&mut self, delivery: &mut GuestDelivery<'_>) {
         if delivery.filled > 0 {
             self.side.receive.publish(delivery.filled);
             self.unseen += delivery.filled;
@@ -260,13 +264,13 @@ impl GuestLink {
 
     /// Publishes now and then, and sees what the guest has emptied meanwhile: a batch of frames
     /// to be cut may be many times what the ring holds.
-    fn keep_up(&mut self, delivery: &mut Delivery<'_>) {
+    fn keep_up(&mut self, delivery: &mut GuestDelivery<'_>) {
         if delivery.filled >= CUT_PUBLISH || delivery.filled == delivery.free {
             self.refresh(delivery);
         }
     }
 
-    fn refresh(&mut self, delivery: &mut Delivery<'_>) {
+    fn refresh(&mut self, delivery: &mut GuestDelivery<'_>) {
         self.publish(delivery);
         let slots = self.side.region.geometry().slots();
         // A cursor out of bounds is found and counted by the next delivery.
@@ -275,7 +279,7 @@ impl GuestLink {
 
     /// Delivers a staged frame, doing what is left to do on it as far as the guest leaves it to
     /// the port.
-    fn put_staged(&mut self, delivery: &mut Delivery<'_>, frame: &[u8], vnet: VnetHeader) {
+    fn put_staged(&mut self, delivery: &mut GuestDelivery<'_>, frame: &[u8], vnet: VnetHeader) {
         self.keep_up(delivery);
         if vnet.is_segmented() {
             return self.put_segments(delivery, frame, vnet);
@@ -298,7 +302,7 @@ impl GuestLink {
     }
 
     /// Delivers a frame that stands for several: as it is, if the guest takes it, else cut.
-    fn put_segments(&mut self, delivery: &mut Delivery<'_>, frame: &[u8], vnet: VnetHeader) {
+    fn put_segments(&mut self, delivery: &mut GuestDelivery<'_>, frame: &[u8], vnet: VnetHeader) {
         let Ok(mut segments) = Segmenter::new(frame, vnet) else {
             return delivery.counters.dropped(Reason::Offload, 1);
         };
@@ -327,7 +331,7 @@ impl GuestLink {
     }
 
     /// Delivers a frame over as many slots as it needs, all of them or none.
-    fn put_chain(&mut self, delivery: &mut Delivery<'_>, frame: &[u8], vnet: VnetHeader) {
+    fn put_chain(&mut self, delivery: &mut GuestDelivery<'_>, frame: &[u8], vnet: VnetHeader) {
         let slots = chain::slots_for(frame.len());
         if delivery.free - delivery.filled < slots {
             self.refresh(delivery);
@@ -372,7 +376,7 @@ impl GuestLink {
 
     /// Hands `n` slots back as they came, so that the ring moves on: one of them names no buffer.
     #[cold]
-    fn refuse(&mut self, delivery: &mut Delivery<'_>, n: u32) {
+    fn refuse(&mut self, delivery: &mut GuestDelivery<'_>, n: u32) {
         for i in delivery.filled..delivery.filled + n {
             let same = Slot::spent(self.side.receive.peek(i).buffer);
             self.side.receive.fill(i, same);
@@ -388,7 +392,7 @@ impl GuestLink {
     #[inline(always)]
     fn put(
         &mut self,
-        delivery: &mut Delivery<'_>,
+        delivery: &mut GuestDelivery<'_>,
         len: usize,
         said: Slot,
         write: impl FnOnce(&SharedBytes),
@@ -590,7 +594,7 @@ impl Backend for GuestLink {
             self.prefetch_rooms(frames, free);
         }
         let takes = self.side.region.takes(self.side.interface);
-        let mut delivery = Delivery {
+        let mut delivery = GuestDelivery {
             counters,
             takes_segments: takes & takes::SEGMENTS != 0,
             free,

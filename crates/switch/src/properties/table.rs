@@ -7,7 +7,7 @@
 use serde_json::json;
 
 use super::text::{PropertyError, for_each};
-use super::values::Form;
+use super::values::ValueType;
 
 /// One row: a property of the set `S`.
 pub struct Property<S: 'static> {
@@ -16,7 +16,7 @@ pub struct Property<S: 'static> {
     /// What it is; the first sentence is a description by itself.
     pub(super) doc: &'static str,
     /// What its values are.
-    pub form: fn() -> Form,
+    pub form: fn() -> ValueType,
     /// Sets it to a value as the command line has it.
     pub(super) set: fn(&mut S, &str) -> Result<(), PropertyError>,
     /// Its value as the command line has it; `None` if it has none.

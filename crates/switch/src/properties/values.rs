@@ -11,7 +11,7 @@ use super::text::{PropertyError, parts};
 use super::units::Invalid;
 
 /// What the values of a property are.
-pub struct Form {
+pub struct ValueType {
     /// The type in messages and files: `string` or `integer`.
     pub json: &'static str,
     /// The values are lists of this.
@@ -26,7 +26,7 @@ pub struct Form {
     pub must: String,
 }
 
-impl Form {
+impl ValueType {
     /// What a value must be, as words that stand by themselves.
     pub fn values(&self) -> &str {
         let must = &self.must;
@@ -115,7 +115,7 @@ pub trait Value: Sized {
     }
 
     /// What the values are.
-    fn form(range: &Range) -> Form;
+    fn form(range: &Range) -> ValueType;
 }
 
 impl<T: Quantity> Value for T {
@@ -128,8 +128,8 @@ impl<T: Quantity> Value for T {
         Some(self.to_string())
     }
 
-    fn form(_: &Range) -> Form {
-        Form {
+    fn form(_: &Range) -> ValueType {
+        ValueType {
             json: match T::NUMBER {
                 Some(_) => "integer",
                 None => "string",
@@ -159,8 +159,8 @@ macro_rules! plain_numbers {
                 range.read(name, &self.to_string()).map(drop)
             }
 
-            fn form(range: &Range) -> Form {
-                Form {
+            fn form(range: &Range) -> ValueType {
+                ValueType {
                     json: "integer",
                     is_list: false,
                     unit: Some(range.unit).filter(|unit| !unit.is_empty()),
@@ -188,7 +188,7 @@ impl<T: Value> Value for Option<T> {
         value.map(|value| value.check(name, range)).collect()
     }
 
-    fn form(range: &Range) -> Form {
+    fn form(range: &Range) -> ValueType {
         T::form(range)
     }
 }
@@ -211,8 +211,8 @@ macro_rules! lists {
                 check_length(name, "…", self.len())
             }
 
-            fn form(range: &Range) -> Form {
-                Form { is_list: true, ..T::form(range) }
+            fn form(range: &Range) -> ValueType {
+                ValueType { is_list: true, ..T::form(range) }
             }
         }
     )* };
@@ -248,8 +248,8 @@ impl Value for Vec<u16> {
         check_length(name, "…", self.len())
     }
 
-    fn form(_: &Range) -> Form {
-        Form {
+    fn form(_: &Range) -> ValueType {
+        ValueType {
             json: "integer",
             is_list: true,
             unit: None,

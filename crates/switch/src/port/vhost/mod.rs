@@ -38,7 +38,7 @@ use vhost::vhost_user::{BackendReqHandler, Error};
 use super::backend::{Backend, HostBackend, Kind, Opened, Outcome};
 use super::{BATCH, Batch};
 use crate::counters::{PortCounters, Reason};
-use device::{Desk, Device, KICK, PAIRS_MAX, features};
+use device::{Desk, KICK, PAIRS_MAX, VhostDevice, features};
 use frames::Given;
 use rings::{Broken, Head};
 
@@ -64,7 +64,7 @@ pub enum Connection {
 }
 
 /// Where a port's frontends come from.
-enum Source {
+enum FrontendSource {
     /// They connect to this socket.
     Listener(OwnedFd),
     /// There was one connection, given with the port.
@@ -82,11 +82,11 @@ struct Frontend {
 pub struct VhostLink {
     /// Everything that the port waits for.
     events: Arc<OwnedFd>,
-    source: Source,
+    source: FrontendSource,
     frontend: Option<Frontend>,
     /// Whether the counters say that there is a frontend.
     counted: bool,
-    device: Device,
+    device: VhostDevice,
     mtu: u16,
     /// Something has happened on the listener or the connection, maybe.
     noticed: bool,
@@ -118,26 +118,26 @@ impl VhostLink {
     /// A port on a listening, non-blocking Unix stream socket to which frontends connect, one
     /// after the other.
     pub fn listen(listener: OwnedFd, mtu: u16) -> Result<VhostLink, Errno> {
-        let mut link = VhostLink::new(Source::Given, mtu)?;
+        let mut link = VhostLink::new(FrontendSource::Given, mtu)?;
         let flags = epoll::EventFlags::IN;
         let token = epoll::EventData::new_u64(LISTENER);
         epoll::add(&*link.events, &listener, token, flags)?;
-        link.source = Source::Listener(listener);
+        link.source = FrontendSource::Listener(listener);
         Ok(link)
     }
 
     /// A port on a Unix stream socket that is connected to a frontend: one that listens itself.
     /// The port is gone with the connection.
     pub fn connected(socket: OwnedFd, mtu: u16) -> Result<VhostLink, Errno> {
-        let mut link = VhostLink::new(Source::Given, mtu)?;
+        let mut link = VhostLink::new(FrontendSource::Given, mtu)?;
         link.greet(socket)?;
         Ok(link)
     }
 
-    fn new(source: Source, mtu: u16) -> Result<VhostLink, Errno> {
+    fn new(source: FrontendSource, mtu: u16) -> Result<VhostLink, Errno> {
         let events = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         Ok(VhostLink {
-            device: Device::new(Arc::clone(&events)),
+            device: VhostDevice::new(Arc::clone(&events)),
             events,
             source,
             frontend: None,
@@ -249,7 +249,7 @@ impl VhostLink {
     fn settled(&self, violations: u32) -> Outcome {
         Outcome {
             violations,
-            gone: self.frontend.is_none() && matches!(self.source, Source::Given),
+            gone: self.frontend.is_none() && matches!(self.source, FrontendSource::Given),
             owes: false,
             busy: self.noticed,
         }
@@ -271,7 +271,7 @@ impl VhostLink {
 
     /// Takes the next frontend. Returns whether there is one.
     fn accept(&mut self) -> Result<bool, Errno> {
-        let Source::Listener(listener) = &self.source else {
+        let FrontendSource::Listener(listener) = &self.source else {
             return Ok(false);
         };
         let flags = SocketFlags::CLOEXEC;
@@ -304,7 +304,7 @@ impl VhostLink {
         {
             return Ok(true);
         }
-        let nothing = Device::new(Arc::clone(&self.events));
+        let nothing = VhostDevice::new(Arc::clone(&self.events));
         let device = std::mem::replace(&mut self.device, nothing);
         let lock = |desk: &Mutex<Desk>, device| {
             let mut desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
@@ -451,8 +451,8 @@ impl Backend for VhostLink {
 
     fn files(&self) -> Vec<BorrowedFd<'_>> {
         match &self.source {
-            Source::Listener(listener) => vec![listener.as_fd()],
-            Source::Given => Vec::new(),
+            FrontendSource::Listener(listener) => vec![listener.as_fd()],
+            FrontendSource::Given => Vec::new(),
         }
     }
 }

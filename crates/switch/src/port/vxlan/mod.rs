@@ -208,7 +208,7 @@ impl Backend for VxlanLink {
 
     fn send(&mut self, batch: &mut Batch, which: &[u16], counters: &PortCounters) -> Outcome {
         self.remotes.tick();
-        let mut delivery = Delivery {
+        let mut delivery = VxlanDelivery {
             socket: self.socket.as_fd(),
             header: packet::header(self.vni),
             to: To::All,
@@ -262,7 +262,7 @@ fn take(packet: &[u8], vni: u32, mtu: u16, batch: &mut Batch) -> Result<Frame, R
 }
 
 /// One delivery to the remotes.
-struct Delivery<'a> {
+struct VxlanDelivery<'a> {
     socket: BorrowedFd<'a>,
     header: [u8; packet::HEADER],
     /// Where the frame goes that is being delivered.
@@ -271,7 +271,7 @@ struct Delivery<'a> {
     counters: &'a PortCounters,
 }
 
-impl Whole for Delivery<'_> {
+impl Whole for VxlanDelivery<'_> {
     #[inline]
     fn put(&mut self, len: usize, write: impl FnOnce(&mut [u8])) {
         let whole = packet::HEADER + len;
@@ -303,7 +303,7 @@ impl Whole for Delivery<'_> {
     }
 }
 
-impl Delivery<'_> {
+impl VxlanDelivery<'_> {
     /// Sends what is in the outbox.
     fn flush(&mut self) {
         let remotes = self.outbox.addresses.len() as u16;

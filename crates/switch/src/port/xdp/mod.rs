@@ -18,7 +18,7 @@ use super::whole::{self, Whole};
 use super::{BATCH, Batch};
 use crate::counters::{PortCounters, Reason};
 use crate::sys::packet as socket;
-use crate::sys::xdp::{self, Kick, Queue};
+use crate::sys::xdp::{self, Kick, XdpQueue};
 
 pub use open::{XdpError, XdpMode};
 
@@ -28,7 +28,7 @@ const KICK: u32 = 64;
 
 /// The AF_XDP socket of one queue of a host interface (see [`super::links::HostLink`]).
 pub struct XdpLink {
-    queue: Queue,
+    queue: XdpQueue,
     /// What the queues of an interface have in common.
     common: Arc<Common>,
     /// This is the queue that watches the interface for all.
@@ -66,7 +66,7 @@ impl XdpLink {
         });
         let links = sockets.into_iter().enumerate().map(|(i, socket)| {
             Ok(XdpLink {
-                queue: Queue::map(socket, umem.as_fd(), i, chunk)?,
+                queue: XdpQueue::map(socket, umem.as_fd(), i, chunk)?,
                 common: Arc::clone(&common),
                 watches: i == 0,
                 mtu,
@@ -125,7 +125,7 @@ impl Backend for XdpLink {
             self.queue.refill();
         }
         if !self.down && self.queue.is_behind() {
-            let mut delivery = Delivery::new(&mut self.queue, counters, &mut self.down);
+            let mut delivery = XdpDelivery::new(&mut self.queue, counters, &mut self.down);
             delivery.flush();
             outcome.gone |= delivery.gone;
             outcome.busy = true;
@@ -137,7 +137,7 @@ impl Backend for XdpLink {
     }
 
     fn send(&mut self, batch: &mut Batch, which: &[u16], counters: &PortCounters) -> Outcome {
-        let mut delivery = Delivery::new(&mut self.queue, counters, &mut self.down);
+        let mut delivery = XdpDelivery::new(&mut self.queue, counters, &mut self.down);
         if *delivery.down && !delivery.is_up_again() {
             counters.dropped(Reason::LinkDown, which.len() as u64);
             return delivery.outcome();
@@ -156,7 +156,7 @@ impl Backend for XdpLink {
 
     /// Has the kernel send what waits.
     fn call(&mut self, counters: &PortCounters) -> Outcome {
-        let mut delivery = Delivery::new(&mut self.queue, counters, &mut self.down);
+        let mut delivery = XdpDelivery::new(&mut self.queue, counters, &mut self.down);
         delivery.flush();
         delivery.outcome()
     }
@@ -210,8 +210,8 @@ fn stage(frame: &[u8], batch: &mut Batch, counters: &PortCounters) {
 }
 
 /// How one delivery to the interface stands.
-struct Delivery<'a> {
-    queue: &'a mut Queue,
+struct XdpDelivery<'a> {
+    queue: &'a mut XdpQueue,
     counters: &'a PortCounters,
     down: &'a mut bool,
     gone: bool,
@@ -221,9 +221,13 @@ struct Delivery<'a> {
     bytes: u64,
 }
 
-impl<'a> Delivery<'a> {
-    fn new(queue: &'a mut Queue, counters: &'a PortCounters, down: &'a mut bool) -> Delivery<'a> {
-        Delivery {
+impl<'a> XdpDelivery<'a> {
+    fn new(
+        queue: &'a mut XdpQueue,
+        counters: &'a PortCounters,
+        down: &'a mut bool,
+    ) -> XdpDelivery<'a> {
+        XdpDelivery {
             queue,
             counters,
             down,
@@ -266,7 +270,7 @@ impl<'a> Delivery<'a> {
     }
 }
 
-impl Whole for Delivery<'_> {
+impl Whole for XdpDelivery<'_> {
     #[inline]
     fn put(&mut self, len: usize, write: impl FnOnce(&mut [u8])) {
         if !self.queue.has_room() {
