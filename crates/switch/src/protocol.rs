@@ -86,7 +86,7 @@ pub struct PatchEnd {
 pub enum PortState {
     /// It does.
     Open,
-    /// It does no more: its interface is gone, or its guest broke the ring's rules too often.
+    /// It does not: its interface is gone, or its guest broke the ring's rules too often.
     Closed,
 }
 
@@ -161,7 +161,8 @@ pub(crate) enum Request {
     },
     /// Bring the counters up to date that the kernel keeps for a port.
     CatchUp { port: PortId },
-    /// Give copies of the descriptors of a host link's queues, if another switch can go on with them.
+    /// Give copies of the descriptors of a host link's queues, if another switch can go on with
+    /// them.
     Files { port: PortId },
     /// Tell what each lane does.
     Lanes,

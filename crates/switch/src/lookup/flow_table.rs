@@ -1,6 +1,6 @@
 //! The flow table: which port a flow goes to, exactly.
 //!
-//! An entry is made by whoever manages the switch, or learned: the first packet of a flow says
+//! An entry is added by the switch's administrator, or learned: the first packet of a flow says
 //! where the packets of the other direction go, namely back to where it came from. Learned entries
 //! age, stay with the port that was first, and are bounded, over all and for each port; a full
 //! table learns nothing new until something ages out. What has no entry goes by the

@@ -130,9 +130,9 @@ as_text! {
 properties! {
     /// Which frames are a flow's: those for which every attribute given is so.
     ///
-    /// "Local" is the side of the VNIC that the flow is on: a frame from it has the local address as
-    /// its source, a frame to it as its destination. On a domain a flow counts both ways, too: local
-    /// is then either end.
+    /// "Local" is the side of the VNIC that the flow is on: a frame from it has the local address
+    /// as its source, a frame to it as its destination. On a domain a flow counts both ways, too:
+    /// local is then either end.
     #[derive(Copy, Hash)]
     pub struct FlowAttributes, all by check {
         /// Local IP address or prefix.

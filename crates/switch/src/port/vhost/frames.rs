@@ -2,7 +2,7 @@
 
 use abi::region::{BUFFER_STRIDE, SharedBytes};
 
-use super::device::{PAIRS_MAX, features};
+use super::device::{Features, PAIRS_MAX};
 use super::memory::Memory;
 use super::queue::Virtqueue;
 use super::rings::{Broken, Head, flags};
@@ -197,7 +197,7 @@ impl VhostLink {
     ) -> Result<(), Broken> {
         let offers = self.device.features;
         let header_len = self.device.header_len();
-        let merge = self.device.has(features::MRG_RXBUF);
+        let merge = self.device.has(Features::MRG_RXBUF);
         let queue = &mut self.device.queues[index];
         let mut delivery = VhostDelivery {
             end: queue.next(),
@@ -312,7 +312,7 @@ fn take_staged(batch: &mut Batch, i: usize, len: usize) -> Result<(), Reason> {
     let frame = batch.stage.take_in(i, VnetHeader::LEN + len, None)?;
     if let Body::Staged(cell) = frame.body {
         let (bytes, vnet) = batch.stage.frame(cell);
-        // The next port may hand the header on to someone who believes it.
+        // The next port may pass the header on, to a receiver that trusts it.
         if vnet.needs_checksum() && checksum_of(bytes, vnet).is_err() {
             return Err(Reason::Offload);
         }
@@ -341,7 +341,7 @@ impl VhostDelivery<'_> {
         batch: &Batch,
         which: &[u16],
         mtu: u16,
-        offers: u64,
+        offers: Features,
     ) -> Result<(), Broken> {
         for &i in which {
             let frame = &batch.frames[usize::from(i)];
@@ -367,8 +367,13 @@ impl VhostDelivery<'_> {
     }
 
     /// Delivers a frame with what the driver does not do itself done.
-    fn put_staged(&mut self, bytes: &[u8], vnet: VnetHeader, offers: u64) -> Result<(), Broken> {
-        let checks = offers & features::GUEST_CSUM != 0;
+    fn put_staged(
+        &mut self,
+        bytes: &[u8],
+        vnet: VnetHeader,
+        offers: Features,
+    ) -> Result<(), Broken> {
+        let checks = offers.contains(Features::GUEST_CSUM);
         if vnet.is_segmented() && !(checks && cuts(vnet, offers)) {
             return self.put_segments(bytes, vnet);
         }
@@ -510,16 +515,16 @@ impl VhostDelivery<'_> {
 }
 
 /// Whether a driver that accepted these features takes such a frame uncut.
-fn cuts(vnet: VnetHeader, offers: u64) -> bool {
+fn cuts(vnet: VnetHeader, offers: Features) -> bool {
     let needed = match vnet.tcp_over() {
-        Some(4) => features::GUEST_TSO4,
-        Some(6) => features::GUEST_TSO6,
+        Some(4) => Features::GUEST_TSO4,
+        Some(6) => Features::GUEST_TSO6,
         _ => return false,
     };
     let marks = if vnet.has_congestion_marks() {
-        features::GUEST_ECN
+        Features::GUEST_ECN
     } else {
-        0
+        Features::empty()
     };
-    offers & (needed | marks) == needed | marks
+    offers.contains(needed | marks)
 }

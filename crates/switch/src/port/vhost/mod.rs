@@ -1,5 +1,5 @@
 //! A virtual machine's port by vhost-user: QEMU's or DPDK's virtio-net, its rings in memory that
-//! the frontend hands over on a Unix socket.
+//! the frontend shares by a Unix socket.
 //!
 //! The port is the backend. It listens, or is given a connection; it has one frontend at a time,
 //! and waits for the next when that one goes. Messages are taken apart by rust-vmm's `vhost`
@@ -11,8 +11,8 @@
 //! that can take them.
 //!
 //! Nothing that the frontend or its driver says is believed ([`queue`]), and nothing that they do
-//! makes the worker wait. Who breaks the rules is disconnected, and that is a violation; the port
-//! is closed when there are too many.
+//! makes the worker wait. A frontend that breaks the rules is disconnected, which is a violation;
+//! the port is closed when there are too many.
 
 pub mod device;
 mod early;
@@ -38,7 +38,7 @@ use vhost::vhost_user::{BackendReqHandler, Error};
 use super::backend::{Backend, HostBackend, Kind, Opened, Outcome};
 use super::{BATCH, Batch};
 use crate::counters::{PortCounters, Reason};
-use device::{Desk, KICK, PAIRS_MAX, VhostDevice, features};
+use device::{Desk, Features, KICK, PAIRS_MAX, VhostDevice};
 use frames::Given;
 use rings::{Broken, Head};
 
@@ -94,7 +94,7 @@ pub struct VhostLink {
     /// disconnected before the next.
     broken: bool,
     /// The queue pair that is served next.
-    turn: usize,
+    next_pair: usize,
     /// The queue that the current batch was taken from, and how many buffers.
     taken: (usize, u16),
     scratch: Box<Scratch>,
@@ -145,7 +145,7 @@ impl VhostLink {
             mtu,
             noticed: true,
             broken: false,
-            turn: 0,
+            next_pair: 0,
             taken: (0, 0),
             scratch: Box::new(Scratch {
                 heads: [Head::default(); BATCH],
@@ -178,8 +178,8 @@ impl VhostLink {
         Ok(())
     }
 
-    /// Lets the frontend go, and everything that it handed over.
-    fn part(&mut self) {
+    /// Disconnects the frontend and releases everything that it shared.
+    fn disconnect(&mut self) {
         self.broken = false;
         self.taken = (0, 0);
         self.device.reset();
@@ -209,7 +209,7 @@ impl VhostLink {
             // What was broken on delivery is counted already; memory that is gone is not.
             let violations = u32::from(!self.broken);
             counters.dropped(Reason::Violation, violations.into());
-            self.part();
+            self.disconnect();
             return self.settled(violations);
         }
         if !self.is_called() {
@@ -228,7 +228,7 @@ impl VhostLink {
                 Err(error) => {
                     let lied = !matches!(error, Error::Disconnected | Error::PartialMessage);
                     counters.dropped(Reason::Violation, lied.into());
-                    self.part();
+                    self.disconnect();
                     return self.settled(lied.into());
                 }
             }
@@ -299,7 +299,7 @@ impl VhostLink {
         if rustix::event::poll(&mut writable, Some(&now)) != Ok(1) {
             return Err(Error::InvalidOperation("it does not read its answers"));
         }
-        if !self.device.has(features::PROTOCOL_FEATURES)
+        if !self.device.has(Features::PROTOCOL_FEATURES)
             && early::enable(frontend.socket.as_fd(), &mut self.device)?
         {
             return Ok(true);
@@ -321,8 +321,8 @@ impl VhostLink {
     /// Takes a batch out of the next transmit queue that has any. Returns whether one had.
     fn take_next(&mut self, batch: &mut Batch, counters: &PortCounters) -> Result<bool, Broken> {
         for _ in 0..PAIRS_MAX {
-            let index = 2 * self.turn + 1;
-            self.turn = (self.turn + 1) % PAIRS_MAX;
+            let index = 2 * self.next_pair + 1;
+            self.next_pair = (self.next_pair + 1) % PAIRS_MAX;
             if self.device.queues[index].is_ready() && self.take(batch, index, counters)? {
                 return Ok(true);
             }
@@ -366,7 +366,7 @@ impl Backend for VhostLink {
         self.noticed = true;
     }
 
-    /// The port is closed: whoever is connected shall know.
+    /// Tells the connected frontend that the port is closed.
     fn close(&mut self) {
         self.break_off();
     }
@@ -386,7 +386,7 @@ impl Backend for VhostLink {
             Err(_) => {
                 batch.clear();
                 counters.dropped(Reason::Violation, 1);
-                self.part();
+                self.disconnect();
                 self.count_frontend(counters);
                 Outcome {
                     busy: true,

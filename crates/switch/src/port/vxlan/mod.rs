@@ -4,10 +4,10 @@
 //! What is for an address that was seen behind one of them goes there, everything else to each;
 //! nothing that came from one goes to another, so a full mesh of hosts has no loop.
 //!
-//! Packets are never cut below VXLAN: the link's MTU is 1500, or that of the way to the remotes less
-//! what is wrapped around a frame if that is less, and a packet that turns out too long for the
-//! way is dropped and counted. The kernel is handed many packets of one size as one, and hands many as one, so that
-//! a TCP stream costs few calls.
+//! Packets are never cut below VXLAN: the link's MTU is 1500, or that of the way to the remotes
+//! less what is wrapped around a frame if that is less, and a packet that turns out too long for
+//! the way is dropped and counted. The kernel is handed many packets of one size as one, and hands
+//! many as one, so that a TCP stream costs few calls.
 
 mod open;
 pub mod packet;
@@ -238,8 +238,8 @@ impl Backend for VxlanLink {
 /// What is left to do on the frame in a packet.
 ///
 /// A kernel on the same machine leaves the checksum inside to hardware that never sees it, and TCP
-/// streams in packets of up to 64 KB, to be cut by whoever needs them cut. It does not tell how
-/// long the pieces were to be; those of one L2 segment share an MTU, so it is the link's.
+/// streams in packets of up to 64 KB, to be cut by the first hop that needs them cut. The segment
+/// size is not told; hosts of one L2 segment share an MTU, so it is the link's.
 fn left_undone(frame: &[u8], mtu: u16) -> VnetHeader {
     let limit = usize::from(mtu) + ETHERNET + offload::tags_len(frame);
     let joined = (frame.len() > limit).then(|| offload::joined(frame, mtu));
