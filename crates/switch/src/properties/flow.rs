@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Priority;
 use super::declare::properties;
+use super::prefix::IpPrefix;
+use super::quantity::{Invalid, Quantity, as_text};
 use super::text::PropertyError;
-use super::units::{Bandwidth, Invalid, IpPrefix, as_text};
-use super::values::{Quantity, Range};
+use super::units::Bandwidth;
+use super::values::Range;
 
 /// A transport protocol by its IP protocol number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

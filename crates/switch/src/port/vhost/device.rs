@@ -21,6 +21,8 @@ use super::rings::{Addresses, SIZE_MAX};
 
 /// Most queue pairs of a frontend.
 pub const PAIRS_MAX: usize = 8;
+/// Longest header in front of a frame, in bytes.
+pub(super) const HEADER_MAX: usize = 12;
 /// A queue's kick has the event [`KICK`] plus the queue's number in the device's epoll set.
 pub const KICK: u64 = 16;
 
@@ -99,7 +101,7 @@ impl VhostDevice {
     pub fn header_len(&self) -> usize {
         let long = Features::VERSION_1 | Features::MRG_RXBUF;
         if self.features.intersects(long) {
-            12
+            HEADER_MAX
         } else {
             10
         }
