@@ -13,7 +13,7 @@
 
 pub mod client;
 pub mod counters;
-pub mod flow_hash;
+pub mod ids;
 pub mod lane;
 pub mod lanes;
 pub mod links;
@@ -28,6 +28,6 @@ pub mod qos;
 pub mod worker;
 
 mod confine;
-mod crossing;
+mod handoff;
 mod serve;
 mod sys;

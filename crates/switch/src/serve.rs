@@ -12,9 +12,8 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use crate::confine;
-use crate::lanes::{Lanes, Member};
+use crate::lanes::{Lanes, Member, Options};
 use crate::lookup::PortIndex;
-use crate::process::Options;
 use crate::protocol::{
     self, ADDRESSES_PER_REPLY, AddressEntry, ExchangeError, FLOWS_PER_REPLY, PORTS_PER_REPLY,
     PortDescription, PortId, PortState, Reply, Request,

@@ -7,6 +7,7 @@
 //! ([`Link::send`]) and then hands the batch back ([`Link::release`]).
 
 mod carry;
+pub mod flow_hash;
 pub mod guest;
 pub(crate) mod hold;
 pub mod offload;
@@ -33,6 +34,9 @@ use offload::{ETHERNET, Segmenter, VLAN, VnetHeader};
 pub const BATCH: usize = 64;
 /// Bytes in the stage with which a batch is full, however few frames they are.
 pub(crate) const STAGED_MAX: usize = 512 << 10;
+/// Violations after which a guest's port is closed.
+pub const VIOLATIONS_MAX: u32 = 64;
+
 /// How much of what waits is taken from a port at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Portion {
@@ -312,14 +316,17 @@ impl Batch {
         }
     }
 
-    /// Counts what a port took in.
-    /// Returns their bytes.
-    pub(crate) fn count(&self, counters: &PortCounters, by_wakeup: bool) -> u64 {
-        let frames = self.frames();
-        let bytes: u64 = frames.iter().map(|frame| u64::from(frame.len)).sum();
-        counters.came_in(frames.len() as u64, bytes);
-        counters.segmented_in(self.stage.segmented);
-        counters.chain(frames.len() as u64, by_wakeup);
+    /// Counts the first `n` frames as taken in by a port. Returns their bytes.
+    pub(crate) fn count(&self, n: usize, counters: &PortCounters, by_wakeup: bool) -> u64 {
+        let bytes = self.bytes_of(n);
+        counters.came_in(n as u64, bytes);
+        if self.stage.segmented > 0 {
+            let segmented = (0..n).filter(|&i| self.vnet(i as u16).is_segmented());
+            counters.segmented_in(segmented.count() as u64);
+        }
+        if n > 0 {
+            counters.chain(n as u64, by_wakeup);
+        }
         bytes
     }
 

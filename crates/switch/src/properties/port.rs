@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::text::{PropertyError, parts, read};
 use super::units::{Bandwidth, IpPrefix, Loss, Micros, Vlan};
 use super::{Priority, Protection, Share, is_default};
-use crate::lane::LANES_MAX;
+use crate::ids::LANES_MAX;
 
 /// Most entries of a list of addresses or CPUs.
 pub const LIST_MAX: usize = 64;

@@ -8,7 +8,7 @@ use super::queue::Queue;
 use super::rings::{Broken, Head, flags};
 use super::{PIECES, Scratch, VhostLink};
 use crate::counters::{PortCounters, Reason};
-use crate::flow_hash::flow_hash;
+use crate::port::flow_hash::flow_hash;
 use crate::port::guest::snapshot;
 use crate::port::offload::{ETHERNET, Segmenter, VnetHeader, checksum_of};
 use crate::port::{BATCH, Batch, Body, HEAD, Outcome};

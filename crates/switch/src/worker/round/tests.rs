@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use rustix::event::EventfdFlags;
 
 use crate::counters::Reason;
-use crate::lookup::PortIndex;
+use crate::ids::PortIndex;
 use crate::memory::{GuestSide, SharedRegion};
 use crate::port::Link;
 use crate::port::guest::GuestLink;
@@ -95,7 +95,7 @@ fn net(others: u8, slots: u32) -> (Alone, Guest, Vec<Guest>) {
 }
 
 #[test]
-fn a_round_that_takes_long_is_left_for_an_order_and_goes_on_where_it_was() {
+fn a_round_that_takes_long_is_left_for_a_job_and_goes_on_where_it_was() {
     for contended in [false, true] {
         let (mut alone, mut sink, mut guests) = net(3, 256);
         if contended {
@@ -109,9 +109,9 @@ fn a_round_that_takes_long_is_left_for_an_order_and_goes_on_where_it_was() {
         for guest in &mut guests {
             guest.send(SINK, 1, 60);
         }
-        alone.round_with_an_order(Duration::from_millis(2));
-        assert_eq!(sink.receive(), [], "nobody is served before the order");
-        alone.round_with_an_order(Duration::ZERO);
+        alone.round_with_a_job(Duration::from_millis(2));
+        assert_eq!(sink.receive(), [], "nobody is served before the job");
+        alone.round_with_a_job(Duration::ZERO);
         let mut senders: Vec<_> = sink.receive().iter().map(|frame| frame.0).collect();
         senders.sort_unstable();
         assert_eq!(senders, [1, 2, 3], "a short round is not left");
