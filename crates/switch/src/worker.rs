@@ -20,6 +20,7 @@ mod control;
 mod delivery;
 mod due;
 mod forwarding;
+mod frame;
 mod polling;
 mod round;
 mod serve;

@@ -1,14 +1,13 @@
 //! Which flow a frame belongs to.
 //!
-//! A flow is a key and a mask over what a frame's headers say. Flows of the same mask share a hash
-//! table, and a frame is looked up once for each mask there is, the most specific first (tuple
-//! space search; Srinivasan, Suri and Varghese 1999). So the cost grows with the number of
-//! masks and not of flows.
+//! A flow is a key and a mask over a frame's header fields. Flows of the same mask share a hash
+//! table, and a frame is looked up once for each mask, the most specific first (tuple space search;
+//! Srinivasan, Suri and Varghese 1999). So the cost grows with the number of masks, not of flows.
 //!
 //! Of two flows that could both have a frame, one must be the more specific in every respect: it
-//! decides. Where neither is, or both are the same, the second is refused ([`Overlap`]), so what
-//! decides never depends on the order in which flows were made. Flows on two ports are different
-//! things: a frame from one port to the other belongs to both.
+//! decides. Where neither is, or both are the same, the second is refused ([`Overlap`]), so the
+//! decision never depends on the order in which flows were made. Flows on two ports do not exclude
+//! each other: a frame from one port to the other belongs to both.
 
 use std::net::IpAddr;
 
@@ -183,7 +182,7 @@ impl FlowKey {
     }
 }
 
-/// Which flow's frames a new one's would be in part, and neither is the more specific of both.
+/// Why a flow is refused: it could have frames of another, and neither is the more specific.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlap {
     /// The other has the very same attributes.
@@ -248,21 +247,21 @@ impl Classifier {
                 return Err(Overlap::Partial(other));
             }
         }
-        let place = self.tables.iter().position(|table| table.mask == mask);
-        let place = match place {
-            Some(place) => place,
+        let at = self.tables.iter().position(|table| table.mask == mask);
+        let at = match at {
+            Some(at) => at,
             None if self.tables.len() == MASKS_MAX => return Err(Overlap::Masks),
             None => {
                 let specific = mask.ones();
-                let place = self
+                let at = self
                     .tables
                     .partition_point(|table| table.mask.ones() > specific);
                 let flows = HashMap::new();
-                self.tables.insert(place, MaskTable { mask, flows });
-                place
+                self.tables.insert(at, MaskTable { mask, flows });
+                at
             }
         };
-        self.tables[place].flows.insert(key, flow);
+        self.tables[at].flows.insert(key, flow);
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use super::delay_line::DelayLine;
 use super::spoof_guard::{NoAddress, SpoofGuard};
 use super::token_bucket::{Nanos, Rate, RateLimiter};
 use super::waiters::Waiters;
-use super::wire::Wire;
+use super::wire::{Wire, WireModel};
 use crate::ids::PortIndex;
 use crate::lookup::Mac;
 use crate::properties::{Bandwidth, PortProperties, Priority, Share};
@@ -37,12 +37,8 @@ pub struct PortPolicy {
     pub received: Option<RateLimiter>,
     /// How many frames it may send that are flooded.
     pub flood: Option<RateLimiter>,
-    /// Delay of frames to it, in nanoseconds.
-    pub(super) delay: Nanos,
-    /// Jitter of that, in microseconds.
-    pub(super) jitter: u32,
-    /// Frames to it that are lost, of a billion.
-    pub(super) loss: u32,
+    /// How frames to it are delayed and lost.
+    pub wire: WireModel,
 }
 
 impl PortPolicy {
@@ -74,9 +70,11 @@ impl PortPolicy {
             sent: rate.map(|rate| RateLimiter::new(rate, now)),
             received: rate.map(|rate| RateLimiter::new(rate, now)),
             flood: flood.map(|rate| RateLimiter::new(rate, now)),
-            delay: u64::from(properties.delay.get()) * 1000,
-            jitter: properties.jitter.get(),
-            loss: properties.loss.of_a_billion(),
+            wire: WireModel {
+                delay: u64::from(properties.delay.get()) * 1000,
+                jitter: properties.jitter.get(),
+                loss: properties.loss.of_a_billion(),
+            },
         })))
     }
 }
@@ -123,7 +121,7 @@ impl PortShaping {
             waiters: limiter.map_or_else(Waiters::default, |_| Waiters::new()),
             timed: false,
             backlog: limiter.map(|limiter| backlog(limiter.rate())),
-            wire: Wire::new(&policy, port),
+            wire: Wire::new(policy.wire, limiter, port),
             policy,
         }
     }

@@ -121,9 +121,10 @@ mod tests {
                     u32::from(turn % every == 0)
                 };
                 let free = SLOTS - ring.len() as u32;
-                let leaves = match free < SLOTS / RING_RESERVE + frames && frames > 0 {
-                    true => threshold.offer(FrameSource::Port(port as u16), frames, SLOTS),
-                    false => 0,
+                let leaves = if free < SLOTS / RING_RESERVE + frames && frames > 0 {
+                    threshold.offer(FrameSource::Port(port as u16), frames, SLOTS)
+                } else {
+                    0
                 };
                 let fit = free.saturating_sub(leaves).min(frames);
                 ring.extend(std::iter::repeat_n(port, fit as usize));

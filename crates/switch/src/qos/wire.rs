@@ -1,8 +1,7 @@
 //! Delay, jitter and loss on the way to a port: what stands for a wire.
 
 use super::delay_line::DelayLine;
-use super::policy::PortPolicy;
-use super::token_bucket::Nanos;
+use super::token_bucket::{Nanos, RateLimiter};
 use crate::ids::PortIndex;
 
 /// The rate that a delay line without a rate limiter is made for, in bytes a nanosecond: 10 Gb/s.
@@ -32,53 +31,59 @@ impl Random {
     }
 }
 
-/// The loss model and the delay line of a port on one lane.
+/// The delay, the jitter and the loss model of a wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WireModel {
+    /// Delay, in nanoseconds.
+    pub delay: Nanos,
+    /// Jitter of that, in microseconds, either way.
+    pub jitter: u32,
+    /// Frames that are lost, of a billion.
+    pub loss: u32,
+}
+
+/// The wire to a port, on one lane.
 pub struct Wire {
     /// Frames on their way; none where there is no delay.
     pub line: Option<DelayLine>,
     /// Whether a timer is set for the next frame to leave.
     pub timed: bool,
-    delay: Nanos,
-    /// In microseconds, either way.
-    jitter: u32,
-    /// Frames lost of a billion.
-    loss: u32,
+    model: WireModel,
     random: Random,
 }
 
 impl Wire {
-    /// The wire to a port; `None` where frames are neither delayed nor lost.
-    pub fn new(policy: &PortPolicy, port: PortIndex) -> Option<Wire> {
-        if policy.delay == 0 && policy.loss == 0 {
+    /// The wire to a port with this rate; `None` where frames are neither delayed nor lost.
+    pub fn new(model: WireModel, limiter: Option<&RateLimiter>, port: PortIndex) -> Option<Wire> {
+        if model.delay == 0 && model.loss == 0 {
             return None;
         }
-        let longest = policy.delay + u64::from(policy.jitter) * 1000;
-        let bytes = match &policy.received {
+        let longest = model.delay + u64::from(model.jitter) * 1000;
+        let bytes = match limiter {
             Some(limiter) => longest / limiter.rate().time_of(1024).max(1) * 1024,
             None => (longest as f64 * WIRE_BYTES) as u64,
         };
         Some(Wire {
-            line: (policy.delay > 0).then(|| DelayLine::new(bytes + bytes / 4)),
+            line: (model.delay > 0).then(|| DelayLine::new(bytes + bytes / 4)),
             timed: false,
-            delay: policy.delay,
-            jitter: policy.jitter,
-            loss: policy.loss,
+            model,
             random: Random::new(port.into()),
         })
     }
 
     /// Whether the next frame is lost.
     pub fn loses(&mut self) -> bool {
-        self.loss > 0 && self.random.below(1_000_000_000) < self.loss
+        self.model.loss > 0 && self.random.below(1_000_000_000) < self.model.loss
     }
 
     /// When a frame that comes now arrives.
     pub fn arrival(&mut self, now: Nanos) -> Nanos {
-        if self.jitter == 0 {
-            return now + self.delay;
+        let WireModel { delay, jitter, .. } = self.model;
+        if jitter == 0 {
+            return now + delay;
         }
-        let off = self.random.below(2 * self.jitter + 1);
-        now + self.delay + u64::from(off) * 1000 - u64::from(self.jitter) * 1000
+        let off = self.random.below(2 * jitter + 1);
+        now + delay + u64::from(off) * 1000 - u64::from(jitter) * 1000
     }
 }
 

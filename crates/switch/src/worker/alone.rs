@@ -78,7 +78,7 @@ impl Alone {
     }
 
     /// Goes round until the waker is seen, which has woken the lane before.
-    pub fn turn(&mut self) {
+    pub fn go_round(&mut self) {
         self.waker.wake();
         self.worker.run().unwrap();
     }

@@ -1,10 +1,8 @@
 //! What is due at a time: waiting queues go on, and frames leave backlogs and delay lines.
 
-use std::time::Duration;
-
 use super::Worker;
-use super::forwarding::FrameRef;
-use super::shaping::{QUANTUM, Released, Shaping, drain, release};
+use super::frame::FrameRef;
+use super::shaping::{QUANTUM_BYTES, Released, drain, release};
 use super::table::QueueState;
 use crate::counters::Reason;
 use crate::ids::{DomainIndex, PortIndex, QueueIndex};
@@ -16,31 +14,8 @@ use crate::qos::timers::Due;
 use crate::qos::token_bucket::Nanos;
 use crate::qos::waiters::BACKLOG;
 
-/// Most turns with a port's rate in a row, so that the others in the round get theirs.
-const TURNS: usize = 64;
-/// The lane stays awake for what is due within this: about what sleeping and waking take.
-const SOON: Nanos = 60_000;
-
-impl Shaping {
-    /// Whether anything is due.
-    #[inline]
-    pub fn is_due(&self, now: Nanos) -> bool {
-        self.timers.next().is_some_and(|next| next <= now)
-    }
-
-    /// Whether anything is due so soon that sleeping until then would take longer.
-    #[inline]
-    pub fn is_due_soon(&self, now: Nanos) -> bool {
-        self.is_due(now + SOON)
-    }
-
-    /// How long it is until something is due, if anything is.
-    pub fn until_due(&self, now: Nanos) -> Option<Duration> {
-        let next = self.timers.next()?;
-        Some(Duration::from_nanos(next.saturating_sub(now)))
-    }
-}
-
+/// Most quanta of a port's rate in a row, so that other queues in the round are served, too.
+const QUANTA: usize = 64;
 impl Worker {
     /// Does what is due.
     #[inline(never)]
@@ -58,28 +33,28 @@ impl Worker {
 
     /// Serves the queues that wait for a port's rate, as far as it goes.
     fn serve_waiters(&mut self, to: PortIndex, now: Nanos) {
-        for turn in 0.. {
+        for served in 0.. {
             let Some(port) = self.table.shaping_mut(to) else {
                 return;
             };
-            if turn == 0 {
+            if served == 0 {
                 port.timed = false;
             }
             let limiter = port.policy.received.as_ref();
             let used_up = limiter.is_some_and(|limiter| !limiter.is_above_reserve(now));
-            if turn == TURNS || used_up {
+            if served == QUANTA || used_up {
                 break;
             }
             let Some(waiter) = port.waiters.pop() else {
                 return;
             };
-            self.shaping.begin_turn(to, false);
+            self.shaping.begin_quantum(to, false);
             if waiter == BACKLOG {
                 self.send_backlog(to, now);
-                self.shaping.end_backlog_turn();
+                self.shaping.end_backlog_quantum();
             } else {
                 self.serve_waiter(waiter);
-                self.shaping.end_turn(&mut self.table, waiter);
+                self.shaping.end_quantum(&mut self.table, waiter);
             }
         }
         self.shaping.look_at_rate_later(&mut self.table, to, now);
@@ -96,7 +71,7 @@ impl Worker {
         }
     }
 
-    /// Has frames out of a port's backlog go on, as far as its rate and the turn allow.
+    /// Has frames out of a port's backlog go on, as far as its rate and the quantum allow.
     fn send_backlog(&mut self, to: PortIndex, now: Nanos) {
         let batch = &mut self.forwarding.batch;
         batch.clear();
@@ -109,7 +84,7 @@ impl Worker {
         let (mut sent, mut from) = (0, to);
         while let Some(first) = line.first()
             && batch.has_room()
-            && sent < QUANTUM
+            && sent < QUANTUM_BYTES
             && limiter.is_above_reserve(now)
         {
             from = first.endpoints.from;

@@ -4,58 +4,29 @@
 //! There is one path. For domains in which any port or flow has limits and the like it is compiled
 //! with [shaping](super::shaping), for all others without (`SHAPED`).
 
+mod lanes;
+mod patches;
+
 use std::ops::Range;
 
 use super::Clock;
+use super::frame::FrameRef;
 use super::shaping::{Admission, Shaping};
 use super::table::Table;
-use crate::counters::{LaneCounters, Reason};
-use crate::handoff::{Burst, HandoffReceiver, HandoffSender, Report, Target};
+use crate::counters::Reason;
+use crate::handoff::Target;
 use crate::ids::{DomainIndex, LaneIndex, LaneMask, PORTS_MAX, PortIndex};
 use crate::lookup::Destination;
 use crate::pace::Pace;
-use crate::port::flow_hash::flow_hash;
 use crate::port::{BATCH, Batch};
 use crate::qos::classifier::Classifier;
 use crate::qos::threshold::FrameSource;
 
-/// Most patches that a frame goes through.
-pub const PATCHES_MAX: u8 = 8;
-/// Most times that frames of one batch go through patches: a bound on what a cycle of them costs.
-const HOPS_MAX: usize = 64;
-/// Most bursts of one lane that are taken in a round.
-pub(super) const BURSTS_PER_ROUND: usize = 4;
-
-const _: () = assert!(BATCH <= u64::BITS as usize);
-
-/// The handoff rings from and to the other lanes.
-pub(crate) struct Handoff {
-    /// To the other lanes, by their indices; none to itself.
-    pub senders: Vec<Option<HandoffSender>>,
-    /// From the other lanes, and which those are.
-    pub receivers: Vec<(HandoffReceiver, LaneIndex)>,
-}
-
-/// Frames of the batch that have come through a patch.
-struct PatchHop {
-    /// The end that they came out of.
-    from: PortIndex,
-    /// How many patches they have gone through.
-    patches: u8,
-    /// The frames, one bit each.
-    frames: u64,
-}
-
-/// A frame of the batch.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FrameRef {
-    /// Its index in the batch.
-    pub i: u16,
-    /// The port that it came from.
-    pub from: PortIndex,
-    /// The domain in which it is.
-    pub domain: DomainIndex,
-}
+pub(super) use lanes::BURSTS_PER_ROUND;
+pub(crate) use lanes::Handoff;
+use lanes::bits;
+pub use patches::PATCHES_MAX;
+use patches::{HOPS_MAX, PatchHop};
 
 /// The batch under way, and where its frames go.
 pub(super) struct Forwarding {
@@ -203,17 +174,6 @@ impl Forwarding {
         }
     }
 
-    /// Hands frame `i` off to another lane. A frame that does not fit is counted at its source.
-    #[inline(never)]
-    fn hand_off(&mut self, table: &Table, from: PortIndex, i: u16, lane: usize, target: Target) {
-        self.reached |= 1 << lane;
-        let sender = self.handoff.senders.get_mut(lane).and_then(Option::as_mut);
-        let sent = sender.is_some_and(|sender| sender.push(&self.batch, i, target));
-        if !sent {
-            table.counters.port(from).dropped(Reason::CrossingFull, 1);
-        }
-    }
-
     /// Queues a frame to all other ports of its domain.
     fn flood<const SHAPED: bool>(
         &mut self,
@@ -304,223 +264,4 @@ impl Forwarding {
         }
         reached
     }
-
-    /// Reports to the other lanes what a domain's lookup function has learned.
-    fn report_news(&mut self, table: &mut Table, domain: DomainIndex) {
-        let Some(entry) = table.domains.get_mut(domain) else {
-            return;
-        };
-        let generation = entry.generation;
-        while let Some(news) = entry.lookup.news() {
-            let report = Report {
-                domain,
-                generation,
-                news,
-            };
-            for sender in self.handoff.senders.iter_mut().flatten() {
-                sender.report(report);
-            }
-        }
-    }
-
-    /// Spreads a batch over the lanes of a mask, each flow to one of them. Each lane asks the lookup
-    /// function about its frames.
-    pub fn spread(
-        &mut self,
-        table: &mut Table,
-        shaping: &mut Shaping,
-        clock: &Clock,
-        from: PortIndex,
-        frames: Range<usize>,
-        over: LaneMask,
-    ) {
-        let Some(generation) = table.generation(from) else {
-            return;
-        };
-        let lanes = u64::from(over.count_ones());
-        let target = Target::Lookup { from, generation };
-        let mut mine = frames.start;
-        for i in frames.clone() {
-            let hash = u64::from(flow_hash(self.batch.frames()[i].head()));
-            let lane = bits(over).nth(((hash * lanes) >> 32) as usize);
-            let Some(lane) = lane.filter(|&lane| lane != usize::from(table.lane)) else {
-                continue;
-            };
-            if mine < i {
-                self.resolve(table, shaping, clock, from, mine..i);
-            }
-            mine = i + 1;
-            self.hand_off(table, from, i as u16, lane, target);
-        }
-        if mine < frames.end {
-            self.resolve(table, shaping, clock, from, mine..frames.end);
-        }
-    }
-
-    /// Has frames of a port's egress queue go through its patch.
-    pub fn pass(&mut self, table: &mut Table, port: PortIndex, patches: u8) {
-        let Some(entry) = table.ports.get_mut(port) else {
-            return;
-        };
-        let counters = table.counters.port(port);
-        let frames = entry.egress_queue.len() as u64;
-        let Some(other) = entry.egress.patch else {
-            return;
-        };
-        if patches >= PATCHES_MAX || self.hops_done >= HOPS_MAX {
-            entry.egress_queue.clear();
-            return counters.dropped(Reason::PatchLoop, frames);
-        }
-        self.hops_done += 1;
-        let (mut mask, mut bytes) = (0, 0);
-        for i in entry.egress_queue.drain(..) {
-            mask |= 1 << i;
-            bytes += self.batch.frames()[usize::from(i)].len() as u64;
-        }
-        counters.went_out(frames, bytes);
-        table.counters.port(other).came_in(frames, bytes);
-        self.hops.push(PatchHop {
-            from: other,
-            patches: patches + 1,
-            frames: mask,
-        });
-    }
-
-    /// Whether frames have gone through patches that are yet to be resolved.
-    #[inline]
-    pub fn has_hops(&self) -> bool {
-        !self.hops.is_empty()
-    }
-
-    /// Resolves frames that have gone through a patch. Returns how many patches they went through;
-    /// `None` if there are none.
-    pub fn resolve_hop(
-        &mut self,
-        table: &mut Table,
-        shaping: &mut Shaping,
-        clock: &Clock,
-    ) -> Option<u8> {
-        let Some(mut hop) = self.hops.pop() else {
-            self.hops_done = 0;
-            return None;
-        };
-        while hop.frames != 0 {
-            let first = hop.frames.trailing_zeros() as usize;
-            let run = (hop.frames >> first).trailing_ones() as usize;
-            let end = first + run;
-            self.resolve(table, shaping, clock, hop.from, first..end);
-            hop.frames = if end < 64 {
-                hop.frames >> end << end
-            } else {
-                0
-            };
-        }
-        Some(hop.patches)
-    }
-
-    /// How many lanes hand frames off to this one.
-    #[inline]
-    pub fn other_lanes(&self) -> usize {
-        self.handoff.receivers.len()
-    }
-
-    /// The next burst from the `i`-th other lane, and which that is.
-    pub fn take_burst(&mut self, i: usize) -> Option<(Burst, LaneIndex)> {
-        let (receiver, from) = self.handoff.receivers.get_mut(i)?;
-        Some((receiver.take()?, *from))
-    }
-
-    /// Returns a burst to the `i`-th other lane.
-    pub fn give_back(&mut self, i: usize, burst: Burst) {
-        if let Some((receiver, _)) = self.handoff.receivers.get_mut(i) {
-            receiver.give_back(burst);
-        }
-    }
-
-    /// Resolves the batch of a burst from another lane.
-    pub fn resolve_burst(
-        &mut self,
-        table: &mut Table,
-        shaping: &mut Shaping,
-        clock: &Clock,
-        counters: &LaneCounters,
-        targets: &[Target],
-        origin: LaneIndex,
-    ) {
-        let mut i = 0;
-        while let Some(&target) = targets.get(i) {
-            let mut run = 1;
-            match target {
-                Target::Port { port, generation } => match table.ports.get(port) {
-                    Some(entry)
-                        if entry.generation == generation && entry.egress.has(table.lane) =>
-                    {
-                        self.enqueue_run(table, i as u16, 1, port);
-                    }
-                    // Gone, or moved to another lane meanwhile.
-                    _ => counters.handed_in_dropped(1),
-                },
-                Target::Flood {
-                    domain,
-                    generation,
-                    from,
-                } => {
-                    let i = i as u16;
-                    let frame = FrameRef { i, from, domain };
-                    let origin = Some(origin);
-                    let entry = table.domains.get(domain);
-                    match entry.filter(|entry| entry.generation == generation) {
-                        Some(entry) if entry.shaped > 0 => {
-                            self.copy_to_members::<true>(table, shaping, clock, frame, origin);
-                        }
-                        Some(_) => {
-                            self.copy_to_members::<false>(table, shaping, clock, frame, origin);
-                        }
-                        None => counters.handed_in_dropped(1),
-                    }
-                }
-                Target::Lookup { from, generation } => {
-                    run = targets[i..].iter().take_while(|t| **t == target).count();
-                    if table.generation(from) == Some(generation) {
-                        self.resolve(table, shaping, clock, from, i..i + run);
-                    } else {
-                        counters.handed_in_dropped(run);
-                    }
-                }
-            }
-            i += run;
-        }
-    }
-
-    /// Whether the handoff rings to all of `lanes` have room for a batch.
-    #[inline]
-    pub fn has_room(&mut self, lanes: LaneMask) -> bool {
-        bits(lanes).all(|lane| match self.handoff.senders.get_mut(lane) {
-            Some(Some(sender)) => sender.has_room(),
-            _ => true,
-        })
-    }
-
-    /// Sends to the other lanes what is to go there.
-    pub fn flush(&mut self) {
-        for sender in self.handoff.senders.iter_mut().flatten() {
-            sender.flush();
-        }
-    }
-
-    /// Whether nothing is on its way from other lanes.
-    pub fn is_idle(&self) -> bool {
-        let mut receivers = self.handoff.receivers.iter();
-        receivers.all(|(receiver, _)| receiver.is_empty())
-    }
-}
-
-/// The indices of a mask's bits.
-#[inline]
-fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let bit = mask.trailing_zeros() as usize;
-        mask &= mask.wrapping_sub(1);
-        (bit < 64).then_some(bit)
-    })
 }

@@ -95,10 +95,12 @@ impl Round {
     #[inline]
     fn begin(&mut self, index: QueueIndex, active: &[QueueIndex], table: &Table) {
         self.serving = index;
-        self.portion = match self.lets_pass {
-            true if self.may_have_newcomers(active, table) => BESIDE_NEWCOMERS,
-            true => BESIDE_OTHERS,
-            false => Portion::WHOLE,
+        self.portion = if !self.lets_pass {
+            Portion::WHOLE
+        } else if self.may_have_newcomers(active, table) {
+            BESIDE_NEWCOMERS
+        } else {
+            BESIDE_OTHERS
         };
     }
 
@@ -395,12 +397,12 @@ impl Worker {
         let (source, picked) = (self.forwarding.source, self.round.picked);
         let reached = std::mem::take(&mut self.forwarding.reached);
         let portion = self.round.portion;
-        let turn = self.shaping.interrupt();
+        let quantum = self.shaping.suspend_quantum();
 
         self.serve_newcomer(newcomer);
         self.serve_newcomers();
 
-        self.shaping.continue_turn(turn);
+        self.shaping.resume_quantum(quantum);
         self.round.portion = portion;
         self.forwarding.reached = reached;
         (self.forwarding.source, self.round.picked) = (source, picked);

@@ -12,6 +12,7 @@ mod flows;
 mod tests;
 
 use std::ops::Range;
+use std::time::Duration;
 
 use super::table::{QueueState, Table};
 use crate::counters::Reason;
@@ -29,7 +30,10 @@ pub(super) use egress::{EgressStep, drain};
 pub(super) use flows::{Released, release};
 
 /// Bytes that one of several queues that wait for a rate may send at a time.
-pub(super) const QUANTUM: u64 = 16 << 10;
+pub(super) const QUANTUM_BYTES: u64 = 16 << 10;
+
+/// The lane stays awake for what is due within this: about what sleeping and waking take.
+const SOON: Nanos = 60_000;
 
 /// The first frame of a batch that must wait.
 pub(super) struct Cut {
@@ -39,8 +43,8 @@ pub(super) struct Cut {
     priority: Priority,
 }
 
-/// The turn of a queue, or of a backlog, with a port's rate.
-pub(super) struct RateTurn {
+/// The quantum of a queue, or of a backlog, with a port's rate.
+pub(super) struct Quantum {
     to: PortIndex,
     /// Bytes that were sent in it.
     sent: u64,
@@ -60,7 +64,7 @@ pub(super) struct Shaping {
     /// The queue whose batch is being resolved, if its frames can be held back.
     serving: Option<QueueIndex>,
     cut: Option<Cut>,
-    turn: Option<RateTurn>,
+    quantum: Option<Quantum>,
     /// Storage for frames in another form, once any port has a VLAN.
     scratch: Option<Box<Batch>>,
     /// Batches to exchange for ones that are kept. They move by their addresses.
@@ -84,6 +88,24 @@ impl Default for Refusals {
 }
 
 impl Shaping {
+    /// Whether anything is due.
+    #[inline]
+    pub fn is_due(&self, now: Nanos) -> bool {
+        self.timers.next().is_some_and(|next| next <= now)
+    }
+
+    /// Whether anything is due so soon that sleeping until then would take longer.
+    #[inline]
+    pub fn is_due_soon(&self, now: Nanos) -> bool {
+        self.is_due(now + SOON)
+    }
+
+    /// How long it is until something is due, if anything is.
+    pub fn until_due(&self, now: Nanos) -> Option<Duration> {
+        let next = self.timers.next()?;
+        Some(Duration::from_nanos(next.saturating_sub(now)))
+    }
+
     /// A port or flow gets limits and the like, for which so many timers may be set; `links` queues
     /// of the lane are host links', whose batches may have to be kept.
     pub fn add_subject(&mut self, timers: usize, links: usize) {
@@ -146,8 +168,8 @@ impl Shaping {
     /// through patches after that are held back by nothing.
     pub fn end(&mut self, table: &mut Table, queue: QueueIndex) -> Option<Cut> {
         self.serving = None;
-        if self.turn.as_ref().is_some_and(|turn| turn.first) {
-            self.end_turn(table, queue);
+        if self.quantum.as_ref().is_some_and(|quantum| quantum.first) {
+            self.end_quantum(table, queue);
         }
         self.cut.take()
     }
@@ -196,9 +218,9 @@ impl Shaping {
         self.cut.is_some()
     }
 
-    /// Begins the turn of a waiter with a port's rate.
-    pub fn begin_turn(&mut self, to: PortIndex, first: bool) {
-        self.turn = Some(RateTurn {
+    /// Begins the quantum of a waiter with a port's rate.
+    pub fn begin_quantum(&mut self, to: PortIndex, first: bool) {
+        self.quantum = Some(Quantum {
             to,
             sent: 0,
             uncounted: 0,
@@ -206,35 +228,35 @@ impl Shaping {
         });
     }
 
-    /// Ends the turn of a queue.
-    pub fn end_turn(&mut self, table: &mut Table, queue: QueueIndex) {
-        self.count_turn(table, queue);
-        self.turn = None;
+    /// Ends the quantum of a queue.
+    pub fn end_quantum(&mut self, table: &mut Table, queue: QueueIndex) {
+        self.count_quantum(table, queue);
+        self.quantum = None;
     }
 
-    /// Ends the turn of a backlog.
-    pub fn end_backlog_turn(&mut self) {
-        self.turn = None;
+    /// Ends the quantum of a backlog.
+    pub fn end_backlog_quantum(&mut self) {
+        self.quantum = None;
     }
 
-    /// Interrupts a turn, for another queue's batch.
-    pub fn interrupt(&mut self) -> Option<RateTurn> {
-        self.turn.take()
+    /// Interrupts a quantum, for another queue's batch.
+    pub fn suspend_quantum(&mut self) -> Option<Quantum> {
+        self.quantum.take()
     }
 
-    /// Continues a turn.
-    pub fn continue_turn(&mut self, turn: Option<RateTurn>) {
-        self.turn = turn;
+    /// Continues a quantum.
+    pub fn resume_quantum(&mut self, quantum: Option<Quantum>) {
+        self.quantum = quantum;
     }
 
-    /// Has a queue's virtual time count what it has sent in its turn.
-    fn count_turn(&mut self, table: &mut Table, queue: QueueIndex) {
+    /// Has a queue's virtual time count what it has sent in its quantum.
+    fn count_quantum(&mut self, table: &mut Table, queue: QueueIndex) {
         let share = table.share_of(queue);
-        let Some(turn) = &mut self.turn else {
+        let Some(quantum) = &mut self.quantum else {
             return;
         };
-        let bytes = std::mem::take(&mut turn.uncounted);
-        if let Some(port) = table.shaping_mut(turn.to).filter(|_| bytes > 0) {
+        let bytes = std::mem::take(&mut quantum.uncounted);
+        if let Some(port) = table.shaping_mut(quantum.to).filter(|_| bytes > 0) {
             port.waiters.served(queue, bytes, share);
         }
     }
@@ -245,10 +267,10 @@ impl Shaping {
             return;
         };
         queue.state = QueueState::Held;
-        self.count_turn(table, index);
-        if let Some(turn) = self.turn.as_mut().filter(|turn| turn.to == cut.on) {
-            // Its turn is over, whatever the queue has next.
-            turn.sent = QUANTUM;
+        self.count_quantum(table, index);
+        if let Some(quantum) = self.quantum.as_mut().filter(|quantum| quantum.to == cut.on) {
+            // Its quantum is over, whatever the queue has next.
+            quantum.sent = QUANTUM_BYTES;
         }
         let Some(port) = table.shaping_mut(cut.on) else {
             // The port has no rate any more.

@@ -1,6 +1,6 @@
 //! Which frames may go to a port: by its VLAN, its rate, and the flows that they belong to.
 
-use super::{Cut, QUANTUM, RateTurn, Shaping};
+use super::{Cut, QUANTUM_BYTES, Quantum, Shaping};
 use crate::counters::Reason;
 use crate::ids::PortIndex;
 use crate::port::Batch;
@@ -9,7 +9,7 @@ use crate::properties::Priority;
 use crate::qos::classifier::FlowKey;
 use crate::qos::delay_line::Endpoints;
 use crate::qos::token_bucket::Nanos;
-use crate::worker::forwarding::FrameRef;
+use crate::worker::frame::FrameRef;
 use crate::worker::table::Table;
 
 /// What becomes of a frame.
@@ -52,17 +52,17 @@ impl Shaping {
         let Some(limiter) = &port.policy.received else {
             return frames;
         };
-        let mut turn = self.turn.as_mut().filter(|turn| turn.to == to);
-        let most = match (&turn, port.waiters.is_empty()) {
+        let mut quantum = self.quantum.as_mut().filter(|quantum| quantum.to == to);
+        let most = match (&quantum, port.waiters.is_empty()) {
             (_, true) => u64::MAX,
-            (Some(turn), false) => QUANTUM.saturating_sub(turn.sent),
+            (Some(quantum), false) => QUANTUM_BYTES.saturating_sub(quantum.sent),
             (None, false) => 0,
         };
-        let first_turn = turn.as_ref().is_some_and(|turn| turn.first);
+        let is_first = quantum.as_ref().is_some_and(|quantum| quantum.first);
         let (mut bucket, mut sent) = (limiter.bucket(), 0);
         let run = &batch.frames()[usize::from(first.i)..][..frames];
         let allowed = run.iter().take_while(|frame| {
-            let ready = if first_turn {
+            let ready = if is_first {
                 bucket.is_ready(now)
             } else {
                 bucket.is_above_reserve(now)
@@ -78,8 +78,8 @@ impl Shaping {
         if sent > 0 {
             limiter.take(sent, now);
         }
-        if let Some(turn) = &mut turn {
-            turn.count(sent);
+        if let Some(quantum) = &mut quantum {
+            quantum.count(sent);
         }
         allowed
     }
@@ -144,11 +144,11 @@ impl Shaping {
             return false;
         };
         let limiter = port.policy.received.as_ref();
-        let may = self.turn.is_none()
+        let may = self.quantum.is_none()
             && limiter.is_none_or(|limiter| limiter.is_ready(now))
             && port.waiters.goes_first(queue, priority);
         if may {
-            self.begin_turn(to, true);
+            self.begin_quantum(to, true);
         }
         may
     }
@@ -162,13 +162,13 @@ impl Shaping {
         let Some(limiter) = &port.policy.received else {
             return false;
         };
-        let turn = self.turn.as_ref().filter(|turn| turn.to == to);
-        let has_turn = turn.is_some_and(|turn| turn.sent < QUANTUM);
-        let ready = match turn {
-            Some(turn) if turn.first => limiter.is_ready(now),
+        let quantum = self.quantum.as_ref().filter(|quantum| quantum.to == to);
+        let has_quantum = quantum.is_some_and(|quantum| quantum.sent < QUANTUM_BYTES);
+        let ready = match quantum {
+            Some(quantum) if quantum.first => limiter.is_ready(now),
             _ => limiter.is_above_reserve(now),
         };
-        !ready || (!has_turn && !port.waiters.is_empty())
+        !ready || (!has_quantum && !port.waiters.is_empty())
     }
 
     /// Takes frame `i` out of a port's rate, if it has one.
@@ -177,8 +177,8 @@ impl Shaping {
         if let Some(limiter) = port.and_then(|port| port.policy.received.as_ref()) {
             let len = batch.frames()[usize::from(i)].len() as u64;
             limiter.take(len, now);
-            if let Some(turn) = self.turn.as_mut().filter(|turn| turn.to == to) {
-                turn.count(len);
+            if let Some(quantum) = self.quantum.as_mut().filter(|quantum| quantum.to == to) {
+                quantum.count(len);
             }
         }
     }
@@ -297,7 +297,7 @@ impl Shaping {
     }
 }
 
-impl RateTurn {
+impl Quantum {
     /// Counts bytes that were sent in it.
     fn count(&mut self, bytes: u64) {
         self.sent += bytes;

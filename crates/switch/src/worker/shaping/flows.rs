@@ -11,7 +11,7 @@ use crate::qos::headers::HeaderError;
 use crate::qos::policy::next_look;
 use crate::qos::timers::Due;
 use crate::qos::token_bucket::Nanos;
-use crate::worker::forwarding::FrameRef;
+use crate::worker::frame::FrameRef;
 use crate::worker::table::Table;
 
 /// Where the frames of a batch that waited for a flow's rate come from and go to.

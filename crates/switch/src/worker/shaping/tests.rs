@@ -27,7 +27,7 @@ struct Net {
 
 struct Guest {
     side: GuestSide,
-    bell: OwnedFd,
+    doorbell: OwnedFd,
     port: PortId,
     mac: u8,
 }
@@ -64,14 +64,14 @@ impl Net {
             properties: properties.parse().unwrap(),
         };
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let bell = rustix::event::eventfd(0, flags).unwrap();
+        let doorbell = rustix::event::eventfd(0, flags).unwrap();
         let ports = self
             .lanes
-            .attach_guest(vec![attach], bell.try_clone().unwrap())
+            .attach_guest(vec![attach], doorbell.try_clone().unwrap())
             .unwrap();
         Guest {
             side: region.guest_side(0).unwrap(),
-            bell,
+            doorbell,
             port: ports[0],
             mac,
         }
@@ -103,7 +103,7 @@ impl Guest {
         self.side.transmit.fill(0, slot);
         self.side.transmit.publish(1);
         if self.side.transmit.consumer_sleeps() {
-            rustix::io::write(&self.bell, &1u64.to_ne_bytes()).unwrap();
+            rustix::io::write(&self.doorbell, &1u64.to_ne_bytes()).unwrap();
         }
         true
     }
