@@ -10,7 +10,7 @@ use syn::{Attribute, Expr, File, ImplItem, Item, Lit, Meta, Type};
 
 fn main() {
     let elements = Path::new("../elements/src");
-    let switch = Path::new("../switch/src/lookup/click/elements.rs");
+    let switch = Path::new("../click-lookup/src/elements.rs");
     println!("cargo::rerun-if-changed={}", elements.display());
     println!("cargo::rerun-if-changed={}", switch.display());
     let folders = groups(elements).into_iter();

@@ -148,7 +148,7 @@ fn try_out(
 /// it; the ports that it names, each once.
 pub fn lookup(source: &str, file: &str) -> Result<Vec<String>> {
     let mut diagnostics = Diagnostics::new();
-    let library = switch::lookup::click::library();
+    let library = click_lookup::library();
     let options = Options::new(&library);
     let mut ports = Vec::new();
     if let Some(flat) = click::parse(source.as_bytes(), file, &options, &mut diagnostics) {

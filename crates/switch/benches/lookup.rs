@@ -15,6 +15,7 @@ const TURNS: usize = 300;
 const ROUNDS: u32 = 200;
 
 fn main() {
+    switch::lookup::register(&click_lookup::FUNCTION);
     let click = |config: &str| LookupKind::Click {
         config: config.into(),
     };

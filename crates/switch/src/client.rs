@@ -11,9 +11,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::counters::PortStats;
 use crate::lane::LaneStats;
-use crate::links::HostLink;
 use crate::lookup::{Answer, Command};
 use crate::memory::{CounterFile, MemoryError};
+use crate::port::links::HostLink;
 use crate::properties::{DomainProperties, FlowAttributes, FlowProperties, PortProperties};
 use crate::protocol::{
     self, AddressEntry, ExchangeError, FlowDescription, FlowOn, GuestInterface, PatchEnd,
@@ -165,12 +165,11 @@ impl SwitchClient {
     ) -> Result<PortId, ClientError> {
         let mac = link.behind();
         let request = Request::AttachLink {
-            kind: link.kind,
+            record: link.record,
             name: link.name,
             domain,
             mtu: link.mtu,
             mac,
-            tunnel: link.tunnel,
             properties,
         };
         let files: Vec<_> = link.files.iter().map(AsFd::as_fd).collect();
@@ -228,9 +227,8 @@ impl SwitchClient {
     }
 
     /// The descriptors of a host link's queues. Whoever holds them keeps the link alive: a TAP
-    /// device is there as long as one of them is open. There are none of an AF_XDP link, of
-    /// whose memory only its switch knows which part is whose, nor of a VXLAN link: they are opened
-    /// anew.
+    /// device is there as long as one of them is open. There are none of links that are
+    /// opened again for another switch.
     pub fn files(&self, port: PortId) -> Result<Vec<OwnedFd>, ClientError> {
         match self.exchange(Request::Files { port }, &[])? {
             (Reply::Files, files) => Ok(files),

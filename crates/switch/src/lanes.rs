@@ -21,7 +21,7 @@ use crate::counters::{LaneCounters, LaneStatus};
 use crate::handoff::{LaneWaker, handoff};
 use crate::ids::{DomainIndex, Generation, LaneIndex, PORTS_MAX, PortIndex};
 use crate::lane::{Lane, LaneStats, result};
-use crate::lookup::Mac;
+use crate::mac::Mac;
 use crate::memory::{Collapser, CounterFile, LanePorts};
 use crate::properties::{DomainProperties, PortProperties};
 use crate::protocol::{PortId, PortKind};

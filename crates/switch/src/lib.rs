@@ -16,8 +16,8 @@ pub mod counters;
 pub mod ids;
 pub mod lane;
 pub mod lanes;
-pub mod links;
 pub mod lookup;
+pub mod mac;
 pub mod memory;
 pub mod pace;
 pub mod port;
@@ -26,6 +26,8 @@ pub mod properties;
 pub mod protocol;
 pub mod qos;
 pub mod worker;
+
+pub use port::links;
 
 mod confine;
 mod handoff;

@@ -85,7 +85,7 @@ impl Switch {
     /// one client after the other ([`SwitchClient::connect`]) until one of them tells it to stop.
     pub fn spawn_detached(options: &Options, listener: OwnedFd) -> Result<Detached, SpawnError> {
         let pid = sys::process::fork_with([listener], |[listener]| {
-            serve::serve(serve::Control::Listener(listener), options)
+            serve::serve(serve::ControlSocket::Listener(listener), options)
         })?;
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
         Ok(Detached { pidfd, pid })
@@ -104,7 +104,7 @@ impl Switch {
         let parent = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
         // `theirs` and `parent` are closed here as soon as the child has them.
         let pid = sys::process::fork_with([theirs, parent], |[control, parent]| {
-            serve::serve(serve::Control::Pair { control, parent }, options)
+            serve::serve(serve::ControlSocket::Pair { control, parent }, options)
         })?;
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
         let client = SwitchClient::new(ours)?;

@@ -3,12 +3,11 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
 };
 use serde::de::DeserializeOwned;
@@ -16,16 +15,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::LaneStats;
 use crate::ids::LaneIndex;
-use crate::lookup::{Answer, Command, Mac};
+use crate::lookup::{Answer, Command};
+use crate::mac::Mac;
+use crate::port::LinkRecord;
+pub use crate::port::PortKind;
 use crate::properties::{DomainProperties, FlowAttributes, FlowProperties, PortProperties};
 use crate::qos::flow::FlowStats;
 
 /// The version of this protocol. Each side refuses any other.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Longest message, in bytes: what 32 interfaces with all their properties need.
 pub const MESSAGE_MAX: usize = 192 * 1024;
-/// Most descriptors with a message: a link's queues, and what they have in common.
-pub const DESCRIPTORS_MAX: usize = 3 + crate::links::QUEUES_MAX as usize;
+/// Most descriptors with a message.
+pub const DESCRIPTORS_MAX: usize = crate::port::FILES_MAX;
 /// Longest name of a port, in bytes: a guest's name (64), a dot, and its interface's (31).
 pub const NAME_MAX: usize = 96;
 /// Most ports told of in one reply.
@@ -79,91 +81,6 @@ pub struct PatchEnd {
     pub properties: PortProperties,
 }
 
-/// How a host link is opened, and with it which descriptors it comes with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LinkKind {
-    /// A TAP device with virtio-net headers: its file.
-    Tap,
-    /// AF_PACKET sockets with virtio-net headers: a socket for each queue.
-    Packet,
-    /// A Unix socket on which vhost-user frontends are waited for.
-    VhostUser,
-    /// A Unix socket that is connected to a vhost-user frontend.
-    VhostUserConnected,
-    /// AF_XDP sockets: the UMEMs' memory file, a packet socket that watches the interface, the
-    /// XDP program's link, and the socket of each queue.
-    Xdp,
-    /// A UDP socket for VXLAN, and a [`Tunnel`]: itself.
-    Vxlan,
-}
-
-/// What a VXLAN link's socket does not say.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tunnel {
-    /// The network's number.
-    pub vni: u32,
-    /// The other hosts, one at least.
-    pub remotes: Vec<SocketAddr>,
-}
-
-/// What a port leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PortKind {
-    /// A guest's rings.
-    Guest,
-    /// A TAP device.
-    Tap,
-    /// A host interface by an AF_PACKET socket.
-    Packet,
-    /// A virtual machine, by vhost-user.
-    VhostUser,
-    /// A host interface by AF_XDP sockets.
-    Xdp,
-    /// Another domain of the same switch.
-    Patch,
-    /// Other hosts by VXLAN.
-    Vxlan,
-}
-
-impl PortKind {
-    /// Its name, as users see it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            PortKind::Guest => "guest",
-            PortKind::Tap => "tap",
-            PortKind::Packet => "packet",
-            PortKind::VhostUser => "vhost-user",
-            PortKind::Xdp => "xdp",
-            PortKind::Patch => "patch",
-            PortKind::Vxlan => "vxlan",
-        }
-    }
-}
-
-impl PortKind {
-    /// Whether such a port leads out of the host, or to another switch.
-    pub const fn is_uplink(self) -> bool {
-        matches!(
-            self,
-            PortKind::Packet | PortKind::Xdp | PortKind::Vxlan | PortKind::Patch
-        )
-    }
-}
-
-impl From<LinkKind> for PortKind {
-    fn from(kind: LinkKind) -> PortKind {
-        match kind {
-            LinkKind::Tap => PortKind::Tap,
-            LinkKind::Packet => PortKind::Packet,
-            LinkKind::VhostUser | LinkKind::VhostUserConnected => PortKind::VhostUser,
-            LinkKind::Xdp => PortKind::Xdp,
-            LinkKind::Vxlan => PortKind::Vxlan,
-        }
-    }
-}
-
 /// Whether a port passes frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -194,15 +111,13 @@ pub(crate) enum Request {
     },
     /// Attach a host link. With its descriptors.
     AttachLink {
-        kind: LinkKind,
+        record: LinkRecord,
         name: String,
         domain: u32,
         mtu: u16,
-        /// The address of whoever is behind it, if that is one alone.
+        /// The address of the machine behind it, if there is one alone.
         #[serde(default)]
         mac: Option<Mac>,
-        #[serde(default)]
-        tunnel: Option<Tunnel>,
         #[serde(default)]
         properties: PortProperties,
     },
@@ -441,9 +356,20 @@ pub(crate) fn receive<T: DeserializeOwned>(
     if received.bytes == 0 {
         return Err(ExchangeError::Ended);
     }
+    if received.flags.contains(ReturnFlags::TRUNC) {
+        let why = format!("it is longer than {MESSAGE_MAX} bytes");
+        return Err(ExchangeError::Malformed(why));
+    }
+    if received.flags.contains(ReturnFlags::CTRUNC) {
+        let why = format!("it comes with more than {DESCRIPTORS_MAX} descriptors");
+        return Err(ExchangeError::Malformed(why));
+    }
     let whole = bytes.get(..received.bytes).unwrap_or_default();
     Ok((parse(whole)?, descriptors))
 }
+
+/// Longest reason for which a message is refused, in characters.
+const WHY_MAX: usize = 200;
 
 /// Takes a message apart. The version is looked at first, so that a message of another version is
 /// told as that.
@@ -452,7 +378,10 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ExchangeError> {
     struct Version {
         version: u32,
     }
-    let malformed = |e: serde_json::Error| ExchangeError::Malformed(e.to_string());
+    // The reason may quote the message.
+    let malformed = |e: serde_json::Error| {
+        ExchangeError::Malformed(e.to_string().chars().take(WHY_MAX).collect())
+    };
     let Version { version } = serde_json::from_slice(bytes).map_err(malformed)?;
     if version != VERSION {
         return Err(ExchangeError::Version(version));
@@ -469,6 +398,7 @@ mod tests {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     use super::*;
+    use crate::port::vxlan::Tunnel;
     use crate::properties::LIST_MAX;
 
     fn pair() -> (OwnedFd, OwnedFd) {
@@ -596,10 +526,69 @@ mod tests {
         ));
     }
 
+    #[test]
+    fn a_message_that_is_too_long_or_brings_too_much_is_refused_in_a_sentence() {
+        let (a, b) = pair();
+        let refused = || match receive::<Request>(b.as_fd()) {
+            Err(error @ ExchangeError::Malformed(_)) => error.to_string(),
+            other => panic!("{other:?}"),
+        };
+        rustix::io::write(&a, &vec![b' '; MESSAGE_MAX + 1]).unwrap();
+        assert!(refused().ends_with("it is longer than 196608 bytes"));
+        let mut space =
+            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2 * DESCRIPTORS_MAX))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let many = [a.as_fd(); 2 * DESCRIPTORS_MAX];
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(&many)));
+        let hello = [IoSlice::new(br#"{"version":3,"do":"hello"}"#)];
+        rustix::net::sendmsg(&a, &hello, &mut ancillary, SendFlags::NOSIGNAL).unwrap();
+        assert!(refused().ends_with("it comes with more than 19 descriptors"));
+    }
+
+    /// A request with something of everything that a request can have.
+    fn request() -> Vec<u8> {
+        let remotes = vec![([192, 0, 2, 1], 4789).into(); 3];
+        let body = Request::AttachLink {
+            record: LinkRecord::Vxlan(Tunnel { vni: 7, remotes }),
+            name: "overlay".into(),
+            domain: 1,
+            mtu: 1450,
+            mac: Some(Mac([2, 0, 0, 0, 0, 1])),
+            properties: all_properties(),
+        };
+        let version = VERSION;
+        serde_json::to_vec(&Versioned { version, body }).unwrap()
+    }
+
+    /// What is refused is refused in a sentence.
+    fn parsed_or_refused<T: DeserializeOwned>(bytes: &[u8]) {
+        if let Err(error) = parse::<T>(bytes) {
+            let sentence = error.to_string();
+            assert!(!sentence.is_empty() && sentence.len() < 500, "{sentence}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_parsed_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = parse::<Request>(&bytes);
+            parsed_or_refused::<Request>(&bytes);
+            parsed_or_refused::<Reply>(&bytes);
+        }
+
+        #[test]
+        fn a_request_with_other_bytes_in_it_is_parsed_or_refused(
+            changes in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..8),
+            end: u16,
+        ) {
+            let mut bytes = request();
+            parse::<Request>(&bytes).expect("a request");
+            for (at, byte) in changes {
+                let at = usize::from(at) % bytes.len();
+                bytes[at] = byte;
+            }
+            parsed_or_refused::<Request>(&bytes);
+            bytes.truncate(usize::from(end) % bytes.len());
+            parsed_or_refused::<Request>(&bytes);
         }
     }
 }

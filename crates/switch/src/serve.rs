@@ -12,15 +12,16 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use crate::confine;
-use crate::lanes::{Lanes, Member, Options};
+use crate::lanes::{Attach, Lanes, Member, Options};
 use crate::lookup::PortIndex;
+use crate::port::Opened;
 use crate::protocol::{
     self, ADDRESSES_PER_REPLY, AddressEntry, ExchangeError, FLOWS_PER_REPLY, PORTS_PER_REPLY,
     PortDescription, PortId, PortState, Reply, Request,
 };
 
 /// Where a switch gets its requests.
-pub enum Control {
+pub enum ControlSocket {
     /// On one socket, until that is closed or the process behind the pidfd ends.
     Pair {
         /// The socket.
@@ -34,7 +35,7 @@ pub enum Control {
 
 /// Serves a switch until it is told to stop or its one client is gone. Returns the process's exit
 /// status.
-pub fn serve(control: Control, options: &Options) -> i32 {
+pub fn serve(control: ControlSocket, options: &Options) -> i32 {
     match run(control, options) {
         Ok(()) => 0,
         Err(error) => {
@@ -45,11 +46,11 @@ pub fn serve(control: Control, options: &Options) -> i32 {
     }
 }
 
-fn run(control: Control, options: &Options) -> Result<(), Box<dyn std::error::Error>> {
+fn run(control: ControlSocket, options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     rustix::thread::set_name(c"weir-switch")?;
     // A Ctrl-C at the parent's terminal is the parent's to deal with.
     rustix::process::setsid()?;
-    let waiting = Waiting::new()?;
+    let waiting = WaitSet::new()?;
     confine::drop_privileges()?;
     let (lanes, counters_file) = Lanes::start(options)?;
     confine::filter_system_calls()?;
@@ -60,11 +61,11 @@ fn run(control: Control, options: &Options) -> Result<(), Box<dyn std::error::Er
         table: Vec::new(),
     };
     match control {
-        Control::Pair { control, parent } => {
+        ControlSocket::Pair { control, parent } => {
             server.waiting.add(parent.as_fd(), PARENT)?;
             server.serve_client(&control).map(drop)
         }
-        Control::Listener(listener) => loop {
+        ControlSocket::Listener(listener) => loop {
             server.waiting.add(listener.as_fd(), LISTENER)?;
             server.waiting.wait()?;
             server.waiting.remove(listener.as_fd());
@@ -87,11 +88,11 @@ const PARENT: u64 = 1;
 const LISTENER: u64 = 2;
 
 /// The descriptors that the control thread waits for.
-struct Waiting(OwnedFd);
+struct WaitSet(OwnedFd);
 
-impl Waiting {
-    fn new() -> Result<Waiting, Errno> {
-        epoll::create(epoll::CreateFlags::CLOEXEC).map(Waiting)
+impl WaitSet {
+    fn new() -> Result<WaitSet, Errno> {
+        epoll::create(epoll::CreateFlags::CLOEXEC).map(WaitSet)
     }
 
     fn add(&self, fd: BorrowedFd<'_>, number: u64) -> Result<(), Errno> {
@@ -125,7 +126,7 @@ enum After {
 }
 
 struct Server {
-    waiting: Waiting,
+    waiting: WaitSet,
     lanes: Lanes,
     counters_file: OwnedFd,
     /// The addresses that are being told, a reply at a time.
@@ -177,7 +178,14 @@ impl Server {
         };
         let reply = reply.unwrap_or_else(|why| Reply::Refused { why });
         let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-        protocol::send(client.as_fd(), reply, &files)?;
+        match protocol::send(client.as_fd(), reply, &files) {
+            // Too long for a message, as a handler's text or a router's diagnostics may be.
+            Err(ExchangeError::Malformed(why)) => {
+                let why = format!("the answer cannot be sent: {why}");
+                protocol::send(client.as_fd(), Reply::Refused { why }, &[])?;
+            }
+            sent => sent?,
+        }
         Ok(go_on)
     }
 
@@ -187,16 +195,27 @@ impl Server {
                 self.attach_guest(slots, interfaces, files)
             }
             Request::AttachLink {
-                kind,
+                record,
                 name,
                 domain,
                 mtu,
                 mac,
-                tunnel,
                 properties,
             } => {
-                let links = attach::host_links(kind, &name, mtu, tunnel, files)?;
-                self.attach_link(kind.into(), links, name, domain, mac, properties)
+                let kind = record.kind();
+                let links = record.attach(Opened {
+                    name: &name,
+                    mtu,
+                    files,
+                })?;
+                self.attach_link(Attach {
+                    links,
+                    kind,
+                    name,
+                    domain,
+                    mac,
+                    properties,
+                })
             }
             Request::AttachPatch { ends } => self.attach_patch(ends),
             Request::SetProperties { port, properties } => {

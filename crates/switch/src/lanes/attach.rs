@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::{Lanes, Member, assignment, port_id};
 use crate::ids::{LaneIndex, PORTS_MAX, PortIndex};
 use crate::lane::result;
-use crate::lookup::Mac;
+use crate::mac::Mac;
 use crate::port::Link;
 use crate::properties::PortProperties;
 use crate::protocol::{PortId, PortKind};

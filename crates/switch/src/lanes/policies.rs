@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 
 use super::{AttachError, Lanes};
 use crate::ids::PortIndex;
-use crate::lookup::Mac;
+use crate::mac::Mac;
 use crate::properties::{FlowAttributes, FlowProperties, PortProperties, cpus_here};
 use crate::protocol::{FlowDescription, FlowOn, PortId};
 use crate::qos::classifier::{Classifier, MASKS_MAX, Overlap};

@@ -8,9 +8,9 @@
 //! not IP, and fragments, always go by addresses.
 
 use hashbrown::HashMap;
-use hashbrown::hash_map::Entry as Place;
+use hashbrown::hash_map::Entry as Slot;
 
-use super::flow::{Flow, Key};
+use super::flow::{Flow, FlowKey};
 use super::{
     Answer, Command, Destination, FlowDefault, FlowEntry, Known, Learning, Limits, Lookup, Mac,
     NEWS_MAX, News, PortIndex, Seconds, is_group,
@@ -27,17 +27,28 @@ pub const FLOWS_PER_PORT_MAX: usize = 16_384;
 pub const FLOWS_PER_ANSWER: usize = 512;
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct TableEntry {
     port: PortIndex,
     /// Made by hand: never moves, never ages.
     pinned: bool,
     seen: Seconds,
 }
 
-impl Entry {
+impl TableEntry {
     fn is_fresh(&self, now: Seconds, aging: Seconds) -> bool {
         self.pinned || now.wrapping_sub(self.seen) < aging
     }
+}
+
+/// A flow table of a domain with these properties.
+pub(super) fn build(
+    properties: &DomainProperties,
+    replicated: bool,
+) -> Result<Box<dyn Lookup>, String> {
+    let mut function = FlowTable::new(FLOWS_MAX, FLOWS_PER_PORT_MAX, Limits::default());
+    function.configure(properties);
+    function.set_replicated(replicated);
+    Ok(Box::new(function))
 }
 
 /// The flow table as a lookup function.
@@ -45,7 +56,7 @@ pub struct FlowTable {
     /// Addresses: where goes what has no entry.
     learning: Learning,
     limits: Limits,
-    table: HashMap<Key, Entry>,
+    table: HashMap<FlowKey, TableEntry>,
     /// How many entries were learned for each port.
     learned: HashMap<PortIndex, usize>,
     /// How many were made by hand, for ports that have such.
@@ -92,7 +103,7 @@ impl FlowTable {
 
     /// The port of a flow, unless it has none or is on the side that the frame came from.
     #[inline]
-    fn find(&self, key: &Key, from: PortIndex) -> Option<PortIndex> {
+    fn find(&self, key: &FlowKey, from: PortIndex) -> Option<PortIndex> {
         let entry = self.table.get(key)?;
         let counts = entry.is_fresh(self.now, self.limits.aging) && entry.port != from;
         counts.then_some(entry.port)
@@ -100,7 +111,7 @@ impl FlowTable {
 
     /// Notes that packets of the flow `key` go to `port`.
     #[inline]
-    fn learn(&mut self, key: Key, port: PortIndex) {
+    fn learn(&mut self, key: FlowKey, port: PortIndex) {
         if self.note(key, port)
             && let Some(news) = &mut self.news
             && news.len() < NEWS_MAX
@@ -112,7 +123,7 @@ impl FlowTable {
 
     /// Makes or refreshes an entry, if there is room and nobody else has the flow. Returns whether
     /// there was something to it.
-    fn note(&mut self, key: Key, port: PortIndex) -> bool {
+    fn note(&mut self, key: FlowKey, port: PortIndex) -> bool {
         // Replicas must not forget what only one lane sees, nor be told of each packet.
         let lull = match self.news {
             Some(_) => self.limits.aging / 16,
@@ -123,7 +134,7 @@ impl FlowTable {
             return false;
         };
         match self.table.entry(key) {
-            Place::Occupied(mut entry) => {
+            Slot::Occupied(mut entry) => {
                 let entry = entry.get_mut();
                 if entry.port == port {
                     if self.now.wrapping_sub(entry.seen) < lull {
@@ -141,12 +152,12 @@ impl FlowTable {
                     *count -= 1;
                 }
             }
-            Place::Vacant(_) if full || mine >= self.limits.port => {
+            Slot::Vacant(_) if full || mine >= self.limits.port => {
                 self.sweep(1);
                 return false;
             }
-            Place::Vacant(place) => {
-                place.insert(Entry {
+            Slot::Vacant(place) => {
+                place.insert(TableEntry {
                     port,
                     pinned: false,
                     seen: self.now,
@@ -176,7 +187,7 @@ impl FlowTable {
     }
 
     fn add(&mut self, flow: Flow, port: PortIndex) -> Result<(), String> {
-        let key = Key::of_flow(flow).ok_or("a flow's addresses are both IPv4 or both IPv6")?;
+        let key = FlowKey::of_flow(flow).ok_or("a flow's addresses are both IPv4 or both IPv6")?;
         if !self.learned.contains_key(&port) {
             return Err("the port is in another domain".into());
         }
@@ -185,7 +196,7 @@ impl FlowTable {
             let most = self.limits.table;
             return Err(format!("the table has its {most} flows: remove one first"));
         }
-        let entry = Entry {
+        let entry = TableEntry {
             port,
             pinned: true,
             seen: self.now,
@@ -197,14 +208,14 @@ impl FlowTable {
     }
 
     fn remove(&mut self, flow: Flow) -> Result<(), String> {
-        let old = Key::of_flow(flow).and_then(|key| self.table.remove(&key));
+        let old = FlowKey::of_flow(flow).and_then(|key| self.table.remove(&key));
         self.forget(old);
         old.map(drop).ok_or_else(|| "no such flow".into())
     }
 
     /// Takes an entry that is gone out of the count of its port.
-    fn forget(&mut self, old: Option<Entry>) {
-        let Some(Entry { port, pinned, .. }) = old else {
+    fn forget(&mut self, old: Option<TableEntry>) {
+        let Some(TableEntry { port, pinned, .. }) = old else {
             return;
         };
         let counts = match pinned {
@@ -218,7 +229,7 @@ impl FlowTable {
 
     /// The entries from the `from`-th on, in the order of their flows.
     fn list(&self, from: usize) -> Answer {
-        let fresh = |entry: &Entry| entry.is_fresh(self.now, self.limits.aging);
+        let fresh = |entry: &TableEntry| entry.is_fresh(self.now, self.limits.aging);
         let known = self.table.iter().filter(|(_, entry)| fresh(entry));
         let mut flows: Vec<FlowEntry<PortIndex>> = known
             .map(|(key, entry)| FlowEntry {
@@ -250,7 +261,7 @@ impl Lookup for FlowTable {
             if refused || is_group(frame.head()) {
                 continue;
             }
-            let Some(key) = Key::of(frame) else {
+            let Some(key) = FlowKey::of(frame) else {
                 continue;
             };
             let found = match last {
@@ -311,7 +322,7 @@ impl Lookup for FlowTable {
         match news {
             News::Address { .. } => self.learning.hear(news, now),
             News::Flow { flow, port } => {
-                if let Some(key) = Key::of_flow(flow) {
+                if let Some(key) = FlowKey::of_flow(flow) {
                     self.note(key, port);
                 }
             }

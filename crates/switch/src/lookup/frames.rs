@@ -1,4 +1,4 @@
-//! Frames for tests of lookup functions.
+//! Frames for tests of lookup functions, in this crate and in those that have one of their own.
 
 use std::net::IpAddr;
 
@@ -24,6 +24,11 @@ pub fn ethernet(to: [u8; 6], from: [u8; 6], kind: u16, payload: &[u8]) -> Frame 
     let len = payload.len().min(HEAD - 14);
     head[14..14 + len].copy_from_slice(&payload[..len]);
     Frame::new(head, 14 + payload.len().max(46), Body::Staged(0))
+}
+
+/// A frame of `len` bytes that begins with `head`.
+pub fn long(head: &[u8; HEAD], len: usize) -> Frame {
+    Frame::new(*head, len, Body::Staged(0))
 }
 
 /// The start of an IP packet of a flow, tagged with a VLAN if there is one.

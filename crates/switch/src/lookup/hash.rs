@@ -24,6 +24,17 @@ const CLASSES: usize = 16_384;
 /// Marks a class of nobody.
 const NOBODY: PortIndex = PortIndex::MAX;
 
+/// A hash-steered function of a domain with these properties.
+pub(super) fn build(
+    properties: &DomainProperties,
+    replicated: bool,
+) -> Result<Box<dyn Lookup>, String> {
+    let mut function = HashSteered::new(Limits::default());
+    function.configure(properties);
+    function.set_replicated(replicated);
+    Ok(Box::new(function))
+}
+
 /// The hash-steered lookup function.
 pub struct HashSteered {
     /// Addresses: what is known besides.

@@ -1,6 +1,8 @@
 //! Batches of copies: how frames are carried from one lane to another.
 
-use super::{BATCH, Batch, Body, Cell, Frame, HEAD, Portion, STAGED_MAX, Stage, VnetHeader};
+use super::batch::{Cell, STAGED_MAX};
+use super::offload::VnetHeader;
+use super::{BATCH, Batch, Body, Frame, HEAD, Portion, Stage};
 use crate::sys::packet::ReceiveMany;
 
 /// Bytes of copies that a batch has room for: any batch that a port gives out fits.

@@ -10,14 +10,16 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a text is no such quantity: what it must be, as the end of a sentence.
+use super::values::Quantity;
+
+/// What a text must be that is none of a type's values, as the end of a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unfit(pub(super) String);
+pub struct Invalid(pub(super) String);
 
-impl Unfit {
-    pub(super) fn new(must: impl Into<String>) -> Unfit {
-        Unfit(must.into())
+impl Invalid {
+    pub(super) fn new(must: impl Into<String>) -> Invalid {
+        Invalid(must.into())
     }
 }
 
@@ -87,9 +89,9 @@ impl Bandwidth {
 }
 
 impl FromStr for Bandwidth {
-    type Err = Unfit;
+    type Err = Invalid;
 
-    fn from_str(text: &str) -> Result<Self, Unfit> {
+    fn from_str(text: &str) -> Result<Self, Invalid> {
         let (number, unit) = number_and_unit(text);
         let scale = match unit {
             "K" | "k" => 1_000,
@@ -98,9 +100,8 @@ impl FromStr for Bandwidth {
             _ => 0,
         };
         let bits = (scale > 0).then(|| decimal(number, scale)).flatten();
-        bits.and_then(Bandwidth::from_bits).ok_or_else(|| {
-            Unfit::new("a rate is a number above 0 with K, M (if none is given) or G for bits a second, at most 400G")
-        })
+        let rate = bits.and_then(Bandwidth::from_bits);
+        rate.ok_or_else(|| Invalid::new(Self::MUST))
     }
 }
 
@@ -142,9 +143,9 @@ impl Micros {
 }
 
 impl FromStr for Micros {
-    type Err = Unfit;
+    type Err = Invalid;
 
-    fn from_str(text: &str) -> Result<Self, Unfit> {
+    fn from_str(text: &str) -> Result<Self, Invalid> {
         let (number, unit) = number_and_unit(text);
         let scale = match unit {
             "us" | "µs" => 1,
@@ -155,9 +156,8 @@ impl FromStr for Micros {
         };
         let micros = (scale > 0).then(|| decimal(number, scale)).flatten();
         let micros = micros.and_then(|micros| u32::try_from(micros).ok());
-        micros.and_then(Micros::new).ok_or_else(|| {
-            Unfit::new("a time is a number with us, ms or s, to the microsecond, at most 10s")
-        })
+        let time = micros.and_then(Micros::new);
+        time.ok_or_else(|| Invalid::new(Self::MUST))
     }
 }
 
@@ -194,16 +194,15 @@ impl Loss {
 }
 
 impl FromStr for Loss {
-    type Err = Unfit;
+    type Err = Invalid;
 
-    fn from_str(text: &str) -> Result<Self, Unfit> {
+    fn from_str(text: &str) -> Result<Self, Invalid> {
         // A bare 1 would be one in a hundred to some, and all to others.
         let percent = text.strip_suffix('%');
         let of_a_billion = percent.and_then(|percent| decimal(percent, 10_000_000));
         let of_a_billion = of_a_billion.and_then(|n| u32::try_from(n).ok());
-        of_a_billion.and_then(Loss::new).ok_or_else(|| {
-            Unfit::new("a loss is from 0% to 100%, with the sign and at most seven decimal places")
-        })
+        let loss = of_a_billion.and_then(Loss::new);
+        loss.ok_or_else(|| Invalid::new(Self::MUST))
     }
 }
 
@@ -214,47 +213,69 @@ impl fmt::Display for Loss {
     }
 }
 
-/// A VLAN's number, 1 to 4094 (IEEE 802.1Q, 9.6: 0 is "none" and 4095 is reserved).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "u16", into = "u16")]
-pub struct Vlan(u16);
+/// A type of whole numbers within limits: its documentation, name, default and what it must be.
+macro_rules! bounded {
+    ($(#[$meta:meta])* $Type:ident, $least:literal..=$most:literal, $must:literal) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        #[serde(try_from = "u16", into = "u16")]
+        pub struct $Type(u16);
+
+        impl $crate::properties::values::Quantity for $Type {
+            const MUST: &'static str = $must;
+            const NUMBER: Option<[u64; 2]> = Some([$least, $most]);
+        }
+
+        impl TryFrom<u16> for $Type {
+            type Error = Invalid;
+
+            fn try_from(number: u16) -> Result<Self, Invalid> {
+                match number {
+                    $least..=$most => Ok($Type(number)),
+                    _ => Err(Invalid::new($must)),
+                }
+            }
+        }
+
+        impl From<$Type> for u16 {
+            fn from(value: $Type) -> u16 {
+                value.0
+            }
+        }
+
+        impl std::str::FromStr for $Type {
+            type Err = Invalid;
+
+            fn from_str(text: &str) -> Result<Self, Invalid> {
+                // A text that is no number is refused as 0 is.
+                $Type::try_from(text.parse().unwrap_or(0))
+            }
+        }
+
+        impl std::fmt::Display for $Type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+
+        impl std::fmt::Debug for $Type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+pub(super) use bounded;
+
+bounded! {
+    /// A VLAN's number, 1 to 4094 (IEEE 802.1Q, 9.6: 0 is "none" and 4095 is reserved).
+    Vlan, 1..=4094, "a VLAN is a number from 1 to 4094"
+}
 
 impl Vlan {
     /// The number.
     pub const fn id(self) -> u16 {
         self.0
-    }
-}
-
-impl TryFrom<u16> for Vlan {
-    type Error = Unfit;
-
-    fn try_from(id: u16) -> Result<Self, Unfit> {
-        match id {
-            1..=4094 => Ok(Vlan(id)),
-            _ => Err(Unfit::new("a VLAN is a number from 1 to 4094")),
-        }
-    }
-}
-
-impl From<Vlan> for u16 {
-    fn from(vlan: Vlan) -> u16 {
-        vlan.0
-    }
-}
-
-impl FromStr for Vlan {
-    type Err = Unfit;
-
-    fn from_str(text: &str) -> Result<Self, Unfit> {
-        // What is no number at all is refused as 0 is.
-        Vlan::try_from(text.parse().unwrap_or(0))
-    }
-}
-
-impl fmt::Display for Vlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
     }
 }
 
@@ -326,14 +347,14 @@ impl From<IpAddr> for IpPrefix {
 }
 
 impl FromStr for IpPrefix {
-    type Err = Unfit;
+    type Err = Invalid;
 
-    fn from_str(text: &str) -> Result<Self, Unfit> {
+    fn from_str(text: &str) -> Result<Self, Invalid> {
         let (address, len) = match text.split_once('/') {
             Some((address, len)) => (address, Some(len)),
             None => (text, None),
         };
-        let no = || Unfit::new("an address is as in 10.0.0.2, 10.0.0.0/24, fd00::2 or fd00::/8");
+        let no = || Invalid::new(Self::MUST);
         let address: IpAddr = address.parse().map_err(|_| no())?;
         let len = match len {
             Some(len) => len.parse().map_err(|_| no())?,
@@ -344,7 +365,7 @@ impl FromStr for IpPrefix {
         }
         IpPrefix::new(address, len).ok_or_else(|| {
             let first = IpPrefix { address, len }.masked(address);
-            Unfit::new(format!(
+            Invalid::new(format!(
                 "an address has no bits behind its prefix: write {first}/{len} for all of them or \
                  {address} for the one"
             ))
@@ -362,34 +383,45 @@ impl fmt::Display for IpPrefix {
     }
 }
 
-/// Quantities that are texts in messages and files are shown in errors as they are written.
+/// Quantities that are texts in messages and files, and shown in errors as they are written; what
+/// their texts must be, and their unit.
 macro_rules! as_text {
-    ($($type:ty),*) => { $(
-        impl TryFrom<String> for $type {
-            type Error = Unfit;
-            fn try_from(text: String) -> Result<Self, Unfit> {
+    ($($Type:ty: $must:literal $(, $unit:literal)?;)*) => { $(
+        impl $crate::properties::values::Quantity for $Type {
+            const MUST: &'static str = $must;
+            $( const UNIT: Option<&'static str> = Some($unit); )?
+        }
+
+        impl TryFrom<String> for $Type {
+            type Error = Invalid;
+
+            fn try_from(text: String) -> Result<Self, Invalid> {
                 text.parse()
             }
         }
-        impl From<$type> for String {
-            fn from(value: $type) -> String {
+
+        impl From<$Type> for String {
+            fn from(value: $Type) -> String {
                 value.to_string()
             }
         }
-    )* };
-}
-as_text!(Bandwidth, Micros, Loss, IpPrefix);
 
-macro_rules! debug_as_display {
-    ($($type:ty),*) => { $(
-        impl fmt::Debug for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(self, f)
+        impl std::fmt::Debug for $Type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
             }
         }
     )* };
 }
-debug_as_display!(Bandwidth, Micros, Loss, Vlan, IpPrefix);
+pub(super) use as_text;
+
+as_text! {
+    Bandwidth: "a rate is a number above 0 with K, M (if none is given) or G for bits a second, at most 400G",
+        "bits a second";
+    Micros: "a time is a number with us, ms or s, to the microsecond, at most 10s", "microseconds";
+    Loss: "a loss is from 0% to 100%, with the sign and at most seven decimal places", "percent";
+    IpPrefix: "an address is as in 10.0.0.2, 10.0.0.0/24, fd00::2 or fd00::/8";
+}
 
 #[cfg(test)]
 mod tests {

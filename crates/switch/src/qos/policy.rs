@@ -9,7 +9,7 @@ use super::token_bucket::{Nanos, Rate, RateLimiter};
 use super::waiters::Waiters;
 use super::wire::{Wire, WireModel};
 use crate::ids::PortIndex;
-use crate::lookup::Mac;
+use crate::mac::Mac;
 use crate::properties::{Bandwidth, PortProperties, Priority, Share};
 
 /// How much of a rate's time waits in a backlog before frames are dropped.

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::headers::{ARP, Bytes, HeaderError, IPV4, IPV6, Ip, ethertype};
 use crate::counters::Reason;
-use crate::lookup::Mac;
+use crate::mac::Mac;
 use crate::properties::{IpPrefix, PortProperties, Protection};
 
 const UDP: u8 = 17;

@@ -15,7 +15,7 @@ use super::last_error;
 /// `struct iocb` of linux/aio_abi.h.
 #[repr(C)]
 #[derive(Default)]
-struct Request {
+struct RingRequest {
     data: u64,
     key: u32,
     rw_flags: i32,
@@ -35,7 +35,7 @@ struct Request {
 #[derive(Clone, Copy, Default)]
 struct Event([u64; 4]);
 
-const _: () = assert!(size_of::<Request>() == 64 && size_of::<Event>() == 32);
+const _: () = assert!(size_of::<RingRequest>() == 64 && size_of::<Event>() == 32);
 
 const READ: u16 = 0;
 const RING_AT_THE_END: u32 = 1;
@@ -59,13 +59,13 @@ impl Ringer {
     }
 
     fn ring(&self, bell: BorrowedFd<'_>) -> Result<(), Errno> {
-        let request = Request {
+        let request = RingRequest {
             opcode: READ,
             // Of the bell itself, which gives out eight bytes or nothing.
             file: bell.as_raw_fd() as u32,
             flags: RING_AT_THE_END,
             event_file: bell.as_raw_fd() as u32,
-            ..Request::default()
+            ..RingRequest::default()
         };
         match self.submit(&request) {
             Err(Errno::AGAIN) => {
@@ -76,7 +76,7 @@ impl Ringer {
         }
     }
 
-    fn submit(&self, request: &Request) -> Result<(), Errno> {
+    fn submit(&self, request: &RingRequest) -> Result<(), Errno> {
         let list = [&raw const *request];
         // SAFETY: one request, which the kernel has read, and which is over, when the call
         // returns; it writes nowhere but into the context's own ring.

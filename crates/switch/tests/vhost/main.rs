@@ -562,6 +562,7 @@ fn a_frontend_listens() {
 }
 
 fn lookup_functions() {
+    switch::lookup::register(&click_lookup::FUNCTION);
     let pair = Pair::new();
     let client = pair.switch.client();
     let c = Socket::new(client, "vhc", 1);

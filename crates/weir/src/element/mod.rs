@@ -103,7 +103,7 @@ impl Page {
 /// Every class: a guest's, this machine's, and those that only switches have.
 pub fn library() -> Library {
     let mut library = elements::library();
-    library.add(switch::lookup::click::CLASSES);
+    library.add(click_lookup::CLASSES);
     library
 }
 

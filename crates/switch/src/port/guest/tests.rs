@@ -230,7 +230,7 @@ fn a_full_ring_is_waited_for_a_moment_and_not_again_before_it_was_half_empty() {
         from.receive(&mut batch, counters);
         from.release();
         let which: Vec<u16> = (0..frames).collect();
-        link.send(&batch, &which, counters);
+        link.send(&mut batch, &which, counters);
     };
     let now = Instant::now();
     let late = now + HOLD;

@@ -15,7 +15,7 @@ use vhost::vhost_user::message::{
 use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut};
 
 use super::memory::{Extent, Memory, REGIONS_MAX, Region, RegionError};
-use super::queue::{Agreed, Queue};
+use super::queue::{Agreed, Virtqueue};
 use super::rings::{Addresses, SIZE_MAX};
 
 /// Most queue pairs of a frontend.
@@ -84,23 +84,23 @@ pub mod features {
 }
 
 /// One frontend's device.
-pub struct Device {
+pub struct VhostDevice {
     /// Where kicks are waited for.
     events: Arc<OwnedFd>,
     pub(super) features: u64,
     pub(super) memory: Memory,
     /// Two for each pair: the driver's receive queue, then its transmit queue.
-    pub(super) queues: Vec<Queue>,
+    pub(super) queues: Vec<Virtqueue>,
 }
 
-impl Device {
+impl VhostDevice {
     /// A device of which nothing is known yet. Kicks come to the epoll set `events`.
-    pub fn new(events: Arc<OwnedFd>) -> Device {
-        Device {
+    pub fn new(events: Arc<OwnedFd>) -> VhostDevice {
+        VhostDevice {
             events,
             features: 0,
             memory: Memory::default(),
-            queues: (0..2 * PAIRS_MAX).map(|_| Queue::default()).collect(),
+            queues: (0..2 * PAIRS_MAX).map(|_| Virtqueue::default()).collect(),
         }
     }
 
@@ -119,7 +119,7 @@ impl Device {
         }
     }
 
-    fn queue(&mut self, index: u32) -> Result<&mut Queue> {
+    fn queue(&mut self, index: u32) -> Result<&mut Virtqueue> {
         self.queues
             .get_mut(index as usize)
             .ok_or(Error::InvalidParam)
@@ -153,7 +153,7 @@ impl Device {
     /// Stops a queue; returns where to go on.
     fn stop(&mut self, index: usize) -> u32 {
         self.forget_kick(index);
-        self.queues.get_mut(index).map_or(0, Queue::stop)
+        self.queues.get_mut(index).map_or(0, Virtqueue::stop)
     }
 
     /// Takes a queue's kick out of the epoll set: the frontend has it open, too, so closing it
@@ -184,7 +184,7 @@ impl Device {
         for index in 0..self.queues.len() {
             self.stop(index);
         }
-        *self = Device::new(Arc::clone(&self.events));
+        *self = VhostDevice::new(Arc::clone(&self.events));
     }
 }
 
@@ -203,7 +203,7 @@ fn without_waiting(fd: BorrowedFd<'_>, events: BorrowedFd<'_>) -> Result<()> {
     set().map_err(|error| Error::ReqHandlerError(error.into()))
 }
 
-impl Drop for Device {
+impl Drop for VhostDevice {
     fn drop(&mut self) {
         for index in 0..self.queues.len() {
             self.stop(index);
@@ -214,10 +214,10 @@ impl Drop for Device {
 /// A place for the device while a message is carried out; it is the port's else, so that moving
 /// frames takes no lock.
 #[derive(Default)]
-pub struct Desk(pub(super) Option<Device>);
+pub struct Desk(pub(super) Option<VhostDevice>);
 
 impl Desk {
-    fn device(&mut self) -> Result<&mut Device> {
+    fn device(&mut self) -> Result<&mut VhostDevice> {
         self.0.as_mut().ok_or(Error::BackendInternalError)
     }
 }

@@ -4,7 +4,7 @@ use abi::region::{BUFFER_STRIDE, SharedBytes};
 
 use super::device::{PAIRS_MAX, features};
 use super::memory::Memory;
-use super::queue::Queue;
+use super::queue::Virtqueue;
 use super::rings::{Broken, Head, flags};
 use super::{PIECES, Scratch, VhostLink};
 use crate::counters::{PortCounters, Reason};
@@ -68,8 +68,8 @@ impl Room<'_> {
 }
 
 /// How one delivery to a driver stands.
-struct Delivery<'a> {
-    queue: &'a mut Queue,
+struct VhostDelivery<'a> {
+    queue: &'a mut Virtqueue,
     memory: &'a Memory,
     scratch: &'a mut Scratch,
     counters: &'a PortCounters,
@@ -199,7 +199,7 @@ impl VhostLink {
         let header_len = self.device.header_len();
         let merge = self.device.has(features::MRG_RXBUF);
         let queue = &mut self.device.queues[index];
-        let mut delivery = Delivery {
+        let mut delivery = VhostDelivery {
             end: queue.next(),
             queue,
             memory: &self.device.memory,
@@ -222,9 +222,9 @@ impl VhostLink {
 
 /// Finds out what a buffer to be read is.
 #[inline(always)]
-fn look(queue: &Queue, head: &Head, memory: &Memory, header_len: usize) -> Given {
+fn look(queue: &Virtqueue, head: &Head, memory: &Memory, header_len: usize) -> Given {
     if head.first.flags & (flags::NEXT | flags::INDIRECT) == 0 {
-        return match Queue::piece(&head.first, memory, false) {
+        return match Virtqueue::piece(&head.first, memory, false) {
             Ok(first) if first.len() > header_len => Given::Plain(first, first.skip(header_len)),
             Ok(_) => Given::Pieces,
             Err(broken) => Given::Broken(broken),
@@ -234,8 +234,8 @@ fn look(queue: &Queue, head: &Head, memory: &Memory, header_len: usize) -> Given
         && first.flags & flags::NEXT != 0
         && first.len as usize == header_len
         && second.flags & flags::NEXT == 0
-        && let Ok(header) = Queue::piece(&first, memory, false)
-        && let Ok(frame) = Queue::piece(&second, memory, false)
+        && let Ok(header) = Virtqueue::piece(&first, memory, false)
+        && let Ok(frame) = Virtqueue::piece(&second, memory, false)
     {
         return Given::Plain(header, frame);
     }
@@ -279,7 +279,7 @@ fn take_plain(
 fn take_pieces(
     batch: &mut Batch,
     i: usize,
-    queue: &Queue,
+    queue: &Virtqueue,
     head: &Head,
     memory: &Memory,
     header_len: usize,
@@ -321,7 +321,7 @@ fn take_staged(batch: &mut Batch, i: usize, len: usize) -> Result<(), Reason> {
     Ok(())
 }
 
-impl Delivery<'_> {
+impl VhostDelivery<'_> {
     /// Reads where the next buffers begin, and has their first lines brought here.
     fn look_ahead(&mut self, frames: usize) -> Result<(), Broken> {
         let heads = &mut self.scratch.rooms[..frames.min(BATCH)];
@@ -435,7 +435,7 @@ impl Delivery<'_> {
         header[VnetHeader::LEN] = 1;
         let whole = head.first.flags & (flags::NEXT | flags::INDIRECT) == 0;
         if whole && head.first.len as usize >= needed {
-            let piece = [Queue::piece(&head.first, self.memory, true)?];
+            let piece = [Virtqueue::piece(&head.first, self.memory, true)?];
             let mut room = Room {
                 pieces: &piece,
                 at: 0,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use abi::region::SharedBytes;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::sigbus::{WATCHED_MAX, Watch};
+use super::sigbus::{MemoryWatch, WATCHED_MAX};
 
 /// Most regions of a frontend.
 pub const REGIONS_MAX: usize = 32;
@@ -58,7 +58,7 @@ pub struct Region {
     base: NonNull<u8>,
     mapped: usize,
     /// `None` only while the region is dropped.
-    watch: Option<Watch>,
+    watch: Option<MemoryWatch>,
     start: NonNull<u8>,
 }
 
@@ -115,7 +115,7 @@ impl Region {
             mapped,
             // SAFETY: mapped just now, and until `drop` has ended the watch. Nothing relies on
             // what is read there.
-            watch: Some(unsafe { Watch::new(base, mapped) }),
+            watch: Some(unsafe { MemoryWatch::new(base, mapped) }),
             // SAFETY: `offset - from` is less than what is mapped.
             start: unsafe { base.add((extent.offset - from) as usize) },
         })
@@ -127,7 +127,7 @@ impl Region {
     }
 
     fn has_failed(&self) -> bool {
-        self.watch.as_ref().is_some_and(Watch::has_failed)
+        self.watch.as_ref().is_some_and(MemoryWatch::has_failed)
     }
 }
 

@@ -18,6 +18,7 @@ pub mod device;
 mod early;
 mod frames;
 pub mod memory;
+mod open;
 pub mod queue;
 pub mod rings;
 pub mod sigbus;
@@ -31,13 +32,17 @@ use abi::region::SharedBytes;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown, SocketFlags};
+use serde::{Deserialize, Serialize};
 use vhost::vhost_user::{BackendReqHandler, Error};
 
-use super::{BATCH, Batch, Outcome};
+use super::backend::{Backend, HostBackend, Kind, Opened, Outcome};
+use super::{BATCH, Batch};
 use crate::counters::{PortCounters, Reason};
-use device::{Desk, Device, KICK, PAIRS_MAX, features};
+use device::{Desk, KICK, PAIRS_MAX, VhostDevice, features};
 use frames::Given;
 use rings::{Broken, Head};
+
+pub use open::{SOCKET_PATH_MAX, VhostUser, vhost_listener};
 
 /// The listener's number in the port's epoll set.
 const LISTENER: u64 = 0;
@@ -48,8 +53,18 @@ const MESSAGES: usize = 16;
 /// Most pieces of one frame's room.
 const PIECES: usize = 1024;
 
+/// What a vhost-user port's socket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Connection {
+    /// One on which frontends are waited for.
+    Listening,
+    /// One that is connected to a frontend.
+    Connected,
+}
+
 /// Where a port's frontends come from.
-enum Source {
+enum FrontendSource {
     /// They connect to this socket.
     Listener(OwnedFd),
     /// There was one connection, given with the port.
@@ -67,11 +82,11 @@ struct Frontend {
 pub struct VhostLink {
     /// Everything that the port waits for.
     events: Arc<OwnedFd>,
-    source: Source,
+    source: FrontendSource,
     frontend: Option<Frontend>,
     /// Whether the counters say that there is a frontend.
     counted: bool,
-    device: Device,
+    device: VhostDevice,
     mtu: u16,
     /// Something has happened on the listener or the connection, maybe.
     noticed: bool,
@@ -103,26 +118,26 @@ impl VhostLink {
     /// A port on a listening, non-blocking Unix stream socket to which frontends connect, one
     /// after the other.
     pub fn listen(listener: OwnedFd, mtu: u16) -> Result<VhostLink, Errno> {
-        let mut link = VhostLink::new(Source::Given, mtu)?;
+        let mut link = VhostLink::new(FrontendSource::Given, mtu)?;
         let flags = epoll::EventFlags::IN;
         let token = epoll::EventData::new_u64(LISTENER);
         epoll::add(&*link.events, &listener, token, flags)?;
-        link.source = Source::Listener(listener);
+        link.source = FrontendSource::Listener(listener);
         Ok(link)
     }
 
     /// A port on a Unix stream socket that is connected to a frontend: one that listens itself.
     /// The port is gone with the connection.
     pub fn connected(socket: OwnedFd, mtu: u16) -> Result<VhostLink, Errno> {
-        let mut link = VhostLink::new(Source::Given, mtu)?;
+        let mut link = VhostLink::new(FrontendSource::Given, mtu)?;
         link.greet(socket)?;
         Ok(link)
     }
 
-    fn new(source: Source, mtu: u16) -> Result<VhostLink, Errno> {
+    fn new(source: FrontendSource, mtu: u16) -> Result<VhostLink, Errno> {
         let events = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         Ok(VhostLink {
-            device: Device::new(Arc::clone(&events)),
+            device: VhostDevice::new(Arc::clone(&events)),
             events,
             source,
             frontend: None,
@@ -143,35 +158,9 @@ impl VhostLink {
         })
     }
 
-    pub(super) fn mtu(&self) -> u16 {
-        self.mtu
-    }
-
-    pub(super) fn set_mtu(&mut self, mtu: u16) {
-        self.mtu = mtu;
-    }
-
-    /// What tells of frames to receive, and of everything else that the port has to see to.
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.events.as_fd()
-    }
-
-    /// The socket on which frontends are waited for: what the port can be made of again.
-    pub fn listener(&self) -> Option<BorrowedFd<'_>> {
-        match &self.source {
-            Source::Listener(listener) => Some(listener.as_fd()),
-            Source::Given => None,
-        }
-    }
-
     /// Whether a frontend is connected.
     pub fn is_connected(&self) -> bool {
         self.frontend.is_some()
-    }
-
-    /// Its descriptor told of something.
-    pub(super) fn notice(&mut self) {
-        self.noticed = true;
     }
 
     /// Starts with a new frontend.
@@ -209,11 +198,6 @@ impl VhostLink {
         if let Some(frontend) = &self.frontend {
             let _ = rustix::net::shutdown(&frontend.socket, Shutdown::Both);
         }
-    }
-
-    /// The port is closed: whoever is connected shall know.
-    pub(super) fn close(&mut self) {
-        self.break_off();
     }
 
     /// Sees to what has happened on the listener and the connection. Returns how it went, and
@@ -265,7 +249,7 @@ impl VhostLink {
     fn settled(&self, violations: u32) -> Outcome {
         Outcome {
             violations,
-            gone: self.frontend.is_none() && matches!(self.source, Source::Given),
+            gone: self.frontend.is_none() && matches!(self.source, FrontendSource::Given),
             owes: false,
             busy: self.noticed,
         }
@@ -287,7 +271,7 @@ impl VhostLink {
 
     /// Takes the next frontend. Returns whether there is one.
     fn accept(&mut self) -> Result<bool, Errno> {
-        let Source::Listener(listener) = &self.source else {
+        let FrontendSource::Listener(listener) = &self.source else {
             return Ok(false);
         };
         let flags = SocketFlags::CLOEXEC;
@@ -320,7 +304,7 @@ impl VhostLink {
         {
             return Ok(true);
         }
-        let nothing = Device::new(Arc::clone(&self.events));
+        let nothing = VhostDevice::new(Arc::clone(&self.events));
         let device = std::mem::replace(&mut self.device, nothing);
         let lock = |desk: &Mutex<Desk>, device| {
             let mut desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
@@ -345,8 +329,49 @@ impl VhostLink {
         }
         Ok(false)
     }
+}
 
-    pub(super) fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
+impl HostBackend for VhostLink {
+    type Record = Connection;
+
+    /// With its socket.
+    fn attach(connection: Connection, opened: Opened<'_>) -> Result<Vec<VhostLink>, String> {
+        let mtu = opened.mtu;
+        let [socket] = opened.exactly()?;
+        let link = match connection {
+            Connection::Listening => VhostLink::listen(socket, mtu),
+            Connection::Connected => VhostLink::connected(socket, mtu),
+        };
+        let link = link.map_err(|error| format!("cannot watch the vhost-user socket: {error}"))?;
+        Ok(vec![link])
+    }
+}
+
+impl Kind for VhostLink {
+    const IN_MEMORY: bool = true;
+    const KEPT_BY_FILES: bool = true;
+}
+
+impl Backend for VhostLink {
+    fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    fn set_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu;
+    }
+
+    /// Its descriptor told of something.
+    fn notice(&mut self) {
+        self.noticed = true;
+    }
+
+    /// The port is closed: whoever is connected shall know.
+    fn close(&mut self) {
+        self.break_off();
+    }
+
+    fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
         let mut outcome = Outcome::NOTHING;
         if self.noticed || self.broken || self.device.memory.has_failed() {
             outcome = self.attend(counters);
@@ -371,17 +396,12 @@ impl VhostLink {
         }
     }
 
-    pub(super) fn send(
-        &mut self,
-        batch: &Batch,
-        which: &[u16],
-        counters: &PortCounters,
-    ) -> Outcome {
+    fn send(&mut self, batch: &mut Batch, which: &[u16], counters: &PortCounters) -> Outcome {
         self.deliver(batch, which, counters)
     }
 
     /// Has the end of the batch give back only the buffers of the frames before `first`.
-    pub(super) fn release_before(&mut self, batch: &Batch, first: usize) -> bool {
+    fn release_before(&mut self, batch: &Batch, first: usize) -> bool {
         let (index, taken) = self.taken;
         if let Some(frame) = batch.frames().get(first) {
             let kept = taken.min(frame.slot);
@@ -396,7 +416,7 @@ impl VhostLink {
 
     /// Gives the batch's buffers back.
     #[inline]
-    pub(super) fn release(&mut self) {
+    fn release(&mut self) {
         let (index, taken) = std::mem::take(&mut self.taken);
         let heads = &self.scratch.heads[..usize::from(taken)];
         if let Some(last) = heads.last() {
@@ -408,7 +428,7 @@ impl VhostLink {
         }
     }
 
-    pub(super) fn sleep(&mut self) -> bool {
+    fn sleep(&mut self) -> bool {
         if self.noticed || self.broken {
             return false;
         }
@@ -418,10 +438,21 @@ impl VhostLink {
         })
     }
 
-    pub(super) fn wake(&mut self) {
+    fn wake(&mut self) {
         self.noticed = true;
         for queue in self.device.queues.iter().skip(1).step_by(2) {
             queue.ask_kick(false);
+        }
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.events.as_fd()]
+    }
+
+    fn files(&self) -> Vec<BorrowedFd<'_>> {
+        match &self.source {
+            FrontendSource::Listener(listener) => vec![listener.as_fd()],
+            FrontendSource::Given => Vec::new(),
         }
     }
 }

@@ -12,7 +12,7 @@ use abi::region::SharedBytes;
 
 use super::memory::Memory;
 use super::rings::packed::START;
-use super::rings::table::Table;
+use super::rings::table::DescriptorTable;
 use super::rings::{Addresses, Broken, Descriptor, Head, Rings, flags};
 use crate::sys::ring::ring;
 
@@ -34,7 +34,7 @@ fn start(packed: bool) -> u16 {
 
 /// A virtqueue, set up as far as the frontend has come with that.
 #[derive(Default)]
-pub struct Queue {
+pub struct Virtqueue {
     pub(super) size: u16,
     pub(super) addresses: Option<Addresses>,
     pub(super) kick: Option<File>,
@@ -52,7 +52,7 @@ pub struct Queue {
     owes: bool,
 }
 
-impl Queue {
+impl Virtqueue {
     /// Goes by what was agreed on. Rings of the other layout are forgotten, with where they are.
     pub fn agree(&mut self, agreed: Agreed) {
         if self.agreed.packed != agreed.packed {
@@ -188,9 +188,9 @@ impl Queue {
     }
 
     /// The table that a descriptor names, if that was agreed on.
-    fn table(&self, named: &Descriptor, memory: &Memory) -> Result<Table, Broken> {
+    fn table(&self, named: &Descriptor, memory: &Memory) -> Result<DescriptorTable, Broken> {
         match self.agreed.indirect {
-            true => Table::open(named, memory, self.agreed.packed),
+            true => DescriptorTable::open(named, memory, self.agreed.packed),
             false => Err(Broken::Chain),
         }
     }

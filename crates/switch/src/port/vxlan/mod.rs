@@ -9,6 +9,7 @@
 //! way is dropped and counted. The kernel is handed many packets of one size as one, and hands many as one, so that
 //! a TCP stream costs few calls.
 
+mod open;
 pub mod packet;
 mod remotes;
 
@@ -16,13 +17,17 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use self::remotes::{Remotes, To};
+use super::backend::{Backend, HostBackend, Kind, Opened, Outcome};
 use super::offload::{self, ETHERNET, VnetHeader};
 use super::whole::{self, Whole};
-use super::{BATCH, Batch, Frame, Outcome};
+use super::{BATCH, Batch, Frame};
 use crate::counters::{PortCounters, Reason};
 use crate::sys::udp::{self, Address, Message, PACKETS_AS_ONE, Receiver, SENT_AS_ONE, Sender};
+
+pub use open::{Vxlan, VxlanError};
 
 /// Bytes of a packet on the way around an IP packet inside: outer IP and UDP, VXLAN, and the
 /// frame's Ethernet header. A VLAN tag inside is not counted, as the kernel's VXLAN does not: a
@@ -45,7 +50,16 @@ pub fn inner_mtu(path: u32, remote: SocketAddr) -> u16 {
     u16::try_from(path.saturating_sub(around)).unwrap_or(u16::MAX)
 }
 
-/// A UDP socket to other hosts (see [`crate::links::Vxlan`]).
+/// What a VXLAN link's socket does not say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tunnel {
+    /// The network's number.
+    pub vni: u32,
+    /// The other hosts, one at least.
+    pub remotes: Vec<SocketAddr>,
+}
+
+/// A UDP socket to other hosts (see [`Vxlan`]).
 pub struct VxlanLink {
     socket: OwnedFd,
     vni: u32,
@@ -125,21 +139,37 @@ impl VxlanLink {
             },
         }
     }
+}
 
-    pub(super) fn mtu(&self) -> u16 {
+impl HostBackend for VxlanLink {
+    type Record = Tunnel;
+
+    /// With its UDP socket.
+    fn attach(tunnel: Tunnel, opened: Opened<'_>) -> Result<Vec<VxlanLink>, String> {
+        let Tunnel { vni, remotes } = tunnel;
+        if remotes.is_empty() || remotes.len() > REMOTES_MAX {
+            return Err(format!("a VXLAN link has 1 to {REMOTES_MAX} remotes"));
+        }
+        let mtu = opened.mtu;
+        let [socket] = opened.exactly()?;
+        Ok(vec![VxlanLink::new(socket, vni, remotes, mtu)])
+    }
+}
+
+impl Kind for VxlanLink {
+    const UPLINK: bool = true;
+}
+
+impl Backend for VxlanLink {
+    fn mtu(&self) -> u16 {
         self.mtu
     }
 
-    pub(super) fn set_mtu(&mut self, mtu: u16) {
+    fn set_mtu(&mut self, mtu: u16) {
         self.mtu = mtu;
     }
 
-    /// What tells of packets to receive.
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-
-    pub(super) fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
+    fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
         let mut outcome = Outcome::NOTHING;
         self.remotes.tick();
         if self.inbox.next == self.inbox.messages {
@@ -176,14 +206,9 @@ impl VxlanLink {
         outcome
     }
 
-    pub(super) fn send(
-        &mut self,
-        batch: &mut Batch,
-        which: &[u16],
-        counters: &PortCounters,
-    ) -> Outcome {
+    fn send(&mut self, batch: &mut Batch, which: &[u16], counters: &PortCounters) -> Outcome {
         self.remotes.tick();
-        let mut delivery = Delivery {
+        let mut delivery = VxlanDelivery {
             socket: self.socket.as_fd(),
             header: packet::header(self.vni),
             to: To::All,
@@ -199,10 +224,14 @@ impl VxlanLink {
         Outcome::NOTHING
     }
 
-    pub(super) fn catch_up(&mut self, counters: &PortCounters) {
+    fn catch_up(&mut self, counters: &PortCounters) {
         let lost = udp::drops(self.socket.as_fd());
         counters.dropped(Reason::SocketFull, lost.wrapping_sub(self.lost).into());
         self.lost = lost;
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.socket.as_fd()]
     }
 }
 
@@ -233,7 +262,7 @@ fn take(packet: &[u8], vni: u32, mtu: u16, batch: &mut Batch) -> Result<Frame, R
 }
 
 /// One delivery to the remotes.
-struct Delivery<'a> {
+struct VxlanDelivery<'a> {
     socket: BorrowedFd<'a>,
     header: [u8; packet::HEADER],
     /// Where the frame goes that is being delivered.
@@ -242,7 +271,7 @@ struct Delivery<'a> {
     counters: &'a PortCounters,
 }
 
-impl Whole for Delivery<'_> {
+impl Whole for VxlanDelivery<'_> {
     #[inline]
     fn put(&mut self, len: usize, write: impl FnOnce(&mut [u8])) {
         let whole = packet::HEADER + len;
@@ -274,7 +303,7 @@ impl Whole for Delivery<'_> {
     }
 }
 
-impl Delivery<'_> {
+impl VxlanDelivery<'_> {
     /// Sends what is in the outbox.
     fn flush(&mut self) {
         let remotes = self.outbox.addresses.len() as u16;

@@ -11,7 +11,7 @@ use rustix::event::EventfdFlags;
 
 use crate::counters::{PortStats, Reason};
 use crate::lanes::{Attach, Lanes, Options};
-use crate::lookup::Mac;
+use crate::mac::Mac;
 use crate::memory::{CounterFile, GuestSide, SharedRegion};
 use crate::port::Link;
 use crate::port::guest::GuestLink;

@@ -4,7 +4,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::ids::{DomainIndex, Generation, LANES_MAX, LaneIndex, LaneMask, PortIndex, QueueIndex};
-use crate::lookup::{Lookup, Mac};
+use crate::lookup::Lookup;
+use crate::mac::Mac;
 use crate::pace::Pace;
 use crate::port::{BATCH, Batch, Link};
 use crate::properties::Share;

@@ -4,11 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use rustix::io::Errno;
 
-use super::{HostLink, LinkError, PACKET_QUEUE};
-use crate::lookup::Mac;
-use crate::port::vxlan::packet::{PORT, VNI_MAX};
-use crate::port::vxlan::{REMOTES_MAX, inner_mtu};
-use crate::protocol::{LinkKind, Tunnel};
+use super::super::kinds::LinkRecord;
+use super::super::links::{Fault, HostLink, LinkError, SOCKET_QUEUE};
+use super::packet::{PORT, VNI_MAX};
+use super::{REMOTES_MAX, Tunnel, inner_mtu};
+use crate::mac::Mac;
 use crate::sys::udp;
 
 /// MTU inside where the way does not force a lower one, in bytes: Ethernet's.
@@ -80,14 +80,14 @@ pub enum VxlanError {
     Socket(Errno),
 }
 
-impl VxlanError {
-    /// Whether no host could open such a link.
-    pub fn is_invalid(&self) -> bool {
+impl From<VxlanError> for LinkError {
+    fn from(error: VxlanError) -> LinkError {
         use VxlanError::{Remote, Remotes, Twice, Versions, Vni};
-        matches!(
-            self,
-            Vni(_) | Remotes(_) | Remote(_) | Twice(_) | Versions(..)
-        )
+        let fault = match error {
+            Vni(_) | Remotes(_) | Remote(_) | Twice(_) | Versions(..) => Fault::Invalid,
+            _ => Fault::Refused,
+        };
+        LinkError::of_kind(fault, error)
     }
 }
 
@@ -102,11 +102,11 @@ impl HostLink {
         };
         let local = link.local.unwrap_or(any);
         let socket =
-            udp::open(SocketAddr::new(local, port), PACKET_QUEUE).map_err(|error| match error {
-                Errno::ADDRINUSE => LinkError::Vxlan(VxlanError::PortTaken(port)),
-                Errno::ADDRNOTAVAIL => LinkError::Vxlan(VxlanError::Local(local)),
+            udp::open(SocketAddr::new(local, port), SOCKET_QUEUE).map_err(|error| match error {
+                Errno::ADDRINUSE => VxlanError::PortTaken(port).into(),
+                Errno::ADDRNOTAVAIL => VxlanError::Local(local).into(),
                 Errno::PERM | Errno::ACCESS => LinkError::Permission(link.name.into()),
-                error => LinkError::Vxlan(VxlanError::Socket(error)),
+                error => VxlanError::Socket(error).into(),
             })?;
         let remotes = link.remotes.iter();
         let remotes: Vec<_> = remotes.map(|&ip| SocketAddr::new(ip, port)).collect();
@@ -115,17 +115,15 @@ impl HostLink {
             mtu = mtu.min(mtu_to(remote)?);
         }
         Ok(HostLink {
-            kind: LinkKind::Vxlan,
+            record: LinkRecord::Vxlan(Tunnel {
+                vni: link.vni,
+                remotes,
+            }),
             name: link.name.into(),
             mtu: link.mtu.unwrap_or(mtu),
             files: vec![socket],
             // There is no interface that could have one.
-            mac: Mac([0; 6]),
-            mode: None,
-            tunnel: Some(Tunnel {
-                vni: link.vni,
-                remotes,
-            }),
+            mac: Mac::ZERO,
             gro: None,
         })
     }

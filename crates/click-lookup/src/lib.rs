@@ -6,7 +6,7 @@
 //! between the two.
 //!
 //! The router decides and changes nothing: its packets are copies of the frames' first
-//! [`HEAD`](crate::port::HEAD) bytes, with zeros behind up to the frame's length, and whatever it
+//! [`HEAD`] bytes, with zeros behind up to the frame's length, and whatever it
 //! does to them, the frame arrives as it was. A frame goes where the first of its packets arrives;
 //! copies that arrive elsewhere are counted and go nowhere. One whose packet arrives nowhere, or is
 //! still held by a queue when the batch has been run through, is dropped and counted at its source.
@@ -14,6 +14,9 @@
 //!
 //! Tasks and timers run when frames come. Handlers are read and written through the switch's
 //! control socket.
+//!
+//! The program that starts the switch registers [`FUNCTION`] with [`switch::lookup::register`].
+#![forbid(unsafe_code)]
 
 mod elements;
 mod sink;
@@ -28,10 +31,13 @@ use router::{
     Device, ElementId, Embedding, HandlerError, Library, Router, Runtime, Settings, Side, Steady,
 };
 
-use super::{Answer, Command, Destination, Known, Lookup, Mac, PortIndex, Seconds};
-use crate::counters::Reason;
-use crate::port::{Frame, HEAD};
-use crate::properties::{DomainProperties, LookupKind};
+use switch::counters::Reason;
+use switch::lookup::{
+    Answer, Command, Destination, Function, Known, Lookup, Mac, PortIndex, Seconds,
+};
+use switch::port::{Frame, HEAD};
+use switch::properties::{DomainProperties, LookupKind};
+
 use sink::{EVERY_PORT, Exit, Sink};
 
 pub use elements::{CLASSES, FromPort, ToPort};
@@ -45,6 +51,15 @@ const TASKS: usize = 64;
 const LINES_MAX: u32 = 1000;
 /// Name of a configuration in messages.
 const FILE: &str = "lookup";
+
+/// The function, to be registered with the switch.
+pub static FUNCTION: Function = Function {
+    name: "click",
+    build: |properties, _| match &properties.lookup {
+        LookupKind::Click { config } => Ok(Box::new(ClickFunction::new(config)?)),
+        other => Err(format!("‘{other}’ is no Click configuration")),
+    },
+};
 
 /// A Click configuration that says where frames go.
 pub struct ClickFunction {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use packet::{Batch, Pool};
 use router::Device;
 
-use crate::lookup::{Destination, PortIndex};
-use crate::port::BATCH;
+use switch::lookup::{Destination, PortIndex};
+use switch::port::BATCH;
 
 /// The name that stands for every port.
 pub const EVERY_PORT: &str = "*";

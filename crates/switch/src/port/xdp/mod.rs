@@ -5,25 +5,30 @@
 //! checksums. So what leaves here is whole, cut and completed on the way into the UMEM, and what
 //! comes is looked over for checksums that its sender left undone ([`offload::unfinished`]).
 
+pub(super) mod open;
+
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use super::backend::{Backend, HostBackend, Kind, Opened, Outcome};
 use super::offload::{self, ETHERNET};
 use super::whole::{self, Whole};
-use super::{BATCH, Batch, Outcome};
+use super::{BATCH, Batch};
 use crate::counters::{PortCounters, Reason};
 use crate::sys::packet as socket;
-use crate::sys::xdp::{self, Kick, Queue};
+use crate::sys::xdp::{self, Kick, XdpQueue};
+
+pub use open::{XdpError, XdpMode};
 
 /// Frames for which the kernel is called at once; fewer may wait for others to come, since the call
 /// costs as much as several frames do.
 const KICK: u32 = 64;
 
-/// The AF_XDP socket of one queue of a host interface (see [`crate::links::HostLink`]).
+/// The AF_XDP socket of one queue of a host interface (see [`super::links::HostLink`]).
 pub struct XdpLink {
-    queue: Queue,
+    queue: XdpQueue,
     /// What the queues of an interface have in common.
     common: Arc<Common>,
     /// This is the queue that watches the interface for all.
@@ -61,7 +66,7 @@ impl XdpLink {
         });
         let links = sockets.into_iter().enumerate().map(|(i, socket)| {
             Ok(XdpLink {
-                queue: Queue::map(socket, umem.as_fd(), i, chunk)?,
+                queue: XdpQueue::map(socket, umem.as_fd(), i, chunk)?,
                 common: Arc::clone(&common),
                 watches: i == 0,
                 mtu,
@@ -71,14 +76,42 @@ impl XdpLink {
         });
         links.collect()
     }
+}
 
-    /// What tells of frames to receive, and of the interface's end.
-    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+impl HostBackend for XdpLink {
+    type Record = XdpMode;
+
+    /// With the UMEMs' memory file, a packet socket that watches the interface, the XDP program's
+    /// link, and the socket of each queue.
+    fn attach(_: XdpMode, opened: Opened<'_>) -> Result<Vec<XdpLink>, String> {
+        let Opened { name, mtu, files } = opened;
+        let mut files = files.into_iter();
+        let [Some(umem), Some(watch), Some(program)] = [files.next(), files.next(), files.next()]
+        else {
+            return Err("an XDP link came without its descriptors".into());
+        };
+        let links = XdpLink::of_queues(files.collect(), &umem, watch, program, mtu);
+        links.map_err(|error| {
+            format!(
+                "cannot map the rings of ‘{name}’: {error}; that takes Linux 6.4 or later, and sockets that nobody has used: attach it by AF_PACKET (mode packet)"
+            )
+        })
+    }
+}
+
+impl Kind for XdpLink {
+    const UPLINK: bool = true;
+    const IN_MEMORY: bool = true;
+    const INTERFACE: bool = true;
+}
+
+impl Backend for XdpLink {
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let watch = self.watches.then(|| self.common.watch.as_fd());
-        [self.queue.as_fd()].into_iter().chain(watch)
+        [self.queue.as_fd()].into_iter().chain(watch).collect()
     }
 
-    pub(super) fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
+    fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
         let mut outcome = Outcome::NOTHING;
         let n = self.queue.received(BATCH as u32).min(BATCH as u32);
         for i in 0..n {
@@ -92,7 +125,7 @@ impl XdpLink {
             self.queue.refill();
         }
         if !self.down && self.queue.is_behind() {
-            let mut delivery = Delivery::new(&mut self.queue, counters, &mut self.down);
+            let mut delivery = XdpDelivery::new(&mut self.queue, counters, &mut self.down);
             delivery.flush();
             outcome.gone |= delivery.gone;
             outcome.busy = true;
@@ -103,13 +136,8 @@ impl XdpLink {
         outcome
     }
 
-    pub(super) fn send(
-        &mut self,
-        batch: &mut Batch,
-        which: &[u16],
-        counters: &PortCounters,
-    ) -> Outcome {
-        let mut delivery = Delivery::new(&mut self.queue, counters, &mut self.down);
+    fn send(&mut self, batch: &mut Batch, which: &[u16], counters: &PortCounters) -> Outcome {
+        let mut delivery = XdpDelivery::new(&mut self.queue, counters, &mut self.down);
         if *delivery.down && !delivery.is_up_again() {
             counters.dropped(Reason::LinkDown, which.len() as u64);
             return delivery.outcome();
@@ -127,39 +155,39 @@ impl XdpLink {
     }
 
     /// Has the kernel send what waits.
-    pub(super) fn call(&mut self, counters: &PortCounters) -> Outcome {
-        let mut delivery = Delivery::new(&mut self.queue, counters, &mut self.down);
+    fn call(&mut self, counters: &PortCounters) -> Outcome {
+        let mut delivery = XdpDelivery::new(&mut self.queue, counters, &mut self.down);
         delivery.flush();
         delivery.outcome()
     }
 
     /// Whether all frames are with the kernel: those that are not have to be offered again, unless
     /// the interface is down.
-    pub(super) fn sleep(&mut self) -> bool {
+    fn sleep(&mut self) -> bool {
         self.down || !self.queue.is_behind()
     }
 
-    pub(super) fn mtu(&self) -> u16 {
+    fn mtu(&self) -> u16 {
         self.mtu
     }
 
-    pub(super) fn set_mtu(&mut self, mtu: u16) {
+    fn set_mtu(&mut self, mtu: u16) {
         self.mtu = mtu;
     }
 
-    pub(super) fn wake(&mut self) {
+    fn wake(&mut self) {
         self.woken = true;
     }
 
-    pub(super) fn is_down(&self) -> bool {
+    fn is_down(&self) -> bool {
         self.down
     }
 
-    pub(super) fn is_gone(&self) -> bool {
+    fn is_gone(&self) -> bool {
         !socket::is_bound(self.common.watch.as_fd())
     }
 
-    pub(super) fn catch_up(&mut self, counters: &PortCounters) {
+    fn catch_up(&mut self, counters: &PortCounters) {
         let lost = self.queue.lost();
         if lost > 0 {
             counters.dropped(Reason::SocketFull, lost);
@@ -182,8 +210,8 @@ fn stage(frame: &[u8], batch: &mut Batch, counters: &PortCounters) {
 }
 
 /// How one delivery to the interface stands.
-struct Delivery<'a> {
-    queue: &'a mut Queue,
+struct XdpDelivery<'a> {
+    queue: &'a mut XdpQueue,
     counters: &'a PortCounters,
     down: &'a mut bool,
     gone: bool,
@@ -193,9 +221,13 @@ struct Delivery<'a> {
     bytes: u64,
 }
 
-impl<'a> Delivery<'a> {
-    fn new(queue: &'a mut Queue, counters: &'a PortCounters, down: &'a mut bool) -> Delivery<'a> {
-        Delivery {
+impl<'a> XdpDelivery<'a> {
+    fn new(
+        queue: &'a mut XdpQueue,
+        counters: &'a PortCounters,
+        down: &'a mut bool,
+    ) -> XdpDelivery<'a> {
+        XdpDelivery {
             queue,
             counters,
             down,
@@ -238,7 +270,7 @@ impl<'a> Delivery<'a> {
     }
 }
 
-impl Whole for Delivery<'_> {
+impl Whole for XdpDelivery<'_> {
     #[inline]
     fn put(&mut self, len: usize, write: impl FnOnce(&mut [u8])) {
         if !self.queue.has_room() {

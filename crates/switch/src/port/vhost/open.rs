@@ -6,9 +6,45 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-use super::{HostLink, LinkError, SOCKET_PATH_MAX};
-use crate::lookup::Mac;
-use crate::protocol::LinkKind;
+use super::super::kinds::LinkRecord;
+use super::super::links::{Fault, HostLink, LinkError};
+use super::Connection;
+use crate::mac::Mac;
+
+/// Longest path of a Unix socket, in bytes: `sun_path` without its last zero.
+pub const SOCKET_PATH_MAX: usize = 107;
+
+/// Why a socket for vhost-user cannot be made or reached.
+#[derive(Debug, thiserror::Error)]
+pub enum VhostError {
+    /// The path is taken.
+    #[error("‘{0}’ exists already, and is in use or no socket: choose another path")]
+    SocketTaken(String),
+    /// The path does not fit a socket's address (unix(7)).
+    #[error("‘{0}’ is too long for a socket: its path has at most {SOCKET_PATH_MAX} bytes")]
+    SocketPath(String),
+    /// The kernel refused something else.
+    #[error("cannot {action} ‘{path}’ for vhost-user: {source}")]
+    Socket {
+        /// What was tried.
+        action: &'static str,
+        /// The socket's path.
+        path: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
+impl From<VhostError> for LinkError {
+    fn from(error: VhostError) -> LinkError {
+        let fault = match error {
+            VhostError::SocketTaken(_) => Fault::Exists,
+            VhostError::SocketPath(_) => Fault::Invalid,
+            VhostError::Socket { .. } => Fault::Refused,
+        };
+        LinkError::of_kind(fault, error)
+    }
+}
 
 /// A vhost-user port to be made.
 #[derive(Clone, Debug)]
@@ -35,7 +71,7 @@ impl HostLink {
                 None => Ok(()),
             })
             .map_err(|source| socket_error("listen on", path, source))?;
-        Ok(of(LinkKind::VhostUser, port, listener))
+        Ok(of(Connection::Listening, port, listener))
     }
 
     /// Connects to a frontend that listens itself: QEMU's `-chardev socket,…,server=on`, DPDK's
@@ -44,7 +80,7 @@ impl HostLink {
         let path = fitting(port.path)?;
         let connected = UnixStream::connect(path);
         let stream = connected.map_err(|source| socket_error("connect to", path, source))?;
-        Ok(of(LinkKind::VhostUserConnected, port, stream.into()))
+        Ok(of(Connection::Connected, port, stream.into()))
     }
 }
 
@@ -58,7 +94,7 @@ pub fn vhost_listener(path: &Path) -> Result<OwnedFd, LinkError> {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             let left = std::fs::symlink_metadata(path).map_err(failed("look at"))?;
             if !left.file_type().is_socket() || UnixStream::connect(path).is_ok() {
-                return Err(LinkError::SocketTaken(path.display().to_string()));
+                return Err(VhostError::SocketTaken(path.display().to_string()).into());
             }
             std::fs::remove_file(path).map_err(failed("replace"))?;
             UnixListener::bind(path)
@@ -76,26 +112,36 @@ pub fn vhost_listener(path: &Path) -> Result<OwnedFd, LinkError> {
 fn fitting(path: &Path) -> Result<&Path, LinkError> {
     match path.as_os_str().len() {
         0..=SOCKET_PATH_MAX => Ok(path),
-        _ => Err(LinkError::SocketPath(path.display().to_string())),
+        _ => Err(VhostError::SocketPath(path.display().to_string()).into()),
     }
 }
 
-fn of(kind: LinkKind, port: &VhostUser<'_>, socket: OwnedFd) -> HostLink {
+fn of(connection: Connection, port: &VhostUser<'_>, socket: OwnedFd) -> HostLink {
     // What address the guest has, it knows from its own configuration.
-    HostLink::reopened(kind, port.name, Mac([0; 6]), port.mtu, vec![socket])
+    let record = LinkRecord::VhostUser(connection);
+    HostLink::reopened(record, port.name, Mac::ZERO, port.mtu, vec![socket])
 }
 
 fn socket_error(action: &'static str, path: &Path, source: std::io::Error) -> LinkError {
-    LinkError::Socket {
+    VhostError::Socket {
         action,
         path: path.display().to_string(),
         source,
     }
+    .into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn is_taken(link: &Result<HostLink, LinkError>) -> bool {
+        let error = link.as_ref().err();
+        matches!(
+            error.and_then(LinkError::as_kind),
+            Some(VhostError::SocketTaken(_))
+        )
+    }
 
     #[test]
     fn a_socket_is_replaced_when_nobody_listens_and_left_when_somebody_does() {
@@ -108,13 +154,13 @@ mod tests {
         };
         let first = HostLink::vhost_user(&port).unwrap();
         let taken = HostLink::vhost_user(&port);
-        assert!(matches!(taken, Err(LinkError::SocketTaken(_))), "{taken:?}");
+        assert!(is_taken(&taken), "{taken:?}");
         drop(first);
         drop(HostLink::vhost_user(&port).unwrap());
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "not a socket").unwrap();
         let taken = HostLink::vhost_user(&port);
-        assert!(matches!(taken, Err(LinkError::SocketTaken(_))), "{taken:?}");
+        assert!(is_taken(&taken), "{taken:?}");
         std::fs::remove_file(&path).unwrap();
         let long = VhostUser {
             path: &path.join("x".repeat(SOCKET_PATH_MAX)),
@@ -123,6 +169,6 @@ mod tests {
         let long = HostLink::vhost_user(&long).unwrap_err().to_string();
         assert!(long.ends_with("has at most 107 bytes"), "{long}");
         let missing = HostLink::vhost_user_connected(&port).unwrap_err();
-        assert!(matches!(missing, LinkError::Socket { .. }));
+        assert!(matches!(missing.as_kind(), Some(VhostError::Socket { .. })));
     }
 }

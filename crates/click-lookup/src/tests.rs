@@ -2,9 +2,10 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use switch::lookup::frames::{EVERYONE, ethernet, flow, long, mac, packet, steer};
+use switch::port::BATCH;
+
 use super::*;
-use crate::lookup::frames::{EVERYONE, ethernet, flow, mac, packet, steer};
-use crate::port::Body;
 
 /// A function with ports a, b and c, at 0, 1 and 2.
 fn function(config: &str) -> ClickFunction {
@@ -126,7 +127,7 @@ fn a_frame_that_is_longer_than_a_packet_passes_for_one() {
     let mut function =
         function("FromPort(a) -> Strip(14) -> CheckIPHeader -> l :: AverageCounter -> ToPort(b);");
     let short = tcp(2, 1);
-    let long = Frame::new(*short.head(), 65_000, Body::Staged(0));
+    let long = long(short.head(), 65_000);
     assert_eq!(steer(&mut function, 0, long, 0), Destination::Port(1));
 }
 
@@ -180,7 +181,7 @@ proptest! {
             by_source.entry(from).or_default().push((source, to, v4));
         }
         for (from, frames) in by_source {
-            for frames in frames.chunks(crate::port::BATCH) {
+            for frames in frames.chunks(BATCH) {
                 let sent: Vec<_> = frames
                     .iter()
                     .map(|&(source, to, v4)| {

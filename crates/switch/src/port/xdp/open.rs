@@ -4,19 +4,69 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
-use super::{HostLink, Interface, LinkError};
-use crate::port::offload::{ETHERNET, VLAN};
-use crate::protocol::LinkKind;
+use super::super::QUEUES_MAX;
+use super::super::kinds::LinkRecord;
+use super::super::links::{self, Fault, HostLink, Interface, LinkError};
+use super::super::offload::{ETHERNET, VLAN};
 use crate::sys::bpf::{AttachMode, SocketMap};
 use crate::sys::{self, packet, xdp};
 
-/// Most queues of an interface: each takes 8 MB of memory that stays where it is (16 MB above an
-/// MTU of 1774 bytes).
-pub const QUEUES_MAX: u32 = 16;
+/// Why an interface cannot be attached by AF_XDP.
+#[derive(Debug, thiserror::Error)]
+pub enum XdpError {
+    /// Its frames are longer than AF_XDP's buffers.
+    #[error(
+        "an MTU of {mtu} is too much for AF_XDP on ‘{name}’, which takes 3822 at most: lower it, or attach it by AF_PACKET (mode packet)"
+    )]
+    TooLong {
+        /// The interface.
+        name: String,
+        /// Its MTU, in bytes.
+        mtu: u16,
+    },
+    /// It has more queues than sockets are opened for.
+    #[error(
+        "‘{name}’ has {queues} receive queues, {QUEUES_MAX} are the most for AF_XDP: `ethtool -L {name} combined {QUEUES_MAX}`, or attach it by AF_PACKET (mode packet)"
+    )]
+    Queues {
+        /// The interface.
+        name: String,
+        /// Its receive queues.
+        queues: u32,
+    },
+    /// Someone else's XDP program is there.
+    #[error(
+        "‘{0}’ has an XDP program of someone else's: detach it (`ip link set {0} xdp off`), or attach it by AF_PACKET (mode packet)"
+    )]
+    ForeignProgram(String),
+    /// Someone else's AF_XDP socket is there.
+    #[error(
+        "a queue of ‘{0}’ has an AF_XDP socket already: end who has it, or attach it by AF_PACKET (mode packet)"
+    )]
+    QueueTaken(String),
+    /// The memory may not be locked.
+    #[error(
+        "the limit of locked memory is too low for AF_XDP on ‘{0}’: raise it (`ulimit -l`), or give the capability CAP_IPC_LOCK"
+    )]
+    LockedMemory(String),
+    /// The kernel does not know AF_XDP.
+    #[error(
+        "this kernel has no AF_XDP (CONFIG_XDP_SOCKETS), which ‘{0}’ needs: attach it by AF_PACKET (mode packet)"
+    )]
+    NoXdp(String),
+}
+
+impl From<XdpError> for LinkError {
+    fn from(error: XdpError) -> LinkError {
+        LinkError::of_kind(Fault::Refused, error)
+    }
+}
 
 /// How an interface that is attached by AF_XDP moves frames, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum XdpMode {
     /// Its driver puts them where the switch reads them.
     ZeroCopy,
@@ -27,19 +77,20 @@ pub enum XdpMode {
 }
 
 /// Attaches an interface with one socket for each of its queues.
-pub(super) fn open(interface: &Interface<'_>) -> Result<HostLink, LinkError> {
+pub fn attach(interface: &Interface<'_>) -> Result<HostLink, LinkError> {
     let (name, index) = (interface.name, interface.index);
     let frame = usize::from(interface.mtu) + ETHERNET + VLAN;
-    let chunk = xdp::chunk_for(frame).ok_or_else(|| LinkError::TooLong {
+    let chunk = xdp::chunk_for(frame).ok_or_else(|| XdpError::TooLong {
         name: name.into(),
         mtu: interface.mtu,
     })?;
     let queues = sys::receive_queues(interface.socket.as_fd(), name).unwrap_or(1);
     if queues > QUEUES_MAX {
-        return Err(LinkError::Queues {
+        return Err(XdpError::Queues {
             name: name.into(),
             queues,
-        });
+        }
+        .into());
     }
     let failed = |action| move |source| refused(action, name, source);
     let bytes = queues as usize * xdp::umem_bytes(chunk);
@@ -56,24 +107,22 @@ pub(super) fn open(interface: &Interface<'_>) -> Result<HostLink, LinkError> {
     }
     let watch = packet::watch(index).map_err(failed("watch"))?;
     // Last, so that no frame is taken from the host for a link that then cannot be opened.
-    let (program, mode) = attach(&map, interface)?;
-    let mode = match sockets
-        .iter()
-        .all(|socket| xdp::is_zero_copy(socket.as_fd()))
-    {
-        true => XdpMode::ZeroCopy,
-        false => mode,
+    let (program, mode) = attach_program(&map, interface)?;
+    let mut queues = sockets.iter();
+    let is_zero_copy = queues.all(|socket| xdp::is_zero_copy(socket.as_fd()));
+    let mode = if is_zero_copy {
+        XdpMode::ZeroCopy
+    } else {
+        mode
     };
     let mut files = vec![umem, watch, program];
     files.extend(sockets);
     Ok(HostLink {
-        kind: LinkKind::Xdp,
+        record: LinkRecord::Xdp(mode),
         name: name.into(),
         mtu: interface.mtu,
         files,
         mac: interface.mac,
-        mode: Some(mode),
-        tunnel: None,
         gro: None,
     })
 }
@@ -93,9 +142,12 @@ fn when_free(open: impl Fn() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno
 }
 
 /// Attaches the program: by the driver, or by the kernel where the driver cannot.
-fn attach(map: &SocketMap, interface: &Interface<'_>) -> Result<(OwnedFd, XdpMode), LinkError> {
+fn attach_program(
+    map: &SocketMap,
+    interface: &Interface<'_>,
+) -> Result<(OwnedFd, XdpMode), LinkError> {
     let failed = |source| match source {
-        Errno::BUSY | Errno::EXIST => LinkError::ForeignProgram(interface.name.into()),
+        Errno::BUSY | Errno::EXIST => XdpError::ForeignProgram(interface.name.into()).into(),
         source => refused("attach an XDP program to", interface.name, source),
     };
     match map.attach(interface.index, AttachMode::Native) {
@@ -111,11 +163,22 @@ fn attach(map: &SocketMap, interface: &Interface<'_>) -> Result<(OwnedFd, XdpMod
 }
 
 fn refused(action: &'static str, name: &str, source: Errno) -> LinkError {
-    match source {
-        Errno::AFNOSUPPORT => LinkError::NoXdp(name.into()),
-        Errno::BUSY => LinkError::QueueTaken(name.into()),
-        Errno::NOBUFS => LinkError::LockedMemory(name.into()),
-        source => super::refused(action, name, source),
+    let reason = match source {
+        Errno::AFNOSUPPORT => XdpError::NoXdp,
+        Errno::BUSY => XdpError::QueueTaken,
+        Errno::NOBUFS => XdpError::LockedMemory,
+        source => return links::refused(action, name, source),
+    };
+    reason(name.into()).into()
+}
+
+impl HostLink {
+    /// How frames move, if it is by AF_XDP.
+    pub fn xdp_mode(&self) -> Option<XdpMode> {
+        match self.record {
+            LinkRecord::Xdp(mode) => Some(mode),
+            _ => None,
+        }
     }
 }
 
@@ -123,7 +186,7 @@ fn refused(action: &'static str, name: &str, source: Errno) -> LinkError {
 mod tests {
     use std::process::Command;
 
-    use super::super::{Device, Mode};
+    use super::super::super::links::{Device, Mode};
     use super::*;
 
     fn ip(arguments: &str) {
@@ -174,27 +237,33 @@ mod tests {
         let foreign = SocketMap::new(1).unwrap();
         let foreign = foreign.attach(index, AttachMode::Generic).unwrap();
         let error = veth.attach().unwrap_err();
-        assert!(matches!(error, LinkError::ForeignProgram(_)), "{error}");
+        assert!(
+            matches!(error.as_kind(), Some(XdpError::ForeignProgram(_))),
+            "{error}"
+        );
         assert!(error.to_string().contains("ip link set"), "{error}");
         drop(foreign);
         let link = veth.attach().unwrap();
         assert_eq!(link.xdp_mode(), Some(XdpMode::Native));
         let error = veth.attach().unwrap_err();
-        assert!(matches!(error, LinkError::QueueTaken(_)), "{error}");
+        assert!(
+            matches!(error.as_kind(), Some(XdpError::QueueTaken(_))),
+            "{error}"
+        );
         drop(link);
         drop(veth.attach().unwrap());
 
         let long = Veth::new("l", "mtu 9000");
         let error = long.attach().unwrap_err();
         assert!(
-            matches!(error, LinkError::TooLong { mtu: 9000, .. }),
+            matches!(error.as_kind(), Some(XdpError::TooLong { mtu: 9000, .. })),
             "{error}"
         );
 
         let many = Veth::new("m", "numrxqueues 20 numtxqueues 20");
         let error = many.attach().unwrap_err();
         assert!(
-            matches!(error, LinkError::Queues { queues: 20, .. }),
+            matches!(error.as_kind(), Some(XdpError::Queues { queues: 20, .. })),
             "{error}"
         );
     }

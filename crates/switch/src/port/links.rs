@@ -2,33 +2,26 @@
 //!
 //! A link is opened here, handed to the switch ([`crate::client::SwitchClient::attach_link`]), and
 //! gone with the last descriptor: a TAP device vanishes, a host interface is left as it was found,
-//! once [GRO](Gro) is off that was turned on for it.
+//! once [GRO](Gro) is off that was turned on for it. How each kind is opened stands with the kind.
 
-mod gro;
-mod vhost;
-mod vxlan;
-mod xdp;
-
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::str::FromStr;
 
 use rustix::io::Errno;
 use rustix::net::netdevice;
 
-use crate::lookup::Mac;
-use crate::protocol::{LinkKind, Tunnel};
+use super::kinds::{LinkRecord, PortKind};
+use super::{packet, xdp};
+use crate::mac::Mac;
 use crate::sys::{self, INTERFACE_NAME_MAX};
 
-pub use gro::Gro;
-pub use vhost::{VhostUser, vhost_listener};
-pub use vxlan::{Vxlan, VxlanError};
-pub use xdp::{QUEUES_MAX, XdpMode};
+pub use super::QUEUES_MAX;
+pub use super::kinds::open::*;
+pub use super::tap::tap_namespace;
 
-/// Bytes that may wait in the kernel for a packet socket, each way: at 1500 bytes some 2000 frames
-/// with what the kernel adds to each.
-const PACKET_QUEUE: i32 = 8 << 20;
-/// Longest path of a Unix socket, in bytes: `sun_path` without its last zero.
-pub const SOCKET_PATH_MAX: usize = 107;
+/// Bytes that may wait in the kernel for a socket, each way: at 1500 bytes some 2000 frames with
+/// what the kernel adds to each.
+pub(super) const SOCKET_QUEUE: i32 = 8 << 20;
 
 /// Why a link could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +34,7 @@ pub enum LinkError {
     /// No such interface.
     #[error("no interface ‘{0}’: `ip link` lists those there are")]
     Missing(String),
-    /// The TAP's name is taken.
+    /// The name is taken.
     #[error("an interface ‘{0}’ exists already: choose another name")]
     Exists(String),
     /// The interface is down.
@@ -60,74 +53,18 @@ pub enum LinkError {
         /// The address.
         mac: Mac,
     },
-    /// Its frames are longer than AF_XDP's buffers.
-    #[error(
-        "an MTU of {mtu} is too much for AF_XDP on ‘{name}’, which takes 3822 at most: lower it, or attach it by AF_PACKET (mode packet)"
-    )]
-    TooLong {
-        /// The interface.
-        name: String,
-        /// Its MTU, in bytes.
-        mtu: u16,
-    },
-    /// It has more queues than sockets are opened for.
-    #[error(
-        "‘{name}’ has {queues} receive queues, {QUEUES_MAX} are the most for AF_XDP: `ethtool -L {name} combined {QUEUES_MAX}`, or attach it by AF_PACKET (mode packet)"
-    )]
-    Queues {
-        /// The interface.
-        name: String,
-        /// Its receive queues.
-        queues: u32,
-    },
-    /// Someone else's XDP program is there.
-    #[error(
-        "‘{0}’ has an XDP program of someone else's: detach it (`ip link set {0} xdp off`), or attach it by AF_PACKET (mode packet)"
-    )]
-    ForeignProgram(String),
-    /// Someone else's AF_XDP socket is there.
-    #[error(
-        "a queue of ‘{0}’ has an AF_XDP socket already: end who has it, or attach it by AF_PACKET (mode packet)"
-    )]
-    QueueTaken(String),
-    /// The memory may not be locked.
-    #[error(
-        "the limit of locked memory is too low for AF_XDP on ‘{0}’: raise it (`ulimit -l`), or give the capability CAP_IPC_LOCK"
-    )]
-    LockedMemory(String),
-    /// The kernel does not know AF_XDP.
-    #[error(
-        "this kernel has no AF_XDP (CONFIG_XDP_SOCKETS), which ‘{0}’ needs: attach it by AF_PACKET (mode packet)"
-    )]
-    NoXdp(String),
     /// The privilege is missing.
     #[error(
         "no permission to open ‘{0}’: run as root, or with the capabilities CAP_NET_ADMIN and CAP_NET_RAW (and CAP_BPF for AF_XDP)"
     )]
     Permission(String),
-    /// There are no TAP devices here.
-    #[error(
-        "no /dev/net/tun, which TAP ‘{0}’ needs: `modprobe tun`, or let the container have the device"
-    )]
-    NoTun(String),
-    /// The VXLAN link cannot be.
-    #[error(transparent)]
-    Vxlan(#[from] VxlanError),
-    /// The vhost-user socket's path is taken.
-    #[error("‘{0}’ exists already, and is in use or no socket: choose another path")]
-    SocketTaken(String),
-    /// The path of a vhost-user socket does not fit its address (unix(7)).
-    #[error("‘{0}’ is too long for a socket: its path has at most {SOCKET_PATH_MAX} bytes")]
-    SocketPath(String),
-    /// The vhost-user socket cannot be made or reached.
-    #[error("cannot {action} ‘{path}’ for vhost-user: {source}")]
-    Socket {
-        /// What was tried.
-        action: &'static str,
-        /// The socket's path.
-        path: String,
-        /// Why not.
-        source: std::io::Error,
+    /// A reason that only links of one kind have.
+    #[error("{error}")]
+    OfKind {
+        /// What sort of reason it is.
+        fault: Fault,
+        /// The reason: of the kind's own type.
+        error: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The kernel refused something else.
     #[error("cannot {action} ‘{name}’: {source}")]
@@ -141,18 +78,60 @@ pub enum LinkError {
     },
 }
 
+/// What sort of reason keeps a link from being opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// No host could open such a link.
+    Invalid,
+    /// The interface does not exist.
+    Missing,
+    /// The name or the socket is taken.
+    Exists,
+    /// This host does not open the link, as things are.
+    Refused,
+}
+
+impl LinkError {
+    pub(super) fn of_kind<E>(fault: Fault, error: E) -> LinkError
+    where
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let error = Box::new(error);
+        LinkError::OfKind { fault, error }
+    }
+
+    /// What sort of reason it is.
+    pub fn fault(&self) -> Fault {
+        match self {
+            LinkError::Name(_) | LinkError::Address { .. } => Fault::Invalid,
+            LinkError::Missing(_) => Fault::Missing,
+            LinkError::Exists(_) => Fault::Exists,
+            LinkError::OfKind { fault, .. } => *fault,
+            _ => Fault::Refused,
+        }
+    }
+
+    /// The reason that only links of one kind have, if it is this kind's.
+    pub fn as_kind<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        match self {
+            LinkError::OfKind { error, .. } => error.downcast_ref(),
+            _ => None,
+        }
+    }
+}
+
 /// An open host link, to be handed to a switch.
 #[derive(Debug)]
 pub struct HostLink {
-    pub(crate) kind: LinkKind,
+    pub(crate) record: LinkRecord,
     pub(crate) name: String,
     pub(crate) mtu: u16,
-    /// What it is worked by: see [`LinkKind`].
+    /// What it is worked by, as its kind has it.
     pub(crate) files: Vec<OwnedFd>,
-    mac: Mac,
-    mode: Option<XdpMode>,
-    pub(crate) tunnel: Option<Tunnel>,
-    gro: Option<Gro>,
+    /// The address of the host on its interface, or of the machine behind a link with one machine
+    /// behind it; zeros if there is none.
+    pub(super) mac: Mac,
+    pub(super) gro: Option<Gro>,
 }
 
 /// How an interface that exists is attached.
@@ -194,89 +173,31 @@ pub struct Device<'a> {
 }
 
 /// What there is to know of an interface before it is opened.
-struct Interface<'a> {
-    name: &'a str,
-    index: u32,
-    mtu: u16,
-    mac: Mac,
-    /// To make requests on.
-    socket: OwnedFd,
-}
-
-/// A TAP device to be made.
-#[derive(Clone, Debug)]
-pub struct Tap<'a> {
-    /// The device's name.
+pub(super) struct Interface<'a> {
     pub name: &'a str,
-    /// The host's address on it; the kernel chooses one if there is none here.
-    pub mac: Option<Mac>,
-    /// Largest IP packet, in bytes.
+    pub index: u32,
     pub mtu: u16,
-    /// The user id that may open the device besides root.
-    pub owner: Option<u32>,
+    pub mac: Mac,
+    /// To make requests on.
+    pub socket: OwnedFd,
 }
 
 impl HostLink {
-    /// Makes a TAP device and sets it up.
-    pub fn tap(tap: &Tap<'_>) -> Result<HostLink, LinkError> {
-        let name = checked(tap.name)?;
-        if let Some(mac) = tap.mac
-            && (mac.is_multicast() || mac.0 == [0; 6])
-        {
-            return Err(LinkError::Address {
-                name: name.into(),
-                mac,
-            });
-        }
-        let failed = |action| move |source| refused(action, name, source);
-        let socket = sys::interface_socket().map_err(failed("look at"))?;
-        if netdevice::name_to_index(&socket, name).is_ok() {
-            return Err(LinkError::Exists(name.into()));
-        }
-        let file = sys::open_tap(name).map_err(|error| match error {
-            Errno::BUSY => LinkError::Exists(name.into()),
-            Errno::NOENT | Errno::NODEV | Errno::NXIO => LinkError::NoTun(name.into()),
-            error => refused("make TAP", name, error),
-        })?;
-        if let Some(owner) = tap.owner {
-            sys::set_tap_owner(file.as_fd(), owner).map_err(failed("give away TAP"))?;
-        }
-        if let Some(Mac(mac)) = tap.mac {
-            sys::set_hardware_address(socket.as_fd(), name, mac)
-                .map_err(failed("set the address of"))?;
-        }
-        sys::set_mtu(socket.as_fd(), name, tap.mtu).map_err(failed("set the MTU of"))?;
-        sys::set_up(socket.as_fd(), name).map_err(failed("set up"))?;
-        let mac = sys::hardware_address(socket.as_fd(), name).map_err(failed("look at"))?;
-        Ok(HostLink {
-            kind: LinkKind::Tap,
-            name: name.into(),
-            mtu: tap.mtu,
-            files: vec![file],
-            mode: None,
-            tunnel: None,
-            gro: None,
-            mac: Mac(mac.ok_or_else(|| LinkError::NotEthernet(name.into()))?),
-        })
-    }
-
     /// A link that is open already, as [`crate::client::SwitchClient::files`] gave it: so one
     /// whose switch is gone goes on in another. The rest is as it was when it was opened.
     pub fn reopened(
-        kind: LinkKind,
+        record: LinkRecord,
         name: &str,
         mac: Mac,
         mtu: u16,
         files: Vec<OwnedFd>,
     ) -> HostLink {
         HostLink {
-            kind,
+            record,
             name: name.into(),
             mtu,
             files,
             mac,
-            mode: None,
-            tunnel: None,
             gro: None,
         }
     }
@@ -302,15 +223,11 @@ impl HostLink {
             Mode::Packet => false,
             Mode::Auto => sys::xdp::has_zero_copy(interface.index),
         };
-        match by_xdp {
-            true => xdp::open(&interface),
-            false => interface.open_packet(lanes),
+        if by_xdp {
+            xdp::open::attach(&interface)
+        } else {
+            packet::open(&interface, lanes)
         }
-    }
-
-    /// How frames move, if it is by AF_XDP.
-    pub fn xdp_mode(&self) -> Option<XdpMode> {
-        self.mode
     }
 
     /// The same, its port called by another name than its interface.
@@ -331,9 +248,9 @@ impl HostLink {
         self.gro.take()
     }
 
-    /// How it is opened.
-    pub fn kind(&self) -> LinkKind {
-        self.kind
+    /// What it leads to.
+    pub fn kind(&self) -> PortKind {
+        self.record.kind()
     }
 
     /// The interface's name, or that which its port is called by.
@@ -346,14 +263,11 @@ impl HostLink {
         self.mtu
     }
 
-    /// The address of whoever is behind the link, where that is one alone: the host behind a TAP
+    /// The address of the machine behind the link, where there is one alone: the host behind a TAP
     /// device, the machine behind a vhost-user socket.
     pub(crate) fn behind(&self) -> Option<Mac> {
-        let alone = match self.kind {
-            LinkKind::Tap | LinkKind::VhostUser | LinkKind::VhostUserConnected => true,
-            LinkKind::Packet | LinkKind::Xdp | LinkKind::Vxlan => false,
-        };
-        Some(self.mac).filter(|mac| alone && mac.0 != [0; 6])
+        let is_one = !self.kind().is_uplink();
+        Some(self.mac).filter(|mac| is_one && *mac != Mac::ZERO)
     }
 
     /// The host's own address on the interface.
@@ -363,7 +277,7 @@ impl HostLink {
 }
 
 impl<'a> Interface<'a> {
-    fn look_at(name: &'a str) -> Result<Interface<'a>, LinkError> {
+    pub fn look_at(name: &'a str) -> Result<Interface<'a>, LinkError> {
         let failed = |action| move |source| refused(action, name, source);
         let socket = sys::interface_socket().map_err(failed("look at"))?;
         let index =
@@ -382,22 +296,6 @@ impl<'a> Interface<'a> {
             socket,
         })
     }
-
-    fn open_packet(&self, lanes: usize) -> Result<HostLink, LinkError> {
-        let sockets = lanes.clamp(1, QUEUES_MAX as usize);
-        let files = sys::packet::open(self.index, PACKET_QUEUE, sockets)
-            .map_err(|source| refused("attach", self.name, source))?;
-        Ok(HostLink {
-            kind: LinkKind::Packet,
-            name: self.name.into(),
-            mtu: self.mtu,
-            files,
-            mac: self.mac,
-            mode: None,
-            tunnel: None,
-            gro: Gro::turn_on(self.name),
-        })
-    }
 }
 
 /// Whether there is an interface of this name that can be attached, as far as that shows before.
@@ -405,14 +303,8 @@ pub fn check(name: &str) -> Result<(), LinkError> {
     Interface::look_at(name).map(drop)
 }
 
-/// The network namespace that a TAP device was made in, by a descriptor of the device
-/// ([`crate::client::SwitchClient::files`]): the descriptors keep it from ending.
-pub fn tap_namespace(tap: BorrowedFd<'_>) -> std::io::Result<OwnedFd> {
-    Ok(sys::tap_namespace(tap)?)
-}
-
 /// The name, if it can be an interface's (`dev_valid_name` in the kernel).
-fn checked(name: &str) -> Result<&str, LinkError> {
+pub(super) fn checked(name: &str) -> Result<&str, LinkError> {
     let fits = (1..=INTERFACE_NAME_MAX).contains(&name.len());
     let odd = |b: u8| b == b'/' || b == b':' || b == b'%' || !b.is_ascii_graphic();
     if !fits || name == "." || name == ".." || name.bytes().any(odd) {
@@ -421,7 +313,7 @@ fn checked(name: &str) -> Result<&str, LinkError> {
     Ok(name)
 }
 
-fn refused(action: &'static str, name: &str, source: Errno) -> LinkError {
+pub(super) fn refused(action: &'static str, name: &str, source: Errno) -> LinkError {
     match source {
         Errno::PERM | Errno::ACCESS => LinkError::Permission(name.into()),
         source => LinkError::System {
@@ -447,12 +339,5 @@ mod tests {
         assert!(matches!(long, LinkError::Name(_)));
         let loopback = HostLink::device("lo").unwrap_err();
         assert!(matches!(loopback, LinkError::NotEthernet(_)));
-        let taken = Tap {
-            name: "lo",
-            mac: None,
-            mtu: 1500,
-            owner: None,
-        };
-        assert!(matches!(HostLink::tap(&taken), Err(LinkError::Exists(_))));
     }
 }

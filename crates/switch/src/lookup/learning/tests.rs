@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::port::{Body, HEAD};
+use crate::port::Body;
 
 /// A frame between two addresses, each of one byte and a multicast bit.
 fn frame(destination: (u8, bool), source: (u8, bool)) -> Frame {
