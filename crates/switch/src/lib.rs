@@ -13,7 +13,7 @@
 
 pub mod client;
 pub mod counters;
-pub mod flow_hash;
+pub mod ids;
 pub mod lane;
 pub mod lanes;
 pub mod lookup;
@@ -30,6 +30,6 @@ pub mod worker;
 pub use port::links;
 
 mod confine;
-mod crossing;
+mod handoff;
 mod serve;
 mod sys;

@@ -6,11 +6,10 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 
-use serde::{Deserialize, Serialize};
-
 use crate::client::{ClientError, SwitchClient};
-use crate::lane::{LANES_MAX, LaneError};
 use crate::{serve, sys};
+
+pub use crate::lanes::Options;
 
 /// Why a switch could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -45,35 +44,6 @@ pub struct Switch {
     pid: Pid,
     /// Whose child it is.
     parent: Pid,
-}
-
-/// How a switch is to run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Options {
-    /// Number of lanes, at least 1.
-    pub lanes: usize,
-    /// The CPUs that lanes run on, in order and from the first again when there are more lanes; if
-    /// there are none here, the kernel moves them about.
-    pub cpus: Vec<usize>,
-}
-
-impl Options {
-    /// Whether there can be as many lanes.
-    pub fn check(&self) -> Result<(), LaneError> {
-        match self.lanes {
-            1..=LANES_MAX => Ok(()),
-            number => Err(LaneError::Number(number)),
-        }
-    }
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            lanes: 1,
-            cpus: Vec::new(),
-        }
-    }
 }
 
 /// A switch that goes on when the process that started it ends. Dropping this leaves it running.

@@ -5,13 +5,14 @@ mod socket;
 
 use serde::{Deserialize, Serialize};
 
-use crate::lane::{LaneIndex, LaneStats};
-pub use crate::lanes::{FlowDescription, FlowOn};
+use crate::counters::LaneStats;
+use crate::ids::LaneIndex;
 use crate::lookup::{Answer, Command};
 use crate::mac::Mac;
 use crate::port::LinkRecord;
 pub use crate::port::PortKind;
 use crate::properties::{DomainProperties, FlowAttributes, FlowProperties, PortProperties};
+use crate::qos::flow::FlowStats;
 
 pub use socket::ExchangeError;
 pub(crate) use socket::{receive, send};
@@ -212,6 +213,31 @@ pub struct AddressEntry {
     pub port: PortId,
     /// Seconds since it was last seen; none if it was given with the port and does not age.
     pub age: Option<u32>,
+}
+
+/// What a flow is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowOn {
+    /// All frames of the domain with this number.
+    Domain(u32),
+    /// The frames from and to a port.
+    Port(PortId),
+}
+
+/// What a switch tells of a flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowDescription {
+    /// Its name.
+    pub name: String,
+    /// What it is on.
+    pub on: FlowOn,
+    /// Which frames are its own.
+    pub attributes: FlowAttributes,
+    /// What it may do.
+    pub properties: FlowProperties,
+    /// What it has counted.
+    pub stats: FlowStats,
 }
 
 /// What a switch tells of a port.

@@ -12,10 +12,9 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use crate::confine;
-use crate::lanes::{Attach, Lanes, Member};
+use crate::lanes::{Attach, Lanes, Member, Options};
 use crate::lookup::PortIndex;
 use crate::port::Opened;
-use crate::process::Options;
 use crate::protocol::{
     self, ADDRESSES_PER_REPLY, AddressEntry, ExchangeError, FLOWS_PER_REPLY, PORTS_PER_REPLY,
     PortDescription, PortId, PortState, Reply, Request,

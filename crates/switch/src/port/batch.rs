@@ -308,14 +308,17 @@ impl Batch {
         }
     }
 
-    /// Counts what a port took in.
-    /// Returns their bytes.
-    pub(crate) fn count(&self, counters: &PortCounters, by_wakeup: bool) -> u64 {
-        let frames = self.frames();
-        let bytes: u64 = frames.iter().map(|frame| u64::from(frame.len)).sum();
-        counters.came_in(frames.len() as u64, bytes);
-        counters.segmented_in(self.stage.segmented);
-        counters.chain(frames.len() as u64, by_wakeup);
+    /// Counts the first `n` frames as taken in by a port. Returns their bytes.
+    pub(crate) fn count(&self, n: usize, counters: &PortCounters, by_wakeup: bool) -> u64 {
+        let bytes = self.bytes_of(n);
+        counters.came_in(n as u64, bytes);
+        if self.stage.segmented > 0 {
+            let segmented = (0..n).filter(|&i| self.vnet(i as u16).is_segmented());
+            counters.segmented_in(segmented.count() as u64);
+        }
+        if n > 0 {
+            counters.chain(n as u64, by_wakeup);
+        }
         bytes
     }
 

@@ -26,12 +26,13 @@ use super::offload::{
 use super::{BATCH, Batch, Body, FRAME_WORK, Frame, HEAD};
 use crate::counters::{PortCounters, Reason};
 use crate::memory::SwitchSide;
-use crate::qos::crowd::LEFT;
 
 /// Largest MTU that a guest's buffers allow, in bytes: with an Ethernet header and a VLAN tag a
 /// frame fills the room behind the receive offset.
 pub const MTU_MAX: u16 = (FRAME_MAX - ETHERNET - VLAN) as u16;
 
+/// Part of a receive ring that is reserved for senders of few frames: one slot in so many.
+pub(crate) const RING_RESERVE: u32 = 8;
 /// How many frames ahead long frames' lines are asked for. (A frame of 1514 bytes out of another
 /// processor's cache takes 165 ns to copy if they are all asked for at once, and 150 so.)
 const AHEAD: usize = 2;
@@ -521,7 +522,10 @@ impl Backend for GuestLink {
     fn holds_back(&mut self, now: Instant) -> bool {
         let slots = self.side.region.geometry().slots();
         // Slots that are reserved for light senders are not free for others.
-        let (few, half) = ((slots / 8).min(BATCH as u32) + slots / LEFT, slots / 2);
+        let (few, half) = (
+            (slots / 8).min(BATCH as u32) + slots / RING_RESERVE,
+            slots / 2,
+        );
         let wanted = if self.full.is_some() { half } else { few };
         let Ok(free) = self.side.receive.free(wanted) else {
             return false;
@@ -654,7 +658,7 @@ impl Backend for GuestLink {
     fn crowded(&mut self, frames: usize) -> Option<u32> {
         let frames = frames as u32;
         let slots = self.side.region.geometry().slots();
-        let enough = frames + slots / LEFT;
+        let enough = frames + slots / RING_RESERVE;
         let free = self.side.receive.free(enough);
         free.is_ok_and(|free| free < enough).then_some(slots)
     }

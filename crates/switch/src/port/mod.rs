@@ -9,6 +9,7 @@
 mod backend;
 mod batch;
 mod carry;
+pub mod flow_hash;
 pub mod guest;
 pub(crate) mod hold;
 pub mod kinds;
@@ -34,6 +35,8 @@ pub use batch::{BATCH, Batch, Frame, HEAD, Stage};
 pub(crate) use batch::{Body, FRAME_WORK, Portion};
 pub use kinds::{Link, LinkRecord, PortKind};
 
+/// Violations after which a guest's port is closed.
+pub const VIOLATIONS_MAX: u32 = 64;
 /// Most queues of a host link. By AF_XDP each takes 8 MB of memory that stays where it is (16 MB
 /// above an MTU of 1774 bytes).
 pub const QUEUES_MAX: u32 = 16;

@@ -9,7 +9,7 @@ use super::text::PropertyError;
 use super::units::{Bandwidth, Loss, Micros, Vlan};
 use super::values::{Range, joined};
 use super::{Priority, Protection, Share};
-use crate::lane::LANES_MAX;
+use crate::ids::LANES_MAX;
 
 /// Smallest MTU, in bytes: what every IPv4 host can take (RFC 791).
 pub const MTU_MIN: u16 = 68;

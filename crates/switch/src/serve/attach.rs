@@ -32,7 +32,7 @@ impl Server {
             }
         }
         let region = SharedRegion::map(region.as_fd(), geometry).map_err(|e| e.to_string())?;
-        let region = Arc::new(region.gathered_by(self.lanes.gatherer()));
+        let region = Arc::new(region.collapsed_by(self.lanes.collapser()));
         let ports = interfaces
             .into_iter()
             .enumerate()

@@ -49,7 +49,7 @@ impl Bench {
     /// Lets the worker go round: it sees at once who rang, and comes back after some rounds.
     fn turn(&mut self) {
         for _ in 0..3 {
-            self.alone.turn();
+            self.alone.go_round();
         }
     }
 

@@ -8,7 +8,7 @@ use super::queue::Virtqueue;
 use super::rings::{Broken, Head, flags};
 use super::{PIECES, Scratch, VhostLink};
 use crate::counters::{PortCounters, Reason};
-use crate::flow_hash::flow_hash;
+use crate::port::flow_hash::flow_hash;
 use crate::port::offload::{Segmenter, VnetHeader, checksum_of};
 use crate::port::{BATCH, Batch, Body, HEAD, Outcome};
 

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use rustix::event::EventfdFlags;
 
 use crate::counters::Reason;
-use crate::lookup::PortIndex;
+use crate::ids::PortIndex;
 use crate::memory::{GuestSide, SharedRegion};
 use crate::port::Link;
 use crate::port::guest::GuestLink;
@@ -18,8 +18,8 @@ use crate::worker::alone::Alone;
 
 struct Guest {
     side: GuestSide,
-    bell: OwnedFd,
-    place: PortIndex,
+    doorbell: OwnedFd,
+    port: PortIndex,
     mac: u8,
 }
 
@@ -32,12 +32,12 @@ fn guest(alone: &mut Alone, mac: u8, slots: u32) -> Guest {
     let region = Arc::new(region);
     let link = Link::Guest(GuestLink::new(region.switch_side(0).unwrap(), 1500));
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-    let bell = rustix::event::eventfd(0, flags).unwrap();
-    let place = alone.attach(link, Some(Arc::new(bell.try_clone().unwrap())));
+    let doorbell = rustix::event::eventfd(0, flags).unwrap();
+    let port = alone.attach(link, Some(Arc::new(doorbell.try_clone().unwrap())));
     Guest {
         side: region.guest_side(0).unwrap(),
-        bell,
-        place,
+        doorbell,
+        port,
         mac,
     }
 }
@@ -57,7 +57,7 @@ impl Guest {
         self.side.transmit.fill(0, slot);
         self.side.transmit.publish(1);
         if self.side.transmit.consumer_sleeps() {
-            rustix::io::write(&self.bell, &1u64.to_ne_bytes()).unwrap();
+            rustix::io::write(&self.doorbell, &1u64.to_ne_bytes()).unwrap();
         }
     }
 
@@ -87,7 +87,7 @@ fn net(others: u8, slots: u32) -> (Alone, Guest, Vec<Guest>) {
         .map(|mac| guest(&mut alone, mac, slots))
         .collect();
     sink.send(1, 0, 60);
-    alone.turn();
+    alone.go_round();
     for guest in &mut others {
         assert_eq!(guest.receive().len(), 1);
     }
@@ -95,7 +95,7 @@ fn net(others: u8, slots: u32) -> (Alone, Guest, Vec<Guest>) {
 }
 
 #[test]
-fn a_round_that_takes_long_is_left_for_an_order_and_goes_on_where_it_was() {
+fn a_round_that_takes_long_is_left_for_a_job_and_goes_on_where_it_was() {
     for contended in [false, true] {
         let (mut alone, mut sink, mut guests) = net(3, 256);
         if contended {
@@ -103,15 +103,15 @@ fn a_round_that_takes_long_is_left_for_an_order_and_goes_on_where_it_was() {
             for guest in &mut guests {
                 guest.send(SINK, 0, 60);
             }
-            alone.turn();
+            alone.go_round();
             assert_eq!(sink.receive().len(), 3);
         }
         for guest in &mut guests {
             guest.send(SINK, 1, 60);
         }
-        alone.round_with_an_order(Duration::from_millis(2));
-        assert_eq!(sink.receive(), [], "nobody is served before the order");
-        alone.round_with_an_order(Duration::ZERO);
+        alone.round_with_a_job(Duration::from_millis(2));
+        assert_eq!(sink.receive(), [], "nobody is served before the job");
+        alone.round_with_a_job(Duration::ZERO);
         let mut senders: Vec<_> = sink.receive().iter().map(|frame| frame.0).collect();
         senders.sort_unstable();
         assert_eq!(senders, [1, 2, 3], "a short round is not left");
@@ -130,7 +130,7 @@ fn a_rare_frame_does_not_wait_for_the_batch_that_is_under_way() {
         guests[rare].send(SINK, 7, 60);
         let mut came = Vec::new();
         for _ in 0..30 {
-            alone.turn();
+            alone.go_round();
             came.extend(sink.receive());
         }
         assert_eq!(came.len(), 401);
@@ -152,7 +152,7 @@ fn batches_are_short_as_long_as_somebody_may_go_first() {
         unreachable!()
     };
     let chains = |alone: &Alone, of: &Guest| {
-        let stats = alone.stats(of.place);
+        let stats = alone.stats(of.port);
         (stats.chains_10_to_50, stats.chains_over_50)
     };
     // The other is looked at, and has sent nothing.
@@ -161,18 +161,18 @@ fn batches_are_short_as_long_as_somebody_may_go_first() {
     }
     let mut came = 0;
     while came < 128 {
-        alone.turn();
+        alone.go_round();
         came += sink.receive().len();
     }
     assert_eq!(chains(&alone, flood), (4, 0));
 
-    // Both have sent more than their credit.
+    // Both have used up their deficit counters.
     for number in 0..400 {
         flood.send(SINK, number, 1514);
         other.send(SINK, number, 1514);
     }
     while came < 128 + 800 {
-        alone.turn();
+        alone.go_round();
         came += sink.receive().len();
     }
     assert!(chains(&alone, flood).1 + chains(&alone, other).1 > 0);
@@ -190,9 +190,9 @@ fn a_receiver_that_does_not_keep_up_still_gets_rare_frames() {
         while flood.side.transmit.free(1) != Ok(0) {
             flood.send(SINK, 0, 60);
         }
-        alone.turn();
+        alone.go_round();
         rare.send(SINK, number, 61);
-        alone.turn();
+        alone.go_round();
         // Four slots of 64 come free.
         let n = sink.side.receive.filled(u32::MAX).unwrap().min(4);
         for i in 0..n {
@@ -201,15 +201,15 @@ fn a_receiver_that_does_not_keep_up_still_gets_rare_frames() {
         sink.side.receive.release(n);
     }
     // The last one's queue may have gone to sleep before it, and been woken by the look that saw the
-    // bell.
+    // doorbell.
     for _ in 0..2 {
         came.extend(sink.receive().iter().map(|&(_, _, len)| len as u16));
-        alone.turn();
+        alone.go_round();
     }
     came.extend(sink.receive().iter().map(|&(_, _, len)| len as u16));
     let rares = came.iter().filter(|&&len| len == 61).count();
     assert_eq!(rares, 100);
-    assert!(alone.stats(sink.place).dropped(Reason::RingFull) > 0);
+    assert!(alone.stats(sink.port).dropped(Reason::RingFull) > 0);
     assert!(came.len() >= 400, "nothing is wasted: {}", came.len());
 }
 
@@ -233,7 +233,7 @@ proptest! {
                 }
             }
             for _ in 0..20 {
-                alone.turn();
+                alone.go_round();
                 for (from, number, len) in sink.receive() {
                     came[usize::from(from) - 1].push((number, len));
                 }
