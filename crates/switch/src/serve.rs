@@ -14,7 +14,7 @@ use rustix::net::SocketFlags;
 use crate::confine;
 use crate::lanes::{Attach, Lanes, Member, Options};
 use crate::lookup::PortIndex;
-use crate::port::Opened;
+use crate::port::Attachment;
 use crate::protocol::{
     self, ADDRESSES_PER_REPLY, AddressEntry, ExchangeError, FLOWS_PER_REPLY, PORTS_PER_REPLY,
     PortDescription, PortId, PortState, Reply, Request,
@@ -203,7 +203,7 @@ impl Server {
                 properties,
             } => {
                 let kind = record.kind();
-                let links = record.attach(Opened {
+                let links = record.attach(Attachment {
                     name: &name,
                     mtu,
                     files,

@@ -56,7 +56,7 @@ fn socket_path(what: &str) -> PathBuf {
 }
 
 fn tap(name: &str) -> HostLink {
-    HostLink::tap(&Tap {
+    HostLink::open(&Tap {
         name,
         mac: None,
         mtu: 1500,

@@ -76,7 +76,7 @@ impl Host {
             });
         }
         let mut open = match (link.mode, self.held.get(&link.name)) {
-            _ if let Some(tunnel) = &link.tunnel => HostLink::vxlan(&Vxlan {
+            _ if let Some(tunnel) = &link.tunnel => HostLink::open(&Vxlan {
                 name: &link.name,
                 vni: tunnel.vni,
                 local: tunnel.local,
@@ -94,7 +94,7 @@ impl Host {
                     files,
                 )
             }
-            (Some(LinkMode::Tap), None) => HostLink::tap(&Tap {
+            (Some(LinkMode::Tap), None) => HostLink::open(&Tap {
                 name: &link.name,
                 mac: None,
                 mtu: link.mtu,
@@ -155,8 +155,8 @@ impl Host {
             (Serves::Host | Serves::Netns(_), Some(held)) => {
                 again(LinkRecord::Tap(()), held.duplicates(&vnic.name)?)
             }
-            (Serves::Host, None) => HostLink::tap(&tap)?,
-            (Serves::Netns(name), None) => namespace::within(name, || HostLink::tap(&tap))??,
+            (Serves::Host, None) => HostLink::open(&tap)?,
+            (Serves::Netns(name), None) => namespace::within(name, || HostLink::open(&tap))??,
             (Serves::VhostUser(_), Some(held)) => again(vhost, held.duplicates(&vnic.name)?),
             (Serves::VhostUser(path), None) => again(vhost, vec![listen(Path::new(path))?]),
         };

@@ -10,7 +10,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::batch::Batch;
-use super::kinds::Link;
 use crate::counters::PortCounters;
 
 /// What holds for all ports of a kind.
@@ -147,7 +146,10 @@ pub(crate) trait Backend: Kind {
 
     /// Another way out by the same link, for another lane to send by; none if the link has only
     /// one.
-    fn another_way(&self) -> Option<Link> {
+    fn another_way(&self) -> Option<Self>
+    where
+        Self: Sized,
+    {
         None
     }
 
@@ -163,20 +165,20 @@ pub trait HostBackend: Kind + Sized {
     type Record: Serialize + DeserializeOwned;
 
     /// The links of a port, one for each of its queues. The error is the reason, as a sentence.
-    fn attach(record: Self::Record, opened: Opened<'_>) -> Result<Vec<Self>, String>;
+    fn attach(record: Self::Record, link: Attachment<'_>) -> Result<Vec<Self>, String>;
 }
 
 impl<T: HostBackend> HostBackend for Box<T> {
     type Record = T::Record;
 
-    fn attach(record: T::Record, opened: Opened<'_>) -> Result<Vec<Self>, String> {
-        let links = T::attach(record, opened)?;
+    fn attach(record: T::Record, link: Attachment<'_>) -> Result<Vec<Self>, String> {
+        let links = T::attach(record, link)?;
         Ok(links.into_iter().map(Box::new).collect())
     }
 }
 
 /// A host link as it comes to the switch.
-pub struct Opened<'a> {
+pub struct Attachment<'a> {
     /// The port's name.
     pub name: &'a str,
     /// Largest IP packet, in bytes.
@@ -185,7 +187,7 @@ pub struct Opened<'a> {
     pub files: Vec<OwnedFd>,
 }
 
-impl Opened<'_> {
+impl Attachment<'_> {
     /// The descriptors, if there are so many.
     pub fn exactly<const N: usize>(self) -> Result<[OwnedFd; N], String> {
         exactly(self.files)

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::backend::{Backend, HostBackend, Kind, Opened, Outcome};
+use super::backend::{Attachment, Backend, HostBackend, Kind, Outcome};
 use super::batch::Batch;
 use super::{guest, packet, patch, tap, vhost, vxlan, xdp};
 use crate::counters::PortCounters;
@@ -67,20 +67,34 @@ macro_rules! kinds {
 
             /// The links of a port, one for each of its queues. The error is the reason, as a
             /// sentence.
-            pub(crate) fn attach(self, opened: Opened<'_>) -> Result<Vec<Link>, String> {
-                if opened.files.is_empty() {
+            pub(crate) fn attach(self, link: Attachment<'_>) -> Result<Vec<Link>, String> {
+                if link.files.is_empty() {
                     return Err("no descriptor came with a link that is to be attached".into());
                 }
                 match self {
                     $( LinkRecord::$Host(record) => {
-                        let links = <$host>::attach(record, opened)?;
+                        let links = <$host>::attach(record, link)?;
                         Ok(links.into_iter().map(Link::$Host).collect())
                     } )*
                 }
             }
         }
 
+        $( impl Listed for $host {
+            fn list(record: Self::Record) -> LinkRecord {
+                LinkRecord::$Host(record)
+            }
+        } )*
+
         impl Link {
+            /// See [`Backend::another_way`].
+            pub(crate) fn another_way(&self) -> Option<Link> {
+                match self {
+                    $( Link::$Link(link) => Some(Link::$Link(link.another_way()?.into())), )*
+                    $( Link::$Host(link) => Some(Link::$Host(link.another_way()?.into())), )*
+                }
+            }
+
             const fn facts(&self) -> Facts {
                 match self {
                     $( Link::$Link(_) => Facts::of::<$link>(), )*
@@ -124,11 +138,16 @@ kinds! { $
     }
 }
 
-/// What opens host links: see [`super::links`].
+/// A kind of host link that is in the list.
+pub trait Listed: HostBackend {
+    /// The kind's record as one of whichever kind.
+    fn list(record: Self::Record) -> LinkRecord;
+}
+
+/// What opens host links, for [`super::links`].
 pub mod open {
-    pub use super::packet::Gro;
-    pub use super::tap::Tap;
-    pub use super::vhost::{SOCKET_PATH_MAX, VhostUser, vhost_listener};
+    pub use super::tap::{Tap, tap_namespace};
+    pub use super::vhost::{SOCKET_PATH_MAX, VhostUser, VhostUserConnected, vhost_listener};
     pub use super::vxlan::{Vxlan, VxlanError};
     pub use super::xdp::{XdpError, XdpMode};
 }
@@ -212,7 +231,6 @@ impl Link {
         fn set_mtu(&mut self, mtu: u16);
         fn is_down(&self) -> bool;
         fn is_gone(&self) -> bool;
-        fn another_way(&self) -> Option<Link>;
         fn catch_up(&mut self, counters: &PortCounters);
         fn files(&self) -> Vec<BorrowedFd<'_>>;
         fn descriptors(&self) -> Vec<BorrowedFd<'_>>;

@@ -4,121 +4,20 @@
 //! gone with the last descriptor: a TAP device vanishes, a host interface is left as it was found,
 //! once [GRO](Gro) is off that was turned on for it. How each kind is opened stands with the kind.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::str::FromStr;
 
-use rustix::io::Errno;
-use rustix::net::netdevice;
-
-use super::kinds::{LinkRecord, PortKind};
-use super::{packet, xdp};
+use super::kinds::{LinkRecord, Listed, PortKind};
+use super::opening::{Interface, checked};
+use super::packet::{self, PacketLink};
+use super::xdp::{self, XdpLink};
 use crate::mac::Mac;
-use crate::sys::{self, INTERFACE_NAME_MAX};
+use crate::sys;
 
 pub use super::QUEUES_MAX;
+pub use super::gro::Gro;
 pub use super::kinds::open::*;
-pub use super::tap::tap_namespace;
-
-/// Bytes that may wait in the kernel for a socket, each way: at 1500 bytes some 2000 frames with
-/// what the kernel adds to each.
-pub(super) const SOCKET_QUEUE: i32 = 8 << 20;
-
-/// Why a link could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum LinkError {
-    /// The name cannot be an interface's.
-    #[error(
-        "‘{0}’ is no interface name: it needs 1 to {INTERFACE_NAME_MAX} bytes without ‘/’ and spaces"
-    )]
-    Name(String),
-    /// No such interface.
-    #[error("no interface ‘{0}’: `ip link` lists those there are")]
-    Missing(String),
-    /// The name is taken.
-    #[error("an interface ‘{0}’ exists already: choose another name")]
-    Exists(String),
-    /// The interface is down.
-    #[error("interface ‘{0}’ is down: `ip link set {0} up` first")]
-    Down(String),
-    /// The interface carries no Ethernet frames.
-    #[error("interface ‘{0}’ is no Ethernet interface: only those can be attached")]
-    NotEthernet(String),
-    /// The address cannot be an interface's.
-    #[error(
-        "{mac} cannot be the address of ‘{name}’: it must be a unicast address that is not zero"
-    )]
-    Address {
-        /// The interface.
-        name: String,
-        /// The address.
-        mac: Mac,
-    },
-    /// The privilege is missing.
-    #[error(
-        "no permission to open ‘{0}’: run as root, or with the capabilities CAP_NET_ADMIN and CAP_NET_RAW (and CAP_BPF for AF_XDP)"
-    )]
-    Permission(String),
-    /// A reason that only links of one kind have.
-    #[error("{error}")]
-    OfKind {
-        /// What sort of reason it is.
-        fault: Fault,
-        /// The reason: of the kind's own type.
-        error: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// The kernel refused something else.
-    #[error("cannot {action} ‘{name}’: {source}")]
-    System {
-        /// What was tried.
-        action: &'static str,
-        /// On which interface.
-        name: String,
-        /// Why not.
-        source: Errno,
-    },
-}
-
-/// What sort of reason keeps a link from being opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// No host could open such a link.
-    Invalid,
-    /// The interface does not exist.
-    Missing,
-    /// The name or the socket is taken.
-    Exists,
-    /// This host does not open the link, as things are.
-    Refused,
-}
-
-impl LinkError {
-    pub(super) fn of_kind<E>(fault: Fault, error: E) -> LinkError
-    where
-        E: std::error::Error + Send + Sync + 'static,
-    {
-        let error = Box::new(error);
-        LinkError::OfKind { fault, error }
-    }
-
-    /// What sort of reason it is.
-    pub fn fault(&self) -> Fault {
-        match self {
-            LinkError::Name(_) | LinkError::Address { .. } => Fault::Invalid,
-            LinkError::Missing(_) => Fault::Missing,
-            LinkError::Exists(_) => Fault::Exists,
-            LinkError::OfKind { fault, .. } => *fault,
-            _ => Fault::Refused,
-        }
-    }
-
-    /// The reason that only links of one kind have, if it is this kind's.
-    pub fn as_kind<E: std::error::Error + 'static>(&self) -> Option<&E> {
-        match self {
-            LinkError::OfKind { error, .. } => error.downcast_ref(),
-            _ => None,
-        }
-    }
-}
+pub use super::opening::{Fault, LinkError, Open, Opened};
 
 /// An open host link, to be passed to a switch.
 #[derive(Debug)]
@@ -130,8 +29,8 @@ pub struct HostLink {
     pub(crate) files: Vec<OwnedFd>,
     /// The address of the host on its interface, or of the machine behind a link with one machine
     /// behind it; zeros if there is none.
-    pub(super) mac: Mac,
-    pub(super) gro: Option<Gro>,
+    mac: Mac,
+    gro: Option<Gro>,
 }
 
 /// How an interface that exists is attached.
@@ -172,17 +71,27 @@ pub struct Device<'a> {
     pub mode: Mode,
 }
 
-/// An interface before it is opened.
-pub(super) struct Interface<'a> {
-    pub name: &'a str,
-    pub index: u32,
-    pub mtu: u16,
-    pub mac: Mac,
-    /// To make requests on.
-    pub socket: OwnedFd,
-}
-
 impl HostLink {
+    /// Opens a link of the kind that the options are for.
+    pub fn open<O>(options: &O) -> Result<HostLink, LinkError>
+    where
+        O: Open,
+        O::Link: Listed,
+    {
+        options.open().map(HostLink::of::<O::Link>)
+    }
+
+    fn of<K: Listed>(opened: Opened<K::Record>) -> HostLink {
+        HostLink {
+            record: K::list(opened.record),
+            name: opened.name,
+            mtu: opened.mtu,
+            files: opened.files,
+            mac: opened.mac,
+            gro: opened.gro,
+        }
+    }
+
     /// A link that is open already, as [`crate::client::SwitchClient::files`] gave it: so one
     /// whose switch is gone goes on in another. The rest is as it was when it was opened.
     pub fn reopened(
@@ -224,9 +133,9 @@ impl HostLink {
             Mode::Auto => sys::xdp::has_zero_copy(interface.index),
         };
         if by_xdp {
-            xdp::open::attach(&interface)
+            xdp::open(&interface).map(HostLink::of::<XdpLink>)
         } else {
-            packet::open(&interface, lanes)
+            packet::open(&interface, lanes).map(HostLink::of::<PacketLink>)
         }
     }
 
@@ -247,6 +156,11 @@ impl HostLink {
     /// here.
     pub fn take_gro(&mut self) -> Option<Gro> {
         self.gro.take()
+    }
+
+    /// What there is to say of it besides its descriptors.
+    pub fn record(&self) -> &LinkRecord {
+        &self.record
     }
 
     /// What it leads to.
@@ -277,52 +191,9 @@ impl HostLink {
     }
 }
 
-impl<'a> Interface<'a> {
-    pub fn look_at(name: &'a str) -> Result<Interface<'a>, LinkError> {
-        let failed = |action| move |source| refused(action, name, source);
-        let socket = sys::interface_socket().map_err(failed("look at"))?;
-        let index =
-            netdevice::name_to_index(&socket, name).map_err(|_| LinkError::Missing(name.into()))?;
-        let mac = sys::hardware_address(socket.as_fd(), name).map_err(failed("look at"))?;
-        let mac = mac.ok_or_else(|| LinkError::NotEthernet(name.into()))?;
-        if !sys::is_up(socket.as_fd(), name).map_err(failed("look at"))? {
-            return Err(LinkError::Down(name.into()));
-        }
-        let mtu = sys::mtu(socket.as_fd(), name).map_err(failed("look at"))?;
-        Ok(Interface {
-            name,
-            index,
-            mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
-            mac: Mac(mac),
-            socket,
-        })
-    }
-}
-
 /// Whether there is an interface of this name that can be attached, as far as that shows before.
 pub fn check(name: &str) -> Result<(), LinkError> {
     Interface::look_at(name).map(drop)
-}
-
-/// The name, if it can be an interface's (`dev_valid_name` in the kernel).
-pub(super) fn checked(name: &str) -> Result<&str, LinkError> {
-    let fits = (1..=INTERFACE_NAME_MAX).contains(&name.len());
-    let odd = |b: u8| b == b'/' || b == b':' || b == b'%' || !b.is_ascii_graphic();
-    if !fits || name == "." || name == ".." || name.bytes().any(odd) {
-        return Err(LinkError::Name(name.into()));
-    }
-    Ok(name)
-}
-
-pub(super) fn refused(action: &'static str, name: &str, source: Errno) -> LinkError {
-    match source {
-        Errno::PERM | Errno::ACCESS => LinkError::Permission(name.into()),
-        source => LinkError::System {
-            action,
-            name: name.into(),
-            source,
-        },
-    }
 }
 
 #[cfg(test)]

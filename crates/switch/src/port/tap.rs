@@ -6,9 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::netdevice;
 
-use super::backend::{Backend, HostBackend, Kind, Opened, Outcome};
-use super::kinds::{Link, LinkRecord};
-use super::links::{Fault, HostLink, LinkError, checked, refused};
+use super::backend::{Attachment, Backend, HostBackend, Kind, Outcome};
+use super::opening::{Fault, LinkError, Open, Opened, checked, refused};
 use super::{BATCH, Batch, refusal};
 use crate::counters::{PortCounters, Reason};
 use crate::mac::Mac;
@@ -30,9 +29,9 @@ impl TapLink {
 impl HostBackend for TapLink {
     type Record = ();
 
-    fn attach((): (), opened: Opened<'_>) -> Result<Vec<TapLink>, String> {
-        let files = opened.files.into_iter();
-        Ok(files.map(|file| TapLink::new(file, opened.mtu)).collect())
+    fn attach((): (), link: Attachment<'_>) -> Result<Vec<TapLink>, String> {
+        let files = link.files.into_iter();
+        Ok(files.map(|file| TapLink::new(file, link.mtu)).collect())
     }
 }
 
@@ -42,9 +41,9 @@ impl Kind for TapLink {
 }
 
 impl Backend for TapLink {
-    fn another_way(&self) -> Option<Link> {
+    fn another_way(&self) -> Option<TapLink> {
         let file = self.file.try_clone().ok()?;
-        Some(Link::Tap(TapLink::new(file, self.mtu)))
+        Some(TapLink::new(file, self.mtu))
     }
 
     fn mtu(&self) -> u16 {
@@ -136,9 +135,12 @@ fn no_tun(name: &str) -> LinkError {
     LinkError::of_kind(Fault::Refused, NoTun(name.into()))
 }
 
-impl HostLink {
-    /// Makes a TAP device and sets it up.
-    pub fn tap(tap: &Tap<'_>) -> Result<HostLink, LinkError> {
+impl Open for Tap<'_> {
+    type Link = TapLink;
+
+    /// Makes the device and sets it up.
+    fn open(&self) -> Result<Opened<()>, LinkError> {
+        let tap = self;
         let name = checked(tap.name)?;
         if let Some(mac) = tap.mac
             && (mac.is_multicast() || mac == Mac::ZERO)
@@ -168,8 +170,8 @@ impl HostLink {
         sys::set_mtu(socket.as_fd(), name, tap.mtu).map_err(failed("set the MTU of"))?;
         sys::set_up(socket.as_fd(), name).map_err(failed("set up"))?;
         let mac = sys::hardware_address(socket.as_fd(), name).map_err(failed("look at"))?;
-        Ok(HostLink {
-            record: LinkRecord::Tap(()),
+        Ok(Opened {
+            record: (),
             name: name.into(),
             mtu: tap.mtu,
             files: vec![file],
@@ -197,6 +199,6 @@ mod tests {
             mtu: 1500,
             owner: None,
         };
-        assert!(matches!(HostLink::tap(&taken), Err(LinkError::Exists(_))));
+        assert!(matches!(taken.open(), Err(LinkError::Exists(_))));
     }
 }

@@ -35,14 +35,14 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use vhost::vhost_user::BackendReqHandler;
 
-use super::backend::{Backend, HostBackend, Kind, Opened, Outcome};
+use super::backend::{Attachment, Backend, HostBackend, Kind, Outcome};
 use super::{BATCH, Batch};
 use crate::counters::{PortCounters, Reason};
 use device::{Desk, PAIRS_MAX, VhostDevice};
 use rings::{Broken, Head};
 use take::Given;
 
-pub use open::{SOCKET_PATH_MAX, VhostUser, vhost_listener};
+pub use open::{SOCKET_PATH_MAX, VhostUser, VhostUserConnected, vhost_listener};
 
 /// The listener's number in the port's epoll set.
 const LISTENER: u64 = 0;
@@ -180,9 +180,9 @@ impl HostBackend for VhostLink {
     type Record = Connection;
 
     /// With its socket.
-    fn attach(connection: Connection, opened: Opened<'_>) -> Result<Vec<VhostLink>, String> {
-        let mtu = opened.mtu;
-        let [socket] = opened.exactly()?;
+    fn attach(connection: Connection, link: Attachment<'_>) -> Result<Vec<VhostLink>, String> {
+        let mtu = link.mtu;
+        let [socket] = link.exactly()?;
         let link = match connection {
             Connection::Listening => VhostLink::listen(socket, mtu),
             Connection::Connected => VhostLink::connected(socket, mtu),

@@ -6,9 +6,8 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-use super::super::kinds::LinkRecord;
-use super::super::links::{Fault, HostLink, LinkError};
-use super::Connection;
+use super::super::opening::{Fault, LinkError, Open, Opened};
+use super::{Connection, VhostLink};
 use crate::mac::Mac;
 
 /// Longest path of a Unix socket, in bytes: `sun_path` without its last zero.
@@ -59,24 +58,35 @@ pub struct VhostUser<'a> {
     pub owner: Option<u32>,
 }
 
-impl HostLink {
+/// The same, but the port connects to a frontend that listens itself: QEMU's
+/// `-chardev socket,…,server=on`, DPDK's `virtio_user0,path=…,server=1`. The port is gone when the
+/// frontend is.
+#[derive(Clone, Debug)]
+pub struct VhostUserConnected<'a>(pub VhostUser<'a>);
+
+impl Open for VhostUser<'_> {
+    type Link = Box<VhostLink>;
+
     /// Listens for frontends ([`vhost_listener`]).
-    pub fn vhost_user(port: &VhostUser<'_>) -> Result<HostLink, LinkError> {
-        let path = port.path;
+    fn open(&self) -> Result<Opened<Connection>, LinkError> {
+        let path = self.path;
         let listener = vhost_listener(path)?;
         // A process that may connect controls the port.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
-            .and_then(|()| match port.owner {
+            .and_then(|()| match self.owner {
                 Some(owner) => std::os::unix::fs::chown(path, Some(owner), None),
                 None => Ok(()),
             })
             .map_err(|source| socket_error("listen on", path, source))?;
-        Ok(of(Connection::Listening, port, listener))
+        Ok(of(Connection::Listening, self, listener))
     }
+}
 
-    /// Connects to a frontend that listens itself: QEMU's `-chardev socket,…,server=on`, DPDK's
-    /// `virtio_user0,path=…,server=1`. The port is gone when the frontend is.
-    pub fn vhost_user_connected(port: &VhostUser<'_>) -> Result<HostLink, LinkError> {
+impl Open for VhostUserConnected<'_> {
+    type Link = Box<VhostLink>;
+
+    fn open(&self) -> Result<Opened<Connection>, LinkError> {
+        let VhostUserConnected(port) = self;
         let path = fitting(port.path)?;
         let connected = UnixStream::connect(path);
         let stream = connected.map_err(|source| socket_error("connect to", path, source))?;
@@ -116,10 +126,16 @@ fn fitting(path: &Path) -> Result<&Path, LinkError> {
     }
 }
 
-fn of(connection: Connection, port: &VhostUser<'_>, socket: OwnedFd) -> HostLink {
-    // What address the guest has, it knows from its own configuration.
-    let record = LinkRecord::VhostUser(connection);
-    HostLink::reopened(record, port.name, Mac::ZERO, port.mtu, vec![socket])
+fn of(record: Connection, port: &VhostUser<'_>, socket: OwnedFd) -> Opened<Connection> {
+    Opened {
+        record,
+        name: port.name.into(),
+        mtu: port.mtu,
+        files: vec![socket],
+        // What address the guest has, it knows from its own configuration.
+        mac: Mac::ZERO,
+        gro: None,
+    }
 }
 
 fn socket_error(action: &'static str, path: &Path, source: std::io::Error) -> LinkError {
@@ -134,6 +150,7 @@ fn socket_error(action: &'static str, path: &Path, source: std::io::Error) -> Li
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::port::links::HostLink;
 
     fn is_taken(link: &Result<HostLink, LinkError>) -> bool {
         let error = link.as_ref().err();
@@ -152,23 +169,23 @@ mod tests {
             mtu: 1500,
             owner: None,
         };
-        let first = HostLink::vhost_user(&port).unwrap();
-        let taken = HostLink::vhost_user(&port);
+        let first = HostLink::open(&port).unwrap();
+        let taken = HostLink::open(&port);
         assert!(is_taken(&taken), "{taken:?}");
         drop(first);
-        drop(HostLink::vhost_user(&port).unwrap());
+        drop(HostLink::open(&port).unwrap());
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "not a socket").unwrap();
-        let taken = HostLink::vhost_user(&port);
+        let taken = HostLink::open(&port);
         assert!(is_taken(&taken), "{taken:?}");
         std::fs::remove_file(&path).unwrap();
         let long = VhostUser {
             path: &path.join("x".repeat(SOCKET_PATH_MAX)),
             ..port
         };
-        let long = HostLink::vhost_user(&long).unwrap_err().to_string();
+        let long = HostLink::open(&long).unwrap_err().to_string();
         assert!(long.ends_with("has at most 107 bytes"), "{long}");
-        let missing = HostLink::vhost_user_connected(&port).unwrap_err();
+        let missing = HostLink::open(&VhostUserConnected(port)).unwrap_err();
         assert!(matches!(missing.as_kind(), Some(VhostError::Socket { .. })));
     }
 }

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use self::outbox::{Outbox, VxlanDelivery};
 use self::remotes::{Remotes, To};
-use super::backend::{Backend, HostBackend, Kind, Opened, Outcome};
+use super::backend::{Attachment, Backend, HostBackend, Kind, Outcome};
 use super::offload::{self, ETHERNET, VnetHeader};
 use super::whole;
 use super::{BATCH, Batch, Frame};
@@ -107,13 +107,13 @@ impl HostBackend for VxlanLink {
     type Record = Tunnel;
 
     /// With its UDP socket.
-    fn attach(tunnel: Tunnel, opened: Opened<'_>) -> Result<Vec<VxlanLink>, String> {
+    fn attach(tunnel: Tunnel, link: Attachment<'_>) -> Result<Vec<VxlanLink>, String> {
         let Tunnel { vni, remotes } = tunnel;
         if remotes.is_empty() || remotes.len() > REMOTES_MAX {
             return Err(format!("a VXLAN link has 1 to {REMOTES_MAX} remotes"));
         }
-        let mtu = opened.mtu;
-        let [socket] = opened.exactly()?;
+        let mtu = link.mtu;
+        let [socket] = link.exactly()?;
         Ok(vec![VxlanLink::new(socket, vni, remotes, mtu)])
     }
 }

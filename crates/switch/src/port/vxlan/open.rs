@@ -4,10 +4,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use rustix::io::Errno;
 
-use super::super::kinds::LinkRecord;
-use super::super::links::{Fault, HostLink, LinkError, SOCKET_QUEUE};
+use super::super::opening::{Fault, LinkError, Open, Opened, SOCKET_QUEUE};
 use super::packet::{PORT, VNI_MAX};
-use super::{REMOTES_MAX, Tunnel, inner_mtu};
+use super::{REMOTES_MAX, Tunnel, VxlanLink, inner_mtu};
 use crate::mac::Mac;
 use crate::sys::udp;
 
@@ -91,9 +90,11 @@ impl From<VxlanError> for LinkError {
     }
 }
 
-impl HostLink {
-    /// Opens a link to other hosts by VXLAN.
-    pub fn vxlan(link: &Vxlan<'_>) -> Result<HostLink, LinkError> {
+impl Open for Vxlan<'_> {
+    type Link = Box<VxlanLink>;
+
+    fn open(&self) -> Result<Opened<Tunnel>, LinkError> {
+        let link = self;
         let port = link.port.unwrap_or(PORT);
         check(link)?;
         let any = match link.remotes[0] {
@@ -114,11 +115,11 @@ impl HostLink {
         for &remote in &remotes {
             mtu = mtu.min(mtu_to(remote)?);
         }
-        Ok(HostLink {
-            record: LinkRecord::Vxlan(Tunnel {
+        Ok(Opened {
+            record: Tunnel {
                 vni: link.vni,
                 remotes,
-            }),
+            },
             name: link.name.into(),
             mtu: link.mtu.unwrap_or(mtu),
             files: vec![socket],
@@ -183,9 +184,9 @@ mod tests {
             port: Some(0),
             mtu: None,
         };
-        let link = HostLink::vxlan(&good).expect("a link");
-        assert_eq!(link.mtu(), 1500, "the loopback's way is wide");
-        let refused = |link: Vxlan<'_>| HostLink::vxlan(&link).unwrap_err().to_string();
+        let link = good.open().expect("a link");
+        assert_eq!(link.mtu, 1500, "the loopback's way is wide");
+        let refused = |link: Vxlan<'_>| link.open().err().expect("refused").to_string();
         let vni = 1 << 24;
         let error = refused(Vxlan {
             vni,

@@ -5,14 +5,14 @@
 //! checksums. So what leaves here is whole, cut and completed on the way into the UMEM, and what
 //! comes is looked over for partial checksums ([`offload::unfinished`]).
 
-pub(super) mod open;
+mod open;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::backend::{Backend, HostBackend, Kind, Opened, Outcome};
+use super::backend::{Attachment, Backend, HostBackend, Kind, Outcome};
 use super::offload::{self, ETHERNET};
 use super::whole::{self, Whole};
 use super::{BATCH, Batch};
@@ -20,6 +20,7 @@ use crate::counters::{PortCounters, Reason};
 use crate::sys::packet as socket;
 use crate::sys::xdp::{self, Kick, XdpQueue};
 
+pub(super) use open::open;
 pub use open::{XdpError, XdpMode};
 
 /// Frames for which the kernel is called at once; fewer may wait for others to come, since the call
@@ -83,8 +84,8 @@ impl HostBackend for XdpLink {
 
     /// With the UMEMs' memory file, a packet socket that watches the interface, the XDP program's
     /// link, and the socket of each queue.
-    fn attach(_: XdpMode, opened: Opened<'_>) -> Result<Vec<XdpLink>, String> {
-        let Opened { name, mtu, files } = opened;
+    fn attach(_: XdpMode, link: Attachment<'_>) -> Result<Vec<XdpLink>, String> {
+        let Attachment { name, mtu, files } = link;
         let mut files = files.into_iter();
         let [Some(umem), Some(watch), Some(program)] = [files.next(), files.next(), files.next()]
         else {

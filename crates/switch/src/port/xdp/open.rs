@@ -7,9 +7,8 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::super::QUEUES_MAX;
-use super::super::kinds::LinkRecord;
-use super::super::links::{self, Fault, HostLink, Interface, LinkError};
 use super::super::offload::{ETHERNET, VLAN};
+use super::super::opening::{self, Fault, Interface, LinkError, Opened};
 use crate::sys::bpf::{AttachMode, SocketMap};
 use crate::sys::{self, packet, xdp};
 
@@ -77,7 +76,7 @@ pub enum XdpMode {
 }
 
 /// Attaches an interface with one socket for each of its queues.
-pub fn attach(interface: &Interface<'_>) -> Result<HostLink, LinkError> {
+pub fn open(interface: &Interface<'_>) -> Result<Opened<XdpMode>, LinkError> {
     let (name, index) = (interface.name, interface.index);
     let frame = usize::from(interface.mtu) + ETHERNET + VLAN;
     let chunk = xdp::chunk_for(frame).ok_or_else(|| XdpError::TooLong {
@@ -117,8 +116,8 @@ pub fn attach(interface: &Interface<'_>) -> Result<HostLink, LinkError> {
     };
     let mut files = vec![umem, watch, program];
     files.extend(sockets);
-    Ok(HostLink {
-        record: LinkRecord::Xdp(mode),
+    Ok(Opened {
+        record: mode,
         name: name.into(),
         mtu: interface.mtu,
         files,
@@ -167,26 +166,17 @@ fn refused(action: &'static str, name: &str, source: Errno) -> LinkError {
         Errno::AFNOSUPPORT => XdpError::NoXdp,
         Errno::BUSY => XdpError::QueueTaken,
         Errno::NOBUFS => XdpError::LockedMemory,
-        source => return links::refused(action, name, source),
+        source => return opening::refused(action, name, source),
     };
     reason(name.into()).into()
-}
-
-impl HostLink {
-    /// How frames move, if it is by AF_XDP.
-    pub fn xdp_mode(&self) -> Option<XdpMode> {
-        match self.record {
-            LinkRecord::Xdp(mode) => Some(mode),
-            _ => None,
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::process::Command;
 
-    use super::super::super::links::{Device, Mode};
+    use super::super::super::kinds::LinkRecord;
+    use super::super::super::links::{Device, HostLink, Mode};
     use super::*;
 
     fn ip(arguments: &str) {
@@ -244,7 +234,7 @@ mod tests {
         assert!(error.to_string().contains("ip link set"), "{error}");
         drop(foreign);
         let link = veth.attach().unwrap();
-        assert_eq!(link.xdp_mode(), Some(XdpMode::Native));
+        assert_eq!(link.record(), &LinkRecord::Xdp(XdpMode::Native));
         let error = veth.attach().unwrap_err();
         assert!(
             matches!(error.as_kind(), Some(XdpError::QueueTaken(_))),

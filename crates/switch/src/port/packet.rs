@@ -1,7 +1,5 @@
 //! A host interface's port: an AF_PACKET socket, many frames a system call in both directions.
 
-mod gro;
-
 use std::array;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,19 +7,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags};
 
-use super::backend::{Backend, HostBackend, Kind, Opened, Outcome};
-use super::kinds::{Link, LinkRecord};
-use super::links::{HostLink, Interface, LinkError, SOCKET_QUEUE, refused};
+use super::backend::{Attachment, Backend, HostBackend, Kind, Outcome};
+use super::gro::Gro;
+use super::opening::{Interface, LinkError, Opened, SOCKET_QUEUE, refused};
 use super::{BATCH, Batch, QUEUES_MAX, refusal};
 use crate::counters::{PortCounters, Reason};
 use crate::sys::packet as socket;
 
-pub use gro::Gro;
-
 /// Fewest frames that are asked for at a time.
 const FEW: usize = 8;
 
-/// A raw socket on a host interface with virtio-net headers (see [`HostLink::attach`]).
+/// A raw socket on a host interface with virtio-net headers (see [`super::links::HostLink::attach`]).
 pub struct PacketLink {
     socket: OwnedFd,
     mtu: u16,
@@ -80,10 +76,10 @@ impl PacketLink {
 impl HostBackend for PacketLink {
     type Record = ();
 
-    fn attach((): (), opened: Opened<'_>) -> Result<Vec<PacketLink>, String> {
-        let sockets = opened.files.into_iter();
+    fn attach((): (), link: Attachment<'_>) -> Result<Vec<PacketLink>, String> {
+        let sockets = link.files.into_iter();
         Ok(sockets
-            .map(|socket| PacketLink::new(socket, opened.mtu))
+            .map(|socket| PacketLink::new(socket, link.mtu))
             .collect())
     }
 }
@@ -94,9 +90,9 @@ impl Kind for PacketLink {
 }
 
 impl Backend for PacketLink {
-    fn another_way(&self) -> Option<Link> {
+    fn another_way(&self) -> Option<PacketLink> {
         let socket = self.socket.try_clone().ok()?;
-        Some(Link::Packet(PacketLink::new(socket, self.mtu)))
+        Some(PacketLink::new(socket, self.mtu))
     }
 
     fn mtu(&self) -> u16 {
@@ -202,12 +198,12 @@ impl Backend for PacketLink {
 }
 
 /// Attaches an interface with a socket for each lane, over which the kernel spreads flows.
-pub(super) fn open(interface: &Interface<'_>, lanes: usize) -> Result<HostLink, LinkError> {
+pub(super) fn open(interface: &Interface<'_>, lanes: usize) -> Result<Opened<()>, LinkError> {
     let sockets = lanes.clamp(1, QUEUES_MAX as usize);
     let files = socket::open(interface.index, SOCKET_QUEUE, sockets)
         .map_err(|source| refused("attach", interface.name, source))?;
-    Ok(HostLink {
-        record: LinkRecord::Packet(()),
+    Ok(Opened {
+        record: (),
         name: interface.name.into(),
         mtu: interface.mtu,
         files,
