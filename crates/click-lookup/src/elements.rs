@@ -1,24 +1,22 @@
 //! The switch's own elements: where frames come into a configuration and where they leave it.
 
 use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Class, ClassEntry, Cx, DeviceId, Element, HandlerError, HandlerList, Side};
+use router::args::Failed;
+use router::{Class, ClassEntry, Cx, DeviceId, Element, Page, Side};
 
 /// The classes that a configuration in a switch has besides a guest's.
 pub static CLASSES: &[ClassEntry] = &[ClassEntry::of::<FromPort>(), ClassEntry::of::<ToPort>()];
 
+/// Their manual pages.
+pub fn pages() -> Vec<Page> {
+    let mut pages = vec![Page::of(FromPort::document), Page::of(ToPort::document)];
+    pages.iter_mut().for_each(|page| page.module = "switch");
+    pages
+}
+
 /// Gives out the frames that came from a port of the switch.
 ///
 /// For configurations that say where a switch's frames go (`weir switch set --lookup click`) only.
-///
-/// # Arguments
-/// - `PORT`: the port's name, or `*` for every port that no other FromPort names.
-///
-/// # Ports
-/// One output, push.
-///
-/// # Handlers
-/// - `port` (read): the name.
 ///
 /// # Example
 /// ```click
@@ -29,55 +27,19 @@ pub static CLASSES: &[ClassEntry] = &[ClassEntry::of::<FromPort>(), ClassEntry::
 ///
 /// # See also
 /// ToPort
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/1", processing = "h/h")]
 pub struct FromPort {
+    /// The port's name, or `*` for every port that no other FromPort names.
+    #[arg(mandatory, read)]
     port: String,
 }
 
-impl FromPort {
-    /// The port's name.
-    pub fn port(&self) -> String {
-        self.port.clone()
-    }
-}
-
-impl Class for FromPort {
-    const NAME: &'static str = "FromPort";
-    const PORTS: &'static str = "0/1";
-    const PROCESSING: &'static str = "h/h";
-}
-
-impl Element for FromPort {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("PORT", &mut self.port).complete()
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("port");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "port" => Ok(self.port.clone()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-}
+impl Element for FromPort {}
 
 /// Says that frames go to a port of the switch.
 ///
 /// For configurations that say where a switch's frames go (`weir switch set --lookup click`) only.
-///
-/// # Arguments
-/// - `PORT`: the port's name, or `*` for every port of the domain but the one that the frame came
-///   from. A port that is not there gets nothing: the frame is dropped.
-///
-/// # Ports
-/// One input, push.
-///
-/// # Handlers
-/// - `port` (read): the name.
-/// - `count` (read): packets that came here.
 ///
 /// # Example
 /// ```click
@@ -87,24 +49,21 @@ impl Element for FromPort {
 ///
 /// # See also
 /// FromPort
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/0", processing = "h/h")]
 pub struct ToPort {
+    /// The port's name, or `*` for every port of the domain except the frame's own. A frame to a
+    /// port that does not exist is dropped.
+    #[arg(mandatory, read)]
     port: String,
     exit: Option<DeviceId>,
+    /// Packets that arrived.
+    #[handler(read)]
+    #[state]
     count: u64,
 }
 
-impl Class for ToPort {
-    const NAME: &'static str = "ToPort";
-    const PORTS: &'static str = "1/0";
-    const PROCESSING: &'static str = "h/h";
-}
-
 impl Element for ToPort {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("PORT", &mut self.port).complete()
-    }
-
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.exit = cx.device(&self.port, Side::Transmit);
         Ok(())
@@ -116,25 +75,5 @@ impl Element for ToPort {
             cx.transmit(exit, batch);
         }
         0
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("port");
-        list.read("count");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "port" => Ok(self.port.clone()),
-            "count" => Ok(self.count.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn std::any::Any = old;
-        if let Some(old) = old.downcast_mut::<ToPort>() {
-            self.count = old.count;
-        }
     }
 }

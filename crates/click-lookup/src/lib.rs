@@ -21,7 +21,6 @@
 mod elements;
 mod sink;
 
-use std::any::Any;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -40,7 +39,7 @@ use switch::properties::{DomainProperties, LookupKind};
 
 use sink::{EVERY_PORT, Exit, Sink};
 
-pub use elements::{CLASSES, FromPort, ToPort};
+pub use elements::{CLASSES, FromPort, ToPort, pages};
 
 /// Buffers of a router.
 const BUFFERS: usize = 1024;
@@ -185,14 +184,12 @@ pub fn library() -> Library {
 
 /// The FromPort elements of a router, by the ports that they name.
 fn inputs_of(router: &mut Router) -> Vec<(String, ElementId)> {
-    let count = router.graph().elements.len();
-    let named = (0..count).filter_map(|i| {
-        let id = ElementId::new(i);
-        let name = router.with(id, |element, _| {
-            let element: &dyn Any = element;
-            element.downcast_ref::<FromPort>().map(FromPort::port)
-        });
-        Some((name??, id))
+    let graph = router.graph().elements.iter().enumerate();
+    let inputs = graph.filter(|(_, element)| element.class.name == "FromPort");
+    let inputs: Vec<_> = inputs.map(|(i, _)| ElementId::new(i)).collect();
+    let named = inputs.into_iter().filter_map(|id| {
+        let name = router.read(Some(id), "port", "");
+        Some((name.ok()?, id))
     });
     named.collect()
 }

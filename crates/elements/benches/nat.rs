@@ -13,8 +13,8 @@ use click::{Diagnostics, Options};
 use packet::Pool;
 use router::args::{Args, Failed};
 use router::{
-    Class, ClassEntry, Cx, Element, Embedding, Ran, Router, Runtime, Settings, Status, Steady,
-    TaskId,
+    Class, ClassEntry, Cx, Declared, Element, Embedding, Ran, Router, Runtime, Settings, Status,
+    Steady, TaskId,
 };
 
 const BATCH: usize = 64;
@@ -51,13 +51,15 @@ const TEMPLATE: [u8; 50] = {
     packet
 };
 
-impl Element for Flows {
+impl Declared for Flows {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory("FLOWS", &mut self.flows)
             .mandatory("LIMIT", &mut self.limit)
             .complete()
     }
+}
 
+impl Element for Flows {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.order = (0..self.flows).collect();
         for i in (1..self.order.len()).rev() {

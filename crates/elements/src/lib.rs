@@ -19,6 +19,12 @@ macro_rules! elements {
         pub static CLASSES: &[router::ClassEntry] = &[
             $($(router::ClassEntry::of::<$file::$class>(),)+)*
         ];
+
+        /// What makes their manual pages.
+        #[cfg(feature = "host")]
+        pub(crate) static PAGES: &[fn(&mut router::Page)] = &[
+            $($(<$file::$class as router::Class>::document,)+)*
+        ];
     };
 }
 pub(crate) use elements;
@@ -112,6 +118,38 @@ pub fn library() -> router::Library {
         library.add(analysis::dumps::CLASSES);
     }
     library
+}
+
+/// The manual pages of all classes, by group and name.
+#[cfg(feature = "host")]
+pub fn pages() -> alloc::vec::Vec<router::Page> {
+    let groups = [
+        analysis::PAGES,
+        analysis::dumps::PAGES,
+        app::PAGES,
+        aqm::PAGES,
+        ethernet::PAGES,
+        etherswitch::PAGES,
+        icmp::PAGES,
+        ip::PAGES,
+        ip6::PAGES,
+        ipsec::PAGES,
+        local::PAGES,
+        net::PAGES,
+        simple::PAGES,
+        standard::PAGES,
+        tcpudp::PAGES,
+        test::PAGES,
+        threads::PAGES,
+        userlevel::PAGES,
+    ];
+    let mut pages: alloc::vec::Vec<_> = groups
+        .into_iter()
+        .flatten()
+        .map(|document| router::Page::of(*document))
+        .collect();
+    pages.sort_by_key(|page| (page.group(), page.name));
+    pages
 }
 
 /// The classes of a guest: devices under Click's names are its interfaces, and classes that need

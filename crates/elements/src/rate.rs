@@ -48,6 +48,12 @@ impl Rate {
         self.total += events;
     }
 
+    /// The average as it is at `now`: it falls while nothing comes.
+    pub fn at(&mut self, now: Steady) -> &Rate {
+        self.update(now, 0);
+        self
+    }
+
     #[cold]
     fn advance(&mut self, epoch: u64) {
         if self.epoch != 0 {

@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex};
 use click::{Diagnostics, Limits, Options};
 use packet::{Batch, Offload, Packet, Pool};
 use router::{
-    Class, ClassEntry, Cx, Device, Element, ElementId, Embedding, HandlerError, Library, Llrpc,
-    Router, Runtime, Settings, Side, Status, Steady,
+    Class, ClassEntry, Cx, Declared, Device, Element, ElementId, Embedding, HandlerError, Library,
+    Llrpc, Router, Runtime, Settings, Side, Status, Steady,
 };
 
 /// Wall-clock time at which every test starts: 1000000000 s after 1970.
@@ -204,6 +204,8 @@ impl Class for Inject {
     const PROCESSING: &'static str = "h";
 }
 
+impl Declared for Inject {}
+
 impl Element for Inject {}
 
 /// Keeps what is pushed into it: `Rig::collected`.
@@ -215,6 +217,8 @@ impl Class for Collect {
     const PORTS: &'static str = "1/0";
     const PROCESSING: &'static str = "h";
 }
+
+impl Declared for Collect {}
 
 impl Element for Collect {
     fn push(&mut self, _cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
@@ -232,6 +236,8 @@ impl Class for Puller {
     const PORTS: &'static str = "1/0";
     const PROCESSING: &'static str = "l";
 }
+
+impl Declared for Puller {}
 
 impl Element for Puller {}
 
@@ -541,10 +547,7 @@ impl Rig {
         mut data: [u8; 4],
     ) -> Result<[u8; 4], HandlerError> {
         let id = self.id(element);
-        let made = self
-            .router
-            .with(id, |element, cx| element.llrpc(cx, call, &mut data));
-        made.expect("the element is there").map(|()| data)
+        self.router.llrpc(id, call, &mut data).map(|()| data)
     }
 
     /// Takes the lines printed so far, warnings of the start included. What goes to standard output

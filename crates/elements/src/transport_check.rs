@@ -98,25 +98,13 @@ macro_rules! check {
             const PROCESSING: &'static str = "a/ah";
         }
 
-        impl router::Element for $name {
+        impl router::Declared for $name {
             fn configure(
                 &mut self,
                 _cx: &mut router::Cx<'_>,
                 args: &mut router::args::Args<'_>,
             ) -> Result<(), router::args::Failed> {
                 self.faults.configure(args)
-            }
-
-            #[inline]
-            fn action(
-                &mut self,
-                cx: &mut router::Cx<'_>,
-                packet: &mut packet::Packet,
-            ) -> router::Verdict {
-                match $check(packet) {
-                    Ok(()) => router::Verdict::Forward,
-                    Err(reason) => self.faults.refuse(cx, $protocol, reason),
-                }
             }
 
             fn handlers(&self, list: &mut router::HandlerList) {
@@ -130,6 +118,20 @@ macro_rules! check {
                 _: &str,
             ) -> Result<alloc::string::String, router::HandlerError> {
                 self.faults.read(name, $protocol)
+            }
+        }
+
+        impl router::Element for $name {
+            #[inline]
+            fn action(
+                &mut self,
+                cx: &mut router::Cx<'_>,
+                packet: &mut packet::Packet,
+            ) -> router::Verdict {
+                match $check(packet) {
+                    Ok(()) => router::Verdict::Forward,
+                    Err(reason) => self.faults.refuse(cx, $protocol, reason),
+                }
             }
         }
     };

@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::any::Any;
 use core::cell::RefCell;
 use core::fmt::Write;
 
@@ -386,13 +387,17 @@ impl Core {
         if !live.is_some_and(|element| element.can_live_reconfigure()) {
             return Err(HandlerError::Unknown);
         }
-        let messages = self.with_change(id, |core| core.configure(id, config));
+        let (messages, stored) = self.with_change(id, |core| core.configure(id, config));
         let errors: Vec<_> = messages
             .iter()
             .filter(|m| m.severity == Severity::Error)
             .map(|m| m.text.as_str())
             .collect();
         if !errors.is_empty() {
+            if stored {
+                let former = self.config(id).to_string();
+                self.with_change(id, |core| core.configure(id, &former));
+            }
             return Err(HandlerError::Failed(errors.join("\n")));
         }
         self.configs[id.index()] = Some(config.to_string());
@@ -418,9 +423,9 @@ impl Core {
         self.runtime.embedding.chatter(&text);
     }
 
-    /// Lets an element take the arguments in `config`; returns what it said. A failure always
-    /// comes with an error.
-    pub fn configure(&mut self, id: ElementId, config: &str) -> Vec<Message> {
+    /// Configures an element from `config`; returns its messages, and whether it stored any
+    /// argument. A failure always comes with an error.
+    pub fn configure(&mut self, id: ElementId, config: &str) -> (Vec<Message>, bool) {
         let graph = self.graph.clone();
         let mut names = core::mem::take(&mut self.names);
         let asked = Asked {
@@ -434,12 +439,12 @@ impl Core {
         if configured != Some(Ok(())) && args.error_count() == 0 {
             args.error("unspecified error");
         }
-        let messages = args.take_errors();
+        let (messages, stored) = (args.take_errors(), args.stored());
         self.names = names;
         let found = asked.found.into_inner().into_iter();
         self.bound
             .extend(found.map(|other| (id, ElementId::new(other))));
-        messages
+        (messages, stored)
     }
 }
 
@@ -458,6 +463,10 @@ impl Elements for Asked<'_> {
 
     fn is_a(&self, index: usize, class: &str) -> bool {
         self.graph.is_a(index, class)
+    }
+
+    fn capability(&self, index: usize, name: &str) -> Option<&'static (dyn Any + Sync)> {
+        self.graph.capability(index, name)
     }
 
     fn has_handler(&self, element: Option<usize>, handler: &str) -> bool {

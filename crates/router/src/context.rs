@@ -11,7 +11,7 @@ use packet::{Ahead, Batch, Packet, Pool};
 
 use crate::args::{self, Failed, NameDatabase};
 use crate::chatter::DEFAULT_CHANNEL;
-use crate::element::Element;
+use crate::element::{Element, Llrpcs};
 use crate::embedding::{Device, Side, Steady};
 use crate::engine::{Core, Watch};
 use crate::graph::Graph;
@@ -553,13 +553,6 @@ impl Cx<'_> {
         any.is::<E>()
     }
 
-    /// Packets that an element has room for; `None` if it stores none, has no limit, or is the one
-    /// at work.
-    #[inline]
-    pub fn room(&self, id: ElementId) -> Option<usize> {
-        self.core.elements.get(id.index())?.as_ref()?.room()
-    }
-
     /// Works with another element of class `E`; `None` if it is of another class, or is the one
     /// at work.
     pub fn with<E: Element, R>(
@@ -567,21 +560,23 @@ impl Cx<'_> {
         id: ElementId,
         work: impl FnOnce(&mut E, &mut Cx<'_>) -> R,
     ) -> Option<R> {
-        if self.core.is_elsewhere(id) {
-            return self.whole(|cx| cx.with(id, work));
-        }
-        self.core
-            .with(id, |element, cx| {
-                let any: &mut dyn Any = element;
-                any.downcast_mut::<E>().map(|element| work(element, cx))
-            })
-            .flatten()
+        self.with_element(id, |element, cx| {
+            let any: &mut dyn Any = element;
+            any.downcast_mut::<E>().map(|element| work(element, cx))
+        })
+        .flatten()
     }
 
-    /// Packets that an element stores; `None` if it stores none, or is the one at work.
-    #[inline]
-    pub fn stored(&self, id: ElementId) -> Option<usize> {
-        self.core.elements.get(id.index())?.as_ref()?.stored()
+    /// Works with another element; `None` if it is the one at work.
+    pub(crate) fn with_element<R>(
+        &mut self,
+        id: ElementId,
+        work: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
+    ) -> Option<R> {
+        if self.core.is_elsewhere(id) {
+            return self.whole(|cx| cx.with_element(id, work));
+        }
+        self.core.with(id, work)
     }
 
     /// Reads a handler of an element, or with `None` of the router.
@@ -612,9 +607,12 @@ impl Cx<'_> {
         call: Llrpc,
         data: &mut [u8],
     ) -> Result<(), HandlerError> {
+        let link = self
+            .link::<dyn Llrpcs>(element)
+            .ok_or(HandlerError::Unknown)?;
         let made = self
             .core
-            .with(element, |element, cx| element.llrpc(cx, call, data));
+            .reach(link, |element, cx| element.llrpc(cx, call, data));
         made.unwrap_or_else(|| Err("the element is at work".into()))
     }
 

@@ -186,8 +186,7 @@ impl Core {
                 let onward = self.outputs.len() as u32;
                 let mut behind = self.outputs[edge as usize];
                 let (mut entry, mut exit) = old.unwrap_or_else(|| {
-                    let element = self.elements[to.index()].as_ref();
-                    let room = element.and_then(|element| element.room());
+                    let room = self.room(to);
                     crossing(edge, onward, sender, receiver, to, room)
                 });
                 behind.packets = passed.remove(&(edge, entry.from)).unwrap_or(behind.packets);

@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::any::Any;
 
 use click::{FlatGraph, Location};
 
@@ -155,7 +156,13 @@ impl Elements for Graph {
     fn is_a(&self, index: usize, class: &str) -> bool {
         self.elements
             .get(index)
-            .is_some_and(|e| e.class.name == class || e.class.is_a.contains(&class))
+            .is_some_and(|e| e.class.is_a(class))
+    }
+
+    fn capability(&self, index: usize, name: &str) -> Option<&'static (dyn Any + Sync)> {
+        let class = self.elements.get(index)?.class;
+        let found = class.capabilities.iter().find(|c| c.name() == name)?;
+        Some(found.provided())
     }
 
     fn has_handler(&self, _element: Option<usize>, _handler: &str) -> bool {

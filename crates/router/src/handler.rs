@@ -9,6 +9,8 @@ use alloc::vec::Vec;
 pub struct HandlerFlags(u16);
 
 impl HandlerFlags {
+    /// None.
+    pub const NONE: HandlerFlags = HandlerFlags(0);
     /// Can be read.
     pub const READ: HandlerFlags = HandlerFlags(1);
     /// Can be written.

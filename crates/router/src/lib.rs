@@ -46,7 +46,16 @@ pub use builtin::VERSION;
 pub use call::Call;
 pub use chatter::DEFAULT_CHANNEL;
 pub use context::{Cx, DeviceId, ElementId};
-pub use element::{Class, ClassEntry, Element, Verdict, filter, phase};
+pub use element::{
+    ArgumentDoc, Capability, Class, ClassEntry, Component, Declared, Descriptors, DriverHook,
+    DynamicHandlers, Element, HandlerDoc, HandlersDeclared, Interface, Link, Llrpcs, Methods,
+    Outcome, Page, Provided, Reading, Shown, Storage, Verdict, filter, outcome, parse_value, phase,
+    reading, shown, write_argument,
+};
+/// Text as handlers exchange it.
+pub type Text = alloc::string::String;
+
+pub use elements_derive::{Component, Element, handlers};
 pub use embedding::{Device, Embedding, Side, Steady};
 pub use engine::{Runtime, Watch};
 pub use graph::{ElementInfo, Graph};

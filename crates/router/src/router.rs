@@ -10,12 +10,13 @@ use packet::BATCH;
 
 use crate::args;
 use crate::context::{Cx, ElementId};
-use crate::element::{ClassEntry, Element};
+use crate::element::{ClassEntry, Descriptors, DriverHook, Element, Llrpcs};
 use crate::embedding::{Embedding, Steady};
 use crate::engine::{Core, Runtime, Watch};
 use crate::graph::{ElementInfo, Graph};
 use crate::handler::{HandlerError, HandlerFlags, HandlerSpec};
 use crate::library::Library;
+use crate::llrpc::Llrpc;
 use crate::ports::{self, Resolved};
 use crate::random::Random;
 use crate::team::{Bell, Member, Team};
@@ -243,7 +244,7 @@ impl Router {
         for &i in &order {
             let id = ElementId(i as u32);
             let graph = core.graph.clone();
-            let messages = core.configure(id, &graph.info(id).config);
+            let (messages, _) = core.configure(id, &graph.info(id).config);
             let mut report = self::report(diagnostics, "While configuring", &graph, id);
             for message in messages {
                 let severity = severity(message.severity);
@@ -380,7 +381,9 @@ impl Router {
         let goes_on = self.core.whole(|core| {
             if let Some(manager) = core.driver_manager {
                 let base = core.stack_height();
-                core.with(manager, |element, cx| element.driver_stopped(cx));
+                if let Some(link) = core.link::<dyn DriverHook>(manager) {
+                    core.reach(link, |element, cx| element.driver_stopped(cx));
+                }
                 core.run_stack(base);
             }
             core.run_count > 0
@@ -420,10 +423,29 @@ impl Router {
     /// Tells an element that a descriptor it watches is ready.
     pub fn selected(&mut self, element: ElementId, fd: i32, readable: bool, writable: bool) {
         let base = self.core.stack_height();
-        self.core.with(element, |element, cx| {
-            element.selected(cx, fd, readable, writable)
-        });
+        if let Some(link) = self.core.link::<dyn Descriptors>(element) {
+            self.core.reach(link, |element, cx| {
+                element.selected(cx, fd, readable, writable);
+            });
+        }
         self.core.run_stack(base);
+    }
+
+    /// Makes an LLRPC of an element.
+    pub fn llrpc(
+        &mut self,
+        element: ElementId,
+        call: Llrpc,
+        data: &mut [u8],
+    ) -> Result<(), HandlerError> {
+        let link = self
+            .core
+            .link::<dyn Llrpcs>(element)
+            .ok_or(HandlerError::Unknown)?;
+        let made = self
+            .core
+            .reach(link, |element, cx| element.llrpc(cx, call, data));
+        made.unwrap_or(Err(HandlerError::Unknown))
     }
 
     /// The element called `name`.

@@ -461,8 +461,9 @@ impl Core {
         if !self.signals.any_active(&exit.signal) {
             return 0;
         }
-        match &self.elements[exit.target.index()] {
-            Some(element) => element.room().unwrap_or(usize::MAX),
+        let target = exit.target;
+        match &self.elements[target.index()] {
+            Some(_) => self.room(target).unwrap_or(usize::MAX),
             None => 0,
         }
     }

@@ -38,7 +38,7 @@ pub enum ClientError {
     #[error("the switch refused: {0}")]
     Refused(String),
     /// It answered something else than it was asked.
-    #[error("the switch answered what it was not asked")]
+    #[error("the switch's answer does not match the request")]
     Confused,
     /// Its counters could not be mapped.
     #[error("cannot read the switch's counters: {0}")]
@@ -226,9 +226,9 @@ impl SwitchClient {
         self.order(Request::SetDomain { domain, properties })
     }
 
-    /// The descriptors of a host link's queues. Whoever holds them keeps the link alive: a TAP
-    /// device is there as long as one of them is open. There are none of links that are
-    /// opened again for another switch.
+    /// The descriptors of a host link's queues. A process that holds them keeps the link alive: a
+    /// TAP device exists as long as one of them is open. There are none of links that are opened
+    /// again for another switch.
     pub fn files(&self, port: PortId) -> Result<Vec<OwnedFd>, ClientError> {
         match self.exchange(Request::Files { port }, &[])? {
             (Reply::Files, files) => Ok(files),
@@ -343,7 +343,8 @@ impl SwitchClient {
         self.counters.sum(port.place)
     }
 
-    /// As [`stats`](Self::stats), for each lane: what it took from the port, and what it gave to it.
+    /// As [`stats`](Self::stats), for each lane: what it took from the port, and what it gave to
+    /// it.
     pub fn stats_by_lane(&self, port: PortId) -> Vec<PortStats> {
         self.counters.by_lane(port.place).collect()
     }

@@ -9,6 +9,8 @@ mod declare;
 mod domain;
 mod flow;
 mod port;
+mod prefix;
+mod quantity;
 mod table;
 mod text;
 mod units;
@@ -19,15 +21,16 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use units::bounded;
-use values::Quantity;
+use quantity::{Quantity, bounded};
 
 pub use domain::{DomainProperties, LookupKind};
 pub use flow::{DsField, FlowAttributes, FlowProperties, Transport};
 pub use port::{MTU_MIN, PortProperties, cpus_here, rate_for};
+pub use prefix::IpPrefix;
+pub use quantity::Invalid;
 pub use table::Property;
 pub use text::PropertyError;
-pub use units::{Bandwidth, Invalid, IpPrefix, Loss, Micros, Vlan};
+pub use units::{Bandwidth, Loss, Micros, Vlan};
 pub use values::ValueType;
 
 /// Most entries of a list of addresses or CPUs.

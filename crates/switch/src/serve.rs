@@ -29,7 +29,7 @@ pub enum ControlSocket {
         /// The pidfd.
         parent: OwnedFd,
     },
-    /// From whoever connects to this, one after the other.
+    /// From the clients that connect to this, one after the other.
     Listener(OwnedFd),
 }
 
@@ -80,7 +80,7 @@ fn run(control: ControlSocket, options: &Options) -> Result<(), Box<dyn std::err
     }
 }
 
-/// The client's number among what is waited for.
+/// The client's number in the epoll set.
 const CLIENT: u64 = 0;
 /// The parent's number.
 const PARENT: u64 = 1;
@@ -117,7 +117,7 @@ impl WaitSet {
     }
 }
 
-/// Why a client is served no more.
+/// Why a client is no longer served.
 enum After {
     /// It is gone.
     Gone,

@@ -3,7 +3,7 @@ use alloc::string::{String, ToString};
 use packet::Packet;
 use packet::anno::FIRST_TIMESTAMP;
 use router::args::{Args, Failed, Timestamp, TimestampArg};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 /// Adds a time to packets' timestamps.
 ///
@@ -39,28 +39,12 @@ impl Class for AdjustTimestamp {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for AdjustTimestamp {
+impl Declared for AdjustTimestamp {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.positional_with("TIME", TimestampArg { signed: true }, &mut self.time)
             .keyword("FIRST", &mut self.first)
             .keyword("ALL", &mut self.all)
             .complete()
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let now = match self.first {
-            true => packet.anno_u64(FIRST_TIMESTAMP) as i64,
-            false => packet.timestamp(),
-        };
-        if now != 0 || self.all {
-            let adjusted = now.saturating_add(self.time.0);
-            match self.first {
-                true => packet.set_anno_u64(FIRST_TIMESTAMP, adjusted as u64),
-                false => packet.set_timestamp(adjusted),
-            }
-        }
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -84,6 +68,24 @@ impl Element for AdjustTimestamp {
             _ => return Err(HandlerError::Unknown),
         }
         Ok(())
+    }
+}
+
+impl Element for AdjustTimestamp {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let now = match self.first {
+            true => packet.anno_u64(FIRST_TIMESTAMP) as i64,
+            false => packet.timestamp(),
+        };
+        if now != 0 || self.all {
+            let adjusted = now.saturating_add(self.time.0);
+            match self.first {
+                true => packet.set_anno_u64(FIRST_TIMESTAMP, adjusted as u64),
+                false => packet.set_timestamp(adjusted),
+            }
+        }
+        Verdict::Forward
     }
 }
 

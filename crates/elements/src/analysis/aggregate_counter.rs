@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use packet::anno::{AGGREGATE, EXTRA_LENGTH, EXTRA_PACKETS};
 use packet::{Batch, Packet};
 use router::args::{self, Any, Args, Failed, FilenameArg, unparse};
-use router::{Call, Class, Cx, Element, HandlerError, HandlerFlags, HandlerList};
+use router::{Call, Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList};
 
 use crate::dispatch::dispatch;
 
@@ -351,7 +351,7 @@ impl AggregateCounter {
     }
 }
 
-impl Element for AggregateCounter {
+impl Declared for AggregateCounter {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         (self.multipacket, self.extra_length, self.active) = (true, true, true);
         let [mut freeze_nnz, mut stop_nnz] = [None::<u32>; 2];
@@ -373,40 +373,6 @@ impl Element for AggregateCounter {
         self.on_aggregates = Trigger::parse(args, "AGGREGATE", freeze, stop, &call_nnz)?;
         self.on_sum = Trigger::parse(args, "COUNT", freeze_count, stop_count, &call_count)?;
         Ok(())
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        let resolved = self.on_aggregates.resolve(cx);
-        resolved.map_err(|error| cx.error(error))?;
-        self.on_sum.resolve(cx).map_err(|error| cx.error(error))
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
-        if cx.outputs() == 1 {
-            for packet in batch.iter() {
-                let frozen = self.frozen || port == 1;
-                self.count(cx, frozen, packet);
-            }
-            return 0;
-        }
-        let mut counted = [0; packet::BATCH];
-        for (packet, output) in batch.iter().zip(&mut counted) {
-            let frozen = self.frozen || port == 1;
-            *output = u32::from(!self.count(cx, frozen, packet));
-        }
-        let mut outputs = counted.iter();
-        dispatch(cx, batch, |_| *outputs.next().unwrap_or(&0))
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
-        let input = if cx.inputs() == 1 { 0 } else { port };
-        cx.pull(input, batch, most);
-        for packet in batch.iter() {
-            let frozen = self.frozen || port == 1;
-            self.count(cx, frozen, packet);
-        }
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -462,6 +428,42 @@ impl Element for AggregateCounter {
             _ => return Err(HandlerError::Unknown),
         }
         Ok(())
+    }
+}
+
+impl Element for AggregateCounter {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let resolved = self.on_aggregates.resolve(cx);
+        resolved.map_err(|error| cx.error(error))?;
+        self.on_sum.resolve(cx).map_err(|error| cx.error(error))
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        if cx.outputs() == 1 {
+            for packet in batch.iter() {
+                let frozen = self.frozen || port == 1;
+                self.count(cx, frozen, packet);
+            }
+            return 0;
+        }
+        let mut counted = [0; packet::BATCH];
+        for (packet, output) in batch.iter().zip(&mut counted) {
+            let frozen = self.frozen || port == 1;
+            *output = u32::from(!self.count(cx, frozen, packet));
+        }
+        let mut outputs = counted.iter();
+        dispatch(cx, batch, |_| *outputs.next().unwrap_or(&0))
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
+        let input = if cx.inputs() == 1 { 0 } else { port };
+        cx.pull(input, batch, most);
+        for packet in batch.iter() {
+            let frozen = self.frozen || port == 1;
+            self.count(cx, frozen, packet);
+        }
     }
 }
 

@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use packet::Batch;
 use packet::anno::AGGREGATE;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element};
+use router::{Class, Cx, Declared, Element};
 
 use crate::dispatch::{DROP, dispatch};
 
@@ -140,7 +140,7 @@ impl AggregateFilter {
     }
 }
 
-impl Element for AggregateFilter {
+impl Declared for AggregateFilter {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let outputs = cx.outputs() as u32;
         let mut all_are_known = false;
@@ -175,7 +175,9 @@ impl Element for AggregateFilter {
         }
         args.finish()
     }
+}
 
+impl Element for AggregateFilter {
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         dispatch(cx, batch, |packet| self.output(packet.anno(AGGREGATE)))

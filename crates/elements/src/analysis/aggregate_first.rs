@@ -2,7 +2,7 @@ use hashbrown::HashSet;
 use packet::Packet;
 use packet::anno::AGGREGATE;
 use router::args::{Args, ElementRef, Failed};
-use router::{Class, Cx, Element, ElementId, Verdict};
+use router::{Class, Cx, Declared, Element, ElementId, Verdict};
 
 use super::aggregate_events;
 
@@ -52,14 +52,16 @@ impl AggregateFirst {
     }
 }
 
-impl Element for AggregateFirst {
+impl Declared for AggregateFirst {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut notifier: Option<ElementRef> = None;
         args.keyword("NOTIFIER", &mut notifier).complete()?;
         self.notifier = aggregate_events::notifier(args, notifier)?;
         Ok(())
     }
+}
 
+impl Element for AggregateFirst {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if let Some(notifier) = self.notifier {
             aggregate_events::listen(cx, notifier);

@@ -3,7 +3,7 @@ use alloc::string::{String, ToString};
 use packet::Packet;
 use packet::anno::AGGREGATE;
 use router::args::{self, Args, Failed, Kind};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 use super::ip_field::{IP, IpField, PAYLOAD, TCP_OR_UDP, TRANSPORT};
 
@@ -97,7 +97,7 @@ impl AggregateIP {
     }
 }
 
-impl Element for AggregateIP {
+impl Declared for AggregateIP {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut text, mut unshift) = (String::new(), false);
         args.mandatory_positional_with("FIELD", args::Any, &mut text)
@@ -125,21 +125,6 @@ impl Element for AggregateIP {
         Ok(())
     }
 
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let header = self.header(packet).and_then(|header| header.get(self.offset..));
-        let Some(word) = header.and_then(|header| header.first_chunk()) else {
-            return Verdict::To(1);
-        };
-        let value = (u32::from_be_bytes(*word) >> self.shift) & self.mask;
-        let above = match self.incremental {
-            true => packet.anno(AGGREGATE) << self.field.length,
-            false => 0,
-        };
-        packet.set_anno(AGGREGATE, above.wrapping_add(value));
-        Verdict::Forward
-    }
-
     fn handlers(&self, list: &mut HandlerList) {
         list.read("header").read("bit_offset");
         list.read("bit_length").read("field");
@@ -160,6 +145,23 @@ impl Element for AggregateIP {
             "field" => self.field.show(&names),
             _ => return Err(HandlerError::Unknown),
         })
+    }
+}
+
+impl Element for AggregateIP {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let header = self.header(packet).and_then(|header| header.get(self.offset..));
+        let Some(word) = header.and_then(|header| header.first_chunk()) else {
+            return Verdict::To(1);
+        };
+        let value = (u32::from_be_bytes(*word) >> self.shift) & self.mask;
+        let above = match self.incremental {
+            true => packet.anno(AGGREGATE) << self.field.length,
+            false => 0,
+        };
+        packet.set_anno(AGGREGATE, above.wrapping_add(value));
+        Verdict::Forward
     }
 }
 

@@ -2,7 +2,7 @@ use hashbrown::HashMap;
 use packet::anno::AGGREGATE;
 use packet::{Batch, Packet};
 use router::args::{Args, Failed, Seconds};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, TaskId, Verdict, filter};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Ran, TaskId, Verdict, filter};
 
 use super::aggregate_events::{Listeners, NOTIFIER};
 
@@ -106,7 +106,7 @@ impl AggregateIPAddrPair {
     }
 }
 
-impl Element for AggregateIPAddrPair {
+impl Declared for AggregateIPAddrPair {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut timeout, mut reap) = (Seconds(0), Seconds(20 * 60));
         args.keyword("TIMEOUT", &mut timeout)
@@ -116,6 +116,20 @@ impl Element for AggregateIPAddrPair {
         Ok(())
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.write("clear");
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
+        match name {
+            "clear" => self.reap(cx, None),
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+impl Element for AggregateIPAddrPair {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.listeners.initialize(cx);
         Ok(())
@@ -192,18 +206,6 @@ impl Element for AggregateIPAddrPair {
     fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
         self.listeners.tell(cx);
         Ran::Worked
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("clear");
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "clear" => self.reap(cx, None),
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
     }
 }
 

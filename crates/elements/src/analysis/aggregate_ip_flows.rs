@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use packet::anno::AGGREGATE;
 use packet::{Batch, Packet};
 use router::args::{Args, ElementRef, Failed, FilenameArg, Seconds};
-use router::{Class, Cx, Element, ElementId, HandlerError, HandlerList, Ran, TaskId};
+use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerList, Ran, TaskId};
 
 use super::aggregate_events::{Listeners, NOTIFIER};
 use flows::{Flow, Header, Hosts, Key, OVER};
@@ -398,7 +398,7 @@ impl AggregateIPFlows {
     }
 }
 
-impl Element for AggregateIPFlows {
+impl Declared for AggregateIPFlows {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut tcp, mut tcp_done) = (24 * 60 * 60u32, 30u32);
         let (mut udp, mut fragment, mut reap) = (Seconds(60), Seconds(30), Seconds(20 * 60));
@@ -424,6 +424,20 @@ impl Element for AggregateIPFlows {
         Ok(())
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.write("clear");
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
+        match name {
+            "clear" => self.reap(cx, true),
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+impl Element for AggregateIPFlows {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if !self.trace_name.is_empty() {
             let file = self.source.map(|source| cx.read_handler(Some(source), "filename", ""));
@@ -491,18 +505,6 @@ impl Element for AggregateIPFlows {
     fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
         self.listeners.tell(cx);
         Ran::Worked
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("clear");
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "clear" => self.reap(cx, true),
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 use packet::anno::{AGGREGATE, EXTRA_LENGTH, EXTRA_PACKETS, FIRST_TIMESTAMP};
 use packet::{Batch, HEADROOM, Packet};
 use router::args::{Args, ElementRef, Failed};
-use router::{Class, Cx, Element, ElementId, HandlerError, HandlerList, Ran, TaskId};
+use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerList, Ran, TaskId};
 
 use super::aggregate_events;
 
@@ -133,7 +133,7 @@ fn keep(cx: &mut Cx<'_>, kept: usize, packet: Packet) -> Packet {
     copy
 }
 
-impl Element for AggregateLast {
+impl Declared for AggregateLast {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut notifier: Option<ElementRef> = None;
         args.keyword("NOTIFIER", &mut notifier)
@@ -143,6 +143,23 @@ impl Element for AggregateLast {
         Ok(())
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.write("clear");
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
+        match (name, self.task) {
+            ("clear", Some(task)) => {
+                self.clearing = true;
+                cx.schedule(task);
+            }
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+impl Element for AggregateLast {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if let Some(notifier) = self.notifier {
             aggregate_events::listen(cx, notifier);
@@ -179,21 +196,6 @@ impl Element for AggregateLast {
             true => Ran::More,
             false => Ran::Worked,
         }
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("clear");
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match (name, self.task) {
-            ("clear", Some(task)) => {
-                self.clearing = true;
-                cx.schedule(task);
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 use packet::Packet;
 use packet::anno::{AGGREGATE, EXTRA_LENGTH};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Sets packets' aggregate annotation to their length.
 ///
@@ -36,11 +36,13 @@ impl Class for AggregateLength {
     const PROCESSING: &'static str = "a/ah";
 }
 
-impl Element for AggregateLength {
+impl Declared for AggregateLength {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.keyword("IP", &mut self.ip).complete()
     }
+}
 
+impl Element for AggregateLength {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let length = match self.ip {

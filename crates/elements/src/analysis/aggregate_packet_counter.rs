@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use packet::anno::{AGGREGATE, Anno};
 use packet::{Batch, Packet};
 use router::args::{AnnoArg, Args, ElementRef, Failed, WordArg};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 
 /// Most counts that are kept.
 const COUNTS_MAX: usize = 1 << 22;
@@ -94,7 +94,7 @@ impl AggregatePacketCounter {
     }
 }
 
-impl Element for AggregatePacketCounter {
+impl Declared for AggregatePacketCounter {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut name = String::from("PACKET_NUMBER");
         let mut notifier: Option<ElementRef> = None;
@@ -111,31 +111,6 @@ impl Element for AggregatePacketCounter {
             });
         }
         Ok(())
-    }
-
-    fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        if self.seen > 0 && self.seen_with_aggregate == 0 {
-            let declaration = cx.declaration();
-            cx.chatter(format_args!(
-                "{declaration}: warning: saw no packets with aggregate annotations"
-            ));
-        }
-    }
-
-    #[inline]
-    fn push(&mut self, _cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
-        for packet in batch.iter() {
-            self.count(port, packet);
-        }
-        port
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(port, batch, most);
-        for packet in batch.iter() {
-            self.count(port, packet);
-        }
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -176,6 +151,33 @@ impl Element for AggregatePacketCounter {
             _ => return Err(HandlerError::Unknown),
         }
         Ok(())
+    }
+}
+
+impl Element for AggregatePacketCounter {
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        if self.seen > 0 && self.seen_with_aggregate == 0 {
+            let declaration = cx.declaration();
+            cx.chatter(format_args!(
+                "{declaration}: warning: saw no packets with aggregate annotations"
+            ));
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, _cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        for packet in batch.iter() {
+            self.count(port, packet);
+        }
+        port
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
+        cx.pull(port, batch, most);
+        for packet in batch.iter() {
+            self.count(port, packet);
+        }
     }
 }
 

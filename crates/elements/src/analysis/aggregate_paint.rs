@@ -1,7 +1,7 @@
 use packet::Packet;
 use packet::anno::AGGREGATE;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Sets packets' aggregate annotation to their paint.
 ///
@@ -35,7 +35,7 @@ impl Class for AggregatePaint {
     const SEGMENTS: bool = true;
 }
 
-impl Element for AggregatePaint {
+impl Declared for AggregatePaint {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut bits = 8i32;
         args.positional("BITS", &mut bits)
@@ -47,7 +47,9 @@ impl Element for AggregatePaint {
         };
         Ok(())
     }
+}
 
+impl Element for AggregatePaint {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let paint = u32::from(packet.paint()) & ((1 << self.bits) - 1);

@@ -4,7 +4,7 @@ use core::net::Ipv4Addr;
 use packet::Packet;
 use packet::checksum::Delta;
 use router::args::{self, Args, Failed};
-use router::{Class, Cx, Element, HandlerError, Llrpc, Verdict, llrpc};
+use router::{Capability, Class, Cx, Declared, Element, HandlerError, Llrpc, Llrpcs, Verdict, llrpc};
 
 /// Most nodes of the tree of addresses: twice as many as addresses.
 const NODES_MAX: usize = 1 << 21;
@@ -67,6 +67,7 @@ impl Class for AnonymizeIPAddr {
     const NAME: &'static str = "AnonymizeIPAddr";
     const PORTS: &'static str = "1/1-2";
     const PROCESSING: &'static str = "a/ah";
+    const CAPABILITIES: &'static [Capability] = router::provides!(AnonymizeIPAddr: Llrpcs);
 }
 
 impl AnonymizeIPAddr {
@@ -172,7 +173,7 @@ impl AnonymizeIPAddr {
     }
 }
 
-impl Element for AnonymizeIPAddr {
+impl Declared for AnonymizeIPAddr {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut class, mut seed) = (0i32, false);
         let mut preserve = alloc::string::String::new();
@@ -195,7 +196,20 @@ impl Element for AnonymizeIPAddr {
         }
         Ok(())
     }
+}
 
+impl Llrpcs for AnonymizeIPAddr {
+    fn llrpc(&mut self, cx: &mut Cx<'_>, call: Llrpc, data: &mut [u8]) -> Result<(), HandlerError> {
+        if call != Llrpc::MAP_IP_ADDRESS {
+            return Err(HandlerError::Unknown);
+        }
+        let address = Ipv4Addr::from_octets(llrpc::word(data)?.to_ne_bytes());
+        let mapped = Ipv4Addr::from_bits(self.map(cx, address.to_bits()));
+        llrpc::set_word(data, u32::from_ne_bytes(mapped.octets()))
+    }
+}
+
+impl Element for AnonymizeIPAddr {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         // Not 0: that address stands for itself.
         let mut root = Node {
@@ -241,15 +255,6 @@ impl Element for AnonymizeIPAddr {
         }
         Verdict::Forward
     }
-
-    fn llrpc(&mut self, cx: &mut Cx<'_>, call: Llrpc, data: &mut [u8]) -> Result<(), HandlerError> {
-        if call != Llrpc::MAP_IP_ADDRESS {
-            return Err(HandlerError::Unknown);
-        }
-        let address = Ipv4Addr::from_octets(llrpc::word(data)?.to_ne_bytes());
-        let mapped = Ipv4Addr::from_bits(self.map(cx, address.to_bits()));
-        llrpc::set_word(data, u32::from_ne_bytes(mapped.octets()))
-    }
 }
 
 #[cfg(test)]
@@ -273,10 +278,8 @@ mod tests {
     fn map(rig: &mut Rig, address: u32) -> u32 {
         let mut data = address.to_be_bytes();
         let id = rig.router.find("a").unwrap();
-        let call = |element: &mut dyn router::Element, cx: &mut router::Cx<'_>| {
-            element.llrpc(cx, Llrpc::MAP_IP_ADDRESS, &mut data)
-        };
-        rig.router.with(id, call).unwrap().unwrap();
+        let made = rig.router.llrpc(id, Llrpc::MAP_IP_ADDRESS, &mut data);
+        made.unwrap();
         u32::from_be_bytes(data)
     }
 

@@ -1,5 +1,5 @@
 use packet::Packet;
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
@@ -33,6 +33,8 @@ impl Class for EraseIPPayload {
     const NAME: &'static str = "EraseIPPayload";
     const PORTS: &'static str = "1/1";
 }
+
+impl Declared for EraseIPPayload {}
 
 impl Element for EraseIPPayload {
     #[inline]

@@ -4,7 +4,7 @@ use alloc::string::String;
 use packet::anno::FIRST_TIMESTAMP;
 use packet::{Batch, Packet};
 use router::args::{Args, Failed, Timestamp, WordArg};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict, filter};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict, filter};
 
 /// Replaces packets' timestamps by differences of time.
 ///
@@ -59,7 +59,7 @@ impl SetTimestampDelta {
     }
 }
 
-impl Element for SetTimestampDelta {
+impl Declared for SetTimestampDelta {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut kind = String::from("RANGE");
         args.keyword_with("TYPE", WordArg, &mut kind).complete()?;
@@ -72,6 +72,27 @@ impl Element for SetTimestampDelta {
         Ok(())
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("first").button("reset");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "first" => Ok(format!("{}\n", Timestamp(self.first))),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
+        match name {
+            "reset" => self.first = 0,
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+impl Element for SetTimestampDelta {
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         self.look_at_clock(cx);
@@ -100,25 +121,6 @@ impl Element for SetTimestampDelta {
             });
         }
         Verdict::Forward
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("first").button("reset");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "first" => Ok(format!("{}\n", Timestamp(self.first))),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset" => self.first = 0,
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 use packet::Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Where in a packet the largest offset may be.
 const OFFSET_MAX: u32 = 1 << 16;
@@ -41,7 +41,7 @@ impl Class for StoreTimestamp {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for StoreTimestamp {
+impl Declared for StoreTimestamp {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut offset, mut tail) = (-1i32, false);
         args.positional("OFFSET", &mut offset)
@@ -56,7 +56,9 @@ impl Element for StoreTimestamp {
         }
         Ok(())
     }
+}
 
+impl Element for StoreTimestamp {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let now = packet.len();

@@ -3,7 +3,7 @@ use alloc::string::{String, ToString};
 use packet::checksum::{Delta, Sum};
 use packet::{Batch, Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict, filter};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict, filter};
 
 const UDP: u8 = 17;
 const UDP_HEADER: usize = 8;
@@ -94,13 +94,34 @@ impl StoreUDPTimeSeqRecord {
     }
 }
 
-impl Element for StoreUDPTimeSeqRecord {
+impl Declared for StoreUDPTimeSeqRecord {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("OFFSET", &mut self.offset)
             .keyword("DELTA", &mut self.delta)
             .complete()
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("count").write("reset");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "count" => Ok(self.count.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
+        match name {
+            "reset" => self.count = 0,
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+impl Element for StoreUDPTimeSeqRecord {
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         self.now = cx.wall();
@@ -134,25 +155,6 @@ impl Element for StoreUDPTimeSeqRecord {
             [udp[6], udp[7]] = sum.to_be_bytes();
         }
         Verdict::Forward
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("count").write("reset");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "count" => Ok(self.count.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset" => self.count = 0,
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 
 use packet::Packet;
 use router::args::{self, Args, Failed, Timestamp};
-use router::{Call, Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Call, Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 /// Lets packets pass whose timestamps lie in a range.
 ///
@@ -126,7 +126,7 @@ impl TimeFilter {
     }
 }
 
-impl Element for TimeFilter {
+impl Declared for TimeFilter {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let [mut start, mut start_delay, mut start_after] = [Timestamp(0); 3];
         let [mut end, mut end_delay, mut end_after, mut interval] = [Timestamp(0); 4];
@@ -172,40 +172,6 @@ impl Element for TimeFilter {
         Ok(())
     }
 
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        if !self.call_text.is_empty() {
-            let call = Call::to_write(cx, &self.call_text).map_err(|error| cx.error(error))?;
-            self.call = Some(call);
-            self.call_waits = true;
-        }
-        let now = cx.wall();
-        if self.first_base == Base::Start {
-            self.first = self.first.saturating_add(now);
-        }
-        if self.last_base == Base::Start {
-            self.last = self.last.saturating_add(now);
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let time = packet.timestamp();
-        if !self.ready {
-            self.first_packet(time);
-        }
-        if time < self.first {
-            return Verdict::To(1);
-        }
-        if time >= self.last && self.call_waits {
-            self.call_end(cx, time);
-        }
-        match time < self.last {
-            true => Verdict::Forward,
-            false => Verdict::To(1),
-        }
-    }
-
     fn handlers(&self, list: &mut HandlerList) {
         list.read_write("start").read_write("end").read_write("interval");
         list.write("extend_interval");
@@ -247,6 +213,42 @@ impl Element for TimeFilter {
             _ => return Err(HandlerError::Unknown),
         }
         Ok(())
+    }
+}
+
+impl Element for TimeFilter {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        if !self.call_text.is_empty() {
+            let call = Call::to_write(cx, &self.call_text).map_err(|error| cx.error(error))?;
+            self.call = Some(call);
+            self.call_waits = true;
+        }
+        let now = cx.wall();
+        if self.first_base == Base::Start {
+            self.first = self.first.saturating_add(now);
+        }
+        if self.last_base == Base::Start {
+            self.last = self.last.saturating_add(now);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let time = packet.timestamp();
+        if !self.ready {
+            self.first_packet(time);
+        }
+        if time < self.first {
+            return Verdict::To(1);
+        }
+        if time >= self.last && self.call_waits {
+            self.call_end(cx, time);
+        }
+        match time < self.last {
+            true => Verdict::Forward,
+            false => Verdict::To(1),
+        }
     }
 }
 

@@ -3,7 +3,7 @@ use alloc::string::{String, ToString};
 
 use packet::Packet;
 use router::args::{Args, Failed, Timestamp};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 /// Tells the first and the last timestamp of the packets that passed.
 ///
@@ -39,22 +39,9 @@ impl Class for TimeRange {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for TimeRange {
+impl Declared for TimeRange {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.keyword("SIMPLE", &mut self.simple).complete()
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let time = packet.timestamp();
-        if self.first == 0 {
-            (self.first, self.last) = (time, time);
-        } else if self.simple || self.last < time {
-            self.last = time;
-        } else if time < self.first {
-            self.first = time;
-        }
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -79,6 +66,21 @@ impl Element for TimeRange {
             _ => return Err(HandlerError::Unknown),
         }
         Ok(())
+    }
+}
+
+impl Element for TimeRange {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let time = packet.timestamp();
+        if self.first == 0 {
+            (self.first, self.last) = (time, time);
+        } else if self.simple || self.last < time {
+            self.last = time;
+        } else if time < self.first {
+            self.first = time;
+        }
+        Verdict::Forward
     }
 }
 

@@ -5,9 +5,7 @@ use core::cmp::Ordering;
 
 use packet::{Batch, Packet};
 use router::args::{Args, Failed};
-use router::{
-    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Notice, Search, Signal, SignalId,
-};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Notice, Search, Signal, SignalId};
 
 /// Most packets that are held for each input.
 const BUFFER_MAX: u32 = 1 << 16;
@@ -175,7 +173,7 @@ impl TimeSortedSched {
     }
 }
 
-impl Element for TimeSortedSched {
+impl Declared for TimeSortedSched {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut buffer = 1i32;
         args.keyword("STOP", &mut self.stop)
@@ -192,6 +190,20 @@ impl Element for TimeSortedSched {
         Ok(())
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        let flags = HandlerFlags::READ.with(HandlerFlags::CHECKBOX);
+        list.add("well_ordered", flags);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "well_ordered" => Ok(self.well_ordered.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for TimeSortedSched {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let inputs = cx.inputs();
         let room = self.buffer;
@@ -233,18 +245,6 @@ impl Element for TimeSortedSched {
         match (notice, self.nonempty) {
             (Notice::Empty, Some(signal)) => Search::ContinueWake(signal),
             _ => Search::Pass,
-        }
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        let flags = HandlerFlags::READ.with(HandlerFlags::CHECKBOX);
-        list.add("well_ordered", flags);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "well_ordered" => Ok(self.well_ordered.to_string()),
-            _ => Err(HandlerError::Unknown),
         }
     }
 }

@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 
 use packet::Batch;
 use router::args::unparse;
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 
 const PER_SECOND: f64 = 1e9;
 
@@ -54,19 +54,7 @@ impl TimestampAccum {
     }
 }
 
-impl Element for TimestampAccum {
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.add(cx, batch);
-        0
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(0, batch, most);
-        self.add(cx, batch);
-    }
-
+impl Declared for TimestampAccum {
     fn handlers(&self, list: &mut HandlerList) {
         list.read("count").read("time").read("average_time");
         list.button("reset_counts");
@@ -88,6 +76,20 @@ impl Element for TimestampAccum {
             _ => return Err(HandlerError::Unknown),
         }
         Ok(())
+    }
+}
+
+impl Element for TimestampAccum {
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.add(cx, batch);
+        0
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        cx.pull(0, batch, most);
+        self.add(cx, batch);
     }
 }
 

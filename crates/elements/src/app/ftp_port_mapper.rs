@@ -6,7 +6,7 @@ use packet::Packet;
 use packet::checksum::{Delta, Sum};
 use packet::wire::IpProtocol;
 use router::args::{Args, ElementOf, ElementRef, Failed};
-use router::{Class, Cx, Element, ElementId, Verdict};
+use router::{Class, Cx, Declared, Element, ElementId, Verdict};
 
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::{headers, obtain, with_base};
@@ -72,7 +72,7 @@ impl Class for FTPPortMapper {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for FTPPortMapper {
+impl Declared for FTPPortMapper {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let none = || ElementRef {
             index: 0,
@@ -90,7 +90,9 @@ impl Element for FTPPortMapper {
         }
         Ok(())
     }
+}
 
+impl Element for FTPPortMapper {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if !is_downstream(cx, self.control) {
             let info = cx.graph().info(self.control);

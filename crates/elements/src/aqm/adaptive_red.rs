@@ -4,7 +4,7 @@ use core::any::Any;
 
 use packet::Batch;
 use router::args::{self, Args, Failed, FixedPoint, unparse};
-use router::{Class, Cx, Element, HandlerError, HandlerList, TimerId};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, TimerId};
 
 use super::red_core::{Parameters, Red};
 
@@ -78,7 +78,7 @@ fn adapted(parameters: &Parameters, average: u64) -> u32 {
     }
 }
 
-impl Element for AdaptiveRED {
+impl Declared for AdaptiveRED {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut target, mut queues) = (0u32, String::new());
         let mut parameters = Parameters::default();
@@ -99,6 +99,29 @@ impl Element for AdaptiveRED {
         true
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        self.red.handlers(list);
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        if name != "config" {
+            return self.red.read(cx, name);
+        }
+        let max_p = unparse::real2(self.red.parameters.max_p.into(), 16);
+        let (target, queues) = (self.target, self.red.queues.argument(cx));
+        let stability = self.red.parameters.stability;
+        Ok(format!("{target}, {max_p}, {queues}, STABILITY {stability}"))
+    }
+
+    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
+        let old: &mut dyn Any = old;
+        if let Some(old) = old.downcast_mut::<AdaptiveRED>() {
+            self.red.average.take(&old.red.average);
+        }
+    }
+}
+
+impl Element for AdaptiveRED {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.red.initialize(cx)?;
         let timer = cx.timer();
@@ -123,27 +146,6 @@ impl Element for AdaptiveRED {
     #[inline]
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
         self.red.pull(cx, batch, most);
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        self.red.handlers(list);
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if name != "config" {
-            return self.red.read(cx, name);
-        }
-        let max_p = unparse::real2(self.red.parameters.max_p.into(), 16);
-        let (target, queues) = (self.target, self.red.queues.argument(cx));
-        let stability = self.red.parameters.stability;
-        Ok(format!("{target}, {max_p}, {queues}, STABILITY {stability}"))
-    }
-
-    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn Any = old;
-        if let Some(old) = old.downcast_mut::<AdaptiveRED>() {
-            self.red.average.take(&old.red.average);
-        }
     }
 }
 

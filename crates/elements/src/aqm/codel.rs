@@ -4,7 +4,7 @@ use core::any::Any;
 
 use packet::{Batch, Packet, anno};
 use router::args::{self, Args, Failed, Timestamp};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 
 use super::managed::Managed;
 use crate::values;
@@ -195,7 +195,7 @@ impl CoDel {
     }
 }
 
-impl Element for CoDel {
+impl Declared for CoDel {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut target, mut interval) = (Timestamp(TARGET), Timestamp(INTERVAL));
         let mut queues = String::new();
@@ -209,41 +209,6 @@ impl Element for CoDel {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.queues.initialize(cx)
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let mut wanted = most.min(batch.room());
-        let mut now = None;
-        while wanted > 0 {
-            let mut pulled = cx.batch();
-            cx.pull(0, &mut pulled, wanted);
-            let found = pulled.len();
-            if found == 0 {
-                cx.done(pulled);
-                self.law.rest();
-                break;
-            }
-            let now = *now.get_or_insert_with(|| cx.wall());
-            // Those behind a packet were still in the queue when it left.
-            let left = self.queues.length(cx) + found;
-            pulled.filter(
-                &mut (&mut *self, &mut *cx, left),
-                |(codel, _, left), packet| {
-                    *left = left.saturating_sub(1);
-                    codel.decide(now, packet, *left).then_some(())
-                },
-                |(codel, cx, _), packet, ()| {
-                    codel.drops += 1;
-                    cx.kill(packet);
-                },
-            );
-            wanted -= batch.append(&mut pulled, wanted);
-            cx.done(pulled);
-        }
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -291,6 +256,43 @@ impl Element for CoDel {
                 interval,
                 ..old.law
             };
+        }
+    }
+}
+
+impl Element for CoDel {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.queues.initialize(cx)
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        let mut wanted = most.min(batch.room());
+        let mut now = None;
+        while wanted > 0 {
+            let mut pulled = cx.batch();
+            cx.pull(0, &mut pulled, wanted);
+            let found = pulled.len();
+            if found == 0 {
+                cx.done(pulled);
+                self.law.rest();
+                break;
+            }
+            let now = *now.get_or_insert_with(|| cx.wall());
+            // Those behind a packet were still in the queue when it left.
+            let left = self.queues.length(cx) + found;
+            pulled.filter(
+                &mut (&mut *self, &mut *cx, left),
+                |(codel, _, left), packet| {
+                    *left = left.saturating_sub(1);
+                    codel.decide(now, packet, *left).then_some(())
+                },
+                |(codel, cx, _), packet, ()| {
+                    codel.drops += 1;
+                    cx.kill(packet);
+                },
+            );
+            wanted -= batch.append(&mut pulled, wanted);
+            cx.done(pulled);
         }
     }
 }

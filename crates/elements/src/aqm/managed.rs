@@ -6,12 +6,13 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 
 use router::args::{Args, ElementRef, Failed};
-use router::{Cx, ElementId};
+use router::{Cx, ElementId, Link, Storage};
 
 /// The queues whose lengths count, found in the graph or named by `QUEUES`.
 #[derive(Default)]
 pub(super) struct Managed {
     queues: Vec<ElementId>,
+    links: Vec<Link<dyn Storage>>,
 }
 
 impl Managed {
@@ -44,36 +45,33 @@ impl Managed {
         if self.queues.is_empty() {
             return Err(cx.error("no nearby Queues"));
         }
-        let strangers: Vec<String> = self
-            .queues
-            .iter()
-            .filter(|id| cx.stored(**id).is_none())
-            .map(|id| format!("‘{}’ is not a Storage element", cx.graph().info(*id).name))
-            .collect();
-        for stranger in &strangers {
-            let _ = cx.error(stranger);
+        let mut result = Ok(());
+        for id in &self.queues {
+            match cx.link(*id) {
+                Some(link) => self.links.push(link),
+                None => {
+                    let name = &cx.graph().info(*id).name;
+                    let text = format!("‘{name}’ is not a Storage element");
+                    result = Err(cx.error(text));
+                }
+            }
+            cx.share_thread(*id);
         }
-        for queue in &self.queues {
-            cx.share_thread(*queue);
-        }
-        match strangers.is_empty() {
-            true => Ok(()),
-            false => Err(Failed),
-        }
+        result
     }
 
     /// Packets in the queues.
     #[inline]
     pub fn length(&self, cx: &Cx<'_>) -> usize {
-        match self.queues[..] {
-            [queue] => cx.stored(queue).unwrap_or(0),
+        match self.links[..] {
+            [queue] => cx.view(queue).map_or(0, Storage::stored),
             _ => self.sum(cx),
         }
     }
 
     fn sum(&self, cx: &Cx<'_>) -> usize {
-        let lengths = self.queues.iter().filter_map(|id| cx.stored(*id));
-        lengths.sum()
+        let queues = self.links.iter().filter_map(|link| cx.view(*link));
+        queues.map(Storage::stored).sum()
     }
 
     /// The queues' names, one a line.

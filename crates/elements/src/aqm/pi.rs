@@ -4,7 +4,7 @@ use core::any::Any;
 
 use packet::Batch;
 use router::args::{self, Args, Failed, Flags, unparse};
-use router::{Class, Cx, Element, HandlerError, HandlerList, TimerId};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, TimerId};
 
 use super::average::Average;
 use super::managed::Managed;
@@ -130,7 +130,7 @@ impl PI {
     }
 }
 
-impl Element for PI {
+impl Declared for PI {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut p, mut queues) = (Parameters::default(), String::new());
         let (mut target, mut reference) = (None, None);
@@ -156,45 +156,6 @@ impl Element for PI {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.queues.initialize(cx)?;
-        let timer = cx.timer();
-        cx.schedule_after(timer, self.parameters.interval());
-        Ok(())
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
-        let length = self.queues.length(cx) as u32;
-        let distance = |length: u32| f64::from(length) - f64::from(self.parameters.target);
-        let step =
-            self.parameters.a * distance(length) - self.parameters.b * distance(self.before);
-        self.probability = (self.probability + step).clamp(0.0, 1.0);
-        self.before = length;
-        self.average.update(length.into());
-        cx.schedule_after(timer, self.parameters.interval());
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.filter(cx, batch);
-        0
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let mut wanted = most.min(batch.room());
-        while wanted > 0 {
-            let mut pulled = cx.batch();
-            cx.pull(0, &mut pulled, wanted);
-            let found = pulled.len();
-            self.filter(cx, &mut pulled);
-            wanted -= batch.append(&mut pulled, wanted);
-            cx.done(pulled);
-            if found == 0 {
-                break;
-            }
-        }
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -252,6 +213,47 @@ impl Element for PI {
         if let Some(old) = old.downcast_mut::<PI>() {
             self.average.take(&old.average);
             (self.probability, self.before) = (old.probability, old.before);
+        }
+    }
+}
+
+impl Element for PI {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.queues.initialize(cx)?;
+        let timer = cx.timer();
+        cx.schedule_after(timer, self.parameters.interval());
+        Ok(())
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
+        let length = self.queues.length(cx) as u32;
+        let distance = |length: u32| f64::from(length) - f64::from(self.parameters.target);
+        let step =
+            self.parameters.a * distance(length) - self.parameters.b * distance(self.before);
+        self.probability = (self.probability + step).clamp(0.0, 1.0);
+        self.before = length;
+        self.average.update(length.into());
+        cx.schedule_after(timer, self.parameters.interval());
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.filter(cx, batch);
+        0
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        let mut wanted = most.min(batch.room());
+        while wanted > 0 {
+            let mut pulled = cx.batch();
+            cx.pull(0, &mut pulled, wanted);
+            let found = pulled.len();
+            self.filter(cx, &mut pulled);
+            wanted -= batch.append(&mut pulled, wanted);
+            cx.done(pulled);
+            if found == 0 {
+                break;
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use core::any::Any;
 
 use packet::Batch;
 use router::args::{self, Args, Failed, FixedPoint, unparse};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 
 use super::red_core::{Parameters, Red};
 use crate::values;
@@ -58,7 +58,7 @@ impl Class for RED {
     const SEGMENTS: bool = true;
 }
 
-impl Element for RED {
+impl Declared for RED {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut parameters, mut queues) = (Parameters::default(), String::new());
         args.mandatory_positional("MIN_THRESH", &mut parameters.min_thresh)
@@ -73,21 +73,6 @@ impl Element for RED {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.red.initialize(cx)
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.red.push(cx, batch);
-        0
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        self.red.pull(cx, batch, most);
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -141,6 +126,23 @@ impl Element for RED {
         if let Some(old) = old.downcast_mut::<RED>() {
             self.red.average.take(&old.red.average);
         }
+    }
+}
+
+impl Element for RED {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.red.initialize(cx)
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.red.push(cx, batch);
+        0
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        self.red.pull(cx, batch, most);
     }
 }
 

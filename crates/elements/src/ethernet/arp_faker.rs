@@ -2,7 +2,7 @@ use core::net::Ipv4Addr;
 
 use packet::wire::{ArpMessage, ArpOperation, EtherAddress};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, TimerId};
+use router::{Class, Cx, Declared, Element, TimerId};
 
 use super::arp_responder::{ARP_FRAME, write_arp};
 
@@ -57,7 +57,7 @@ impl Class for ARPFaker {
     const PROCESSING: &'static str = "h";
 }
 
-impl Element for ARPFaker {
+impl Declared for ARPFaker {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let reply = &mut self.reply;
         args.mandatory_positional("DSTIP", &mut reply.target)
@@ -66,7 +66,9 @@ impl Element for ARPFaker {
             .mandatory_positional("SRCETH", &mut reply.sender_hardware)
             .complete()
     }
+}
 
+impl Element for ARPFaker {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let timer = cx.timer();
         cx.schedule_after(timer, FIRST);

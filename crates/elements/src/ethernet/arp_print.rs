@@ -7,7 +7,7 @@ use packet::wire::{
     ArpMessage, ArpOperation, ArpPacket, EtherAddress, EtherType, EthernetFrame,
 };
 use router::args::{Args, Failed, FilenameArg, Timestamp};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 use crate::ip::ip_print::output::Output;
 use crate::values;
@@ -147,7 +147,7 @@ fn write_request(
     write!(line, " tell {sender}")
 }
 
-impl Element for ARPPrint {
+impl Declared for ARPPrint {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut file = String::new();
         args.positional("LABEL", &mut self.label)
@@ -158,24 +158,6 @@ impl Element for ARPPrint {
             .complete()?;
         self.output = Output::named(file, String::new());
         Ok(())
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.output.open().map_err(|error| cx.error(error))
-    }
-
-    fn cleanup(&mut self, _cx: &mut Cx<'_>) {
-        self.output.close();
-    }
-
-    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        if self.active && packet.network_header().is_some() {
-            let mut line = String::new();
-            // Writing to a string cannot fail.
-            let _ = self.write_line(&mut line, packet);
-            self.output.print(cx, &mut line);
-        }
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -195,6 +177,26 @@ impl Element for ARPPrint {
             _ => return Err(HandlerError::Unknown),
         }
         Ok(())
+    }
+}
+
+impl Element for ARPPrint {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.output.open().map_err(|error| cx.error(error))
+    }
+
+    fn cleanup(&mut self, _cx: &mut Cx<'_>) {
+        self.output.close();
+    }
+
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if self.active && packet.network_header().is_some() {
+            let mut line = String::new();
+            // Writing to a string cannot fail.
+            let _ = self.write_line(&mut line, packet);
+            self.output.print(cx, &mut line);
+        }
+        Verdict::Forward
     }
 }
 

@@ -10,7 +10,7 @@ use packet::wire::{
 };
 use packet::{Batch, HEADROOM, Packet};
 use router::args::{Args, Context, ElementOf, ElementRef, Failed, Invalid, IpPrefixArg, Ipv4Prefix, Parser, Timestamp};
-use router::{Class, Cx, Element, ElementId, HandlerError, HandlerList, TimerId};
+use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerList, TimerId};
 
 use super::arp_responder::{ARP_FRAME, write_arp};
 use super::arp_table::table::{Millis, Table, Waits};
@@ -303,7 +303,7 @@ impl ARPQuerier {
     }
 }
 
-impl Element for ARPQuerier {
+impl Declared for ARPQuerier {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let live = self.configured;
         let mut limits = match &self.home {
@@ -345,43 +345,6 @@ impl Element for ARPQuerier {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        if matches!(self.home, Home::Own(_)) {
-            self.timer = Some(cx.timer());
-            self.schedule(cx, false);
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
-        let now = Millis::at(cx.steady());
-        let replies = port != 0;
-        self.work(cx, |querier, table, cx| {
-            let mut work = Work {
-                querier,
-                table,
-                cx,
-                now,
-            };
-            if replies {
-                for packet in batch.iter() {
-                    work.learn(packet);
-                }
-            } else {
-                batch.filter(&mut work, Work::encapsulate, Work::keep);
-            }
-        });
-        // Replies end here: there is no such output.
-        if replies { cx.outputs() } else { 0 }
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
-        let now = Millis::at(cx.steady());
-        self.work(cx, |_, table, cx| table.slim(cx.pool(), now));
-        self.schedule(cx, true);
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -448,6 +411,45 @@ impl Element for ARPQuerier {
             table.take_over(old);
         }
         (self.queries, self.responses, self.drops) = (old.queries, old.responses, old.drops);
+    }
+}
+
+impl Element for ARPQuerier {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        if matches!(self.home, Home::Own(_)) {
+            self.timer = Some(cx.timer());
+            self.schedule(cx, false);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        let now = Millis::at(cx.steady());
+        let replies = port != 0;
+        self.work(cx, |querier, table, cx| {
+            let mut work = Work {
+                querier,
+                table,
+                cx,
+                now,
+            };
+            if replies {
+                for packet in batch.iter() {
+                    work.learn(packet);
+                }
+            } else {
+                batch.filter(&mut work, Work::encapsulate, Work::keep);
+            }
+        });
+        // Replies end here: there is no such output.
+        if replies { cx.outputs() } else { 0 }
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        let now = Millis::at(cx.steady());
+        self.work(cx, |_, table, cx| table.slim(cx.pool(), now));
+        self.schedule(cx, true);
     }
 }
 

@@ -10,7 +10,7 @@ use packet::wire::{
     ArpMessage, ArpOperation, ArpPacket, EtherAddress, EtherType, EthernetFrame, EthernetHeader,
 };
 use router::args::{Args, Context, Failed, IpPrefixArg, Ipv4Prefix, Parser};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
 
 /// Length of an ARP packet with its Ethernet header.
 pub(super) const ARP_FRAME: usize = 42;
@@ -153,7 +153,7 @@ pub(super) fn write_arp(packet: &mut Packet, destination: EtherAddress, message:
     message.emit(&mut ArpPacket::new_unchecked(frame.payload_mut()));
 }
 
-impl Element for ARPResponder {
+impl Declared for ARPResponder {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut entries = Vec::new();
         for (i, text) in args.take_raw().iter().enumerate() {
@@ -176,13 +176,6 @@ impl Element for ARPResponder {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        match self.answer(packet) {
-            Some(()) => Verdict::Forward,
-            None => Verdict::To(1),
-        }
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -228,6 +221,15 @@ impl Element for ARPResponder {
             _ => return Err(HandlerError::Unknown),
         }
         Ok(())
+    }
+}
+
+impl Element for ARPResponder {
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        match self.answer(packet) {
+            Some(()) => Verdict::Forward,
+            None => Verdict::To(1),
+        }
     }
 }
 

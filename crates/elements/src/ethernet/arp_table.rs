@@ -5,7 +5,7 @@ use core::net::Ipv4Addr;
 
 use packet::wire::EtherAddress;
 use router::args::{Args, Failed, Timestamp};
-use router::{Class, Cx, Element, ElementId, HandlerError, HandlerList, TimerId};
+use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerList, TimerId};
 
 use crate::values;
 
@@ -140,7 +140,7 @@ pub(super) fn write(
     Ok(())
 }
 
-impl Element for ARPTable {
+impl Declared for ARPTable {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let table = self.table.get_or_insert_default();
         read_limits(args, &mut table.limits)?;
@@ -153,21 +153,6 @@ impl Element for ARPTable {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        let timer = cx.timer();
-        self.timer = Some(timer);
-        let table = self.table.get_or_insert_default();
-        schedule(cx, timer, table.limits.timeout, false);
-        Ok(())
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
-        let now = Millis::at(cx.steady());
-        let table = self.table.get_or_insert_default();
-        table.slim(cx.pool(), now);
-        schedule(cx, timer, table.limits.timeout, true);
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -200,6 +185,23 @@ impl Element for ARPTable {
         {
             table.take_over(old);
         }
+    }
+}
+
+impl Element for ARPTable {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let timer = cx.timer();
+        self.timer = Some(timer);
+        let table = self.table.get_or_insert_default();
+        schedule(cx, timer, table.limits.timeout, false);
+        Ok(())
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
+        let now = Millis::at(cx.steady());
+        let table = self.table.get_or_insert_default();
+        table.slim(cx.pool(), now);
+        schedule(cx, timer, table.limits.timeout, true);
     }
 }
 

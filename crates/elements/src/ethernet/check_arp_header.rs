@@ -3,7 +3,7 @@ use core::fmt::Write;
 
 use packet::Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 /// What may be wrong with a header, in the order of `drop_details`.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +99,7 @@ impl CheckARPHeader {
     }
 }
 
-impl Element for CheckARPHeader {
+impl Declared for CheckARPHeader {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut details = false;
         args.positional("OFFSET", &mut self.offset)
@@ -108,16 +108,6 @@ impl Element for CheckARPHeader {
             .complete()?;
         self.details = details.then(Default::default);
         Ok(())
-    }
-
-    #[inline]
-    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let offset = self.offset as usize;
-        match check(packet.data().get(offset..).unwrap_or_default()) {
-            Ok(length) => packet.set_network_header(offset, length),
-            Err(reason) => return self.refuse(cx, reason),
-        }
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -139,6 +129,18 @@ impl Element for CheckARPHeader {
             }
             _ => Err(HandlerError::Unknown),
         }
+    }
+}
+
+impl Element for CheckARPHeader {
+    #[inline]
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let offset = self.offset as usize;
+        match check(packet.data().get(offset..).unwrap_or_default()) {
+            Ok(length) => packet.set_network_header(offset, length),
+            Err(reason) => return self.refuse(cx, reason),
+        }
+        Verdict::Forward
     }
 }
 

@@ -1,7 +1,7 @@
 use packet::Packet;
 use packet::wire::{EtherAddress, EtherType, EthernetFrame, EthernetHeader};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Makes sure that IP packets have an Ethernet header.
 ///
@@ -47,7 +47,7 @@ fn is_ip(bytes: &[u8]) -> bool {
     matches!(ethertype, EtherType::IPV4 | EtherType::IPV6)
 }
 
-impl Element for EnsureEther {
+impl Declared for EnsureEther {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut ethertype = u32::from(EtherType::IPV4.0);
         let mut header = EthernetHeader {
@@ -66,7 +66,9 @@ impl Element for EnsureEther {
         self.header = header.to_bytes();
         Ok(())
     }
+}
 
+impl Element for EnsureEther {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let Some(Ok(offset)) = packet.network_offset().map(usize::try_from) else {

@@ -1,26 +1,11 @@
-use alloc::string::{String, ToString};
-
 use packet::{Edit, Facts, Packet};
 use packet::wire::{EtherAddress, EtherType, EthernetHeader};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
-
-use crate::values;
+use router::{Cx, Element, Verdict};
 
 /// Puts a fixed Ethernet header in front of packets.
 ///
 /// The header is marked as the packet's MAC header.
-///
-/// # Arguments
-/// - `ETHERTYPE` (integer): what the frames carry, such as 0x0800 for IPv4.
-/// - `SRC` (Ethernet address): who they are from.
-/// - `DST` (Ethernet address): who they are for.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `ethertype`, `src`, `dst` (read, write): the arguments.
 ///
 /// # Example
 /// ```click
@@ -31,43 +16,39 @@ use crate::values;
 ///
 /// # See also
 /// EtherRewrite, EtherMirror, ARPQuerier
+#[derive(Element)]
+#[element(ports = "1/1", segments, live)]
 pub struct EtherEncap {
-    values: EthernetHeader,
-    /// What `values` are on the wire.
+    /// The type of the payload, such as 0x0800 for IPv4.
+    #[arg(mandatory, read, write, config, alias = "etht", then = make_header)]
+    ethertype: u16,
+    /// The source address.
+    #[arg(mandatory, name = "SRC", read, write, config, then = make_header)]
+    #[init(EtherAddress::ZERO)]
+    source: EtherAddress,
+    /// The destination address.
+    #[arg(mandatory, name = "DST", read, write, config, then = make_header)]
+    #[init(EtherAddress::ZERO)]
+    destination: EtherAddress,
+    /// The header on the wire.
     header: [u8; 14],
 }
 
-impl Default for EtherEncap {
-    fn default() -> Self {
-        EtherEncap {
-            values: EthernetHeader {
-                destination: EtherAddress::ZERO,
-                source: EtherAddress::ZERO,
-                ethertype: EtherType(0),
-            },
-            header: [0; 14],
-        }
+impl EtherEncap {
+    fn make_header(&mut self, _cx: &mut Cx<'_>) {
+        let header = EthernetHeader {
+            destination: self.destination,
+            source: self.source,
+            ethertype: EtherType(self.ethertype),
+        };
+        self.header = header.to_bytes();
     }
-}
-
-impl Class for EtherEncap {
-    const NAME: &'static str = "EtherEncap";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
 }
 
 impl Element for EtherEncap {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("ETHERTYPE", &mut self.values.ethertype.0)
-            .mandatory_positional("SRC", &mut self.values.source)
-            .mandatory_positional("DST", &mut self.values.destination)
-            .complete()?;
-        self.header = self.values.to_bytes();
+    fn configured(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.make_header(cx);
         Ok(())
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
     }
 
     #[inline]
@@ -90,35 +71,6 @@ impl Element for EtherEncap {
             *place = self.header;
         }
         Verdict::Forward
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("src").read_write("dst");
-        list.read_write("ethertype").read_write("etht");
-        list.add("etht", HandlerFlags::DEPRECATED);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "src" => self.values.source.to_string(),
-            "dst" => self.values.destination.to_string(),
-            "ethertype" | "etht" => self.values.ethertype.0.to_string(),
-            _ => return Err(HandlerError::Unknown),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let header = &mut self.values;
-        match name {
-            "src" => values::argument(cx, 1, "SRC", value, &mut header.source)?,
-            "dst" => values::argument(cx, 2, "DST", value, &mut header.destination)?,
-            "ethertype" | "etht" => {
-                values::argument(cx, 0, "ETHERTYPE", value, &mut header.ethertype.0)?;
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        self.header = self.values.to_bytes();
-        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 use packet::Packet;
 use packet::wire::EthernetFrame;
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Sends frames back where they came from: exchanges Ethernet source and destination.
 ///
@@ -30,6 +30,8 @@ impl Class for EtherMirror {
     const PORTS: &'static str = "1/1";
     const SEGMENTS: bool = true;
 }
+
+impl Declared for EtherMirror {}
 
 impl Element for EtherMirror {
     #[inline(always)]

@@ -3,7 +3,7 @@ use alloc::string::{String, ToString};
 use packet::wire::{EtherAddress, EtherType, EthernetHeader};
 use packet::{Batch, Packet};
 use router::args::{Args, Argument, Failed, SecondsArg};
-use router::{Class, Cx, Element, HandlerError, HandlerList, TimerId};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, TimerId};
 
 /// Whom pause frames are for: the station at the other end of the link (IEEE Std 802.3, annex 31B).
 const OTHER_END: EtherAddress = EtherAddress([0x01, 0x80, 0xc2, 0, 0, 0x01]);
@@ -108,7 +108,7 @@ impl EtherPauseSource {
     }
 }
 
-impl Element for EtherPauseSource {
+impl Declared for EtherPauseSource {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("SRC", &mut self.source)
             .mandatory_positional("PAUSETIME", &mut self.pause)
@@ -119,6 +119,40 @@ impl Element for EtherPauseSource {
             .complete()
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("count").read_write("limit").checkbox("active");
+        list.read_write("src").read_write("dst");
+        list.read_write("pausetime").button("reset_counts");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "count" => Ok(self.count.to_string()),
+            "limit" => Ok(self.limit.to_string()),
+            "active" => Ok(self.active.to_string()),
+            "src" => Ok(self.source.to_string()),
+            "dst" => Ok(self.destination.to_string()),
+            "pausetime" => Ok(self.pause.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        match name {
+            "src" => self.source = parse(cx, value)?,
+            "dst" => self.destination = parse(cx, value)?,
+            "pausetime" => self.pause = parse(cx, value)?,
+            "limit" => self.limit = parse(cx, value)?,
+            "active" => self.active = parse(cx, value)?,
+            "reset_counts" => self.count = 0,
+            _ => return Err(HandlerError::Unknown),
+        }
+        self.wake(cx);
+        Ok(())
+    }
+}
+
+impl Element for EtherPauseSource {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if cx.output_is_push(0) {
             let timer = cx.timer();
@@ -153,38 +187,6 @@ impl Element for EtherPauseSource {
             };
             let _ = batch.push(packet);
         }
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("count").read_write("limit").checkbox("active");
-        list.read_write("src").read_write("dst");
-        list.read_write("pausetime").button("reset_counts");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "count" => Ok(self.count.to_string()),
-            "limit" => Ok(self.limit.to_string()),
-            "active" => Ok(self.active.to_string()),
-            "src" => Ok(self.source.to_string()),
-            "dst" => Ok(self.destination.to_string()),
-            "pausetime" => Ok(self.pause.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "src" => self.source = parse(cx, value)?,
-            "dst" => self.destination = parse(cx, value)?,
-            "pausetime" => self.pause = parse(cx, value)?,
-            "limit" => self.limit = parse(cx, value)?,
-            "active" => self.active = parse(cx, value)?,
-            "reset_counts" => self.count = 0,
-            _ => return Err(HandlerError::Unknown),
-        }
-        self.wake(cx);
-        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@ use alloc::string::{String, ToString};
 use packet::Packet;
 use packet::wire::{EtherAddress, EthernetFrame};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 use crate::values;
 
@@ -54,7 +54,7 @@ impl EtherRewrite {
     }
 }
 
-impl Element for EtherRewrite {
+impl Declared for EtherRewrite {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("SRC", &mut self.source)
             .mandatory_positional("DST", &mut self.destination)
@@ -63,15 +63,6 @@ impl Element for EtherRewrite {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        match packet.mac_header_mut() {
-            Some(header) => self.rewrite(header),
-            None => self.rewrite(packet.data_mut()),
-        }
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -92,6 +83,17 @@ impl Element for EtherRewrite {
             "dst" => values::argument(cx, 1, "DST", value, &mut self.destination),
             _ => Err(HandlerError::Unknown),
         }
+    }
+}
+
+impl Element for EtherRewrite {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        match packet.mac_header_mut() {
+            Some(header) => self.rewrite(header),
+            None => self.rewrite(packet.data_mut()),
+        }
+        Verdict::Forward
     }
 }
 

@@ -3,7 +3,7 @@ use alloc::string::{String, ToString};
 use packet::wire::{EtherAddress, EthernetFrame};
 use packet::{Packet, PacketType};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 use crate::values;
 
@@ -47,7 +47,7 @@ impl Class for HostEtherFilter {
     const SEGMENTS: bool = true;
 }
 
-impl Element for HostEtherFilter {
+impl Declared for HostEtherFilter {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("ETHER", &mut self.address)
             .positional_or("DROP_OWN", &mut self.drop_own, false)
@@ -60,6 +60,26 @@ impl Element for HostEtherFilter {
         true
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read_write("ether");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "ether" => Ok(self.address.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        match name {
+            "ether" => values::argument(cx, 0, "ETHER", value, &mut self.address),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for HostEtherFilter {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let header = packet.data().get(self.offset as usize..).unwrap_or_default();
@@ -81,24 +101,6 @@ impl Element for HostEtherFilter {
         };
         packet.set_packet_type(kind);
         if drop { Verdict::To(1) } else { Verdict::Forward }
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("ether");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "ether" => Ok(self.address.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "ether" => values::argument(cx, 0, "ETHER", value, &mut self.address),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use packet::Packet;
 use packet::anno::VLAN_TCI;
 use packet::wire::{EtherAddress, Icmpv6Type, NeighborMessage, ether_group};
 use router::args::{Args, Context, Failed, Ip6PrefixArg, Ipv6Prefix};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 use super::neighbor::{self, Ends};
 
@@ -110,7 +110,7 @@ impl IP6NDAdvertiser {
     }
 }
 
-impl Element for IP6NDAdvertiser {
+impl Declared for IP6NDAdvertiser {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         for (i, text) in args.take_raw().iter().enumerate() {
             match parse(text, &args.context()) {
@@ -123,7 +123,9 @@ impl Element for IP6NDAdvertiser {
             .sort_by_key(|(prefix, _)| core::cmp::Reverse(prefix.length));
         args.finish()
     }
+}
 
+impl Element for IP6NDAdvertiser {
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let Some(answer) = self.answer(cx, packet) else {
             return Verdict::Drop;

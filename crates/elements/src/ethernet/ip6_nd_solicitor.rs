@@ -11,7 +11,7 @@ use packet::wire::{
 };
 use packet::{Batch, Packet};
 use router::args::{Args, Failed, unparse};
-use router::{Class, Cx, Element, HandlerError, HandlerList, TimerId};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, TimerId};
 
 use super::arp_table::table::{Millis, Table, Waits};
 use super::neighbor::{self, Ends};
@@ -239,45 +239,11 @@ impl IP6NDSolicitor {
     }
 }
 
-impl Element for IP6NDSolicitor {
+impl Declared for IP6NDSolicitor {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("IP", &mut self.ip)
             .mandatory_positional("ETH", &mut self.ether)
             .complete()
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        let timer = cx.timer();
-        self.timer = Some(timer);
-        cx.schedule_after(timer, CLEARING);
-        Ok(())
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
-        let answers = port != 0;
-        self.work(cx, |work| {
-            if answers {
-                for packet in batch.iter() {
-                    work.learn(packet);
-                }
-            } else {
-                batch.filter(work, Work::encapsulate, Work::keep);
-            }
-        });
-        // Answers end here: there is no such output.
-        if answers { cx.outputs() } else { 0 }
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
-        self.work(cx, |work| work.table.slim(work.cx.pool(), work.now));
-        cx.schedule_after(timer, CLEARING);
-    }
-
-    fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        if let Some(table) = &mut self.table {
-            table.clear(cx.pool());
-        }
     }
 
     fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
@@ -313,6 +279,42 @@ impl Element for IP6NDSolicitor {
                 self.queries
             )),
             _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for IP6NDSolicitor {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let timer = cx.timer();
+        self.timer = Some(timer);
+        cx.schedule_after(timer, CLEARING);
+        Ok(())
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        let answers = port != 0;
+        self.work(cx, |work| {
+            if answers {
+                for packet in batch.iter() {
+                    work.learn(packet);
+                }
+            } else {
+                batch.filter(work, Work::encapsulate, Work::keep);
+            }
+        });
+        // Answers end here: there is no such output.
+        if answers { cx.outputs() } else { 0 }
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
+        self.work(cx, |work| work.table.slim(work.cx.pool(), work.now));
+        cx.schedule_after(timer, CLEARING);
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        if let Some(table) = &mut self.table {
+            table.clear(cx.pool());
         }
     }
 }

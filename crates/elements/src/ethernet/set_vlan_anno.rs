@@ -2,7 +2,7 @@ use alloc::string::String;
 
 use packet::Packet;
 use router::args::{Args, Bounded, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
 
 use super::vlan_tag::{self, Tagging};
 
@@ -49,7 +49,7 @@ impl SetVLANAnno {
     }
 }
 
-impl Element for SetVLANAnno {
+impl Declared for SetVLANAnno {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut control, mut priority, mut id) = (-1i32, 0i32, 0i32);
         args.positional_with("VLAN_TCI", Bounded(0, 0xffff), &mut control)
@@ -63,12 +63,6 @@ impl Element for SetVLANAnno {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        vlan_tag::set_annotation(packet, self.control);
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -90,6 +84,14 @@ impl Element for SetVLANAnno {
         self.control = tagging.control.ok_or("VLAN_TCI: invalid number")?;
         cx.set_config(tagging.config());
         Ok(())
+    }
+}
+
+impl Element for SetVLANAnno {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        vlan_tag::set_annotation(packet, self.control);
+        Verdict::Forward
     }
 }
 

@@ -3,7 +3,7 @@ use alloc::string::{String, ToString};
 use packet::Packet;
 use packet::wire::EtherAddress;
 use router::args::{AnnoArg, Annotation, Args, Failed, Flags, Int, Parser, WordArg};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 use crate::values;
 
@@ -82,7 +82,7 @@ impl Class for StoreEtherAddress {
     const SEGMENTS: bool = true;
 }
 
-impl Element for StoreEtherAddress {
+impl Declared for StoreEtherAddress {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut address, mut annotation) = (EtherAddress::ZERO, NO_ANNOTATION);
         let (mut addressed, mut annotated) = (false, false);
@@ -102,20 +102,6 @@ impl Element for StoreEtherAddress {
         Ok(())
     }
 
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let address = match self.annotation {
-            Some(at) => in_annotation(packet, at).unwrap_or_default(),
-            None => self.address.0,
-        };
-        let place = packet.data_mut().get_mut(self.offset..);
-        match place.and_then(|bytes| bytes.first_chunk_mut()) {
-            Some(place) => *place = address,
-            None => return Verdict::To(1),
-        }
-        Verdict::Forward
-    }
-
     fn handlers(&self, list: &mut HandlerList) {
         list.read_write("addr");
     }
@@ -132,6 +118,22 @@ impl Element for StoreEtherAddress {
             "addr" => values::argument(cx, 0, "ADDR", value, &mut self.address),
             _ => Err(HandlerError::Unknown),
         }
+    }
+}
+
+impl Element for StoreEtherAddress {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let address = match self.annotation {
+            Some(at) => in_annotation(packet, at).unwrap_or_default(),
+            None => self.address.0,
+        };
+        let place = packet.data_mut().get_mut(self.offset..);
+        match place.and_then(|bytes| bytes.first_chunk_mut()) {
+            Some(place) => *place = address,
+            None => return Verdict::To(1),
+        }
+        Verdict::Forward
     }
 }
 
@@ -170,7 +172,7 @@ impl Class for GetEtherAddress {
     const PROCESSING: &'static str = "a/ah";
 }
 
-impl Element for GetEtherAddress {
+impl Declared for GetEtherAddress {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut annotation, mut at) = (NO_ANNOTATION, String::new());
         args.mandatory_positional_with("ANNO", SIX, &mut annotation)
@@ -184,7 +186,9 @@ impl Element for GetEtherAddress {
     fn can_live_reconfigure(&self) -> bool {
         true
     }
+}
 
+impl Element for GetEtherAddress {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         match place(packet, self.offset) {
@@ -226,7 +230,7 @@ impl Class for SetEtherAddress {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for SetEtherAddress {
+impl Declared for SetEtherAddress {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut annotation = NO_ANNOTATION;
         args.mandatory_positional("ADDR", &mut self.address)
@@ -238,12 +242,6 @@ impl Element for SetEtherAddress {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        annotate(packet, self.annotation, self.address.0);
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -262,6 +260,14 @@ impl Element for SetEtherAddress {
             "addr" => values::argument(cx, 0, "ADDR", value, &mut self.address),
             _ => Err(HandlerError::Unknown),
         }
+    }
+}
+
+impl Element for SetEtherAddress {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        annotate(packet, self.annotation, self.address.0);
+        Verdict::Forward
     }
 }
 

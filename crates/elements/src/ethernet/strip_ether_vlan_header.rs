@@ -1,7 +1,7 @@
 use packet::Packet;
 use packet::wire::EtherType;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 use super::vlan_tag;
 
@@ -45,7 +45,7 @@ impl Class for StripEtherVLANHeader {
     const SEGMENTS: bool = true;
 }
 
-impl Element for StripEtherVLANHeader {
+impl Declared for StripEtherVLANHeader {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut native = 0i32;
         args.positional("NATIVE_VLAN", &mut native).complete()?;
@@ -59,7 +59,9 @@ impl Element for StripEtherVLANHeader {
     fn can_live_reconfigure(&self) -> bool {
         true
     }
+}
 
+impl Element for StripEtherVLANHeader {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         const TYPE: [u8; 2] = EtherType::VLAN.0.to_be_bytes();

@@ -4,7 +4,7 @@ use alloc::string::{String, ToString};
 use packet::Packet;
 use packet::wire::{EtherAddress, EtherType, EthernetHeader};
 use router::args::{Args, Argument, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
 
 use super::vlan_tag::{self, TagArgs, Tagging};
 use crate::values;
@@ -83,7 +83,7 @@ impl EtherVLANEncap {
     }
 }
 
-impl Element for EtherVLANEncap {
+impl Declared for EtherVLANEncap {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut values, mut tag) = (EtherVLANEncap::default().values, TagArgs::new());
         let read = args
@@ -99,24 +99,6 @@ impl Element for EtherVLANEncap {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let (control, native) = self.tagging.of(packet);
-        if !packet.push(if native { 14 } else { 18 }) {
-            return Verdict::Drop;
-        }
-        packet.set_mac_header(0);
-        if native {
-            if let Some(place) = packet.data_mut().first_chunk_mut::<14>() {
-                *place = self.values.to_bytes();
-            }
-        } else if let Some(place) = packet.data_mut().first_chunk_mut::<18>() {
-            *place = self.header;
-            [place[14], place[15]] = control.to_be_bytes();
-        }
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -148,6 +130,26 @@ impl Element for EtherVLANEncap {
         self.make_header();
         cx.set_config(self.config());
         Ok(())
+    }
+}
+
+impl Element for EtherVLANEncap {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let (control, native) = self.tagging.of(packet);
+        if !packet.push(if native { 14 } else { 18 }) {
+            return Verdict::Drop;
+        }
+        packet.set_mac_header(0);
+        if native {
+            if let Some(place) = packet.data_mut().first_chunk_mut::<14>() {
+                *place = self.values.to_bytes();
+            }
+        } else if let Some(place) = packet.data_mut().first_chunk_mut::<18>() {
+            *place = self.header;
+            [place[14], place[15]] = control.to_be_bytes();
+        }
+        Verdict::Forward
     }
 }
 
@@ -212,7 +214,7 @@ impl VLANEncap {
     }
 }
 
-impl Element for VLANEncap {
+impl Declared for VLANEncap {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut tag, mut ethertype) = (TagArgs::new(), EtherType::VLAN);
         let read = tag.read(args.read());
@@ -224,26 +226,6 @@ impl Element for VLANEncap {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        if packet.len() < 14 {
-            return Verdict::Forward;
-        }
-        let (control, native) = self.tagging.of(packet);
-        if !native {
-            if !packet.push(4) {
-                return Verdict::Drop;
-            }
-            if let Some(header) = packet.data_mut().first_chunk_mut::<16>() {
-                header.copy_within(4.., 0);
-                [header[12], header[13]] = self.ethertype.0.to_be_bytes();
-                [header[14], header[15]] = control.to_be_bytes();
-            }
-        }
-        packet.set_mac_header(0);
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -269,6 +251,28 @@ impl Element for VLANEncap {
         }
         cx.set_config(self.config());
         Ok(())
+    }
+}
+
+impl Element for VLANEncap {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if packet.len() < 14 {
+            return Verdict::Forward;
+        }
+        let (control, native) = self.tagging.of(packet);
+        if !native {
+            if !packet.push(4) {
+                return Verdict::Drop;
+            }
+            if let Some(header) = packet.data_mut().first_chunk_mut::<16>() {
+                header.copy_within(4.., 0);
+                [header[12], header[13]] = self.ethertype.0.to_be_bytes();
+                [header[14], header[15]] = control.to_be_bytes();
+            }
+        }
+        packet.set_mac_header(0);
+        Verdict::Forward
     }
 }
 
@@ -314,13 +318,15 @@ impl Class for VLANDecap {
     const SEGMENTS: bool = true;
 }
 
-impl Element for VLANDecap {
+impl Declared for VLANDecap {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.positional("ANNO", &mut self.annotate)
             .keyword("ETHERTYPE", &mut self.ethertype.0)
             .complete()
     }
+}
 
+impl Element for VLANDecap {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let mut control = 0;

@@ -2,7 +2,7 @@ use alloc::string::String;
 
 use packet::Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 use super::bpdu::Bpdu;
 
@@ -39,11 +39,13 @@ impl Class for DebugBridge {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for DebugBridge {
+impl Declared for DebugBridge {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("LABEL", &mut self.label).complete()
     }
+}
 
+impl Element for DebugBridge {
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let label = &self.label;
         match Bpdu::parse(packet.data()) {

@@ -6,7 +6,7 @@ use core::fmt::Write;
 use packet::Batch;
 use packet::wire::EtherAddress;
 use router::args::{Args, ElementOf, ElementRef, Failed, SecondsArg};
-use router::{Class, Cx, Element, ElementId, HandlerError, HandlerList, TimerId};
+use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerList, TimerId};
 
 use super::bpdu::{Bpdu, BridgeId, Ticks, Times};
 use super::bridge::{Bridge, Port, Settings, State};
@@ -112,7 +112,7 @@ fn time(
     Ok(Ticks::of(u64::from(milliseconds) * 1_000_000))
 }
 
-impl Element for EtherSpanTree {
+impl Declared for EtherSpanTree {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let none = || ElementRef {
             index: 0,
@@ -165,6 +165,22 @@ impl Element for EtherSpanTree {
         Ok(())
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("msgs").read("ports").read("topology_change");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        let bridge = self.bridge.as_ref().ok_or(HandlerError::Unknown)?;
+        match name {
+            "msgs" => Ok(messages(bridge)),
+            "ports" => Ok(ports(bridge)),
+            "topology_change" => Ok(format!("{}", bridge.topology_change)),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for EtherSpanTree {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let (Some(control), Some(settings)) = (&self.control, self.settings) else {
             return Err(Failed);
@@ -205,20 +221,6 @@ impl Element for EtherSpanTree {
         }
         self.act(cx);
         port
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("msgs").read("ports").read("topology_change");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let bridge = self.bridge.as_ref().ok_or(HandlerError::Unknown)?;
-        match name {
-            "msgs" => Ok(messages(bridge)),
-            "ports" => Ok(ports(bridge)),
-            "topology_change" => Ok(format!("{}", bridge.topology_change)),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 

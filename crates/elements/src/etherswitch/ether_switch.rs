@@ -3,7 +3,7 @@ use alloc::string::{String, ToString};
 use packet::wire::EthernetFrame;
 use packet::{Batch, Packet};
 use router::args::{Args, Failed, SecondsArg};
-use router::{Class, Cx, Element, ElementId, HandlerError, HandlerList};
+use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerList};
 
 use super::stations::Stations;
 
@@ -159,11 +159,25 @@ impl Class for EtherSwitch {
     const SEGMENTS: bool = true;
 }
 
-impl Element for EtherSwitch {
+impl Declared for EtherSwitch {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.switch.configure(args)
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        Switch::handlers(list);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        self.switch.read(name)
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        self.switch.write(cx, name, value)
+    }
+}
+
+impl Element for EtherSwitch {
     fn push(&mut self, cx: &mut Cx<'_>, source: usize, batch: &mut Batch) -> usize {
         let (now, timeout) = (cx.steady().0, self.switch.timeout());
         // Frames for the first destination go on as the batch they came as.
@@ -182,18 +196,6 @@ impl Element for EtherSwitch {
             },
         );
         main.unwrap_or(source)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        Switch::handlers(list);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.switch.read(name)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.switch.write(cx, name, value)
     }
 }
 
@@ -237,11 +239,25 @@ impl Class for ListenEtherSwitch {
     const IS_A: &'static [&'static str] = &["EtherSwitch"];
 }
 
-impl Element for ListenEtherSwitch {
+impl Declared for ListenEtherSwitch {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.switch.configure(args)
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        Switch::handlers(list);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        self.switch.read(name)
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        self.switch.write(cx, name, value)
+    }
+}
+
+impl Element for ListenEtherSwitch {
     fn push(&mut self, cx: &mut Cx<'_>, source: usize, batch: &mut Batch) -> usize {
         let (now, timeout) = (cx.steady().0, self.switch.timeout());
         let listen = cx.outputs().saturating_sub(1);
@@ -259,18 +275,6 @@ impl Element for ListenEtherSwitch {
             }
         }
         source
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        Switch::handlers(list);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.switch.read(name)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.switch.write(cx, name, value)
     }
 }
 

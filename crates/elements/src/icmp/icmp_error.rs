@@ -9,7 +9,7 @@ use packet::wire::{
 };
 use packet::{Batch, HEADROOM, Packet, PacketType};
 use router::args::{Args, Failed, Kind, NamedInt, WordArg};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 use crate::values;
 
@@ -255,7 +255,7 @@ fn reverse<'b>(route: Option<Ipv4Option<'_>>, buffer: &'b mut [u8; OPTIONS_MAX])
     &buffer[..length + 1]
 }
 
-impl Element for ICMPError {
+impl Declared for ICMPError {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut kind, mut code_text) = (0i32, String::from("0"));
         let mut new = ICMPError::default();
@@ -294,28 +294,6 @@ impl Element for ICMPError {
         true
     }
 
-    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        match self.answer(cx, packet) {
-            Some(error) => {
-                cx.kill(core::mem::replace(packet, error));
-                Verdict::Forward
-            }
-            None => Verdict::Drop,
-        }
-    }
-
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.now = 0;
-        router::filter(self, cx, batch);
-        0
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(0, batch, most);
-        self.now = 0;
-        router::filter(self, cx, batch);
-    }
-
     fn handlers(&self, list: &mut HandlerList) {
         list.read_write("src").read_write("mtu").read_write("pmtu");
     }
@@ -337,6 +315,30 @@ impl Element for ICMPError {
             _ => return Err(HandlerError::Unknown),
         }
         Ok(())
+    }
+}
+
+impl Element for ICMPError {
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        match self.answer(cx, packet) {
+            Some(error) => {
+                cx.kill(core::mem::replace(packet, error));
+                Verdict::Forward
+            }
+            None => Verdict::Drop,
+        }
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.now = 0;
+        router::filter(self, cx, batch);
+        0
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        cx.pull(0, batch, most);
+        self.now = 0;
+        router::filter(self, cx, batch);
     }
 }
 

@@ -5,7 +5,7 @@ use packet::Packet;
 use packet::checksum::{Delta, Sum};
 use packet::wire::{Icmpv4Header, Icmpv4Packet, Icmpv4Type, IpProtocol, Ipv4Header, Ipv4Packet};
 use router::args::{Args, Failed, Kind, NamedInt, WordArg};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
 
 use crate::values;
 
@@ -175,7 +175,7 @@ impl Class for ICMPIPEncap {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for ICMPIPEncap {
+impl Declared for ICMPIPEncap {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut kind, mut code) = (0i32, String::from("0"));
         let encap = &mut self.encap;
@@ -195,11 +195,6 @@ impl Element for ICMPIPEncap {
         Ok(())
     }
 
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        self.encap.encapsulate(packet)
-    }
-
     fn handlers(&self, list: &mut HandlerList) {
         Encap::handlers(list);
     }
@@ -210,6 +205,13 @@ impl Element for ICMPIPEncap {
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         self.encap.write(cx, name, value)
+    }
+}
+
+impl Element for ICMPIPEncap {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        self.encap.encapsulate(packet)
     }
 }
 
@@ -246,7 +248,7 @@ impl Class for ICMPPingEncap {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for ICMPPingEncap {
+impl Declared for ICMPPingEncap {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let encap = &mut self.encap;
         args.mandatory_positional("SRC", &mut encap.ip.source)
@@ -255,11 +257,6 @@ impl Element for ICMPPingEncap {
             .complete()?;
         encap.make_template();
         Ok(())
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        self.encap.encapsulate(packet)
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -272,6 +269,13 @@ impl Element for ICMPPingEncap {
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         self.encap.write(cx, name, value)
+    }
+}
+
+impl Element for ICMPPingEncap {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        self.encap.encapsulate(packet)
     }
 }
 

@@ -1,7 +1,7 @@
 use packet::checksum::Delta;
 use packet::wire::{Icmpv4Packet, Icmpv4Type, IpProtocol, Ipv4Packet};
 use packet::{Batch, Packet};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Answers ICMP echo requests.
 ///
@@ -79,6 +79,8 @@ fn answer(packet: &mut Packet) -> Option<()> {
 fn fragment_word(header: &[u8; 20]) -> u16 {
     u16::from_be_bytes([header[6], header[7]])
 }
+
+impl Declared for ICMPPingResponder {}
 
 impl Element for ICMPPingResponder {
     #[inline]

@@ -4,14 +4,14 @@ use alloc::string::String;
 use packet::Packet;
 use packet::wire::IpProtocol;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element};
+use router::{Class, Cx, Declared, Element};
 
 use crate::rewriter::base::{Base, ExtraHandlers, Translate, Translation, addresses_table};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::headers;
 use crate::rewriter::path::{Identity, Scheme};
-use crate::rewriter::rewriter_methods;
+use crate::rewriter::{rewriter_handlers, rewriter_methods};
 use crate::rewriter::sequence::Sequences;
 
 /// Rewrites addresses and identifiers of pings: ICMP echo requests and replies.
@@ -156,7 +156,7 @@ impl Scheme for Pings {
     }
 }
 
-impl Element for ICMPPingRewriter {
+impl Declared for ICMPPingRewriter {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.base.configure_annotations(args, true)?;
         let times = self.base.configure(cx, args)?;
@@ -164,9 +164,13 @@ impl Element for ICMPPingRewriter {
         Ok(())
     }
 
-    rewriter_methods! { Pings;
+    rewriter_handlers! {
         "table", "mappings" => 0, show;
     }
+}
+
+impl Element for ICMPPingRewriter {
+    rewriter_methods!(Pings);
 }
 
 impl ExtraHandlers for ICMPPingRewriter {}

@@ -5,9 +5,7 @@ use core::net::Ipv4Addr;
 use packet::wire::{Icmpv4Header, Icmpv4Packet, Icmpv4Type, IpProtocol, Ipv4Header, Ipv4Packet};
 use packet::{Batch, Packet};
 use router::args::{Args, Argument, Failed, SecondsArg, unparse};
-use router::{
-    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Steady, TimerId,
-};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Steady, TimerId};
 
 mod replies;
 
@@ -197,7 +195,7 @@ impl ICMPPingSource {
     }
 }
 
-impl Element for ICMPPingSource {
+impl Declared for ICMPPingSource {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut has_interval = false;
         args.mandatory_positional("SRC", &mut self.source)
@@ -226,6 +224,65 @@ impl Element for ICMPPingSource {
         Ok(())
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.checkbox("active").read_write("src").read_write("dst");
+        list.read("count").write("limit").write("interval");
+        list.button("reset_counts");
+        for name in ["src", "dst", "limit"] {
+            list.add(name, HandlerFlags::CALM);
+        }
+        if self.replies.is_some() {
+            list.read("summary");
+            list.read("rtt_min").read("rtt_avg").read("rtt_max");
+        }
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match (name, &self.replies) {
+            ("active", _) => Ok(self.active.to_string()),
+            ("src", _) => Ok(self.source.to_string()),
+            ("dst", _) => Ok(self.destination.to_string()),
+            ("count", _) => Ok(self.count.to_string()),
+            ("summary", Some(replies)) => Ok(replies.summary(self.count)),
+            ("rtt_min", Some(replies)) => Ok(unparse::microseconds(replies.least())),
+            ("rtt_avg", Some(replies)) => Ok(unparse::microseconds(replies.average())),
+            ("rtt_max", Some(replies)) => Ok(unparse::microseconds(replies.most())),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let value = value.trim();
+        let mut after = self.interval();
+        match name {
+            "src" => self.source = parse(cx, value, "syntax error")?,
+            "dst" => self.destination = parse(cx, value, "syntax error")?,
+            "active" => {
+                self.active = parse(cx, value, "type mismatch")?;
+                after = 0;
+                if let Some(timer) = self.timer.filter(|_| !self.active) {
+                    cx.unschedule_timer(timer);
+                }
+            }
+            "limit" => self.limit = parse(cx, value, "'limit' should be integer")?,
+            "interval" => {
+                let interval = cx.names().parse_with(SecondsArg(3), value);
+                self.interval = interval.map_err(|_| "'interval' should be an interval")?;
+            }
+            "reset_counts" => {
+                self.count = 0;
+                self.replies = self.replies.take().map(|_| Replies::default());
+            }
+            _ => return Err(HandlerError::Unknown),
+        }
+        if !self.is_finished() {
+            self.wake(cx, after);
+        }
+        Ok(())
+    }
+}
+
+impl Element for ICMPPingSource {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if cx.output_is_push(0) {
             self.timer = Some(cx.timer());
@@ -294,63 +351,6 @@ impl Element for ICMPPingSource {
             cx.kill(packet);
         }
         0
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.checkbox("active").read_write("src").read_write("dst");
-        list.read("count").write("limit").write("interval");
-        list.button("reset_counts");
-        for name in ["src", "dst", "limit"] {
-            list.add(name, HandlerFlags::CALM);
-        }
-        if self.replies.is_some() {
-            list.read("summary");
-            list.read("rtt_min").read("rtt_avg").read("rtt_max");
-        }
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match (name, &self.replies) {
-            ("active", _) => Ok(self.active.to_string()),
-            ("src", _) => Ok(self.source.to_string()),
-            ("dst", _) => Ok(self.destination.to_string()),
-            ("count", _) => Ok(self.count.to_string()),
-            ("summary", Some(replies)) => Ok(replies.summary(self.count)),
-            ("rtt_min", Some(replies)) => Ok(unparse::microseconds(replies.least())),
-            ("rtt_avg", Some(replies)) => Ok(unparse::microseconds(replies.average())),
-            ("rtt_max", Some(replies)) => Ok(unparse::microseconds(replies.most())),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let value = value.trim();
-        let mut after = self.interval();
-        match name {
-            "src" => self.source = parse(cx, value, "syntax error")?,
-            "dst" => self.destination = parse(cx, value, "syntax error")?,
-            "active" => {
-                self.active = parse(cx, value, "type mismatch")?;
-                after = 0;
-                if let Some(timer) = self.timer.filter(|_| !self.active) {
-                    cx.unschedule_timer(timer);
-                }
-            }
-            "limit" => self.limit = parse(cx, value, "'limit' should be integer")?,
-            "interval" => {
-                let interval = cx.names().parse_with(SecondsArg(3), value);
-                self.interval = interval.map_err(|_| "'interval' should be an interval")?;
-            }
-            "reset_counts" => {
-                self.count = 0;
-                self.replies = self.replies.take().map(|_| Replies::default());
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        if !self.is_finished() {
-            self.wake(cx, after);
-        }
-        Ok(())
     }
 }
 

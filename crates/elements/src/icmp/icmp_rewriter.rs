@@ -7,7 +7,7 @@ use packet::checksum::{Delta, Sum};
 use packet::wire::IpProtocol;
 use packet::{BATCH, Batch, Packet};
 use router::args::{AnnoArg, Annotation, Any, Args, Context, Failed, Int};
-use router::{Class, Cx, Element, ElementId};
+use router::{Class, Cx, Declared, Element, ElementId};
 
 use crate::dispatch::{self, DROP};
 use crate::rewriter::base::Translation;
@@ -81,7 +81,7 @@ impl Class for ICMPRewriter {
     const SEGMENTS: bool = true;
 }
 
-impl Element for ICMPRewriter {
+impl Declared for ICMPRewriter {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut maps = String::new();
         let mut reply: Option<Annotation> = None;
@@ -104,7 +104,9 @@ impl Element for ICMPRewriter {
         }
         args.finish()
     }
+}
 
+impl Element for ICMPRewriter {
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         let mut outputs = [DROP; BATCH];
         for (packet, output) in batch.iter_mut().zip(&mut outputs) {

@@ -8,7 +8,7 @@ use packet::checksum::Sum;
 use packet::wire::Ipv4Packet;
 use packet::{BATCH, Batch, Edit, Facts, Packet, PacketType};
 use router::args::{Args, Context, Failed, Int, Invalid, IpPrefixArg, Parser};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 
 /// What may be wrong with a header, in the order of `drop_details`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -340,23 +340,9 @@ macro_rules! check {
             const SEGMENTS: bool = true;
         }
 
-        impl Element for $name {
+        impl Declared for $name {
             fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
                 self.check.configure($checksum, args)
-            }
-
-            fn edit(&self) -> Option<Edit> {
-                self.check.edit()
-            }
-
-            fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-                self.check.batch(cx, batch);
-                0
-            }
-
-            fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-                cx.pull(0, batch, most);
-                self.check.batch(cx, batch);
             }
 
             fn handlers(&self, list: &mut HandlerList) {
@@ -370,6 +356,22 @@ macro_rules! check {
                 _: &str,
             ) -> Result<String, HandlerError> {
                 self.check.read(name)
+            }
+        }
+
+        impl Element for $name {
+            fn edit(&self) -> Option<Edit> {
+                self.check.edit()
+            }
+
+            fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+                self.check.batch(cx, batch);
+                0
+            }
+
+            fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+                cx.pull(0, batch, most);
+                self.check.batch(cx, batch);
             }
         }
     };

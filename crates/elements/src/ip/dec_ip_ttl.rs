@@ -1,28 +1,11 @@
-use alloc::string::{String, ToString};
-
 use packet::{Edit, Facts, Packet};
 use packet::wire::Ipv4Packet;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
-
-use crate::values;
+use router::{Cx, Element, Verdict};
 
 /// Takes one hop off the time to live of IP packets, and drops those that have none left.
 ///
 /// Packets must have their IP header marked; those that have not are taken for expired. The
 /// checksum is updated (RFC 1624).
-///
-/// # Arguments
-/// - `ACTIVE` (boolean, true): whether to do anything at all.
-/// - `MULTICAST` (boolean, true): whether to do so to packets to multicast addresses.
-///
-/// # Ports
-/// One agnostic input. Output 0 is agnostic. Output 1, optional, is push: packets whose time to
-/// live was 0 or 1, unchanged.
-///
-/// # Handlers
-/// - `drops` (read): packets that had no hop left.
-/// - `active` (read, write): the argument.
 ///
 /// # Example
 /// ```click
@@ -33,30 +16,19 @@ use crate::values;
 ///
 /// # See also
 /// ICMPError, CheckIPHeader
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", segments)]
+#[outputs("packets with a hop left", "packets whose time to live was 0 or 1, unchanged")]
 pub struct DecIPTTL {
+    /// Whether packets are changed at all.
+    #[arg(default = true, read, write, checkbox, error = "expected boolean")]
     active: bool,
+    /// Whether packets to multicast addresses are changed.
+    #[arg(default = true)]
     multicast: bool,
-    /// Both.
-    usual: bool,
+    /// Packets that had no hop left.
+    #[handler(read)]
     drops: u64,
-}
-
-impl Default for DecIPTTL {
-    fn default() -> Self {
-        DecIPTTL {
-            active: true,
-            multicast: true,
-            usual: true,
-            drops: 0,
-        }
-    }
-}
-
-impl Class for DecIPTTL {
-    const NAME: &'static str = "DecIPTTL";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-    const SEGMENTS: bool = true;
 }
 
 impl DecIPTTL {
@@ -77,55 +49,27 @@ impl DecIPTTL {
 }
 
 impl Element for DecIPTTL {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.keyword("ACTIVE", &mut self.active)
-            .keyword("MULTICAST", &mut self.multicast)
-            .complete()?;
-        self.usual = self.active && self.multicast;
-        Ok(())
-    }
-
     #[inline]
     fn keeps(&self) -> Facts {
         Facts::ALL
     }
 
     fn edit(&self) -> Option<Edit> {
-        self.usual.then(Edit::take_hop)
+        (self.active && self.multicast).then(Edit::take_hop)
     }
 
     #[inline(always)]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         // As usual, by straight code; where that does nothing, there is more to be asked.
         let header = packet.network_header_mut().unwrap_or_default();
-        if self.usual
+        if self.active
+            && self.multicast
             && let Some(header) = header.first_chunk_mut::<20>()
             && Ipv4Packet::new_unchecked(header).decrement_ttl()
         {
             return Verdict::Forward;
         }
         self.unusual(packet)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops").checkbox("active");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "drops" => Ok(self.drops.to_string()),
-            "active" => Ok(self.active.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "active" => self.active = values::boolean(cx, value)?,
-            _ => return Err(HandlerError::Unknown),
-        }
-        self.usual = self.active && self.multicast;
-        Ok(())
     }
 }
 

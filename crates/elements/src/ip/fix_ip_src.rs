@@ -4,7 +4,7 @@ use packet::{Facts, Packet};
 use packet::anno::FIX_IP_SRC;
 use packet::wire::Ipv4Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Sets the source address of IP packets whose annotation asks for it.
 ///
@@ -49,12 +49,14 @@ impl Class for FixIPSrc {
     const SEGMENTS: bool = true;
 }
 
-impl Element for FixIPSrc {
+impl Declared for FixIPSrc {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("IPADDR", &mut self.address)
             .complete()
     }
+}
 
+impl Element for FixIPSrc {
     #[inline]
     fn concerns(&self, packet: &Packet) -> bool {
         packet.anno(FIX_IP_SRC) != 0

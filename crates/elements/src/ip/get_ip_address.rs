@@ -5,7 +5,7 @@ use packet::{Facts, Packet};
 use packet::anno::{Anno, DST_IP};
 use packet::wire::Ipv4Packet;
 use router::args::{AnnoArg, Annotation, Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Where the address is.
 #[derive(Clone, Copy, Default)]
@@ -60,7 +60,7 @@ impl Class for GetIPAddress {
     const SEGMENTS: bool = true;
 }
 
-impl Element for GetIPAddress {
+impl Declared for GetIPAddress {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut offset, mut anno, mut ip) = (-1i32, annotation(DST_IP), String::new());
         args.positional("OFFSET", &mut offset)
@@ -77,7 +77,9 @@ impl Element for GetIPAddress {
         };
         Ok(())
     }
+}
 
+impl Element for GetIPAddress {
     #[inline]
     fn moot(&self) -> Facts {
         // Where CheckIPHeader and its like put it already.

@@ -4,14 +4,14 @@ use alloc::string::String;
 use packet::Packet;
 use packet::wire::IpProtocol;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element};
+use router::{Class, Cx, Declared, Element};
 
 use crate::rewriter::base::{Base, ExtraHandlers, Translate, Translation, addresses_table};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::headers;
 use crate::rewriter::path::{Identity, Scheme};
-use crate::rewriter::rewriter_methods;
+use crate::rewriter::{rewriter_handlers, rewriter_methods};
 use crate::rewriter::sequence::Sequences;
 
 /// Rewrites source addresses, and the destination addresses of replies: basic network address
@@ -152,7 +152,7 @@ impl Scheme for Sources {
     }
 }
 
-impl Element for IPAddrRewriter {
+impl Declared for IPAddrRewriter {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.base.configure_annotations(args, false)?;
         let times = self.base.configure(cx, args)?;
@@ -160,9 +160,13 @@ impl Element for IPAddrRewriter {
         Ok(())
     }
 
-    rewriter_methods! { Sources;
+    rewriter_handlers! {
         "table", "mappings" => 0, show;
     }
+}
+
+impl Element for IPAddrRewriter {
+    rewriter_methods!(Sources);
 }
 
 impl ExtraHandlers for IPAddrRewriter {}

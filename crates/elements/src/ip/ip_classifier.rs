@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Sorting};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Sorting};
 
 use super::ip_filter::filter;
 use crate::classification::{Program, ip_classifier};
@@ -109,7 +109,7 @@ fn pattern_number(name: &str, outputs: usize) -> Result<usize, HandlerError> {
         .ok_or(HandlerError::Unknown)
 }
 
-impl Element for IPClassifier {
+impl Declared for IPClassifier {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.outputs = cx.outputs();
         if args.raw().len() != self.outputs {
@@ -123,22 +123,8 @@ impl Element for IPClassifier {
         Ok(())
     }
 
-    fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.started = true;
-        Ok(())
-    }
-
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    fn sorting(&self) -> Option<Arc<dyn Sorting>> {
-        Some(self.program.as_ref()?.patterns()?)
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        filter(cx, batch, self.program.as_mut())
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -160,6 +146,22 @@ impl Element for IPClassifier {
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         let number = pattern_number(name, self.outputs)?;
         self.set_pattern(cx, number, value)
+    }
+}
+
+impl Element for IPClassifier {
+    fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.started = true;
+        Ok(())
+    }
+
+    fn sorting(&self) -> Option<Arc<dyn Sorting>> {
+        Some(self.program.as_ref()?.patterns()?)
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        filter(cx, batch, self.program.as_mut())
     }
 }
 

@@ -5,7 +5,7 @@ use packet::Packet;
 use packet::checksum::{Delta, Sum};
 use packet::wire::{Ecn, IpProtocol, Ipv4Header, Ipv4Packet};
 use router::args::{Any, Args, Failed, KeywordArg, Kind, NamedInt};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
 
 use crate::destination::Destination;
 use crate::values;
@@ -116,7 +116,7 @@ impl IPEncap {
     }
 }
 
-impl Element for IPEncap {
+impl Declared for IPEncap {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut protocol, mut tos, mut dscp) = (0i32, -1i32, -1i32);
         let (mut to, mut ect_text, mut ce) = (String::new(), String::from("false"), false);
@@ -150,30 +150,6 @@ impl Element for IPEncap {
         true
     }
 
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        if !packet.push(self.template.len()) {
-            return Verdict::Drop;
-        }
-        let destination = self.destination.of(packet);
-        let (length, ident) = (packet.len() as u16, self.ident);
-        self.ident = self.ident.wrapping_add(1);
-        let mut ip = Ipv4Packet::new_unchecked(packet.data_mut());
-        if let Some(place) = ip.header_mut() {
-            *place = self.template;
-        }
-        let mut new = Sum::ZERO.add_u16(length).add_u16(ident);
-        if self.destination == Destination::Annotation {
-            ip.set_destination(destination);
-            new = new.add_bytes(&destination.octets());
-        }
-        ip.set_total_len(length);
-        ip.set_ident(ident);
-        ip.update_checksum(Delta::of_sums(Sum::ZERO, new));
-        packet.set_network_header(0, 20);
-        Verdict::Forward
-    }
-
     fn handlers(&self, list: &mut HandlerList) {
         list.read_write("src").add("src", HandlerFlags::CALM);
         list.read_write("dst").add("dst", HandlerFlags::CALM);
@@ -200,6 +176,32 @@ impl Element for IPEncap {
         }
         self.make_template();
         Ok(())
+    }
+}
+
+impl Element for IPEncap {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if !packet.push(self.template.len()) {
+            return Verdict::Drop;
+        }
+        let destination = self.destination.of(packet);
+        let (length, ident) = (packet.len() as u16, self.ident);
+        self.ident = self.ident.wrapping_add(1);
+        let mut ip = Ipv4Packet::new_unchecked(packet.data_mut());
+        if let Some(place) = ip.header_mut() {
+            *place = self.template;
+        }
+        let mut new = Sum::ZERO.add_u16(length).add_u16(ident);
+        if self.destination == Destination::Annotation {
+            ip.set_destination(destination);
+            new = new.add_bytes(&destination.octets());
+        }
+        ip.set_total_len(length);
+        ip.set_ident(ident);
+        ip.update_checksum(Delta::of_sums(Sum::ZERO, new));
+        packet.set_network_header(0, 20);
+        Verdict::Forward
     }
 }
 

@@ -1,4 +1,4 @@
-use router::{Class, Element};
+use router::{Class, Declared, Element};
 
 /// Stands for the names of header fields; does nothing.
 ///
@@ -28,6 +28,8 @@ impl Class for IPFieldInfo {
     const NAME: &'static str = "IPFieldInfo";
     const PORTS: &'static str = "0/0";
 }
+
+impl Declared for IPFieldInfo {}
 
 impl Element for IPFieldInfo {}
 
@@ -77,6 +79,8 @@ impl Class for IPNameInfo {
     const NAME: &'static str = "IPNameInfo";
     const PORTS: &'static str = "0/0";
 }
+
+impl Declared for IPNameInfo {}
 
 impl Element for IPNameInfo {}
 

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Sorting};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Sorting};
 
 use crate::classification::{Program, ip_filter};
 use crate::dispatch::{DROP, route};
@@ -66,7 +66,7 @@ pub(super) fn filter(cx: &mut Cx<'_>, batch: &mut Batch, program: Option<&mut Pr
     route(cx, batch, routes)
 }
 
-impl Element for IPFilter {
+impl Declared for IPFilter {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let rules = args.raw().iter();
         let rules: Vec<String> = rules
@@ -81,15 +81,6 @@ impl Element for IPFilter {
         true
     }
 
-    fn sorting(&self) -> Option<Arc<dyn Sorting>> {
-        Some(self.program.as_ref()?.patterns()?)
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        filter(cx, batch, self.program.as_mut())
-    }
-
     fn handlers(&self, list: &mut HandlerList) {
         list.read("program");
     }
@@ -99,6 +90,17 @@ impl Element for IPFilter {
             ("program", Some(program)) => Ok(program.text()),
             _ => Err(HandlerError::Unknown),
         }
+    }
+}
+
+impl Element for IPFilter {
+    fn sorting(&self) -> Option<Arc<dyn Sorting>> {
+        Some(self.program.as_ref()?.patterns()?)
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        filter(cx, batch, self.program.as_mut())
     }
 }
 

@@ -4,7 +4,7 @@ use packet::checksum::Sum;
 use packet::wire::{Ipv4Options, Ipv4Packet};
 use packet::{Batch, Facts, HEADROOM, Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 
 /// How many packets that may not be fragmented draw a message.
 const MESSAGES: u64 = 5;
@@ -234,7 +234,7 @@ impl IPFragmenter {
     }
 }
 
-impl Element for IPFragmenter {
+impl Declared for IPFragmenter {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("MTU", &mut self.mtu)
             .positional("HONOR_DF", &mut self.honor)
@@ -247,6 +247,20 @@ impl Element for IPFragmenter {
         Ok(())
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("drops").read("fragments");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "drops" => Ok(self.drops.to_string()),
+            "fragments" => Ok(self.fragments.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for IPFragmenter {
     #[inline]
     fn moot(&self) -> Facts {
         Facts::FITS_ETHERNET.if_so(self.mtu as usize >= Facts::ETHERNET)
@@ -269,18 +283,6 @@ impl Element for IPFragmenter {
             }
         }
         0
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops").read("fragments");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "drops" => Ok(self.drops.to_string()),
-            "fragments" => Ok(self.fragments.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use packet::wire::{
     Ipv4OptionKind, Ipv4OptionWalk, Ipv4Packet, PointerOption, TimestampFlag, WireError,
 };
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 const MILLISECONDS_A_DAY: i64 = 86_400_000;
 
@@ -161,13 +161,26 @@ impl IPGWOptions {
     }
 }
 
-impl Element for IPGWOptions {
+impl Declared for IPGWOptions {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("MYADDR", &mut self.address)
             .positional("OTHERADDRS", &mut self.others)
             .complete()
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("drops");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "drops" => Ok(self.drops.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for IPGWOptions {
     #[inline]
     fn concerns(&self, packet: &Packet) -> bool {
         has_options(packet.network_header().unwrap_or_default())
@@ -191,17 +204,6 @@ impl Element for IPGWOptions {
                 packet.set_anno(ICMP_PARAMPROB, at as u32);
                 Verdict::To(1)
             }
-        }
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::Unknown),
         }
     }
 }

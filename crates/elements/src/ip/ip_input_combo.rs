@@ -4,7 +4,7 @@ use core::net::Ipv4Addr;
 
 use packet::Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 use super::check_ip_header::{Check, Interfaces, InterfacesArg};
 
@@ -44,7 +44,7 @@ impl Class for IPInputCombo {
     const SEGMENTS: bool = true;
 }
 
-impl Element for IPInputCombo {
+impl Declared for IPInputCombo {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut old: Option<Vec<Ipv4Addr>> = None;
         let (mut bad, mut good) = (None, None);
@@ -64,6 +64,19 @@ impl Element for IPInputCombo {
         Ok(())
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("drops");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "drops" => Ok(self.drops.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for IPInputCombo {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         packet.set_paint(self.colour);
@@ -76,17 +89,6 @@ impl Element for IPInputCombo {
         }
         self.drops += 1;
         Verdict::Drop
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 

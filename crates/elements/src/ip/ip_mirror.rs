@@ -3,7 +3,7 @@ use core::net::Ipv4Addr;
 use packet::Packet;
 use packet::wire::{IpProtocol, Ipv4Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 use crate::rewriter::headers;
 
@@ -46,11 +46,13 @@ impl Class for IPMirror {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for IPMirror {
+impl Declared for IPMirror {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.positional("DST_ANNO", &mut self.annotate).complete()
     }
+}
 
+impl Element for IPMirror {
     #[inline(always)]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let Some(source) = turn_datagram(packet).or_else(|| turn(packet)) else {

@@ -4,7 +4,7 @@ use packet::anno::{FIX_IP_SRC, ICMP_PARAMPROB};
 use packet::wire::Ipv4Packet;
 use packet::{Packet, PacketType};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 use super::ip_gw_options::IPGWOptions;
 
@@ -52,7 +52,7 @@ impl Class for IPOutputCombo {
     const SEGMENTS: bool = true;
 }
 
-impl Element for IPOutputCombo {
+impl Declared for IPOutputCombo {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut address = Ipv4Addr::UNSPECIFIED;
         args.mandatory_positional("COLOR", &mut self.colour)
@@ -62,7 +62,9 @@ impl Element for IPOutputCombo {
         self.options = IPGWOptions::of(address);
         Ok(())
     }
+}
 
+impl Element for IPOutputCombo {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         if matches!(

@@ -5,7 +5,7 @@ use packet::Packet;
 use packet::anno::{AGGREGATE, PAINT};
 use packet::wire::Ipv4Packet;
 use router::args::{Args, FilenameArg, Failed, Timestamp, WordArg};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
 
 use crate::values;
 
@@ -197,7 +197,7 @@ impl IPPrint {
     }
 }
 
-impl Element for IPPrint {
+impl Declared for IPPrint {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut contents, mut payload) = ("no".to_string(), "no".to_string());
         let (mut file, mut channel) = (String::new(), String::new());
@@ -228,22 +228,6 @@ impl Element for IPPrint {
         Ok(())
     }
 
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.output.open().map_err(|error| cx.error(error))
-    }
-
-    fn cleanup(&mut self, _cx: &mut Cx<'_>) {
-        self.output.close();
-    }
-
-    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        if self.active && packet.network_offset().is_some() {
-            self.describe(cx, packet);
-            self.output.print(cx, &mut self.line);
-        }
-        Verdict::Forward
-    }
-
     fn handlers(&self, list: &mut HandlerList) {
         list.checkbox("active").add("active", HandlerFlags::CALM);
     }
@@ -261,6 +245,24 @@ impl Element for IPPrint {
             _ => return Err(HandlerError::Unknown),
         }
         Ok(())
+    }
+}
+
+impl Element for IPPrint {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.output.open().map_err(|error| cx.error(error))
+    }
+
+    fn cleanup(&mut self, _cx: &mut Cx<'_>) {
+        self.output.close();
+    }
+
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if self.active && packet.network_offset().is_some() {
+            self.describe(cx, packet);
+            self.output.print(cx, &mut self.line);
+        }
+        Verdict::Forward
     }
 }
 

@@ -5,7 +5,7 @@ use packet::anno::{FWD_RATE, REV_RATE};
 use packet::wire::Ipv4Packet;
 use packet::{Batch, Packet};
 use router::args::{Args, Failed, FixedPoint, WordArg};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 
 mod tree;
 
@@ -143,7 +143,7 @@ impl IPRateMonitor {
     }
 }
 
-impl Element for IPRateMonitor {
+impl Declared for IPRateMonitor {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut kind, mut threshold, mut memory) = (String::new(), 0u32, 0u32);
         args.mandatory_positional_with("TYPE", WordArg, &mut kind)
@@ -164,16 +164,6 @@ impl Element for IPRateMonitor {
         self.tree = Tree::new(threshold, bytes(memory));
         self.reset_at = epoch(cx.steady());
         Ok(())
-    }
-
-    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
-        self.monitor(cx, port, batch);
-        port
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(port, batch, most);
-        self.monitor(cx, port, batch);
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -209,6 +199,18 @@ impl Element for IPRateMonitor {
             _ => return Err(HandlerError::Unknown),
         }
         Ok(())
+    }
+}
+
+impl Element for IPRateMonitor {
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        self.monitor(cx, port, batch);
+        port
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
+        cx.pull(port, batch, most);
+        self.monitor(cx, port, batch);
     }
 }
 

@@ -9,7 +9,7 @@ use packet::anno::{Anno, IPREASSEMBLER};
 use packet::wire::{IpProtocol, Ipv4Packet};
 use packet::{HEADROOM, Packet, Pool};
 use router::args::{AnnoArg, Annotation, Args, Context, Failed, Invalid, Parser};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Steady, TimerId, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Steady, TimerId, Verdict};
 
 /// Nanoseconds of a second.
 const SECOND: i64 = 1_000_000_000;
@@ -396,7 +396,7 @@ fn mtu_anno(text: &str, context: &Context<'_>) -> Result<Option<Annotation>, Inv
     AnnoArg(2).parse(text, context).map(Some)
 }
 
-impl Element for IPReassembler {
+impl Declared for IPReassembler {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut anno = None;
         args.keyword("HIMEM", &mut self.most)
@@ -410,6 +410,19 @@ impl Element for IPReassembler {
         Ok(())
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("dump");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "dump" => Ok(self.dump()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for IPReassembler {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.timer = Some(cx.timer());
         Ok(())
@@ -442,17 +455,6 @@ impl Element for IPReassembler {
     fn cleanup(&mut self, _cx: &mut Cx<'_>) {
         self.partial.clear();
         self.memory = 0;
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("dump");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "dump" => Ok(self.dump()),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 

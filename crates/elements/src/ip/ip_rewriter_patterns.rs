@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use click::config;
 use router::args::{Args, Failed, Value};
-use router::{Class, Cx, Element, phase};
+use router::{Class, Cx, Declared, Element, phase};
 
 use crate::rewriter::input::PATTERN_NAME;
 use crate::rewriter::pattern::Pattern;
@@ -45,7 +45,7 @@ impl Class for IPRewriterPatterns {
     const PHASE: i32 = phase::INFO;
 }
 
-impl Element for IPRewriterPatterns {
+impl Declared for IPRewriterPatterns {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         for text in args.take_raw() {
             let (name, words) = config::shift_space(&text);
@@ -79,6 +79,8 @@ impl Element for IPRewriterPatterns {
         args.finish()
     }
 }
+
+impl Element for IPRewriterPatterns {}
 
 impl IPRewriterPatterns {
     /// The pattern with this number.

@@ -3,7 +3,7 @@ use alloc::string::{String, ToString};
 use packet::Packet;
 use packet::checksum::Sum;
 use packet::wire::Ipv4Packet;
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 /// An IP header without options, and a TCP header's fixed part.
 const HEADERS: usize = 40;
@@ -253,6 +253,8 @@ impl RFC2507c {
     }
 }
 
+impl Declared for RFC2507c {}
+
 impl Element for RFC2507c {
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let fits = match compressible(packet.data()).copied() {
@@ -336,6 +338,19 @@ impl RFC2507d {
     }
 }
 
+impl Declared for RFC2507d {
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("drops");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "drops" => Ok(self.drops.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
 impl Element for RFC2507d {
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         packet.clear_network_header();
@@ -348,17 +363,6 @@ impl Element for RFC2507d {
             packet.set_network_header(0, length);
         }
         Verdict::Forward
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 

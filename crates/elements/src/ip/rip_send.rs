@@ -4,7 +4,7 @@ use packet::Packet;
 use packet::checksum::pseudo_header_v4;
 use packet::wire::{IpProtocol, Ipv4Header, UdpPacket};
 use router::args::{Args, Failed, Ipv4Prefix};
-use router::{Class, Cx, Element, TimerId};
+use router::{Class, Cx, Declared, Element, TimerId};
 
 /// When the first advertisement goes, in nanoseconds.
 const FIRST: u64 = 3_000_000_000;
@@ -116,7 +116,7 @@ impl RIPSend {
     }
 }
 
-impl Element for RIPSend {
+impl Declared for RIPSend {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("SRC", &mut self.source)
             .mandatory_positional("DST", &mut self.destination)
@@ -124,7 +124,9 @@ impl Element for RIPSend {
             .mandatory_positional("METRIC", &mut self.metric)
             .complete()
     }
+}
 
+impl Element for RIPSend {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let timer = cx.timer();
         cx.schedule_after(timer, FIRST);

@@ -2,7 +2,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, phase};
+use router::{Class, Cx, Declared, Element, phase};
 
 use crate::rewriter::input::{Action, Input};
 use crate::rewriter::key::FlowKey;
@@ -47,7 +47,7 @@ impl Class for RoundRobinIPMapper {
     const IS_A: &'static [&'static str] = &["IPMapper"];
 }
 
-impl Element for RoundRobinIPMapper {
+impl Declared for RoundRobinIPMapper {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let patterns = args.take_raw();
         match patterns.len() {
@@ -65,6 +65,8 @@ impl Element for RoundRobinIPMapper {
         args.finish()
     }
 }
+
+impl Element for RoundRobinIPMapper {}
 
 impl RoundRobinIPMapper {
     /// Checks that a rewriter with this many outputs has those that the patterns name.

@@ -4,7 +4,7 @@ use core::net::Ipv4Addr;
 use packet::Packet;
 use packet::anno::{Anno, DST_IP};
 use router::args::{AnnoArg, Args, Failed, Flags};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 use super::get_ip_address::{anno_of, annotation};
 use crate::values;
@@ -49,7 +49,7 @@ impl Class for SetIPAddress {
     const SEGMENTS: bool = true;
 }
 
-impl Element for SetIPAddress {
+impl Declared for SetIPAddress {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut anno = annotation(DST_IP);
         args.mandatory_positional("IPADDR", &mut self.address)
@@ -61,12 +61,6 @@ impl Element for SetIPAddress {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        packet.set_anno(self.anno, u32::from_ne_bytes(self.address.octets()));
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -86,6 +80,14 @@ impl Element for SetIPAddress {
             _ => return Err(HandlerError::Unknown),
         }
         Ok(())
+    }
+}
+
+impl Element for SetIPAddress {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        packet.set_anno(self.anno, u32::from_ne_bytes(self.address.octets()));
+        Verdict::Forward
     }
 }
 

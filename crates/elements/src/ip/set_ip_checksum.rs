@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 
 use packet::{Edit, Packet};
 use packet::wire::Ipv4Packet;
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 /// Computes the checksum of IP headers.
 ///
@@ -71,6 +71,19 @@ impl SetIPChecksum {
     }
 }
 
+impl Declared for SetIPChecksum {
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("drops");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "drops" => Ok(self.drops.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
 impl Element for SetIPChecksum {
     fn edit(&self) -> Option<Edit> {
         Some(Edit::sum_ip())
@@ -86,17 +99,6 @@ impl Element for SetIPChecksum {
             return Verdict::Forward;
         }
         self.refuse(cx)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 

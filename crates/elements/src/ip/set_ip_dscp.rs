@@ -3,7 +3,7 @@ use alloc::string::{String, ToString};
 use packet::Packet;
 use packet::wire::{Ecn, Ipv4Packet};
 use router::args::{Any, Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
 
 use crate::values;
 
@@ -52,7 +52,7 @@ fn code_point(value: u32) -> Option<u8> {
     u8::try_from(value).ok().filter(|value| *value < 64)
 }
 
-impl Element for SetIPDSCP {
+impl Declared for SetIPDSCP {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut value = 0u32;
         args.mandatory_positional("DSCP", &mut value).complete()?;
@@ -62,14 +62,6 @@ impl Element for SetIPDSCP {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        if let Some(mut ip) = header(packet) {
-            ip.rewrite_tos(self.code_point << 2 | ip.tos() & 3);
-        }
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -92,6 +84,16 @@ impl Element for SetIPDSCP {
         values::argument(cx, 0, "DSCP", value, &mut self.code_point)?;
         self.code_point = new;
         Ok(())
+    }
+}
+
+impl Element for SetIPDSCP {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if let Some(mut ip) = header(packet) {
+            ip.rewrite_tos(self.code_point << 2 | ip.tos() & 3);
+        }
+        Verdict::Forward
     }
 }
 
@@ -139,7 +141,7 @@ fn field(text: &str) -> Option<u8> {
 
 const BAD_ECN: &str = "bad ECN argument";
 
-impl Element for SetIPECN {
+impl Declared for SetIPECN {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut text = String::new();
         args.mandatory_positional_with("ECN", Any, &mut text).complete()?;
@@ -149,14 +151,6 @@ impl Element for SetIPECN {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        if let Some(mut ip) = header(packet) {
-            ip.rewrite_tos(ip.tos() & !3 | self.field);
-        }
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -178,6 +172,16 @@ impl Element for SetIPECN {
         values::argument_with(cx, 0, "ECN", value, Any, &mut String::new())?;
         self.field = new;
         Ok(())
+    }
+}
+
+impl Element for SetIPECN {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if let Some(mut ip) = header(packet) {
+            ip.rewrite_tos(ip.tos() & !3 | self.field);
+        }
+        Verdict::Forward
     }
 }
 
@@ -213,11 +217,24 @@ impl Class for MarkIPCE {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for MarkIPCE {
+impl Declared for MarkIPCE {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.positional("FORCE", &mut self.force).complete()
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("drops");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "drops" => Ok(self.drops.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for MarkIPCE {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         match header(packet) {
@@ -229,17 +246,6 @@ impl Element for MarkIPCE {
                 self.drops += 1;
                 Verdict::Drop
             }
-        }
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::Unknown),
         }
     }
 }

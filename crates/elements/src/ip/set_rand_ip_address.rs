@@ -3,7 +3,7 @@ use core::net::Ipv4Addr;
 
 use packet::Packet;
 use router::args::{Args, Failed, IpPrefixArg, Ipv4Prefix};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Most addresses of a list: 256 KiB.
 const ADDRESSES_MAX: i32 = 1 << 16;
@@ -57,7 +57,7 @@ fn pick(cx: &mut Cx<'_>, prefix: Ipv4Prefix) -> Ipv4Addr {
     Ipv4Addr::from_bits(cx.random().next_u32() & !mask | prefix.address.to_bits() & mask)
 }
 
-impl Element for SetRandIPAddress {
+impl Declared for SetRandIPAddress {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut prefix, mut limit) = (Ipv4Prefix::ANY, -1i32);
         args.mandatory_positional_with("PREFIX", IpPrefixArg::OR_ADDRESS, &mut prefix)
@@ -70,7 +70,9 @@ impl Element for SetRandIPAddress {
         self.addresses = (0..limit).map(|_| pick(cx, prefix)).collect();
         Ok(())
     }
+}
 
+impl Element for SetRandIPAddress {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let chosen = cx.random().below(self.addresses.len() as u32) as usize;

@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 use router::args::{Args, Context, Failed};
-use router::{Class, Cx, Element, Random, phase};
+use router::{Class, Cx, Declared, Element, Random, phase};
 
 use crate::rewriter::input::{Action, Input};
 use crate::rewriter::key::FlowKey;
@@ -82,7 +82,7 @@ fn nodes_and_seed(text: &str, context: &Context<'_>) -> Result<(usize, i32), &'s
     Ok((nodes.unsigned_abs() as usize, seed))
 }
 
-impl Element for SourceIPHashMapper {
+impl Declared for SourceIPHashMapper {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let conf = args.take_raw();
         let Some((parameters, patterns)) = conf.split_first() else {
@@ -118,6 +118,8 @@ impl Element for SourceIPHashMapper {
         args.finish()
     }
 }
+
+impl Element for SourceIPHashMapper {}
 
 impl SourceIPHashMapper {
     /// Checks that a rewriter with this many outputs has those that the patterns name.

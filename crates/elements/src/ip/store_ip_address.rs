@@ -5,7 +5,7 @@ use packet::Packet;
 use packet::checksum::Delta;
 use packet::wire::{IpProtocol, Ipv4Packet, TcpPacket, UdpPacket};
 use router::args::{Args, Failed, WordArg};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Where the address goes.
 #[derive(Clone, Copy, Default)]
@@ -55,7 +55,7 @@ impl Class for StoreIPAddress {
     const PROCESSING: &'static str = "a/ah";
 }
 
-impl Element for StoreIPAddress {
+impl Declared for StoreIPAddress {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut offset, mut address) = (String::new(), Ipv4Addr::UNSPECIFIED);
         let fixed = args.raw().len() > 1;
@@ -76,7 +76,9 @@ impl Element for StoreIPAddress {
         };
         Ok(())
     }
+}
 
+impl Element for StoreIPAddress {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let address = self.address.unwrap_or(packet.dst_ip());

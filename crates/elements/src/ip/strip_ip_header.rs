@@ -1,5 +1,5 @@
 use packet::Packet;
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Takes the IP header off packets, and whatever stands in front of it.
 ///
@@ -31,6 +31,8 @@ impl Class for StripIPHeader {
     const PORTS: &'static str = "1/1";
     const SEGMENTS: bool = true;
 }
+
+impl Declared for StripIPHeader {}
 
 impl Element for StripIPHeader {
     #[inline]
@@ -70,6 +72,8 @@ impl Class for UnstripIPHeader {
     const NAME: &'static str = "UnstripIPHeader";
     const PORTS: &'static str = "1/1";
 }
+
+impl Declared for UnstripIPHeader {}
 
 impl Element for UnstripIPHeader {
     #[inline]

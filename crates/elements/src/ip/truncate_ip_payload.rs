@@ -2,7 +2,7 @@ use packet::Packet;
 use packet::anno::EXTRA_LENGTH;
 use packet::wire::{IpProtocol, Ipv4Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Cuts off IP packets' payload.
 ///
@@ -79,14 +79,16 @@ fn headers(bytes: &[u8], with_transport: bool) -> usize {
         }
 }
 
-impl Element for TruncateIPPayload {
+impl Declared for TruncateIPPayload {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.positional("LENGTH", &mut self.length)
             .positional("TRANSPORT", &mut self.transport)
             .keyword("EXTRA_LENGTH", &mut self.extra)
             .complete()
     }
+}
 
+impl Element for TruncateIPPayload {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let keep = usize::from(self.length);

@@ -5,7 +5,7 @@ use core::net::Ipv6Addr;
 use packet::Packet;
 use packet::wire::Ipv6Packet;
 use router::args::{Args, Context, Failed, Invalid};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 /// No host has this address.
 const ALL_ONES: Ipv6Addr = Ipv6Addr::from_bits(u128::MAX);
@@ -79,7 +79,7 @@ impl CheckIP6Header {
     }
 }
 
-impl Element for CheckIP6Header {
+impl Declared for CheckIP6Header {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.positional_with("BADADDRS", addresses, &mut self.bad)
             .positional("OFFSET", &mut self.offset)
@@ -88,17 +88,6 @@ impl Element for CheckIP6Header {
         self.bad.sort_unstable();
         self.bad.dedup();
         Ok(())
-    }
-
-    #[inline]
-    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let Some(end) = self.look(packet) else {
-            return self.refuse(cx);
-        };
-        let offset = self.offset as usize;
-        packet.set_network_header(offset, 40);
-        packet.truncate(offset + end);
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -110,6 +99,19 @@ impl Element for CheckIP6Header {
             "drops" => Ok(self.drops.to_string()),
             _ => Err(HandlerError::Unknown),
         }
+    }
+}
+
+impl Element for CheckIP6Header {
+    #[inline]
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let Some(end) = self.look(packet) else {
+            return self.refuse(cx);
+        };
+        let offset = self.offset as usize;
+        packet.set_network_header(offset, 40);
+        packet.truncate(offset + end);
+        Verdict::Forward
     }
 }
 

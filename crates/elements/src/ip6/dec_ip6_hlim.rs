@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 
 use packet::Packet;
 use packet::wire::Ipv6Packet;
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 /// Takes one hop off the hop limit of IPv6 packets, and drops those that have none left.
 ///
@@ -38,17 +38,7 @@ impl Class for DecIP6HLIM {
     const SEGMENTS: bool = true;
 }
 
-impl Element for DecIP6HLIM {
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let header = packet.network_header_mut().unwrap_or_default();
-        if Ipv6Packet::new_unchecked(header).decrement_hop_limit() {
-            return Verdict::Forward;
-        }
-        self.drops += 1;
-        Verdict::To(1)
-    }
-
+impl Declared for DecIP6HLIM {
     fn handlers(&self, list: &mut HandlerList) {
         list.read("drops");
     }
@@ -58,6 +48,18 @@ impl Element for DecIP6HLIM {
             "drops" => Ok(self.drops.to_string()),
             _ => Err(HandlerError::Unknown),
         }
+    }
+}
+
+impl Element for DecIP6HLIM {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let header = packet.network_header_mut().unwrap_or_default();
+        if Ipv6Packet::new_unchecked(header).decrement_hop_limit() {
+            return Verdict::Forward;
+        }
+        self.drops += 1;
+        Verdict::To(1)
     }
 }
 

@@ -2,7 +2,7 @@ use core::net::Ipv6Addr;
 
 use packet::Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Copies an IPv6 address out of packets into their destination address annotation.
 ///
@@ -37,12 +37,14 @@ impl Class for GetIP6Address {
     const SEGMENTS: bool = true;
 }
 
-impl Element for GetIP6Address {
+impl Declared for GetIP6Address {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("OFFSET", &mut self.offset)
             .complete()
     }
+}
 
+impl Element for GetIP6Address {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let bytes = packet.data().get(self.offset as usize..);

@@ -6,7 +6,7 @@ use packet::wire::{
 };
 use packet::{HEADROOM, Packet, PacketType};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Most bytes of a packet that the error about it carries.
 const QUOTE_MAX: usize = 568;
@@ -166,7 +166,7 @@ impl ICMP6Error {
     }
 }
 
-impl Element for ICMP6Error {
+impl Declared for ICMP6Error {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("SRC", &mut self.source)
             .mandatory_positional("TYPE", &mut self.kind)
@@ -174,7 +174,9 @@ impl Element for ICMP6Error {
             .keyword("PMTU", &mut self.path_mtu)
             .complete()
     }
+}
 
+impl Element for ICMP6Error {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if self.source.is_unspecified() || self.kind < 0 || !(0..256).contains(&self.code) {
             return Err(cx.error("not configured -a"));

@@ -4,7 +4,7 @@ use core::net::Ipv6Addr;
 use packet::Packet;
 use packet::wire::{IpProtocol, Ipv6Header, Ipv6Packet};
 use router::args::{Any, Args, Failed, Kind, NamedInt, unparse};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
 
 use crate::destination::Destination;
 use crate::values;
@@ -64,7 +64,7 @@ impl Class for IP6Encap {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for IP6Encap {
+impl Declared for IP6Encap {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut protocol, mut to) = (0i32, String::new());
         let mut header = IP6Encap::default().header;
@@ -84,22 +84,6 @@ impl Element for IP6Encap {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let length = packet.len() as u16;
-        if !packet.push(Ipv6Packet::<&[u8]>::HEADER_LEN) {
-            return Verdict::Drop;
-        }
-        let header = Ipv6Header {
-            payload_len: length,
-            destination: self.destination.of(packet),
-            ..self.header
-        };
-        header.emit(&mut Ipv6Packet::new_unchecked(packet.data_mut()));
-        packet.set_network_header(0, 40);
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -128,6 +112,24 @@ impl Element for IP6Encap {
             }
             _ => Err(HandlerError::Unknown),
         }
+    }
+}
+
+impl Element for IP6Encap {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let length = packet.len() as u16;
+        if !packet.push(Ipv6Packet::<&[u8]>::HEADER_LEN) {
+            return Verdict::Drop;
+        }
+        let header = Ipv6Header {
+            payload_len: length,
+            destination: self.destination.of(packet),
+            ..self.header
+        };
+        header.emit(&mut Ipv6Packet::new_unchecked(packet.data_mut()));
+        packet.set_network_header(0, 40);
+        Verdict::Forward
     }
 }
 

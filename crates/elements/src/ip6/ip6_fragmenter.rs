@@ -4,7 +4,7 @@ use core::ops::Range;
 use packet::wire::{Fragment, IpProtocol, Ipv6Packet};
 use packet::{Batch, HEADROOM, Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 
 /// Cuts IPv6 packets that are longer than a link allows into fragments.
 ///
@@ -200,7 +200,7 @@ impl IP6Fragmenter {
     }
 }
 
-impl Element for IP6Fragmenter {
+impl Declared for IP6Fragmenter {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("MTU", &mut self.mtu)
             .keyword("HONOR_DF", &mut self.honor)
@@ -211,6 +211,20 @@ impl Element for IP6Fragmenter {
         Ok(())
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("drops").read("fragments");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "drops" => Ok(self.drops.to_string()),
+            "fragments" => Ok(self.fragments.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for IP6Fragmenter {
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         if !batch.iter().all(|packet| self.fits(packet)) {
@@ -224,18 +238,6 @@ impl Element for IP6Fragmenter {
             }
         }
         0
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops").read("fragments");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "drops" => Ok(self.drops.to_string()),
-            "fragments" => Ok(self.fragments.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 use packet::Packet;
 use packet::wire::{IpProtocol, Ipv6Packet};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Turns IPv6 packets round: exchanges source and destination.
 ///
@@ -44,6 +44,8 @@ fn ports_at<T: AsRef<[u8]>>(ip: &Ipv6Packet<T>) -> Option<usize> {
     let first = upper.fragment.is_none_or(|fragment| fragment.offset == 0);
     (first && has_ports(upper.protocol)).then_some(upper.at)
 }
+
+impl Declared for IP6Mirror {}
 
 impl Element for IP6Mirror {
     #[inline]

@@ -4,7 +4,7 @@ use core::fmt::{self, Write};
 use packet::Packet;
 use packet::wire::Ipv6Packet;
 use router::args::{Args, Failed, unparse};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Prints each IPv6 packet on a line and passes it on.
 ///
@@ -77,7 +77,7 @@ impl IP6Print {
     }
 }
 
-impl Element for IP6Print {
+impl Declared for IP6Print {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.most = 1500;
         args.positional("LABEL", &mut self.label)
@@ -85,7 +85,9 @@ impl Element for IP6Print {
             .keyword("NBYTES", &mut self.most)
             .complete()
     }
+}
 
+impl Element for IP6Print {
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         if let Some(header) = packet.network_header().filter(|bytes| bytes.len() >= 40) {
             let mut text = String::new();

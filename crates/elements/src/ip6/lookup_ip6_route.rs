@@ -5,7 +5,7 @@ use core::net::Ipv6Addr;
 use click::config;
 use packet::{BATCH, Batch};
 use router::args::{Args, Context, Failed, Ip6PrefixArg, Ipv6Prefix, unparse};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList};
 
 use super::route_table::{Full, Hop, RouteTable};
 use crate::dispatch::{DROP, send};
@@ -120,7 +120,7 @@ impl LookupIP6Route {
     }
 }
 
-impl Element for LookupIP6Route {
+impl Declared for LookupIP6Route {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.table = RouteTable::default();
         let (mut routes, mut needed) = (alloc::vec::Vec::new(), 0);
@@ -144,25 +144,6 @@ impl Element for LookupIP6Route {
         }
         let added = self.table.add_all(routes);
         added.map_err(|Full| args.fail(NO_ROOM))
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        let mut addresses = [0; BATCH];
-        for (address, packet) in addresses.iter_mut().zip(batch.iter()) {
-            *address = packet.dst_ip6().to_bits();
-        }
-        let count = batch.len().min(BATCH);
-        let mut found = [Hop::NOWHERE; BATCH];
-        self.table.find_all(&addresses[..count], &mut found);
-        let mut outputs = [DROP; BATCH];
-        for ((packet, hop), output) in batch.iter_mut().zip(&found).zip(&mut outputs) {
-            *output = hop.port;
-            if !hop.gateway.is_unspecified() {
-                packet.set_dst_ip6(hop.gateway);
-            }
-        }
-        send(cx, batch, &outputs)
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -195,6 +176,27 @@ impl Element for LookupIP6Route {
             },
             _ => Err(HandlerError::Unknown),
         }
+    }
+}
+
+impl Element for LookupIP6Route {
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        let mut addresses = [0; BATCH];
+        for (address, packet) in addresses.iter_mut().zip(batch.iter()) {
+            *address = packet.dst_ip6().to_bits();
+        }
+        let count = batch.len().min(BATCH);
+        let mut found = [Hop::NOWHERE; BATCH];
+        self.table.find_all(&addresses[..count], &mut found);
+        let mut outputs = [DROP; BATCH];
+        for ((packet, hop), output) in batch.iter_mut().zip(&found).zip(&mut outputs) {
+            *output = hop.port;
+            if !hop.gateway.is_unspecified() {
+                packet.set_dst_ip6(hop.gateway);
+            }
+        }
+        send(cx, batch, &outputs)
     }
 }
 

@@ -1,6 +1,6 @@
 use packet::Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Marks where the IPv6 header is, without a check.
 ///
@@ -35,11 +35,13 @@ impl Class for MarkIP6Header {
     const SEGMENTS: bool = true;
 }
 
-impl Element for MarkIP6Header {
+impl Declared for MarkIP6Header {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.positional("OFFSET", &mut self.offset).complete()
     }
+}
 
+impl Element for MarkIP6Header {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let offset = self.offset as usize;

@@ -1,7 +1,7 @@
 use alloc::string::{String, ToString};
 
 use packet::Packet;
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 use super::translate;
 
@@ -46,16 +46,7 @@ impl Class for ProtocolTranslator46 {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for ProtocolTranslator46 {
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        if translate::to_v6(packet).is_some() {
-            return Verdict::Forward;
-        }
-        self.drops += 1;
-        Verdict::Drop
-    }
-
+impl Declared for ProtocolTranslator46 {
     fn handlers(&self, list: &mut HandlerList) {
         list.read("drops");
     }
@@ -65,6 +56,17 @@ impl Element for ProtocolTranslator46 {
             "drops" => Ok(self.drops.to_string()),
             _ => Err(HandlerError::Unknown),
         }
+    }
+}
+
+impl Element for ProtocolTranslator46 {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if translate::to_v6(packet).is_some() {
+            return Verdict::Forward;
+        }
+        self.drops += 1;
+        Verdict::Drop
     }
 }
 

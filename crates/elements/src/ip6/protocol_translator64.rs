@@ -1,7 +1,7 @@
 use alloc::string::{String, ToString};
 
 use packet::Packet;
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 use super::translate;
 
@@ -46,16 +46,7 @@ impl Class for ProtocolTranslator64 {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for ProtocolTranslator64 {
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        if translate::to_v4(packet).is_some() {
-            return Verdict::Forward;
-        }
-        self.drops += 1;
-        Verdict::Drop
-    }
-
+impl Declared for ProtocolTranslator64 {
     fn handlers(&self, list: &mut HandlerList) {
         list.read("drops");
     }
@@ -65,5 +56,16 @@ impl Element for ProtocolTranslator64 {
             "drops" => Ok(self.drops.to_string()),
             _ => Err(HandlerError::Unknown),
         }
+    }
+}
+
+impl Element for ProtocolTranslator64 {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if translate::to_v4(packet).is_some() {
+            return Verdict::Forward;
+        }
+        self.drops += 1;
+        Verdict::Drop
     }
 }

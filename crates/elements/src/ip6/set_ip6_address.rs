@@ -2,7 +2,7 @@ use core::net::Ipv6Addr;
 
 use packet::Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Sets packets' destination address annotation to a fixed IPv6 address.
 ///
@@ -41,12 +41,14 @@ impl Class for SetIP6Address {
     const SEGMENTS: bool = true;
 }
 
-impl Element for SetIP6Address {
+impl Declared for SetIP6Address {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("IPADDR", &mut self.address)
             .complete()
     }
+}
 
+impl Element for SetIP6Address {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         packet.set_dst_ip6(self.address);

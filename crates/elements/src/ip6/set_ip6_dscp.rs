@@ -3,7 +3,7 @@ use alloc::string::{String, ToString};
 use packet::Packet;
 use packet::wire::Ipv6Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
 
 use crate::values;
 
@@ -46,7 +46,7 @@ fn code_point(value: u32) -> Result<u8, &'static str> {
     }
 }
 
-impl Element for SetIP6DSCP {
+impl Declared for SetIP6DSCP {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut dscp = 0;
         args.mandatory_positional("DSCP", &mut dscp).complete()?;
@@ -56,15 +56,6 @@ impl Element for SetIP6DSCP {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let header = packet.network_header_mut().unwrap_or_default();
-        let mut ip = Ipv6Packet::new_unchecked(header);
-        let class = self.dscp << 2 | ip.traffic_class() & 3;
-        ip.set_class_and_flow(class, ip.flow_label());
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -86,6 +77,17 @@ impl Element for SetIP6DSCP {
         values::argument(cx, 0, "DSCP", value, &mut self.dscp)?;
         self.dscp = dscp;
         Ok(())
+    }
+}
+
+impl Element for SetIP6DSCP {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let header = packet.network_header_mut().unwrap_or_default();
+        let mut ip = Ipv6Packet::new_unchecked(header);
+        let class = self.dscp << 2 | ip.traffic_class() & 3;
+        ip.set_class_and_flow(class, ip.flow_label());
+        Verdict::Forward
     }
 }
 

@@ -1,6 +1,6 @@
 use packet::Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 use super::association::Association;
 use super::associations;
@@ -88,7 +88,7 @@ pub(super) fn direction(encrypt: i32) -> Direction {
     }
 }
 
-impl Element for IPsecAES {
+impl Declared for IPsecAES {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut encrypt, mut ignore) = (0i32, TAG as u32);
         args.mandatory_positional("ENCRYPT", &mut encrypt)
@@ -98,7 +98,9 @@ impl Element for IPsecAES {
         (self.direction, self.ignore) = (direction(encrypt), ignore as usize);
         Ok(())
     }
+}
 
+impl Element for IPsecAES {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let done = associations::with(cx, packet, |association, packet| {

@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 
 use packet::Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 use super::associations;
 use super::esp::Once;
@@ -69,16 +69,9 @@ macro_rules! authenticator {
             const PROCESSING: &'static str = "a/ah";
         }
 
-        impl Element for $name {
+        impl Declared for $name {
             fn configure(&mut self, _: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
                 self.0.configure(args)
-            }
-
-            #[inline]
-            fn action(&mut self, $cx: &mut Cx<'_>, $packet: &mut Packet) -> Verdict {
-                let $auth = &self.0;
-                let done = $run;
-                self.0.verdict($cx, done)
             }
 
             fn handlers(&self, list: &mut HandlerList) {
@@ -95,6 +88,15 @@ macro_rules! authenticator {
                     "drops" => Ok(self.0.drops.to_string()),
                     _ => Err(HandlerError::Unknown),
                 }
+            }
+        }
+
+        impl Element for $name {
+            #[inline]
+            fn action(&mut self, $cx: &mut Cx<'_>, $packet: &mut Packet) -> Verdict {
+                let $auth = &self.0;
+                let done = $run;
+                self.0.verdict($cx, done)
             }
         }
     };

@@ -1,6 +1,6 @@
 use packet::Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 use super::aes::direction;
 use super::association::Association;
@@ -64,7 +64,7 @@ impl IPsecDES {
     }
 }
 
-impl Element for IPsecDES {
+impl Declared for IPsecDES {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut encrypt, mut ignore) = (0i32, TAG as u32);
         args.mandatory_positional("ENCRYPT", &mut encrypt)
@@ -73,7 +73,9 @@ impl Element for IPsecDES {
         (self.direction, self.ignore) = (direction(encrypt), ignore as usize);
         Ok(())
     }
+}
 
+impl Element for IPsecDES {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let done = associations::with(cx, packet, |association, packet| {

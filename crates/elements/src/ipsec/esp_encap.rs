@@ -1,7 +1,7 @@
 use packet::wire::IpProtocol;
 use packet::{Packet, anno};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 use super::associations;
 use super::esp::{BlockSize, FIXED, Once};
@@ -95,11 +95,13 @@ impl IPsecESPEncap {
     }
 }
 
-impl Element for IPsecESPEncap {
+impl Declared for IPsecESPEncap {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.keyword("BLOCK", &mut self.block).complete()
     }
+}
 
+impl Element for IPsecESPEncap {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let random = cx.random().next_u64();

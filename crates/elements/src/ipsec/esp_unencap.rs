@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 
 use packet::Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 use super::associations;
 use super::esp::{BlockSize, Once};
@@ -99,11 +99,25 @@ impl IPsecESPUnencap {
     }
 }
 
-impl Element for IPsecESPUnencap {
+impl Declared for IPsecESPUnencap {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.keyword("BLOCK", &mut self.block).complete()
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("replays").read("malformed");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "replays" => Ok(self.replays.to_string()),
+            "malformed" => Ok(self.malformed.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for IPsecESPUnencap {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let head = packet.data().first_chunk::<8>();
@@ -135,17 +149,5 @@ impl Element for IPsecESPUnencap {
         packet.pull(self.block.header());
         packet.take(trailer);
         Verdict::Forward
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("replays").read("malformed");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "replays" => Ok(self.replays.to_string()),
-            "malformed" => Ok(self.malformed.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }

@@ -3,7 +3,7 @@ use core::net::Ipv4Addr;
 use packet::wire::{IpProtocol, Ipv4Header};
 use packet::{Packet, anno};
 use router::args::{Args, Failed, Kind, NamedInt};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Puts an IP header in front of packets for the gateway that their annotation names.
 ///
@@ -63,7 +63,7 @@ impl Class for IPsecEncap {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for IPsecEncap {
+impl Declared for IPsecEncap {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut protocol = 0i32;
         let mut header = IPsecEncap::default().header;
@@ -83,7 +83,9 @@ impl Element for IPsecEncap {
     fn can_live_reconfigure(&self) -> bool {
         true
     }
+}
 
+impl Element for IPsecEncap {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         if !packet.push(20) {

@@ -6,7 +6,7 @@ use core::net::Ipv4Addr;
 
 use packet::{BATCH, Batch, Packet, anno};
 use router::args::{Args, Context, ElementOf, ElementRef, Failed, NoElements};
-use router::{Class, Cx, Element, ElementId, HandlerError, HandlerFlags, HandlerList};
+use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerFlags, HandlerList};
 
 use super::associations::{Associations, Reference};
 use super::sa_table::SATable;
@@ -263,7 +263,7 @@ fn spi(data: &[u8]) -> Payload {
     }
 }
 
-impl Element for RadixIPsecLookup {
+impl Declared for RadixIPsecLookup {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut table: Option<ElementRef> = None;
         let parser = |text: &str, context: &Context<'_>| {
@@ -295,15 +295,6 @@ impl Element for RadixIPsecLookup {
             }
         }
         args.finish()
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        let mut outputs = [DROP; BATCH];
-        for (packet, output) in batch.iter_mut().zip(&mut outputs) {
-            *output = self.route(cx, packet);
-        }
-        send(cx, batch, &outputs)
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -352,5 +343,16 @@ impl Element for RadixIPsecLookup {
         if let Some(old) = old.downcast_mut::<RadixIPsecLookup>() {
             self.routes.associations.take(&old.routes.associations);
         }
+    }
+}
+
+impl Element for RadixIPsecLookup {
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        let mut outputs = [DROP; BATCH];
+        for (packet, output) in batch.iter_mut().zip(&mut outputs) {
+            *output = self.route(cx, packet);
+        }
+        send(cx, batch, &outputs)
     }
 }

@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 use core::any::Any;
 
 use router::args::{Args, Failed, NoElements};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList};
 
 use super::association::Spec;
 use super::associations::{Associations, FULL, Handle};
@@ -70,7 +70,7 @@ impl SATable {
     }
 }
 
-impl Element for SATable {
+impl Declared for SATable {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let texts = args.take_raw();
         let element = args.element().to_string();
@@ -133,3 +133,5 @@ impl Element for SATable {
         }
     }
 }
+
+impl Element for SATable {}

@@ -3,7 +3,7 @@ use alloc::string::String;
 use packet::Packet;
 use packet::wire::{Icmpv4Packet, Ipv4Packet};
 use router::args::{Args, Failed, Kind, NamedInt, WordArg};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Makes what IP packets carry ICMP messages of one type and code.
 ///
@@ -50,7 +50,7 @@ impl ForceICMP {
     }
 }
 
-impl Element for ForceICMP {
+impl Declared for ForceICMP {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut kind, mut code) = (0i32, String::new());
         args.mandatory_positional_with("TYPE", NamedInt(Kind::IcmpType), &mut kind)
@@ -65,7 +65,9 @@ impl Element for ForceICMP {
         (self.kind, self.code) = (kind, code);
         Ok(())
     }
+}
 
+impl Element for ForceICMP {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         match self.force(packet) {

@@ -1,6 +1,6 @@
 use packet::Packet;
 use packet::wire::Ipv4Packet;
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Makes packets legal IP packets.
 ///
@@ -34,6 +34,8 @@ impl Class for ForceIP {
     const NAME: &'static str = "ForceIP";
     const PORTS: &'static str = "1/1";
 }
+
+impl Declared for ForceIP {}
 
 impl Element for ForceIP {
     #[inline]

@@ -2,7 +2,7 @@ use packet::Packet;
 use packet::checksum::pseudo_header_v4;
 use packet::wire::{Ipv4Packet, TcpFlags, TcpPacket};
 use router::args::{Args, Failed, Port};
-use router::{Class, Cx, Element, Random, Verdict};
+use router::{Class, Cx, Declared, Element, Random, Verdict};
 
 /// Makes what IP packets carry TCP segments.
 ///
@@ -91,14 +91,16 @@ impl ForceTCP {
     }
 }
 
-impl Element for ForceTCP {
+impl Declared for ForceTCP {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.positional_with("DPORT", Port::TCP, &mut self.port)
             .positional("RANDOM_DPORT", &mut self.random)
             .positional("FLAGS", &mut self.flags)
             .complete()
     }
+}
 
+impl Element for ForceTCP {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         match self.force(cx.random(), packet) {

@@ -2,7 +2,7 @@ use packet::Packet;
 use packet::checksum::pseudo_header_v4;
 use packet::wire::{Ipv4Packet, UdpPacket};
 use router::args::{Args, Failed, Port};
-use router::{Class, Cx, Element, Random, Verdict};
+use router::{Class, Cx, Declared, Element, Random, Verdict};
 
 /// Makes what IP packets carry UDP datagrams.
 ///
@@ -55,7 +55,7 @@ impl ForceUDP {
     }
 }
 
-impl Element for ForceUDP {
+impl Declared for ForceUDP {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if args.raw().is_empty() || args.raw() == ["-1"] {
             return Ok(());
@@ -67,7 +67,9 @@ impl Element for ForceUDP {
         self.port = given.then_some(port);
         Ok(())
     }
+}
 
+impl Element for ForceUDP {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         match self.force(cx.random(), packet) {

@@ -2,7 +2,7 @@ use alloc::collections::VecDeque;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element};
+use router::{Class, Cx, Declared, Element};
 
 /// Longest frame, in bytes.
 const FRAME_MAX: u64 = 1 << 20;
@@ -115,7 +115,7 @@ impl Reframe {
     }
 }
 
-impl Element for Reframe {
+impl Declared for Reframe {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.keyword("FOFF", &mut self.offset)
             .keyword("FLEN", &mut self.length)
@@ -139,7 +139,9 @@ impl Element for Reframe {
         }
         Ok(())
     }
+}
 
+impl Element for Reframe {
     fn cleanup(&mut self, _cx: &mut Cx<'_>) {
         self.waiting = VecDeque::new();
     }

@@ -3,7 +3,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, Signal, TaskId};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Ran, Signal, TaskId};
 
 /// Pulls packets from its inputs in turn, and pushes each out by the output of the same number.
 ///
@@ -45,12 +45,25 @@ impl Class for RoundRobinUnqueue {
     const PROCESSING: &'static str = "l/h";
 }
 
-impl Element for RoundRobinUnqueue {
+impl Declared for RoundRobinUnqueue {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.burst = 1;
         args.positional("BURST", &mut self.burst).complete()
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("packets").task(false);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "packets" => Ok(format!("{} packets\n", self.packets)),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for RoundRobinUnqueue {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if cx.inputs() != cx.outputs() {
             return Err(cx.error("number of outputs must equal to number of inputs"));
@@ -85,17 +98,6 @@ impl Element for RoundRobinUnqueue {
             cx.schedule(task);
         }
         Ran::worked(pulled > 0)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("packets").task(false);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "packets" => Ok(format!("{} packets\n", self.packets)),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 use packet::wire::{TcpFlags, TcpPacket, TcpSequence};
 use packet::{Batch, Packet};
 use router::args::{Args, Failed, Milliseconds};
-use router::{Class, Cx, Element, ElementId, TimerId, Verdict};
+use router::{Class, Cx, Declared, Element, ElementId, TimerId, Verdict};
 
 use super::segment::{Segment, make};
 use super::tcp_buffer::TCPBuffer;
@@ -118,12 +118,14 @@ impl TCPAck {
     }
 }
 
-impl Element for TCPAck {
+impl Declared for TCPAck {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.delay = Milliseconds(20);
         args.keyword("DELAY", &mut self.delay).complete()
     }
+}
 
+impl Element for TCPAck {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let found = cx.graph().nearest_downstream(cx.id(), 0, "TCPBuffer");
         let Some(buffer) = found.first() else {

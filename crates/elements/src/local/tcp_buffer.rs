@@ -2,7 +2,7 @@ use alloc::collections::VecDeque;
 
 use packet::{Batch, Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element};
+use router::{Class, Cx, Declared, Element};
 
 use super::segment::{Segment, before};
 
@@ -103,11 +103,13 @@ impl TCPBuffer {
     }
 }
 
-impl Element for TCPBuffer {
+impl Declared for TCPBuffer {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.positional("SKIP", &mut self.skip).complete()
     }
+}
 
+impl Element for TCPBuffer {
     fn cleanup(&mut self, cx: &mut Cx<'_>) {
         for (_, packet) in self.waiting.drain(..) {
             cx.kill(packet);

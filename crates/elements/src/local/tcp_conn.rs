@@ -4,7 +4,7 @@ use alloc::string::String;
 use packet::wire::{Ipv4Packet, TcpFlags, TcpPacket, TcpSequence};
 use packet::{Batch, Packet};
 use router::args::{Args, Failed, NoElements, Port};
-use router::{Class, Cx, Element, ElementId, HandlerError, HandlerList, Verdict, filter};
+use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerList, Verdict, filter};
 
 use super::segment::{Segment, Style, make};
 use super::tcp_demux::{End, TCPDemux};
@@ -163,6 +163,23 @@ impl TCPConn {
     }
 }
 
+impl Declared for TCPConn {
+    fn handlers(&self, list: &mut HandlerList) {
+        list.write("ctrl").button("reset");
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        match name {
+            "ctrl" => self.control(cx, value),
+            "reset" => {
+                self.reset(cx);
+                Ok(())
+            }
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
 impl Element for TCPConn {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let found = cx.graph().nearest_upstream(cx.id(), 0, "TCPDemux");
@@ -204,21 +221,6 @@ impl Element for TCPConn {
             |(conn, _), packet| conn.address(packet).is_none().then_some(()),
             |(_, cx), packet, ()| cx.kill(packet),
         );
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("ctrl").button("reset");
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "ctrl" => self.control(cx, value),
-            "reset" => {
-                self.reset(cx);
-                Ok(())
-            }
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 

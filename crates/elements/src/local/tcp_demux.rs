@@ -2,7 +2,7 @@ use core::net::Ipv4Addr;
 
 use hashbrown::HashMap;
 use packet::Packet;
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 use super::segment::Segment;
 
@@ -80,6 +80,8 @@ impl TCPDemux {
         keys.iter().find_map(|key| self.flows.get(key)).copied()
     }
 }
+
+impl Declared for TCPDemux {}
 
 impl Element for TCPDemux {
     #[inline]

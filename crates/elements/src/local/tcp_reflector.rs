@@ -1,7 +1,7 @@
 use packet::Packet;
 use packet::checksum::pseudo_header_v4;
 use packet::wire::{IpProtocol, Ipv4Packet, TcpFlags, TcpPacket, TcpSequence};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 use super::segment::Segment;
 
@@ -78,6 +78,8 @@ fn reflect(cx: &mut Cx<'_>, packet: &mut Packet) -> Option<()> {
     packet.set_dst_ip(to.0);
     Some(())
 }
+
+impl Declared for TCPReflector {}
 
 impl Element for TCPReflector {
     #[inline]

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use packet::Packet;
 use packet::wire::TcpFlags;
 use router::args::{Args, Failed, IpPrefixArg, Ipv4Prefix};
-use router::{Class, Cx, Element, Steady, TimerId, Verdict};
+use router::{Class, Cx, Declared, Element, Steady, TimerId, Verdict};
 
 use super::segment::{Segment, Style, before, make};
 
@@ -335,7 +335,7 @@ impl WebGen {
     }
 }
 
-impl Element for WebGen {
+impl Declared for WebGen {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut rate = 0i32;
         args.mandatory_positional_with("PREFIX", IpPrefixArg::OR_ADDRESS, &mut self.prefix)
@@ -349,7 +349,9 @@ impl Element for WebGen {
         self.limit = 2 * rate as usize * RESENDS as usize;
         Ok(())
     }
+}
 
+impl Element for WebGen {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let (timer, now) = (cx.timer(), cx.steady());
         cx.schedule_at(timer, now);

@@ -1,7 +1,7 @@
 use alloc::string::String;
 
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, TaskId};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Ran, TaskId};
 
 use super::receiver::Receiver;
 
@@ -50,7 +50,7 @@ impl FromNetfront {
     }
 }
 
-impl Element for FromNetfront {
+impl Declared for FromNetfront {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.0.burst = 64;
         args.mandatory_positional("INTERFACE", &mut self.0.interface)
@@ -63,14 +63,6 @@ impl Element for FromNetfront {
         Ok(())
     }
 
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.0.initialize(cx)
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
-        self.0.run_task(cx)
-    }
-
     fn handlers(&self, list: &mut HandlerList) {
         self.0.handlers(list);
     }
@@ -81,6 +73,16 @@ impl Element for FromNetfront {
 
     fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
         self.0.write(name)
+    }
+}
+
+impl Element for FromNetfront {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.0.initialize(cx)
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+        self.0.run_task(cx)
     }
 }
 

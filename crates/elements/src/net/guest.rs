@@ -5,7 +5,7 @@ use alloc::string::String;
 
 use packet::Batch;
 use router::args::{Any, Args, Failed, WordArg};
-use router::{Class, ClassEntry, Cx, Element, HandlerError, HandlerList, Ran, TaskId};
+use router::{Class, ClassEntry, Cx, Declared, Element, HandlerError, HandlerList, Ran, TaskId};
 
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -82,7 +82,7 @@ impl Class for FromDevice {
     const SEGMENTS: bool = true;
 }
 
-impl Element for FromDevice {
+impl Declared for FromDevice {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let [
             mut promisc,
@@ -137,14 +137,6 @@ impl Element for FromDevice {
         Ok(())
     }
 
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.0.initialize(cx)
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
-        self.0.run_task(cx)
-    }
-
     fn handlers(&self, list: &mut HandlerList) {
         list.read("encap").read("kernel_drops");
         self.0.handlers(list);
@@ -164,6 +156,16 @@ impl Element for FromDevice {
     }
 }
 
+impl Element for FromDevice {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.0.initialize(cx)
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+        self.0.run_task(cx)
+    }
+}
+
 /// ToNetfront under the name and with the arguments of the host's ToDevice.
 #[derive(Default)]
 struct ToDevice(Sender);
@@ -176,7 +178,7 @@ impl Class for ToDevice {
     const SEGMENTS: bool = true;
 }
 
-impl Element for ToDevice {
+impl Declared for ToDevice {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut debug, mut method) = (false, String::new());
         self.0.burst = 64;
@@ -193,29 +195,11 @@ impl Element for ToDevice {
         Ok(())
     }
 
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.0.initialize(cx)
-    }
-
-    fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        self.0.cleanup(cx);
-    }
-
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
         let old: &mut dyn core::any::Any = old;
         if let Some(old) = old.downcast_mut::<ToDevice>() {
             self.0.take_state(cx, &mut old.0);
         }
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.0.push(cx, batch);
-        0
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
-        self.0.run_task(cx)
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -228,6 +212,26 @@ impl Element for ToDevice {
 
     fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
         self.0.write(name)
+    }
+}
+
+impl Element for ToDevice {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.0.initialize(cx)
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        self.0.cleanup(cx);
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.0.push(cx, batch);
+        0
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+        self.0.run_task(cx)
     }
 }
 

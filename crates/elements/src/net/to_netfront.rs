@@ -2,7 +2,7 @@ use alloc::string::String;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, TaskId};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Ran, TaskId};
 
 use super::sender::Sender;
 
@@ -44,7 +44,7 @@ impl Class for ToNetfront {
     const SEGMENTS: bool = true;
 }
 
-impl Element for ToNetfront {
+impl Declared for ToNetfront {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.0.burst = 64;
         args.mandatory_positional("INTERFACE", &mut self.0.interface)
@@ -56,29 +56,11 @@ impl Element for ToNetfront {
         Ok(())
     }
 
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.0.initialize(cx)
-    }
-
-    fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        self.0.cleanup(cx);
-    }
-
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
         let old: &mut dyn core::any::Any = old;
         if let Some(old) = old.downcast_mut::<ToNetfront>() {
             self.0.take_state(cx, &mut old.0);
         }
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.0.push(cx, batch);
-        0
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
-        self.0.run_task(cx)
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -91,6 +73,26 @@ impl Element for ToNetfront {
 
     fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
         self.0.write(name)
+    }
+}
+
+impl Element for ToNetfront {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.0.initialize(cx)
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        self.0.cleanup(cx);
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.0.push(cx, batch);
+        0
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+        self.0.run_task(cx)
     }
 }
 

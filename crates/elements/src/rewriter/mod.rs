@@ -96,7 +96,7 @@ pub fn obtain(
 /// The methods of an element that its `base` does for it. `$scheme` is how it reads packets;
 /// `$table => $name, $old, $number, $show` are its handlers that show a table.
 macro_rules! rewriter_methods {
-    ($scheme:ty; $($name:literal, $old:literal => $number:expr, $show:expr;)+) => {
+    ($scheme:ty) => {
         fn initialize(&mut self, cx: &mut router::Cx<'_>) -> Result<(), router::args::Failed> {
             self.base.initialize(cx)
         }
@@ -114,7 +114,13 @@ macro_rules! rewriter_methods {
         fn run_timer(&mut self, cx: &mut router::Cx<'_>, timer: router::TimerId) {
             self.base.run_timer(cx, timer);
         }
+    };
+}
+pub(crate) use rewriter_methods;
 
+/// The handlers of an element with a `base`: `$table => $name, $old, $number, $show` show a table.
+macro_rules! rewriter_handlers {
+    ($($name:literal, $old:literal => $number:expr, $show:expr;)+) => {
         fn handlers(&self, list: &mut router::HandlerList) {
             $($crate::rewriter::base::Base::table_handler(list, $name, $old);)+
             $crate::rewriter::base::ExtraHandlers::extra_handlers(self, list);
@@ -146,4 +152,4 @@ macro_rules! rewriter_methods {
         }
     };
 }
-pub(crate) use rewriter_methods;
+pub(crate) use rewriter_handlers;

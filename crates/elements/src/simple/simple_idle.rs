@@ -1,5 +1,5 @@
 use packet::Batch;
-use router::{Class, Cx, Element};
+use router::{Class, Cx, Declared, Element};
 
 /// Drops what is pushed into it and has nothing to be pulled; without a notifier.
 ///
@@ -32,6 +32,8 @@ impl Class for SimpleIdle {
     const FLOW: &'static str = "x/y";
     const SEGMENTS: bool = true;
 }
+
+impl Declared for SimpleIdle {}
 
 impl Element for SimpleIdle {
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {

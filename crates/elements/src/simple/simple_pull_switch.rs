@@ -2,7 +2,7 @@ use alloc::string::String;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Llrpc};
+use router::{Capability, Class, Cx, Declared, Element, HandlerError, HandlerList, Llrpc, Llrpcs};
 
 use crate::standard::pull_switch::Chosen;
 
@@ -39,20 +39,16 @@ impl Class for SimplePullSwitch {
     const PORTS: &'static str = "-/1";
     const PROCESSING: &'static str = "l";
     const SEGMENTS: bool = true;
+    const CAPABILITIES: &'static [Capability] = router::provides!(SimplePullSwitch: Llrpcs);
 }
 
-impl Element for SimplePullSwitch {
+impl Declared for SimplePullSwitch {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.chosen.configure(cx, args)
     }
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        self.chosen.pull(cx, batch, most);
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -66,8 +62,17 @@ impl Element for SimplePullSwitch {
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         self.chosen.write(cx, name, value)
     }
+}
 
+impl Llrpcs for SimplePullSwitch {
     fn llrpc(&mut self, cx: &mut Cx<'_>, call: Llrpc, data: &mut [u8]) -> Result<(), HandlerError> {
         self.chosen.llrpc(cx, call, data)
+    }
+}
+
+impl Element for SimplePullSwitch {
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        self.chosen.pull(cx, batch, most);
     }
 }

@@ -1,6 +1,6 @@
 use packet::Batch;
 use router::args::Failed;
-use router::{Class, Cx, Element};
+use router::{Class, Cx, Declared, Element};
 
 use crate::standard::sched::{PrioSched, RoundRobinSched};
 
@@ -16,6 +16,8 @@ macro_rules! simple {
             const PROCESSING: &'static str = $sched::PROCESSING;
             const SEGMENTS: bool = true;
         }
+
+        impl Declared for $name {}
 
         impl Element for $name {
             fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {

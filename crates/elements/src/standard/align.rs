@@ -1,6 +1,6 @@
 use packet::Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Moves the data of packets in memory, so that it starts at a certain alignment.
 ///
@@ -36,7 +36,7 @@ impl Class for Align {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for Align {
+impl Declared for Align {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("MODULUS", &mut self.modulus)
             .mandatory_positional("OFFSET", &mut self.offset)
@@ -49,7 +49,9 @@ impl Element for Align {
         }
         Ok(())
     }
+}
 
+impl Element for Align {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         match packet.align(self.modulus as usize, self.offset as usize) {

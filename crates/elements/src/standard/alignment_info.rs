@@ -2,7 +2,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, ElementId};
+use router::{Class, Cx, Declared, Element, ElementId};
 
 /// Says how the packets that come to elements' inputs are aligned.
 ///
@@ -75,7 +75,7 @@ fn numbers(args: &Args<'_>, words: &[String]) -> Vec<i32> {
     words.iter().enumerate().map(number).collect()
 }
 
-impl Element for AlignmentInfo {
+impl Declared for AlignmentInfo {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         for (i, text) in args.take_raw().iter().enumerate() {
             let words = click::config::split_space(text);
@@ -104,6 +104,8 @@ impl Element for AlignmentInfo {
         args.finish()
     }
 }
+
+impl Element for AlignmentInfo {}
 
 #[cfg(test)]
 mod tests {

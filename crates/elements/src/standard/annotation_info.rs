@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 
 use packet::anno::ANNO_BYTES;
 use router::args::{Annotation, Args, Context, Failed, Kind, Value};
-use router::{Class, Cx, Element, phase};
+use router::{Class, Cx, Declared, Element, phase};
 
 /// Gives names to packets' annotations.
 ///
@@ -71,7 +71,7 @@ fn overlap(a: Annotation, b: Annotation) -> bool {
     u32::from(a.offset) < end(b) && u32::from(b.offset) < end(a)
 }
 
-impl Element for AnnotationInfo {
+impl Declared for AnnotationInfo {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         for entry in args.take_raw() {
             let mut words = click::config::split_space(&entry);
@@ -92,7 +92,9 @@ impl Element for AnnotationInfo {
         }
         args.finish()
     }
+}
 
+impl Element for AnnotationInfo {
     /// Names may be defined by other elements: they are all known only now.
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let mut result = Ok(());

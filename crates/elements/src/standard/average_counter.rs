@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 
 use packet::Batch;
 use router::args::{Args, Failed, unparse};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Steady};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Steady};
 
 /// Counts packets and bytes, and divides them by the time they took.
 ///
@@ -65,24 +65,12 @@ impl AverageCounter {
     }
 }
 
-impl Element for AverageCounter {
+impl Declared for AverageCounter {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut seconds = 0u32;
         args.positional("IGNORE", &mut seconds).complete()?;
         self.ignore = u64::from(seconds) * 1000;
         Ok(())
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.see(cx.steady(), batch);
-        0
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        cx.pull(0, batch, most);
-        self.see(cx.steady(), batch);
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -106,6 +94,20 @@ impl Element for AverageCounter {
         }
         (self.count, self.bytes, self.span) = (0, 0, None);
         Ok(())
+    }
+}
+
+impl Element for AverageCounter {
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.see(cx.steady(), batch);
+        0
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        cx.pull(0, batch, most);
+        self.see(cx.steady(), batch);
     }
 }
 

@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 
 use packet::{Packet, anno};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 /// The integer that a handler was written.
 fn integer(cx: &Cx<'_>, value: &str) -> Result<i32, HandlerError> {
@@ -49,19 +49,10 @@ impl Class for Block {
     const SEGMENTS: bool = true;
 }
 
-impl Element for Block {
+impl Declared for Block {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("THRESH", &mut self.threshold)
             .complete()
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let rate = i64::from(packet.anno(anno::FWD_RATE));
-        match self.threshold == 0 || rate <= i64::from(self.threshold) {
-            true => Verdict::Forward,
-            false => Verdict::To(1),
-        }
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -81,6 +72,17 @@ impl Element for Block {
         }
         self.threshold = integer(cx, value)?;
         Ok(())
+    }
+}
+
+impl Element for Block {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let rate = i64::from(packet.anno(anno::FWD_RATE));
+        match self.threshold == 0 || rate <= i64::from(self.threshold) {
+            true => Verdict::Forward,
+            false => Verdict::To(1),
+        }
     }
 }
 
@@ -135,25 +137,12 @@ impl CompareBlock {
     }
 }
 
-impl Element for CompareBlock {
+impl Declared for CompareBlock {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("FWD_WEIGHT", &mut self.forward)
             .mandatory_positional("REV_WEIGHT", &mut self.reverse)
             .mandatory_positional("THRESH", &mut self.threshold)
             .complete()
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        // 2³² times a weight of 31 bits: no product overflows.
-        let forward = i64::from(packet.anno(anno::FWD_RATE).max(1));
-        let reverse = i64::from(packet.anno(anno::REV_RATE).max(1));
-        let high = forward.max(reverse) > i64::from(self.threshold);
-        let weighs = i64::from(self.forward) * forward > i64::from(self.reverse) * reverse;
-        match high && weighs {
-            true => Verdict::To(1),
-            false => Verdict::Forward,
-        }
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -169,6 +158,21 @@ impl Element for CompareBlock {
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         *self.number(name)? = integer(cx, value)?;
         Ok(())
+    }
+}
+
+impl Element for CompareBlock {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        // 2³² times a weight of 31 bits: no product overflows.
+        let forward = i64::from(packet.anno(anno::FWD_RATE).max(1));
+        let reverse = i64::from(packet.anno(anno::REV_RATE).max(1));
+        let high = forward.max(reverse) > i64::from(self.threshold);
+        let weighs = i64::from(self.forward) * forward > i64::from(self.reverse) * reverse;
+        match high && weighs {
+            true => Verdict::To(1),
+            false => Verdict::Forward,
+        }
     }
 }
 

@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 
 /// Leads packets past an optional path, or through it, as a handler says.
 ///
@@ -50,22 +50,12 @@ impl Bypass {
     }
 }
 
-impl Element for Bypass {
+impl Declared for Bypass {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut inline = false;
         args.positional("ACTIVE", &mut self.active)
             .keyword("INLINE", &mut inline)
             .complete()
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, port: usize, _batch: &mut Batch) -> usize {
-        self.other(port, cx.outputs())
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, _batch: &mut Batch, most: usize) {
-        cx.pull_through(self.other(port, cx.inputs()), most);
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -85,6 +75,18 @@ impl Element for Bypass {
         }
         self.active = cx.names().parse(value).map_err(|_| "syntax error")?;
         Ok(())
+    }
+}
+
+impl Element for Bypass {
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, _batch: &mut Batch) -> usize {
+        self.other(port, cx.outputs())
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, _batch: &mut Batch, most: usize) {
+        cx.pull_through(self.other(port, cx.inputs()), most);
     }
 }
 

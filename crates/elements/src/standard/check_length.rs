@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 
 use packet::Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 use crate::values;
 
@@ -39,18 +39,10 @@ impl Class for CheckLength {
     const PROCESSING: &'static str = "a/ah";
 }
 
-impl Element for CheckLength {
+impl Declared for CheckLength {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("LENGTH", &mut self.length)
             .complete()
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        match packet.len() > self.length as usize {
-            true => Verdict::To(1),
-            false => Verdict::Forward,
-        }
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -70,6 +62,16 @@ impl Element for CheckLength {
         }
         self.length = values::unsigned(cx, value)?;
         Ok(())
+    }
+}
+
+impl Element for CheckLength {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        match packet.len() > self.length as usize {
+            true => Verdict::To(1),
+            false => Verdict::Forward,
+        }
     }
 }
 

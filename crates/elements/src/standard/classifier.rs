@@ -3,7 +3,7 @@ use alloc::sync::Arc;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Sorting};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Sorting};
 
 use crate::classification::{Program, classifier};
 use crate::dispatch::{DROP, route};
@@ -52,7 +52,7 @@ impl Class for Classifier {
     const SEGMENTS: bool = true;
 }
 
-impl Element for Classifier {
+impl Declared for Classifier {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let outputs = cx.outputs();
         if args.raw().len() != outputs {
@@ -69,6 +69,19 @@ impl Element for Classifier {
         true
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.add("program", HandlerFlags::READ.with(HandlerFlags::CALM));
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match (name, &self.program) {
+            ("program", Some(program)) => Ok(program.text()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for Classifier {
     fn sorting(&self) -> Option<Arc<dyn Sorting>> {
         Some(self.program.as_ref()?.patterns()?)
     }
@@ -80,17 +93,6 @@ impl Element for Classifier {
         };
         let routes = program.classify_batch(batch.iter().map(DataView));
         route(cx, batch, routes)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.add("program", HandlerFlags::READ.with(HandlerFlags::CALM));
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match (name, &self.program) {
-            ("program", Some(program)) => Ok(program.text()),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 

@@ -2,7 +2,7 @@ use alloc::vec::Vec;
 
 use packet::{Batch, Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element};
+use router::{Class, Cx, Declared, Element};
 
 /// Longest packet that bytes are copied from and to.
 const LONGEST: u64 = 1 << 16;
@@ -123,7 +123,7 @@ fn parse(args: &Args<'_>, text: &str) -> Result<Range, &'static str> {
     }
 }
 
-impl Element for Clipboard {
+impl Declared for Clipboard {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut ranges = Vec::new();
         for (i, text) in args.take_raw().iter().enumerate() {
@@ -143,7 +143,9 @@ impl Element for Clipboard {
     fn can_live_reconfigure(&self) -> bool {
         true
     }
+}
 
+impl Element for Clipboard {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         // A packet has to be back before the next is copied from.
         if cx.graph().leads(cx.id(), 0, cx.id()) {

@@ -3,7 +3,7 @@ use alloc::string::{String, ToString};
 
 use packet::Batch;
 use router::args::{Any, Args, Failed};
-use router::{Call, Class, Cx, Element, HandlerError, HandlerList, Llrpc, llrpc};
+use router::{Call, Cx, Element, HandlerError, Llrpc, Llrpcs, handlers, llrpc};
 
 use crate::rate::Rate;
 
@@ -23,6 +23,13 @@ impl Trigger {
         self.at = cx.names().parse(number).map_err(|_| ())?;
         (self.text, self.done) = (call.to_string(), false);
         Ok(())
+    }
+
+    /// As a handler called `name` takes it.
+    fn set(&mut self, cx: &Cx<'_>, text: &str, name: &str) -> Result<(), String> {
+        let parsed = self.parse(cx, text);
+        parsed.map_err(|()| format!("'{name}' first word should be unsigned (count)"))?;
+        self.resolve(cx)
     }
 
     fn resolve(&mut self, cx: &Cx<'_>) -> Result<(), String> {
@@ -62,20 +69,7 @@ impl Trigger {
 
 /// Counts packets and bytes, and measures their rates.
 ///
-/// # Arguments
-/// - `COUNT_CALL` (`N HANDLER [VALUE]`): when the packet count reaches N, HANDLER is written
-///   before the packet goes on.
-/// - `BYTE_COUNT_CALL` (`N HANDLER [VALUE]`): the same when the byte count reaches N or more.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `count`, `byte_count` (read): packets and bytes since the last reset.
-/// - `rate`, `byte_rate`, `bit_rate` (read): packets, bytes and bits a second, as an exponentially
-///   weighted moving average.
-/// - `reset`, `reset_counts` (write): sets the counts to 0.
-/// - `count_call` (read, write), `byte_count_call` (write): the arguments; read, the number.
+/// Rates are exponentially weighted moving averages.
 ///
 /// # Example
 /// ```click
@@ -84,20 +78,25 @@ impl Trigger {
 ///
 /// # See also
 /// AverageCounter
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", segments, handlers, provides(Llrpcs))]
 pub struct Counter {
+    /// When the packet count reaches N, HANDLER is written before the packet goes on.
+    #[arg(with = Any, kind = "N HANDLER [VALUE]")]
+    count_call: String,
+    /// The same when the byte count reaches N or more.
+    #[arg(with = Any, kind = "N HANDLER [VALUE]")]
+    byte_count_call: String,
+    /// Packets since the last reset.
+    #[handler(read)]
     count: u64,
+    /// Bytes since the last reset.
+    #[handler(read, name = "byte_count")]
     bytes: u64,
     rate: Rate,
     byte_rate: Rate,
     count_trigger: Trigger,
     byte_trigger: Trigger,
-}
-
-impl Class for Counter {
-    const NAME: &'static str = "Counter";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
 }
 
 impl Counter {
@@ -130,17 +129,61 @@ impl Counter {
     }
 }
 
+#[handlers]
+impl Counter {
+    /// Packets a second.
+    #[read]
+    fn rate(&mut self, cx: &mut Cx<'_>) -> String {
+        self.rate.at(cx.steady()).unparse(1)
+    }
+
+    /// Bytes a second.
+    #[read]
+    fn byte_rate(&mut self, cx: &mut Cx<'_>) -> String {
+        self.byte_rate.at(cx.steady()).unparse(1)
+    }
+
+    /// Bits a second.
+    #[read]
+    fn bit_rate(&mut self, cx: &mut Cx<'_>) -> String {
+        self.byte_rate.at(cx.steady()).unparse(8)
+    }
+
+    /// Sets the counts to 0.
+    #[write(button, also = "reset_counts")]
+    fn reset(&mut self) {
+        (self.count, self.bytes) = (0, 0);
+        self.count_trigger.done = false;
+        self.byte_trigger.done = false;
+    }
+
+    /// The N of the argument COUNT_CALL.
+    #[read]
+    fn read_count_call(&self) -> Option<u64> {
+        let trigger = &self.count_trigger;
+        trigger.call.is_some().then_some(trigger.at)
+    }
+
+    /// The argument COUNT_CALL.
+    #[write]
+    fn write_count_call(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), String> {
+        self.count_trigger.set(cx, value, "count_call")
+    }
+
+    /// The argument BYTE_COUNT_CALL.
+    #[write]
+    fn write_byte_count_call(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), String> {
+        self.byte_trigger.set(cx, value, "byte_count_call")
+    }
+}
+
 impl Element for Counter {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut count_call, mut byte_call) = (String::new(), String::new());
-        args.keyword_with("COUNT_CALL", Any, &mut count_call)
-            .keyword_with("BYTE_COUNT_CALL", Any, &mut byte_call)
-            .complete()?;
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         for (name, text, trigger) in [
-            ("COUNT_CALL", count_call, &mut self.count_trigger),
-            ("BYTE_COUNT_CALL", byte_call, &mut self.byte_trigger),
+            ("COUNT_CALL", &self.count_call, &mut self.count_trigger),
+            ("BYTE_COUNT_CALL", &self.byte_count_call, &mut self.byte_trigger),
         ] {
-            if !text.is_empty() && trigger.parse(cx, &text).is_err() {
+            if !text.is_empty() && trigger.parse(cx, text).is_err() {
                 return Err(args.fail(format_args!("{name} type mismatch")));
             }
         }
@@ -163,57 +206,12 @@ impl Element for Counter {
         cx.pull(0, batch, most);
         self.see(cx, batch);
     }
+}
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("count").read("byte_count");
-        list.read("rate").read("bit_rate").read("byte_rate");
-        list.button("reset").button("reset_counts");
-        list.read_write("count_call").write("byte_count_call");
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        // Rates fall while nothing comes.
-        let now = cx.steady();
-        self.rate.update(now, 0);
-        self.byte_rate.update(now, 0);
-        match name {
-            "count" => Ok(self.count.to_string()),
-            "byte_count" => Ok(self.bytes.to_string()),
-            "rate" => Ok(self.rate.unparse(1)),
-            "byte_rate" => Ok(self.byte_rate.unparse(1)),
-            "bit_rate" => Ok(self.byte_rate.unparse(8)),
-            "count_call" if self.count_trigger.call.is_some() => {
-                Ok(self.count_trigger.at.to_string())
-            }
-            "count_call" => Ok(String::new()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let trigger = match name {
-            "reset" | "reset_counts" => {
-                (self.count, self.bytes) = (0, 0);
-                self.count_trigger.done = false;
-                self.byte_trigger.done = false;
-                return Ok(());
-            }
-            "count_call" => &mut self.count_trigger,
-            "byte_count_call" => &mut self.byte_trigger,
-            _ => return Err(HandlerError::Unknown),
-        };
-        trigger
-            .parse(cx, value)
-            .map_err(|()| format!("'{name}' first word should be unsigned (count)"))?;
-        Ok(trigger.resolve(cx)?)
-    }
-
+impl Llrpcs for Counter {
     fn llrpc(&mut self, cx: &mut Cx<'_>, call: Llrpc, data: &mut [u8]) -> Result<(), HandlerError> {
         let value = match (call, llrpc::word(data)?) {
-            (Llrpc::GET_RATE, 0) => {
-                self.rate.update(cx.steady(), 0);
-                self.rate.rate()
-            }
+            (Llrpc::GET_RATE, 0) => self.rate.at(cx.steady()).rate(),
             (Llrpc::GET_COUNT, 0) => self.count,
             (Llrpc::GET_COUNT, 1) => self.bytes,
             _ => return Err(HandlerError::Unknown),

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use packet::{Batch, Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 
 /// Stores packets first in, first out, in a queue for each thread they come from.
 ///
@@ -57,7 +57,7 @@ impl CPUQueue {
     }
 }
 
-impl Element for CPUQueue {
+impl Declared for CPUQueue {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut capacity = 128u32;
         args.positional("CAPACITY", &mut capacity).complete()?;
@@ -72,6 +72,20 @@ impl Element for CPUQueue {
         Ok(())
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("capacity").read("drops");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "capacity" => Ok(self.capacity.to_string()),
+            "drops" => Ok(self.drops.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for CPUQueue {
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         let origin = usize::from(cx.origin());
         if let Some(queue) = self.queues.get_mut(origin) {
@@ -91,18 +105,6 @@ impl Element for CPUQueue {
             };
             // There is room: that was counted.
             let _ = batch.push(packet);
-        }
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("capacity").read("drops");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "capacity" => Ok(self.capacity.to_string()),
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::Unknown),
         }
     }
 }

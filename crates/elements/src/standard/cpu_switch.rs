@@ -1,5 +1,5 @@
 use packet::Batch;
-use router::{Class, Cx, Element};
+use router::{Class, Cx, Declared, Element};
 
 /// Sends packets to the output of the thread they are on.
 ///
@@ -36,6 +36,8 @@ impl Class for CPUSwitch {
     const PROCESSING: &'static str = "h";
     const PER_THREAD: bool = true;
 }
+
+impl Declared for CPUSwitch {}
 
 impl Element for CPUSwitch {
     #[inline]

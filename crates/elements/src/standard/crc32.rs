@@ -4,7 +4,7 @@ use alloc::string::{String, ToString};
 use crc::{CRC_32_MPEG_2, Crc, Table};
 use packet::Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 /// Bytes of a checksum.
 const BYTES: usize = 4;
@@ -64,12 +64,14 @@ impl Class for SetCRC32 {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for SetCRC32 {
+impl Declared for SetCRC32 {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.sum.prepare();
         args.none()
     }
+}
 
+impl Element for SetCRC32 {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let sum = self.sum.of(packet.data());
@@ -133,21 +135,10 @@ impl CheckCRC32 {
     }
 }
 
-impl Element for CheckCRC32 {
+impl Declared for CheckCRC32 {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.sum.prepare();
         args.none()
-    }
-
-    #[inline]
-    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        match packet.data().split_last_chunk::<BYTES>() {
-            Some((data, sum)) if self.sum.of(data) == *sum => {
-                packet.take(BYTES);
-                Verdict::Forward
-            }
-            _ => self.drop(cx, packet),
-        }
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -158,6 +149,19 @@ impl Element for CheckCRC32 {
         match name {
             "drops" => Ok(self.drops.to_string()),
             _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for CheckCRC32 {
+    #[inline]
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        match packet.data().split_last_chunk::<BYTES>() {
+            Some((data, sum)) if self.sum.of(data) == *sum => {
+                packet.take(BYTES);
+                Verdict::Forward
+            }
+            _ => self.drop(cx, packet),
         }
     }
 }

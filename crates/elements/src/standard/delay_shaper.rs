@@ -2,9 +2,7 @@ use alloc::string::String;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{
-    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Notice, Search, Signal, SignalId, TimerId,
-};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Notice, Search, Signal, SignalId, TimerId};
 
 use super::delay::{Delay, Next};
 
@@ -53,13 +51,28 @@ impl DelayShaper {
     }
 }
 
-impl Element for DelayShaper {
+impl Declared for DelayShaper {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.signal.get_or_insert_with(|| cx.signal(Notice::Empty, true));
         args.mandatory_positional("DELAY", &mut self.delay.delay)
             .complete()
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read_write("delay").add("delay", HandlerFlags::CALM);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        self.delay.read(name)
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        self.delay
+            .write(cx, name, value, "delay must be a timestamp")
+    }
+}
+
+impl Element for DelayShaper {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.timer = Some(cx.timer());
         if let Some(signal) = self.signal {
@@ -105,19 +118,6 @@ impl Element for DelayShaper {
 
     fn cleanup(&mut self, cx: &mut Cx<'_>) {
         self.delay.cleanup(cx);
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("delay").add("delay", HandlerFlags::CALM);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.delay.read(name)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.delay
-            .write(cx, name, value, "delay must be a timestamp")
     }
 }
 

@@ -1,7 +1,7 @@
 use alloc::string::String;
 
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, Signal, TaskId, TimerId};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Ran, Signal, TaskId, TimerId};
 
 use super::delay::{Delay, Next};
 
@@ -43,12 +43,27 @@ impl Class for DelayUnqueue {
     const SEGMENTS: bool = true;
 }
 
-impl Element for DelayUnqueue {
+impl Declared for DelayUnqueue {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("DELAY", &mut self.delay.delay)
             .complete()
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read_write("delay").task(false);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        self.delay.read(name)
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        self.delay
+            .write(cx, name, value, "expected time in seconds")
+    }
+}
+
+impl Element for DelayUnqueue {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let task = cx.task();
         cx.schedule(task);
@@ -92,19 +107,6 @@ impl Element for DelayUnqueue {
 
     fn cleanup(&mut self, cx: &mut Cx<'_>) {
         self.delay.cleanup(cx);
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("delay").task(false);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.delay.read(name)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.delay
-            .write(cx, name, value, "expected time in seconds")
     }
 }
 

@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, Signal, TaskId};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Ran, Signal, TaskId};
 
 /// Drops every packet, and counts them.
 ///
@@ -43,7 +43,7 @@ impl Class for Discard {
     const SEGMENTS: bool = true;
 }
 
-impl Element for Discard {
+impl Declared for Discard {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.burst = 1;
         self.active = true;
@@ -56,6 +56,43 @@ impl Element for Discard {
         Ok(())
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("count").button("reset_counts");
+        if self.pull.is_some() {
+            list.checkbox("active").read_write("burst").task(true);
+        }
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "count" => Ok(self.count.to_string()),
+            "active" if self.pull.is_some() => Ok(self.active.to_string()),
+            "burst" if self.pull.is_some() => Ok(self.burst.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let task = self.pull.as_ref().map(|(task, _)| *task);
+        match (name, task) {
+            ("reset_counts", _) => self.count = 0,
+            ("active", Some(task)) => {
+                self.active = cx.names().parse(value).map_err(|_| "syntax error")?;
+                if self.active {
+                    cx.schedule(task);
+                }
+            }
+            ("burst", Some(_)) => {
+                let burst = cx.names().parse(value).ok().filter(|burst| *burst > 0);
+                self.burst = burst.ok_or("‘burst’ takes an integer of 1 or more")?;
+            }
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+impl Element for Discard {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if !cx.input_is_push(0) {
             let task = cx.task();
@@ -99,40 +136,5 @@ impl Element for Discard {
             cx.schedule(task);
         }
         Ran::worked(left < self.burst as usize)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("count").button("reset_counts");
-        if self.pull.is_some() {
-            list.checkbox("active").read_write("burst").task(true);
-        }
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "count" => Ok(self.count.to_string()),
-            "active" if self.pull.is_some() => Ok(self.active.to_string()),
-            "burst" if self.pull.is_some() => Ok(self.burst.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let task = self.pull.as_ref().map(|(task, _)| *task);
-        match (name, task) {
-            ("reset_counts", _) => self.count = 0,
-            ("active", Some(task)) => {
-                self.active = cx.names().parse(value).map_err(|_| "syntax error")?;
-                if self.active {
-                    cx.schedule(task);
-                }
-            }
-            ("burst", Some(_)) => {
-                let burst = cx.names().parse(value).ok().filter(|burst| *burst > 0);
-                self.burst = burst.ok_or("‘burst’ takes an integer of 1 or more")?;
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 use packet::Batch;
 use router::args::Failed;
-use router::{Class, Cx, Element, HandlerList, Ran, Signal, TaskId};
+use router::{Class, Cx, Declared, Element, HandlerList, Ran, Signal, TaskId};
 
 /// Swallows every packet without giving its buffer back.
 ///
@@ -37,6 +37,14 @@ fn lose(batch: &mut Batch) {
     batch.drain().for_each(core::mem::forget);
 }
 
+impl Declared for DiscardNoFree {
+    fn handlers(&self, list: &mut HandlerList) {
+        if self.pull.is_some() {
+            list.task(false);
+        }
+    }
+}
+
 impl Element for DiscardNoFree {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if !cx.input_is_push(0) {
@@ -64,12 +72,6 @@ impl Element for DiscardNoFree {
             cx.schedule(task);
         }
         Ran::worked(worked)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        if self.pull.is_some() {
-            list.task(false);
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 use alloc::string::{String, ToString};
 
 use packet::{Facts, Packet};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 /// Drops packets that came as link-level broadcasts or multicasts.
 ///
@@ -37,6 +37,19 @@ impl Class for DropBroadcasts {
     const SEGMENTS: bool = true;
 }
 
+impl Declared for DropBroadcasts {
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("drops");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "drops" => Ok(self.drops.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
 impl Element for DropBroadcasts {
     #[inline]
     fn concerns(&self, packet: &Packet) -> bool {
@@ -63,17 +76,6 @@ impl Element for DropBroadcasts {
         }
         self.drops += 1;
         Verdict::To(1)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 

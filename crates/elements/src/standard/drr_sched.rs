@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 
 use packet::{Batch, Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Notice, Search, Signal, SignalId};
+use router::{Class, Cx, Declared, Element, Notice, Search, Signal, SignalId};
 
 /// Pulls from its inputs so that each gets an equal share of the bytes.
 ///
@@ -87,7 +87,7 @@ impl DRRSched {
     }
 }
 
-impl Element for DRRSched {
+impl Declared for DRRSched {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut quantum = 500i32;
         args.positional("QUANTUM", &mut quantum).complete()?;
@@ -98,7 +98,9 @@ impl Element for DRRSched {
         self.signal.get_or_insert_with(|| cx.signal(Notice::Empty, true));
         Ok(())
     }
+}
 
+impl Element for DRRSched {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let Some(signal) = self.signal else {
             return Ok(());

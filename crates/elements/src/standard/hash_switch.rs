@@ -1,6 +1,6 @@
 use packet::{Batch, Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element};
+use router::{Class, Cx, Declared, Element};
 
 use crate::dispatch::dispatch;
 
@@ -58,7 +58,7 @@ impl HashSwitch {
     }
 }
 
-impl Element for HashSwitch {
+impl Declared for HashSwitch {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("OFFSET", &mut self.offset)
             .mandatory_positional("LENGTH", &mut self.length)
@@ -68,7 +68,9 @@ impl Element for HashSwitch {
         }
         Ok(())
     }
+}
 
+impl Element for HashSwitch {
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         let outputs = cx.outputs() as u32;

@@ -1,5 +1,5 @@
 use packet::Batch;
-use router::{Class, Cx, Element};
+use router::{Class, Cx, Declared, Element};
 
 use super::tee::copy;
 
@@ -39,6 +39,8 @@ impl Class for Hub {
 
 /// No output: a hub of one port has nobody to send to.
 const NOWHERE: usize = usize::MAX;
+
+impl Declared for Hub {}
 
 impl Element for Hub {
     #[inline]

@@ -1,5 +1,5 @@
 use packet::Batch;
-use router::{Class, Cx, Element, Notice, Search};
+use router::{Class, Cx, Declared, Element, Notice, Search};
 
 /// Drops what is pushed into it and has nothing to be pulled.
 ///
@@ -34,6 +34,8 @@ impl Class for Idle {
     const FLOW: &'static str = "x/y";
     const SEGMENTS: bool = true;
 }
+
+impl Declared for Idle {}
 
 impl Element for Idle {
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {

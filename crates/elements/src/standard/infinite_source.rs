@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 
 use packet::{Batch, Mold};
 use router::args::{Any, Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Notice, Ran, Search, TaskId};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Notice, Ran, Search, TaskId};
 
 use super::source::Pace;
 
@@ -82,7 +82,7 @@ impl InfiniteSource {
     }
 }
 
-impl Element for InfiniteSource {
+impl Declared for InfiniteSource {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         (self.data, self.length) = (DATA.to_vec(), -1);
         self.pace.set_defaults();
@@ -100,28 +100,6 @@ impl Element for InfiniteSource {
         checked_length(self.length).map_err(|e| args.fail(e))?;
         self.make_mold();
         Ok(())
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.pace.initialize(cx)
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        let mold = &self.mold;
-        self.pace.run_task(cx, task, |cx, batch, most, now| {
-            cx.pool().cast(mold, now, batch, most)
-        })
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let mold = &self.mold;
-        self.pace.pull(cx, batch, most, |cx, batch, most, now| {
-            cx.pool().cast(mold, now, batch, most)
-        });
-    }
-
-    fn notifier(&self, notice: Notice, _port: usize) -> Search {
-        self.pace.notifier(notice)
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -150,6 +128,30 @@ impl Element for InfiniteSource {
         self.make_mold();
         self.pace.wake(cx);
         Ok(())
+    }
+}
+
+impl Element for InfiniteSource {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.pace.initialize(cx)
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+        let mold = &self.mold;
+        self.pace.run_task(cx, task, |cx, batch, most, now| {
+            cx.pool().cast(mold, now, batch, most)
+        })
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        let mold = &self.mold;
+        self.pace.pull(cx, batch, most, |cx, batch, most, now| {
+            cx.pool().cast(mold, now, batch, most)
+        });
+    }
+
+    fn notifier(&self, notice: Notice, _port: usize) -> Search {
+        self.pace.notifier(notice)
     }
 }
 

@@ -1,5 +1,5 @@
 use router::args::{Args, Failed, FixedPoint, Kind, Parser, Value};
-use router::{Class, Cx, Element, phase, schedule};
+use router::{Class, Cx, Declared, Element, phase, schedule};
 
 /// Gives names to addresses.
 ///
@@ -35,7 +35,7 @@ impl Class for AddressInfo {
     const PHASE: i32 = phase::INFO;
 }
 
-impl Element for AddressInfo {
+impl Declared for AddressInfo {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         for entry in args.take_raw() {
             args.define_addresses(&entry);
@@ -43,6 +43,8 @@ impl Element for AddressInfo {
         args.finish()
     }
 }
+
+impl Element for AddressInfo {}
 
 /// Gives names to TCP and UDP ports.
 ///
@@ -75,7 +77,7 @@ impl Class for PortInfo {
     const PHASE: i32 = phase::INFO;
 }
 
-impl Element for PortInfo {
+impl Declared for PortInfo {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         for entry in args.take_raw() {
             args.define_ports(&entry);
@@ -83,6 +85,8 @@ impl Element for PortInfo {
         args.finish()
     }
 }
+
+impl Element for PortInfo {}
 
 /// Sets how often elements' tasks run in relation to others.
 ///
@@ -121,7 +125,7 @@ impl Class for ScheduleInfo {
 
 const SCHEDULE: Kind = schedule::KIND;
 
-impl Element for ScheduleInfo {
+impl Declared for ScheduleInfo {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         for entry in args.take_raw() {
             let words = click::config::split_space(&entry);
@@ -139,6 +143,8 @@ impl Element for ScheduleInfo {
         args.finish()
     }
 }
+
+impl Element for ScheduleInfo {}
 
 #[cfg(test)]
 mod tests {

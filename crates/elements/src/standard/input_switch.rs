@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList};
 
 /// Lets the packets of one input pass, which can be changed while it runs, and drops the others.
 ///
@@ -37,7 +37,7 @@ impl Class for InputSwitch {
     const SEGMENTS: bool = true;
 }
 
-impl Element for InputSwitch {
+impl Declared for InputSwitch {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut input = 0;
         args.positional("INPUT", &mut input).complete()?;
@@ -50,14 +50,6 @@ impl Element for InputSwitch {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
-        if usize::try_from(self.input) != Ok(port) {
-            cx.pool().recycle(batch);
-        }
-        0
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -81,6 +73,16 @@ impl Element for InputSwitch {
         let beyond = usize::try_from(input).is_ok_and(|input| input >= cx.inputs());
         self.input = if beyond { -1 } else { input };
         Ok(())
+    }
+}
+
+impl Element for InputSwitch {
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        if usize::try_from(self.input) != Ok(port) {
+            cx.pool().recycle(batch);
+        }
+        0
     }
 }
 

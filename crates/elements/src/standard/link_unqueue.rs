@@ -3,10 +3,7 @@ use alloc::string::{String, ToString};
 
 use packet::{Packet, anno};
 use router::args::{Args, Bandwidth, Failed, Timestamp, unparse};
-use router::{
-    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Ran, Signal, TaskId,
-    TimerId,
-};
+use router::{Capability, Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Ran, Signal, Storage, TaskId, TimerId};
 
 /// Pulls packets and pushes them on as a serial link would: one after the other, and late.
 ///
@@ -61,6 +58,7 @@ impl Class for LinkUnqueue {
     const PORTS: &'static str = "1/1";
     const PROCESSING: &'static str = "l/h";
     const IS_A: &'static [&'static str] = &["Storage"];
+    const CAPABILITIES: &'static [Capability] = router::provides!(LinkUnqueue: Storage);
 }
 
 const SECOND: u128 = 1_000_000_000;
@@ -146,7 +144,7 @@ impl LinkUnqueue {
     }
 }
 
-impl Element for LinkUnqueue {
+impl Declared for LinkUnqueue {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut bandwidth = Bandwidth(0);
         args.mandatory_positional("LATENCY", &mut self.latency)
@@ -154,47 +152,6 @@ impl Element for LinkUnqueue {
             .complete()?;
         self.bandwidth = enough(bandwidth).map_err(|e| args.fail(e))?;
         Ok(())
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        let task = cx.task();
-        cx.schedule(task);
-        self.signal = cx.upstream_signal(0, Some(task));
-        (self.task, self.timer) = (Some(task), Some(cx.timer()));
-        self.limit = (cx.pool().own() / 2).max(1);
-        Ok(())
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
-        let (now, mut worked) = match self.sending.take() {
-            Some(now) => (now, true),
-            None => {
-                let now = cx.wall();
-                (now, self.take_in(cx, now))
-            }
-        };
-        let sent = self.send(cx, now);
-        worked |= sent > 0;
-        if sent > 0 && sent == cx.limit() {
-            self.sending = Some(now);
-            return Ran::More;
-        }
-        self.sleep(cx, now);
-        Ran::worked(worked)
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
-        if let Some(task) = self.task {
-            cx.schedule(task);
-        }
-    }
-
-    fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        self.packets.drain(..).for_each(|packet| cx.kill(packet));
-    }
-
-    fn stored(&self) -> Option<usize> {
-        Some(self.packets.len())
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -230,6 +187,55 @@ impl Element for LinkUnqueue {
         }
         self.reset(cx);
         Ok(())
+    }
+}
+
+impl Storage for LinkUnqueue {
+    fn stored(&self) -> usize {
+        self.packets.len()
+    }
+
+    fn room(&self) -> Option<usize> {
+        None
+    }
+}
+
+impl Element for LinkUnqueue {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let task = cx.task();
+        cx.schedule(task);
+        self.signal = cx.upstream_signal(0, Some(task));
+        (self.task, self.timer) = (Some(task), Some(cx.timer()));
+        self.limit = (cx.pool().own() / 2).max(1);
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+        let (now, mut worked) = match self.sending.take() {
+            Some(now) => (now, true),
+            None => {
+                let now = cx.wall();
+                (now, self.take_in(cx, now))
+            }
+        };
+        let sent = self.send(cx, now);
+        worked |= sent > 0;
+        if sent > 0 && sent == cx.limit() {
+            self.sending = Some(now);
+            return Ran::More;
+        }
+        self.sleep(cx, now);
+        Ran::worked(worked)
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        if let Some(task) = self.task {
+            cx.schedule(task);
+        }
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        self.packets.drain(..).for_each(|packet| cx.kill(packet));
     }
 }
 

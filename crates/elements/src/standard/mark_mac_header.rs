@@ -1,6 +1,6 @@
 use packet::Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Marks where packets' link-level header is.
 ///
@@ -34,7 +34,7 @@ impl Class for MarkMACHeader {
     const SEGMENTS: bool = true;
 }
 
-impl Element for MarkMACHeader {
+impl Declared for MarkMACHeader {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.read()
             .positional_or("OFFSET", &mut self.offset, 0)
@@ -45,7 +45,9 @@ impl Element for MarkMACHeader {
     fn can_live_reconfigure(&self) -> bool {
         true
     }
+}
 
+impl Element for MarkMACHeader {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         // A place that the packet's buffer does not have is not marked.

@@ -1,7 +1,7 @@
 use alloc::string::String;
 
 use router::args::{Args, Failed, KeywordArg, Severity};
-use router::{Class, Cx, Element};
+use router::{Class, Cx, Declared, Element};
 
 /// Prints a message when it is configured.
 ///
@@ -31,7 +31,7 @@ impl Class for Message {
     const PORTS: &'static str = "0/0";
 }
 
-impl Element for Message {
+impl Declared for Message {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut message, mut kind) = (String::new(), String::from("MESSAGE"));
         args.mandatory_positional("MESSAGE", &mut message)
@@ -47,6 +47,8 @@ impl Element for Message {
         Ok(())
     }
 }
+
+impl Element for Message {}
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Args, Bandwidth, BandwidthArg, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 
 use crate::rate::{Level, Rate};
 
@@ -103,14 +103,9 @@ macro_rules! meter {
             const SEGMENTS: bool = $bytes;
         }
 
-        impl Element for $name {
+        impl Declared for $name {
             fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
                 self.0.configure(cx, args)
-            }
-
-            #[inline]
-            fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-                self.0.push(cx, batch)
             }
 
             fn handlers(&self, list: &mut HandlerList) {
@@ -124,6 +119,13 @@ macro_rules! meter {
                 _: &str,
             ) -> Result<String, HandlerError> {
                 self.0.read(cx, name)
+            }
+        }
+
+        impl Element for $name {
+            #[inline]
+            fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+                self.0.push(cx, batch)
             }
         }
     };

@@ -14,6 +14,7 @@ crate::elements! {
     block: Block, CompareBlock;
     bypass: Bypass;
     check_length: CheckLength;
+    check_paint: CheckPaint;
     classifier: Classifier;
     clipboard: Clipboard;
     counter: Counter;
@@ -37,7 +38,9 @@ crate::elements! {
     message: Message;
     meter: Meter, BandwidthMeter;
     null: Null, PushNull, PullNull;
-    paint: Paint, CheckPaint, PaintTee, PaintSwitch;
+    paint: Paint;
+    paint_switch: PaintSwitch;
+    paint_tee: PaintTee;
     print: Print;
     pull_switch: PullSwitch, StaticPullSwitch;
     queue: Queue, FullNoteQueue, NotifierQueue, SimpleQueue, QuickNoteQueue, FrontDropQueue, MixedQueue,
@@ -59,7 +62,8 @@ crate::elements! {
     shaper: Shaper, BandwidthShaper;
     store_data: StoreData;
     stride: StrideSched, StrideSwitch;
-    strip: Strip, Unstrip, StripToNetworkHeader;
+    strip: Strip;
+    strip_to_network_header: StripToNetworkHeader;
     suppressor: Suppressor;
     switch: Switch, StaticSwitch, RoundRobinSwitch;
     tee: Tee, PullTee;
@@ -69,4 +73,5 @@ crate::elements! {
     truncate: Truncate, Pad;
     unqueue: Unqueue;
     unqueue2: Unqueue2;
+    unstrip: Unstrip;
 }

@@ -1,4 +1,4 @@
-use router::{Class, Element};
+use router::{Class, Declared, Element};
 
 macro_rules! null {
     ($(#[$doc:meta])* $name:ident, $processing:literal) => {
@@ -12,6 +12,8 @@ macro_rules! null {
             const PROCESSING: &'static str = $processing;
             const SEGMENTS: bool = true;
         }
+
+        impl Declared for $name {}
 
         impl Element for $name {}
     };

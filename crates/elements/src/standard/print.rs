@@ -3,7 +3,7 @@ use core::fmt::Write;
 
 use packet::Packet;
 use router::args::{Args, Failed, Flags, Timestamp, WordArg};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
 
 use crate::values;
 
@@ -111,7 +111,7 @@ impl Print {
     }
 }
 
-impl Element for Print {
+impl Declared for Print {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut label, mut most, mut contents) = (String::new(), 24, String::from("HEX"));
         let (mut length, mut bytes) = (None::<i32>, None::<i32>);
@@ -154,13 +154,6 @@ impl Element for Print {
         true
     }
 
-    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        if self.active {
-            cx.chatter(self.line(packet));
-        }
-        Verdict::Forward
-    }
-
     fn handlers(&self, list: &mut HandlerList) {
         list.checkbox("active").add("active", HandlerFlags::CALM);
     }
@@ -178,6 +171,15 @@ impl Element for Print {
         }
         self.active = values::boolean(cx, value)?;
         Ok(())
+    }
+}
+
+impl Element for Print {
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if self.active {
+            cx.chatter(self.line(packet));
+        }
+        Verdict::Forward
     }
 }
 

@@ -3,10 +3,7 @@ use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{
-    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Llrpc, Notice, Search, Signal,
-    SignalId, llrpc,
-};
+use router::{Capability, Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Llrpc, Llrpcs, Notice, Search, Signal, SignalId, llrpc};
 
 /// The input that is pulled from, if any.
 #[derive(Default)]
@@ -105,6 +102,7 @@ impl Class for PullSwitch {
     const PROCESSING: &'static str = "l";
     const IS_A: &'static [&'static str] = &["SimplePullSwitch"];
     const SEGMENTS: bool = true;
+    const CAPABILITIES: &'static [Capability] = router::provides!(PullSwitch: Llrpcs);
 }
 
 impl PullSwitch {
@@ -129,7 +127,7 @@ impl PullSwitch {
     }
 }
 
-impl Element for PullSwitch {
+impl Declared for PullSwitch {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.chosen.configure(cx, args)?;
         let active = self.may_give(cx);
@@ -142,6 +140,30 @@ impl Element for PullSwitch {
         true
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        self.chosen.handlers(list);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        self.chosen.read(name)
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        self.chosen.write(cx, name, value)?;
+        self.tell(cx);
+        Ok(())
+    }
+}
+
+impl Llrpcs for PullSwitch {
+    fn llrpc(&mut self, cx: &mut Cx<'_>, call: Llrpc, data: &mut [u8]) -> Result<(), HandlerError> {
+        self.chosen.llrpc(cx, call, data)?;
+        self.tell(cx);
+        Ok(())
+    }
+}
+
+impl Element for PullSwitch {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         // An input that has something wakes whoever pulls; if it is not the chosen one, the next
         // pull lets them sleep again.
@@ -166,26 +188,6 @@ impl Element for PullSwitch {
             (Notice::Empty, Some(signal)) => Search::Stop(signal),
             _ => Search::Pass,
         }
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        self.chosen.handlers(list);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.chosen.read(name)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.chosen.write(cx, name, value)?;
-        self.tell(cx);
-        Ok(())
-    }
-
-    fn llrpc(&mut self, cx: &mut Cx<'_>, call: Llrpc, data: &mut [u8]) -> Result<(), HandlerError> {
-        self.chosen.llrpc(cx, call, data)?;
-        self.tell(cx);
-        Ok(())
     }
 }
 
@@ -222,14 +224,16 @@ impl Class for StaticPullSwitch {
     const SEGMENTS: bool = true;
 }
 
-impl Element for StaticPullSwitch {
+impl Declared for StaticPullSwitch {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut number = 0;
         args.mandatory_positional("INPUT", &mut number).complete()?;
         self.chosen.set(cx, number);
         Ok(())
     }
+}
 
+impl Element for StaticPullSwitch {
     #[inline]
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
         self.chosen.pull(cx, batch, most);

@@ -3,7 +3,7 @@ use core::any::Any;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Notice, Search};
+use router::{Capability, Class, Cx, Declared, Element, HandlerError, HandlerList, Notice, Search, Storage};
 
 use super::store::{Overflow, Sleep, Store};
 
@@ -25,9 +25,10 @@ macro_rules! queue {
             const PROCESSING: &'static str = $processing;
             const IS_A: &'static [&'static str] = $is_a;
             const SEGMENTS: bool = true;
+            const CAPABILITIES: &'static [Capability] = router::provides!($name: Storage);
         }
 
-        impl Element for $name {
+        impl Declared for $name {
             fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
                 self.store.configure(cx, args, Sleep::$sleep, $nonfull)?;
                 $(args.warning($warning);)?
@@ -36,32 +37,6 @@ macro_rules! queue {
 
             fn can_live_reconfigure(&self) -> bool {
                 true
-            }
-
-            #[inline]
-            fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
-                match port {
-                    0 => self.store.push(cx, batch, Overflow::$overflow),
-                    _ => self.store.push_front(cx, batch),
-                }
-                0
-            }
-
-            #[inline]
-            fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-                self.store.pull(cx, batch, most);
-            }
-
-            fn notifier(&self, notice: Notice, port: usize) -> Search {
-                self.store.notifier(notice, port)
-            }
-
-            fn stored(&self) -> Option<usize> {
-                Some(self.store.len())
-            }
-
-            fn room(&self) -> Option<usize> {
-                Some(self.store.room())
             }
 
             fn handlers(&self, list: &mut HandlerList) {
@@ -91,6 +66,36 @@ macro_rules! queue {
                 if let Some(old) = old.downcast_mut::<$name>() {
                     self.store.take(cx, &mut old.store, Overflow::$overflow);
                 }
+            }
+        }
+
+        impl Storage for $name {
+            fn stored(&self) -> usize {
+                self.store.len()
+            }
+
+            fn room(&self) -> Option<usize> {
+                Some(self.store.room())
+            }
+        }
+
+        impl Element for $name {
+            #[inline]
+            fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+                match port {
+                    0 => self.store.push(cx, batch, Overflow::$overflow),
+                    _ => self.store.push_front(cx, batch),
+                }
+                0
+            }
+
+            #[inline]
+            fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+                self.store.pull(cx, batch, most);
+            }
+
+            fn notifier(&self, notice: Notice, port: usize) -> Search {
+                self.store.notifier(notice, port)
             }
         }
     };

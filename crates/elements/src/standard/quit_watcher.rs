@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 
 use router::args::{Args, Failed};
-use router::{Call, Class, Cx, Element, TimerId};
+use router::{Call, Class, Cx, Declared, Element, TimerId};
 
 /// Stops the router when an element's task is no longer scheduled.
 ///
@@ -37,12 +37,14 @@ impl Class for QuitWatcher {
     const PORTS: &'static str = "0/0";
 }
 
-impl Element for QuitWatcher {
+impl Declared for QuitWatcher {
     /// The arguments are elements' handlers, which are not known before they are all configured.
     fn configure(&mut self, _cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
         Ok(())
     }
+}
 
+impl Element for QuitWatcher {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let mut result = Ok(());
         for name in click::config::split_args(cx.config(cx.id())) {

@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 
 use packet::Packet;
 use router::args::{Args, Argument, Context, Failed, FixedPoint, Invalid, Parser, unparse};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Random, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Random, Verdict};
 
 use crate::values;
 
@@ -124,7 +124,7 @@ impl Argument for Kind {
     }
 }
 
-impl Element for RandomBitErrors {
+impl Declared for RandomBitErrors {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("P", &mut self.probability)
             .positional_or("KIND", &mut self.kind, Kind::Flip)
@@ -138,28 +138,6 @@ impl Element for RandomBitErrors {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        if !self.active || self.probability.0 == 0 {
-            return Verdict::Forward;
-        }
-        let random = cx.random();
-        let (words, rest) = packet.data_mut().as_chunks_mut::<8>();
-        for word in words {
-            let bits = self.probability.bits(random);
-            if bits != 0 {
-                *word = self.kind.apply(u64::from_ne_bytes(*word), bits).to_ne_bytes();
-            }
-        }
-        if !rest.is_empty() {
-            let bits = self.probability.bits(random).to_ne_bytes();
-            for (byte, bits) in rest.iter_mut().zip(bits) {
-                *byte = self.kind.apply((*byte).into(), bits.into()) as u8;
-            }
-        }
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -186,6 +164,30 @@ impl Element for RandomBitErrors {
             }
             _ => Err(HandlerError::Unknown),
         }
+    }
+}
+
+impl Element for RandomBitErrors {
+    #[inline]
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if !self.active || self.probability.0 == 0 {
+            return Verdict::Forward;
+        }
+        let random = cx.random();
+        let (words, rest) = packet.data_mut().as_chunks_mut::<8>();
+        for word in words {
+            let bits = self.probability.bits(random);
+            if bits != 0 {
+                *word = self.kind.apply(u64::from_ne_bytes(*word), bits).to_ne_bytes();
+            }
+        }
+        if !rest.is_empty() {
+            let bits = self.probability.bits(random).to_ne_bytes();
+            for (byte, bits) in rest.iter_mut().zip(bits) {
+                *byte = self.kind.apply((*byte).into(), bits.into()) as u8;
+            }
+        }
+        Verdict::Forward
     }
 }
 

@@ -3,7 +3,7 @@ use alloc::string::{String, ToString};
 
 use packet::Packet;
 use router::args::{Args, Failed, FixedPoint, Parser, unparse};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
 
 use crate::values;
 
@@ -52,7 +52,7 @@ impl Class for RandomSample {
     const SEGMENTS: bool = true;
 }
 
-impl Element for RandomSample {
+impl Declared for RandomSample {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let parser = FixedPoint { bits: BITS };
         let (mut p, mut sample, mut drop, mut active) = (u32::MAX, u32::MAX, u32::MAX, true);
@@ -81,15 +81,6 @@ impl Element for RandomSample {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn action(&mut self, cx: &mut Cx<'_>, _packet: &mut Packet) -> Verdict {
-        if !self.active || cx.random().next_u32() >> (u32::BITS - BITS) < self.probability {
-            return Verdict::Forward;
-        }
-        self.drops += 1;
-        Verdict::To(1)
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -129,6 +120,17 @@ impl Element for RandomSample {
             _ => return Err(HandlerError::Unknown),
         };
         Ok(())
+    }
+}
+
+impl Element for RandomSample {
+    #[inline]
+    fn action(&mut self, cx: &mut Cx<'_>, _packet: &mut Packet) -> Verdict {
+        if !self.active || cx.random().next_u32() >> (u32::BITS - BITS) < self.probability {
+            return Verdict::Forward;
+        }
+        self.drops += 1;
+        Verdict::To(1)
     }
 }
 

@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 
 use packet::Batch;
 use router::args::{Any, Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Notice, Ran, Search, TaskId};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Notice, Ran, Search, TaskId};
 
 use super::source::Pace;
 
@@ -68,7 +68,7 @@ fn make(cx: &mut Cx<'_>, length: usize, batch: &mut Batch, most: usize, now: i64
     most
 }
 
-impl Element for RandomSource {
+impl Declared for RandomSource {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.pace.set_defaults();
         let (mut length, mut stop) = (0, false);
@@ -85,28 +85,6 @@ impl Element for RandomSource {
         };
         self.length = length;
         self.pace.check(cx, stop).map_err(|e| args.fail(e))
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.pace.initialize(cx)
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        let length = self.length;
-        self.pace.run_task(cx, task, |cx, batch, most, now| {
-            make(cx, length, batch, most, now)
-        })
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let length = self.length;
-        self.pace.pull(cx, batch, most, |cx, batch, most, now| {
-            make(cx, length, batch, most, now)
-        });
-    }
-
-    fn notifier(&self, notice: Notice, _port: usize) -> Search {
-        self.pace.notifier(notice)
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -128,6 +106,30 @@ impl Element for RandomSource {
         let length = cx.names().parse(value).ok().and_then(checked);
         self.length = length.ok_or("length must be an integer from 0 to 65535")?;
         Ok(())
+    }
+}
+
+impl Element for RandomSource {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.pace.initialize(cx)
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+        let length = self.length;
+        self.pace.run_task(cx, task, |cx, batch, most, now| {
+            make(cx, length, batch, most, now)
+        })
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        let length = self.length;
+        self.pace.pull(cx, batch, most, |cx, batch, most, now| {
+            make(cx, length, batch, most, now)
+        });
+    }
+
+    fn notifier(&self, notice: Notice, _port: usize) -> Search {
+        self.pace.notifier(notice)
     }
 }
 

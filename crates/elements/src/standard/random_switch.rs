@@ -1,5 +1,5 @@
 use packet::{BATCH, Batch};
-use router::{Class, Cx, Element};
+use router::{Class, Cx, Declared, Element};
 
 use crate::dispatch::send;
 
@@ -33,6 +33,8 @@ impl Class for RandomSwitch {
     const PROCESSING: &'static str = "h";
     const SEGMENTS: bool = true;
 }
+
+impl Declared for RandomSwitch {}
 
 impl Element for RandomSwitch {
     #[inline]

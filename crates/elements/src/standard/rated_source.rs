@@ -3,9 +3,7 @@ use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Args, Bandwidth, Failed};
-use router::{
-    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Ran, TaskId, TimerId,
-};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Ran, TaskId, TimerId};
 
 use super::infinite_source::{DATA, checked_length, packet_data};
 use super::limit::Limit;
@@ -108,7 +106,7 @@ impl RatedSource {
     }
 }
 
-impl Element for RatedSource {
+impl Declared for RatedSource {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         (self.data, self.length, self.limit) = (DATA.to_vec(), -1, Limit::NONE);
         (self.active, self.stop) = (true, false);
@@ -131,43 +129,6 @@ impl Element for RatedSource {
         }
         self.bucket.assign(rate.into(), burst(rate));
         Ok(())
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        if cx.output_is_push(0) {
-            let task = cx.task();
-            cx.schedule(task);
-            (self.task, self.timer) = (Some(task), Some(cx.timer()));
-        }
-        self.bucket.set(1);
-        Ok(())
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        let mut batch = cx.batch();
-        let limit = cx.limit();
-        if !self.active || !self.fill(cx, &mut batch, limit) {
-            cx.done(batch);
-            return Ran::Nothing;
-        }
-        let worked = !batch.is_empty();
-        cx.push(0, batch);
-        if worked {
-            cx.schedule(task);
-        } else if let (Some(timer), Some(at)) = (self.timer, self.bucket.ready(1)) {
-            cx.schedule_at(timer, at);
-        }
-        Ran::worked(worked)
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
-        self.wake(cx);
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        if self.active {
-            self.fill(cx, batch, most);
-        }
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -222,6 +183,45 @@ impl Element for RatedSource {
         self.template = packet_data(&self.data, self.length);
         self.wake(cx);
         Ok(())
+    }
+}
+
+impl Element for RatedSource {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        if cx.output_is_push(0) {
+            let task = cx.task();
+            cx.schedule(task);
+            (self.task, self.timer) = (Some(task), Some(cx.timer()));
+        }
+        self.bucket.set(1);
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+        let mut batch = cx.batch();
+        let limit = cx.limit();
+        if !self.active || !self.fill(cx, &mut batch, limit) {
+            cx.done(batch);
+            return Ran::Nothing;
+        }
+        let worked = !batch.is_empty();
+        cx.push(0, batch);
+        if worked {
+            cx.schedule(task);
+        } else if let (Some(timer), Some(at)) = (self.timer, self.bucket.ready(1)) {
+            cx.schedule_at(timer, at);
+        }
+        Ran::worked(worked)
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        self.wake(cx);
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        if self.active {
+            self.fill(cx, batch, most);
+        }
     }
 }
 

@@ -2,7 +2,7 @@ use alloc::string::String;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList};
 
 use super::bucket::Bucket;
 
@@ -20,35 +20,13 @@ macro_rules! splitter {
             const PROCESSING: &'static str = "h";
         }
 
-        impl Element for $name {
+        impl Declared for $name {
             fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
                 self.bucket.configure(args)
             }
 
             fn can_live_reconfigure(&self) -> bool {
                 true
-            }
-
-            fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), Failed> {
-                self.bucket.started = true;
-                Ok(())
-            }
-
-            #[inline]
-            fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-                self.bucket.fill(cx.steady());
-                batch.filter(
-                    &mut (&mut self.bucket, cx),
-                    |(bucket, _), packet| {
-                        let passes = bucket.allows();
-                        if passes {
-                            bucket.take(packet);
-                        }
-                        (!passes).then_some(())
-                    },
-                    |(_, cx), packet, ()| cx.emit(1, packet),
-                );
-                0
             }
 
             fn handlers(&self, list: &mut HandlerList) {
@@ -77,6 +55,30 @@ macro_rules! splitter {
                     "rate" => self.bucket.write_rate(cx, value),
                     _ => Err(HandlerError::Unknown),
                 }
+            }
+        }
+
+        impl Element for $name {
+            fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), Failed> {
+                self.bucket.started = true;
+                Ok(())
+            }
+
+            #[inline]
+            fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+                self.bucket.fill(cx.steady());
+                batch.filter(
+                    &mut (&mut self.bucket, cx),
+                    |(bucket, _), packet| {
+                        let passes = bucket.allows();
+                        if passes {
+                            bucket.take(packet);
+                        }
+                        (!passes).then_some(())
+                    },
+                    |(_, cx), packet, ()| cx.emit(1, packet),
+                );
+                0
             }
         }
     };

@@ -3,9 +3,7 @@ use alloc::string::{String, ToString};
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{
-    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Ran, Signal, TaskId, TimerId,
-};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Ran, Signal, TaskId, TimerId};
 
 use super::bucket::Bucket;
 use crate::values;
@@ -133,26 +131,13 @@ macro_rules! rated {
             const PROCESSING: &'static str = "l/h";
         }
 
-        impl Element for $name {
+        impl Declared for $name {
             fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
                 self.0.bucket.configure(args)
             }
 
             fn can_live_reconfigure(&self) -> bool {
                 true
-            }
-
-            fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-                self.0.initialize(cx);
-                Ok(())
-            }
-
-            fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-                self.0.run_task(cx, task)
-            }
-
-            fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
-                self.0.wake(cx);
             }
 
             fn handlers(&self, list: &mut HandlerList) {
@@ -175,6 +160,21 @@ macro_rules! rated {
                 value: &str,
             ) -> Result<(), HandlerError> {
                 self.0.write(cx, name, value)
+            }
+        }
+
+        impl Element for $name {
+            fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+                self.0.initialize(cx);
+                Ok(())
+            }
+
+            fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+                self.0.run_task(cx, task)
+            }
+
+            fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+                self.0.wake(cx);
             }
         }
     };

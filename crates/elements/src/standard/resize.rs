@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 
 use packet::Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 use crate::values;
 
@@ -39,7 +39,7 @@ impl Class for Resize {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for Resize {
+impl Declared for Resize {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.read()
             .positional_or("HEAD", &mut self.head, 0)
@@ -49,22 +49,6 @@ impl Element for Resize {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let (head, tail) = (self.head.unsigned_abs() as usize, self.tail.unsigned_abs() as usize);
-        if self.head < 0 {
-            packet.pull(head);
-        } else if !packet.push(head) {
-            return Verdict::Drop;
-        }
-        if self.tail < 0 {
-            packet.take(tail);
-        } else if !packet.put(tail) {
-            return Verdict::Drop;
-        }
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -86,6 +70,24 @@ impl Element for Resize {
             _ => return Err(HandlerError::Unknown),
         }
         Ok(())
+    }
+}
+
+impl Element for Resize {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let (head, tail) = (self.head.unsigned_abs() as usize, self.tail.unsigned_abs() as usize);
+        if self.head < 0 {
+            packet.pull(head);
+        } else if !packet.push(head) {
+            return Verdict::Drop;
+        }
+        if self.tail < 0 {
+            packet.take(tail);
+        } else if !packet.put(tail) {
+            return Verdict::Drop;
+        }
+        Verdict::Forward
     }
 }
 

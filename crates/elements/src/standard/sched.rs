@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::Failed;
-use router::{Class, Cx, Element, Signal};
+use router::{Class, Cx, Declared, Element, Signal};
 
 /// For each input the signal that says whether it has something.
 fn upstream_signals(cx: &mut Cx<'_>) -> Vec<Signal> {
@@ -108,6 +108,8 @@ impl RoundRobinSched {
     }
 }
 
+impl Declared for RoundRobinSched {}
+
 impl Element for RoundRobinSched {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.set_signals(upstream_signals(cx));
@@ -166,6 +168,8 @@ impl PrioSched {
         self.signals = busy_signals(cx);
     }
 }
+
+impl Declared for PrioSched {}
 
 impl Element for PrioSched {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {

@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 
 use packet::Packet;
 use router::args::{AnnoArg, Annotation, Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 /// Sets a byte of packets' annotations: Paint with its arguments the other way round.
 ///
@@ -38,7 +38,7 @@ impl Class for SetAnnoByte {
     const SEGMENTS: bool = true;
 }
 
-impl Element for SetAnnoByte {
+impl Declared for SetAnnoByte {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.warning("SetAnnoByte(ANNO, VALUE) is obsolete, use Paint(VALUE, ANNO) instead");
         let mut annotation = Annotation { offset: 0, size: 1 };
@@ -51,12 +51,6 @@ impl Element for SetAnnoByte {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        packet.annotations_mut()[self.at] = self.value;
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -78,6 +72,14 @@ impl Element for SetAnnoByte {
         let parsed = cx.names().parse(value);
         self.value = parsed.map_err(|_| "expected uint8_t")?;
         Ok(())
+    }
+}
+
+impl Element for SetAnnoByte {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        packet.annotations_mut()[self.at] = self.value;
+        Verdict::Forward
     }
 }
 

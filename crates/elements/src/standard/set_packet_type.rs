@@ -1,6 +1,6 @@
 use packet::{Packet, PacketType};
 use router::args::{Args, Failed, WordArg};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Sets how packets came off their link, or seem to have.
 ///
@@ -45,7 +45,7 @@ fn parse(name: &str) -> Option<PacketType> {
     })
 }
 
-impl Element for SetPacketType {
+impl Declared for SetPacketType {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut name = alloc::string::String::new();
         args.mandatory_positional_with("TYPE", WordArg, &mut name)
@@ -60,7 +60,9 @@ impl Element for SetPacketType {
     fn can_live_reconfigure(&self) -> bool {
         true
     }
+}
 
+impl Element for SetPacketType {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         packet.set_packet_type(self.kind);

@@ -1,6 +1,6 @@
 use packet::{Batch, Packet, anno};
 use router::args::{Args, Failed, Timestamp};
-use router::{Class, Cx, Element};
+use router::{Class, Cx, Declared, Element};
 
 /// Sets the timestamp of packets: to the time at which they come, or to a fixed one.
 ///
@@ -50,7 +50,7 @@ impl SetTimestamp {
     }
 }
 
-impl Element for SetTimestamp {
+impl Declared for SetTimestamp {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut time, mut given, mut delta) = (Timestamp::default(), false, false);
         args.positional("TIMESTAMP", &mut time)
@@ -65,7 +65,9 @@ impl Element for SetTimestamp {
         self.time = given.then_some(time);
         Ok(())
     }
+}
 
+impl Element for SetTimestamp {
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         self.set(cx, batch);

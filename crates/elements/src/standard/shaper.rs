@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 
 use packet::Batch;
 use router::args::{Args, Argument, Bandwidth, Context, Failed, Invalid, unparse};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList};
 
 use crate::gap_rate::GapRate;
 use crate::values;
@@ -103,18 +103,13 @@ macro_rules! shaper {
             const SEGMENTS: bool = $bytes;
         }
 
-        impl Element for $name {
+        impl Declared for $name {
             fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
                 self.0.configure(cx, args)
             }
 
             fn can_live_reconfigure(&self) -> bool {
                 true
-            }
-
-            #[inline]
-            fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
-                self.0.pull(cx, port, batch, most);
             }
 
             fn handlers(&self, list: &mut HandlerList) {
@@ -137,6 +132,13 @@ macro_rules! shaper {
                 value: &str,
             ) -> Result<(), HandlerError> {
                 self.0.write(cx, name, value)
+            }
+        }
+
+        impl Element for $name {
+            #[inline]
+            fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
+                self.0.pull(cx, port, batch, most);
             }
         }
     };

@@ -2,7 +2,7 @@ use alloc::vec::Vec;
 
 use packet::{Edit, Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Overwrites bytes of packets.
 ///
@@ -36,13 +36,15 @@ impl Class for StoreData {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for StoreData {
+impl Declared for StoreData {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("OFFSET", &mut self.offset)
             .mandatory_positional("DATA", &mut self.data)
             .complete()
     }
+}
 
+impl Element for StoreData {
     fn edit(&self) -> Option<Edit> {
         Edit::store(self.offset as usize, &self.data)
     }

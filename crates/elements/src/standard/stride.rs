@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use packet::{Batch, Packet};
 use router::args::{Args, Context, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Signal, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Signal, Verdict};
 
 const STRIDE_ONE: u32 = 1 << 16;
 const MOST_TICKETS: i32 = 1 << 15;
@@ -207,7 +207,7 @@ impl StrideSched {
     }
 }
 
-impl Element for StrideSched {
+impl Declared for StrideSched {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.stride.configure(cx.inputs(), "input", args)
     }
@@ -216,6 +216,20 @@ impl Element for StrideSched {
         true
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        self.stride.handlers(list);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        self.stride.read(name)
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        self.stride.write(name, value)
+    }
+}
+
+impl Element for StrideSched {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let inputs = 0..cx.inputs();
         self.signals = inputs.map(|i| cx.upstream_signal(i, None)).collect();
@@ -229,18 +243,6 @@ impl Element for StrideSched {
                 return;
             }
         }
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        self.stride.handlers(list);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.stride.read(name)
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.stride.write(name, value)
     }
 }
 
@@ -279,24 +281,13 @@ impl Class for StrideSwitch {
     const SEGMENTS: bool = true;
 }
 
-impl Element for StrideSwitch {
+impl Declared for StrideSwitch {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.stride.configure(cx.outputs(), "output", args)
     }
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, _packet: &mut Packet) -> Verdict {
-        match self.stride.order.first() {
-            Some(&port) => {
-                self.stride.charge(1);
-                Verdict::To(port)
-            }
-            None => Verdict::Drop,
-        }
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -309,6 +300,19 @@ impl Element for StrideSwitch {
 
     fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
         self.stride.write(name, value)
+    }
+}
+
+impl Element for StrideSwitch {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, _packet: &mut Packet) -> Verdict {
+        match self.stride.order.first() {
+            Some(&port) => {
+                self.stride.charge(1);
+                Verdict::To(port)
+            }
+            None => Verdict::Drop,
+        }
     }
 }
 

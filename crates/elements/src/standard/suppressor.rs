@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList};
 
 /// Passes packets on, but for those of ports that are suppressed.
 ///
@@ -71,25 +71,10 @@ impl Suppressor {
     }
 }
 
-impl Element for Suppressor {
+impl Declared for Suppressor {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.active.resize(cx.outputs(), true);
         args.none()
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
-        if !self.is_active(port) {
-            cx.pool().recycle(batch);
-        }
-        port
-    }
-
-    #[inline]
-    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, _batch: &mut Batch, most: usize) {
-        if self.is_active(port) {
-            cx.pull_through(port, most);
-        }
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -114,6 +99,23 @@ impl Element for Suppressor {
         let active = cx.names().parse(value).map_err(|_| "type mismatch")?;
         self.set_active(port, active);
         Ok(())
+    }
+}
+
+impl Element for Suppressor {
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        if !self.is_active(port) {
+            cx.pool().recycle(batch);
+        }
+        port
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, _batch: &mut Batch, most: usize) {
+        if self.is_active(port) {
+            cx.pull_through(port, most);
+        }
     }
 }
 

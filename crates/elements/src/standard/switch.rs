@@ -2,9 +2,7 @@ use alloc::string::{String, ToString};
 
 use packet::{Batch, Packet};
 use router::args::{Args, Failed};
-use router::{
-    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Llrpc, Verdict, llrpc,
-};
+use router::{Capability, Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Llrpc, Llrpcs, Verdict, llrpc};
 
 /// No output: what is sent there is dropped.
 const NOWHERE: usize = u32::MAX as usize;
@@ -46,9 +44,10 @@ impl Class for Switch {
     const PORTS: &'static str = "1/-";
     const PROCESSING: &'static str = "h";
     const SEGMENTS: bool = true;
+    const CAPABILITIES: &'static [Capability] = router::provides!(Switch: Llrpcs);
 }
 
-impl Element for Switch {
+impl Declared for Switch {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut number = 0;
         args.positional("OUTPUT", &mut number).complete()?;
@@ -61,11 +60,6 @@ impl Element for Switch {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn push(&mut self, _cx: &mut Cx<'_>, _port: usize, _batch: &mut Batch) -> usize {
-        usize::try_from(self.output).unwrap_or(NOWHERE)
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -93,7 +87,9 @@ impl Element for Switch {
         };
         Ok(())
     }
+}
 
+impl Llrpcs for Switch {
     fn llrpc(&mut self, cx: &mut Cx<'_>, call: Llrpc, data: &mut [u8]) -> Result<(), HandlerError> {
         match call {
             Llrpc::GET_SWITCH => llrpc::set_word(data, self.output as u32),
@@ -107,6 +103,13 @@ impl Element for Switch {
             }
             _ => Err(HandlerError::Unknown),
         }
+    }
+}
+
+impl Element for Switch {
+    #[inline]
+    fn push(&mut self, _cx: &mut Cx<'_>, _port: usize, _batch: &mut Batch) -> usize {
+        usize::try_from(self.output).unwrap_or(NOWHERE)
     }
 }
 
@@ -143,12 +146,14 @@ impl Class for StaticSwitch {
     const SEGMENTS: bool = true;
 }
 
-impl Element for StaticSwitch {
+impl Declared for StaticSwitch {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("OUTPUT", &mut self.output)
             .complete()
     }
+}
 
+impl Element for StaticSwitch {
     #[inline]
     fn push(&mut self, _cx: &mut Cx<'_>, _port: usize, _batch: &mut Batch) -> usize {
         usize::try_from(self.output).unwrap_or(NOWHERE)
@@ -187,6 +192,8 @@ impl Class for RoundRobinSwitch {
     const PROCESSING: &'static str = "h";
     const SEGMENTS: bool = true;
 }
+
+impl Declared for RoundRobinSwitch {}
 
 impl Element for RoundRobinSwitch {
     #[inline]

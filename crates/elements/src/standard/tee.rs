@@ -1,6 +1,6 @@
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element};
+use router::{Class, Cx, Declared, Element};
 
 /// Takes the argument N, which only says how many outputs the user expects.
 fn expect_outputs(cx: &Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
@@ -59,11 +59,13 @@ impl Class for Tee {
     const SEGMENTS: bool = true;
 }
 
-impl Element for Tee {
+impl Declared for Tee {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         expect_outputs(cx, args)
     }
+}
 
+impl Element for Tee {
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         let last = cx.outputs() - 1;
@@ -105,11 +107,13 @@ impl Class for PullTee {
     const SEGMENTS: bool = true;
 }
 
-impl Element for PullTee {
+impl Declared for PullTee {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         expect_outputs(cx, args)
     }
+}
 
+impl Element for PullTee {
     #[inline]
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
         cx.pull(0, batch, most);

@@ -1,7 +1,7 @@
 use alloc::string::String;
 
 use router::args::{Args, Failed, Timestamp, unparse};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Steady, TimerId};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Steady, TimerId};
 
 /// Pulls a packet at every interval, and drops it.
 ///
@@ -53,23 +53,9 @@ impl TimedSink {
     }
 }
 
-impl Element for TimedSink {
+impl Declared for TimedSink {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.positional("INTERVAL", &mut self.interval).complete()
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.timer = Some(cx.timer());
-        self.due = cx.steady();
-        self.schedule(cx);
-        Ok(())
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
-        if let Some(packet) = cx.pull_one(0) {
-            cx.kill(packet);
-        }
-        self.schedule(cx);
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -92,6 +78,22 @@ impl Element for TimedSink {
         let interval = interval.filter(|interval| interval.0 > 0);
         self.interval = interval.ok_or("bad interval")?;
         Ok(())
+    }
+}
+
+impl Element for TimedSink {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.timer = Some(cx.timer());
+        self.due = cx.steady();
+        self.schedule(cx);
+        Ok(())
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        if let Some(packet) = cx.pull_one(0) {
+            cx.kill(packet);
+        }
+        self.schedule(cx);
     }
 }
 

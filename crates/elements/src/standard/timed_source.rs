@@ -2,9 +2,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use router::args::{Args, Failed, Timestamp, unparse};
-use router::{
-    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Steady, TimerId,
-};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Steady, TimerId};
 
 use super::infinite_source::DATA;
 use super::limit::Limit;
@@ -107,7 +105,7 @@ impl TimedSource {
     }
 }
 
-impl Element for TimedSource {
+impl Declared for TimedSource {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.positional("INTERVAL", &mut self.interval)
             .positional("DATA", &mut self.data)
@@ -120,32 +118,6 @@ impl Element for TimedSource {
             return Err(args.fail("INTERVAL must be positive"));
         }
         Ok(())
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.timer = Some(cx.timer());
-        if self.active {
-            let due = cx.steady().after(self.interval());
-            self.schedule(cx, due);
-        }
-        Ok(())
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
-        if !self.active {
-            return;
-        }
-        if self.limit.left(self.count) > 0 {
-            self.make(cx);
-            self.count += 1;
-            // From when it was due, so that delays do not add up, unless that is long past.
-            let (due, now) = (self.due.after(self.interval()), cx.steady());
-            let late = due.after(ARREARS_MAX) < now;
-            let due = if late { now.after(self.interval()) } else { due };
-            self.schedule(cx, due);
-        } else if self.stop {
-            cx.stop();
-        }
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -190,6 +162,34 @@ impl Element for TimedSource {
             _ => return Err(HandlerError::Unknown),
         }
         Ok(())
+    }
+}
+
+impl Element for TimedSource {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.timer = Some(cx.timer());
+        if self.active {
+            let due = cx.steady().after(self.interval());
+            self.schedule(cx, due);
+        }
+        Ok(())
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        if !self.active {
+            return;
+        }
+        if self.limit.left(self.count) > 0 {
+            self.make(cx);
+            self.count += 1;
+            // From when it was due, so that delays do not add up, unless that is long past.
+            let (due, now) = (self.due.after(self.interval()), cx.steady());
+            let late = due.after(ARREARS_MAX) < now;
+            let due = if late { now.after(self.interval()) } else { due };
+            self.schedule(cx, due);
+        } else if self.stop {
+            cx.stop();
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 use router::args::{Args, Failed, Timestamp};
-use router::{Class, Cx, Element, Ran, Signal, Steady, TaskId, TimerId};
+use router::{Class, Cx, Declared, Element, Ran, Signal, Steady, TaskId, TimerId};
 
 /// Most nanoseconds that are made up for; after longer pauses the intervals start anew.
 const ARREARS_MAX: u64 = 1_000_000_000;
@@ -91,11 +91,13 @@ macro_rules! timed {
             const IS_A: &'static [&'static str] = $is_a;
         }
 
-        impl Element for $name {
+        impl Declared for $name {
             fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
                 self.0.configure($burst, args)
             }
+        }
 
+        impl Element for $name {
             fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
                 self.0.initialize(cx);
                 Ok(())

@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 
 use packet::{Packet, anno};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 use crate::values;
 
@@ -37,7 +37,7 @@ impl Class for Truncate {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for Truncate {
+impl Declared for Truncate {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.extra = true;
         args.mandatory_positional("LENGTH", &mut self.length)
@@ -47,19 +47,6 @@ impl Element for Truncate {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let surplus = packet.len().saturating_sub(self.length as usize);
-        if surplus > 0 {
-            packet.take(surplus);
-            if self.extra {
-                let extra = packet.anno(anno::EXTRA_LENGTH);
-                packet.set_anno(anno::EXTRA_LENGTH, extra.saturating_add(surplus as u32));
-            }
-        }
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -79,6 +66,21 @@ impl Element for Truncate {
         }
         self.length = values::unsigned(cx, value)?;
         Ok(())
+    }
+}
+
+impl Element for Truncate {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let surplus = packet.len().saturating_sub(self.length as usize);
+        if surplus > 0 {
+            packet.take(surplus);
+            if self.extra {
+                let extra = packet.anno(anno::EXTRA_LENGTH);
+                packet.set_anno(anno::EXTRA_LENGTH, extra.saturating_add(surplus as u32));
+            }
+        }
+        Verdict::Forward
     }
 }
 
@@ -117,7 +119,7 @@ impl Class for Pad {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for Pad {
+impl Declared for Pad {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         (self.length, self.zero) = (0, true);
         args.positional("LENGTH", &mut self.length)
@@ -128,7 +130,9 @@ impl Element for Pad {
     fn can_live_reconfigure(&self) -> bool {
         true
     }
+}
 
+impl Element for Pad {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let before = packet.len();

@@ -1,7 +1,7 @@
 use alloc::string::{String, ToString};
 
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, Signal, TaskId};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Ran, Signal, TaskId};
 
 use super::limit::Limit;
 
@@ -58,7 +58,7 @@ impl Unqueue {
     }
 }
 
-impl Element for Unqueue {
+impl Declared for Unqueue {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         (self.burst, self.limit, self.active) = (1, Limit::NONE, true);
         args.positional("BURST", &mut self.burst)
@@ -67,6 +67,39 @@ impl Element for Unqueue {
             .complete()
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.checkbox("active").read("count");
+        list.read_write("burst").read_write("limit");
+        list.button("reset").button("reset_counts").task(false);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "active" => Ok(self.active.to_string()),
+            "count" => Ok(self.count.to_string()),
+            "burst" => Ok(self.burst().to_string()),
+            "limit" => Ok(self.limit.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let syntax = "syntax error";
+        match name {
+            "active" => self.active = cx.names().parse(value).map_err(|_| syntax)?,
+            "burst" => self.burst = cx.names().parse(value).map_err(|_| syntax)?,
+            "limit" => self.limit = cx.names().parse(value).map_err(|_| syntax)?,
+            "reset" | "reset_counts" => self.count = 0,
+            _ => return Err(HandlerError::Unknown),
+        }
+        if let (true, Some(task)) = (self.active && self.allowed() > 0, self.task) {
+            cx.schedule(task);
+        }
+        Ok(())
+    }
+}
+
+impl Element for Unqueue {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let task = cx.task();
         self.task = Some(task);
@@ -103,36 +136,5 @@ impl Element for Unqueue {
             cx.schedule(task);
         }
         Ran::worked(pulled > 0)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.checkbox("active").read("count");
-        list.read_write("burst").read_write("limit");
-        list.button("reset").button("reset_counts").task(false);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "active" => Ok(self.active.to_string()),
-            "count" => Ok(self.count.to_string()),
-            "burst" => Ok(self.burst().to_string()),
-            "limit" => Ok(self.limit.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let syntax = "syntax error";
-        match name {
-            "active" => self.active = cx.names().parse(value).map_err(|_| syntax)?,
-            "burst" => self.burst = cx.names().parse(value).map_err(|_| syntax)?,
-            "limit" => self.limit = cx.names().parse(value).map_err(|_| syntax)?,
-            "reset" | "reset_counts" => self.count = 0,
-            _ => return Err(HandlerError::Unknown),
-        }
-        if let (true, Some(task)) = (self.active && self.allowed() > 0, self.task) {
-            cx.schedule(task);
-        }
-        Ok(())
     }
 }

@@ -2,7 +2,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use router::args::{Any, Args, ElementOf, Failed};
-use router::{Class, Cx, Element, ElementId, HandlerError, HandlerList, Ran, Signal, TaskId};
+use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerList, Link, Ran, Signal, Storage, TaskId};
 
 /// Pulls packets and pushes them on, as long as there is room in the queues behind it.
 ///
@@ -31,6 +31,7 @@ use router::{Class, Cx, Element, ElementId, HandlerError, HandlerList, Ran, Sign
 pub struct Unqueue2 {
     burst: usize,
     queues: Option<Vec<ElementId>>,
+    links: Vec<Link<dyn Storage>>,
     count: u64,
     /// Packets left of the burst under way.
     left: usize,
@@ -48,13 +49,13 @@ impl Class for Unqueue2 {
 impl Unqueue2 {
     /// Packets that the queue with the least room takes.
     fn room(&self, cx: &Cx<'_>) -> usize {
-        let queues = self.queues.iter().flatten();
-        let rooms = queues.filter_map(|queue| cx.room(*queue));
+        let queues = self.links.iter().filter_map(|link| cx.view(*link));
+        let rooms = queues.filter_map(Storage::room);
         rooms.min().unwrap_or(usize::MAX)
     }
 }
 
-impl Element for Unqueue2 {
+impl Declared for Unqueue2 {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut burst, mut names, mut given, mut quiet) = (1i32, String::new(), false, false);
         args.positional("BURST", &mut burst)
@@ -81,11 +82,25 @@ impl Element for Unqueue2 {
         Ok(())
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("packets").task(false);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "packets" => Ok(self.count.to_string() + " packets\n"),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for Unqueue2 {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if self.queues.is_none() {
             self.queues = Some(cx.graph().nearest_downstream(cx.id(), 0, "Storage"));
         }
         for queue in self.queues.iter().flatten() {
+            self.links.extend(cx.link(*queue));
             cx.share_thread(*queue);
         }
         let task = cx.task();
@@ -121,17 +136,6 @@ impl Element for Unqueue2 {
             cx.schedule(task);
         }
         Ran::worked(pulled > 0)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("packets").task(false);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "packets" => Ok(self.count.to_string() + " packets\n"),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 

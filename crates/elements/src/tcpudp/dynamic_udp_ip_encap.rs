@@ -1,6 +1,6 @@
 use packet::Packet;
 use router::args::{Args, Failed, Port};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 use super::udp_ip_encap::UDPIPEncap;
 use crate::destination::Destination;
@@ -43,7 +43,7 @@ impl Class for DynamicUDPIPEncap {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for DynamicUDPIPEncap {
+impl Declared for DynamicUDPIPEncap {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut to, encap) = (None, &mut self.encap);
         args.mandatory_positional("SRC", &mut encap.source)
@@ -58,7 +58,9 @@ impl Element for DynamicUDPIPEncap {
         }
         Ok(())
     }
+}
 
+impl Element for DynamicUDPIPEncap {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let verdict = self.encap.action(cx, packet);

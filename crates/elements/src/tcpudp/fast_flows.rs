@@ -9,7 +9,7 @@ use packet::wire::{
 };
 use packet::{Batch, Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 
 use super::fast::{self, Pace};
 
@@ -248,26 +248,9 @@ impl FastTCPFlows {
     }
 }
 
-impl Element for FastTCPFlows {
+impl Declared for FastTCPFlows {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         configure!(self, cx, args, 3)
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.start(cx);
-        Ok(())
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        for _ in 0..self.pace.due(cx, most) {
-            let Some(packet) = self.make(cx) else {
-                break;
-            };
-            if batch.push(packet).is_err() {
-                break;
-            }
-            self.pace.made(cx, 1);
-        }
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -283,6 +266,25 @@ impl Element for FastTCPFlows {
             self.finishing = 0;
         }
         Ok(())
+    }
+}
+
+impl Element for FastTCPFlows {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.start(cx);
+        Ok(())
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        for _ in 0..self.pace.due(cx, most) {
+            let Some(packet) = self.make(cx) else {
+                break;
+            };
+            if batch.push(packet).is_err() {
+                break;
+            }
+            self.pace.made(cx, 1);
+        }
     }
 }
 
@@ -385,27 +387,9 @@ impl FastUDPFlows {
     }
 }
 
-impl Element for FastUDPFlows {
+impl Declared for FastUDPFlows {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         configure!(self, cx, args, 1, "CHECKSUM" => self.checksum)
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.start(cx);
-        Ok(())
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let most = self.pace.left(most);
-        for _ in 0..self.pace.due(cx, most) {
-            let Some(packet) = self.make(cx) else {
-                break;
-            };
-            if batch.push(packet).is_err() {
-                break;
-            }
-        }
-        self.pace.made(cx, batch.len());
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -431,6 +415,26 @@ impl Element for FastUDPFlows {
         self.shape.length = length;
         self.start(cx);
         Ok(())
+    }
+}
+
+impl Element for FastUDPFlows {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.start(cx);
+        Ok(())
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        let most = self.pace.left(most);
+        for _ in 0..self.pace.due(cx, most) {
+            let Some(packet) = self.make(cx) else {
+                break;
+            };
+            if batch.push(packet).is_err() {
+                break;
+            }
+        }
+        self.pace.made(cx, batch.len());
     }
 }
 

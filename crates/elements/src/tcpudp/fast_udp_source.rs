@@ -6,7 +6,7 @@ use packet::Batch;
 use packet::checksum::pseudo_header_v4;
 use packet::wire::{EtherAddress, IpProtocol, Ipv4Header, Ipv4Packet, UdpHeader, UdpPacket};
 use router::args::{Args, Failed, Port};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Steady};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Steady};
 
 use crate::gap_rate::GapRate;
 
@@ -151,7 +151,7 @@ impl FastUDPSource {
     }
 }
 
-impl Element for FastUDPSource {
+impl Declared for FastUDPSource {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut rate, mut most, mut length) = (0u32, 0i32, 0u32);
         let mut ethers = [EtherAddress::default(); 2];
@@ -180,35 +180,6 @@ impl Element for FastUDPSource {
         self.limit = limit(most);
         self.make_frame(ethers, source, length.max(60) as usize);
         Ok(())
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let now = cx.steady();
-        let allowed = self.allowed(now).min(most as u64);
-        for _ in 0..allowed {
-            let Some(mut packet) = cx.pool().copy(&self.frame) else {
-                break;
-            };
-            packet.set_network_header(IP, UDP - IP);
-            packet.set_dst_ip(self.destination);
-            if let Err(packet) = batch.push(packet) {
-                cx.kill(packet);
-                break;
-            }
-            if self.count == 0 {
-                self.first = now;
-            }
-            self.count += 1;
-            if self.interval > 0 && self.count.is_multiple_of(self.interval.into()) {
-                self.set_ports();
-            }
-        }
-        if self.rate.rate() > 0 {
-            self.rate.count(batch.len() as u64);
-        }
-        if self.limit == Some(self.count) && !batch.is_empty() {
-            self.last = Some(now);
-        }
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -251,6 +222,37 @@ impl Element for FastUDPSource {
             _ => return Err(HandlerError::Unknown),
         }
         Ok(())
+    }
+}
+
+impl Element for FastUDPSource {
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        let now = cx.steady();
+        let allowed = self.allowed(now).min(most as u64);
+        for _ in 0..allowed {
+            let Some(mut packet) = cx.pool().copy(&self.frame) else {
+                break;
+            };
+            packet.set_network_header(IP, UDP - IP);
+            packet.set_dst_ip(self.destination);
+            if let Err(packet) = batch.push(packet) {
+                cx.kill(packet);
+                break;
+            }
+            if self.count == 0 {
+                self.first = now;
+            }
+            self.count += 1;
+            if self.interval > 0 && self.count.is_multiple_of(self.interval.into()) {
+                self.set_ports();
+            }
+        }
+        if self.rate.rate() > 0 {
+            self.rate.count(batch.len() as u64);
+        }
+        if self.limit == Some(self.count) && !batch.is_empty() {
+            self.last = Some(now);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use packet::wire::{
     UdpHeader, UdpPacket,
 };
 use router::args::{Args, Failed, Port};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 
 use super::fast::{self, Pace};
 
@@ -135,7 +135,7 @@ impl FastUDPSourceIP6 {
     }
 }
 
-impl Element for FastUDPSourceIP6 {
+impl Declared for FastUDPSourceIP6 {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut rate, mut limit, mut active, mut length) = (0u32, 0i32, true, 0u32);
         let mut ether = (EtherAddress::ZERO, EtherAddress::ZERO);
@@ -158,6 +158,23 @@ impl Element for FastUDPSourceIP6 {
         self.pace.configure(args, rate, limit, active)
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        Pace::handlers(list);
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        self.pace.read(name)
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        if self.pace.write(cx, name, value)? {
+            self.raise(0);
+        }
+        Ok(())
+    }
+}
+
+impl Element for FastUDPSourceIP6 {
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
         let most = self.pace.left(most);
         for _ in 0..self.pace.due(cx, most) {
@@ -174,21 +191,6 @@ impl Element for FastUDPSourceIP6 {
                 self.raise(self.raised.wrapping_add(1));
             }
         }
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        Pace::handlers(list);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.pace.read(name)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if self.pace.write(cx, name, value)? {
-            self.raise(0);
-        }
-        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@ use alloc::string::String;
 use packet::Packet;
 use packet::wire::IpProtocol;
 use router::args::{Args, Failed, SecondsArg};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 
 use super::tcp_rewriter::{self, TcpTimes};
 use crate::rewriter::base::{Base, ExtraHandlers, GUARANTEE, Translate, Translation, seconds};
@@ -11,7 +11,7 @@ use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::headers;
 use crate::rewriter::path::{Identity, Scheme};
-use crate::rewriter::rewriter_methods;
+use crate::rewriter::{rewriter_handlers, rewriter_methods};
 use crate::rewriter::sequence::Sequences;
 use crate::rewriter::table::{Kind, Table, Timeouts};
 
@@ -153,7 +153,7 @@ impl Scheme for Both {
     }
 }
 
-impl Element for IPRewriter {
+impl Declared for IPRewriter {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut timeout, mut guarantee) = (5 * 60, GUARANTEE);
         let mut streaming = None;
@@ -182,10 +182,14 @@ impl Element for IPRewriter {
         Ok(())
     }
 
-    rewriter_methods! { Both;
+    rewriter_handlers! {
         "tcp_table", "tcp_mappings" => TCP, tcp_rewriter::show;
         "udp_table", "udp_mappings" => UDP, super::udp_rewriter::show;
     }
+}
+
+impl Element for IPRewriter {
+    rewriter_methods!(Both);
 }
 
 impl ExtraHandlers for IPRewriter {

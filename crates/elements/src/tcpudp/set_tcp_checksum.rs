@@ -2,7 +2,7 @@ use packet::Packet;
 use packet::checksum::pseudo_header_v4;
 use packet::wire::{Ipv4Packet, TcpPacket};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Computes the checksum of TCP segments.
 ///
@@ -70,11 +70,13 @@ impl SetTCPChecksum {
     }
 }
 
-impl Element for SetTCPChecksum {
+impl Declared for SetTCPChecksum {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.positional("FIXOFF", &mut self.fix_offset).complete()
     }
+}
 
+impl Element for SetTCPChecksum {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         if self.fill(packet).is_some() {

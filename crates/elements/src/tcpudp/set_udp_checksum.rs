@@ -1,7 +1,7 @@
 use packet::Packet;
 use packet::checksum::pseudo_header_v4;
 use packet::wire::{Ipv4Packet, UdpPacket};
-use router::{Class, Cx, Element, Verdict};
+use router::{Class, Cx, Declared, Element, Verdict};
 
 /// Computes the checksum of UDP datagrams.
 ///
@@ -50,6 +50,8 @@ fn fill(packet: &mut Packet) -> Option<()> {
     udp.fill_checksum(pseudo);
     Some(())
 }
+
+impl Declared for SetUDPChecksum {}
 
 impl Element for SetUDPChecksum {
     #[inline]

@@ -6,7 +6,7 @@ use packet::wire::{
 };
 use packet::{HEADROOM, Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 /// The largest segment of a peer that does not say (RFC 9293, section 3.7.1).
 const MSS_DEFAULT: u16 = 536;
@@ -203,7 +203,7 @@ impl StatelessTCPResponder {
     }
 }
 
-impl Element for StatelessTCPResponder {
+impl Declared for StatelessTCPResponder {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.positional("DATA", &mut self.data).complete()?;
         if self.data.len() > DATA_MAX {
@@ -212,6 +212,20 @@ impl Element for StatelessTCPResponder {
         Ok(())
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("resets").read("evil");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "resets" => Ok(self.resets.to_string()),
+            "evil" => Ok(self.evil.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for StatelessTCPResponder {
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         // Even numbers, as Click's: two in a row of one host are told apart.
         let ident = self.ident;
@@ -227,18 +241,6 @@ impl Element for StatelessTCPResponder {
         let asked = core::mem::replace(packet, answer);
         cx.kill(asked);
         Verdict::Forward
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("resets").read("evil");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "resets" => Ok(self.resets.to_string()),
-            "evil" => Ok(self.evil.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 

@@ -3,7 +3,7 @@ use alloc::string::{String, ToString};
 use packet::wire::{IpProtocol, Ipv4Packet, TcpFlags, TcpPacket};
 use packet::{Batch, HEADROOM, Packet};
 use router::args::{AnnoArg, Annotation, Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 
 /// Cuts TCP segments that are too long into shorter ones.
 ///
@@ -134,7 +134,7 @@ impl TCPFragmenter {
     }
 }
 
-impl Element for TCPFragmenter {
+impl Declared for TCPFragmenter {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut mtu, mut anno) = (0, None);
         let two_bytes = |text: &str, context: &router::args::Context<'_>| {
@@ -154,6 +154,21 @@ impl Element for TCPFragmenter {
         true
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("fragments").read("fragmented_count").read("count");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "fragments" => Ok(self.fragments.to_string()),
+            "fragmented_count" => Ok(self.cut.to_string()),
+            "count" => Ok(self.count.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for TCPFragmenter {
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         self.count += batch.len() as u64;
@@ -167,19 +182,6 @@ impl Element for TCPFragmenter {
             }
         }
         0
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("fragments").read("fragmented_count").read("count");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "fragments" => Ok(self.fragments.to_string()),
-            "fragmented_count" => Ok(self.cut.to_string()),
-            "count" => Ok(self.count.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 

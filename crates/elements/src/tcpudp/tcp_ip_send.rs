@@ -6,7 +6,7 @@ use packet::wire::{
     IpProtocol, Ipv4Header, Ipv4Packet, TcpFlags, TcpHeader, TcpPacket, TcpSequence,
 };
 use router::args::{Failed, Port};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, TaskId};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Ran, TaskId};
 
 use crate::values;
 
@@ -99,20 +99,7 @@ impl TCPIPSend {
     }
 }
 
-impl Element for TCPIPSend {
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.task = Some(cx.task());
-        Ok(())
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        self.send(cx);
-        if self.left > 0 {
-            cx.schedule(task);
-        }
-        Ran::Worked
-    }
-
+impl Declared for TCPIPSend {
     fn handlers(&self, list: &mut HandlerList) {
         list.write("send");
     }
@@ -143,6 +130,21 @@ impl Element for TCPIPSend {
             cx.schedule(task);
         }
         Ok(())
+    }
+}
+
+impl Element for TCPIPSend {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.task = Some(cx.task());
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+        self.send(cx);
+        if self.left > 0 {
+            cx.schedule(task);
+        }
+        Ran::Worked
     }
 }
 

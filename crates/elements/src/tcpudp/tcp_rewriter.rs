@@ -5,14 +5,14 @@ use core::net::Ipv4Addr;
 use packet::Packet;
 use packet::wire::IpProtocol;
 use router::args::{Args, Failed, Port, SecondsArg};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 
 use crate::rewriter::base::{Base, ExtraHandlers, GUARANTEE, Translate, Translation, optional_seconds, seconds};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::headers;
 use crate::rewriter::path::{Identity, Scheme};
-use crate::rewriter::rewriter_methods;
+use crate::rewriter::{rewriter_handlers, rewriter_methods};
 use crate::rewriter::sequence::Sequences;
 use crate::rewriter::table::{Kind, Table, Timeouts};
 
@@ -150,7 +150,7 @@ impl Scheme for Segments {
     }
 }
 
-impl Element for TCPRewriter {
+impl Declared for TCPRewriter {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut tcp = TcpTimes::configure(args)?;
         self.base.configure_annotations(args, true)?;
@@ -160,9 +160,13 @@ impl Element for TCPRewriter {
         Ok(())
     }
 
-    rewriter_methods! { Segments;
+    rewriter_handlers! {
         "table", "mappings" => 0, show;
     }
+}
+
+impl Element for TCPRewriter {
+    rewriter_methods!(Segments);
 }
 
 impl ExtraHandlers for TCPRewriter {

@@ -4,7 +4,7 @@ use core::net::Ipv6Addr;
 use packet::Packet;
 use packet::wire::{IpProtocol, Ipv6Header, Ipv6Packet, UdpHeader, UdpPacket};
 use router::args::{Any, Args, Failed, Port, unparse};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 use crate::destination::Destination;
 use crate::values;
@@ -58,7 +58,7 @@ impl Class for UDPIP6Encap {
     const PORTS: &'static str = "1/1";
 }
 
-impl Element for UDPIP6Encap {
+impl Declared for UDPIP6Encap {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut to = String::new();
         let mut new = UDPIP6Encap::default();
@@ -75,37 +75,6 @@ impl Element for UDPIP6Encap {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        if !packet.push(HEADERS) {
-            return Verdict::Drop;
-        }
-        let destination = self.destination.of(packet);
-        let length = (packet.len() - 40) as u16;
-        let header = Ipv6Header {
-            traffic_class: 0,
-            flow_label: 0,
-            payload_len: length,
-            next_header: IpProtocol::UDP,
-            hop_limit: 255,
-            source: self.source,
-            destination,
-        };
-        let mut ip = Ipv6Packet::new_unchecked(packet.data_mut());
-        header.emit(&mut ip);
-        let pseudo = ip.pseudo_header(IpProtocol::UDP, length.into());
-        let header = UdpHeader {
-            source: self.ports.0,
-            destination: self.ports.1,
-            length,
-        };
-        let mut udp = UdpPacket::new_unchecked(ip.payload_mut());
-        header.emit(&mut udp);
-        udp.fill_checksum(pseudo);
-        packet.set_network_header(0, 40);
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -139,6 +108,39 @@ impl Element for UDPIP6Encap {
             }
             _ => Err(HandlerError::Unknown),
         }
+    }
+}
+
+impl Element for UDPIP6Encap {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if !packet.push(HEADERS) {
+            return Verdict::Drop;
+        }
+        let destination = self.destination.of(packet);
+        let length = (packet.len() - 40) as u16;
+        let header = Ipv6Header {
+            traffic_class: 0,
+            flow_label: 0,
+            payload_len: length,
+            next_header: IpProtocol::UDP,
+            hop_limit: 255,
+            source: self.source,
+            destination,
+        };
+        let mut ip = Ipv6Packet::new_unchecked(packet.data_mut());
+        header.emit(&mut ip);
+        let pseudo = ip.pseudo_header(IpProtocol::UDP, length.into());
+        let header = UdpHeader {
+            source: self.ports.0,
+            destination: self.ports.1,
+            length,
+        };
+        let mut udp = UdpPacket::new_unchecked(ip.payload_mut());
+        header.emit(&mut udp);
+        udp.fill_checksum(pseudo);
+        packet.set_network_header(0, 40);
+        Verdict::Forward
     }
 }
 

@@ -5,7 +5,7 @@ use packet::Packet;
 use packet::checksum::pseudo_header_v4;
 use packet::wire::{IpProtocol, Ipv4Header, Ipv4Packet, UdpHeader, UdpPacket};
 use router::args::{Any, Args, Failed, Port};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 
 use crate::destination::Destination;
 use crate::values;
@@ -93,7 +93,7 @@ impl UDPIPEncap {
     }
 }
 
-impl Element for UDPIPEncap {
+impl Declared for UDPIPEncap {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut to = String::new();
         let mut new = UDPIPEncap::default();
@@ -112,29 +112,6 @@ impl Element for UDPIPEncap {
 
     fn can_live_reconfigure(&self) -> bool {
         true
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        if !packet.push(HEADERS) {
-            return Verdict::Drop;
-        }
-        let destination = self.destination.of(packet);
-        let headers = self.headers(packet.len() as u16, destination);
-        self.ident = self.ident.wrapping_add(1);
-        let data = packet.data_mut();
-        if let Some(place) = data.first_chunk_mut() {
-            *place = headers;
-        }
-        if self.checksum {
-            let datagram = data.get_mut(20..).unwrap_or_default();
-            let mut udp = UdpPacket::new_unchecked(datagram);
-            let protocol = IpProtocol::UDP.0;
-            let pseudo = pseudo_header_v4(self.source, destination, protocol, udp.length());
-            udp.fill_checksum(pseudo);
-        }
-        packet.set_network_header(0, 20);
-        Verdict::Forward
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -168,6 +145,31 @@ impl Element for UDPIPEncap {
             }
             _ => Err(HandlerError::Unknown),
         }
+    }
+}
+
+impl Element for UDPIPEncap {
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if !packet.push(HEADERS) {
+            return Verdict::Drop;
+        }
+        let destination = self.destination.of(packet);
+        let headers = self.headers(packet.len() as u16, destination);
+        self.ident = self.ident.wrapping_add(1);
+        let data = packet.data_mut();
+        if let Some(place) = data.first_chunk_mut() {
+            *place = headers;
+        }
+        if self.checksum {
+            let datagram = data.get_mut(20..).unwrap_or_default();
+            let mut udp = UdpPacket::new_unchecked(datagram);
+            let protocol = IpProtocol::UDP.0;
+            let pseudo = pseudo_header_v4(self.source, destination, protocol, udp.length());
+            udp.fill_checksum(pseudo);
+        }
+        packet.set_network_header(0, 20);
+        Verdict::Forward
     }
 }
 

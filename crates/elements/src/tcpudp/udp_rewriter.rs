@@ -4,14 +4,14 @@ use alloc::string::String;
 use packet::Packet;
 use packet::wire::IpProtocol;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element};
+use router::{Class, Cx, Declared, Element};
 
 use crate::rewriter::base::{Base, ExtraHandlers, GUARANTEE, Translate, Translation, optional_seconds, seconds};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::headers::{self, DCCP};
 use crate::rewriter::path::{Identity, Scheme};
-use crate::rewriter::rewriter_methods;
+use crate::rewriter::{rewriter_handlers, rewriter_methods};
 use crate::rewriter::sequence::Sequences;
 use crate::rewriter::table::{Kind, Table, Timeouts};
 
@@ -106,7 +106,7 @@ impl Scheme for Datagrams {
     }
 }
 
-impl Element for UDPRewriter {
+impl Declared for UDPRewriter {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut timeout, mut guarantee, mut streaming) = (None, None, None);
         let mut udp_streaming = None;
@@ -131,9 +131,13 @@ impl Element for UDPRewriter {
         Ok(())
     }
 
-    rewriter_methods! { Datagrams;
+    rewriter_handlers! {
         "table", "mappings" => 0, show;
     }
+}
+
+impl Element for UDPRewriter {
+    rewriter_methods!(Datagrams);
 }
 
 impl ExtraHandlers for UDPRewriter {}

@@ -1,5 +1,5 @@
 use router::args::Microseconds;
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 
 /// Keeps a thread from its work for a while, for trials.
 ///
@@ -28,7 +28,7 @@ impl Class for BlockThread {
     const PORTS: &'static str = "0/0";
 }
 
-impl Element for BlockThread {
+impl Declared for BlockThread {
     fn handlers(&self, list: &mut HandlerList) {
         list.write("block");
     }
@@ -44,6 +44,8 @@ impl Element for BlockThread {
         }
     }
 }
+
+impl Element for BlockThread {}
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,5 @@
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Ran, TaskId};
+use router::{Class, Cx, Declared, Element, Ran, TaskId};
 
 /// Asks the router to stop, once for each thread, for trials of how it stops.
 ///
@@ -33,7 +33,7 @@ impl Class for MTDieTest {
     const PORTS: &'static str = "0/0";
 }
 
-impl Element for MTDieTest {
+impl Declared for MTDieTest {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.threads = cx.threads().into();
         args.keyword("NTHREADS", &mut self.threads).complete()?;
@@ -42,7 +42,9 @@ impl Element for MTDieTest {
             _ => Err(args.fail(format_args!("NTHREADS: at most {MOST}"))),
         }
     }
+}
 
+impl Element for MTDieTest {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         for _ in 0..self.threads {
             let task = cx.task();

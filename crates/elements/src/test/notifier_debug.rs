@@ -1,7 +1,7 @@
 use alloc::string::String;
 
 use packet::Packet;
-use router::{Class, Cx, Element, HandlerError, HandlerList, Signal, Verdict};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Signal, Verdict};
 use router::args::Failed;
 
 /// Passes packets on, and shows the notifiers that an element in its place would listen to.
@@ -37,6 +37,19 @@ impl Class for NotifierDebug {
     const PORTS: &'static str = "1/1";
 }
 
+impl Declared for NotifierDebug {
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("signal");
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "signal" => Ok(cx.describe_signal(&self.signal)),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
 impl Element for NotifierDebug {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.signal = match cx.input_is_push(0) {
@@ -49,17 +62,6 @@ impl Element for NotifierDebug {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, _packet: &mut Packet) -> Verdict {
         Verdict::Forward
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("signal");
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "signal" => Ok(cx.describe_signal(&self.signal)),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 

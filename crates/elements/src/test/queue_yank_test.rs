@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use packet::{Batch, Packet};
 use router::args::{Args, ElementOf, ElementRef, Failed};
-use router::{Class, Cx, Element, ElementId, Ran, TaskId};
+use router::{Class, Cx, Declared, Element, ElementId, Ran, TaskId};
 
 use crate::standard::queue::Queue;
 
@@ -96,7 +96,7 @@ impl QueueYankTest {
     }
 }
 
-impl Element for QueueYankTest {
+impl Declared for QueueYankTest {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut queue = ElementRef {
             name: String::new(),
@@ -107,7 +107,9 @@ impl Element for QueueYankTest {
         self.queue = Some(ElementId::new(queue.index));
         Ok(())
     }
+}
 
+impl Element for QueueYankTest {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let task = cx.task();
         cx.schedule(task);

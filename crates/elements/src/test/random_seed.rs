@@ -1,7 +1,7 @@
 use alloc::string::{String, ToString};
 
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList, phase};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, phase};
 
 use crate::values;
 
@@ -42,7 +42,7 @@ impl Class for RandomSeed {
     const PHASE: i32 = phase::INFO;
 }
 
-impl Element for RandomSeed {
+impl Declared for RandomSeed {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut seed = None;
         args.positional("SEED", &mut seed).complete()?;
@@ -79,6 +79,8 @@ impl Element for RandomSeed {
         Ok(())
     }
 }
+
+impl Element for RandomSeed {}
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,5 @@
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, Steady};
+use router::{Class, Cx, Declared, Element, Steady};
 
 use crate::token_bucket::TokenBucket;
 
@@ -108,11 +108,13 @@ const TESTS: [Test; 6] = [
     ("a bucket without income stays empty", stays_empty_without_income),
 ];
 
-impl Element for TokenBucketTest {
+impl Declared for TokenBucketTest {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.none()
     }
+}
 
+impl Element for TokenBucketTest {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         for (name, passes) in TESTS {
             if !passes() {

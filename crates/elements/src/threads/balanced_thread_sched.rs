@@ -2,7 +2,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, TaskId, TimerId};
+use router::{Class, Cx, Declared, Element, TaskId, TimerId};
 
 /// Nanoseconds of a millisecond.
 const MILLISECOND: u64 = 1_000_000;
@@ -45,14 +45,16 @@ impl Class for BalancedThreadSched {
     const PORTS: &'static str = "0/0";
 }
 
-impl Element for BalancedThreadSched {
+impl Declared for BalancedThreadSched {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         (self.interval, self.increasing) = (1000, true);
         args.positional("INTERVAL", &mut self.interval)
             .positional("INCREASING", &mut self.increasing)
             .complete()
     }
+}
 
+impl Element for BalancedThreadSched {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if cx.threads() > 1 {
             cx.measure_tasks();

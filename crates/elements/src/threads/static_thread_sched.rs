@@ -3,7 +3,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use router::args::{Args, Failed};
-use router::{Class, Cx, Element, ElementId, NO_THREAD};
+use router::{Class, Cx, Declared, Element, ElementId, NO_THREAD};
 
 /// Says which threads run which elements.
 ///
@@ -58,7 +58,7 @@ fn named(cx: &Cx<'_>, name: &str) -> Vec<ElementId> {
         .collect()
 }
 
-impl Element for StaticThreadSched {
+impl Declared for StaticThreadSched {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         for entry in args.take_raw() {
             let words = click::config::split_space(&entry);
@@ -90,6 +90,8 @@ impl Element for StaticThreadSched {
         args.finish()
     }
 }
+
+impl Element for StaticThreadSched {}
 
 #[cfg(test)]
 mod tests {

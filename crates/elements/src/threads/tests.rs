@@ -12,8 +12,8 @@ use click::{Diagnostics, Options};
 use packet::{Batch, Packet, Pool};
 use proptest::prelude::*;
 use router::{
-    Bell, Class, ClassEntry, Cx, Element, Embedding, HandlerError, HandlerList, Member, Ran,
-    Router, Runtime, Settings, Signal, Status, Steady, TaskId,
+    Bell, Class, ClassEntry, Cx, Declared, Element, Embedding, HandlerError, HandlerList, Member,
+    Ran, Router, Runtime, Settings, Signal, Status, Steady, TaskId,
 };
 
 /// Sends packets that hold their number, from 0 on, up to a limit.
@@ -31,7 +31,7 @@ impl Class for Numbers {
     const PROCESSING: &'static str = "h";
 }
 
-impl Element for Numbers {
+impl Declared for Numbers {
     fn configure(
         &mut self,
         _cx: &mut Cx<'_>,
@@ -40,6 +40,19 @@ impl Element for Numbers {
         args.positional("LIMIT", &mut self.limit).complete()
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.task(false);
+    }
+
+    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
+        let old: &mut dyn core::any::Any = old;
+        if let Some(old) = old.downcast_mut::<Numbers>() {
+            self.next = old.next;
+        }
+    }
+}
+
+impl Element for Numbers {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), router::args::Failed> {
         let task = cx.task();
         cx.schedule(task);
@@ -58,17 +71,6 @@ impl Element for Numbers {
         }
         cx.schedule(task);
         Ran::Worked
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.task(false);
-    }
-
-    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn core::any::Any = old;
-        if let Some(old) = old.downcast_mut::<Numbers>() {
-            self.next = old.next;
-        }
     }
 }
 
@@ -98,24 +100,13 @@ impl Check {
     }
 }
 
-impl Element for Check {
+impl Declared for Check {
     fn configure(
         &mut self,
         _cx: &mut Cx<'_>,
         args: &mut router::args::Args<'_>,
     ) -> Result<(), router::args::Failed> {
         args.positional("STOP", &mut self.stop).complete()
-    }
-
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        let me = thread::current().id();
-        self.strangers += u64::from(*self.thread.get_or_insert(me) != me);
-        let before = self.count;
-        batch.iter().for_each(|packet| self.see(packet));
-        if before < self.stop && self.count >= self.stop {
-            cx.stop();
-        }
-        0
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -140,6 +131,19 @@ impl Element for Check {
         if let Some(old) = old.downcast_mut::<Check>() {
             (self.count, self.wrong, self.next) = (old.count, old.wrong, old.next);
         }
+    }
+}
+
+impl Element for Check {
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        let me = thread::current().id();
+        self.strangers += u64::from(*self.thread.get_or_insert(me) != me);
+        let before = self.count;
+        batch.iter().for_each(|packet| self.see(packet));
+        if before < self.stop && self.count >= self.stop {
+            cx.stop();
+        }
+        0
     }
 }
 

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, RawFd};
 
 use router::args::{Args, Failed, FilenameArg, TcpPort, WordArg};
-use router::{Class, Cx, DEFAULT_CHANNEL, Element, Ran, TaskId, TimerId, phase};
+use router::{Capability, Class, Cx, DEFAULT_CHANNEL, Declared, Descriptors, Element, Ran, TaskId, TimerId, phase};
 
 use super::listener::{CONNECTIONS, Listener, Retry, SUN_PATH, transient};
 use super::os_error;
@@ -109,6 +109,7 @@ impl Class for ChatterSocket {
     const NAME: &'static str = "ChatterSocket";
     const PORTS: &'static str = "0/0";
     const PHASE: i32 = phase::INFO;
+    const CAPABILITIES: &'static [Capability] = router::provides!(ChatterSocket: Descriptors);
 }
 
 impl ChatterSocket {
@@ -193,7 +194,7 @@ impl ChatterSocket {
     }
 }
 
-impl Element for ChatterSocket {
+impl Declared for ChatterSocket {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut kind, mut quiet) = (String::new(), true);
         (self.greets, self.channel) = (true, DEFAULT_CHANNEL.to_string());
@@ -225,6 +226,41 @@ impl Element for ChatterSocket {
         Ok(())
     }
 
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
+        let old: &mut dyn core::any::Any = old;
+        let Some(old) = old.downcast_mut::<ChatterSocket>() else {
+            return;
+        };
+        if self.listener.is_some() || self.place != old.place || self.channel != old.channel {
+            return;
+        }
+        self.listener = old.listener.take();
+        self.clients = core::mem::take(&mut old.clients);
+        if let Some(listener) = &self.listener {
+            cx.watch(listener.fd(), true, false);
+        }
+        for (fd, client) in &self.clients {
+            cx.watch(*fd, true, !client.waiting.is_empty());
+        }
+    }
+}
+
+impl Descriptors for ChatterSocket {
+    fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, readable: bool, _writable: bool) {
+        if self.listener.as_ref().map(Listener::fd) == Some(fd) {
+            self.accept(cx);
+            return;
+        }
+        if readable && !self.clients.get_mut(&fd).is_some_and(Client::ignore) {
+            cx.watch(fd, false, false);
+            self.clients.remove(&fd);
+            return;
+        }
+        self.serve(cx, fd);
+    }
+}
+
+impl Element for ChatterSocket {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let task = cx.task();
         (self.task, self.timer) = (Some(task), Some(cx.timer()));
@@ -266,37 +302,6 @@ impl Element for ChatterSocket {
                 cx.chatter(error);
                 cx.stop();
             }
-        }
-    }
-
-    fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, readable: bool, _writable: bool) {
-        if self.listener.as_ref().map(Listener::fd) == Some(fd) {
-            self.accept(cx);
-            return;
-        }
-        if readable && !self.clients.get_mut(&fd).is_some_and(Client::ignore) {
-            cx.watch(fd, false, false);
-            self.clients.remove(&fd);
-            return;
-        }
-        self.serve(cx, fd);
-    }
-
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn core::any::Any = old;
-        let Some(old) = old.downcast_mut::<ChatterSocket>() else {
-            return;
-        };
-        if self.listener.is_some() || self.place != old.place || self.channel != old.channel {
-            return;
-        }
-        self.listener = old.listener.take();
-        self.clients = core::mem::take(&mut old.clients);
-        if let Some(listener) = &self.listener {
-            cx.watch(listener.fd(), true, false);
-        }
-        for (fd, client) in &self.clients {
-            cx.watch(*fd, true, !client.waiting.is_empty());
         }
     }
 }

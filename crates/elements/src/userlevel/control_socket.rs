@@ -8,9 +8,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 use router::args::{Args, ElementRef, Failed, FilenameArg, TcpPort, WordArg};
-use router::{
-    Class, Cx, Element, ElementId, HandlerError, HandlerFlags, HandlerList, Llrpc, TimerId,
-};
+use router::{Capability, Class, Cx, Declared, Descriptors, Element, ElementId, HandlerError, HandlerFlags, HandlerList, Llrpc, TimerId};
 
 pub mod protocol;
 #[cfg(test)]
@@ -135,6 +133,7 @@ impl Connection {
 impl Class for ControlSocket {
     const NAME: &'static str = "ControlSocket";
     const PORTS: &'static str = "0/0";
+    const CAPABILITIES: &'static [Capability] = router::provides!(ControlSocket: Descriptors);
 }
 
 impl ControlSocket {
@@ -350,7 +349,7 @@ impl Reach<'_, '_> {
     }
 }
 
-impl Element for ControlSocket {
+impl Declared for ControlSocket {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut kind = String::new();
         args.mandatory_positional("TYPE", &mut kind).consume()?;
@@ -398,6 +397,61 @@ impl Element for ControlSocket {
         Ok(())
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        match self.place {
+            Place::Tcp(..) => list.read("port"),
+            Place::Unix(_) => list.read("filename"),
+            Place::Descriptor(_) => list,
+        };
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match (name, &self.place) {
+            ("port", Place::Tcp(port, false)) => Ok(port.to_string()),
+            ("port", Place::Tcp(port, true)) => Ok(format!("{port}+")),
+            ("filename", Place::Unix(path)) => Ok(path.clone()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
+        let old: &mut dyn core::any::Any = old;
+        let Some(old) = old.downcast_mut::<ControlSocket>() else {
+            return;
+        };
+        let same = match (&self.place, &old.place) {
+            (Place::Tcp(port, _), Place::Tcp(other, _)) => self.flexible || port == other,
+            (place, other) => place == other,
+        };
+        if !same {
+            return;
+        }
+        if let Some(listener) = self.listener.take() {
+            cx.watch(listener.fd(), false, false);
+        }
+        self.place = old.place.clone();
+        self.listener = old.listener.take();
+        self.connections = core::mem::take(&mut old.connections);
+        if let Some(listener) = &self.listener {
+            cx.watch(listener.fd(), true, false);
+        }
+        for fd in self.connections.keys() {
+            // Writable as well: a command may be waiting to be carried out.
+            cx.watch(*fd, true, true);
+        }
+    }
+}
+
+impl Descriptors for ControlSocket {
+    fn selected(&mut self, cx: &mut Cx<'_>, fd: i32, _readable: bool, _writable: bool) {
+        match &self.listener {
+            Some(listener) if listener.fd() == fd => self.accept(cx),
+            _ => cx.whole(|cx| self.serve(cx, fd)),
+        }
+    }
+}
+
+impl Element for ControlSocket {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let timer = cx.timer();
         self.timer = Some(timer);
@@ -442,57 +496,6 @@ impl Element for ControlSocket {
                 cx.chatter(error);
                 cx.stop();
             }
-        }
-    }
-
-    fn selected(&mut self, cx: &mut Cx<'_>, fd: i32, _readable: bool, _writable: bool) {
-        match &self.listener {
-            Some(listener) if listener.fd() == fd => self.accept(cx),
-            _ => cx.whole(|cx| self.serve(cx, fd)),
-        }
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        match self.place {
-            Place::Tcp(..) => list.read("port"),
-            Place::Unix(_) => list.read("filename"),
-            Place::Descriptor(_) => list,
-        };
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match (name, &self.place) {
-            ("port", Place::Tcp(port, false)) => Ok(port.to_string()),
-            ("port", Place::Tcp(port, true)) => Ok(format!("{port}+")),
-            ("filename", Place::Unix(path)) => Ok(path.clone()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn core::any::Any = old;
-        let Some(old) = old.downcast_mut::<ControlSocket>() else {
-            return;
-        };
-        let same = match (&self.place, &old.place) {
-            (Place::Tcp(port, _), Place::Tcp(other, _)) => self.flexible || port == other,
-            (place, other) => place == other,
-        };
-        if !same {
-            return;
-        }
-        if let Some(listener) = self.listener.take() {
-            cx.watch(listener.fd(), false, false);
-        }
-        self.place = old.place.clone();
-        self.listener = old.listener.take();
-        self.connections = core::mem::take(&mut old.connections);
-        if let Some(listener) = &self.listener {
-            cx.watch(listener.fd(), true, false);
-        }
-        for fd in self.connections.keys() {
-            // Writable as well: a command may be waiting to be carried out.
-            cx.watch(*fd, true, true);
         }
     }
 }

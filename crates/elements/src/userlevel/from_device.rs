@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use packet::anno::EXTRA_LENGTH;
 use packet::{Batch, Packet};
 use router::args::{Args, Failed, WordArg};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, TaskId};
+use router::{Capability, Class, Cx, Declared, Descriptors, Element, HandlerError, HandlerList, Ran, TaskId};
 
 use super::kernel_filter::KernelFilter;
 use super::packet_socket::{Direction, PacketSocket, Received, Wish};
@@ -83,6 +83,7 @@ impl Class for FromDevice {
     const NAME: &'static str = "FromDevice";
     const PORTS: &'static str = "0/1-2";
     const PROCESSING: &'static str = "/h";
+    const CAPABILITIES: &'static [Capability] = router::provides!(FromDevice: Descriptors);
 }
 
 /// Looks whether there is a way METHOD to the device; every way is the same here.
@@ -162,7 +163,7 @@ impl FromDevice {
     }
 }
 
-impl Element for FromDevice {
+impl Declared for FromDevice {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         (self.snaplen, self.sniffer, self.timestamp, self.burst) = (2046, true, true, 1);
         let (mut method, mut capture) = (String::new(), String::new());
@@ -204,6 +205,41 @@ impl Element for FromDevice {
         Ok(())
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("kernel_drops").read("encap").read("count");
+        list.button("reset_counts");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "kernel_drops" => Ok(match &self.socket {
+                Some(socket) => socket.drops().to_string(),
+                None => "??".to_string(),
+            }),
+            "encap" => Ok(LinkType::ETHERNET.name().into_owned()),
+            "count" => Ok(self.count.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
+        match name {
+            "reset_counts" => self.count = 0,
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+impl Descriptors for FromDevice {
+    fn selected(&mut self, cx: &mut Cx<'_>, _fd: RawFd, _readable: bool, _writable: bool) {
+        if let Some(task) = self.task {
+            cx.schedule(task);
+        }
+    }
+}
+
+impl Element for FromDevice {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if self.interface.is_empty() {
             return Err(cx.error("interface not set"));
@@ -244,12 +280,6 @@ impl Element for FromDevice {
         self.filter = None;
     }
 
-    fn selected(&mut self, cx: &mut Cx<'_>, _fd: RawFd, _readable: bool, _writable: bool) {
-        if let Some(task) = self.task {
-            cx.schedule(task);
-        }
-    }
-
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
         if self.left == 0 {
             self.left = self.burst;
@@ -268,30 +298,5 @@ impl Element for FromDevice {
             cx.schedule(task);
         }
         Ran::worked(worked)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("kernel_drops").read("encap").read("count");
-        list.button("reset_counts");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "kernel_drops" => Ok(match &self.socket {
-                Some(socket) => socket.drops().to_string(),
-                None => "??".to_string(),
-            }),
-            "encap" => Ok(LinkType::ETHERNET.name().into_owned()),
-            "count" => Ok(self.count.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset_counts" => self.count = 0,
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
     }
 }

@@ -6,10 +6,7 @@ use std::fs::File;
 use packet::anno::EXTRA_LENGTH;
 use packet::{Batch, Packet};
 use router::args::{self, Args, Failed, FilenameArg, FixedPoint, Timestamp, unparse};
-use router::{
-    Call, Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Notice, Ran, Search,
-    SignalId, Steady, TaskId, TimerId,
-};
+use router::{Call, Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Notice, Ran, Search, SignalId, Steady, TaskId, TimerId};
 
 use super::capture::{Capture, Frame, Source};
 use crate::link_type::LinkType;
@@ -444,7 +441,7 @@ fn make_packet(cx: &mut Cx<'_>, frame: &Frame<'_>) -> Option<Packet> {
     Some(packet)
 }
 
-impl Element for FromDump {
+impl Declared for FromDump {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut stop, mut mmap) = (false, false);
         let [mut first, mut first_after, mut last, mut last_after, mut interval] =
@@ -501,22 +498,6 @@ impl Element for FromDump {
         Ok(())
     }
 
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        if !self.end_text.is_empty() {
-            let call = Call::to_write(cx, &self.end_text);
-            self.end = End::Call(call.map_err(|error| cx.error(error))?);
-        }
-        self.timer = Some(cx.timer());
-        if self.push {
-            let task = cx.task();
-            self.task = Some(task);
-            if self.active {
-                cx.schedule(task);
-            }
-        }
-        self.open(cx)
-    }
-
     fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
         let old: &mut dyn Any = old;
         let Some(old) = old.downcast_mut::<FromDump>() else {
@@ -537,52 +518,6 @@ impl Element for FromDump {
             ));
         }
         self.force_ip |= link == LinkType::RAW;
-    }
-
-    fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        self.capture = None;
-        self.drop_pending(cx);
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
-        if self.active {
-            self.wake(cx);
-        }
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        if !self.active {
-            return Ran::Nothing;
-        }
-        let mut batch = cx.batch();
-        let most = cx.limit();
-        let more = self.fill(cx, &mut batch, most);
-        let worked = !batch.is_empty();
-        cx.push(0, batch);
-        // Whoever was called at the end may have scheduled it too.
-        if more == Filled::More {
-            cx.schedule(task);
-        }
-        Ran::worked(worked)
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        if !self.active {
-            self.sleep(cx);
-            return;
-        }
-        match self.fill(cx, batch, most) {
-            Filled::More => self.wake(cx),
-            Filled::Early => {}
-            Filled::Ended => self.sleep(cx),
-        }
-    }
-
-    fn notifier(&self, notice: Notice, port: usize) -> Search {
-        match (notice, port, self.nonempty) {
-            (Notice::Empty, 0, Some(signal)) => Search::Stop(signal),
-            _ => Search::Pass,
-        }
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -656,6 +591,70 @@ impl Element for FromDump {
             _ => return Err(HandlerError::Unknown),
         }
         Ok(())
+    }
+}
+
+impl Element for FromDump {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        if !self.end_text.is_empty() {
+            let call = Call::to_write(cx, &self.end_text);
+            self.end = End::Call(call.map_err(|error| cx.error(error))?);
+        }
+        self.timer = Some(cx.timer());
+        if self.push {
+            let task = cx.task();
+            self.task = Some(task);
+            if self.active {
+                cx.schedule(task);
+            }
+        }
+        self.open(cx)
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        self.capture = None;
+        self.drop_pending(cx);
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        if self.active {
+            self.wake(cx);
+        }
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+        if !self.active {
+            return Ran::Nothing;
+        }
+        let mut batch = cx.batch();
+        let most = cx.limit();
+        let more = self.fill(cx, &mut batch, most);
+        let worked = !batch.is_empty();
+        cx.push(0, batch);
+        // Whoever was called at the end may have scheduled it too.
+        if more == Filled::More {
+            cx.schedule(task);
+        }
+        Ran::worked(worked)
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        if !self.active {
+            self.sleep(cx);
+            return;
+        }
+        match self.fill(cx, batch, most) {
+            Filled::More => self.wake(cx),
+            Filled::Early => {}
+            Filled::Ended => self.sleep(cx),
+        }
+    }
+
+    fn notifier(&self, notice: Notice, port: usize) -> Search {
+        match (notice, port, self.nonempty) {
+            (Notice::Empty, 0, Some(signal)) => Search::Stop(signal),
+            _ => Search::Pass,
+        }
     }
 }
 

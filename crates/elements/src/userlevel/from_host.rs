@@ -3,9 +3,7 @@ use std::os::fd::RawFd;
 
 use packet::Batch;
 use router::args::{Args, EtherAddress, Failed, Ipv4Prefix};
-use router::{
-    Class, Cx, Element, ElementId, HandlerError, HandlerList, Ran, Signal, TaskId, phase,
-};
+use router::{Capability, Class, Cx, Declared, Descriptors, Element, ElementId, HandlerError, HandlerList, Ran, Signal, TaskId, phase};
 use rustix::io::Errno;
 
 use super::host_device::{HostDevice, Setup};
@@ -60,6 +58,7 @@ impl Class for FromHost {
     const NAME: &'static str = "FromHost";
     const PORTS: &'static str = "0/1";
     const PROCESSING: &'static str = "/h";
+    const CAPABILITIES: &'static [Capability] = router::provides!(FromHost: Descriptors);
 }
 
 impl FromHost {
@@ -90,7 +89,7 @@ impl FromHost {
     }
 }
 
-impl Element for FromHost {
+impl Declared for FromHost {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut address, mut has_address) = (Ipv4Prefix::ANY, false);
         let (mut gateway, mut has_gateway) = ([0, 0, 0, 0].into(), false);
@@ -132,6 +131,31 @@ impl Element for FromHost {
         Ok(())
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("dev_name").read("signal");
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "dev_name" => Ok(self.name.clone()),
+            "signal" => Ok(cx.is_active(&self.signal).to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Descriptors for FromHost {
+    fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, _readable: bool, _writable: bool) {
+        // What is emitted here arrives downstream when this is over: one frame at a time, so that
+        // a queue that fills is noticed.
+        self.receive(cx);
+        if !cx.is_active(&self.signal) {
+            cx.watch(fd, false, false);
+        }
+    }
+}
+
+impl Element for FromHost {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let device = HostDevice::open(true, &self.name).map_err(|error| cx.error(error))?;
         device.set_up(&self.setup).map_err(|error| cx.error(error))?;
@@ -150,15 +174,6 @@ impl Element for FromHost {
         }
     }
 
-    fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, _readable: bool, _writable: bool) {
-        // What is emitted here arrives downstream when this is over: one frame at a time, so that
-        // a queue that fills is noticed.
-        self.receive(cx);
-        if !cx.is_active(&self.signal) {
-            cx.watch(fd, false, false);
-        }
-    }
-
     fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
         match &self.device {
             Some(device) if cx.is_active(&self.signal) => {
@@ -166,18 +181,6 @@ impl Element for FromHost {
                 Ran::Worked
             }
             _ => Ran::Nothing,
-        }
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("dev_name").read("signal");
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "dev_name" => Ok(self.name.clone()),
-            "signal" => Ok(cx.is_active(&self.signal).to_string()),
-            _ => Err(HandlerError::Unknown),
         }
     }
 }
@@ -217,12 +220,26 @@ impl Class for ToHost {
     const PHASE: i32 = phase::DEFAULT + 1;
 }
 
-impl Element for ToHost {
+impl Declared for ToHost {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional("DEVNAME", &mut self.name)
             .complete()
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("dev_name").read("drops");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "dev_name" => Ok(self.name.clone()),
+            "drops" => Ok(self.drops.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for ToHost {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         for id in (0..cx.graph().elements.len()).map(ElementId::new) {
             let device = cx.with::<FromHost, _>(id, |other, _| {
@@ -261,18 +278,6 @@ impl Element for ToHost {
             cx.kill(packet);
         }
         0
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("dev_name").read("drops");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "dev_name" => Ok(self.name.clone()),
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 

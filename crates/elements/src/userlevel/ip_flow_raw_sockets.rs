@@ -8,7 +8,7 @@ use packet::anno::{AGGREGATE, PAINT};
 use packet::wire::{IpProtocol, Ipv4Packet};
 use packet::{Batch, Packet};
 use router::args::{Args, ElementOf, ElementRef, Failed};
-use router::{Class, Cx, Element, ElementId, HandlerError, HandlerList, Ran, Steady, TaskId, TimerId};
+use router::{Capability, Class, Cx, Declared, Descriptors, Element, ElementId, HandlerError, HandlerList, Ran, Steady, TaskId, TimerId};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recvfrom};
 
@@ -88,6 +88,7 @@ impl Class for IPFlowRawSockets {
     const PORTS: &'static str = "1/1";
     const PROCESSING: &'static str = "a/h";
     const FLOW: &'static str = "x/y";
+    const CAPABILITIES: &'static [Capability] = router::provides!(IPFlowRawSockets: Descriptors);
 }
 
 /// The program of a filter, in the kernel's machine language (bpf(4)), that lets through the
@@ -225,7 +226,7 @@ impl IPFlowRawSockets {
     }
 }
 
-impl Element for IPFlowRawSockets {
+impl Declared for IPFlowRawSockets {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut notifier = ElementRef {
             index: 0,
@@ -242,6 +243,33 @@ impl Element for IPFlowRawSockets {
         self.inlet.check(args)
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.write("clear");
+        if self.outlet.pulls() {
+            list.task(true);
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
+        match name {
+            "clear" => self.clear(cx),
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+impl Descriptors for IPFlowRawSockets {
+    fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, _readable: bool, _writable: bool) {
+        for _ in 0..cx.limit() {
+            if !self.receive(cx, fd) {
+                break;
+            }
+        }
+    }
+}
+
+impl Element for IPFlowRawSockets {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.outlet.initialize(cx);
         let timer = cx.timer();
@@ -258,14 +286,6 @@ impl Element for IPFlowRawSockets {
         self.outlet.clear(cx);
         if self.without > 0 && self.with == 0 {
             Self::say(cx, "warning: saw no packets with aggregate annotations");
-        }
-    }
-
-    fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, _readable: bool, _writable: bool) {
-        for _ in 0..cx.limit() {
-            if !self.receive(cx, fd) {
-                break;
-            }
         }
     }
 
@@ -296,21 +316,6 @@ impl Element for IPFlowRawSockets {
             self.close(cx, aggregate);
         }
         cx.schedule_after(timer, SWEEP);
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("clear");
-        if self.outlet.pulls() {
-            list.task(true);
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "clear" => self.clear(cx),
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use packet::{Batch, Packet};
 use router::args::read::Flags;
 use router::args::{Args, EtherAddress, Failed, Ipv4Prefix};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, TaskId, phase};
+use router::{Capability, Class, Cx, Declared, Descriptors, Element, HandlerError, HandlerList, Ran, TaskId, phase};
 use rustix::io::Errno;
 
 use super::host_device::{HostDevice, Setup};
@@ -258,32 +258,12 @@ macro_rules! kernel {
             const FLOW: &'static str = "x/y";
             const PHASE: i32 = phase::PRIVILEGED - 1;
             const IS_A: &'static [&'static str] = $is_a;
+            const CAPABILITIES: &'static [Capability] = router::provides!($name: Descriptors);
         }
 
-        impl Element for $name {
+        impl Declared for $name {
             fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
                 self.0.configure(args)
-            }
-
-            fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-                self.0.initialize(cx)
-            }
-
-            fn cleanup(&mut self, cx: &mut Cx<'_>) {
-                self.0.cleanup(cx);
-            }
-
-            fn selected(&mut self, cx: &mut Cx<'_>, _: RawFd, _readable: bool, _writable: bool) {
-                self.0.selected(cx);
-            }
-
-            fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-                self.0.push(cx, batch);
-                0
-            }
-
-            fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
-                self.0.run_task(cx)
             }
 
             fn handlers(&self, list: &mut HandlerList) {
@@ -297,6 +277,31 @@ macro_rules! kernel {
                 _: &str,
             ) -> Result<String, HandlerError> {
                 self.0.read(name)
+            }
+        }
+
+        impl Descriptors for $name {
+            fn selected(&mut self, cx: &mut Cx<'_>, _: RawFd, _readable: bool, _writable: bool) {
+                self.0.selected(cx);
+            }
+        }
+
+        impl Element for $name {
+            fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+                self.0.initialize(cx)
+            }
+
+            fn cleanup(&mut self, cx: &mut Cx<'_>) {
+                self.0.cleanup(cx);
+            }
+
+            fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+                self.0.push(cx, batch);
+                0
+            }
+
+            fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+                self.0.run_task(cx)
             }
         }
     };

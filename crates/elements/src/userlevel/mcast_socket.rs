@@ -7,7 +7,7 @@ use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt as nix_sockopt};
 use packet::{Batch, Packet};
 use router::args::{Args, Failed, Port};
-use router::{Class, Cx, Element, HandlerList, Ran, TaskId};
+use router::{Capability, Class, Cx, Declared, Descriptors, Element, HandlerList, Ran, TaskId};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::net::{
@@ -82,6 +82,7 @@ impl Class for McastSocket {
     const PORTS: &'static str = "0-1/0-1";
     const PROCESSING: &'static str = "a/h";
     const FLOW: &'static str = "x/y";
+    const CAPABILITIES: &'static [Capability] = router::provides!(McastSocket: Descriptors);
 }
 
 impl McastSocket {
@@ -187,7 +188,7 @@ fn errno_of(errno: nix::errno::Errno) -> Errno {
     Errno::from_raw_os_error(errno as i32)
 }
 
-impl Element for McastSocket {
+impl Declared for McastSocket {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut group, mut port) = (Ipv4Addr::UNSPECIFIED, 0);
         let (mut source, mut source_port) = (Ipv4Addr::UNSPECIFIED, 0);
@@ -213,6 +214,29 @@ impl Element for McastSocket {
         self.inlet.check(args)
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        if self.outlet.pulls() {
+            list.task(true);
+        }
+    }
+}
+
+impl Descriptors for McastSocket {
+    fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, _readable: bool, _writable: bool) {
+        if self.sender.as_ref().map(|socket| socket.as_raw_fd()) == Some(fd) {
+            cx.watch(fd, false, false);
+            self.outlet.wake(cx);
+            return;
+        }
+        for _ in 0..cx.limit() {
+            if !self.receive(cx) {
+                break;
+            }
+        }
+    }
+}
+
+impl Element for McastSocket {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if let Some(group) = self.group {
             self.open(group).map_err(|error| cx.error(error))?;
@@ -226,19 +250,6 @@ impl Element for McastSocket {
 
     fn cleanup(&mut self, cx: &mut Cx<'_>) {
         self.close(cx);
-    }
-
-    fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, _readable: bool, _writable: bool) {
-        if self.sender.as_ref().map(|socket| socket.as_raw_fd()) == Some(fd) {
-            cx.watch(fd, false, false);
-            self.outlet.wake(cx);
-            return;
-        }
-        for _ in 0..cx.limit() {
-            if !self.receive(cx) {
-                break;
-            }
-        }
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
@@ -282,12 +293,6 @@ impl Element for McastSocket {
             cx.watch(socket.as_raw_fd(), false, true);
         }
         ran
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        if self.outlet.pulls() {
-            list.task(true);
-        }
     }
 }
 

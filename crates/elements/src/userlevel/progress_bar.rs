@@ -4,9 +4,7 @@ use alloc::vec::Vec;
 use std::io::{self, IsTerminal, Write};
 
 use router::args::{Any, Args, Failed, Milliseconds};
-use router::{
-    Call, Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Steady, TimerId,
-};
+use router::{Call, Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Steady, TimerId};
 
 const SECOND: u64 = 1_000_000_000;
 /// Without progress for this long, it says that it stalls.
@@ -337,7 +335,7 @@ fn names(cx: &Cx<'_>, calls: &[Call]) -> String {
     names.join(" ")
 }
 
-impl Element for ProgressBar {
+impl Declared for ProgressBar {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut size, mut has_size) = (0.0, false);
         (self.interval, self.active) = (Milliseconds(250), true);
@@ -353,33 +351,6 @@ impl Element for ProgressBar {
             .complete()?;
         self.size = has_size.then_some(size);
         Ok(())
-    }
-
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        let position = resolve(cx, &self.position_text);
-        self.position_calls = position.map_err(|error| cx.error(error))?;
-        let size = resolve(cx, &self.size_text);
-        self.size_calls = size.map_err(|error| cx.error(error))?;
-        let hidden = self.check_stdout && io::stdout().is_terminal();
-        if io::stderr().is_terminal() && !hidden {
-            self.stage = Stage::First;
-        }
-        self.timer = Some(cx.timer());
-        if self.active && self.stage != Stage::Dead {
-            self.resume(cx, 0);
-        }
-        Ok(())
-    }
-
-    fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        if self.stage == Stage::Middle {
-            self.stage = Stage::Done;
-            self.update(cx);
-        }
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
-        self.update(cx);
     }
 
     fn handlers(&self, list: &mut HandlerList) {
@@ -428,6 +399,35 @@ impl Element for ProgressBar {
             _ => return Err(HandlerError::Unknown),
         }
         Ok(())
+    }
+}
+
+impl Element for ProgressBar {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let position = resolve(cx, &self.position_text);
+        self.position_calls = position.map_err(|error| cx.error(error))?;
+        let size = resolve(cx, &self.size_text);
+        self.size_calls = size.map_err(|error| cx.error(error))?;
+        let hidden = self.check_stdout && io::stdout().is_terminal();
+        if io::stderr().is_terminal() && !hidden {
+            self.stage = Stage::First;
+        }
+        self.timer = Some(cx.timer());
+        if self.active && self.stage != Stage::Dead {
+            self.resume(cx, 0);
+        }
+        Ok(())
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        if self.stage == Stage::Middle {
+            self.stage = Stage::Done;
+            self.update(cx);
+        }
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        self.update(cx);
     }
 }
 

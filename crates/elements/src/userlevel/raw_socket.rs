@@ -7,7 +7,7 @@ use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt as nix_sockopt};
 use packet::Packet;
 use router::args::{Args, Context, Failed, Invalid, Kind, NamedInt, Port};
-use router::{Class, Cx, Element, HandlerList, Ran, TaskId, TimerId};
+use router::{Capability, Class, Cx, Declared, Descriptors, Element, HandlerList, Ran, TaskId, TimerId};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, ipproto,
@@ -111,6 +111,7 @@ impl Class for RawSocket {
     const PORTS: &'static str = "0-1/0-1";
     const PROCESSING: &'static str = "l/h";
     const FLOW: &'static str = "x/y";
+    const CAPABILITIES: &'static [Capability] = router::provides!(RawSocket: Descriptors);
 }
 
 impl RawSocket {
@@ -177,7 +178,7 @@ fn parse_protocol(text: &str, context: &Context<'_>) -> Result<u8, Invalid> {
     small.or_else(|_| context.parse_with(protocols, text))
 }
 
-impl Element for RawSocket {
+impl Declared for RawSocket {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         args.mandatory_positional_with("TYPE", parse_protocol, &mut self.protocol)
             .consume()?;
@@ -196,6 +197,24 @@ impl Element for RawSocket {
         self.inlet.check(args)
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        if self.outlet.pulls() {
+            list.task(true);
+        }
+    }
+}
+
+impl Descriptors for RawSocket {
+    fn selected(&mut self, cx: &mut Cx<'_>, _fd: RawFd, _readable: bool, _writable: bool) {
+        for _ in 0..cx.limit() {
+            if !self.receive(cx) {
+                break;
+            }
+        }
+    }
+}
+
+impl Element for RawSocket {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let socket = open_raw(self.protocol).map_err(|error| cx.error(error))?;
         self.hold_port().map_err(|error| cx.error(error))?;
@@ -212,14 +231,6 @@ impl Element for RawSocket {
         self.outlet.clear(cx);
         if let Some(socket) = self.socket.take() {
             cx.watch(socket.as_raw_fd(), false, false);
-        }
-    }
-
-    fn selected(&mut self, cx: &mut Cx<'_>, _fd: RawFd, _readable: bool, _writable: bool) {
-        for _ in 0..cx.limit() {
-            if !self.receive(cx) {
-                break;
-            }
         }
     }
 
@@ -241,12 +252,6 @@ impl Element for RawSocket {
             None => self.backoff = 0,
         }
         ran
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        if self.outlet.pulls() {
-            list.task(true);
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use packet::{Batch, Packet};
 use router::args::{Args, ElementOf, ElementRef, Failed, FilenameArg, IpProtocol, Port};
-use router::{Class, Cx, Element, ElementId, HandlerList, Ran, TaskId};
+use router::{Capability, Class, Cx, Declared, Descriptors, Element, ElementId, HandlerList, Ran, TaskId};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::addr::SocketAddrArg;
@@ -150,6 +150,7 @@ impl Class for Socket {
     const PORTS: &'static str = "0-1/0-1";
     const PROCESSING: &'static str = "a/h";
     const FLOW: &'static str = "x/y";
+    const CAPABILITIES: &'static [Capability] = router::provides!(Socket: Descriptors);
 }
 
 impl Socket {
@@ -486,7 +487,7 @@ impl Socket {
     }
 }
 
-impl Element for Socket {
+impl Declared for Socket {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut kind, mut proper) = (String::new(), false);
         self.client = cx.outputs() == 0;
@@ -522,6 +523,34 @@ impl Element for Socket {
         self.inlet.check(args)
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        if self.outlet.pulls() {
+            list.task(true);
+        }
+    }
+}
+
+impl Descriptors for Socket {
+    fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, readable: bool, writable: bool) {
+        let listens = self.is_stream() && !self.client;
+        if listens && self.socket.as_ref().map(|socket| socket.as_raw_fd()) == Some(fd) {
+            self.accept(cx);
+            return;
+        }
+        if readable {
+            for _ in 0..cx.limit() {
+                if !self.receive(cx) {
+                    break;
+                }
+            }
+        }
+        if writable {
+            self.outlet.wake(cx);
+        }
+    }
+}
+
+impl Element for Socket {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.open(cx).map_err(|error| cx.error(error))?;
         self.outlet.initialize(cx);
@@ -538,24 +567,6 @@ impl Element for Socket {
         }
         if let Some(name) = self.bound.take() {
             let _ = std::fs::remove_file(name);
-        }
-    }
-
-    fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, readable: bool, writable: bool) {
-        let listens = self.is_stream() && !self.client;
-        if listens && self.socket.as_ref().map(|socket| socket.as_raw_fd()) == Some(fd) {
-            self.accept(cx);
-            return;
-        }
-        if readable {
-            for _ in 0..cx.limit() {
-                if !self.receive(cx) {
-                    break;
-                }
-            }
-        }
-        if writable {
-            self.outlet.wake(cx);
         }
     }
 
@@ -602,12 +613,6 @@ impl Element for Socket {
             self.watch(cx);
         }
         ran
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        if self.outlet.pulls() {
-            list.task(true);
-        }
     }
 }
 

@@ -5,9 +5,7 @@ use std::os::fd::RawFd;
 use nix::errno::Errno;
 use packet::Packet;
 use router::args::{Args, Failed, WordArg};
-use router::{
-    Class, Cx, Element, ElementId, HandlerError, HandlerList, Ran, Signal, TaskId, TimerId,
-};
+use router::{Capability, Class, Cx, Declared, Descriptors, Element, ElementId, HandlerError, HandlerList, Ran, Signal, TaskId, TimerId};
 
 use super::from_device::check_method;
 use super::packet_socket::{Direction, PacketSocket};
@@ -70,6 +68,7 @@ impl Class for ToDevice {
     const NAME: &'static str = "ToDevice";
     const PORTS: &'static str = "1/0-2";
     const PROCESSING: &'static str = "l/h";
+    const CAPABILITIES: &'static [Capability] = router::provides!(ToDevice: Descriptors);
 }
 
 impl ToDevice {
@@ -120,7 +119,7 @@ impl ToDevice {
     }
 }
 
-impl Element for ToDevice {
+impl Declared for ToDevice {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.burst = 1;
         let mut method = String::new();
@@ -138,6 +137,40 @@ impl Element for ToDevice {
         check_method(args, &method)
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.task(true).checkbox("debug").read("pulls");
+        list.read("signal").read("q");
+    }
+
+    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "debug" => Ok(self.debug.to_string()),
+            "pulls" => Ok(self.pulls.to_string()),
+            "signal" => Ok(cx.is_active(&self.signal).to_string()),
+            "q" => Ok((!self.held.is_empty()).to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        match name {
+            "debug" => self.debug = cx.names().parse(value).map_err(|_| "type mismatch")?,
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+impl Descriptors for ToDevice {
+    fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, _readable: bool, _writable: bool) {
+        cx.watch(fd, false, false);
+        if let Some(task) = self.task {
+            cx.schedule(task);
+        }
+    }
+}
+
+impl Element for ToDevice {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         for other in (0..cx.graph().elements.len()).map(ElementId::new) {
             let same = cx.with::<ToDevice, _>(other, |other, _| {
@@ -168,13 +201,6 @@ impl Element for ToDevice {
         }
         for packet in self.held.drain(..) {
             cx.kill(packet);
-        }
-    }
-
-    fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, _readable: bool, _writable: bool) {
-        cx.watch(fd, false, false);
-        if let Some(task) = self.task {
-            cx.schedule(task);
         }
     }
 
@@ -220,29 +246,6 @@ impl Element for ToDevice {
                 Ran::Nothing
             }
         }
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.task(true).checkbox("debug").read("pulls");
-        list.read("signal").read("q");
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "debug" => Ok(self.debug.to_string()),
-            "pulls" => Ok(self.pulls.to_string()),
-            "signal" => Ok(cx.is_active(&self.signal).to_string()),
-            "q" => Ok((!self.held.is_empty()).to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "debug" => self.debug = cx.names().parse(value).map_err(|_| "type mismatch")?,
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
     }
 }
 

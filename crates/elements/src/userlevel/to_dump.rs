@@ -8,10 +8,7 @@ use std::io::{self, Write};
 use packet::anno::EXTRA_LENGTH;
 use packet::{Batch, Packet};
 use router::args::{self, Args, Failed, FilenameArg, WordArg};
-use router::{
-    Class, Cx, Element, ElementId, HandlerError, HandlerFlags, HandlerList, Ran, Signal, TaskId,
-    phase,
-};
+use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerFlags, HandlerList, Ran, Signal, TaskId, phase};
 
 use super::capture::{Record, file_header, record_header};
 use crate::link_type::LinkType;
@@ -196,7 +193,7 @@ impl ToDump {
     }
 }
 
-impl Element for ToDump {
+impl Declared for ToDump {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         (self.snaplen, self.extra_length, self.nanoseconds) = (2000, true, true);
         let (mut encap, mut encap_from, mut per_node) = (String::new(), String::new(), false);
@@ -235,6 +232,50 @@ impl Element for ToDump {
         Ok(())
     }
 
+    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
+        let old: &mut dyn Any = old;
+        if let Some(old) = old.downcast_mut::<ToDump>()
+            && old.filename == self.filename
+        {
+            let format = |dump: &ToDump| (dump.link, dump.nanoseconds, dump.snaplen);
+            if format(old) == format(self) {
+                self.file = old.file.take();
+                self.buffer = core::mem::take(&mut old.buffer);
+                self.count = old.count;
+            } else {
+                // The file is made anew: nothing of the old element may come in between later.
+                old.flush(cx);
+                old.file = None;
+            }
+        }
+    }
+
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("filename").read("count").button("reset_counts");
+        list.add("filename", HandlerFlags::CALM);
+        if self.pull.is_some() {
+            list.task(false);
+        }
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "filename" => Ok(self.filename.clone()),
+            "count" => Ok(self.count.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
+        match name {
+            "reset_counts" => self.count = 0,
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+impl Element for ToDump {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if !self.encap_from.is_empty() {
             self.ask_for_encap(cx)?;
@@ -268,24 +309,6 @@ impl Element for ToDump {
         self.file = None;
     }
 
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn Any = old;
-        if let Some(old) = old.downcast_mut::<ToDump>()
-            && old.filename == self.filename
-        {
-            let format = |dump: &ToDump| (dump.link, dump.nanoseconds, dump.snaplen);
-            if format(old) == format(self) {
-                self.file = old.file.take();
-                self.buffer = core::mem::take(&mut old.buffer);
-                self.count = old.count;
-            } else {
-                // The file is made anew: nothing of the old element may come in between later.
-                old.flush(cx);
-                old.file = None;
-            }
-        }
-    }
-
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         self.add_all(cx, batch);
         0
@@ -310,30 +333,6 @@ impl Element for ToDump {
             cx.schedule(task);
         }
         Ran::worked(pulled > 0)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("filename").read("count").button("reset_counts");
-        list.add("filename", HandlerFlags::CALM);
-        if self.pull.is_some() {
-            list.task(false);
-        }
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "filename" => Ok(self.filename.clone()),
-            "count" => Ok(self.count.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset_counts" => self.count = 0,
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
     }
 }
 

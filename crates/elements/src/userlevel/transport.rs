@@ -220,9 +220,10 @@ macro_rules! one_way {
             const PORTS: &'static str = $ports;
             const PROCESSING: &'static str = $processing;
             const FLOW: &'static str = "x/y";
+            const CAPABILITIES: &'static [router::Capability] = router::provides!($name: router::Descriptors);
         }
 
-        impl router::Element for $name {
+        impl router::Declared for $name {
             fn configure(
                 &mut self,
                 cx: &mut router::Cx<'_>,
@@ -234,6 +235,24 @@ macro_rules! one_way {
                 self.0.configure(cx, args)
             }
 
+            fn handlers(&self, list: &mut router::HandlerList) {
+                self.0.handlers(list);
+            }
+        }
+
+        impl router::Descriptors for $name {
+            fn selected(
+                &mut self,
+                cx: &mut router::Cx<'_>,
+                fd: std::os::fd::RawFd,
+                readable: bool,
+                writable: bool,
+            ) {
+                self.0.selected(cx, fd, readable, writable);
+            }
+        }
+
+        impl router::Element for $name {
             fn initialize(
                 &mut self,
                 cx: &mut router::Cx<'_>,
@@ -245,26 +264,12 @@ macro_rules! one_way {
                 self.0.cleanup(cx);
             }
 
-            fn selected(
-                &mut self,
-                cx: &mut router::Cx<'_>,
-                fd: std::os::fd::RawFd,
-                readable: bool,
-                writable: bool,
-            ) {
-                self.0.selected(cx, fd, readable, writable);
-            }
-
             fn run_timer(&mut self, cx: &mut router::Cx<'_>, timer: router::TimerId) {
                 self.0.run_timer(cx, timer);
             }
 
             fn run_task(&mut self, cx: &mut router::Cx<'_>, task: router::TaskId) -> router::Ran {
                 self.0.run_task(cx, task)
-            }
-
-            fn handlers(&self, list: &mut router::HandlerList) {
-                self.0.handlers(list);
             }
         }
     };

@@ -43,8 +43,47 @@ impl Parser<Annotation> for AnnoArg {
 
 /// An annotation of any size.
 impl Argument for Annotation {
+    const KIND: &'static str = "annotation";
+
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
         AnnoArg(0).parse(text, context)
+    }
+}
+
+/// An annotation of `SIZE` bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AnnoOf<const SIZE: usize>(u8);
+
+impl<const SIZE: usize> AnnoOf<SIZE> {
+    /// A named annotation, which is as long.
+    pub const fn new(anno: packet::anno::Anno) -> Self {
+        assert!(anno.size == SIZE);
+        AnnoOf(anno.offset as u8)
+    }
+
+    /// The first byte.
+    #[inline(always)]
+    pub const fn offset(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The same, for [`packet::Packet::anno`].
+    #[inline(always)]
+    pub const fn anno(self) -> packet::anno::Anno {
+        packet::anno::Anno {
+            name: "",
+            offset: self.0 as usize,
+            size: SIZE,
+        }
+    }
+}
+
+impl<const SIZE: usize> Argument for AnnoOf<SIZE> {
+    const KIND: &'static str = "annotation";
+
+    fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
+        let anno = AnnoArg(SIZE as u8).parse(text, context)?;
+        Ok(AnnoOf(anno.offset))
     }
 }
 

@@ -9,6 +9,9 @@ use super::Context;
 ///
 /// Where one type has several notations, a [`Parser`] tells them apart.
 pub trait Argument: Sized {
+    /// What manual pages call it: `integer`, `IP address`.
+    const KIND: &'static str = "";
+
     /// Parses all of `text`.
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid>;
 }
@@ -32,6 +35,8 @@ where
 
 /// Present or not: stays `None` when the argument isn't given.
 impl<T: Argument> Argument for Option<T> {
+    const KIND: &'static str = T::KIND;
+
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
         T::parse(text, context).map(Some)
     }
@@ -90,6 +95,8 @@ impl core::error::Error for Invalid {}
 
 /// `true`, `yes`, `t`, `y` or `1`; `false`, `no`, `f`, `n` or `0`.
 impl Argument for bool {
+    const KIND: &'static str = "boolean";
+
     fn parse(text: &str, _: &Context<'_>) -> Result<Self, Invalid> {
         match text {
             "true" | "yes" | "t" | "y" | "1" => Ok(true),

@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::net::Ipv4Addr;
 
 use super::{Argument, EtherAddress, Invalid, Ipv4Prefix, Kind, NameDatabase, Parser};
@@ -69,6 +70,12 @@ pub trait Elements {
     /// Whether the element can be used as a `class` (an element class or an
     /// interface such as `Storage`).
     fn is_a(&self, index: usize, class: &str) -> bool;
+
+    /// The capability called `name` that the element's class declares, as the engine stores it.
+    fn capability(&self, index: usize, name: &str) -> Option<&'static (dyn Any + Sync)> {
+        let _ = (index, name);
+        None
+    }
 
     /// Whether an element, or with `None` the router itself, has this handler.
     /// False while handlers are not yet defined.

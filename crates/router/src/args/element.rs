@@ -17,6 +17,8 @@ pub struct ElementRef {
 /// The name of an element. From `a/b/x`, the name `y` is `a/b/y`, else `a/y`,
 /// else `y`.
 impl Argument for ElementRef {
+    const KIND: &'static str = "element";
+
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
         let (index, name) = context
             .find_element(text)
@@ -62,6 +64,8 @@ pub struct HandlerCall {
 /// `ELEMENT.HANDLER [VALUE]`, `.HANDLER [VALUE]` for the router's own handlers,
 /// or `HANDLER [VALUE]` for the element's own or else the router's.
 impl Argument for HandlerCall {
+    const KIND: &'static str = "handler";
+
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
         let (name, value) = click::config::shift_space(text);
         let name = String::parse(name, context).unwrap_or_default();

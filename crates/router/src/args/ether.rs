@@ -6,6 +6,8 @@ use super::{Argument, Context, Invalid};
 
 /// `00:50:BA:85:84:A9`, `0-50-ba-85-84-a9`, or the name of an address.
 impl Argument for EtherAddress {
+    const KIND: &'static str = "Ethernet address";
+
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
         let literal = text.parse().ok();
         literal

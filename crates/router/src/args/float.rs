@@ -6,6 +6,8 @@ use super::{Argument, Context, Invalid};
 
 /// Decimal (`1.5e3`) or hexadecimal (`0x1.8p3`), `inf` and `nan`.
 impl Argument for f64 {
+    const KIND: &'static str = "number";
+
     fn parse(text: &str, _: &Context<'_>) -> Result<Self, Invalid> {
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         let hex = unsigned

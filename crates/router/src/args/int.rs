@@ -30,6 +30,8 @@ macro_rules! integers {
         /// In base 10, or as the prefix `0x`, `0b` or `0` (octal) says. Underscores
         /// may separate digits.
         impl Argument for $t {
+            const KIND: &'static str = "integer";
+
             fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
                 Int::ANY.parse(text, context)
             }

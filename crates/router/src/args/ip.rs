@@ -8,6 +8,8 @@ use super::{Argument, Context, Int, Invalid, Parser};
 
 /// `10.0.0.1`, or the name of an address.
 impl Argument for Ipv4Addr {
+    const KIND: &'static str = "IP address";
+
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
         parse_ipv4_literal(text)
             .or_else(|| context.names.ip(text, context.element))
@@ -17,6 +19,8 @@ impl Argument for Ipv4Addr {
 
 /// Addresses separated by spaces.
 impl Argument for Vec<Ipv4Addr> {
+    const KIND: &'static str = "IP addresses";
+
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
         let words = click::config::split_space(text);
         words.iter().map(|word| context.parse(word)).collect()
@@ -105,6 +109,8 @@ impl fmt::Display for Ipv4Prefix {
 
 /// `10.0.0.0/8`, `10/8`, `10.0.0.0/255.0.0.0`, or the name of a prefix.
 impl Argument for Ipv4Prefix {
+    const KIND: &'static str = "IP prefix";
+
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
         IpPrefixArg::default().parse(text, context)
     }

@@ -10,6 +10,8 @@ use super::{Argument, Context, Int, Invalid, Parser, unparse};
 /// `2001:db8::1`, `::ffff:10.0.0.1`, or the name of an address. The last 32
 /// bits may also be the name of an IPv4 address.
 impl Argument for Ipv6Addr {
+    const KIND: &'static str = "IPv6 address";
+
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
         text.parse()
             .ok()
@@ -21,6 +23,8 @@ impl Argument for Ipv6Addr {
 
 /// Addresses separated by spaces.
 impl Argument for Vec<Ipv6Addr> {
+    const KIND: &'static str = "IPv6 addresses";
+
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
         let words = click::config::split_space(text);
         words.iter().map(|word| context.parse(word)).collect()
@@ -70,6 +74,8 @@ impl fmt::Display for Ipv6Prefix {
 
 /// `2001:db8::/32`, `2001:db8::/ffff:ffff::`, or the name of a prefix.
 impl Argument for Ipv6Prefix {
+    const KIND: &'static str = "IPv6 prefix";
+
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
         Ip6PrefixArg::default().parse(text, context)
     }

@@ -57,7 +57,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::fmt::Display;
 
-pub use anno::{AnnoArg, Annotation};
+pub use anno::{AnnoArg, AnnoOf, Annotation};
 pub use argument::{Argument, Invalid, Parser};
 pub use context::{Context, Elements, Host, Interfaces, NoElements};
 pub use decimal::{DecimalFixedPoint, FixedPoint};
@@ -112,6 +112,7 @@ pub struct Args<'n> {
     elements: &'n dyn Elements,
     element: String,
     messages: RefCell<Vec<Message>>,
+    stored: bool,
 }
 
 impl<'n> Args<'n> {
@@ -129,6 +130,7 @@ impl<'n> Args<'n> {
             elements,
             element: element.to_string(),
             messages: RefCell::new(Vec::new()),
+            stored: false,
         }
     }
 
@@ -352,6 +354,11 @@ impl<'n> Args<'n> {
             .iter()
             .filter(|m| m.severity == Severity::Error)
             .count()
+    }
+
+    /// Whether a pass stored values.
+    pub fn stored(&self) -> bool {
+        self.stored
     }
 
     /// Moves the messages out.

@@ -46,6 +46,8 @@ macro_rules! named {
         pub struct $name(pub $type);
 
         impl Argument for $name {
+            const KIND: &'static str = "port";
+
             fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
                 $parser.parse(text, context).map($name)
             }
@@ -62,6 +64,8 @@ named! {
 
 /// An IP protocol number, or its name: `tcp`, `udp`, `icmp`.
 impl Argument for IpProtocol {
+    const KIND: &'static str = "IP protocol";
+
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
         let number = NamedInt(Kind::IpProtocol).parse(text, context);
         number.map(IpProtocol)

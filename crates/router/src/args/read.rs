@@ -245,6 +245,17 @@ impl<'a, 'n, 't> Read<'a, 'n, 't> {
         self
     }
 
+    /// Leaves all the arguments not taken so far in the [`Args`], for elements with a language of
+    /// their own.
+    pub fn leave_rest(mut self) -> Self {
+        for used in &mut self.uses {
+            if let Use::Free(_) = used {
+                *used = Use::ByPosition;
+            }
+        }
+        self
+    }
+
     /// Ends the pass: every argument must have been taken.
     pub fn complete(mut self) -> Result<(), Failed> {
         let mut too_many = false;
@@ -275,6 +286,7 @@ impl<'a, 'n, 't> Read<'a, 'n, 't> {
         if !self.ok {
             return Err(Failed);
         }
+        self.args.stored = true;
         for store in self.stores {
             store();
         }

@@ -8,6 +8,8 @@ use super::{Argument, Context, Invalid, Parser};
 /// One string, unquoted. Bytes that are not UTF-8 become U+FFFD: an element
 /// that takes binary data takes `Vec<u8>`.
 impl Argument for String {
+    const KIND: &'static str = "text";
+
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
         let bytes = Vec::parse(text, context)?;
         Ok(into_string(bytes))
@@ -16,6 +18,8 @@ impl Argument for String {
 
 /// One string, unquoted: `abc`, `"a\tb"`, `\<00 FF>`. Its spaces must be quoted.
 impl Argument for Vec<u8> {
+    const KIND: &'static str = "text";
+
     fn parse(text: &str, _: &Context<'_>) -> Result<Self, Invalid> {
         click::config::string(text).ok_or(Invalid::PARSE)
     }

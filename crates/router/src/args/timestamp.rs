@@ -28,6 +28,8 @@ impl fmt::Display for Timestamp {
 /// A time that isn't negative, in seconds or with a unit (`1.5s`, `20ms`). Too
 /// large ones become the largest there is.
 impl Argument for Timestamp {
+    const KIND: &'static str = "time";
+
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
         TimestampArg { signed: false }.parse(text, context)
     }

@@ -112,6 +112,8 @@ macro_rules! times {
         pub struct $name(pub u32);
 
         impl Argument for $name {
+            const KIND: &'static str = "time";
+
             fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
                 SecondsArg($digits).parse(text, context).map($name)
             }
@@ -143,6 +145,8 @@ times! {
 pub struct Bandwidth(pub u64);
 
 impl Argument for Bandwidth {
+    const KIND: &'static str = "bandwidth";
+
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
         let (bandwidth, _has_unit) = BandwidthArg.parse(text, context)?;
         Ok(bandwidth)
@@ -168,6 +172,8 @@ impl Parser<(Bandwidth, bool)> for BandwidthArg {
 pub struct Rate(pub u32);
 
 impl Argument for Rate {
+    const KIND: &'static str = "packets a second";
+
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
         u32::parse(text, context).map(Rate)
     }

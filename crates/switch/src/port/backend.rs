@@ -51,8 +51,7 @@ pub(crate) trait Backend: Kind {
     /// The descriptors that tell of frames to receive; none for a guest, whose doorbell does.
     fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// The descriptors that another switch can go on with; none of links that have to be opened
-    /// again.
+    /// The descriptors that another switch can go on with; none for links that are opened again.
     fn files(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
     }
@@ -200,17 +199,18 @@ pub fn exactly<const N: usize>(files: Vec<OwnedFd>) -> Result<[OwnedFd; N], Stri
     files.try_into().map_err(wrong)
 }
 
-/// What became of a call on a link, besides what it counted.
+/// The result of a call on a link, besides what it counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Violations seen.
     pub violations: u32,
-    /// The link is there no more.
+    /// The link no longer exists.
     pub gone: bool,
     /// Something was taken from the link, even if none of it became a frame: there may be more.
     /// Or something is left to be sent, and has to be offered again by polling.
     pub busy: bool,
-    /// What was delivered may not have been noticed: the link is to be [called](Backend::call) soon.
+    /// What was delivered may not have been noticed: the link is to be [called](Backend::call)
+    /// soon.
     pub owes: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Frames, and the batch that a port gives out at a time, with the room that the frames and their
+//! Frames, and the batch that a port receives at a time, with the storage that the frames and their
 //! delivery need.
 
 use std::os::fd::BorrowedFd;
@@ -42,7 +42,8 @@ pub const HEAD: usize = 64;
 /// One frame of a batch.
 #[repr(align(64))]
 pub struct Frame {
-    /// Its first bytes, no longer shared with anyone: what is looked at is what is delivered.
+    /// Its first bytes, no longer shared: the bytes that are inspected are the bytes that are
+    /// delivered.
     pub(super) head: [u8; HEAD],
     pub(super) len: u32,
     pub(super) body: Body,
@@ -88,9 +89,9 @@ impl Frame {
     }
 }
 
-/// Room for the frames that host links give out, and for those of guests on which something is left
-/// to do: one cell each, long enough for 64 KB of payload.
-/// One stage serves all ports of a worker, since a batch is dealt with before the next is taken.
+/// Storage for the frames of host links, and for guests' frames with a partial checksum or several
+/// segments: one cell each, long enough for 64 KB of payload. One stage serves all ports of a
+/// worker, since a batch is dealt with before the next is taken.
 pub struct Stage {
     pub(super) memory: Box<[u8]>,
     /// Bytes from one cell to the next.
@@ -131,7 +132,7 @@ impl Stage {
         }
     }
 
-    /// The frame in cell `i` and what is left to do on it.
+    /// The frame in cell `i` and its offload header.
     pub(crate) fn frame(&self, i: u16) -> (&[u8], VnetHeader) {
         let Cell { start, len, vnet } = self.cells[usize::from(i)];
         let from = usize::from(i) * self.stride + start as usize;

@@ -5,10 +5,10 @@
 //! looked at is what is delivered; a frame's other bytes are copied once and may be anything. What
 //! breaks the rules is a [`Violation`], counted; the port is closed when there are too many.
 //!
-//! A guest that says that it takes segments ([`takes::SEGMENTS`]) gets frames that stand for several
-//! over as many slots as they need, and frames whose checksum is to be completed; what the guest
-//! says of its own frames is believed as far as it is true of them, and they are staged, so that
-//! they go on as those of a host link would. For all others the port cuts and completes: their
+//! A guest that says that it takes segments ([`takes::SEGMENTS`]) gets frames that stand for
+//! several over as many slots as they need, and frames whose checksum is to be completed; what the
+//! guest says of its own frames is believed as far as it is true of them, and they are staged, so
+//! that they go on as those of a host link would. For all others the port cuts and completes: their
 //! frames are whole, not longer than the MTU, their checksums complete.
 
 use abi::chain::{self, Broken, follow};
@@ -278,7 +278,7 @@ impl GuestLink {
         delivery.free = self.free(slots).unwrap_or(0);
     }
 
-    /// Delivers a staged frame, doing what is left to do on it as far as the guest leaves it to
+    /// Delivers a staged frame, completing and cutting it as far as the guest leaves that to
     /// the port.
     fn put_staged(&mut self, delivery: &mut GuestDelivery<'_>, frame: &[u8], vnet: VnetHeader) {
         self.keep_up(delivery);
@@ -418,7 +418,8 @@ impl GuestLink {
         delivery.bytes += len as u64;
     }
 
-    /// Wakes the CPU that the guest says sleeps; if it has none of the number, another is disturbed.
+    /// Wakes the CPU that the guest says sleeps; if it has none of the number, another is
+    /// disturbed.
     fn wake_guest(&self, cpu: u32) {
         let words = self.side.region.wake_words();
         let word = &words[cpu as usize % words.len()];
@@ -520,7 +521,7 @@ impl Backend for GuestLink {
     #[inline]
     fn holds_back(&mut self, now: Instant) -> bool {
         let slots = self.side.region.geometry().slots();
-        // What is left to those who send little is no room for others.
+        // Slots that are reserved for light senders are not free for others.
         let (few, half) = (
             (slots / 8).min(BATCH as u32) + slots / RING_RESERVE,
             slots / 2,
@@ -652,7 +653,7 @@ impl Backend for GuestLink {
     }
 
     /// How many slots there are if so many frames leave few of them free; for a ring that is read
-    /// by whoever has the other side.
+    /// by the other side's owner.
     #[inline]
     fn crowded(&mut self, frames: usize) -> Option<u32> {
         let frames = frames as u32;

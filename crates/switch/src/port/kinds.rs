@@ -31,7 +31,7 @@ macro_rules! kinds {
             $( $(#[$other_doc])* #[serde(rename = $other_name)] $Other, )*
         }
 
-        /// What there is to say of a host link besides its descriptors.
+        /// The data of a host link besides its descriptors.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         pub enum LinkRecord {
             $( $(#[$host_doc])* #[serde(rename = $host_name)]
@@ -163,15 +163,15 @@ impl PortKind {
         self.facts().interface
     }
 
-    /// Whether what the port leads to is there for as long as its descriptors are open, in whichever
-    /// process: so it can outlive a switch.
+    /// Whether what the port leads to is there for as long as its descriptors are open, in
+    /// whichever process: so it can outlive a switch.
     pub const fn is_kept_by_files(self) -> bool {
         self.facts().kept_by_files
     }
 }
 
-/// Has a [`Link`] do what the link of its kind does: a match for each method, so that what a guest's
-/// link does can be inlined.
+/// Has a [`Link`] do what the link of its kind does: a match for each method, so that what a
+/// guest's link does can be inlined.
 macro_rules! delegate {
     () => {};
     (fn $name:ident(&mut self $(, $arg:ident: $type:ty)*) $(-> $result:ty)?; $($rest:tt)*) => {
@@ -224,7 +224,8 @@ impl Link {
         self.facts().in_memory
     }
 
-    /// Whether it is one of the host's interfaces, or a tunnel: what comes by it may be from many.
+    /// Whether it is one of the host's interfaces, or a tunnel: its frames may be from many
+    /// senders.
     #[inline]
     pub(crate) fn is_interface(&self) -> bool {
         self.facts().uplink

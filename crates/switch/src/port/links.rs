@@ -1,6 +1,6 @@
 //! Opening host links: the part of a switch that needs privileges, done by its parent.
 //!
-//! A link is opened here, handed to the switch ([`crate::client::SwitchClient::attach_link`]), and
+//! A link is opened here, passed to the switch ([`crate::client::SwitchClient::attach_link`]), and
 //! gone with the last descriptor: a TAP device vanishes, a host interface is left as it was found,
 //! once [GRO](Gro) is off that was turned on for it. How each kind is opened stands with the kind.
 
@@ -120,7 +120,7 @@ impl LinkError {
     }
 }
 
-/// An open host link, to be handed to a switch.
+/// An open host link, to be passed to a switch.
 #[derive(Debug)]
 pub struct HostLink {
     pub(crate) record: LinkRecord,
@@ -140,7 +140,7 @@ pub enum Mode {
     /// By AF_XDP if the driver moves frames without a copy, else by AF_PACKET.
     ///
     /// Where frames are copied anyway, AF_PACKET is ahead in what matters there: segments of up to
-    /// 64 KB stay whole between hosts on veth pairs, with their checksums left undone, and VLAN
+    /// 64 KB stay whole between hosts on veth pairs, with partial checksums, and VLAN
     /// tags that the kernel keeps beside a frame are seen.
     #[default]
     Auto,
@@ -172,7 +172,7 @@ pub struct Device<'a> {
     pub mode: Mode,
 }
 
-/// What there is to know of an interface before it is opened.
+/// An interface before it is opened.
 pub(super) struct Interface<'a> {
     pub name: &'a str,
     pub index: u32,
@@ -243,7 +243,8 @@ impl HostLink {
         self
     }
 
-    /// GRO that was turned on for it, which lasts as long as the link, or what is taken here.
+    /// GRO that was turned on for the link: it stays on as long as the link, or the value returned
+    /// here.
     pub fn take_gro(&mut self) -> Option<Gro> {
         self.gro.take()
     }

@@ -1,5 +1,5 @@
-//! A patch's port: the other end is a port in another domain of the same switch. It has no link: the
-//! worker looks a frame up again in the other domain.
+//! A patch's port: the other end is a port in another domain of the same switch. It has no link:
+//! the worker looks a frame up again in the other domain.
 
 use super::backend::Kind;
 

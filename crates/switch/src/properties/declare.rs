@@ -74,8 +74,8 @@ macro_rules! properties {
                 $crate::properties::table::reset(Self::ROWS, self, name)
             }
 
-            /// The value of one property as the command line has it; `None` if it has none, or there
-            /// is no such property.
+            /// The value of one property as the command line has it; `None` if it has none, or
+            /// there is no such property.
             pub fn get(&self, name: &str) -> Option<String> {
                 $crate::properties::table::get(Self::ROWS, self, name)
             }

@@ -6,10 +6,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::declare::properties;
+use super::quantity::{Invalid, Quantity};
 use super::table;
 use super::text::PropertyError;
-use super::units::{Bandwidth, Invalid};
-use super::values::{Quantity, Range};
+use super::units::Bandwidth;
+use super::values::Range;
 
 /// The lookup function of a domain: what says where a frame goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Priority;
 use super::declare::properties;
+use super::prefix::IpPrefix;
+use super::quantity::{Invalid, Quantity, as_text};
 use super::text::PropertyError;
-use super::units::{Bandwidth, Invalid, IpPrefix, as_text};
-use super::values::{Quantity, Range};
+use super::units::Bandwidth;
+use super::values::Range;
 
 /// A transport protocol by its IP protocol number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -130,9 +132,9 @@ as_text! {
 properties! {
     /// Which frames are a flow's: those for which every attribute given is so.
     ///
-    /// "Local" is the side of the VNIC that the flow is on: a frame from it has the local address as
-    /// its source, a frame to it as its destination. On a domain a flow counts both ways, too: local
-    /// is then either end.
+    /// "Local" is the side of the VNIC that the flow is on: a frame from it has the local address
+    /// as its source, a frame to it as its destination. On a domain a flow counts both ways, too:
+    /// local is then either end.
     #[derive(Copy, Hash)]
     pub struct FlowAttributes, all by check {
         /// Local IP address or prefix.

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::declare::properties;
+use super::prefix::IpPrefix;
 use super::table;
 use super::text::PropertyError;
-use super::units::{Bandwidth, IpPrefix, Loss, Micros, Vlan};
+use super::units::{Bandwidth, Loss, Micros, Vlan};
 use super::values::{Range, joined};
 use super::{Priority, Protection, Share};
 use crate::ids::LANES_MAX;

@@ -1,6 +1,6 @@
 //! The command line's form of properties: `name=value` by commas.
 
-use super::units::Invalid;
+use super::quantity::Invalid;
 
 /// Why properties cannot be as asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,14 +1,12 @@
 //! The types that a property can have: how their values are read, shown, checked and described.
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
-use std::str::FromStr;
 
 use serde_json::json;
 
 use super::LIST_MAX;
+use super::quantity::Quantity;
 use super::text::{PropertyError, parts};
-use super::units::Invalid;
 
 /// What the values of a property are.
 pub struct ValueType {
@@ -86,18 +84,6 @@ impl Range {
         let number = number.filter(|number| (self.least..=self.most).contains(number));
         number.ok_or_else(|| PropertyError::value(name, text, self.must()))
     }
-}
-
-/// A type whose values are written as one word.
-pub trait Quantity: Display + FromStr<Err = Invalid> + Clone + PartialEq {
-    /// What the word must be, as a sentence without its full stop.
-    const MUST: &'static str;
-    /// The unit, if it is a number.
-    const UNIT: Option<&'static str> = None;
-    /// The least and the most, if it is a number in messages and files.
-    const NUMBER: Option<[u64; 2]> = None;
-    /// The words, if they can be listed.
-    const CHOICES: &'static [&'static str] = &[];
 }
 
 /// A type that a property can have.

@@ -1,4 +1,4 @@
-//! Requests to attach something: what comes with them is looked over here.
+//! Requests to attach ports: their arguments and descriptors are checked here.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;

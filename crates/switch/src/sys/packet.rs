@@ -225,7 +225,7 @@ pub struct ReceiveMany {
     control: Box<[TagControl]>,
 }
 
-// SAFETY: the pointers inside are set anew from exclusive borrows at each call of `receive` and
+// SAFETY: the pointers inside are set again from exclusive borrows at each call of `receive` and
 // not followed after it.
 unsafe impl Send for ReceiveMany {}
 

@@ -1,9 +1,9 @@
 //! Ringing an eventfd of someone else's without ever waiting.
 //!
-//! A write to an eventfd whose counter is full waits, unless the file is non-blocking, and whoever
-//! else has it open can make it full and blocking between any two looks at it. The kernel itself
-//! rings without waiting: here as the end of an asynchronous read of nothing (io_submit(2),
-//! `IOCB_FLAG_RESFD`), which is over, refused, before the call returns.
+//! A write to an eventfd whose counter is full waits, unless the file is non-blocking, and a
+//! process that else has it open can make it full and blocking between any two looks at it. The
+//! kernel itself rings without waiting: here as the end of an asynchronous read of nothing
+//! (io_submit(2), `IOCB_FLAG_RESFD`), which is over, refused, before the call returns.
 
 use std::cell::OnceCell;
 use std::os::fd::{AsRawFd, BorrowedFd};

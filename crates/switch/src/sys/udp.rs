@@ -215,12 +215,12 @@ pub struct Receiver {
     bytes: Box<[u8]>,
 }
 
-// SAFETY: the pointers inside are set anew at each call of `receive` and not followed after it.
+// SAFETY: the pointers inside are set again at each call of `receive` and not followed after it.
 unsafe impl Send for Receiver {}
 
 /// What was received as one message.
 pub struct UdpMessage<'a> {
-    /// Who sent it.
+    /// The sender.
     pub from: Option<IpAddr>,
     /// One packet, or several of `size` bytes each, the last perhaps shorter.
     pub bytes: &'a [u8],

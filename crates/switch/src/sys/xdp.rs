@@ -1,10 +1,10 @@
 //! AF_XDP sockets: opening them, and their rings.
 //!
-//! Who opens a socket and who moves frames by it are two processes. The first is privileged: it
+//! One process opens a socket, another moves frames by it. The first is privileged: it
 //! makes the socket, registers a memory file as its UMEM, binds it to a queue, and hands socket
 //! and file over ([`open`]). The second maps the rings and the file and needs no privilege for
-//! that ([`XdpQueue::map`]; Linux 6.4 or later lets it). The crates for AF_XDP know only sockets that
-//! they made themselves, in one process, so the rings are worked here; rustix has the rest.
+//! that ([`XdpQueue::map`]; Linux 6.4 or later lets it). The crates for AF_XDP know only sockets
+//! that they made themselves, in one process, so the rings are worked here; rustix has the rest.
 //!
 //! The UMEM is cut into chunks. Half of them go round between fill ring, receive ring and the
 //! switch, the other half between transmit ring, completion ring and the switch. Each ring has
@@ -145,7 +145,7 @@ struct Ring<T> {
     _entries: PhantomData<T>,
 }
 
-// SAFETY: a ring is used by whoever has it and by the kernel, which keeps to the cursors.
+// SAFETY: a ring is used by its owner and by the kernel, which keeps to the cursors.
 unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
@@ -260,11 +260,11 @@ impl<T: Copy> Ring<T> {
 pub enum Kick {
     /// Nothing is left to be sent, or the driver goes on by itself.
     Done,
-    /// The interface takes no more now: what is left stays in the ring.
+    /// The interface takes no more now: the other frames stay in the ring.
     Full,
-    /// The interface is down: what is left stays in the ring.
+    /// The interface is down: the other frames stay in the ring.
     Down,
-    /// The interface is there no more.
+    /// The interface no longer exists.
     Gone,
 }
 

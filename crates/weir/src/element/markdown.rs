@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{PAGES, Page};
+use router::Page;
+
+use super::{PAGES, page};
 
 /// Every file of the reference, with its name: a page for each class and an index.
 pub fn pages() -> Vec<(String, String)> {
@@ -19,9 +21,9 @@ fn index() -> String {
         "# Elements\n\nThe element classes by group. `weir element NAME` shows the same pages.\n",
     );
     let mut group = "";
-    for page in PAGES {
-        if page.group != group {
-            group = page.group;
+    for page in PAGES.iter() {
+        if page.group() != group {
+            group = page.group();
             let _ = write!(
                 text,
                 "\n## {group}\n\n| class | what it does |\n| --- | --- |\n"
@@ -43,7 +45,7 @@ fn segments() -> String {
          that is not listed stands on the way of an interface's packets, all packets of that \
          interface come cut and complete. Counters count what a packet stands for.\n\n",
     );
-    let names = PAGES.iter().filter(|page| page.takes_segments());
+    let names = PAGES.iter().filter(|page| page.segments);
     let links: Vec<_> = names
         .map(|page| format!("[{0}]({0}.md)", page.name))
         .collect();
@@ -69,19 +71,18 @@ fn second_names() -> String {
 
 fn render(page: &Page) -> String {
     let mut text = format!("# {}\n\n", page.name);
-    if let Some((ports, processing)) = page.codes() {
-        let group = page.group;
-        let _ = writeln!(
-            text,
-            "Group `{group}` · ports `{ports}` · processing `{processing}`{}\n",
-            match page.takes_segments() {
-                true => " · takes [segments](README.md#segments)",
-                false => "",
-            }
-        );
-    }
+    let segments = if page.segments {
+        " · takes [segments](README.md#segments)"
+    } else {
+        ""
+    };
+    let (group, ports, processing) = (page.group(), page.ports, page.processing);
+    let _ = writeln!(
+        text,
+        "Group `{group}` · ports `{ports}` · processing `{processing}`{segments}\n",
+    );
     let (mut code, mut see_also) = (false, false);
-    for line in page.text.lines() {
+    for line in page::text(page).lines() {
         if line.starts_with("```") {
             code = !code;
         }

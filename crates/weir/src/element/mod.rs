@@ -1,12 +1,14 @@
 //! `weir element`: the manual pages of the element classes, from the doc comments in their source.
 
 mod markdown;
+mod page;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use clap::Args;
-use router::Library;
+use router::{Library, Page};
 
 pub use markdown::pages as markdown_pages;
 
@@ -38,19 +40,12 @@ pub fn run(args: &ElementArgs) -> Result<(), Error> {
     })
 }
 
-/// A class's manual page.
-#[derive(Debug)]
-pub struct Page {
-    /// The class.
-    pub name: &'static str,
-    /// Its group: `standard`, `ip`, …
-    pub group: &'static str,
-    /// The doc comment, in Markdown: a sentence, paragraphs, and sections with headings.
-    pub text: &'static str,
-}
-
 /// Every class's page, by group and name.
-pub static PAGES: &[Page] = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
+pub static PAGES: LazyLock<Vec<Page>> = LazyLock::new(|| {
+    let mut pages = elements::pages();
+    pages.extend(click_lookup::pages());
+    pages
+});
 
 /// Why there is no page to show.
 #[derive(Debug, thiserror::Error)]
@@ -79,25 +74,10 @@ pub enum Error {
     },
 }
 
-impl Page {
-    /// The first sentence, on one line.
-    pub fn summary(&self) -> String {
-        let paragraph = self.text.split("\n\n").next().unwrap_or("");
-        plain(&paragraph.replace('\n', " "))
-    }
-
-    /// Port counts and processing codes as Click writes them; `None` if there is no such class.
-    pub fn codes(&self) -> Option<(&'static str, &'static str)> {
-        let library = library();
-        let class = library.find(self.name)?;
-        Some((class.ports, class.processing))
-    }
-
-    /// Whether the class takes packets that stand for several.
-    pub fn takes_segments(&self) -> bool {
-        let library = library();
-        library.find(self.name).is_some_and(|class| class.segments)
-    }
+/// The first sentence of a page, on one line.
+fn summary(page: &Page) -> String {
+    let paragraph = page.text.split("\n\n").next().unwrap_or("");
+    plain(&paragraph.replace('\n', " "))
 }
 
 /// Every class: a guest's, this machine's, and those that only switches have.
@@ -138,30 +118,30 @@ pub fn list() -> String {
     let mut text = String::new();
     let width = PAGES.iter().map(|page| page.name.len()).max().unwrap_or(0);
     let mut group = "";
-    for page in PAGES {
-        if page.group != group {
+    for page in PAGES.iter() {
+        if page.group() != group {
             let blank = if group.is_empty() { "" } else { "\n" };
-            group = page.group;
+            group = page.group();
             let _ = writeln!(text, "{blank}{group}");
         }
-        let _ = writeln!(text, "  {:width$}  {}", page.name, page.summary());
+        let _ = writeln!(text, "  {:width$}  {}", page.name, summary(page));
     }
     text
 }
 
 /// A page for a terminal.
 pub fn show(page: &Page) -> String {
-    let mut text = format!("{} ({})\n", page.name, page.group);
-    if let Some((ports, processing)) = page.codes() {
-        let segments = match page.takes_segments() {
-            true => ", takes segments",
-            false => "",
-        };
-        let _ = writeln!(text, "ports {ports}, processing {processing}{segments}");
-    }
+    let segments = if page.segments {
+        ", takes segments"
+    } else {
+        ""
+    };
+    let (name, group) = (page.name, page.group());
+    let (ports, processing) = (page.ports, page.processing);
+    let mut text = format!("{name} ({group})\nports {ports}, processing {processing}{segments}\n");
     text.push('\n');
     let mut code = false;
-    for line in page.text.lines() {
+    for line in page::text(page).lines() {
         if line.starts_with("```") {
             code = !code;
         } else if code {
@@ -197,6 +177,7 @@ pub fn write_markdown(directory: &Path) -> Result<usize, Error> {
 mod tests {
     use super::*;
     use crate::click::Source;
+    use router::{ElementId, HandlerFlags, HandlerSpec};
 
     #[test]
     fn every_class_has_a_page_in_shape() {
@@ -206,17 +187,69 @@ mod tests {
             let Some(page) = page else {
                 panic!("{} has no page", class.name);
             };
-            assert!(page.summary().ends_with('.'), "{}: summary", page.name);
-            for section in ["# Arguments", "# Ports", "# Handlers", "# Example"] {
-                assert!(page.text.contains(section), "{}: no {section}", page.name);
+            assert!(summary(page).ends_with('.'), "{}: summary", page.name);
+            assert!(page.text.contains("# Example"), "{}: no example", page.name);
+            let undocumented = page
+                .arguments
+                .iter()
+                .find(|argument| argument.text.is_empty());
+            assert!(undocumented.is_none(), "{}: {undocumented:?}", page.name);
+            let undocumented = page.handlers.iter().find(|handler| handler.text.is_empty());
+            assert!(undocumented.is_none(), "{}: {undocumented:?}", page.name);
+        }
+    }
+
+    /// The elements in a page's example, as a router.
+    fn example(page: &Page) -> Option<router::Router> {
+        let block = page.text.split("```click\n").nth(1)?.split("```").next()?;
+        let source = Source {
+            name: page.name.into(),
+            text: block.as_bytes().to_vec(),
+        };
+        crate::check::source_text(&source, &[]).router
+    }
+
+    #[test]
+    fn a_page_lists_the_handlers_that_the_element_has() {
+        let mut plain = example(find("Null").unwrap()).unwrap();
+        let own = |router: &mut router::Router, class: &str| -> Option<Vec<HandlerSpec>> {
+            let mut elements = router.graph().elements.iter();
+            let index = elements.position(|element| element.class.own_name == class)?;
+            Some(router.handlers(Some(ElementId::new(index))))
+        };
+        let common = own(&mut plain, "Null").unwrap();
+        let mut wrong = String::new();
+        for page in PAGES.iter() {
+            let mut router = example(page);
+            let Some(had) = router.as_mut().and_then(|router| own(router, page.name)) else {
+                let _ = writeln!(wrong, "{}: the example has no such element", page.name);
+                continue;
+            };
+            let text = page::text(page);
+            for spec in &had {
+                let stem = spec.name.trim_end_matches(|c: char| c.is_ascii_digit());
+                let said = page.handlers.iter().any(|doc| doc.name == spec.name)
+                    || text.contains(&format!("`{}`", spec.name))
+                    || (stem != spec.name && text.contains(&format!("`{stem}0`")));
+                let known = common.iter().any(|common| common.name == spec.name);
+                if !said && !known && !spec.flags.has(HandlerFlags::DEPRECATED) {
+                    let _ = writeln!(wrong, "{}: {} is not on the page", page.name, spec.name);
+                }
+            }
+            for doc in page.handlers.iter().filter(|doc| doc.when.is_none()) {
+                let spec = had.iter().find(|spec| spec.name == doc.name);
+                if !spec.is_some_and(|spec| spec.flags.has(doc.flags)) {
+                    let _ = writeln!(wrong, "{}: {} is not the element's", page.name, doc.name);
+                }
             }
         }
+        assert!(wrong.is_empty(), "{wrong}");
     }
 
     #[test]
     fn every_example_is_right() {
         let mut wrong = String::new();
-        for page in PAGES {
+        for page in PAGES.iter() {
             let blocks = page.text.split("```click\n").skip(1);
             for block in blocks.filter_map(|rest| rest.split("```").next()) {
                 let source = Source {
@@ -235,7 +268,7 @@ mod tests {
     #[test]
     fn pages_are_found_by_any_case_and_nearness() {
         assert_eq!(find("counter").unwrap().name, "Counter");
-        assert_eq!(find("toport").unwrap().group, "switch");
+        assert_eq!(find("toport").unwrap().group(), "switch");
         assert_eq!(find("RRSched").unwrap().name, "RoundRobinSched");
         let error = find("Conter").unwrap_err().to_string();
         assert_eq!(

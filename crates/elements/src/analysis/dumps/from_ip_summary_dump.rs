@@ -5,10 +5,7 @@ use std::string::{String, ToString};
 use packet::Batch;
 use packet::wire::IpProtocol;
 use router::args::{self, Args, Failed, FilenameArg, FixedPoint, Severity, unparse};
-use router::{
-    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Notice, Ran, Search, TaskId,
-    TimerId,
-};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Notice, Ran, Search, TaskId, TimerId};
 
 use super::replay::{ALWAYS, Read, Replay, SAMPLE_BITS};
 use super::source::{self, Opened};
@@ -155,7 +152,7 @@ fn read_packet(reader: &mut Reader, cx: &mut Cx<'_>) -> Read {
 }
 
 
-impl Element for FromIPSummaryDump {
+impl Declared for FromIPSummaryDump {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut defaults = Defaults {
             protocol: IpProtocol::TCP.0,
@@ -222,33 +219,6 @@ impl Element for FromIPSummaryDump {
         args.finish()
     }
 
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.replay.initialize(cx);
-        self.open(cx)
-    }
-
-    fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        self.replay.cleanup(cx);
-    }
-
-    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
-        self.replay.run_timer(cx);
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        let reader = &mut self.reader;
-        self.replay.run_task(cx, task, |cx| read_packet(reader, cx))
-    }
-
-    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let reader = &mut self.reader;
-        self.replay.pull(cx, batch, most, |cx| read_packet(reader, cx));
-    }
-
-    fn notifier(&self, notice: Notice, port: usize) -> Search {
-        self.replay.notifier(notice, port)
-    }
-
     fn handlers(&self, list: &mut HandlerList) {
         list.read("sampling_prob").checkbox("active").read("encap");
         list.button("stop");
@@ -285,6 +255,35 @@ impl Element for FromIPSummaryDump {
             _ => return Err(HandlerError::Unknown),
         }
         Ok(())
+    }
+}
+
+impl Element for FromIPSummaryDump {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.replay.initialize(cx);
+        self.open(cx)
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        self.replay.cleanup(cx);
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        self.replay.run_timer(cx);
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+        let reader = &mut self.reader;
+        self.replay.run_task(cx, task, |cx| read_packet(reader, cx))
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        let reader = &mut self.reader;
+        self.replay.pull(cx, batch, most, |cx| read_packet(reader, cx));
+    }
+
+    fn notifier(&self, notice: Notice, port: usize) -> Search {
+        self.replay.notifier(notice, port)
     }
 }
 

@@ -6,10 +6,7 @@ use packet::anno::{EXTRA_LENGTH, EXTRA_PACKETS, FIRST_TIMESTAMP};
 use packet::wire::IpProtocol;
 use packet::{Batch, Packet};
 use router::args::{Args, Context, Failed, FilenameArg, WordArg};
-use router::{
-    Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, Notice, Ran, Search, TaskId,
-    TimerId,
-};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Notice, Ran, Search, TaskId, TimerId};
 
 use super::replay::{Read, Replay};
 use super::source::{self, Opened};
@@ -235,7 +232,7 @@ fn read_packet(file: &mut Option<File>, cx: &mut Cx<'_>, name: &str, link: Link)
     read
 }
 
-impl Element for FromNetFlowSummaryDump {
+impl Declared for FromNetFlowSummaryDump {
     fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut link, mut zero) = (String::from("input"), true);
         args.mandatory_positional_with("FILENAME", FilenameArg, &mut self.filename)
@@ -256,6 +253,41 @@ impl Element for FromNetFlowSummaryDump {
         Ok(())
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.checkbox("active").read("encap");
+        list.read("filename").read("filesize").read("filepos");
+        list.add("filename", HandlerFlags::CALM);
+        if self.replay.has_task() {
+            list.task(false);
+        }
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        let position = self.file.as_ref().map_or(0, |file| file.lines.position());
+        Ok(match name {
+            "active" => self.replay.active.to_string(),
+            "encap" => "IP".to_string(),
+            "filename" => source::shown(&self.filename).to_string(),
+            "filesize" => self.filesize.map_or("-".to_string(), |size| size.to_string()),
+            "filepos" => position.to_string(),
+            _ => return Err(HandlerError::Unknown),
+        })
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        match name {
+            "active" => {
+                let value = click::config::uncomment(value);
+                let active = cx.names().parse(&value).map_err(|_| "type mismatch")?;
+                self.replay.set_active(cx, active);
+            }
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+impl Element for FromNetFlowSummaryDump {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let opened = source::open(&self.filename, false).map_err(|error| cx.error(error))?;
         if let Some(Opened { source, size }) = opened {
@@ -299,39 +331,6 @@ impl Element for FromNetFlowSummaryDump {
 
     fn notifier(&self, notice: Notice, port: usize) -> Search {
         self.replay.notifier(notice, port)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.checkbox("active").read("encap");
-        list.read("filename").read("filesize").read("filepos");
-        list.add("filename", HandlerFlags::CALM);
-        if self.replay.has_task() {
-            list.task(false);
-        }
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let position = self.file.as_ref().map_or(0, |file| file.lines.position());
-        Ok(match name {
-            "active" => self.replay.active.to_string(),
-            "encap" => "IP".to_string(),
-            "filename" => source::shown(&self.filename).to_string(),
-            "filesize" => self.filesize.map_or("-".to_string(), |size| size.to_string()),
-            "filepos" => position.to_string(),
-            _ => return Err(HandlerError::Unknown),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "active" => {
-                let value = click::config::uncomment(value);
-                let active = cx.names().parse(&value).map_err(|_| "type mismatch")?;
-                self.replay.set_active(cx, active);
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
     }
 }
 

@@ -8,9 +8,7 @@ use hashbrown::HashMap;
 use packet::anno::AGGREGATE;
 use packet::{Batch, Packet};
 use router::args::{Args, ElementRef, Failed, FilenameArg};
-use router::{
-    Class, Cx, Element, ElementId, HandlerError, HandlerList, Ran, Signal, Steady, TaskId, TimerId,
-};
+use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerList, Ran, Signal, Steady, TaskId, TimerId};
 
 use super::super::aggregate_events;
 use crate::userlevel::os_error;
@@ -214,7 +212,7 @@ fn write_flow(cx: &mut Cx<'_>, flow: &mut Flow, options: &Options) {
     }
 }
 
-impl Element for ToIPFlowDumps {
+impl Declared for ToIPFlowDumps {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut notifier: Option<ElementRef> = None;
         let (mut older, mut all, mut some) = (String::new(), false, false);
@@ -248,6 +246,23 @@ impl Element for ToIPFlowDumps {
         Ok(())
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.write("clear");
+        if self.pull.is_some() {
+            list.task(false);
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
+        match name {
+            "clear" => self.finish_all(cx),
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+impl Element for ToIPFlowDumps {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if let Some(notifier) = self.notifier {
             aggregate_events::listen(cx, notifier);
@@ -304,21 +319,6 @@ impl Element for ToIPFlowDumps {
             self.ended.pop_front();
             self.finish(cx, aggregate);
         }
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("clear");
-        if self.pull.is_some() {
-            list.task(false);
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "clear" => self.finish_all(cx),
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
     }
 }
 

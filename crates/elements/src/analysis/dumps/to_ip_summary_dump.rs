@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use packet::Batch;
 use router::args::{self, Args, Failed, FilenameArg, Timestamp};
-use router::{Class, Cx, Element, HandlerError, HandlerList, Ran, Signal, TaskId};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Ran, Signal, TaskId};
 
 use super::output::Output;
 use super::summary::{Selection, Writer};
@@ -158,7 +158,7 @@ fn date(time: SystemTime) -> String {
     )
 }
 
-impl Element for ToIPSummaryDump {
+impl Declared for ToIPSummaryDump {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut fields = String::from("timestamp ip_src");
         let mut binary = false;
@@ -192,6 +192,23 @@ impl Element for ToIPSummaryDump {
         args.finish()
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.write("flush");
+        if self.pull.is_some() {
+            list.task(false);
+        }
+    }
+
+    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
+        match name {
+            "flush" => self.output.flush(cx),
+            _ => return Err(HandlerError::Unknown),
+        }
+        Ok(())
+    }
+}
+
+impl Element for ToIPSummaryDump {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.output = Output::create(&self.filename).map_err(|error| cx.error(error))?;
         if self.header {
@@ -228,21 +245,6 @@ impl Element for ToIPSummaryDump {
             cx.schedule(task);
         }
         Ran::worked(pulled > 0)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("flush");
-        if self.pull.is_some() {
-            list.task(false);
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "flush" => self.output.flush(cx),
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
     }
 }
 

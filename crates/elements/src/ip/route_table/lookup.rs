@@ -301,7 +301,7 @@ macro_rules! route_lookup {
             const SEGMENTS: bool = true;
         }
 
-        impl router::Element for $name {
+        impl router::Declared for $name {
             fn configure(
                 &mut self,
                 cx: &mut router::Cx<'_>,
@@ -309,16 +309,6 @@ macro_rules! route_lookup {
             ) -> Result<(), router::args::Failed> {
                 $(args.warning($warning);)?
                 self.0.configure(cx.outputs(), args)
-            }
-
-            #[inline]
-            fn push(
-                &mut self,
-                cx: &mut router::Cx<'_>,
-                _port: usize,
-                batch: &mut packet::Batch,
-            ) -> usize {
-                self.0.push(cx, batch)
             }
 
             fn handlers(&self, list: &mut router::HandlerList) {
@@ -341,6 +331,18 @@ macro_rules! route_lookup {
                 value: &str,
             ) -> Result<(), router::HandlerError> {
                 self.0.write(cx, name, value)
+            }
+        }
+
+        impl router::Element for $name {
+            #[inline]
+            fn push(
+                &mut self,
+                cx: &mut router::Cx<'_>,
+                _port: usize,
+                batch: &mut packet::Batch,
+            ) -> usize {
+                self.0.push(cx, batch)
             }
         }
     };

@@ -10,7 +10,7 @@ use core::net::Ipv6Addr;
 use packet::wire::{Icmpv6Packet, Ipv6Packet};
 use packet::{Batch, Packet};
 use router::args::{Args, Context, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 
 use self::rewrite::{Flow, Refusal, Upper};
 use self::table::{Endpoint, Fixed, Pool, Side, Stock};
@@ -191,7 +191,7 @@ fn port_range(words: &[String], context: &Context<'_>) -> Option<Stock> {
     (first <= last).then_some(Stock::Ports(context.parse(address).ok()?, first, last))
 }
 
-impl Element for AddressTranslator {
+impl Declared for AddressTranslator {
     fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let first = args.raw().first().map_or("", String::as_str);
         let fixed: u32 = args
@@ -241,6 +241,20 @@ impl Element for AddressTranslator {
         args.finish()
     }
 
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("count").read("drops");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "count" => Ok(self.pool.as_ref().map_or(0, Pool::count).to_string()),
+            "drops" => Ok(self.drops.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
+impl Element for AddressTranslator {
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
         let now = cx.steady().0 / 1_000_000_000;
         let output = dispatch(cx, batch, |packet| {
@@ -257,17 +271,5 @@ impl Element for AddressTranslator {
         self.unrecognized
             .make(cx, " discard the packet, protocol unrecognized");
         output
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("count").read("drops");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "count" => Ok(self.pool.as_ref().map_or(0, Pool::count).to_string()),
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Any, Args, Failed};
-use router::{Class, Cx, Element, HandlerError, HandlerFlags, HandlerList, TimerId};
+use router::{Capability, Class, Cx, Declared, Descriptors, DriverHook, Element, HandlerError, HandlerFlags, HandlerList, TimerId};
 
 use machine::{Machine, Request};
 use program::Program;
@@ -235,49 +235,12 @@ macro_rules! script {
             const NAME: &'static str = stringify!($name);
             const PORTS: &'static str = $ports;
             const PROCESSING: &'static str = "ah/ah";
+            const CAPABILITIES: &'static [Capability] = router::provides!($name: Descriptors, DriverHook);
         }
 
-        impl Element for $name {
+        impl Declared for $name {
             fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
                 self.machine.configure(cx, args, $default)
-            }
-
-            fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-                self.machine.initialize(cx);
-                #[cfg(feature = "host")]
-                if let Kind::Signal(numbers) = &self.machine.kind {
-                    self.signals.install(cx, numbers)?;
-                }
-                Ok(())
-            }
-
-            #[cfg(feature = "host")]
-            fn selected(&mut self, cx: &mut Cx<'_>, _fd: i32, _readable: bool, _writable: bool) {
-                cx.whole(|cx| self.signals.arrived(cx, &mut self.machine));
-            }
-
-            /// Signals that arrived before the end have their effect, even if there was no time to
-            /// look for them.
-            #[cfg(feature = "host")]
-            fn cleanup(&mut self, cx: &mut Cx<'_>) {
-                self.signals.arrived(cx, &mut self.machine);
-            }
-
-            fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
-                cx.whole(|cx| self.machine.push(cx, port, batch));
-                0
-            }
-
-            fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-                cx.whole(|cx| self.machine.pull(cx, batch, most));
-            }
-
-            fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
-                cx.whole(|cx| self.machine.timed_out(cx));
-            }
-
-            fn driver_stopped(&mut self, cx: &mut Cx<'_>) {
-                self.machine.driver_stopped(cx);
             }
 
             fn handlers(&self, list: &mut HandlerList) {
@@ -300,6 +263,51 @@ macro_rules! script {
                 value: &str,
             ) -> Result<(), HandlerError> {
                 self.machine.write(cx, name, value)
+            }
+        }
+
+        impl Descriptors for $name {
+            fn selected(&mut self, cx: &mut Cx<'_>, _fd: i32, _readable: bool, _writable: bool) {
+                let _ = &cx;
+                #[cfg(feature = "host")]
+                cx.whole(|cx| self.signals.arrived(cx, &mut self.machine));
+            }
+        }
+
+        impl DriverHook for $name {
+            fn driver_stopped(&mut self, cx: &mut Cx<'_>) {
+                self.machine.driver_stopped(cx);
+            }
+        }
+
+        impl Element for $name {
+            fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+                self.machine.initialize(cx);
+                #[cfg(feature = "host")]
+                if let Kind::Signal(numbers) = &self.machine.kind {
+                    self.signals.install(cx, numbers)?;
+                }
+                Ok(())
+            }
+
+            /// Signals that arrived before the end have their effect, even if there was no time to
+            /// look for them.
+            #[cfg(feature = "host")]
+            fn cleanup(&mut self, cx: &mut Cx<'_>) {
+                self.signals.arrived(cx, &mut self.machine);
+            }
+
+            fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+                cx.whole(|cx| self.machine.push(cx, port, batch));
+                0
+            }
+
+            fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+                cx.whole(|cx| self.machine.pull(cx, batch, most));
+            }
+
+            fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+                cx.whole(|cx| self.machine.timed_out(cx));
             }
         }
     };

@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use packet::wire::{IpProtocol, Ipv4Packet, TcpFlags, TcpPacket, TcpSequence};
 use packet::{Batch, Packet};
 use router::args::Failed;
-use router::{Class, Cx, Element, HandlerError, HandlerList};
+use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 
 use self::connection::{Acknowledgment, Connection, Fate};
 
@@ -227,6 +227,23 @@ impl SnoopTCP {
     }
 }
 
+impl Declared for SnoopTCP {
+    fn handlers(&self, list: &mut HandlerList) {
+        list.read("connections").read("cached");
+        list.read("retransmissions").read("suppressed");
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        match name {
+            "connections" => Ok(self.connections.len().to_string()),
+            "cached" => Ok(self.cached.to_string()),
+            "retransmissions" => Ok(self.retransmissions.to_string()),
+            "suppressed" => Ok(self.suppressed.to_string()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}
+
 impl Element for SnoopTCP {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.cached_max = (cx.pool().own() / POOL_SHARE).max(1);
@@ -241,20 +258,5 @@ impl Element for SnoopTCP {
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
         cx.pull(port, batch, most);
         self.see(cx, port, batch);
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("connections").read("cached");
-        list.read("retransmissions").read("suppressed");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "connections" => Ok(self.connections.len().to_string()),
-            "cached" => Ok(self.cached.to_string()),
-            "retransmissions" => Ok(self.retransmissions.to_string()),
-            "suppressed" => Ok(self.suppressed.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }

@@ -1,9 +1,10 @@
-//! A frontend's memory: the regions of its address space that it handed over, mapped here.
+//! A frontend's memory: the regions of its address space that it shared, mapped here.
 //!
 //! Addresses in messages are the frontend's own ("user" addresses), addresses in rings are the
 //! guest's ("guest-physical"). Both are looked up in the table of regions, and nothing outside of
-//! it can be reached. The frontend may write there at any time, so what is handed out are
-//! [`SharedBytes`] and [`rings`](super::rings). It may take the memory away, too: see [`sigbus`](super::sigbus).
+//! it can be reached. The frontend may write there at any time, so callers get
+//! [`SharedBytes`] and [`rings`](super::rings). It may take the memory away, too: see
+//! [`sigbus`](super::sigbus).
 #![allow(unsafe_code)]
 
 use std::os::fd::BorrowedFd;
@@ -194,7 +195,7 @@ impl Memory {
         self.regions.is_empty()
     }
 
-    /// Whether the frontend took away memory that it had handed over.
+    /// Whether the frontend took away memory that it had shared.
     #[inline]
     pub fn has_failed(&self) -> bool {
         self.regions.iter().any(|region| region.has_failed())

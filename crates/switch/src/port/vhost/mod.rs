@@ -1,5 +1,5 @@
 //! A virtual machine's port by vhost-user: QEMU's or DPDK's virtio-net, its rings in memory that
-//! the frontend hands over on a Unix socket.
+//! the frontend shares by a Unix socket.
 //!
 //! The port is the backend. It listens, or is given a connection; it has one frontend at a time,
 //! and waits for the next when that one goes. Messages are taken apart by rust-vmm's `vhost`
@@ -11,36 +11,36 @@
 //! that can take them.
 //!
 //! Nothing that the frontend or its driver says is believed ([`queue`]), and nothing that they do
-//! makes the worker wait. Who breaks the rules is disconnected, and that is a violation; the port
-//! is closed when there are too many.
+//! makes the worker wait. A frontend that breaks the rules is disconnected, which is a violation;
+//! the port is closed when there are too many.
 
+mod connection;
+mod deliver;
 pub mod device;
 mod early;
-mod frames;
 pub mod memory;
 mod open;
 pub mod queue;
 pub mod rings;
 pub mod sigbus;
+mod take;
 
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use abi::region::SharedBytes;
-use rustix::event::{PollFd, PollFlags, Timespec, epoll};
+use rustix::event::epoll;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, Shutdown, SocketFlags};
 use serde::{Deserialize, Serialize};
-use vhost::vhost_user::{BackendReqHandler, Error};
+use vhost::vhost_user::BackendReqHandler;
 
 use super::backend::{Backend, HostBackend, Kind, Opened, Outcome};
 use super::{BATCH, Batch};
 use crate::counters::{PortCounters, Reason};
-use device::{Desk, KICK, PAIRS_MAX, VhostDevice, features};
-use frames::Given;
+use device::{Desk, PAIRS_MAX, VhostDevice};
 use rings::{Broken, Head};
+use take::Given;
 
 pub use open::{SOCKET_PATH_MAX, VhostUser, vhost_listener};
 
@@ -94,7 +94,7 @@ pub struct VhostLink {
     /// disconnected before the next.
     broken: bool,
     /// The queue pair that is served next.
-    turn: usize,
+    next_pair: usize,
     /// The queue that the current batch was taken from, and how many buffers.
     taken: (usize, u16),
     scratch: Box<Scratch>,
@@ -145,7 +145,7 @@ impl VhostLink {
             mtu,
             noticed: true,
             broken: false,
-            turn: 0,
+            next_pair: 0,
             taken: (0, 0),
             scratch: Box::new(Scratch {
                 heads: [Head::default(); BATCH],
@@ -163,166 +163,11 @@ impl VhostLink {
         self.frontend.is_some()
     }
 
-    /// Starts with a new frontend.
-    fn greet(&mut self, socket: OwnedFd) -> Result<(), Errno> {
-        let token = epoll::EventData::new_u64(CONNECTION);
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
-        epoll::add(&*self.events, &socket, token, flags)?;
-        let desk = Arc::new(Mutex::new(Desk::default()));
-        let ours = rustix::io::fcntl_dupfd_cloexec(&socket, 0)?;
-        self.frontend = Some(Frontend {
-            handler: BackendReqHandler::from_stream(UnixStream::from(ours), Arc::clone(&desk)),
-            desk,
-            socket: UnixStream::from(socket),
-        });
-        Ok(())
-    }
-
-    /// Lets the frontend go, and everything that it handed over.
-    fn part(&mut self) {
-        self.broken = false;
-        self.taken = (0, 0);
-        self.device.reset();
-        if let Some(frontend) = self.frontend.take() {
-            // Two descriptors of the socket are open; one close would not take it out of the set.
-            let _ = epoll::delete(&*self.events, &frontend.socket);
-        }
-        // The next one may be waiting already.
-        self.noticed = true;
-    }
-
-    /// The frontend is not to be dealt with any more. Frames of the current batch may still lie in
-    /// its memory, so that is kept until the port is served again, which this brings about.
-    fn break_off(&mut self) {
-        self.broken = true;
-        if let Some(frontend) = &self.frontend {
-            let _ = rustix::net::shutdown(&frontend.socket, Shutdown::Both);
-        }
-    }
-
-    /// Sees to what has happened on the listener and the connection. Returns how it went, and
-    /// `busy` if there may be more.
-    fn attend(&mut self, counters: &PortCounters) -> Outcome {
-        self.noticed = false;
-        let broken = self.broken || self.device.memory.has_failed();
-        if broken {
-            // What was broken on delivery is counted already; memory that is gone is not.
-            let violations = u32::from(!self.broken);
-            counters.dropped(Reason::Violation, violations.into());
-            self.part();
-            return self.settled(violations);
-        }
-        if !self.is_called() {
-            return Outcome::NOTHING;
-        }
-        if self.frontend.is_none() {
-            match self.accept() {
-                Ok(true) => {}
-                Ok(false) | Err(_) => return self.settled(0),
-            }
-        }
-        for _ in 0..MESSAGES {
-            match self.message() {
-                Ok(true) => {}
-                Ok(false) => return Outcome::NOTHING,
-                Err(error) => {
-                    let lied = !matches!(error, Error::Disconnected | Error::PartialMessage);
-                    counters.dropped(Reason::Violation, lied.into());
-                    self.part();
-                    return self.settled(lied.into());
-                }
-            }
-        }
-        self.noticed = true;
-        Outcome::BUSY
-    }
-
-    /// Tells by the counters whether there is a frontend.
-    fn count_frontend(&mut self, counters: &PortCounters) {
-        if self.counted != self.is_connected() {
-            self.counted = self.is_connected();
-            counters.frontend(self.counted);
-        }
-    }
-
-    /// What to tell after a frontend has gone: that the port has, too, if no other can come.
-    fn settled(&self, violations: u32) -> Outcome {
-        Outcome {
-            violations,
-            gone: self.frontend.is_none() && matches!(self.source, FrontendSource::Given),
-            owes: false,
-            busy: self.noticed,
-        }
-    }
-
-    /// Whether the listener or the connection has something: kicks have done all that they were
-    /// for.
-    fn is_called(&self) -> bool {
-        let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; 2 + 2 * PAIRS_MAX];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        match epoll::wait(&*self.events, &mut room, Some(&now)) {
-            Ok((events, _)) => events.iter().any(|event| event.data.u64() < KICK),
-            Err(_) => false,
-        }
-    }
-
-    /// Takes the next frontend. Returns whether there is one.
-    fn accept(&mut self) -> Result<bool, Errno> {
-        let FrontendSource::Listener(listener) = &self.source else {
-            return Ok(false);
-        };
-        let flags = SocketFlags::CLOEXEC;
-        match rustix::net::accept_with(listener, flags) {
-            Ok(socket) => self.greet(socket).map(|()| true),
-            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Carries out a message, if all of it is here. Returns whether it was.
-    fn message(&mut self) -> Result<bool, Error> {
-        let Some(frontend) = &mut self.frontend else {
-            return Err(Error::Disconnected);
-        };
-        if !is_whole(frontend.socket.as_fd())? {
-            return Ok(false);
-        }
-        // An answer fits then, whatever it is: a socket is writable with three quarters free.
-        let mut writable = [PollFd::new(&frontend.socket, PollFlags::OUT)];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        if rustix::event::poll(&mut writable, Some(&now)) != Ok(1) {
-            return Err(Error::InvalidOperation("it does not read its answers"));
-        }
-        if !self.device.has(features::PROTOCOL_FEATURES)
-            && early::enable(frontend.socket.as_fd(), &mut self.device)?
-        {
-            return Ok(true);
-        }
-        let nothing = VhostDevice::new(Arc::clone(&self.events));
-        let device = std::mem::replace(&mut self.device, nothing);
-        let lock = |desk: &Mutex<Desk>, device| {
-            let mut desk = desk.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut desk.0, device)
-        };
-        lock(&frontend.desk, Some(device));
-        let handled = frontend.handler.handle_request();
-        if let Some(device) = lock(&frontend.desk, None) {
-            self.device = device;
-        }
-        handled.map(|()| true)
-    }
-
     /// Takes a batch out of the next transmit queue that has any. Returns whether one had.
     fn take_next(&mut self, batch: &mut Batch, counters: &PortCounters) -> Result<bool, Broken> {
         for _ in 0..PAIRS_MAX {
-            let index = 2 * self.turn + 1;
-            self.turn = (self.turn + 1) % PAIRS_MAX;
+            let index = 2 * self.next_pair + 1;
+            self.next_pair = (self.next_pair + 1) % PAIRS_MAX;
             if self.device.queues[index].is_ready() && self.take(batch, index, counters)? {
                 return Ok(true);
             }
@@ -366,7 +211,7 @@ impl Backend for VhostLink {
         self.noticed = true;
     }
 
-    /// The port is closed: whoever is connected shall know.
+    /// Tells the connected frontend that the port is closed.
     fn close(&mut self) {
         self.break_off();
     }
@@ -386,7 +231,7 @@ impl Backend for VhostLink {
             Err(_) => {
                 batch.clear();
                 counters.dropped(Reason::Violation, 1);
-                self.part();
+                self.disconnect();
                 self.count_frontend(counters);
                 Outcome {
                     busy: true,
@@ -454,41 +299,5 @@ impl Backend for VhostLink {
             FrontendSource::Listener(listener) => vec![listener.as_fd()],
             FrontendSource::Given => Vec::new(),
         }
-    }
-}
-
-/// Whether all of a message has arrived on a socket, so that reading it does not wait.
-fn is_whole(socket: BorrowedFd<'_>) -> Result<bool, Error> {
-    /// Request, flags and size of what follows, 32 bits each.
-    const HEADER: usize = 12;
-    let mut header = [0; HEADER];
-    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-    match rustix::net::recv(socket, &mut header, flags) {
-        Ok((0, _)) => return Err(Error::Disconnected),
-        Ok((HEADER, _)) => {}
-        Ok(_) | Err(Errno::AGAIN | Errno::INTR) => return half(socket),
-        Err(_) => return Err(Error::Disconnected),
-    }
-    let size = u32::from_ne_bytes([header[8], header[9], header[10], header[11]]);
-    if size as usize > vhost::vhost_user::message::MAX_MSG_SIZE {
-        return Err(Error::OversizedMsg);
-    }
-    let here = rustix::io::ioctl_fionread(socket).map_err(|_| Error::Disconnected)?;
-    if here < HEADER as u64 + u64::from(size) {
-        return half(socket);
-    }
-    Ok(true)
-}
-
-/// Part of a message: the rest may come, unless the frontend has hung up.
-fn half(socket: BorrowedFd<'_>) -> Result<bool, Error> {
-    let mut hung_up = [PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    match rustix::event::poll(&mut hung_up, Some(&now)) {
-        Ok(0) => Ok(false),
-        _ => Err(Error::PartialMessage),
     }
 }

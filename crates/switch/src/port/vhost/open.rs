@@ -64,7 +64,7 @@ impl HostLink {
     pub fn vhost_user(port: &VhostUser<'_>) -> Result<HostLink, LinkError> {
         let path = port.path;
         let listener = vhost_listener(path)?;
-        // Whoever may connect has the port.
+        // A process that may connect controls the port.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
             .and_then(|()| match port.owner {
                 Some(owner) => std::os::unix::fs::chown(path, Some(owner), None),

@@ -48,8 +48,9 @@ pub struct Virtqueue {
     next: u16,
     /// The position of the next buffer to give back.
     given: u16,
-    /// Whoever worked on the rings before may not have told the driver of all that it gave back.
-    owes: bool,
+    /// The process that worked on the rings before may not have told the driver of all that it gave
+    /// back.
+    notifies_pending: bool,
 }
 
 impl Virtqueue {
@@ -84,7 +85,7 @@ impl Virtqueue {
             // it gave back is not. The frontend may not know how far that one came.
             self.next = given;
             self.given = given;
-            self.owes = given != start(self.agreed.packed);
+            self.notifies_pending = given != start(self.agreed.packed);
         }
         self.rings.is_some()
     }
@@ -114,7 +115,7 @@ impl Virtqueue {
     /// not given back is forgotten.
     pub fn stop(&mut self) -> u32 {
         self.started = false;
-        self.owes = false;
+        self.notifies_pending = false;
         self.rings = None;
         self.kick = None;
         self.call = None;
@@ -128,12 +129,12 @@ impl Virtqueue {
 
     /// Interrupts the driver once the queue is ready, if it may not have been when it should.
     pub fn catch_up(&mut self) {
-        if self.owes
+        if self.notifies_pending
             && self.is_ready()
             && let Some(call) = &self.call
         {
             let _ = ring(call.as_fd());
-            self.owes = false;
+            self.notifies_pending = false;
         }
     }
 
@@ -143,7 +144,7 @@ impl Virtqueue {
         self.enabled && self.started && self.rings.is_some()
     }
 
-    /// Whether the driver can wake whoever waits for buffers.
+    /// Whether the driver can wake a port that waits for buffers.
     pub fn can_kick(&self) -> bool {
         self.kick.is_some()
     }
@@ -195,7 +196,7 @@ impl Virtqueue {
         }
     }
 
-    /// Goes through a buffer and hands out its pieces until `take` has enough and says so by
+    /// Goes through a buffer and passes its pieces to `take` until `take` has enough and says so by
     /// `false`. All must be in `memory` and to be `written` or not.
     pub fn pieces(
         &self,

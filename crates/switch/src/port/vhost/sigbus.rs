@@ -1,10 +1,11 @@
 //! Surviving a memory file that its owner makes shorter, or that cannot have another page.
 //!
-//! A touch of such a page raises SIGBUS, which would end the process. Whoever maps a file that it
-//! does not trust watches the mapping ([`MemoryWatch::new`]): a fault inside replaces the whole mapping
-//! by anonymous memory, notes that ([`MemoryWatch::has_failed`]) and goes on, so that what touched the page
-//! reads zeros. (A seal against shrinking, as data regions have, would do for that half of the
-//! matter; neither DPDK nor every QEMU seals.) A fault anywhere else ends the process as ever.
+//! A touch of such a page raises SIGBUS, which would end the process. A caller that maps a file
+//! that it does not trust watches the mapping ([`MemoryWatch::new`]): a fault inside replaces the
+//! whole mapping by anonymous memory, notes that ([`MemoryWatch::has_failed`]) and goes on, so that
+//! what touched the page reads zeros. (A seal against shrinking, as data regions have, would do for
+//! that half of the matter; neither DPDK nor every QEMU seals.) A fault anywhere else ends the
+//! process as ever.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
@@ -132,9 +133,9 @@ extern "C" fn handle(
         if fault.wrapping_sub(base) >= bytes {
             continue;
         }
-        // The kernel's number is kept for whoever was interrupted.
+        // The kernel's number is kept for the interrupted code.
         // SAFETY: this thread's own errno; the range is one mapping that stays mapped while it is
-        // watched, and whoever watches it puts up with zeros.
+        // watched, and its owner accepts zeros.
         let replaced = unsafe {
             let errno = *libc::__errno_location();
             let replaced = libc::mmap(

@@ -29,7 +29,7 @@ struct LastSeen {
     at: Instant,
 }
 
-/// The remotes, and who is behind which.
+/// The remotes, and the addresses behind each.
 pub(super) struct Remotes {
     addresses: Vec<SocketAddr>,
     known: HashMap<[u8; 6], LastSeen>,

@@ -3,7 +3,7 @@
 //!
 //! A socket of this kind knows nothing but bytes: it carries no segments, and completes no
 //! checksums. So what leaves here is whole, cut and completed on the way into the UMEM, and what
-//! comes is looked over for checksums that its sender left undone ([`offload::unfinished`]).
+//! comes is looked over for partial checksums ([`offload::unfinished`]).
 
 pub(super) mod open;
 
@@ -161,7 +161,7 @@ impl Backend for XdpLink {
         delivery.outcome()
     }
 
-    /// Whether all frames are with the kernel: those that are not have to be offered again, unless
+    /// Whether all frames are with the kernel: the others are offered again, unless
     /// the interface is down.
     fn sleep(&mut self) -> bool {
         self.down || !self.queue.is_behind()
@@ -248,7 +248,8 @@ impl<'a> XdpDelivery<'a> {
         }
     }
 
-    /// Asks an interface that was down whether it still is, by what was left in the ring.
+    /// Asks an interface that was down whether it still is, with the frames that are still in the
+    /// ring.
     fn is_up_again(&mut self) -> bool {
         *self.down = false;
         self.flush();

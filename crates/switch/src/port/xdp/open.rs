@@ -43,7 +43,7 @@ pub enum XdpError {
     ForeignProgram(String),
     /// Someone else's AF_XDP socket is there.
     #[error(
-        "a queue of ‘{0}’ has an AF_XDP socket already: end who has it, or attach it by AF_PACKET (mode packet)"
+        "a queue of ‘{0}’ has an AF_XDP socket already: end the program that has it, or attach it by AF_PACKET (mode packet)"
     )]
     QueueTaken(String),
     /// The memory may not be locked.
@@ -127,7 +127,7 @@ pub fn attach(interface: &Interface<'_>) -> Result<HostLink, LinkError> {
     })
 }
 
-/// Tries again for a while if the queue is taken: the kernel lets go of it some time after the last
+/// Tries again for a while if the queue is taken: the kernel releases it some time after the last
 /// descriptor of a socket was closed.
 fn when_free(open: impl Fn() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
     const TRIES: u32 = 50;

@@ -1,7 +1,11 @@
-//! What an element is.
+//! What an element is: what it does ([`Element`]), what is declared of it ([`Declared`], derived by
+//! `elements-derive`), what other elements may use it for ([`Capability`]), and its manual page.
+
+mod capability;
+mod declared;
+mod manual;
 
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
 
@@ -9,12 +13,19 @@ use packet::{Batch, Edit, Facts, Packet};
 
 use crate::args::{Args, Failed};
 use crate::context::Cx;
-use crate::handler::{HandlerError, HandlerList};
-use crate::llrpc::Llrpc;
 use crate::notifier::{Notice, Search};
 use crate::sorting::Sorting;
 use crate::task::{Ran, TaskId};
 use crate::timer::TimerId;
+
+pub use capability::{
+    Capability, Descriptors, DriverHook, Interface, Link, Llrpcs, Provided, Storage,
+};
+pub use declared::{
+    Component, Declared, DynamicHandlers, HandlersDeclared, Methods, Outcome, Reading, Shown,
+    outcome, parse_value, reading, shown, write_argument,
+};
+pub use manual::{ArgumentDoc, HandlerDoc, Page};
 
 /// What becomes of one packet; see [`Element::action`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +49,13 @@ pub enum Verdict {
 /// a batch around it is generated for each element and inlined. Elements never call each other:
 /// what an element sends on goes to the router, which walks the graph. So no element is ever
 /// entered twice, and nothing is shared.
-pub trait Element: Any + Send {
-    /// Takes the arguments. Other elements may not be configured yet.
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let _ = cx;
-        args.none()
+pub trait Element: Declared + Any + Send {
+    /// Checks and completes arguments that were stored in the element's fields just now. Other
+    /// elements may not be configured yet. An error leaves an element that is reconfigured with the
+    /// arguments it had before.
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let _ = (cx, args);
+        Ok(())
     }
 
     /// Prepares for packets: makes tasks and timers, finds notifiers, opens devices. All elements
@@ -138,73 +151,11 @@ pub trait Element: Any + Send {
         let _ = (cx, timer);
     }
 
-    /// A file descriptor that the element [watches](Cx::watch) is ready.
-    fn selected(&mut self, cx: &mut Cx<'_>, fd: i32, readable: bool, writable: bool) {
-        let _ = (cx, fd, readable, writable);
-    }
-
-    /// Lists the element's handlers, besides those every element has.
-    fn handlers(&self, list: &mut HandlerList) {
-        let _ = list;
-    }
-
-    /// Reads handler `name`; `parameter` is empty unless the handler takes one.
-    fn read(
-        &mut self,
-        cx: &mut Cx<'_>,
-        name: &str,
-        parameter: &str,
-    ) -> Result<String, HandlerError> {
-        let _ = (cx, name, parameter);
-        Err(HandlerError::Unknown)
-    }
-
-    /// Writes handler `name`.
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let _ = (cx, name, value);
-        Err(HandlerError::Unknown)
-    }
-
-    /// Carries out an LLRPC: reads and changes `data`, [`call.size()`](Llrpc::size) bytes.
-    fn llrpc(&mut self, cx: &mut Cx<'_>, call: Llrpc, data: &mut [u8]) -> Result<(), HandlerError> {
-        let _ = (cx, call, data);
-        Err(HandlerError::Unknown)
-    }
-
-    /// Whether [`configure`](Element::configure) may be called again while packets flow: then the
-    /// `config` handler can be written.
-    fn can_live_reconfigure(&self) -> bool {
-        false
-    }
-
-    /// Takes over the state of `old`, the element of this name and class in the router that this
-    /// one replaces.
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let _ = (cx, old);
-    }
-
     /// The notifier that stands at `port`: an output's when `notice` is [`Notice::Empty`], an
     /// input's when it is [`Notice::Full`].
     fn notifier(&self, notice: Notice, port: usize) -> Search {
         let _ = (notice, port);
         Search::Pass
-    }
-
-    /// Packets that it stores, if it is a Storage (see [`Class::IS_A`]): what elements that manage
-    /// queues look at.
-    fn stored(&self) -> Option<usize> {
-        None
-    }
-
-    /// Packets that it has room for, if it is a Storage that has a limit.
-    fn room(&self) -> Option<usize> {
-        None
-    }
-
-    /// The router is asked to stop, and this element manages it (see [`Cx::manage_driver`]): it
-    /// goes on if the run count is above 0 afterwards.
-    fn driver_stopped(&mut self, cx: &mut Cx<'_>) {
-        let _ = cx;
     }
 }
 
@@ -263,6 +214,13 @@ pub trait Class: Element + Default {
     /// is. Where an element on the way of an interface's packets does not say so, they all come
     /// whole and complete: see [`Cx::segments_go_on`].
     const SEGMENTS: bool = false;
+    /// The capabilities that other elements may use.
+    const CAPABILITIES: &'static [Capability] = &[];
+
+    /// Adds the class to a manual page.
+    fn document(page: &mut Page) {
+        let _ = page;
+    }
 }
 
 /// When an element is configured and initialized; lower first.
@@ -295,6 +253,8 @@ pub struct ClassEntry {
     pub per_thread: bool,
     /// See [`Class::SEGMENTS`].
     pub segments: bool,
+    /// See [`Class::CAPABILITIES`].
+    pub capabilities: &'static [Capability],
     /// The class's own name, where `name` is a second one.
     pub own_name: &'static str,
     /// Why the class cannot be used here; `None` if it can.
@@ -315,6 +275,7 @@ impl ClassEntry {
             is_a: C::IS_A,
             per_thread: C::PER_THREAD,
             segments: C::SEGMENTS,
+            capabilities: C::CAPABILITIES,
             refused: None,
             make: || Box::<C>::default(),
         }
@@ -329,6 +290,17 @@ impl ClassEntry {
             refused: Some(reason),
             ..ClassEntry::of::<Refused>()
         }
+    }
+
+    /// Whether an element of the class can be used as a `kind`: a class, or a capability.
+    pub fn is_a(&self, kind: &str) -> bool {
+        self.name == kind
+            || self.own_name == kind
+            || self.is_a.contains(&kind)
+            || self
+                .capabilities
+                .iter()
+                .any(|capability| capability.name() == kind)
     }
 
     /// The same class under another name.
@@ -350,5 +322,7 @@ impl Class for Refused {
     const NAME: &'static str = "Refused";
     const PORTS: &'static str = "-/-";
 }
+
+impl Declared for Refused {}
 
 impl Element for Refused {}

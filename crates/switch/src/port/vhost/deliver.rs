@@ -1,31 +1,16 @@
-//! Frames out of a driver's buffers and into them.
+//! Frames that a driver receives: delivered into its buffers.
 
-use abi::region::{BUFFER_STRIDE, SharedBytes};
+use abi::region::SharedBytes;
 
-use super::device::{PAIRS_MAX, features};
+use super::device::{Features, HEADER_MAX, PAIRS_MAX};
 use super::memory::Memory;
 use super::queue::Virtqueue;
 use super::rings::{Broken, Head, flags};
 use super::{PIECES, Scratch, VhostLink};
 use crate::counters::{PortCounters, Reason};
 use crate::port::flow_hash::flow_hash;
-use crate::port::guest::snapshot;
-use crate::port::offload::{ETHERNET, Segmenter, VnetHeader, checksum_of};
+use crate::port::offload::{Segmenter, VnetHeader, checksum_of};
 use crate::port::{BATCH, Batch, Body, HEAD, Outcome};
-
-/// Longest header in front of a frame, in bytes.
-const HEADER_MAX: usize = 12;
-
-/// A buffer that the driver gave to be read.
-#[derive(Clone, Copy)]
-pub(super) enum Given {
-    /// The header, and the whole frame in one piece.
-    Plain(SharedBytes, SharedBytes),
-    /// Anything else.
-    Pieces,
-    /// It breaks the rules.
-    Broken(Broken),
-}
 
 /// Where a frame is written, piece by piece.
 struct Room<'a> {
@@ -88,43 +73,6 @@ struct VhostDelivery<'a> {
 }
 
 impl VhostLink {
-    /// Takes up to a batch out of a transmit queue. Returns whether there was anything.
-    pub(super) fn take(
-        &mut self,
-        batch: &mut Batch,
-        index: usize,
-        counters: &PortCounters,
-    ) -> Result<bool, Broken> {
-        let header_len = self.device.header_len();
-        let Scratch { heads, given, .. } = &mut *self.scratch;
-        let (queue, memory) = (&mut self.device.queues[index], &self.device.memory);
-        let n = queue.peek(&mut heads[..batch.portion.frames as usize])?;
-        let heads = &heads[..n];
-        let Some(last) = heads.last() else {
-            return Ok(false);
-        };
-        for (head, given) in heads.iter().zip(&mut *given) {
-            *given = look(queue, head, memory, header_len);
-            if let Given::Plain(_, frame) = given {
-                frame.prefetch();
-            }
-        }
-        for (i, (head, given)) in heads.iter().zip(given).enumerate() {
-            let taken = match *given {
-                Given::Plain(header, frame) => take_plain(batch, i, header, frame),
-                Given::Pieces => take_pieces(batch, i, queue, head, memory, header_len)?,
-                Given::Broken(broken) => return Err(broken),
-            };
-            match taken {
-                Ok(()) => batch.frames[batch.len - 1].slot = i as u16,
-                Err(reason) => counters.dropped(reason, 1),
-            }
-        }
-        queue.take(last.after);
-        self.taken = (index, n as u16);
-        Ok(true)
-    }
-
     /// Delivers frames, each flow by the same queue if the driver has several.
     pub(super) fn deliver(
         &mut self,
@@ -197,7 +145,7 @@ impl VhostLink {
     ) -> Result<(), Broken> {
         let offers = self.device.features;
         let header_len = self.device.header_len();
-        let merge = self.device.has(features::MRG_RXBUF);
+        let merge = self.device.has(Features::MRG_RXBUF);
         let queue = &mut self.device.queues[index];
         let mut delivery = VhostDelivery {
             end: queue.next(),
@@ -220,107 +168,6 @@ impl VhostLink {
     }
 }
 
-/// Finds out what a buffer to be read is.
-#[inline(always)]
-fn look(queue: &Virtqueue, head: &Head, memory: &Memory, header_len: usize) -> Given {
-    if head.first.flags & (flags::NEXT | flags::INDIRECT) == 0 {
-        return match Virtqueue::piece(&head.first, memory, false) {
-            Ok(first) if first.len() > header_len => Given::Plain(first, first.skip(header_len)),
-            Ok(_) => Given::Pieces,
-            Err(broken) => Given::Broken(broken),
-        };
-    }
-    if let Some([first, second]) = queue.pair(head, memory)
-        && first.flags & flags::NEXT != 0
-        && first.len as usize == header_len
-        && second.flags & flags::NEXT == 0
-        && let Ok(header) = Virtqueue::piece(&first, memory, false)
-        && let Ok(frame) = Virtqueue::piece(&second, memory, false)
-    {
-        return Given::Plain(header, frame);
-    }
-    Given::Pieces
-}
-
-/// Takes a frame that is in one piece: as it is, if there is nothing left to do on it.
-#[inline(always)]
-fn take_plain(
-    batch: &mut Batch,
-    i: usize,
-    header: SharedBytes,
-    bytes: SharedBytes,
-) -> Result<(), Reason> {
-    let header = header.read_array(0).ok_or(Reason::Runt)?;
-    let vnet = VnetHeader::parse(&header);
-    if bytes.len() < ETHERNET {
-        return Err(Reason::Runt);
-    }
-    if vnet.needs_checksum() || vnet.is_segmented() || bytes.len() > BUFFER_STRIDE {
-        let room = batch.stage.room(i);
-        let (front, rest) = room.split_at_mut(VnetHeader::LEN);
-        front.copy_from_slice(&header);
-        let len = bytes.read(rest);
-        return match len == bytes.len() {
-            true => take_staged(batch, i, len),
-            false => Err(Reason::TooLong),
-        };
-    }
-    if let Some(frame) = batch.frames.get_mut(batch.len) {
-        frame.len = bytes.len() as u32;
-        frame.body = Body::Guest(bytes);
-        frame.vlan = 0;
-        snapshot(&bytes, &mut frame.head);
-        batch.len += 1;
-    }
-    Ok(())
-}
-
-/// Puts the pieces of a frame together in the stage.
-fn take_pieces(
-    batch: &mut Batch,
-    i: usize,
-    queue: &Virtqueue,
-    head: &Head,
-    memory: &Memory,
-    header_len: usize,
-) -> Result<Result<(), Reason>, Broken> {
-    let room = batch.stage.room(i);
-    let mut header = [0; HEADER_MAX];
-    let (mut headed, mut len, mut whole) = (0, 0, 0);
-    queue.pieces(head, memory, false, |mut piece| {
-        if headed < header_len {
-            let n = piece.read(&mut header[headed..header_len]);
-            headed += n;
-            piece = piece.skip(n);
-        }
-        whole += piece.len();
-        len += piece.read(&mut room[VnetHeader::LEN + len..]);
-        len == whole
-    })?;
-    if headed < header_len {
-        return Ok(Err(Reason::Runt));
-    }
-    if len < whole {
-        return Ok(Err(Reason::TooLong));
-    }
-    room[..VnetHeader::LEN].copy_from_slice(&header[..VnetHeader::LEN]);
-    Ok(take_staged(batch, i, len))
-}
-
-/// Takes a frame of `len` bytes that stands in the stage with its header.
-fn take_staged(batch: &mut Batch, i: usize, len: usize) -> Result<(), Reason> {
-    let frame = batch.stage.take_in(i, VnetHeader::LEN + len, None)?;
-    if let Body::Staged(cell) = frame.body {
-        let (bytes, vnet) = batch.stage.frame(cell);
-        // The next port may hand the header on to someone who believes it.
-        if vnet.needs_checksum() && checksum_of(bytes, vnet).is_err() {
-            return Err(Reason::Offload);
-        }
-    }
-    batch.push(frame);
-    Ok(())
-}
-
 impl VhostDelivery<'_> {
     /// Reads where the next buffers begin, and has their first lines brought here.
     fn look_ahead(&mut self, frames: usize) -> Result<(), Broken> {
@@ -341,7 +188,7 @@ impl VhostDelivery<'_> {
         batch: &Batch,
         which: &[u16],
         mtu: u16,
-        offers: u64,
+        offers: Features,
     ) -> Result<(), Broken> {
         for &i in which {
             let frame = &batch.frames[usize::from(i)];
@@ -367,8 +214,13 @@ impl VhostDelivery<'_> {
     }
 
     /// Delivers a frame with what the driver does not do itself done.
-    fn put_staged(&mut self, bytes: &[u8], vnet: VnetHeader, offers: u64) -> Result<(), Broken> {
-        let checks = offers & features::GUEST_CSUM != 0;
+    fn put_staged(
+        &mut self,
+        bytes: &[u8],
+        vnet: VnetHeader,
+        offers: Features,
+    ) -> Result<(), Broken> {
+        let checks = offers.contains(Features::GUEST_CSUM);
         if vnet.is_segmented() && !(checks && cuts(vnet, offers)) {
             return self.put_segments(bytes, vnet);
         }
@@ -510,16 +362,16 @@ impl VhostDelivery<'_> {
 }
 
 /// Whether a driver that accepted these features takes such a frame uncut.
-fn cuts(vnet: VnetHeader, offers: u64) -> bool {
+fn cuts(vnet: VnetHeader, offers: Features) -> bool {
     let needed = match vnet.tcp_over() {
-        Some(4) => features::GUEST_TSO4,
-        Some(6) => features::GUEST_TSO6,
+        Some(4) => Features::GUEST_TSO4,
+        Some(6) => Features::GUEST_TSO6,
         _ => return false,
     };
     let marks = if vnet.has_congestion_marks() {
-        features::GUEST_ECN
+        Features::GUEST_ECN
     } else {
-        0
+        Features::empty()
     };
-    offers & (needed | marks) == needed | marks
+    offers.contains(needed | marks)
 }

@@ -1,0 +1,54 @@
+use packet::{Edit, Facts, Packet};
+use router::{Cx, Element, Verdict};
+
+/// Adds bytes to the front of packets: those that Strip removed, if it did.
+///
+/// A packet for which there is no memory is dropped.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> Strip(14) -> Unstrip(14) -> Discard;
+/// ```
+///
+/// # See also
+/// Strip, EtherEncap, IPEncap
+#[derive(Element)]
+#[element(ports = "1/1", segments)]
+pub struct Unstrip {
+    /// Number of bytes.
+    #[arg(mandatory)]
+    length: u32,
+}
+
+impl Element for Unstrip {
+    #[inline]
+    fn keeps(&self) -> Facts {
+        Facts::ALL.without(Facts::DESTINATION)
+    }
+
+    fn edit(&self) -> Option<Edit> {
+        Edit::push(self.length as usize)
+    }
+
+    #[inline(always)]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if packet.push(self.length as usize) {
+            Verdict::Forward
+        } else {
+            Verdict::Drop
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn a_long_way_back_is_found_too() {
+        let mut rig = Rig::new("i :: Inject -> Unstrip(5000) -> c :: Collect;");
+        rig.push("i", &[7]);
+        let data = rig.data("c");
+        assert_eq!((data[0].len(), data[0].last()), (5001, Some(&7)));
+    }
+}
