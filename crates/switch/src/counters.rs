@@ -1,4 +1,4 @@
-//! What a port counts, in memory shared with whoever reads it.
+//! The counters of ports, in memory that other processes can read, and of lanes.
 //!
 //! Each lane has counters of its own for each port and is their only writer, so a count is a load
 //! and a store without a locked instruction; readers map the same file read-only
@@ -73,7 +73,7 @@ impl PortCounters {
         add(&self.bytes_out, bytes);
     }
 
-    /// Counts frames among those that came in that stand for several.
+    /// Counts frames that came in and stand for several segments.
     #[inline]
     pub(crate) fn segmented_in(&self, frames: u64) {
         if frames > 0 {
@@ -186,13 +186,13 @@ pub struct PortStats {
     pub chains_10_to_50: u64,
     /// Chains of more than 50 frames.
     pub chains_over_50: u64,
-    /// Of the frames that the switch took from the port, those that stand for several segments.
+    /// Of the frames that the switch took from the port, frames that stand for several segments.
     pub segmented_in: u64,
     /// Frames that stand for several and were cut for the port, since it takes segments only.
     pub cut: u64,
     /// Frontends of a vhost-user port that came.
     pub frontends_came: u64,
-    /// Those of them that went again.
+    /// Of these, frontends that went again.
     pub frontends_went: u64,
     drops: [u64; Reason::COUNT],
 }

@@ -2,8 +2,8 @@
 //!
 //! A frame that a lane has picked up for a port of another lane is copied into a [`Burst`]: a batch
 //! of its own, and where each frame goes. Bursts travel to the other lane by one ring with one
-//! producer and one consumer, and come back empty by another; nothing else is shared. What one
-//! lane's lookup functions learn travels in bursts, too, ahead of the frames.
+//! producer and one consumer, and come back empty by another; nothing else is shared. Reports
+//! of what a lane's lookup functions learn travel in bursts, too, ahead of the frames.
 //!
 //! A pair of rings has [`BURSTS`] bursts. When none is free, the other lane does not keep up:
 //! sources whose frames went that way stay as they are until one is back (their rings fill, and
@@ -109,7 +109,7 @@ impl LaneWaker {
         fence(Ordering::SeqCst);
     }
 
-    /// Wakes the lane if it sleeps. What it is woken for has been published before.
+    /// Wakes the lane if it sleeps. The bursts have been published before.
     fn wake_if_asleep(&self) {
         fence(Ordering::SeqCst);
         if self.sleeps.load(Ordering::Relaxed) {

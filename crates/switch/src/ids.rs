@@ -8,7 +8,7 @@
 pub type PortIndex = u16;
 /// The slot of a domain, the same on every lane.
 pub type DomainIndex = u32;
-/// The slot of a queue among those of its lane.
+/// The slot of a queue, on its lane.
 pub type QueueIndex = u32;
 /// The index of a lane in its switch.
 pub type LaneIndex = u8;

@@ -78,7 +78,7 @@ impl Load {
     }
 }
 
-/// What the control thread has a worker do.
+/// A closure that the control thread has a worker call.
 type Job = Box<dyn FnOnce(&mut Worker) + Send>;
 
 /// A lane, as the control thread holds it. Dropping it ends the lane.
@@ -161,7 +161,7 @@ impl Lane {
         self.load.look(Instant::now(), self.counters.busy())
     }
 
-    /// What it has done since it began.
+    /// Its statistics since it began.
     pub fn stats(&self) -> LaneStats {
         self.counters.read(self.index, self.cpu, self.queues)
     }

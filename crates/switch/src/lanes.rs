@@ -75,7 +75,7 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// Starts the lanes. Their counters are those of the file, by which others may read them.
+    /// Starts the lanes. Other processes may read their counters by the file.
     pub fn start(options: &Options) -> Result<(Lanes, OwnedFd), Box<dyn std::error::Error>> {
         options.check()?;
         let number = options.lanes;
@@ -157,7 +157,7 @@ impl Lanes {
         self.on_all(move |worker| worker.catch_up(port));
     }
 
-    /// What each lane has done.
+    /// The statistics of each lane.
     pub fn stats(&self) -> Vec<LaneStats> {
         self.lanes.iter().map(Lane::stats).collect()
     }

@@ -28,7 +28,7 @@ pub enum MemoryError {
     /// The kernel refused.
     #[error("cannot {action} a memory file of {bytes} bytes: {source}")]
     System {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// Size of the file.
         bytes: usize,
@@ -43,7 +43,7 @@ pub enum MemoryError {
         /// Size needed.
         needed: usize,
     },
-    /// The file could be made shorter under whoever maps it.
+    /// The file could be made shorter while it is mapped.
     #[error("the memory file can still change its size: seal it against shrinking and growing")]
     Unsealed,
     /// The geometry and the interfaces do not go together.

@@ -22,6 +22,8 @@ mod due;
 mod forwarding;
 mod frame;
 mod polling;
+#[cfg(test)]
+mod ring_guest;
 mod round;
 mod serve;
 mod shaping;
@@ -53,7 +55,7 @@ pub use forwarding::PATCHES_MAX;
 pub(crate) use table::QueueSetup;
 pub use table::{Egress, PortSetup};
 
-/// What a worker is made of.
+/// The parts that a worker is made of.
 pub(crate) struct Parts {
     pub lane: LaneIndex,
     pub ports: LanePorts,

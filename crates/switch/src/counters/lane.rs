@@ -1,4 +1,4 @@
-//! What a lane counts of itself, and what lanes say of ports.
+//! Lane statistics and lane status.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl LaneStatus {
     }
 }
 
-/// What a lane has done since it began.
+/// A reading of a lane's counters, since it began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaneStats {
     /// The lane's index.
@@ -45,9 +45,9 @@ pub struct LaneStats {
     pub queues: u32,
     /// Frames that it picked up.
     pub frames: u64,
-    /// Of these, those picked up while their queue was polled.
+    /// Of these, frames picked up while their queue was polled.
     pub by_poll: u64,
-    /// Of these, those picked up first thing after a wake-up.
+    /// Of these, frames picked up first thing after a wake-up.
     pub by_wakeup: u64,
     /// Chains of fewer than 10 frames picked up at once.
     pub chains_under_10: u64,

@@ -148,7 +148,7 @@ impl Lanes {
         Ok(())
     }
 
-    /// Counts a port's queues among those of their lanes.
+    /// Adds a port's queues to the counts of their lanes.
     pub(super) fn count_queues(&mut self, port: PortIndex, queues: &[(LaneIndex, QueueSetup)]) {
         for (lane, _) in queues.iter().filter(|(_, queue)| queue.polled) {
             self.lanes[usize::from(*lane)].queues += 1;

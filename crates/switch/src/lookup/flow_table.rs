@@ -79,8 +79,9 @@ impl FlowTable {
                 port: per_port,
                 aging: addresses.aging,
             },
-            // So that steering never allocates.
-            table: HashMap::with_capacity(flows + 1),
+            // Twice as much as it may hold, so that no frame makes it grow, not even to get rid of
+            // removed entries.
+            table: HashMap::with_capacity(2 * (flows + 1)),
             learned: HashMap::new(),
             made: HashMap::new(),
             default: FlowDefault::Addresses,

@@ -82,7 +82,7 @@ pub struct LanePorts {
 }
 
 impl LanePorts {
-    /// Those of the `lane`-th lane, in a file for more than `lane` times [`PORTS_MAX`] ports.
+    /// The counters of the `lane`-th lane, in a file for more than `lane` times [`PORTS_MAX`] ports.
     pub fn new(file: Arc<CounterFile>, lane: usize) -> LanePorts {
         let first = lane * PORTS_MAX;
         assert!(file.port(first + PORTS_MAX - 1).is_some());

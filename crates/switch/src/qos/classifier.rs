@@ -27,7 +27,7 @@ const REMOTE: usize = 2;
 const REST: usize = 4;
 const PORT: usize = 5;
 
-/// What is known of a frame, or which of it counts, in words to be compared at once.
+/// The fields of a frame, or a mask over them, in words to be compared at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Words([u64; WORDS]);
 
@@ -91,7 +91,7 @@ impl Words {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// What the flow's key and mask are.
+    /// A flow's key and mask.
     fn of_flow(attributes: &FlowAttributes, port: Option<PortIndex>) -> (Words, Words) {
         let (mut key, mut mask) = (Words([0; WORDS]), Words([0; WORDS]));
         let (mut rest, mut counts) = (Rest::default(), Rest::default());
@@ -129,17 +129,17 @@ impl Words {
     }
 }
 
-/// What is known of a frame, as its sender and as its receiver see it.
+/// The fields of a frame, as its sender and as its receiver see them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlowKey {
+pub struct FrameKey {
     sent: Words,
     received: Words,
 }
 
-impl FlowKey {
+impl FrameKey {
     /// Of the frame of `len` bytes that begins with `known`; `None` if it is no IP packet.
     #[inline]
-    pub fn of_frame(known: &[u8], len: usize) -> Result<Option<FlowKey>, HeaderError> {
+    pub fn of_frame(known: &[u8], len: usize) -> Result<Option<FrameKey>, HeaderError> {
         let bytes = Bytes::new(known, len);
         let (kind, l3) = ethertype(bytes)?;
         let Some(ip) = Ip::parse(bytes, kind, l3)? else {
@@ -167,7 +167,7 @@ impl FlowKey {
         let words = |local: [u64; 2], remote: [u64; 2], rest: Rest| {
             Words([local[0], local[1], remote[0], remote[1], rest.word(), 0])
         };
-        Ok(Some(FlowKey {
+        Ok(Some(FrameKey {
             sent: words(source, destination, rest),
             received: words(destination, source, back),
         }))
@@ -175,7 +175,7 @@ impl FlowKey {
 
     /// Of the same frame on its way from one port to another, if that is known.
     #[inline]
-    pub fn between(mut self, from: PortIndex, to: Option<PortIndex>) -> FlowKey {
+    pub fn between(mut self, from: PortIndex, to: Option<PortIndex>) -> FrameKey {
         self.sent.0[PORT] = u64::from(from) + 1;
         self.received.0[PORT] = to.map_or(0, |to| u64::from(to) + 1);
         self
@@ -282,7 +282,7 @@ impl Classifier {
     /// receiver's, or the other way about. Each holds what its port sends and receives, whatever
     /// the other port's does. The sender's comes first.
     #[inline]
-    pub fn find(&self, key: &FlowKey) -> [Option<u32>; 2] {
+    pub fn find(&self, key: &FrameKey) -> [Option<u32>; 2] {
         let other = |tables: &[MaskTable], words: &Words| {
             let own = tables[0].is_on_port();
             let mut ports = tables.iter().filter(|table| own && table.is_on_port());
@@ -300,7 +300,7 @@ impl Classifier {
     }
 
     /// The flow on a frame's receiver that it belongs to.
-    pub fn find_receiver(&self, key: &FlowKey) -> Option<u32> {
+    pub fn find_receiver(&self, key: &FrameKey) -> Option<u32> {
         let mut ports = self.tables.iter().filter(|table| table.is_on_port());
         ports.find_map(|table| table.find(&key.received))
     }

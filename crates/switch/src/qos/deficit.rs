@@ -1,7 +1,7 @@
 //! The polling round's order: strict levels, and within a level deficit round robin by share in
 //! bytes (Shreedhar and Varghese 1995). Queues without frames cost nothing.
 //!
-//! A queue that sends less than its share does not wait for those that send more. A queue that was
+//! A queue that sends less than its share does not wait for queues that send more. A queue that was
 //! found empty keeps the bytes of one visit, and may use them as soon as it has frames, out of turn
 //! (the DRR++ of MacGregor and Shi 2000, and the list of new flows of RFC 8290, section 4.2). More
 //! come only with the next visit, so a queue gains nothing by seeming empty.
@@ -138,7 +138,7 @@ mod tests {
 
     /// What a worker does with ports that have so much to send, in slices of a portion at most:
     /// returns what each has sent after every slice of whoever has it.
-    struct Round {
+    struct DeficitRound {
         deficits: Vec<Deficit>,
         /// Bytes that each has to send, and the length of its frames.
         ports: Vec<(u64, u64)>,
@@ -147,7 +147,7 @@ mod tests {
 
     const PORTION: u64 = 16 << 10;
 
-    impl Round {
+    impl DeficitRound {
         /// Serves a port once. Returns the bytes.
         fn serve(&mut self, i: usize) -> u64 {
             let (left, frame) = &mut self.ports[i];
@@ -160,7 +160,7 @@ mod tests {
 
         /// Goes round once; `between` is told who had a portion, and may give others something to
         /// send, who are then looked at.
-        fn go(&mut self, mut between: impl FnMut(&mut Round, usize)) {
+        fn go(&mut self, mut between: impl FnMut(&mut DeficitRound, usize)) {
             let mut moved = false;
             for i in 0..self.ports.len() {
                 if !self.deficits[i].visit() {
@@ -206,7 +206,7 @@ mod tests {
             rare in (1u16..=1000, 60u64..=1514),
         ) {
             let all = || floods.iter().chain([&rare]);
-            let mut round = Round {
+            let mut round = DeficitRound {
                 deficits: all().map(|&(weight, _)| Deficit::new(share(weight))).collect(),
                 ports: all().map(|&(_, frame)| (u64::MAX, frame)).collect(),
                 sent: vec![0; floods.len() + 1],
@@ -247,7 +247,7 @@ mod tests {
             frame in 60u64..=1514,
             burst in 1u64..=16,
         ) {
-            let mut round = Round {
+            let mut round = DeficitRound {
                 deficits: floods.iter().map(|&(weight, _)| weight).chain([weight])
                     .map(|weight| Deficit::new(share(weight))).collect(),
                 ports: floods.iter().map(|&(_, frame)| (u64::MAX, frame)).chain([(0, frame)]).collect(),

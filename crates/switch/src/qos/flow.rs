@@ -88,7 +88,7 @@ impl SharedFlow {
 
 /// A flow, as a lane has it.
 pub struct LaneFlow {
-    /// What all lanes share.
+    /// The part that all lanes share.
     pub shared: Arc<SharedFlow>,
     /// Frames that wait for its rate, if it has one.
     pub backlog: Option<DelayLine>,

@@ -1,5 +1,5 @@
-//! What a port's properties come to: the policy that all lanes share ([`PortPolicy`]), and each
-//! lane's state for it ([`PortShaping`]).
+//! The policy that follows from a port's properties, which all lanes share ([`PortPolicy`]), and
+//! each lane's state for it ([`PortShaping`]).
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub struct PortPolicy {
     pub share: Share,
     /// The VLAN that it gives access to; 0 if it bears all.
     pub vlan: u16,
-    /// What it must not send.
+    /// The addresses under which it must not send.
     pub guard: Option<SpoofGuard>,
     /// Its rate as a sender.
     pub sent: Option<RateLimiter>,
@@ -101,7 +101,7 @@ pub(super) fn backlog(rate: Rate) -> DelayLine {
 
 /// A lane's state for a port with a policy.
 pub struct PortShaping {
-    /// What all lanes share.
+    /// The policy, which all lanes share.
     pub policy: Arc<PortPolicy>,
     /// Queues whose next frame goes to the port, for when its rate allows.
     pub waiters: Waiters,

@@ -151,7 +151,7 @@ impl SpoofGuard {
         }
         let mut claimed = Ipv4Addr::from(bytes.array::<4>(l3 + 14).or_drop(self.reason())?);
         if claimed.is_unspecified() {
-            // A probe for an address that is to be its sender's: who else probes for it at that
+            // A probe for an address that its sender wants: another host that probes for it at that
             // time gives it up (RFC 5227, 2.1.1).
             claimed = Ipv4Addr::from(bytes.array::<4>(l3 + 24).or_drop(self.reason())?);
         }

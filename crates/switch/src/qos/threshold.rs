@@ -25,8 +25,8 @@ const FEW: u32 = 64;
 /// Most sources that are told apart.
 const SOURCES_MAX: usize = 64;
 
-/// What was offered to a receiver while its ring was nearly full, in about the last ring's length,
-/// by source. Of more than [`SOURCES_MAX`] sources, those that offer most are known.
+/// Frames offered to a receiver while its ring was nearly full, in about the last ring's length, by
+/// source. Of more than [`SOURCES_MAX`] sources, the table has the ones that offer most.
 #[derive(Debug)]
 pub struct RingThreshold {
     offered: [(FrameSource, u32); SOURCES_MAX],

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use super::token_bucket::Nanos;
 use crate::ids::{DomainIndex, PortIndex, QueueIndex};
 
-/// What is due.
+/// What a timer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Due {
     /// A queue may send again, as far as its port's own rate goes.
@@ -19,8 +19,8 @@ pub enum Due {
     Flow(DomainIndex, u32),
 }
 
-/// Times and what is due then, the earliest first. What is due may not be so any more: a port may
-/// have gone since, or may have to wait for longer.
+/// Timers, the earliest first. One that is due may be out of date: its port may have gone since, or
+/// may have to wait for longer.
 #[derive(Debug, Default)]
 pub struct Timers {
     heap: BinaryHeap<Reverse<(Nanos, Due)>>,

@@ -10,7 +10,7 @@
 //! depth, and one frame.
 //!
 //! Where several senders share a rate, a sender that always has frames leaves a reserve in the
-//! bucket to those that rarely send ([`TokenBucket::is_above_reserve`]).
+//! bucket to senders of few frames ([`TokenBucket::is_above_reserve`]).
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};

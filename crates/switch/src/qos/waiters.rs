@@ -1,8 +1,8 @@
 //! Queues that wait for the rate of a port that they send to.
 //!
 //! They are served by level and then by virtual time (start-time fair queueing, Goyal et al. 1996),
-//! some frames at a time. A queue that sends less than its share does not wait for those that send
-//! more: a part of the rate is a reserve for a queue that would be next
+//! some frames at a time. A queue that sends less than its share does not wait for queues that
+//! send more: a part of the rate is a reserve for a queue that would be next
 //! ([`Waiters::goes_first`]).
 
 use std::collections::BinaryHeap;
@@ -199,7 +199,7 @@ mod tests {
             }
         }
 
-        /// Whoever goes first whenever it may, as often as it likes, gets its share and a grant.
+        /// A queue that goes first whenever it may, as often as it likes, gets its share and a quantum.
         #[test]
         fn who_goes_first_gets_no_more_than_its_share(
             ports in proptest::collection::vec((1u16..=1000, 60u64..66_000), 2..8),

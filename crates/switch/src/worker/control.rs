@@ -1,4 +1,4 @@
-//! What the control thread has a worker do. It is done between two rounds, so no batch is under way.
+//! The jobs of the control thread. A worker does them between two rounds, so no batch is under way.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

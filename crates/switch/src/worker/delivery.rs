@@ -5,10 +5,11 @@ use super::shaping::EgressStep;
 use crate::handoff::Target;
 use crate::ids::{LaneIndex, LaneMask, PortIndex};
 use crate::port::hold::EACH;
+use crate::port::{BATCH, Batch};
 use crate::qos::threshold::FrameSource;
 
 impl Worker {
-    /// Gives each destination its frames of the batch, and goes on with those that come out of
+    /// Gives each destination its frames of the batch, and goes on with frames that come out of
     /// patches. Returns the lanes to which frames were handed off.
     pub(super) fn deliver(&mut self, source: FrameSource) -> LaneMask {
         self.forwarding.source = source;
@@ -42,13 +43,14 @@ impl Worker {
                 continue;
             };
             let is_patch = port.egress.patch.is_some();
-            // What came through a patch may belong to a VLAN where no port has one.
+            // Frames through a patch may belong to a VLAN where no port has one.
             if self.table.is_shaped(to) || self.forwarding.batch.says_vlans() {
                 let batch = &self.forwarding.batch;
                 match self.shaping.egress(&mut self.table, batch, to, patches) {
                     EgressStep::Send => {}
-                    EgressStep::SendReformed(reformed) => {
-                        self.send_reformed(to, reformed);
+                    EgressStep::SendReformed(mut reformed) => {
+                        self.send_each(to, &mut reformed);
+                        self.shaping.return_scratch(reformed);
                         continue;
                     }
                     EgressStep::Done => continue,
@@ -65,40 +67,33 @@ impl Worker {
     /// Sends a port's egress queue.
     #[inline]
     fn send(&mut self, to: PortIndex, patches: u8) {
-        let forwarding = &mut self.forwarding;
-        let is_last = forwarding.touched.is_empty() && !forwarding.has_hops();
         let Some(port) = self.table.ports.get_mut(to) else {
             return;
         };
-        let mut frames = std::mem::take(&mut port.egress_queue);
-        let source = forwarding.source;
-        let reserve = self.table.reserve(to, source, frames.len());
+        // Copied out: newcomers that go first may fill the queue again.
+        let mut frames = [0; BATCH];
+        let count = port.egress_queue.len().min(BATCH);
+        frames[..count].copy_from_slice(&port.egress_queue[..count]);
+        port.egress_queue.clear();
+        let frames = &frames[..count];
+        let forwarding = &mut self.forwarding;
+        let reserve = self.table.reserve(to, forwarding.source, count);
+        let is_last = forwarding.touched.is_empty() && !forwarding.has_hops();
         if self.round.lets_pass && patches == 0 && is_last {
-            self.send_in_pieces(to, &frames, reserve);
-        } else {
-            let batch = &mut self.forwarding.batch;
-            self.polling
-                .send(&mut self.table, &self.clock, batch, to, &frames, reserve);
+            return self.send_in_pieces(to, frames, reserve);
         }
-        frames.clear();
-        if let Some(port) = self.table.ports.get_mut(to) {
-            port.egress_queue = frames;
-        }
+        let (table, batch) = (&mut self.table, &mut forwarding.batch);
+        self.polling
+            .send(table, &self.clock, batch, to, frames, reserve);
     }
 
-    /// Sends a port the frames of its egress queue in another form.
-    fn send_reformed(&mut self, to: PortIndex, mut reformed: Box<crate::port::Batch>) {
-        let frames = &EACH[..reformed.frames().len()];
-        let reserve = self.table.reserve(to, self.forwarding.source, frames.len());
-        self.polling.send(
-            &mut self.table,
-            &self.clock,
-            &mut reformed,
-            to,
-            frames,
-            reserve,
-        );
-        self.shaping.return_scratch(reformed);
+    /// Sends all frames of a batch to a port.
+    fn send_each(&mut self, to: PortIndex, batch: &mut Batch) {
+        let frames = &EACH[..batch.frames().len()];
+        let source = self.forwarding.source;
+        let reserve = self.table.reserve(to, source, frames.len());
+        self.polling
+            .send(&mut self.table, &self.clock, batch, to, frames, reserve);
     }
 
     /// Sends the whole batch, which was under way to a port and went through so many patches.
@@ -118,8 +113,8 @@ impl Worker {
         let reserve = self
             .table
             .reserve(to, FrameSource::DelayLines, frames.len());
-        let batch = &mut self.forwarding.batch;
+        let (table, batch) = (&mut self.table, &mut self.forwarding.batch);
         self.polling
-            .send(&mut self.table, &self.clock, batch, to, frames, reserve);
+            .send(table, &self.clock, batch, to, frames, reserve);
     }
 }

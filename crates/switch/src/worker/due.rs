@@ -1,4 +1,4 @@
-//! What is due at a time: waiting queues go on, and frames leave backlogs and delay lines.
+//! Timers that are due: waiting queues go on, and frames leave backlogs and delay lines.
 
 use super::Worker;
 use super::frame::FrameRef;
@@ -17,7 +17,7 @@ use crate::qos::waiters::BACKLOG;
 /// Most quanta of a port's rate in a row, so that other queues in the round are served, too.
 const QUANTA: usize = 64;
 impl Worker {
-    /// Does what is due.
+    /// Serves the timers that are due.
     #[inline(never)]
     pub(super) fn do_due(&mut self) {
         let now = self.clock.nanos();

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::Worker;
 use super::shaping::{Cut, refuses};
 use super::table::QueueState;
+use crate::counters::Reason;
 use crate::ids::{LaneMask, PortIndex, QueueIndex};
 use crate::port::Outcome;
 use crate::qos::policy::{PortPolicy, next_look};
@@ -252,7 +253,7 @@ impl Worker {
         queue.kept = self.shaping.keep(batch);
         if queue.kept.is_none() {
             let counters = self.table.counters.port(queue.port);
-            counters.dropped(crate::counters::Reason::OverLimit, (frames - gone) as u64);
+            counters.dropped(Reason::OverLimit, (frames - gone) as u64);
         }
     }
 }

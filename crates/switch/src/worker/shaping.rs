@@ -196,7 +196,7 @@ impl Shaping {
         allowed
     }
 
-    /// The next run of frames that are not refused, behind those that are.
+    /// The next run of frames that are not refused.
     pub fn next_run(&self, frames: Range<usize>) -> Range<usize> {
         let refusals = &self.refusals.0[frames.clone()];
         let refused = refusals.iter().take_while(|refusal| refusal.is_some());

@@ -12,8 +12,8 @@ fn attributes(text: &str) -> FlowAttributes {
     text.parse().unwrap()
 }
 
-fn key(frame: &[u8]) -> FlowKey {
-    FlowKey::of_frame(frame, frame.len()).unwrap().unwrap()
+fn key(frame: &[u8]) -> FrameKey {
+    FrameKey::of_frame(frame, frame.len()).unwrap().unwrap()
 }
 
 #[test]
@@ -262,6 +262,6 @@ proptest! {
 
     #[test]
     fn any_bytes_have_a_key_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
-        prop_assert_ne!(FlowKey::of_frame(&bytes, bytes.len()), Err(HeaderError::Incomplete));
+        prop_assert_ne!(FrameKey::of_frame(&bytes, bytes.len()), Err(HeaderError::Incomplete));
     }
 }

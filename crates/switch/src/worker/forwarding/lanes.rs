@@ -19,7 +19,7 @@ pub(in crate::worker) const BURSTS_PER_ROUND: usize = 4;
 pub(crate) struct Handoff {
     /// To the other lanes, by their indices; none to itself.
     pub senders: Vec<Option<HandoffSender>>,
-    /// From the other lanes, and which those are.
+    /// From the other lanes, with their indices.
     pub receivers: Vec<(HandoffReceiver, LaneIndex)>,
 }
 

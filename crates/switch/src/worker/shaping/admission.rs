@@ -6,13 +6,13 @@ use crate::ids::PortIndex;
 use crate::port::Batch;
 use crate::port::hold::Form;
 use crate::properties::Priority;
-use crate::qos::classifier::FlowKey;
+use crate::qos::classifier::FrameKey;
 use crate::qos::delay_line::Endpoints;
 use crate::qos::token_bucket::Nanos;
 use crate::worker::frame::FrameRef;
 use crate::worker::table::Table;
 
-/// What becomes of a frame.
+/// The verdict on a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::worker) enum Admission {
     /// It goes to its port.
@@ -137,8 +137,8 @@ impl Shaping {
         Admission::Go
     }
 
-    /// Whether the queue whose batch is being resolved may have a rate before those that wait for
-    /// it, since it has sent less than its share. What it sends then is counted.
+    /// Whether the queue whose batch is being resolved may have a rate before the queues that wait
+    /// for it, since it has sent less than its share. The bytes that it then sends are counted.
     fn goes_first(&mut self, table: &Table, to: PortIndex, priority: Priority, now: Nanos) -> bool {
         let (Some(port), Some(queue)) = (table.shaping(to), self.serving) else {
             return false;
@@ -267,7 +267,7 @@ impl Shaping {
         table: &mut Table,
         batch: &Batch,
         frame: FrameRef,
-        key: Option<FlowKey>,
+        key: Option<FrameKey>,
         to: PortIndex,
         now: Nanos,
     ) -> Option<Admission> {

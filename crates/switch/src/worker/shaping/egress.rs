@@ -1,5 +1,4 @@
-//! What limits and the like do to frames on their last way to a port: they are lost, delayed, tagged
-//! or untagged.
+//! Frames that leave by a port with limits and the like: they are lost, delayed, tagged or untagged.
 
 use std::time::Instant;
 
@@ -13,7 +12,7 @@ use crate::qos::timers::Due;
 use crate::qos::token_bucket::{Nanos, clock};
 use crate::worker::table::Table;
 
-/// What is left to do with the frames of a port's egress queue.
+/// The next step with the frames of a port's egress queue.
 pub(in crate::worker) enum EgressStep {
     /// They are to be sent as they are.
     Send,

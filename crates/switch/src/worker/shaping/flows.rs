@@ -5,7 +5,7 @@ use crate::counters::Reason;
 use crate::ids::PortIndex;
 use crate::port::hold::Form;
 use crate::port::{BATCH, Batch};
-use crate::qos::classifier::{Classifier, FlowKey};
+use crate::qos::classifier::{Classifier, FrameKey};
 use crate::qos::delay_line::{DelayLine, Endpoints};
 use crate::qos::headers::HeaderError;
 use crate::qos::policy::next_look;
@@ -42,16 +42,16 @@ impl Shaping {
         batch: &mut Batch,
         frame: FrameRef,
         matters: impl Fn(&Classifier) -> bool,
-    ) -> Option<FlowKey> {
+    ) -> Option<FrameKey> {
         let flows = table.flows(frame.domain)?;
         if !matters(&flows.classifier) {
             return None;
         }
         let known = &batch.frames()[usize::from(frame.i)];
-        let key = match FlowKey::of_frame(known.head(), known.len()) {
+        let key = match FrameKey::of_frame(known.head(), known.len()) {
             Err(HeaderError::Incomplete) => {
                 let whole = batch.pin(frame.i);
-                FlowKey::of_frame(whole, whole.len())
+                FrameKey::of_frame(whole, whole.len())
             }
             key => key,
         };
@@ -64,7 +64,7 @@ impl Shaping {
         table: &mut Table,
         batch: &Batch,
         frame: FrameRef,
-        key: FlowKey,
+        key: FrameKey,
         to: PortIndex,
         now: Nanos,
     ) -> bool {

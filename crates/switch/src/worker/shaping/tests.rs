@@ -1,22 +1,19 @@
 //! Guests' rings under limits: what is held back stays where it is, whole and in order.
 
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+mod flows;
+mod wires;
+
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use abi::region::{Geometry, Interface};
-use abi::ring::Slot;
 use proptest::prelude::*;
-use rustix::event::EventfdFlags;
 
 use crate::counters::{PortStats, Reason};
 use crate::lanes::{Attach, Lanes, Options};
 use crate::mac::Mac;
-use crate::memory::{CounterFile, GuestSide, SharedRegion};
-use crate::port::Link;
-use crate::port::guest::GuestLink;
-
+use crate::memory::CounterFile;
 use crate::protocol::{FlowOn, PatchEnd, PortId, PortKind};
+use crate::worker::ring_guest::RingGuest;
 
 struct Net {
     lanes: Lanes,
@@ -25,12 +22,7 @@ struct Net {
     domain: u32,
 }
 
-struct Guest {
-    side: GuestSide,
-    doorbell: OwnedFd,
-    port: PortId,
-    mac: u8,
-}
+type NetGuest = RingGuest<PortId>;
 
 impl Net {
     fn new(lanes: usize) -> Net {
@@ -47,41 +39,25 @@ impl Net {
         }
     }
 
-    fn guest(&mut self, mac: u8, properties: &str) -> Guest {
-        let geometry = Geometry::new(256, 1).unwrap();
-        let interface = Interface::new("eth0", [2, 0, 0, 0, 0, mac], 1500).unwrap();
-        let (region, _) = SharedRegion::create(geometry, &[interface]).unwrap();
-        let region = Arc::new(region);
-        let attach = Attach {
-            links: vec![Link::Guest(GuestLink::new(
-                region.switch_side(0).unwrap(),
-                1500,
-            ))],
-            kind: PortKind::Guest,
-            name: format!("guest{mac}"),
-            domain: self.domain,
-            mac: Some(Mac([2, 0, 0, 0, 0, mac])),
-            properties: properties.parse().unwrap(),
-        };
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let doorbell = rustix::event::eventfd(0, flags).unwrap();
-        let ports = self
-            .lanes
-            .attach_guest(vec![attach], doorbell.try_clone().unwrap())
-            .unwrap();
-        Guest {
-            side: region.guest_side(0).unwrap(),
-            doorbell,
-            port: ports[0],
-            mac,
-        }
+    fn guest(&mut self, mac: u8, properties: &str) -> NetGuest {
+        RingGuest::new(mac, 256, |link, doorbell| {
+            let attach = Attach {
+                links: vec![link],
+                kind: PortKind::Guest,
+                name: format!("guest{mac}"),
+                domain: self.domain,
+                mac: Some(Mac([2, 0, 0, 0, 0, mac])),
+                properties: properties.parse().unwrap(),
+            };
+            self.lanes.attach_guest(vec![attach], doorbell).unwrap()[0]
+        })
     }
 
-    fn stats(&self, guest: &Guest) -> PortStats {
+    fn stats(&self, guest: &NetGuest) -> PortStats {
         self.counters.sum(guest.port.place())
     }
 
-    fn set(&mut self, guest: &Guest, properties: &str) {
+    fn set(&mut self, guest: &NetGuest, properties: &str) {
         let properties = properties.parse().unwrap();
         self.lanes
             .set_properties(guest.port.place(), properties)
@@ -89,49 +65,8 @@ impl Net {
     }
 }
 
-impl Guest {
-    /// Sends one frame if there is room.
-    fn send(&mut self, bytes: &[u8]) -> bool {
-        if self.side.transmit.free(1) == Ok(0) {
-            return false;
-        }
-        let slot = Slot {
-            len: bytes.len() as u16,
-            ..Slot::spent(self.side.transmit.peek(0).buffer)
-        };
-        self.side.region.frame(slot).unwrap().write(bytes);
-        self.side.transmit.fill(0, slot);
-        self.side.transmit.publish(1);
-        if self.side.transmit.consumer_sleeps() {
-            rustix::io::write(&self.doorbell, &1u64.to_ne_bytes()).unwrap();
-        }
-        true
-    }
-
-    fn receive(&mut self) -> Vec<Vec<u8>> {
-        let n = self.side.receive.filled(u32::MAX).unwrap();
-        let frames = (0..n).map(|i| {
-            let bytes = self.side.region.frame(self.side.receive.peek(i)).unwrap();
-            let mut frame = vec![0; bytes.len()];
-            bytes.read(&mut frame);
-            frame
-        });
-        let frames = frames.collect();
-        self.side.receive.release(n);
-        frames
-    }
-
-    /// A frame to another guest with a number in it.
-    fn frame(&self, to: u8, number: u32, len: usize) -> Vec<u8> {
-        let mut frame = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, self.mac, 0x88, 0xb5];
-        frame.extend(number.to_be_bytes());
-        frame.resize(len, number as u8);
-        frame
-    }
-}
-
 /// What arrives until there are `n` frames, five seconds at most.
-fn receive_all(guest: &mut Guest, n: usize) -> Vec<Vec<u8>> {
+fn receive_all(guest: &mut NetGuest, n: usize) -> Vec<Vec<u8>> {
     let started = Instant::now();
     let mut all = Vec::new();
     while all.len() < n && started.elapsed() < Duration::from_secs(5) {
@@ -142,7 +77,7 @@ fn receive_all(guest: &mut Guest, n: usize) -> Vec<Vec<u8>> {
 }
 
 /// What arrives until a frame does, five seconds at most.
-fn receive_until(guest: &mut Guest, last: &[u8]) -> Vec<Vec<u8>> {
+fn receive_until(guest: &mut NetGuest, last: &[u8]) -> Vec<Vec<u8>> {
     let started = Instant::now();
     let mut all: Vec<Vec<u8>> = Vec::new();
     while all.last().is_none_or(|frame| frame != last) {
@@ -205,7 +140,7 @@ fn those_who_wait_share_a_receivers_rate_by_weight_and_level() {
     let mut few = net.guest(1, "share=100");
     let mut many = net.guest(2, "share=300");
     let mut sink = net.guest(9, "maxbw=80M");
-    let mut run = |net: &Net, few: &mut Guest, many: &mut Guest| {
+    let mut run = |net: &Net, few: &mut NetGuest, many: &mut NetGuest| {
         let before = [net.stats(few).bytes_in, net.stats(many).bytes_in];
         let started = Instant::now();
         while started.elapsed() < Duration::from_millis(400) {
@@ -276,53 +211,6 @@ fn a_queue_that_waits_can_move_to_another_lane() {
 }
 
 #[test]
-fn a_delayed_port_gets_everything_in_order_and_late() {
-    let mut net = Net::new(1);
-    let (mut a, mut b) = (net.guest(1, ""), net.guest(2, "delay=30ms,jitter=20ms"));
-    let started = Instant::now();
-    let frames: Vec<_> = (0..200)
-        .map(|n| a.frame(2, n, 60 + 7 * n as usize))
-        .collect();
-    for frame in &frames {
-        assert!(a.send(frame));
-    }
-    let got = receive_all(&mut b, 1);
-    assert!(started.elapsed() >= Duration::from_millis(10));
-    let mut all = got;
-    all.extend(receive_all(&mut b, 200 - all.len()));
-    assert_eq!(all, frames);
-}
-
-#[test]
-fn what_is_under_way_arrives_at_its_time_whatever_the_port_is_given() {
-    for then in [
-        "delay=300ms,cpus=0,share=7",
-        "delay=200ms,cpus=0,maxbw=1G",
-        "delay=300ms,cpus=1",
-        "loss=0%,cpus=0",
-        "",
-    ] {
-        let mut net = Net::new(2);
-        // On one lane: what was taken there is in the line before the port is given anything.
-        let (mut a, mut b) = (net.guest(1, "cpus=0"), net.guest(2, "delay=300ms,cpus=0"));
-        let started = Instant::now();
-        let frames: Vec<_> = (0..40).map(|n| a.frame(2, n, 100)).collect();
-        for frame in &frames {
-            assert!(a.send(frame));
-        }
-        let until = Instant::now() + Duration::from_secs(5);
-        while net.stats(&a).frames_in < 40 && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        net.set(&b, then);
-        assert_eq!(receive_all(&mut b, 40), frames, "{then:?}");
-        let early = started.elapsed() < Duration::from_millis(300);
-        assert!(!early || !then.contains("delay"), "{then:?}");
-        assert_eq!(net.stats(&b).drops().count(), 0, "{then:?}");
-    }
-}
-
-#[test]
 fn what_waits_for_a_rate_waits_for_the_next_one_or_goes() {
     for then in ["maxbw=900K", "maxbw=4M", ""] {
         let mut net = Net::new(1);
@@ -340,73 +228,6 @@ fn what_waits_for_a_rate_waits_for_the_next_one_or_goes() {
     }
 }
 
-/// A UDP packet of 1000 bytes from the first guest to another.
-fn udp(to: u8, port: u8, n: u8) -> Vec<u8> {
-    let mut frame = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, 0, 3, 0xd8];
-    frame.extend([0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
-    frame.extend([0, 9, 0, port, 3, 0xc4, 0, 0]);
-    frame.resize(1000, n);
-    frame
-}
-
-#[test]
-fn a_frame_keeps_to_its_senders_flow_and_to_its_receivers() {
-    for (sender, receiver) in [("", "maxbw=2M"), ("maxbw=2M", ""), ("maxbw=9M", "maxbw=2M")] {
-        // To one port, and to all.
-        for to in [2, 0xff] {
-            let mut net = Net::new(1);
-            let (mut a, mut b) = (net.guest(1, ""), net.guest(2, ""));
-            let mut add = |name, guest: &Guest, properties: &str| {
-                let attributes = "transport=udp".parse().unwrap();
-                let on = FlowOn::Port(guest.port);
-                let properties = properties.parse().unwrap();
-                net.lanes
-                    .add_flow(name, on, attributes, properties)
-                    .unwrap();
-            };
-            add("tx", &a, sender);
-            add("rx", &b, receiver);
-            let started = Instant::now();
-            let frames: Vec<_> = (0..60).map(|n| udp(to, 7, n)).collect();
-            for frame in &frames {
-                assert!(a.send(frame));
-            }
-            assert_eq!(receive_all(&mut b, 60), frames);
-            // 60 KB at 250 KB a second, but for what the bucket holds at first and a frame.
-            let least = (60_000.0 - 6000.0) / 250_000.0;
-            assert!(
-                started.elapsed().as_secs_f64() > least,
-                "{sender}/{receiver} to {to}"
-            );
-            for flow in net.lanes.flows(None) {
-                assert_eq!((flow.stats.frames, flow.stats.dropped), (60, 0));
-            }
-        }
-    }
-}
-
-#[test]
-fn what_waits_for_a_flow_goes_on_when_that_is_removed() {
-    let mut net = Net::new(1);
-    let (mut a, mut b) = (net.guest(1, ""), net.guest(2, ""));
-    let (flow, limit) = (
-        "transport=udp".parse().unwrap(),
-        "maxbw=100K".parse().unwrap(),
-    );
-    let on = FlowOn::Port(a.port);
-    net.lanes.add_flow("slow", on, flow, limit).unwrap();
-    let frames: Vec<_> = (0..40).map(|n| udp(2, 7, n)).collect();
-    for frame in &frames {
-        assert!(a.send(frame));
-    }
-    let until = Instant::now() + Duration::from_secs(5);
-    while net.stats(&a).frames_in < 40 && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    net.lanes.remove_flow("slow").unwrap();
-    assert_eq!(receive_all(&mut b, 40), frames);
-}
-
 #[test]
 fn a_flood_that_reaches_nobody_is_counted() {
     let mut net = Net::new(1);
@@ -418,95 +239,6 @@ fn a_flood_that_reaches_nobody_is_counted() {
         assert!(Instant::now() < until, "{:?}", net.stats(&a));
     }
     assert_eq!(net.stats(&b).frames_out, 0);
-}
-
-#[test]
-fn a_limited_flow_waits_in_its_line_and_the_rest_of_the_port_does_not() {
-    let mut net = Net::new(1);
-    let (mut a, mut b) = (net.guest(1, ""), net.guest(2, ""));
-    let flow = "transport=udp,remote_port=7".parse().unwrap();
-    let limit = "maxbw=2M".parse().unwrap();
-    let on = FlowOn::Port(a.port);
-    net.lanes.add_flow("slow", on, flow, limit).unwrap();
-    let udp = |port: u8, n: u8| udp(2, port, n);
-    let started = Instant::now();
-    for n in 0..50 {
-        assert!(a.send(&udp(7, n)));
-    }
-    assert!(a.send(&udp(8, 99)));
-    let mut got = Vec::new();
-    while !got.contains(&udp(8, 99)) {
-        got.extend(b.receive());
-        assert!(
-            started.elapsed() < Duration::from_secs(5),
-            "the other flow waits"
-        );
-    }
-    let early = got.len();
-    got.extend(receive_all(&mut b, 51 - got.len()));
-    got.retain(|frame| *frame != udp(8, 99));
-    assert_eq!(got, (0..50).map(|n| udp(7, n)).collect::<Vec<_>>());
-    let slow = net.lanes.flows(None).next().unwrap().stats;
-    assert_eq!((slow.frames, slow.bytes, slow.dropped), (50, 50_000, 0));
-    assert!(early < 51 && slow.held > 0, "{early} early, {slow:?}");
-}
-
-#[test]
-fn a_frame_bears_its_vlan_on_trunks_alone() {
-    let mut net = Net::new(1);
-    let (mut a, mut b) = (net.guest(1, "vlan=7"), net.guest(2, "vlan=7"));
-    let (mut other, mut trunk) = (net.guest(3, "vlan=8"), net.guest(4, ""));
-    for len in [60, 64, 65, 68, 1000, 1514] {
-        let bare = a.frame(255, len as u32, len);
-        let bare = [&[0xff; 6], &bare[6..]].concat();
-        let mut tagged = bare.clone();
-        tagged.splice(12..12, [0x81, 0, 0, 7]);
-        assert!(a.send(&bare));
-        assert_eq!(receive_all(&mut b, 1), std::slice::from_ref(&bare));
-        assert_eq!(receive_all(&mut trunk, 1), [tagged.clone()]);
-        let mut back = tagged.clone();
-        back[11] = 4;
-        assert!(trunk.send(&back));
-        back.drain(12..16);
-        assert_eq!(receive_all(&mut a, 1), [back.clone()]);
-        assert_eq!(receive_all(&mut b, 1), [back]);
-    }
-    assert!(other.receive().is_empty());
-}
-
-#[test]
-fn what_comes_through_a_patch_to_a_limited_port_waits_in_its_line() {
-    use crate::lanes::PatchEnd;
-    let mut net = Net::new(1);
-    let end = |name: &str, domain| PatchEnd {
-        name: name.into(),
-        domain,
-        properties: Default::default(),
-    };
-    net.lanes
-        .attach_patch([end("left", 0), end("right", 1)])
-        .unwrap();
-    let mut a = net.guest(1, "maxbw=100M");
-    net.domain = 1;
-    let (mut b, mut c) = (net.guest(2, "maxbw=4M"), net.guest(3, ""));
-    let hello = b.frame(1, 0, 60);
-    assert!(b.send(&hello));
-    assert_eq!(receive_all(&mut a, 1), [hello]);
-    let slow: Vec<_> = (0..60).map(|n| a.frame(2, n, 1000)).collect();
-    for frame in &slow {
-        assert!(a.send(frame));
-    }
-    let quick = a.frame(3, 1, 1000);
-    assert!(a.send(&quick));
-    receive_until(&mut c, &quick);
-    assert!(
-        b.receive().len() < 50,
-        "the quick one overtakes those who wait"
-    );
-    let stats = net.stats(&b);
-    assert!(stats.frames_out < 60 && stats.drops().count() == 0);
-    let got = receive_until(&mut b, &slow[59]);
-    assert!(got.len() > 10 && got.ends_with(&slow[50..]), "in order");
 }
 
 proptest! {
@@ -548,67 +280,5 @@ proptest! {
             prop_assert!(!late, "{sent} sent, {taken} taken, {out} out, {dropped} dropped, {floods} floods");
             std::thread::sleep(Duration::from_millis(1));
         }
-    }
-}
-
-/// Joins domains 0 and 1.
-fn join(net: &mut Net, properties: &str) {
-    let end = |domain: u32| PatchEnd {
-        name: format!("end{domain}"),
-        domain,
-        properties: properties.parse().unwrap(),
-    };
-    net.lanes.attach_patch([end(0), end(1)]).unwrap();
-}
-
-#[test]
-fn a_vlans_frames_bear_its_tag_beyond_a_patch_as_on_a_bridges_trunk() {
-    for lanes in [1, 2] {
-        let mut net = Net::new(lanes);
-        let mut access = net.guest(1, "vlan=7");
-        net.domain = 1;
-        let (mut far, mut other) = (net.guest(2, ""), net.guest(3, ""));
-        join(&mut net, "");
-        let plain = access.frame(2, 1, 100);
-        let mut tagged = plain.clone();
-        tagged.splice(12..12, [0x81, 0, 0, 7]);
-        assert!(access.send(&plain));
-        assert_eq!(receive_all(&mut far, 1), [tagged], "on {lanes} lanes");
-        // Of what comes back, the VLAN's is bared, and nothing else arrives.
-        let back = far.frame(1, 2, 100);
-        for vlan in [8, 7] {
-            let mut tagged = back.clone();
-            tagged.splice(12..12, [0x81, 0, 0, vlan]);
-            assert!(far.send(&tagged));
-        }
-        assert_eq!(receive_all(&mut access, 1), [back]);
-        // What is for all bears it, too.
-        let mut all = access.frame(0xff, 3, 100);
-        all[..6].fill(0xff);
-        assert!(access.send(&all));
-        all.splice(12..12, [0x81, 0, 0, 7]);
-        for guest in [&mut far, &mut other] {
-            receive_until(guest, &all);
-        }
-        assert!(access.receive().is_empty());
-    }
-}
-
-#[test]
-fn a_patch_delays_in_each_direction_what_goes_through_it() {
-    let mut net = Net::new(1);
-    let mut near = net.guest(1, "");
-    net.domain = 1;
-    let mut far = net.guest(2, "");
-    join(&mut net, "delay=20ms");
-    for _ in 0..2 {
-        let (from, to) = (&mut near, &mut far);
-        let frame = from.frame(to.mac, 1, 100);
-        let started = Instant::now();
-        assert!(from.send(&frame));
-        assert_eq!(receive_all(to, 1), [frame]);
-        let took = started.elapsed();
-        assert!(took >= Duration::from_millis(20), "{took:?}");
-        std::mem::swap(&mut near, &mut far);
     }
 }

@@ -1,4 +1,4 @@
-//! What the table holds of a port, a queue and a domain.
+//! The entries of the table: ports, queues and domains.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::worker::slots::Slots;
 /// How frames leave by a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Egress {
-    /// The lanes that send by themselves: those with a queue of the port, or all for a patch.
+    /// The lanes that send by themselves: the lanes with a queue of the port, or all for a patch.
     pub lanes: LaneMask,
     /// The lane that sends for the others.
     pub lane: LaneIndex,
