@@ -76,8 +76,64 @@ pub struct ElementAttributes {
     pub dynamic: bool,
     pub take_over: bool,
     pub default: bool,
+    pub task: Option<Task>,
+}
+
+/// `task(…)`.
+#[derive(Default)]
+pub struct Task {
     /// Whether the task's `scheduled` can be written.
-    pub task: Option<bool>,
+    pub schedule: bool,
+    /// The element has the task only then.
+    pub when: Option<Expr>,
+}
+
+impl Task {
+    fn read(meta: &ParseNestedMeta<'_>) -> Result<Task> {
+        let mut task = Task::default();
+        if meta.input.peek(syn::token::Paren) {
+            meta.parse_nested_meta(|inner| {
+                if inner.path.is_ident("schedule") {
+                    task.schedule = true;
+                } else if inner.path.is_ident("when") {
+                    task.when = Some(value(&inner)?);
+                } else {
+                    return Err(inner.error("expected `schedule` or `when`"));
+                }
+                Ok(())
+            })?;
+        }
+        Ok(task)
+    }
+
+    /// What lists the task's handlers.
+    pub fn listed(&self) -> TokenStream {
+        let schedule = self.schedule;
+        match &self.when {
+            Some(condition) => quote!(if #condition { list.task(#schedule); }),
+            None => quote!(list.task(#schedule);),
+        }
+    }
+
+    /// What adds them to the manual.
+    pub fn documentation(&self) -> TokenStream {
+        let (schedule, (_, when)) = (self.schedule, guard(self.when.as_ref()));
+        quote!(page.task(#schedule, #when);)
+    }
+}
+
+/// ` if CONDITION`, and the same as text for the manual.
+fn guard(when: Option<&Expr>) -> (TokenStream, TokenStream) {
+    match when {
+        Some(condition) => {
+            let text = quote!(#condition).to_string();
+            (
+                quote!(if #condition),
+                quote!(::core::option::Option::Some(#text)),
+            )
+        }
+        None => (quote!(), quote!(::core::option::Option::None)),
+    }
 }
 
 impl ElementAttributes {
@@ -105,20 +161,7 @@ impl ElementAttributes {
                 ("element", "live") => read.live = true,
                 ("element", "raw") => read.raw = true,
                 ("element", "take_over") => read.take_over = true,
-                ("element", "task") => {
-                    let mut schedule = false;
-                    if meta.input.peek(syn::token::Paren) {
-                        meta.parse_nested_meta(|inner| {
-                            schedule = inner.path.is_ident("schedule");
-                            if schedule {
-                                Ok(())
-                            } else {
-                                Err(inner.error("expected `schedule`"))
-                            }
-                        })?;
-                    }
-                    read.task = Some(schedule);
-                }
+                (_, "task") => read.task = Some(Task::read(&meta)?),
                 _ => return Err(meta.error(format!("`#[{kind}]` has no `{name}`"))),
             }
             Ok(())
@@ -208,16 +251,7 @@ impl HandlerAttributes {
 
     /// ` if CONDITION`, and the same as text for the manual.
     pub fn guard(&self) -> (TokenStream, TokenStream) {
-        match &self.when {
-            Some(condition) => {
-                let text = quote!(#condition).to_string();
-                (
-                    quote!(if #condition),
-                    quote!(::core::option::Option::Some(#text)),
-                )
-            }
-            None => (quote!(), quote!(::core::option::Option::None)),
-        }
+        guard(self.when.as_ref())
     }
 
     /// The message that replaces a reason; empty if there is none.

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Data, DeriveInput, Expr, Field, Fields, Ident, LitStr, Result, Type};
 
-use crate::attributes::{Access, ElementAttributes, HandlerAttributes, doc, find, value};
+use crate::attributes::{Access, ElementAttributes, HandlerAttributes, Task, doc, find, value};
 
 /// A field, as its attributes declare it.
 pub struct FieldDeclaration<'f> {
@@ -30,6 +30,7 @@ struct Argument {
     positional: bool,
     keyword_only: bool,
     all: bool,
+    alone: bool,
     rest: bool,
     deprecated: bool,
     config: bool,
@@ -196,16 +197,24 @@ impl<'f> FieldDeclaration<'f> {
             Role::Argument(argument) => (argument.keyword.clone(), quote!()),
             _ => (String::new(), quote!()),
         };
-        let then = match &attributes.then {
-            Some(method) => quote!(::router::outcome(self.#method(cx))),
-            None => quote!(::core::result::Result::Ok(())),
-        };
         let name = attributes.pattern(&name);
+        let parsed = quote!(::router::parse_value::<#ty>(cx, #keyword, value, #parser, #error)?);
+        let store = match &attributes.then {
+            Some(method) => quote! {
+                let former = ::core::mem::replace(&mut self.#ident, #parsed);
+                let outcome = ::router::outcome(self.#method(cx));
+                if outcome.is_err() {
+                    self.#ident = former;
+                    return outcome;
+                }
+            },
+            None => quote!(self.#ident = #parsed;),
+        };
         Some(quote! {
             #name #guard => {
-                self.#ident = ::router::parse_value::<#ty>(cx, #keyword, value, #parser, #error)?;
+                #store
                 #config
-                return #then;
+                return ::core::result::Result::Ok(());
             }
         })
     }
@@ -251,6 +260,7 @@ impl Argument {
                 "positional" => read.positional = true,
                 "keyword" => read.keyword_only = true,
                 "all" => read.all = true,
+                "alone" => read.alone = true,
                 "rest" => read.rest = true,
                 "deprecated" => read.deprecated = true,
                 "config" => read.config = true,
@@ -305,7 +315,12 @@ impl Argument {
             Some(default) => quote!(#default),
             None => quote!(::core::default::Default::default()),
         };
-        quote!(let read = read.arg_or::<#ty>(#keyword, #flags, #parser, #ident, #default);)
+        let method = if self.alone {
+            quote!(alone_or)
+        } else {
+            quote!(arg_or)
+        };
+        quote!(let read = read.#method::<#ty>(#keyword, #flags, #parser, #ident, #default);)
     }
 
     fn documentation(&self, ty: &Type, doc: &str) -> TokenStream {
@@ -420,15 +435,8 @@ pub fn component(
     let flattened = fields.iter().filter(|f| matches!(f.role, Role::Flatten));
     let flattened: Vec<_> = flattened.map(|f| f.ident).collect();
 
-    let task = attributes
-        .task
-        .map(|schedule| quote!(list.task(#schedule);));
-    let task_docs = attributes
-        .task
-        .map(|schedule| quote!(page.task(#schedule);));
-    let raw = attributes
-        .raw
-        .then(|| quote!(let read = read.leave_rest();));
+    let task = attributes.task.as_ref().map(Task::listed);
+    let task_docs = attributes.task.as_ref().map(Task::documentation);
     let methods = attributes.handlers;
     let methods_listed = methods.then(|| quote!(::router::Methods::list_methods(self, list);));
     let methods_docs = methods
@@ -510,7 +518,6 @@ pub fn component(
                 #[allow(unused_variables)]
                 let Self { #(#read_fields,)* .. } = self;
                 #(#steps)*
-                #raw
                 read
             }
 

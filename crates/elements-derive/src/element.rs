@@ -47,6 +47,11 @@ pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
             }
         }
     });
+    let complete = if attributes.raw {
+        quote!(consume)
+    } else {
+        quote!(complete)
+    };
     Ok(quote! {
         #component
         #class
@@ -57,7 +62,7 @@ pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
                 cx: &mut ::router::Cx<'_>,
                 args: &mut ::router::args::Args<'_>,
             ) -> ::core::result::Result<(), ::router::args::Failed> {
-                ::router::Component::arguments(self, args.read()).complete()?;
+                ::router::Component::arguments(self, args.read()).#complete()?;
                 ::router::Element::configured(self, cx, args)
             }
 

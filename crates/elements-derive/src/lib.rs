@@ -10,14 +10,15 @@
 //! - `segments`: packets may stand for several TCP segments.
 //! - `live`: the `config` handler can be written while packets flow.
 //! - `task`, `task(schedule)`: the handlers of the element's first task; with `schedule`,
-//!   `scheduled` can be written.
+//!   `scheduled` can be written; with `when = CONDITION`, the element has them only then.
 //! - `handlers`: there is a `#[handlers] impl` block.
 //! - `dynamic`: handlers that depend on the configuration, by `impl DynamicHandlers`.
 //! - `provides(Storage, …)`: capabilities, traits that the element implements.
 //! - `is_a("…")`: other class names that it may stand for.
 //! - `phase = …`, `per_thread`: see `Class`.
 //! - `take_over`: on a hotswap `fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut Self)` runs.
-//! - `raw`: the arguments are a language of the element's own; `configured` reads them.
+//! - `raw`: the arguments that no field takes are a language of the element's own, or depend on
+//!   those before them; they are left in `args`, and `configured` reads them.
 //! - `default`: `Default` is written by hand.
 //!
 //! `#[inputs("…", …)]` and `#[outputs("…", …)]` say what each port is for, in order.
@@ -28,13 +29,15 @@
 //!   without either, it is optional and by keyword; `mandatory, keyword` is mandatory by keyword
 //!   only. An argument that is not given has its `default = EXPRESSION`, else its type's default.
 //!   `with = PARSER, kind = "…"`: a notation of its own, and what the manual calls it. `all`:
-//!   every argument of that keyword, into a `Vec`; `rest`: all arguments left, as texts.
+//!   every argument of that keyword, into a `Vec`; `rest`: all arguments left, as texts; `alone`:
+//!   without its keyword too if it is the only argument left (the field is the last one).
 //!   `default_text = "…"` is how the manual shows the default, `deprecated` warns.
 //! - `read`, `write` in `#[arg]`: a handler, called as the keyword in small letters or
 //!   `handler = "…"`. `read = PATH` shows the value by a function. A written value is parsed as the
 //!   argument is; `error = "…"` replaces the reason in the message, `config` puts the value into
 //!   the `config` handler as well, `also = "…"` is another name, `alias = "…"`
-//!   an old one, and `then = METHOD` calls `self.METHOD(cx)` afterwards.
+//!   an old one, and `then = METHOD` calls `self.METHOD(cx)` afterwards; if that returns an
+//!   error, the field gets its former value back.
 //! - `#[handler(read)]`: a field that is a handler only; `name = "…"`, `read = PATH`, `write`,
 //!   `with`, `error`, `then` and the flags of `#[read]` as above.
 //! - `#[init(EXPRESSION)]`: what a field begins with, if not with its type's default.

@@ -52,6 +52,9 @@ impl Address for Ipv6Addr {
     }
 }
 
+/// The message about an argument that is no [`Destination`].
+pub(crate) const BAD_DESTINATION: &str = "DST argument should be IP address or 'DST_ANNO'";
+
 /// Where packets go.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Destination<A> {

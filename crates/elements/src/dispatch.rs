@@ -9,8 +9,8 @@ const _: () = assert!(simd::LANES == BATCH);
 /// The output of packets that are to be dropped: no element has it.
 pub const DROP: u32 = crate::classification::NO_OUTPUT;
 
-/// Sends each packet by the output that `choose` names: the batch is [parted](Cx::part), and what is
-/// returned is for [`push`](router::Element::push) to return. A batch that goes one way costs nothing
+/// Sends each packet by the output that `choose` names: the batch is [dispatched](Cx::dispatch), and what
+/// is returned is for [`push`](router::Element::push) to return. A batch that goes one way costs nothing
 /// more than the choice.
 #[inline]
 pub fn dispatch(
@@ -52,7 +52,7 @@ pub fn route(cx: &mut Cx<'_>, batch: &mut Batch, routes: &[(u32, u64)]) -> usize
     match routes {
         [] => 0,
         [(output, _)] => *output as usize,
-        _ => cx.part(batch, routes),
+        _ => cx.dispatch(batch, routes),
     }
 }
 

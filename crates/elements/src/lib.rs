@@ -71,10 +71,11 @@ static ALIASES: &[router::ClassEntry] = &[
     router::ClassEntry::of::<icmp::icmp_ping_source::ICMPPingSource>().named("ICMPSendPings"),
     router::ClassEntry::of::<ipsec::aes::IPsecAES>().named("Aes"),
     router::ClassEntry::of::<ipsec::des::IPsecDES>().named("Des"),
-    router::ClassEntry::of::<ip::rfc2507::RFC2507c>().named("RFC2507Comp"),
-    router::ClassEntry::of::<ip::rfc2507::RFC2507d>().named("RFC2507Decomp"),
-    router::ClassEntry::of::<standard::sched::RoundRobinSched>().named("RRSched"),
-    router::ClassEntry::of::<simple::simple_sched::SimpleRoundRobinSched>().named("SimpleRRSched"),
+    router::ClassEntry::of::<ip::rfc2507c::RFC2507c>().named("RFC2507Comp"),
+    router::ClassEntry::of::<ip::rfc2507d::RFC2507d>().named("RFC2507Decomp"),
+    router::ClassEntry::of::<standard::round_robin_sched::RoundRobinSched>().named("RRSched"),
+    router::ClassEntry::of::<simple::simple_round_robin_sched::SimpleRoundRobinSched>()
+        .named("SimpleRRSched"),
     router::ClassEntry::of::<threads::balanced_thread_sched::BalancedThreadSched>()
         .named("SortedTaskSched"),
 ];

@@ -68,11 +68,6 @@ impl TokenBucket {
         }
     }
 
-    /// Tokens a second.
-    pub fn rate(&self) -> u64 {
-        self.rate
-    }
-
     /// Sets the number of tokens in the bucket.
     pub fn set(&mut self, tokens: u64) {
         self.level = self.token.saturating_mul(tokens).min(self.full);

@@ -1,10 +1,9 @@
 //! What CheckTCPHeader, CheckUDPHeader and CheckICMPHeader share: arguments, counts and messages.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use core::fmt::Write;
 
-use router::args::{Args, Failed};
-use router::{Cx, HandlerError, HandlerList, Verdict};
+use router::{Component, Cx, Verdict, handlers};
 
 /// What may be wrong with a packet, in the order of `drop_details`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,23 +15,39 @@ pub enum Reason {
 }
 
 /// The arguments and counts of a check.
-#[derive(Default)]
+#[derive(Component)]
+#[component(handlers)]
 pub struct Faults {
+    /// Whether every wrong packet draws a message.
+    #[arg]
     verbose: bool,
+    /// Whether to count wrong packets by what is wrong.
+    #[arg]
+    details: bool,
+    /// Wrong packets.
+    #[handler(read, name = "drops")]
     count: u64,
-    details: Option<[u64; 3]>,
+    counts: [u64; 3],
+    /// What the packets are to carry: `TCP`.
+    pub protocol: &'static str,
+}
+
+#[handlers]
+impl Faults {
+    /// With DETAILS, a line for each thing that can be wrong, with a count.
+    #[read(when = self.details)]
+    fn drop_details(&self) -> String {
+        let mut text = String::new();
+        let reasons = [Reason::Protocol, Reason::Length, Reason::Checksum];
+        for (count, reason) in self.counts.iter().zip(reasons) {
+            // Writing to memory does not fail.
+            let _ = writeln!(text, "{count}\t{}", Faults::text(reason, self.protocol));
+        }
+        text
+    }
 }
 
 impl Faults {
-    pub fn configure(&mut self, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut details = false;
-        args.keyword("VERBOSE", &mut self.verbose)
-            .keyword("DETAILS", &mut details)
-            .complete()?;
-        self.details = details.then(Default::default);
-        Ok(())
-    }
-
     fn text(reason: Reason, protocol: &str) -> String {
         match reason {
             Reason::Protocol => alloc::format!("not {protocol}"),
@@ -43,7 +58,8 @@ impl Faults {
 
     /// Counts a wrong packet, which is to leave by output 1.
     #[cold]
-    pub fn refuse(&mut self, cx: &mut Cx<'_>, protocol: &str, reason: Reason) -> Verdict {
+    pub fn refuse(&mut self, cx: &mut Cx<'_>, reason: Reason) -> Verdict {
+        let protocol = self.protocol;
         if self.count == 0 || self.verbose {
             // Of the three, the message of CheckUDPHeader names no element, in Click as here.
             let who = match protocol {
@@ -54,32 +70,8 @@ impl Faults {
             cx.chatter(format_args!("{who}{protocol} header check failed: {text}"));
         }
         self.count += 1;
-        if let Some(details) = &mut self.details {
-            details[reason as usize] += 1;
-        }
+        self.counts[reason as usize] += 1;
         Verdict::To(1)
-    }
-
-    pub fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops");
-        if self.details.is_some() {
-            list.read("drop_details");
-        }
-    }
-
-    pub fn read(&self, name: &str, protocol: &str) -> Result<String, HandlerError> {
-        match (name, &self.details) {
-            ("drops", _) => Ok(self.count.to_string()),
-            ("drop_details", Some(counts)) => {
-                let mut text = String::new();
-                let reasons = [Reason::Protocol, Reason::Length, Reason::Checksum];
-                for (count, reason) in counts.iter().zip(reasons) {
-                    let _ = writeln!(text, "{count}\t{}", Faults::text(reason, protocol));
-                }
-                Ok(text)
-            }
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 
@@ -87,41 +79,24 @@ impl Faults {
 macro_rules! check {
     ($(#[$doc:meta])* $name:ident, $protocol:literal, $check:path) => {
         $(#[$doc])*
-        #[derive(Default)]
+        #[derive(router::Element)]
+        #[element(ports = "1/1-2", processing = "a/ah")]
+        #[outputs("right packets", "wrong packets, and packets of other protocols")]
         pub struct $name {
+            #[flatten]
             faults: $crate::transport_check::Faults,
         }
 
-        impl router::Class for $name {
-            const NAME: &'static str = stringify!($name);
-            const PORTS: &'static str = "1/1-2";
-            const PROCESSING: &'static str = "a/ah";
-        }
-
-        impl router::Declared for $name {
-            fn configure(
-                &mut self,
-                _cx: &mut router::Cx<'_>,
-                args: &mut router::args::Args<'_>,
-            ) -> Result<(), router::args::Failed> {
-                self.faults.configure(args)
-            }
-
-            fn handlers(&self, list: &mut router::HandlerList) {
-                self.faults.handlers(list);
-            }
-
-            fn read(
-                &mut self,
-                _cx: &mut router::Cx<'_>,
-                name: &str,
-                _: &str,
-            ) -> Result<alloc::string::String, router::HandlerError> {
-                self.faults.read(name, $protocol)
-            }
-        }
-
         impl router::Element for $name {
+            fn configured(
+                &mut self,
+                _cx: &mut router::Cx<'_>,
+                _args: &mut router::args::Args<'_>,
+            ) -> Result<(), router::args::Failed> {
+                self.faults.protocol = $protocol;
+                Ok(())
+            }
+
             #[inline]
             fn action(
                 &mut self,
@@ -130,7 +105,7 @@ macro_rules! check {
             ) -> router::Verdict {
                 match $check(packet) {
                     Ok(()) => router::Verdict::Forward,
-                    Err(reason) => self.faults.refuse(cx, $protocol, reason),
+                    Err(reason) => self.faults.refuse(cx, reason),
                 }
             }
         }

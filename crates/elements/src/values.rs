@@ -30,11 +30,6 @@ pub fn unsigned(cx: &Cx<'_>, value: &str) -> Result<u32, HandlerError> {
     parse(cx, value, "integer")
 }
 
-/// Takes a number that a handler was written.
-pub fn integer(cx: &Cx<'_>, value: &str) -> Result<i32, HandlerError> {
-    parse(cx, value, "integer")
-}
-
 /// Takes an argument anew, as if it had been in the configuration: puts it into `slot` and into
 /// the configuration string, at `position` if it stands there without its `keyword`.
 pub fn argument<T: Argument>(

@@ -6,7 +6,7 @@ use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use packet::Pool;
-use router::{Bell, Member, Router, Runtime, Status};
+use router::{Member, Router, Runtime, Status, Waker};
 
 use crate::router_application::{Surroundings, TASKS};
 use crate::{Cpu, Platform};
@@ -29,9 +29,9 @@ pub(crate) fn divide(
     let others = || (1..platform.cpus()).map(|number| platform.cpu(number));
     let members = others().zip(pools).map(|(cpu, pool)| Member {
         runtime: Runtime::new(Box::new(surroundings.on(cpu)), pool),
-        bell: bell(cpu),
+        waker: waker(cpu),
     });
-    let parts = router.divide(bell(platform.cpu(0)), members.collect());
+    let parts = router.divide(waker(platform.cpu(0)), members.collect());
     for (cpu, part) in others().zip(parts) {
         cpu.give(move |cpu| work(part, cpu));
     }
@@ -86,20 +86,20 @@ impl Patience {
 }
 
 /// Wakes a CPU that runs a part of a router.
-struct CpuBell {
+struct CpuWaker {
     cpu: Cpu,
     pauses: AtomicU32,
 }
 
-fn bell(cpu: Cpu) -> Box<dyn Bell> {
-    Box::new(CpuBell {
+fn waker(cpu: Cpu) -> Box<dyn Waker> {
+    Box::new(CpuWaker {
         cpu,
         pauses: AtomicU32::new(0),
     })
 }
 
-impl Bell for CpuBell {
-    fn ring(&self) {
+impl Waker for CpuWaker {
+    fn wake(&self) {
         self.cpu.wake();
     }
 

@@ -4,10 +4,10 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::context::{Cx, ElementId};
-use crate::element::Element;
-use crate::engine::Hearing;
+use crate::engine::element::Element;
+use crate::engine::{Cx, Hearing};
 use crate::handler::{HandlerError, HandlerFlags, HandlerList};
+use crate::topology::ElementId;
 
 /// A handler that exists, and what to call it with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,9 +117,9 @@ impl Call {
             handlers: list.specs,
             heard: Vec::new(),
         };
-        let outer = cx.core.hearing.replace(hearing);
+        let outer = cx.engine.hearing.replace(hearing);
         let result = self.write(cx);
-        let hearing = core::mem::replace(&mut cx.core.hearing, outer);
+        let hearing = core::mem::replace(&mut cx.engine.hearing, outer);
         (
             result,
             hearing.map(|hearing| hearing.heard).unwrap_or_default(),

@@ -1,20 +1,20 @@
-//! Who listens to what elements say, besides the program around the router.
+//! Listeners: elements that get the messages of others, besides the program around the router.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::context::ElementId;
-use crate::task::TaskId;
+use crate::scheduler::task::TaskId;
+use crate::topology::ElementId;
 
-/// The channel that everything is said on unless an element says otherwise.
+/// The channel of messages whose element names no other.
 pub const DEFAULT_CHANNEL: &str = "default";
-/// Most bytes that wait for one listener; what is said beyond them it does not hear.
+/// Most bytes that wait for one listener; further messages are lost to it.
 const WAITING_MAX: usize = 1 << 20;
 
 struct Listener {
     element: ElementId,
     channel: String,
-    /// What is said on the channel is not for the console.
+    /// Messages on the channel do not go to the console.
     quiet: bool,
     task: Option<TaskId>,
     lines: Vec<String>,
@@ -38,7 +38,7 @@ impl Listeners {
         });
     }
 
-    /// The task to be scheduled when there is something to hear.
+    /// Sets the task that is scheduled when a message arrives.
     pub fn wake(&mut self, element: ElementId, task: TaskId) {
         for listener in self.0.iter_mut().filter(|l| l.element == element) {
             listener.task = Some(task);
@@ -57,13 +57,13 @@ impl Listeners {
         self.0.is_empty()
     }
 
-    /// Hands the listeners over that `here` says true to.
-    pub fn hand_over(&mut self, here: impl Fn(ElementId) -> bool, to: &mut Listeners) {
-        let going = self.0.extract_if(.., |listener| here(listener.element));
-        to.0.extend(going);
+    /// Moves the listeners of the elements that `moves` selects to another thread.
+    pub fn transfer(&mut self, moves: impl Fn(ElementId) -> bool, to: &mut Listeners) {
+        let moving = self.0.extract_if(.., |listener| moves(listener.element));
+        to.0.extend(moving);
     }
 
-    /// Whether the console is to have what is said on a channel.
+    /// Whether messages on a channel go to the console.
     pub fn is_loud(&self, channel: &str) -> bool {
         channel == DEFAULT_CHANNEL
             || self
@@ -72,8 +72,8 @@ impl Listeners {
                 .any(|listener| listener.channel == channel && !listener.quiet)
     }
 
-    /// Lets the listeners of a channel hear a line; `wake` is given their tasks.
-    pub fn hear(&mut self, channel: &str, line: &str, mut wake: impl FnMut(TaskId)) {
+    /// Delivers a line to the listeners of a channel; `wake` gets their tasks.
+    pub fn deliver(&mut self, channel: &str, line: &str, mut wake: impl FnMut(TaskId)) {
         for listener in self.0.iter_mut().filter(|l| l.channel == channel) {
             if listener.bytes + line.len() <= WAITING_MAX {
                 listener.bytes += line.len() + 1;

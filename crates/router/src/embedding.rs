@@ -1,4 +1,4 @@
-//! What the engine needs of the program around it: time, a console, devices.
+//! The program around the engine: time, a console, devices.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -33,7 +33,7 @@ pub trait Embedding: Send {
     /// Wall-clock time in nanoseconds since 1970.
     fn wall(&self) -> i64;
 
-    /// Prints a line to whoever watches: Click's `click_chatter`.
+    /// Prints a line for the user: Click's `click_chatter`.
     fn chatter(&mut self, line: &str);
 
     /// Writes text to standard output as it stands. Where there is none, it goes where
@@ -115,9 +115,9 @@ pub trait Device: Send {
     /// Adds at most `most` received frames to `batch`.
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, most: usize);
 
-    /// Says whether those that receive from now on take packets that stand for several, whose data
-    /// goes on in parts and whose checksums are partial. A device has none of them unless this says
-    /// so; those that are under way when it says no more are made whole or dropped.
+    /// Sets whether the receiving elements accept packets that stand for several segments, whose
+    /// data continues in parts and whose checksums are partial; by default they do not. When this
+    /// is taken back, such packets that are under way are made whole or dropped.
     fn take_segments(&mut self, takes: bool) {
         let _ = takes;
     }

@@ -15,38 +15,28 @@ extern crate alloc;
 extern crate std;
 
 pub mod args;
-mod builtin;
 mod call;
 mod chatter;
-mod context;
-mod crossing;
-mod divide;
-mod element;
+mod classify;
 mod embedding;
 mod engine;
-mod graph;
 mod handler;
-mod homes;
-mod library;
 pub mod llrpc;
-mod notifier;
-mod parting;
-pub mod ports;
+mod optimizer;
 mod random;
 mod router;
+mod runtime;
 pub mod schedule;
-mod segments;
-mod shortcut;
-mod sorting;
-mod task;
-mod team;
-mod timer;
+mod scheduler;
+mod settings;
+mod threads;
+mod topology;
+mod walk;
 
-pub use builtin::VERSION;
 pub use call::Call;
 pub use chatter::DEFAULT_CHANNEL;
-pub use context::{Cx, DeviceId, ElementId};
-pub use element::{
+pub use classify::{Classify, DecisionTree, TreeBranch, TreeNode};
+pub use engine::element::{
     ArgumentDoc, Capability, Class, ClassEntry, Component, Declared, Descriptors, DriverHook,
     DynamicHandlers, Element, HandlerDoc, HandlersDeclared, Interface, Link, Llrpcs, Methods,
     Outcome, Page, Provided, Reading, Shown, Storage, Verdict, filter, outcome, parse_value, phase,
@@ -57,15 +47,18 @@ pub type Text = alloc::string::String;
 
 pub use elements_derive::{Component, Element, handlers};
 pub use embedding::{Device, Embedding, Side, Steady};
-pub use engine::{Runtime, Watch};
-pub use graph::{ElementInfo, Graph};
+pub use engine::graph::{ElementInfo, Graph};
+pub use engine::library::Library;
+pub use engine::{Cx, VERSION, ports};
 pub use handler::{HandlerError, HandlerFlags, HandlerList, HandlerSpec};
-pub use library::Library;
 pub use llrpc::Llrpc;
-pub use notifier::{Notice, Search, Signal, SignalId};
 pub use random::Random;
-pub use router::{Kept, Refused, Router, Settings, Status, THREADS_MAX};
-pub use sorting::{Branch, Onward, Sorter, Sorting};
-pub use task::{NO_THREAD, Ran, TICKETS, TICKETS_MAX, TaskId};
-pub use team::{Bell, Member};
-pub use timer::TimerId;
+pub use router::{Kept, Refused, Router, Status};
+pub use runtime::{DeviceId, Runtime};
+pub use scheduler::Watch;
+pub use scheduler::signal::{Notice, Search, Signal, SignalId};
+pub use scheduler::task::{NO_THREAD, Ran, TICKETS, TICKETS_MAX, TaskId};
+pub use scheduler::timer::TimerId;
+pub use settings::{Settings, THREADS_MAX};
+pub use threads::quiesce::{Member, Waker};
+pub use topology::ElementId;

@@ -5,21 +5,22 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use click::{Context, Diagnostics, FlatGraph, Severity};
-use packet::BATCH;
-
 use crate::args;
-use crate::context::{Cx, ElementId};
-use crate::element::{ClassEntry, Descriptors, DriverHook, Element, Llrpcs};
-use crate::embedding::{Embedding, Steady};
-use crate::engine::{Core, Runtime, Watch};
-use crate::graph::{ElementInfo, Graph};
+use crate::embedding::Steady;
+use crate::engine::element::{ClassEntry, Descriptors, DriverHook, Element, Llrpcs};
+use crate::engine::graph::{ElementInfo, Graph};
+use crate::engine::library::Library;
+use crate::engine::ports::{self, Resolved};
+use crate::engine::{Cx, Engine};
 use crate::handler::{HandlerError, HandlerFlags, HandlerSpec};
-use crate::library::Library;
 use crate::llrpc::Llrpc;
-use crate::ports::{self, Resolved};
 use crate::random::Random;
-use crate::team::{Bell, Member, Team};
+use crate::runtime::Runtime;
+use crate::scheduler::Watch;
+use crate::settings::Settings;
+use crate::threads::quiesce::{Member, ThreadGroup, Waker};
+use crate::topology::ElementId;
+use click::{Context, Diagnostics, FlatGraph, Severity};
 
 /// What [`Router::run`] ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,39 +33,15 @@ pub enum Status {
     Stopped,
 }
 
-/// How a router is to run.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// Most packets of a batch, from 1 to [`BATCH`]. With 1, the order of events is Click's.
-    pub batch: usize,
-    /// Threads that the router is to be [divided](Router::divide) among, from 1 to
-    /// [`THREADS_MAX`].
-    pub threads: u16,
-}
-
-/// Most threads of a router.
-pub const THREADS_MAX: u16 = 64;
-/// Turns of tasks after which the clock is read again for those whom a recent time will do.
-const RECENT: usize = 16;
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            batch: BATCH,
-            threads: 1,
-        }
-    }
-}
-
 /// A configuration that runs.
 pub struct Router {
-    core: Core,
+    engine: Engine,
 }
 
-/// A router that could not be made gives its runtime back; why is in the diagnostics.
+/// A router that could not be made gives its runtime back; the diagnostics say why.
 pub struct Refused(pub Box<Runtime>);
 
-/// A router that could not be put in another's place; the other goes on.
+/// A router that could not replace another; the other goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept;
 
@@ -103,8 +80,8 @@ impl Router {
         Err(Refused(Box::new(router.end())))
     }
 
-    /// Puts this router in the place of `old`: elements of the same name and class take over
-    /// their predecessors' state. If it cannot be made, `old` goes on.
+    /// Replaces `old` by the router that `flat` describes: elements of the same name and class take
+    /// over their predecessors' state. If it cannot be made, `old` goes on.
     pub fn replace(
         old: &mut Router,
         flat: FlatGraph,
@@ -113,11 +90,11 @@ impl Router {
         settings: Settings,
         diagnostics: &mut Diagnostics,
     ) -> Result<(), Kept> {
-        let gathered = old.core.gather();
-        let runtime = core::mem::replace(&mut old.core.runtime, Runtime::nothing());
+        let stopped = old.engine.quiesce();
+        let runtime = old.engine.runtime.take();
         let kept = match Router::new(flat, source, library, runtime, settings, diagnostics) {
             Err(Refused(runtime)) => {
-                old.core.runtime = *runtime;
+                old.engine.runtime = *runtime;
                 Err(Kept)
             }
             Ok(router) => {
@@ -125,86 +102,83 @@ impl Router {
                 Ok(())
             }
         };
-        if gathered {
-            old.core.scatter();
+        if stopped {
+            old.engine.resume();
         }
         kept
     }
 
-    /// Lets `new` take this router's place, on its threads.
+    /// Lets `new` replace this router, on its threads.
     fn give_way(&mut self, mut new: Router) {
-        let share = self.core.share.as_mut();
-        let others = share.map(|share| {
-            let parts = core::mem::take(&mut share.parts).into_iter();
-            let runtimes = parts.map(|mut part| part.take_runtime());
-            (Arc::clone(&share.team), share.me, runtimes.collect())
+        let own = self.engine.threads.partition.as_mut();
+        let others = own.map(|own| {
+            let others = core::mem::take(&mut own.others).into_iter();
+            let runtimes = others.map(|mut other| other.take_runtime());
+            (Arc::clone(&own.group), own.me, runtimes.collect())
         });
         if others.is_some() {
-            self.core.unite();
+            self.engine.unite();
         }
         new.take_state(self);
         core::mem::swap(self, &mut new);
         new.finish();
-        if let Some((team, me, others)) = others {
-            self.core.divide(team, me, others);
+        if let Some((group, me, others)) = others {
+            self.engine.divide(group, me, others);
         }
     }
 
-    /// Puts `new`, a router that was made in a runtime of its own, in the place of `old`. Elements
-    /// of the same name and class take over their predecessors' state; `new` keeps its devices and
-    /// gets everything else of `old`'s runtime.
+    /// Replaces `old` by `new`, a router that was made in a runtime of its own. Elements of the same
+    /// name and class take over their predecessors' state; `new` keeps its devices and gets
+    /// everything else of `old`'s runtime.
     pub fn succeed(old: &mut Router, mut new: Router) {
-        let gathered = old.core.gather();
-        let (a, b) = (&mut new.core.runtime, &mut old.core.runtime);
+        let stopped = old.engine.quiesce();
+        let (a, b) = (&mut new.engine.runtime, &mut old.engine.runtime);
         core::mem::swap(&mut a.embedding, &mut b.embedding);
         core::mem::swap(&mut a.pool, &mut b.pool);
         old.give_way(new);
-        if gathered {
-            old.core.scatter();
+        if stopped {
+            old.engine.resume();
         }
     }
 
-    /// Shares the router out: it keeps the first thread's part itself, and returns a part for each
-    /// of `others`, to be run by a thread of its own. `bell` wakes the thread of the first. Any
+    /// Divides the router among threads: it keeps the first thread's part itself, and returns a part
+    /// for each of `others`, to be run by a thread of its own. `waker` wakes the first thread. Any
     /// part can be asked for handlers of the whole router. When [`run`](Router::run) says that the
     /// router has stopped, the other threads drop their parts, and the first
     /// [unites](Router::unite) it.
-    pub fn divide(&mut self, bell: Box<dyn Bell>, others: Vec<Member>) -> Vec<Router> {
-        let (bells, runtimes): (Vec<_>, Vec<_>) = others
+    pub fn divide(&mut self, waker: Box<dyn Waker>, others: Vec<Member>) -> Vec<Router> {
+        let (wakers, runtimes): (Vec<_>, Vec<_>) = others
             .into_iter()
-            .map(|member| (member.bell, member.runtime))
+            .map(|member| (member.waker, member.runtime))
             .unzip();
-        let team = Arc::new(Team::new([bell].into_iter().chain(bells)));
-        self.core.divide(team, 0, runtimes);
-        let share = self.core.share.as_mut();
-        let mut parts = share.map_or(Vec::new(), |share| {
-            share.whole = false;
-            core::mem::take(&mut share.parts)
+        let group = Arc::new(ThreadGroup::new([waker].into_iter().chain(wakers)));
+        self.engine.divide(group, 0, runtimes);
+        let own = self.engine.threads.partition.as_mut();
+        let mut others = own.map_or(Vec::new(), |own| {
+            own.whole = false;
+            core::mem::take(&mut own.others)
         });
-        for part in &mut parts {
-            self.core.give_to(part);
+        for other in &mut others {
+            self.engine.give_to(other);
         }
-        self.core.refresh_signals();
-        parts
-            .into_iter()
-            .map(|part| Router { core: *part })
-            .collect()
+        self.engine.refresh_ring_signals();
+        let others = others.into_iter();
+        others.map(|other| Router { engine: *other }).collect()
     }
 
-    /// Stops the router, all its parts if it is divided, without asking anybody.
+    /// Stops the router, all its parts if it is divided, without asking the element that manages
+    /// it.
     pub fn stop(&mut self) {
-        self.core.run_count = 0;
-        if let Some(share) = &self.core.share {
-            share.team.end();
-        }
+        self.engine.driver.run_count = 0;
+        self.engine.threads.end();
     }
 
     /// Makes a divided router one again: stops it, and waits until the other threads have left.
     pub fn unite(&mut self) {
-        if let Some(share) = &self.core.share {
-            share.team.end();
-            self.core.gather();
-            self.core.unite();
+        if self.engine.threads.partition.is_some() {
+            self.engine.threads.end();
+            self.engine.quiesce();
+            self.engine.unite();
         }
     }
 
@@ -223,11 +197,11 @@ impl Router {
             diagnostics.error_here("Router could not be initialized!");
             return Err(Refused(Box::new(runtime)));
         };
-        let elements = classes.iter().map(|class| class.make()).collect();
+        let elements = classes.iter().map(|class| Some(class.make())).collect();
         let graph = Arc::new(graph(flat, &classes, resolved, source.into()));
-        let mut core = Core::new(elements, graph, library.clone(), runtime, settings);
-        core.random = Random::new(core.runtime.embedding.seed());
-        Ok(Router { core })
+        let mut engine = Engine::new(elements, graph, library.clone(), runtime, settings);
+        engine.random = Random::new(engine.runtime.embedding.seed());
+        Ok(Router { engine })
     }
 
     /// Configures every element and initializes those of the classes chosen; returns whether all
@@ -237,38 +211,37 @@ impl Router {
         initialize: impl Fn(&ClassEntry) -> bool,
         diagnostics: &mut Diagnostics,
     ) -> bool {
-        let core = &mut self.core;
-        let mut order: Vec<usize> = (0..core.graph.elements.len()).collect();
-        order.sort_by_key(|i| core.graph.elements[*i].class.phase);
+        let engine = &mut self.engine;
+        let mut order: Vec<usize> = (0..engine.graph.elements.len()).collect();
+        order.sort_by_key(|i| engine.graph.elements[*i].class.phase);
         let mut ok = true;
         for &i in &order {
             let id = ElementId(i as u32);
-            let graph = core.graph.clone();
-            let (messages, _) = core.configure(id, &graph.info(id).config);
+            let graph = engine.graph.clone();
+            let (messages, _) = engine.configure(id, &graph.info(id).config);
             let mut report = self::report(diagnostics, "While configuring", &graph, id);
             for message in messages {
                 let severity = severity(message.severity);
                 ok &= severity != Severity::Error;
-                // A blank place is a place, and stands for itself.
-                let place = match message.placed {
-                    true => click::Location::unknown(),
-                    false => click::Location::new(" ", 0),
+                // A blank location is a location, and stands for itself.
+                let location = if message.placed {
+                    click::Location::unknown()
+                } else {
+                    click::Location::new(" ", 0)
                 };
-                report.report(severity, &place, message.text);
+                report.report(severity, &location, message.text);
             }
         }
         for &i in order.iter().take_while(|_| ok) {
             let id = ElementId(i as u32);
-            let graph = core.graph.clone();
+            let graph = engine.graph.clone();
             if !initialize(graph.info(id).class) {
                 continue;
             }
-            let base = core.stack_height();
-            let done = core.with(id, |element, cx| element.initialize(cx));
-            core.run_stack(base);
+            let done = engine.with_delivery(id, |element, cx| element.initialize(cx));
             let mut report = self::report(diagnostics, "While initializing", &graph, id);
             let mut errors = 0;
-            for (severity, text) in core.reports.drain(..) {
+            for (severity, text) in engine.reports.drain(..) {
                 errors += (severity == Severity::Error) as usize;
                 report.report(severity, &click::Location::unknown(), text);
             }
@@ -288,108 +261,76 @@ impl Router {
     }
 
     fn take_state(&mut self, old: &mut Router) {
-        let graph = self.core.graph.clone();
+        let graph = self.engine.graph.clone();
         for (i, info) in graph.elements.iter().enumerate() {
-            let Some(other) = old.core.graph.find(&info.name) else {
-                continue;
-            };
-            if old.core.graph.info(other).class.name != info.class.name {
-                continue;
-            }
-            if let Some(Some(other)) = old.core.elements.get_mut(other.index()) {
-                self.core.with(ElementId(i as u32), |element, cx| {
+            let old = &mut old.engine;
+            let same = old.graph.find(&info.name);
+            let same = same.filter(|id| old.graph.info(*id).class.name == info.class.name);
+            if let Some(other) = same.and_then(|id| old.elements.get_mut(id)) {
+                self.engine.with(ElementId::new(i), |element, cx| {
                     element.take_state(cx, other.as_mut())
                 });
             }
         }
-        // Pulling and polling start over: whoever was asleep looks once more.
-        self.core.run_stack(0);
+        // Pulling and polling start over: an element that slept looks once more.
+        self.engine.run_stack(0);
     }
 
     fn finish(&mut self) {
-        for i in (0..self.core.elements.len()).rev() {
-            self.core
-                .with(ElementId(i as u32), |element, cx| element.cleanup(cx));
+        for id in self.engine.elements.ids().rev() {
+            self.engine.with(id, |element, cx| element.cleanup(cx));
         }
-        self.core.run_stack(0);
+        self.engine.run_stack(0);
     }
 
     /// Ends the router and gives its runtime back.
     pub fn end(mut self) -> Runtime {
         self.finish();
-        core::mem::replace(&mut self.core.runtime, Runtime::nothing())
+        self.engine.runtime.take()
     }
 
     /// Runs at most `tasks` tasks, then the timers that expired: in Click's order.
     pub fn run(&mut self, tasks: usize) -> Status {
-        let mut came = false;
-        if self.core.share.is_some() {
-            match self.core.meet() {
+        let mut received = false;
+        let is_divided = self.engine.threads.partition.is_some();
+        if is_divided {
+            match self.engine.begin_round() {
                 None => return Status::Stopped,
-                Some(some) => came = some,
+                Some(some) => received = some,
             }
         }
-        if self.core.run_count <= 0 && !self.managed() {
+        if self.engine.driver.run_count <= 0 && !self.goes_on() {
             return Status::Stopped;
         }
-        self.core.check_devices();
-        for turn in 0..tasks {
-            if turn.is_multiple_of(RECENT) {
-                self.core.recent = None;
-            }
-            match self.core.run_task() {
-                Some(true) => {}
-                Some(false) if self.core.tasks.len() > 1 => {}
-                _ => break,
-            }
-            if self.core.run_count <= 0 {
-                break;
-            }
-        }
-        if self.core.run_count > 0 {
-            self.run_timers();
-        }
-        if self.core.run_count <= 0 && !self.managed() {
+        self.engine.run(tasks);
+        if self.engine.driver.run_count <= 0 && !self.goes_on() {
             return Status::Stopped;
         }
-        if self.core.share.is_some() {
-            self.core.tell_others();
+        if is_divided {
+            self.engine.end_round();
         }
-        if self.core.tasks.is_idle() && !came {
-            Status::Idle(self.core.timers.next())
+        let scheduler = &mut self.engine.scheduler;
+        if scheduler.tasks.is_idle() && !received {
+            Status::Idle(scheduler.timers.next())
         } else {
             Status::Busy
         }
     }
 
-    fn run_timers(&mut self) {
-        if self.core.timers.next().is_none() {
-            return;
-        }
-        let now = self.core.runtime.embedding.steady();
-        // A timer that is due again at once waits for the next round.
-        for _ in 0..64 {
-            match self.core.timers.expired(now) {
-                Some(timer) => self.core.run_timer(timer),
-                None => break,
-            }
-        }
-    }
-
-    /// Asks the element that manages the driver; returns whether the router goes on.
-    fn managed(&mut self) -> bool {
-        let goes_on = self.core.whole(|core| {
-            if let Some(manager) = core.driver_manager {
-                let base = core.stack_height();
-                if let Some(link) = core.link::<dyn DriverHook>(manager) {
-                    core.reach(link, |element, cx| element.driver_stopped(cx));
+    /// Asks the element that manages the driver whether the router goes on.
+    fn goes_on(&mut self) -> bool {
+        let goes_on = self.engine.whole(|engine| {
+            if let Some(manager) = engine.driver.manager {
+                let base = engine.walk.height();
+                if let Some(link) = engine.link::<dyn DriverHook>(manager) {
+                    engine.reach(link, |element, cx| element.driver_stopped(cx));
                 }
-                core.run_stack(base);
+                engine.run_stack(base);
             }
-            core.run_count > 0
+            engine.driver.run_count > 0
         });
-        if let (false, Some(share)) = (goes_on, &self.core.share) {
-            share.team.end();
+        if !goes_on {
+            self.engine.threads.end();
         }
         goes_on
     }
@@ -397,38 +338,29 @@ impl Router {
     /// Asks every device that a task waits for to wake the router; returns whether all are quiet,
     /// so that the router may sleep.
     pub fn arm(&mut self) -> bool {
-        self.core.check_devices();
-        let thread = self.core.share.as_ref().map_or(0, |share| share.me);
-        let mut quiet = true;
-        for i in 0..self.core.armed.len() {
-            let (device, receive, _) = self.core.armed[i];
-            let device = &mut self.core.runtime.devices[device].device;
-            quiet &= if receive {
-                device.arm_receive(thread)
-            } else {
-                device.arm_transmit(thread)
-            };
-        }
-        if !quiet {
-            self.core.check_devices();
-        }
-        quiet && self.core.tasks.is_idle() && (self.core.share.is_none() || self.core.doze())
+        let Engine {
+            scheduler,
+            runtime,
+            threads,
+            ..
+        } = &mut self.engine;
+        scheduler.arm(&mut runtime.devices, threads.me()) && self.engine.prepare_sleep()
     }
 
     /// File descriptors that elements wait for.
     pub fn watches(&self) -> &[Watch] {
-        &self.core.watches
+        self.engine.scheduler.watches()
     }
 
     /// Tells an element that a descriptor it watches is ready.
     pub fn selected(&mut self, element: ElementId, fd: i32, readable: bool, writable: bool) {
-        let base = self.core.stack_height();
-        if let Some(link) = self.core.link::<dyn Descriptors>(element) {
-            self.core.reach(link, |element, cx| {
+        let base = self.engine.walk.height();
+        if let Some(link) = self.engine.link::<dyn Descriptors>(element) {
+            self.engine.reach(link, |element, cx| {
                 element.selected(cx, fd, readable, writable);
             });
         }
-        self.core.run_stack(base);
+        self.engine.run_stack(base);
     }
 
     /// Makes an LLRPC of an element.
@@ -438,34 +370,32 @@ impl Router {
         call: Llrpc,
         data: &mut [u8],
     ) -> Result<(), HandlerError> {
-        let link = self
-            .core
-            .link::<dyn Llrpcs>(element)
-            .ok_or(HandlerError::Unknown)?;
+        let link = self.engine.link::<dyn Llrpcs>(element);
+        let link = link.ok_or(HandlerError::Unknown)?;
         let made = self
-            .core
+            .engine
             .reach(link, |element, cx| element.llrpc(cx, call, data));
         made.unwrap_or(Err(HandlerError::Unknown))
     }
 
     /// The element called `name`.
     pub fn find(&self, name: &str) -> Option<ElementId> {
-        self.core.graph.find(name)
+        self.engine.graph.find(name)
     }
 
     /// The graph.
     pub fn graph(&self) -> &Graph {
-        &self.core.graph
+        &self.engine.graph
     }
 
     /// The handlers of an element, or with `None` of the router.
     pub fn handlers(&mut self, element: Option<ElementId>) -> Vec<HandlerSpec> {
-        self.core.whole(|core| core.handlers(element))
+        self.engine.whole(|engine| engine.handlers(element))
     }
 
     /// What a handler can do; `None` if there is none of the name.
     pub fn handler(&mut self, element: Option<ElementId>, name: &str) -> Option<HandlerFlags> {
-        self.core.whole(|core| core.handler(element, name))
+        self.engine.whole(|engine| engine.handler(element, name))
     }
 
     /// Reads a handler of an element, or with `None` of the router.
@@ -475,7 +405,7 @@ impl Router {
         name: &str,
         parameter: &str,
     ) -> Result<String, HandlerError> {
-        self.core.read_handler(element, name, parameter)
+        self.engine.read_handler(element, name, parameter)
     }
 
     /// Writes a handler of an element, or with `None` of the router.
@@ -485,7 +415,7 @@ impl Router {
         name: &str,
         value: &str,
     ) -> Result<(), HandlerError> {
-        self.core.write_handler(element, name, value)
+        self.engine.write_handler(element, name, value)
     }
 
     /// Works with one element from outside.
@@ -494,57 +424,29 @@ impl Router {
         id: ElementId,
         work: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
     ) -> Option<R> {
-        self.core.whole(|core| {
-            let base = core.stack_height();
-            let result = core.with(id, work);
-            core.run_stack(base);
-            result
-        })
+        self.engine.whole(|engine| engine.with_delivery(id, work))
     }
 
     /// The runtime.
     pub fn runtime(&mut self) -> &mut Runtime {
-        &mut self.core.runtime
+        &mut self.engine.runtime
     }
 
     /// The router runs while this is above 0.
     pub fn run_count(&self) -> i32 {
-        self.core.run_count
+        self.engine.driver.run_count
     }
 
     /// Sets the run count: 0 stops the router.
     pub fn set_run_count(&mut self, count: i32) {
-        self.core.run_count = count;
+        self.engine.driver.run_count = count;
     }
 }
 
 impl Drop for Router {
     /// A part of a divided router leaves its elements to the others.
     fn drop(&mut self) {
-        self.core.leave();
-    }
-}
-
-impl Runtime {
-    /// A runtime for a router that has given its own away.
-    pub(crate) fn nothing() -> Runtime {
-        struct Nowhere;
-        impl Embedding for Nowhere {
-            fn steady(&self) -> Steady {
-                Steady(0)
-            }
-            fn wall(&self) -> i64 {
-                0
-            }
-            fn chatter(&mut self, _line: &str) {}
-            fn seed(&mut self) -> u64 {
-                0
-            }
-            fn driver(&self) -> &'static str {
-                ""
-            }
-        }
-        Runtime::new(Box::new(Nowhere), packet::Pool::heap(0))
+        self.engine.leave();
     }
 }
 
@@ -588,9 +490,10 @@ fn report<'d>(
 ) -> click::Within<'d> {
     let info = graph.info(id);
     // Only the heading names the place, as Click has it.
-    let place = match info.location.is_known() {
-        true => alloc::format!("{}: ", info.location),
-        false => String::new(),
+    let place = if info.location.is_known() {
+        alloc::format!("{}: ", info.location)
+    } else {
+        String::new()
     };
     let heading = alloc::format!("{place}{what} ‘{} :: {}’:", info.name, info.class.name);
     diagnostics.within(Context::heading(heading))

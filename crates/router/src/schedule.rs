@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 
 use crate::args::{Kind, NameDatabase, Value};
-use crate::task::TICKETS;
+use crate::scheduler::task::TICKETS;
 
 /// The kind of name that ScheduleInfo defines; the number is the parameter in fixed point.
 pub const KIND: Kind = Kind::Other(u32::from_be_bytes(*b"schd"));
@@ -15,7 +15,7 @@ pub const KIND: Kind = Kind::Other(u32::from_be_bytes(*b"schd"));
 /// Bits of fraction of a parameter: 1 is a task's usual tickets.
 pub const FRACTION: u32 = TICKETS.trailing_zeros();
 
-/// The tickets of `element`'s task, if a parameter was defined that concerns it.
+/// The tickets of `element`'s task, if a parameter is defined for it.
 pub(crate) fn tickets(names: &NameDatabase, element: &str) -> Option<u64> {
     // `a/`, `a/b/` and `a/b/x`, outermost first; and the scopes they are defined in.
     let ends = element.match_indices('/').map(|(at, _)| at + 1);

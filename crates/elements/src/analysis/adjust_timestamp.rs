@@ -1,24 +1,12 @@
-use alloc::string::{String, ToString};
 
 use packet::Packet;
 use packet::anno::FIRST_TIMESTAMP;
-use router::args::{Args, Failed, Timestamp, TimestampArg};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
+use router::args::{Timestamp, TimestampArg};
+use router::{Cx, Element, Verdict};
 
 /// Adds a time to packets' timestamps.
 ///
 /// Timestamps of 0, which are not set, stay so unless `ALL` is true.
-///
-/// # Arguments
-/// - `TIME` (time, 0): what to add, in seconds; may be negative.
-/// - `FIRST` (boolean, false): whether to change the first timestamp annotation instead.
-/// - `ALL` (boolean, false): whether to change timestamps of 0 too.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `time` (read, write): TIME.
 ///
 /// # Example
 /// ```click
@@ -27,63 +15,35 @@ use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 ///
 /// # See also
 /// SetTimestamp, SetTimestampDelta
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct AdjustTimestamp {
+    /// The time to add, in seconds; may be negative.
+    #[arg(
+        positional,
+        with = TimestampArg { signed: true },
+        kind = "time",
+        default_text = "0",
+        read,
+        write,
+        error = "expected time"
+    )]
     time: Timestamp,
+    /// Whether to change the first timestamp annotation instead.
+    #[arg]
     first: bool,
+    /// Whether to change timestamps of 0 too.
+    #[arg]
     all: bool,
-}
-
-impl Class for AdjustTimestamp {
-    const NAME: &'static str = "AdjustTimestamp";
-    const PORTS: &'static str = "1/1";
-}
-
-impl Declared for AdjustTimestamp {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.positional_with("TIME", TimestampArg { signed: true }, &mut self.time)
-            .keyword("FIRST", &mut self.first)
-            .keyword("ALL", &mut self.all)
-            .complete()
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("time");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "time" => Ok(self.time.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "time" => {
-                let parser = TimestampArg { signed: true };
-                let time = cx.names().parse_with(parser, value.trim());
-                self.time = time.map_err(|_| "expected time")?;
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
-    }
 }
 
 impl Element for AdjustTimestamp {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let now = match self.first {
-            true => packet.anno_u64(FIRST_TIMESTAMP) as i64,
-            false => packet.timestamp(),
-        };
+        let now = if self.first { packet.anno_u64(FIRST_TIMESTAMP) as i64 } else { packet.timestamp() };
         if now != 0 || self.all {
             let adjusted = now.saturating_add(self.time.0);
-            match self.first {
-                true => packet.set_anno_u64(FIRST_TIMESTAMP, adjusted as u64),
-                false => packet.set_timestamp(adjusted),
-            }
+            if self.first { packet.set_anno_u64(FIRST_TIMESTAMP, adjusted as u64) } else { packet.set_timestamp(adjusted) }
         }
         Verdict::Forward
     }

@@ -7,8 +7,8 @@ use core::net::Ipv4Addr;
 use hashbrown::HashMap;
 use packet::anno::{AGGREGATE, EXTRA_LENGTH, EXTRA_PACKETS};
 use packet::{Batch, Packet};
-use router::args::{self, Any, Args, Failed, FilenameArg, unparse};
-use router::{Call, Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList};
+use router::args::{Any, Args, Failed, FilenameArg, unparse};
+use router::{Call, Cx, Declared, Element, HandlerError, handlers};
 
 use crate::dispatch::dispatch;
 
@@ -21,38 +21,6 @@ const AGGREGATES_MAX: usize = 1 << 22;
 /// `!num_nonzero N`, each aggregate with a count, in order. A frozen element counts no new
 /// aggregates; nor does one that counts 4194304.
 ///
-/// # Arguments
-/// - `BYTES` (boolean, false): whether to count bytes, not packets.
-/// - `IP_BYTES` (boolean, false): whether bytes count from the network header on.
-/// - `MULTIPACKET` (boolean, true): whether a packet counts those that it stands for too.
-/// - `EXTRA_LENGTH` (boolean, true): whether bytes count the extra length annotation.
-/// - `AGGREGATE_STOP` (integer): stop the driver when there are to be more aggregates than this.
-/// - `AGGREGATE_FREEZE` (integer): freeze then.
-/// - `AGGREGATE_CALL` (`N HANDLER [VALUE]`): write a handler then.
-/// - `COUNT_STOP`, `COUNT_FREEZE` (integer), `COUNT_CALL` (`N HANDLER [VALUE]`): the same when the
-///   counts' sum reaches this. At most one of each three can be given.
-/// - `BANNER` (string): a line for the files.
-///
-/// # Ports
-/// One or two inputs, one or two outputs, agnostic. Packets of input 1 count no new aggregates. In
-/// push, packets that are not counted leave by output 1, if it is there.
-///
-/// # Handlers
-/// - `write_text_file` (write): writes a file, `-` being the standard output, with a line
-///   `AGGREGATE COUNT` for each. `write_ascii_file` is the same.
-/// - `write_ip_file` (write): the same, with aggregates as IP addresses.
-/// - `write_pdf_file` (write): the same, with each count divided by the counts' sum.
-/// - `write_file` (write): the same, each aggregate and count as two numbers of 4 bytes after a line
-///   `!packed_le` or `!packed_be`, which says their byte order.
-/// - `count`, `nagg` (read): the counts' sum, and how many aggregates there are.
-/// - `freeze`, `active` (read, write): whether new aggregates are not counted; whether anything is.
-/// - `stop` (write): counts no more, and stops the driver.
-/// - `clear` (write): sets all counts to 0.
-/// - `reaggregate_counts`, `counts_pdf` (write): makes the counts aggregates, whose counts are how
-///   often they occurred.
-/// - `banner` (read, write): BANNER.
-/// - `aggregate_call`, `count_call` (read, write): AGGREGATE_CALL and COUNT_CALL.
-///
 /// # Example
 /// ```click
 /// FromIPSummaryDump(in.dump, STOP true)
@@ -62,20 +30,61 @@ const AGGREGATES_MAX: usize = 1 << 22;
 ///
 /// # See also
 /// AggregateIP, AggregateIPFlows, AggregatePacketCounter
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1-2/1-2", handlers)]
+#[inputs("packets", "packets that count no new aggregates")]
+#[outputs("packets", "in push, packets that are not counted")]
 pub struct AggregateCounter {
+    /// Whether to count bytes, not packets.
+    #[arg]
+    bytes: bool,
+    /// Whether bytes count from the network header on.
+    #[arg]
+    ip_bytes: bool,
+    /// Whether a packet counts the extra packets annotation too.
+    #[arg(default = true)]
+    multipacket: bool,
+    /// Whether bytes count the extra length annotation.
+    #[arg(default = true)]
+    extra_length: bool,
+    /// Freeze when there are to be more aggregates than this.
+    #[arg]
+    aggregate_freeze: Option<u32>,
+    /// Freeze when the counts' sum reaches this.
+    #[arg]
+    count_freeze: Option<u64>,
+    /// Stop the driver when there are to be more aggregates than this.
+    #[arg]
+    aggregate_stop: Option<u32>,
+    /// Stop the driver when the counts' sum reaches this.
+    #[arg]
+    count_stop: Option<u64>,
+    /// Write a handler when there are to be more aggregates than N. At most one of
+    /// AGGREGATE_FREEZE, AGGREGATE_STOP and AGGREGATE_CALL can be given.
+    #[arg(with = Any, kind = "N HANDLER [VALUE]")]
+    aggregate_call: String,
+    /// Write a handler when the counts' sum reaches N. At most one of COUNT_FREEZE, COUNT_STOP and
+    /// COUNT_CALL can be given.
+    #[arg(with = Any, kind = "N HANDLER [VALUE]")]
+    count_call: String,
+    /// A line for the files.
+    #[arg(read, raw)]
+    banner: String,
+    /// Whether new aggregates are not counted.
+    #[handler(name = "freeze", read, write, checkbox, error = "type mismatch")]
+    frozen: bool,
+    /// Whether anything is counted.
+    #[handler(read, write, checkbox, error = "type mismatch")]
+    #[init(true)]
+    active: bool,
     counts: HashMap<u32, u32>,
     /// Aggregates whose count is not 0.
+    #[handler(name = "nagg", read)]
     aggregates: u32,
+    /// The counts' sum.
+    #[handler(name = "count", read)]
     sum: u64,
-    bytes: bool,
-    ip_bytes: bool,
-    multipacket: bool,
-    extra_length: bool,
-    frozen: bool,
-    active: bool,
     warned: bool,
-    banner: String,
     on_aggregates: Trigger,
     on_sum: Trigger,
 }
@@ -105,11 +114,6 @@ enum Format {
     Ip,
     Share,
     Binary,
-}
-
-impl Class for AggregateCounter {
-    const NAME: &'static str = "AggregateCounter";
-    const PORTS: &'static str = "1-2/1-2";
 }
 
 impl Trigger {
@@ -163,11 +167,12 @@ impl Trigger {
 
     /// Takes what was written to a handler.
     fn write(&mut self, cx: &Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
+        let value = click::config::uncomment(value);
         if value.is_empty() {
             *self = Trigger::default();
             return Ok(());
         }
-        let (number, text) = click::config::shift_space(value);
+        let (number, text) = click::config::shift_space(&value);
         let at = cx.names().parse(number);
         let at = at.map_err(|_| format!("argument to '{name}' should be 'N HANDLER [VALUE]'"))?;
         let action = Action::Call(Call::to_write(cx, text)?);
@@ -231,20 +236,14 @@ impl AggregateCounter {
     #[inline]
     fn amount(&self, packet: &Packet) -> u32 {
         if !self.bytes {
-            let extra = match self.multipacket {
-                true => packet.anno(EXTRA_PACKETS),
-                false => 0,
-            };
+            let extra = if self.multipacket { packet.anno(EXTRA_PACKETS) } else { 0 };
             return extra.saturating_add(1);
         }
         let length = match packet.network_header() {
             Some(ip) if self.ip_bytes => ip.len(),
             _ => packet.len(),
         };
-        let extra = match self.extra_length {
-            true => packet.anno(EXTRA_LENGTH),
-            false => 0,
-        };
+        let extra = if self.extra_length { packet.anno(EXTRA_LENGTH) } else { 0 };
         extra.saturating_add(length as u32)
     }
 
@@ -260,10 +259,7 @@ impl AggregateCounter {
         match action {
             Action::Nothing => {}
             Action::Freeze => self.frozen = true,
-            Action::Stop => {
-                self.active = false;
-                cx.stop();
-            }
+            Action::Stop => self.stop(cx),
             Action::Call(call) => {
                 let (result, heard) = call.write_and_hear(cx, self);
                 let mut failed = result.err();
@@ -277,30 +273,12 @@ impl AggregateCounter {
         }
     }
 
-    fn clear(&mut self) {
-        self.counts.clear();
-        (self.aggregates, self.sum) = (0, 0);
-    }
-
-    fn reaggregate(&mut self) {
-        let old = core::mem::take(&mut self.counts);
-        self.clear();
-        for count in old.into_values().filter(|count| *count > 0) {
-            *self.counts.entry(count).or_default() += 1;
-            self.sum += 1;
-        }
-        self.aggregates = self.counts.len() as u32;
-    }
-
     /// The counts as a file shows them.
     fn file(&self, format: Format) -> Vec<u8> {
         let mut counts: Vec<(u32, u32)> = self.counts.iter().map(|(a, n)| (*a, *n)).collect();
         counts.retain(|(_, count)| *count > 0);
         counts.sort_unstable();
-        let end = match self.banner.is_empty() || self.banner.ends_with('\n') {
-            true => "",
-            false => "\n",
-        };
+        let end = if self.banner.is_empty() || self.banner.ends_with('\n') { "" } else { "\n" };
         let order = match format {
             Format::Binary if cfg!(target_endian = "big") => "!packed_be\n",
             Format::Binary => "!packed_le\n",
@@ -351,87 +329,103 @@ impl AggregateCounter {
     }
 }
 
-impl Declared for AggregateCounter {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        (self.multipacket, self.extra_length, self.active) = (true, true, true);
-        let [mut freeze_nnz, mut stop_nnz] = [None::<u32>; 2];
-        let [mut freeze_count, mut stop_count] = [None::<u64>; 2];
-        let (mut call_nnz, mut call_count) = (String::new(), String::new());
-        args.keyword("BYTES", &mut self.bytes)
-            .keyword("IP_BYTES", &mut self.ip_bytes)
-            .keyword("MULTIPACKET", &mut self.multipacket)
-            .keyword("EXTRA_LENGTH", &mut self.extra_length)
-            .keyword("AGGREGATE_FREEZE", &mut freeze_nnz)
-            .keyword("COUNT_FREEZE", &mut freeze_count)
-            .keyword("AGGREGATE_STOP", &mut stop_nnz)
-            .keyword("COUNT_STOP", &mut stop_count)
-            .keyword_with("AGGREGATE_CALL", Any, &mut call_nnz)
-            .keyword_with("COUNT_CALL", Any, &mut call_count)
-            .keyword("BANNER", &mut self.banner)
-            .complete()?;
-        let (freeze, stop) = (freeze_nnz.map(u64::from), stop_nnz.map(u64::from));
-        self.on_aggregates = Trigger::parse(args, "AGGREGATE", freeze, stop, &call_nnz)?;
-        self.on_sum = Trigger::parse(args, "COUNT", freeze_count, stop_count, &call_count)?;
-        Ok(())
+#[handlers]
+impl AggregateCounter {
+    /// Writes a file, `-` being the standard output, with a line `AGGREGATE COUNT` for each.
+    #[write(also = "write_ascii_file", name = "write_text_file")]
+    fn write_text_file(&mut self, cx: &mut Cx<'_>, name: &str) -> Result<(), HandlerError> {
+        self.write_file(cx, Format::Text, name)
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        for name in ["text", "ascii", "ip", "pdf"] {
-            list.write(format!("write_{name}_file"));
+    /// The same, with aggregates as IP addresses.
+    #[write(name = "write_ip_file")]
+    fn write_ip_file(&mut self, cx: &mut Cx<'_>, name: &str) -> Result<(), HandlerError> {
+        self.write_file(cx, Format::Ip, name)
+    }
+
+    /// The same, with each count divided by the counts' sum.
+    #[write(name = "write_pdf_file")]
+    fn write_pdf_file(&mut self, cx: &mut Cx<'_>, name: &str) -> Result<(), HandlerError> {
+        self.write_file(cx, Format::Share, name)
+    }
+
+    /// The same, each aggregate and count as two numbers of 4 bytes after a line `!packed_le` or
+    /// `!packed_be`, which says their byte order.
+    #[write(name = "write_file")]
+    fn write_binary_file(&mut self, cx: &mut Cx<'_>, name: &str) -> Result<(), HandlerError> {
+        self.write_file(cx, Format::Binary, name)
+    }
+
+    /// Counts no more, and stops the driver.
+    #[write(button)]
+    fn stop(&mut self, cx: &mut Cx<'_>) {
+        self.active = false;
+        cx.stop();
+    }
+
+    /// Makes the counts aggregates, whose counts are how often they occurred.
+    #[write(name = "reaggregate_counts", also = "counts_pdf")]
+    fn reaggregate(&mut self) {
+        let old = core::mem::take(&mut self.counts);
+        self.clear();
+        for count in old.into_values().filter(|count| *count > 0) {
+            *self.counts.entry(count).or_default() += 1;
+            self.sum += 1;
         }
-        list.write("write_file");
-        list.checkbox("freeze").checkbox("active").button("stop");
-        list.write("reaggregate_counts").write("counts_pdf");
-        list.read_write("banner").write("clear");
-        list.add("banner", HandlerFlags::RAW);
-        list.read_write("aggregate_call").read_write("count_call");
-        list.read("count").read("nagg");
+        self.aggregates = self.counts.len() as u32;
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "freeze" => self.frozen.to_string(),
-            "active" => self.active.to_string(),
-            "banner" => self.banner.clone(),
-            "aggregate_call" => self.on_aggregates.show(),
-            "count_call" => self.on_sum.show(),
-            "count" => self.sum.to_string(),
-            "nagg" => self.aggregates.to_string(),
-            _ => return Err(HandlerError::Unknown),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let word = click::config::uncomment(value);
-        let flag = |names: args::Context<'_>| {
-            let flag = names.parse::<bool>(&word);
-            flag.map_err(|_| HandlerError::from("type mismatch"))
+    /// The argument BANNER; a line end is added.
+    #[write(raw)]
+    fn write_banner(&mut self, value: &str) {
+        self.banner = match value {
+            "" | "\n" => String::new(),
+            _ => format!("{}\n", value.strip_suffix('\n').unwrap_or(value)),
         };
-        match name {
-            "write_text_file" | "write_ascii_file" => self.write_file(cx, Format::Text, value)?,
-            "write_file" => self.write_file(cx, Format::Binary, value)?,
-            "write_ip_file" => self.write_file(cx, Format::Ip, value)?,
-            "write_pdf_file" => self.write_file(cx, Format::Share, value)?,
-            "freeze" => self.frozen = flag(cx.names())?,
-            "active" => self.active = flag(cx.names())?,
-            "stop" => self.act(cx, Action::Stop),
-            "reaggregate_counts" | "counts_pdf" => self.reaggregate(),
-            "banner" => {
-                self.banner = match value {
-                    "" | "\n" => String::new(),
-                    _ => format!("{}\n", value.strip_suffix('\n').unwrap_or(value)),
-                };
-            }
-            "clear" => self.clear(),
-            "aggregate_call" => self.on_aggregates.write(cx, name, &word)?,
-            "count_call" => self.on_sum.write(cx, name, &word)?,
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
+    }
+
+    /// Sets all counts to 0.
+    #[write]
+    fn clear(&mut self) {
+        self.counts.clear();
+        (self.aggregates, self.sum) = (0, 0);
+    }
+
+    /// What happens when there are too many aggregates.
+    #[read]
+    fn read_aggregate_call(&self) -> String {
+        self.on_aggregates.show()
+    }
+
+    /// The argument AGGREGATE_CALL.
+    #[write]
+    fn write_aggregate_call(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
+        self.on_aggregates.write(cx, "aggregate_call", value)
+    }
+
+    /// What happens when the counts' sum is reached.
+    #[read]
+    fn read_count_call(&self) -> String {
+        self.on_sum.show()
+    }
+
+    /// The argument COUNT_CALL.
+    #[write]
+    fn write_count_call(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
+        self.on_sum.write(cx, "count_call", value)
     }
 }
 
 impl Element for AggregateCounter {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let freeze = self.aggregate_freeze.map(u64::from);
+        let (stop, call) = (self.aggregate_stop.map(u64::from), &self.aggregate_call);
+        self.on_aggregates = Trigger::parse(args, "AGGREGATE", freeze, stop, call)?;
+        let (freeze, stop, call) = (self.count_freeze, self.count_stop, &self.count_call);
+        self.on_sum = Trigger::parse(args, "COUNT", freeze, stop, call)?;
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let resolved = self.on_aggregates.resolve(cx);
         resolved.map_err(|error| cx.error(error))?;

@@ -1,58 +1,79 @@
-//! Elements that are told when there will be no more packets of an aggregate.
+//! What elements that number aggregates tell others: when there will be no more packets of one.
 
 use alloc::vec::Vec;
 
 use router::args::{Args, ElementRef, Failed};
-use router::{Cx, ElementId, TaskId};
+use router::{Component, Cx, ElementId, Interface, Link, TaskId};
 
-use super::aggregate_first::AggregateFirst;
-use super::aggregate_ip_addr_pair::AggregateIPAddrPair;
-use super::aggregate_ip_flows::AggregateIPFlows;
-use super::aggregate_last::AggregateLast;
-#[cfg(feature = "host")]
-use super::dumps::to_ip_flow_dumps::ToIPFlowDumps;
-#[cfg(feature = "host")]
-use crate::userlevel::ip_flow_raw_sockets::IPFlowRawSockets;
-
-/// What elements that tell of aggregates say they are.
-pub const NOTIFIER: &str = "AggregateNotifier";
-
-/// The element that an argument NOTIFIER names.
-pub fn notifier(args: &Args<'_>, element: Option<ElementRef>) -> Result<Option<ElementId>, Failed> {
-    let Some(element) = element else {
-        return Ok(None);
-    };
-    if !args.context().elements.is_a(element.index, NOTIFIER) {
-        let name = element.name;
-        return Err(args.fail(format_args!("{name} is not an AggregateNotifier")));
-    }
-    Ok(Some(ElementId::new(element.index)))
+/// An element that tells others when aggregates end.
+pub trait AggregateNotifier {
+    /// Whom it tells.
+    fn listeners(&mut self) -> &mut Listeners;
 }
 
-/// Lets the element at work be told by `notifier`.
-pub fn listen(cx: &mut Cx<'_>, notifier: ElementId) {
-    let own = cx.id();
-    let told = cx.with(notifier, |notifier: &mut AggregateIPFlows, _| {
-        notifier.listeners().add(own);
-    });
-    if told.is_none() {
-        cx.with(notifier, |notifier: &mut AggregateIPAddrPair, _| {
-            notifier.listeners().add(own);
-        });
+impl Interface for dyn AggregateNotifier {
+    const NAME: &'static str = "AggregateNotifier";
+}
+
+/// An element that is told when aggregates end.
+pub trait AggregateListener {
+    /// There will be no more packets of `aggregate`.
+    fn aggregate_ended(&mut self, cx: &mut Cx<'_>, aggregate: u32);
+}
+
+impl Interface for dyn AggregateListener {
+    const NAME: &'static str = "AggregateListener";
+}
+
+/// The argument that names a notifier.
+#[derive(Component)]
+pub struct NotifierArgument {
+    /// An element that says when an aggregate has ended, such as AggregateIPFlows.
+    #[arg]
+    notifier: Option<ElementRef>,
+}
+
+impl NotifierArgument {
+    fn link(&self, cx: &Cx<'_>) -> Option<Link<dyn AggregateNotifier>> {
+        cx.link(ElementId::new(self.notifier.as_ref()?.index))
+    }
+
+    /// Looks whether the element, if one is given, is a notifier.
+    pub fn check(&self, cx: &Cx<'_>, args: &Args<'_>) -> Result<(), Failed> {
+        match &self.notifier {
+            Some(ElementRef { name, .. }) if self.link(cx).is_none() => {
+                Err(args.fail(format_args!("{name} is not an AggregateNotifier")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Has the notifier, if one is given, tell the element at work.
+    pub fn listen(&self, cx: &mut Cx<'_>) {
+        if let Some(notifier) = self.link(cx) {
+            listen(cx, notifier);
+        }
     }
 }
 
-/// Who is told.
+/// Has `notifier` tell the element at work.
+pub fn listen(cx: &mut Cx<'_>, notifier: Link<dyn AggregateNotifier>) {
+    if let Some(own) = cx.link(cx.id()) {
+        cx.reach(notifier, |notifier, _| notifier.listeners().add(own));
+    }
+}
+
+/// The elements that a notifier tells.
 #[derive(Default)]
 pub struct Listeners {
-    elements: Vec<ElementId>,
+    elements: Vec<Link<dyn AggregateListener>>,
     /// Aggregates that they are yet to be told of: packets of theirs may be on the way.
     ended: Vec<u32>,
     task: Option<TaskId>,
 }
 
 impl Listeners {
-    fn add(&mut self, element: ElementId) {
+    fn add(&mut self, element: Link<dyn AggregateListener>) {
         if !self.elements.contains(&element) {
             self.elements.push(element);
         }
@@ -79,31 +100,11 @@ impl Listeners {
     /// Tells them of all that ended.
     pub fn tell(&mut self, cx: &mut Cx<'_>) {
         for aggregate in self.ended.drain(..) {
-            for &id in &self.elements {
-                tell_one(cx, id, aggregate);
+            for &element in &self.elements {
+                cx.reach(element, |element, cx| {
+                    element.aggregate_ended(cx, aggregate)
+                });
             }
         }
-    }
-}
-
-fn tell_one(cx: &mut Cx<'_>, id: ElementId, aggregate: u32) {
-    if cx.is::<AggregateFirst>(id) {
-        cx.with(id, |element: &mut AggregateFirst, _| {
-            element.aggregate_ended(aggregate);
-        });
-    } else if cx.is::<AggregateLast>(id) {
-        cx.with(id, |element: &mut AggregateLast, cx| {
-            element.aggregate_ended(cx, aggregate);
-        });
-    }
-    #[cfg(feature = "host")]
-    if cx.is::<ToIPFlowDumps>(id) {
-        cx.with(id, |element: &mut ToIPFlowDumps, cx| {
-            element.aggregate_ended(cx, aggregate);
-        });
-    } else if cx.is::<IPFlowRawSockets>(id) {
-        cx.with(id, |element: &mut IPFlowRawSockets, cx| {
-            element.aggregate_ended(cx, aggregate);
-        });
     }
 }

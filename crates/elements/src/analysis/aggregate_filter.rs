@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use packet::Batch;
 use packet::anno::AGGREGATE;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element};
+use router::{Cx, Element};
 
 use crate::dispatch::{DROP, dispatch};
 
@@ -11,16 +11,6 @@ use crate::dispatch::{DROP, dispatch};
 ///
 /// Each argument is an action and the aggregates that it is for; the first argument that names a
 /// packet's aggregate decides. Packets that none names are dropped.
-///
-/// # Arguments
-/// - `ACTION AGGREGATES`, any number: the action is an output's number, `allow` for 0, or `drop` or
-///   `deny`. Aggregates are numbers, ranges (`0-98`), or alone `all` or `-`.
-///
-/// # Ports
-/// One push input. One push output or more, up to 254.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -32,9 +22,16 @@ use crate::dispatch::{DROP, dispatch};
 ///
 /// # See also
 /// AggregateIP, AggregateIPFlows, IPFilter
+///
+/// # Arguments
+/// - `ACTION AGGREGATES`, any number: the action is an output's number, `allow` for 0, or `drop` or
+///   `deny`. Aggregates are numbers, ranges (`0-98`), or alone `all` or `-`.
+#[derive(Element)]
+#[element(ports = "1/1-254", processing = "h", raw)]
 pub struct AggregateFilter {
     /// Apart from each other, and sorted.
     ranges: Vec<Range>,
+    #[init(DROP)]
     other: u32,
 }
 
@@ -44,21 +41,6 @@ struct Range {
     first: u32,
     last: u32,
     output: u32,
-}
-
-impl Default for AggregateFilter {
-    fn default() -> Self {
-        AggregateFilter {
-            ranges: Vec::new(),
-            other: DROP,
-        }
-    }
-}
-
-impl Class for AggregateFilter {
-    const NAME: &'static str = "AggregateFilter";
-    const PORTS: &'static str = "1/1-254";
-    const PROCESSING: &'static str = "h";
 }
 
 impl AggregateFilter {
@@ -140,8 +122,8 @@ impl AggregateFilter {
     }
 }
 
-impl Declared for AggregateFilter {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+impl Element for AggregateFilter {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let outputs = cx.outputs() as u32;
         let mut all_are_known = false;
         for (n, pattern) in args.take_raw().iter().enumerate() {
@@ -175,9 +157,7 @@ impl Declared for AggregateFilter {
         }
         args.finish()
     }
-}
 
-impl Element for AggregateFilter {
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         dispatch(cx, batch, |packet| self.output(packet.anno(AGGREGATE)))

@@ -1,10 +1,10 @@
 use hashbrown::HashSet;
 use packet::Packet;
 use packet::anno::AGGREGATE;
-use router::args::{Args, ElementRef, Failed};
-use router::{Class, Cx, Declared, Element, ElementId, Verdict};
+use router::args::{Args, Failed};
+use router::{Cx, Element, Verdict};
 
-use super::aggregate_events;
+use super::aggregate_events::{AggregateListener, NotifierArgument};
 
 /// Most aggregates that are remembered.
 const AGGREGATES_MAX: usize = 1 << 22;
@@ -14,17 +14,6 @@ const AGGREGATES_MAX: usize = 1 << 22;
 /// Up to 4194304 aggregates are remembered. When there are more, packets of those that are not
 /// known do not pass.
 ///
-/// # Arguments
-/// - `NOTIFIER` (element): an element that says when an aggregate has ended, such as
-///   AggregateIPFlows: then it is forgotten.
-///
-/// # Ports
-/// One input, agnostic. Output 0 is agnostic; output 1, optional, is push: all but the first
-/// packets.
-///
-/// # Handlers
-/// None of its own.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap, STOP true, FORCE_IP true)
@@ -33,39 +22,28 @@ const AGGREGATES_MAX: usize = 1 << 22;
 ///
 /// # See also
 /// AggregateLast, AggregateIP, AggregateIPFlows, AggregateFilter
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", provides(AggregateListener))]
+#[outputs("the first packet of each aggregate", "all other packets")]
 pub struct AggregateFirst {
-    notifier: Option<ElementId>,
+    #[flatten]
+    notifier: NotifierArgument,
     seen: HashSet<u32>,
 }
 
-impl Class for AggregateFirst {
-    const NAME: &'static str = "AggregateFirst";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-}
-
-impl AggregateFirst {
-    /// Forgets an aggregate.
-    pub fn aggregate_ended(&mut self, aggregate: u32) {
+impl AggregateListener for AggregateFirst {
+    fn aggregate_ended(&mut self, _cx: &mut Cx<'_>, aggregate: u32) {
         self.seen.remove(&aggregate);
     }
 }
 
-impl Declared for AggregateFirst {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut notifier: Option<ElementRef> = None;
-        args.keyword("NOTIFIER", &mut notifier).complete()?;
-        self.notifier = aggregate_events::notifier(args, notifier)?;
-        Ok(())
-    }
-}
-
 impl Element for AggregateFirst {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.notifier.check(cx, args)
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        if let Some(notifier) = self.notifier {
-            aggregate_events::listen(cx, notifier);
-        }
+        self.notifier.listen(cx);
         Ok(())
     }
 
@@ -73,10 +51,7 @@ impl Element for AggregateFirst {
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let aggregate = packet.anno(AGGREGATE);
         let has_room = self.seen.len() < AGGREGATES_MAX && self.seen.try_reserve(1).is_ok();
-        match has_room && self.seen.insert(aggregate) {
-            true => Verdict::Forward,
-            false => Verdict::To(1),
-        }
+        if has_room && self.seen.insert(aggregate) { Verdict::Forward } else { Verdict::To(1) }
     }
 }
 

@@ -3,7 +3,7 @@ use alloc::string::{String, ToString};
 use packet::Packet;
 use packet::anno::AGGREGATE;
 use router::args::{self, Args, Failed, Kind};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
+use router::{Cx, Element, Verdict, handlers};
 
 use super::ip_field::{IP, IpField, PAYLOAD, TCP_OR_UDP, TRANSPORT};
 
@@ -27,22 +27,6 @@ const ADDRESSES: core::ops::Range<u32> = 96..160;
 ///   are those of TCP or UDP.
 /// - Places: `[BYTE]`, `[BYTE:BYTES]`, `[BYTE-BYTE]`, and the same in braces for bits.
 ///
-/// # Arguments
-/// - `FIELD` (field): the field.
-/// - `INCREMENTAL` (boolean, false): whether the field becomes the low bits of the annotation, and
-///   what stood there moves up.
-/// - `UNSHIFT_IP_ADDR` (boolean, false): whether a part of an address keeps its place in it: the
-///   first byte of 1.2.3.4 is then 16777216, not 1.
-///
-/// # Ports
-/// One input, agnostic. Output 0 is agnostic; output 1, optional, is push: packets without the
-/// field, as they are too short, fragments, or of another protocol.
-///
-/// # Handlers
-/// - `header` (read): the header that the field is in.
-/// - `bit_offset`, `bit_length` (read): its place there.
-/// - `field` (read): the field.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap, FORCE_IP true, STOP true)
@@ -52,20 +36,28 @@ const ADDRESSES: core::ops::Range<u32> = 96..160;
 ///
 /// # See also
 /// AggregateIPFlows, AggregateLength, AggregatePaint, AggregateCounter, IPFieldInfo
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", handlers)]
+#[outputs(
+    "packets with the field",
+    "packets without the field: too short, fragments, or of another protocol"
+)]
 pub struct AggregateIP {
+    /// The field.
+    #[arg(mandatory, name = "FIELD", with = args::Any, kind = "field")]
+    text: String,
+    /// Whether the field becomes the low bits of the annotation, and what stood there moves up.
+    #[arg]
+    incremental: bool,
+    /// Whether a part of an address keeps its place in it: the first byte of 1.2.3.4 is then
+    /// 16777216, not 1.
+    #[arg]
+    unshift_ip_addr: bool,
     field: IpField,
     /// Where the field's word is, in bytes from the header.
     offset: usize,
     shift: u32,
     mask: u32,
-    incremental: bool,
-}
-
-impl Class for AggregateIP {
-    const NAME: &'static str = "AggregateIP";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
 }
 
 impl AggregateIP {
@@ -97,14 +89,43 @@ impl AggregateIP {
     }
 }
 
-impl Declared for AggregateIP {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut text, mut unshift) = (String::new(), false);
-        args.mandatory_positional_with("FIELD", args::Any, &mut text)
-            .keyword("INCREMENTAL", &mut self.incremental)
-            .keyword("UNSHIFT_IP_ADDR", &mut unshift)
-            .complete()?;
-        let text = click::config::unquote_text(&text);
+#[handlers]
+impl AggregateIP {
+    /// The header that the field is in.
+    #[read]
+    fn read_header(&self, cx: &mut Cx<'_>) -> String {
+        let names = cx.names();
+        match self.field.protocol {
+            IP => "ip".to_string(),
+            other => match names.names.name_of(Kind::IpProtocol, other, names.element) {
+                Some(name) => name.to_string(),
+                None => other.to_string(),
+            },
+        }
+    }
+
+    /// The field's place there, in bits.
+    #[read]
+    fn bit_offset(&self) -> u32 {
+        self.field.offset
+    }
+
+    /// The field's length, in bits.
+    #[read]
+    fn bit_length(&self) -> u32 {
+        self.field.length
+    }
+
+    /// The field.
+    #[read]
+    fn field(&self, cx: &mut Cx<'_>) -> String {
+        self.field.show(&cx.names())
+    }
+}
+
+impl Element for AggregateIP {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let text = click::config::unquote_text(&self.text);
         let field = IpField::parse(text.trim(), &args.context());
         let field = field.map_err(|error| args.fail(error))?;
         let last = field.offset + field.length - 1;
@@ -118,37 +139,14 @@ impl Declared for AggregateIP {
         self.offset = (field.offset / 32 * 4) as usize;
         self.mask = u32::MAX >> (32 - field.length);
         self.shift = 31 - last % 32;
-        if unshift && field.protocol == IP && ADDRESSES.contains(&field.offset) {
+        let is_address = field.protocol == IP && ADDRESSES.contains(&field.offset);
+        if self.unshift_ip_addr && is_address {
             self.mask <<= self.shift;
             self.shift = 0;
         }
         Ok(())
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("header").read("bit_offset");
-        list.read("bit_length").read("field");
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let names = cx.names();
-        Ok(match name {
-            "header" => match self.field.protocol {
-                IP => "ip".to_string(),
-                other => match names.names.name_of(Kind::IpProtocol, other, names.element) {
-                    Some(name) => name.to_string(),
-                    None => other.to_string(),
-                },
-            },
-            "bit_offset" => self.field.offset.to_string(),
-            "bit_length" => self.field.length.to_string(),
-            "field" => self.field.show(&names),
-            _ => return Err(HandlerError::Unknown),
-        })
-    }
-}
-
-impl Element for AggregateIP {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let header = self.header(packet).and_then(|header| header.get(self.offset..));
@@ -156,10 +154,7 @@ impl Element for AggregateIP {
             return Verdict::To(1);
         };
         let value = (u32::from_be_bytes(*word) >> self.shift) & self.mask;
-        let above = match self.incremental {
-            true => packet.anno(AGGREGATE) << self.field.length,
-            false => 0,
-        };
+        let above = if self.incremental { packet.anno(AGGREGATE) << self.field.length } else { 0 };
         packet.set_anno(AGGREGATE, above.wrapping_add(value));
         Verdict::Forward
     }

@@ -2,9 +2,9 @@ use hashbrown::HashMap;
 use packet::anno::AGGREGATE;
 use packet::{Batch, Packet};
 use router::args::{Args, Failed, Seconds};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Ran, TaskId, Verdict, filter};
+use router::{Cx, Element, Ran, TaskId, Verdict, filter, handlers};
 
-use super::aggregate_events::{Listeners, NOTIFIER};
+use super::aggregate_events::{AggregateNotifier, Listeners};
 
 /// Most pairs that are known.
 const PAIRS_MAX: usize = 1 << 20;
@@ -17,19 +17,6 @@ const PER_SECOND: i64 = 1_000_000_000;
 /// packet, 1 for the others. Up to 1048576 pairs are known; packets of more of them leave by
 /// output 1.
 ///
-/// # Arguments
-/// - `TIMEOUT` (seconds, 0): how long, by packets' timestamps, a pair is known without a packet;
-///   after that it gets another number. 0: for ever.
-/// - `REAP` (seconds, 20 min): how often, by packets' timestamps, pairs that timed out are looked
-///   for.
-///
-/// # Ports
-/// One input, agnostic. Output 0 is agnostic; output 1, optional, is push: packets without a
-/// network header mark.
-///
-/// # Handlers
-/// - `clear` (write): forgets all pairs.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap, STOP true, FORCE_IP true)
@@ -39,10 +26,19 @@ const PER_SECOND: i64 = 1_000_000_000;
 ///
 /// # See also
 /// AggregateIPFlows, AggregateCounter, AggregateIP
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", handlers, provides(AggregateNotifier))]
+#[outputs("packets with a number", "packets without a network header mark, or of too many pairs")]
 pub struct AggregateIPAddrPair {
+    /// How long, by packets' timestamps, a pair is known without a packet; after that it gets
+    /// another number. 0: for ever.
+    #[arg(name = "TIMEOUT", default_text = "0")]
+    timeout_arg: Seconds,
+    /// How often, by packets' timestamps, pairs that timed out are looked for.
+    #[arg(name = "REAP", default = Seconds(20 * 60), default_text = "20 min")]
+    reap_arg: Seconds,
     pairs: HashMap<[[u8; 4]; 2], Pair>,
-    /// In seconds.
+    /// The arguments, in seconds.
     timeout: i64,
     reap_interval: i64,
     next: u32,
@@ -64,18 +60,7 @@ struct Pair {
     last: i64,
 }
 
-impl Class for AggregateIPAddrPair {
-    const NAME: &'static str = "AggregateIPAddrPair";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-    const IS_A: &'static [&'static str] = &[NOTIFIER];
-}
-
 impl AggregateIPAddrPair {
-    pub fn listeners(&mut self) -> &mut Listeners {
-        &mut self.listeners
-    }
-
     fn number(&mut self) -> u32 {
         self.next = match self.next.wrapping_add(1) {
             0 => 1,
@@ -106,30 +91,28 @@ impl AggregateIPAddrPair {
     }
 }
 
-impl Declared for AggregateIPAddrPair {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut timeout, mut reap) = (Seconds(0), Seconds(20 * 60));
-        args.keyword("TIMEOUT", &mut timeout)
-            .keyword("REAP", &mut reap)
-            .complete()?;
-        (self.timeout, self.reap_interval) = (timeout.0.into(), reap.0.into());
-        Ok(())
+impl AggregateNotifier for AggregateIPAddrPair {
+    fn listeners(&mut self) -> &mut Listeners {
+        &mut self.listeners
     }
+}
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("clear");
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "clear" => self.reap(cx, None),
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
+#[handlers]
+impl AggregateIPAddrPair {
+    /// Forgets all pairs.
+    #[write]
+    fn clear(&mut self, cx: &mut Cx<'_>) {
+        self.reap(cx, None);
     }
 }
 
 impl Element for AggregateIPAddrPair {
+    fn configured(&mut self, _cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.timeout = self.timeout_arg.0.into();
+        self.reap_interval = self.reap_arg.0.into();
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.listeners.initialize(cx);
         Ok(())

@@ -6,9 +6,9 @@ use hashbrown::HashMap;
 use packet::anno::AGGREGATE;
 use packet::{Batch, Packet};
 use router::args::{Args, ElementRef, Failed, FilenameArg, Seconds};
-use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerList, Ran, TaskId};
+use router::{Cx, Element, ElementId, Ran, TaskId, handlers};
 
-use super::aggregate_events::{Listeners, NOTIFIER};
+use super::aggregate_events::{AggregateNotifier, Listeners};
 use flows::{Flow, Header, Hosts, Key, OVER};
 use trace::Trace;
 
@@ -35,29 +35,8 @@ const QUOTED: u8 = 2;
 ///
 /// Fragments without ports are held until another fragment of their packet shows its flow; packets
 /// that come behind them between the same hosts are held too, so that their order stays. At the
-/// end of a trace, `clear` lets them go. Up to 1048576 flows are known, and a quarter of the packet
+/// end of a trace, `clear` releases them. Up to 1048576 flows are known, and a quarter of the packet
 /// buffers held; what is more leaves by output 1.
-///
-/// # Arguments
-/// - `TCP_TIMEOUT` (integer, 86400): seconds after which a TCP flow without packets is forgotten.
-/// - `TCP_DONE_TIMEOUT` (integer, 30): the same for one that has ended both ways. A SYN starts
-///   another flow in its place at once.
-/// - `UDP_TIMEOUT` (seconds, 1 min): the same for UDP.
-/// - `FRAGMENT_TIMEOUT` (seconds, 30): how long fragments are held.
-/// - `REAP` (seconds, 20 min): how often flows that timed out are looked for.
-/// - `ICMP` (boolean, false): whether ICMP errors belong to the flow of the packet that they quote.
-///   Their paint is then 2 or 3.
-/// - `FRAGMENTS` (boolean, true in push): whether fragments without ports are held; not in pull.
-/// - `TRACEINFO` (file name): a file in which flows are described, in XML, when they are forgotten.
-/// - `SOURCE` (element): where packets come from: its handlers `filename` and `packet_filepos` go
-///   into that file.
-///
-/// # Ports
-/// One input, agnostic. Output 0 is agnostic; output 1, optional, is push: packets of other
-/// protocols or without ports.
-///
-/// # Handlers
-/// - `clear` (write): forgets all flows, and lets go what is held.
 ///
 /// # Example
 /// ```click
@@ -68,25 +47,51 @@ const QUOTED: u8 = 2;
 ///
 /// # See also
 /// AggregateIP, AggregateIPAddrPair, AggregateCounter, ToIPFlowDumps, DriverManager
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", handlers, provides(AggregateNotifier))]
+#[outputs("packets with a number", "packets of other protocols or without ports")]
 pub struct AggregateIPFlows {
+    /// Seconds after which a TCP flow without packets is forgotten.
+    #[arg(default = 24 * 60 * 60, default_text = "86400")]
+    tcp_timeout: u32,
+    /// The same for one that has ended both ways. A SYN starts another flow in its place at once.
+    #[arg(default = 30)]
+    tcp_done_timeout: u32,
+    /// The same for UDP.
+    #[arg(default = Seconds(60), default_text = "1 min")]
+    udp_timeout: Seconds,
+    /// How long fragments are held.
+    #[arg(default = Seconds(30), default_text = "30 s")]
+    fragment_timeout: Seconds,
+    /// How often flows that timed out are looked for.
+    #[arg(default = Seconds(20 * 60), default_text = "20 min")]
+    reap: Seconds,
+    /// Whether ICMP errors belong to the flow of the packet that they quote. Their paint is then 2
+    /// or 3.
+    #[arg]
+    icmp: bool,
+    /// Whether fragments without ports are held; not in pull.
+    #[arg(default_text = "true in push")]
+    fragments: Option<bool>,
+    /// A file in which flows are described, in XML, when they are forgotten.
+    #[arg(name = "TRACEINFO", with = FilenameArg, kind = "file name")]
+    trace_name: String,
+    /// Where packets come from: its handlers `filename` and `packet_filepos` go into that file.
+    #[arg]
+    source: Option<ElementRef>,
     flows: HashMap<Key, Flow>,
     /// Fragments, and what came behind them.
     held: HashMap<Hosts, VecDeque<Held>>,
     held_packets: usize,
     last_aggregate: u32,
     timeouts: Timeouts,
-    reap_interval: i64,
     /// The latest packet's time, and when flows are looked through next; in seconds.
     now: i64,
     reap_at: i64,
-    icmp: bool,
-    fragments: Option<bool>,
     warned: bool,
     /// One packet at a time is on the way.
     alone: bool,
-    trace_name: String,
     trace: Option<Trace>,
-    source: Option<ElementId>,
     listeners: Listeners,
 }
 
@@ -99,6 +104,7 @@ struct Held {
 }
 
 /// In seconds.
+#[derive(Default)]
 struct Timeouts {
     tcp: i64,
     tcp_done: i64,
@@ -112,41 +118,6 @@ enum Fate {
     Known,
     Unknown,
     Held,
-}
-
-impl Default for AggregateIPFlows {
-    fn default() -> Self {
-        AggregateIPFlows {
-            flows: HashMap::new(),
-            held: HashMap::new(),
-            held_packets: 0,
-            last_aggregate: 0,
-            timeouts: Timeouts {
-                tcp: 24 * 60 * 60,
-                tcp_done: 30,
-                udp: 60,
-                fragment: 30,
-            },
-            reap_interval: 20 * 60,
-            now: 0,
-            reap_at: 0,
-            icmp: false,
-            fragments: None,
-            warned: false,
-            alone: false,
-            trace_name: String::new(),
-            trace: None,
-            source: None,
-            listeners: Listeners::default(),
-        }
-    }
-}
-
-impl Class for AggregateIPFlows {
-    const NAME: &'static str = "AggregateIPFlows";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-    const IS_A: &'static [&'static str] = &[NOTIFIER];
 }
 
 fn seconds(time: i64) -> i64 {
@@ -164,8 +135,9 @@ impl Timeouts {
 }
 
 impl AggregateIPFlows {
-    pub fn listeners(&mut self) -> &mut Listeners {
-        &mut self.listeners
+    fn source(&self) -> Option<ElementId> {
+        let source = self.source.as_ref();
+        source.map(|element| ElementId::new(element.index))
     }
 
     /// A new flow.
@@ -176,7 +148,7 @@ impl AggregateIPFlows {
         };
         let mut filepos = 0;
         if self.trace.is_some()
-            && let Some(source) = self.source
+            && let Some(source) = self.source()
             && let Ok(text) = cx.read_handler(Some(source), "packet_filepos", "")
         {
             filepos = text.trim().parse().unwrap_or(0);
@@ -290,7 +262,7 @@ impl AggregateIPFlows {
             };
             self.held.entry(hosts).or_default().push_back(held);
             self.now = seconds(time);
-            self.let_go(cx, &hosts);
+            self.release(cx, &hosts);
             return Fate::Held;
         }
         let Some(key) = key else {
@@ -301,8 +273,8 @@ impl AggregateIPFlows {
         Fate::Known
     }
 
-    /// Lets go what two hosts' packets need not wait any more for.
-    fn let_go(&mut self, cx: &mut Cx<'_>, hosts: &Hosts) {
+    /// Sends what two hosts' packets no longer wait for.
+    fn release(&mut self, cx: &mut Cx<'_>, hosts: &Hosts) {
         let oldest = self.now.saturating_sub(self.timeouts.fragment);
         let Some(mut held) = self.held.remove(hosts) else {
             return;
@@ -351,15 +323,15 @@ impl AggregateIPFlows {
         }
     }
 
-    /// Forgets flows that timed out, or all; lets go fragments likewise.
+    /// Forgets flows that timed out, or all; releases fragments likewise.
     #[cold]
-    fn reap(&mut self, cx: &mut Cx<'_>, all: bool) {
+    fn forget(&mut self, cx: &mut Cx<'_>, all: bool) {
         let now = self.now;
         if all {
             self.now = i64::MAX;
         }
         let hosts: Vec<Hosts> = self.held.keys().copied().collect();
-        hosts.iter().for_each(|hosts| self.let_go(cx, hosts));
+        hosts.iter().for_each(|hosts| self.release(cx, hosts));
         self.now = now;
         let is_old = |key: &Key, flow: &Flow| {
             all || seconds(flow.last) < now.saturating_sub(self.timeouts.of(key, flow))
@@ -383,9 +355,9 @@ impl AggregateIPFlows {
     fn reap_if_due(&mut self, cx: &mut Cx<'_>) {
         if self.now >= self.reap_at {
             if self.reap_at != 0 {
-                self.reap(cx, false);
+                self.forget(cx, false);
             }
-            self.reap_at = self.now.saturating_add(self.reap_interval);
+            self.reap_at = self.now.saturating_add(self.reap.0.into());
         }
     }
 
@@ -398,49 +370,35 @@ impl AggregateIPFlows {
     }
 }
 
-impl Declared for AggregateIPFlows {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut tcp, mut tcp_done) = (24 * 60 * 60u32, 30u32);
-        let (mut udp, mut fragment, mut reap) = (Seconds(60), Seconds(30), Seconds(20 * 60));
-        let mut source: Option<ElementRef> = None;
-        args.keyword("TCP_TIMEOUT", &mut tcp)
-            .keyword("TCP_DONE_TIMEOUT", &mut tcp_done)
-            .keyword("UDP_TIMEOUT", &mut udp)
-            .keyword("FRAGMENT_TIMEOUT", &mut fragment)
-            .keyword("REAP", &mut reap)
-            .keyword("ICMP", &mut self.icmp)
-            .keyword_with("TRACEINFO", FilenameArg, &mut self.trace_name)
-            .keyword("SOURCE", &mut source)
-            .keyword("FRAGMENTS", &mut self.fragments)
-            .complete()?;
-        self.timeouts = Timeouts {
-            tcp: tcp.into(),
-            tcp_done: tcp_done.into(),
-            udp: udp.0.into(),
-            fragment: fragment.0.into(),
-        };
-        self.reap_interval = reap.0.into();
-        self.source = source.map(|element| ElementId::new(element.index));
-        Ok(())
+impl AggregateNotifier for AggregateIPFlows {
+    fn listeners(&mut self) -> &mut Listeners {
+        &mut self.listeners
     }
+}
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("clear");
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "clear" => self.reap(cx, true),
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
+#[handlers]
+impl AggregateIPFlows {
+    /// Forgets all flows, and releases what is held.
+    #[write]
+    fn clear(&mut self, cx: &mut Cx<'_>) {
+        self.forget(cx, true);
     }
 }
 
 impl Element for AggregateIPFlows {
+    fn configured(&mut self, _cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.timeouts = Timeouts {
+            tcp: self.tcp_timeout.into(),
+            tcp_done: self.tcp_done_timeout.into(),
+            udp: self.udp_timeout.0.into(),
+            fragment: self.fragment_timeout.0.into(),
+        };
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if !self.trace_name.is_empty() {
-            let file = self.source.map(|source| cx.read_handler(Some(source), "filename", ""));
+            let file = self.source().map(|source| cx.read_handler(Some(source), "filename", ""));
             let file = file.and_then(Result::ok).unwrap_or_default();
             let trace = Trace::create(cx, &self.trace_name, file.trim());
             self.trace = Some(trace.map_err(|error| cx.error(error))?);

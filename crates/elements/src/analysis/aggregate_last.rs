@@ -3,10 +3,10 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 use packet::anno::{AGGREGATE, EXTRA_LENGTH, EXTRA_PACKETS, FIRST_TIMESTAMP};
 use packet::{Batch, HEADROOM, Packet};
-use router::args::{Args, ElementRef, Failed};
-use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerList, Ran, TaskId};
+use router::args::{Args, Failed};
+use router::{Cx, Element, Ran, TaskId, handlers};
 
-use super::aggregate_events;
+use super::aggregate_events::{AggregateListener, NotifierArgument};
 
 /// Most packets that are kept.
 const AGGREGATES_MAX: usize = 1 << 20;
@@ -21,17 +21,6 @@ const BUFFERS_PART: usize = 4;
 /// Packets are kept of up to 1048576 aggregates; when there are more, those of new ones leave by
 /// output 0 at once.
 ///
-/// # Arguments
-/// - `NOTIFIER` (element): an element that says when an aggregate has ended, such as
-///   AggregateIPFlows.
-/// - `STOP_AFTER_CLEAR` (boolean, false): stop the driver after `clear`.
-///
-/// # Ports
-/// One push input. Push output 0; push output 1, optional: all but the last packets.
-///
-/// # Handlers
-/// - `clear` (write): lets all packets go, in the order of their aggregates.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap, STOP true, FORCE_IP true)
@@ -42,9 +31,14 @@ const BUFFERS_PART: usize = 4;
 ///
 /// # See also
 /// AggregateFirst, AggregateIP, AggregateIPFlows, AggregateFilter
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "h", handlers, provides(AggregateListener))]
+#[outputs("the last packet of each aggregate", "all other packets")]
 pub struct AggregateLast {
-    notifier: Option<ElementId>,
+    #[flatten]
+    notifier: NotifierArgument,
+    /// Whether to stop the driver after `clear`.
+    #[arg]
     stop_after_clear: bool,
     kept: HashMap<u32, Packet>,
     /// On their way out, the last first.
@@ -53,20 +47,7 @@ pub struct AggregateLast {
     task: Option<TaskId>,
 }
 
-impl Class for AggregateLast {
-    const NAME: &'static str = "AggregateLast";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "h";
-}
-
 impl AggregateLast {
-    /// Lets the packet of an aggregate go.
-    pub fn aggregate_ended(&mut self, cx: &mut Cx<'_>, aggregate: u32) {
-        if let Some(packet) = self.kept.remove(&aggregate) {
-            cx.emit(0, packet);
-        }
-    }
-
     /// Sends at most `most` of the packets that are to leave; returns whether there are more.
     fn send_leaving(&mut self, cx: &mut Cx<'_>, most: usize) -> bool {
         if self.leaving.is_empty() {
@@ -133,37 +114,34 @@ fn keep(cx: &mut Cx<'_>, kept: usize, packet: Packet) -> Packet {
     copy
 }
 
-impl Declared for AggregateLast {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut notifier: Option<ElementRef> = None;
-        args.keyword("NOTIFIER", &mut notifier)
-            .keyword("STOP_AFTER_CLEAR", &mut self.stop_after_clear)
-            .complete()?;
-        self.notifier = aggregate_events::notifier(args, notifier)?;
-        Ok(())
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("clear");
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match (name, self.task) {
-            ("clear", Some(task)) => {
-                self.clearing = true;
-                cx.schedule(task);
-            }
-            _ => return Err(HandlerError::Unknown),
+impl AggregateListener for AggregateLast {
+    /// Sends the packet of the aggregate.
+    fn aggregate_ended(&mut self, cx: &mut Cx<'_>, aggregate: u32) {
+        if let Some(packet) = self.kept.remove(&aggregate) {
+            cx.emit(0, packet);
         }
-        Ok(())
+    }
+}
+
+#[handlers]
+impl AggregateLast {
+    /// Sends all packets that are kept, in the order of their aggregates.
+    #[write]
+    fn clear(&mut self, cx: &mut Cx<'_>) {
+        self.clearing = true;
+        if let Some(task) = self.task {
+            cx.schedule(task);
+        }
     }
 }
 
 impl Element for AggregateLast {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.notifier.check(cx, args)
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        if let Some(notifier) = self.notifier {
-            aggregate_events::listen(cx, notifier);
-        }
+        self.notifier.listen(cx);
         self.task = Some(cx.task());
         Ok(())
     }
@@ -192,10 +170,7 @@ impl Element for AggregateLast {
             return Ran::Nothing;
         }
         let most = cx.limit();
-        match self.send_leaving(cx, most) {
-            true => Ran::More,
-            false => Ran::Worked,
-        }
+        if self.send_leaving(cx, most) { Ran::More } else { Ran::Worked }
     }
 }
 

@@ -1,21 +1,10 @@
 use packet::Packet;
 use packet::anno::{AGGREGATE, EXTRA_LENGTH};
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Sets packets' aggregate annotation to their length.
 ///
 /// The length counts the extra length annotation.
-///
-/// # Arguments
-/// - `IP` (boolean, false): whether the length is counted from the IP header.
-///
-/// # Ports
-/// One input, agnostic. Output 0 is agnostic; output 1, optional, is push: with IP, packets without
-/// a network header mark.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -25,32 +14,25 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// AggregateIP, AggregatePaint, AggregateCounter
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah")]
+#[outputs("packets with their length", "with IP, packets without a network header mark")]
 pub struct AggregateLength {
+    /// Whether the length is counted from the IP header.
+    #[arg]
     ip: bool,
-}
-
-impl Class for AggregateLength {
-    const NAME: &'static str = "AggregateLength";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-}
-
-impl Declared for AggregateLength {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.keyword("IP", &mut self.ip).complete()
-    }
 }
 
 impl Element for AggregateLength {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let length = match self.ip {
-            false => packet.len(),
-            true => match packet.network_header() {
+        let length = if self.ip {
+            match packet.network_header() {
                 Some(header) => header.len(),
                 None => return Verdict::To(1),
-            },
+            }
+        } else {
+            packet.len()
         };
         let extra = packet.anno(EXTRA_LENGTH);
         packet.set_anno(AGGREGATE, extra.saturating_add(length as u32));

@@ -1,12 +1,12 @@
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
 use hashbrown::HashMap;
 use packet::anno::{AGGREGATE, Anno};
 use packet::{Batch, Packet};
-use router::args::{AnnoArg, Args, ElementRef, Failed, WordArg};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
+use router::args::{AnnoOf, Args, ElementRef, Failed, WordArg};
+use router::{Cx, Element, handlers};
 
 /// Most counts that are kept.
 const COUNTS_MAX: usize = 1 << 22;
@@ -18,22 +18,6 @@ const COUNTS_MAX: usize = 1 << 22;
 /// annotation is 0 are not counted; nor are, when there are 4194304 counts, packets that would need
 /// another.
 ///
-/// # Arguments
-/// - `ANNO` (annotation of 4 bytes, PACKET_NUMBER): where the packet's number is; `NONE`: all
-///   packets of an aggregate count as one.
-/// - `NOTIFIER` (element): accepted, without effect.
-///
-/// # Ports
-/// As many inputs as outputs, one or more, agnostic.
-///
-/// # Handlers
-/// - `count` (read): all packets counted.
-/// - `received` (read, with an aggregate): the numbers of its packets that came to any input, one
-///   a line.
-/// - `undelivered` (read, with an aggregate): those that came to input 0 more often than to
-///   input 1; with two inputs or more.
-/// - `clear` (write): sets all counts to 0.
-///
 /// # Example
 /// ```click
 /// c :: AggregatePacketCounter;
@@ -44,20 +28,28 @@ const COUNTS_MAX: usize = 1 << 22;
 ///
 /// # See also
 /// AggregateCounter, AggregateIP, AggregateIPFlows
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1-/=", flow = "#/#", handlers)]
 pub struct AggregatePacketCounter {
+    /// Accepted, without effect.
+    #[arg]
+    notifier: Option<ElementRef>,
+    /// The annotation of 4 bytes that holds the packet's number; `NONE`: all packets of an
+    /// aggregate count as one.
+    #[arg(
+        name = "ANNO",
+        with = WordArg,
+        kind = "annotation",
+        default = "PACKET_NUMBER".into(),
+        default_text = "PACKET_NUMBER"
+    )]
+    anno_name: String,
     anno: Option<Anno>,
     /// By aggregate, packet number and input.
     counts: HashMap<(u32, u32, u32), u32>,
     seen: u64,
     /// Packets with an aggregate.
     seen_with_aggregate: u64,
-}
-
-impl Class for AggregatePacketCounter {
-    const NAME: &'static str = "AggregatePacketCounter";
-    const PORTS: &'static str = "1-/=";
-    const FLOW: &'static str = "#/#";
 }
 
 impl AggregatePacketCounter {
@@ -94,50 +86,38 @@ impl AggregatePacketCounter {
     }
 }
 
-impl Declared for AggregatePacketCounter {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut name = String::from("PACKET_NUMBER");
-        let mut notifier: Option<ElementRef> = None;
-        args.keyword("NOTIFIER", &mut notifier)
-            .keyword_with("ANNO", WordArg, &mut name)
-            .complete()?;
-        if name != "NONE" {
-            let place = args.context().parse_with(AnnoArg(4), &name);
-            let place = place.map_err(|_| args.fail("bad ANNO"))?;
-            self.anno = Some(Anno {
-                name: "",
-                offset: place.offset.into(),
-                size: 4,
-            });
+/// The aggregate that a handler is read with.
+fn aggregate(cx: &Cx<'_>, parameter: &str) -> Result<u32, &'static str> {
+    match parameter.trim() {
+        "" => Ok(0),
+        text => {
+            let parsed = cx.names().parse(text);
+            parsed.map_err(|_| "argument should be aggregate number")
         }
-        Ok(())
+    }
+}
+
+#[handlers]
+impl AggregatePacketCounter {
+    /// All packets counted.
+    #[read(name = "count")]
+    fn total(&self) -> u64 {
+        self.counts.values().map(|count| u64::from(*count)).sum()
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("clear").read("count");
-        list.read_with("received").read_with("undelivered");
+    /// The numbers of an aggregate's packets that came to any input, one a line.
+    #[read]
+    fn received(&self, cx: &mut Cx<'_>, of: &str) -> Result<String, &'static str> {
+        Ok(self.numbers(aggregate(cx, of)?, |_, _| true))
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<String, HandlerError> {
-        if name == "count" {
-            let count: u64 = self.counts.values().map(|count| u64::from(*count)).sum();
-            return Ok(count.to_string());
-        }
-        if !matches!(name, "received" | "undelivered") {
-            return Err(HandlerError::Unknown);
-        }
-        let aggregate = match value.trim() {
-            "" => 0,
-            text => {
-                let parsed = cx.names().parse(text);
-                parsed.map_err(|_| "argument should be aggregate number")?
-            }
-        };
-        if name == "received" {
-            return Ok(self.numbers(aggregate, |_, _| true));
-        }
+    /// The numbers of an aggregate's packets that came to input 0 more often than to input 1; with
+    /// two inputs or more.
+    #[read]
+    fn undelivered(&self, cx: &mut Cx<'_>, of: &str) -> Result<String, &'static str> {
+        let aggregate = aggregate(cx, of)?;
         if cx.inputs() < 2 {
-            return Err("needs two inputs".into());
+            return Err("needs two inputs");
         }
         let count = |number, port| self.counts.get(&(aggregate, number, port)).unwrap_or(&0);
         Ok(self.numbers(aggregate, |number, port| {
@@ -145,16 +125,25 @@ impl Declared for AggregatePacketCounter {
         }))
     }
 
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "clear" => self.counts.clear(),
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
+    /// Sets all counts to 0.
+    #[write]
+    fn clear(&mut self) {
+        self.counts.clear();
     }
 }
 
 impl Element for AggregatePacketCounter {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.anno = match self.anno_name.as_str() {
+            "NONE" => None,
+            name => {
+                let anno = args.context().parse::<AnnoOf<4>>(name);
+                Some(anno.map_err(|_| args.fail("bad ANNO"))?.anno())
+            }
+        };
+        Ok(())
+    }
+
     fn cleanup(&mut self, cx: &mut Cx<'_>) {
         if self.seen > 0 && self.seen_with_aggregate == 0 {
             let declaration = cx.declaration();

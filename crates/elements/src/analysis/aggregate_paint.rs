@@ -1,20 +1,9 @@
 use packet::Packet;
 use packet::anno::AGGREGATE;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Sets packets' aggregate annotation to their paint.
-///
-/// # Arguments
-/// - `BITS` (integer from 1 to 8, 8): how many low bits of the paint count.
-/// - `INCREMENTAL` (boolean, false): whether the paint becomes the low bits of the annotation, and
-///   what stood there moves up.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -23,40 +12,30 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// AggregateIP, AggregateLength, AggregateCounter
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", segments)]
 pub struct AggregatePaint {
-    bits: u32,
+    /// How many low bits of the paint count, 1 to 8.
+    #[arg(positional, default = 8)]
+    bits: i32,
+    /// Whether the paint becomes the low bits of the annotation, and what stood there moves up.
+    #[arg]
     incremental: bool,
 }
 
-impl Class for AggregatePaint {
-    const NAME: &'static str = "AggregatePaint";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for AggregatePaint {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut bits = 8i32;
-        args.positional("BITS", &mut bits)
-            .keyword("INCREMENTAL", &mut self.incremental)
-            .complete()?;
-        self.bits = match u32::try_from(bits) {
-            Ok(bits @ 1..=8) => bits,
-            _ => return Err(args.fail("bad number of bits")),
-        };
-        Ok(())
-    }
-}
-
 impl Element for AggregatePaint {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if (1..=8).contains(&self.bits) {
+            Ok(())
+        } else {
+            Err(args.fail("bad number of bits"))
+        }
+    }
+
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let paint = u32::from(packet.paint()) & ((1 << self.bits) - 1);
-        let above = match self.incremental {
-            true => packet.anno(AGGREGATE) << self.bits,
-            false => 0,
-        };
+        let above = if self.incremental { packet.anno(AGGREGATE) << self.bits } else { 0 };
         packet.set_anno(AGGREGATE, above | paint);
         Verdict::Forward
     }

@@ -1,10 +1,11 @@
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 use packet::Packet;
 use packet::checksum::Delta;
 use router::args::{self, Args, Failed};
-use router::{Capability, Class, Cx, Declared, Element, HandlerError, Llrpc, Llrpcs, Verdict, llrpc};
+use router::{Cx, Element, HandlerError, Llrpc, Llrpcs, Verdict, llrpc};
 
 /// Most nodes of the tree of addresses: twice as many as addresses.
 const NODES_MAX: usize = 1 << 21;
@@ -25,19 +26,6 @@ const QUOTED: usize = 8;
 ///
 /// Up to 1048576 addresses are known; when there are more, new ones become 0.0.0.0.
 ///
-/// # Arguments
-/// - `CLASS` (integer up to 32, 0): how many classes of addresses are kept: 1, whether an address is
-///   of class A; 2, A or B; and so on. 99 means 32.
-/// - `PRESERVE_8` (integers): prefixes of 8 bits that are kept, such as 18.
-/// - `SEED` (boolean): accepted, without effect.
-///
-/// # Ports
-/// One input, agnostic. Output 0 is agnostic; output 1, optional, is push: packets without an IPv4
-/// header where the network header mark is.
-///
-/// # Handlers
-/// None of its own.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap, FORCE_IP true, STOP true) -> AnonymizeIPAddr -> ToDump(out.pcap, ENCAP IP);
@@ -45,15 +33,26 @@ const QUOTED: usize = 8;
 ///
 /// # See also
 /// EraseIPPayload
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", provides(Llrpcs))]
+#[outputs("packets with other addresses", "packets without an IPv4 header at the network header mark")]
 pub struct AnonymizeIPAddr {
-    class: u32,
+    /// How many classes of addresses are kept: 1, whether an address is of class A; 2, A or B; and
+    /// so on up to 32. 99 means 32.
+    #[arg(default = 0)]
+    class: i32,
+    /// Prefixes of 8 bits that are kept, such as 18.
+    #[arg(with = args::Any, kind = "integers")]
+    preserve_8: String,
+    /// Accepted, without effect.
+    #[arg]
+    seed: bool,
     preserve: Vec<u8>,
     nodes: Vec<Node>,
     warned: bool,
 }
 
-/// An address, or a place where addresses part: then `input` and `output` are those of the child
+/// An address, or a prefix that addresses share: then `input` and `output` are those of the child
 /// with the higher bit.
 #[derive(Clone, Copy, Default)]
 struct Node {
@@ -61,13 +60,6 @@ struct Node {
     output: u32,
     /// Places of the children among the nodes; both 0 if there are none.
     children: [u32; 2],
-}
-
-impl Class for AnonymizeIPAddr {
-    const NAME: &'static str = "AnonymizeIPAddr";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-    const CAPABILITIES: &'static [Capability] = router::provides!(AnonymizeIPAddr: Llrpcs);
 }
 
 impl AnonymizeIPAddr {
@@ -98,11 +90,11 @@ impl AnonymizeIPAddr {
             let differs = (address ^ node.input).leading_zeros();
             let [left, right] = node.children.map(|child| child as usize);
             if left == 0 {
-                return self.part(cx, at, address);
+                return self.split(cx, at, address);
             }
             let parts = (self.nodes.get(left)?.input ^ self.nodes.get(right)?.input).leading_zeros();
             if differs < parts {
-                return self.part(cx, at, address);
+                return self.split(cx, at, address);
             }
             at = match address & (1 << (31 - parts.min(31))) {
                 0 => left,
@@ -112,7 +104,7 @@ impl AnonymizeIPAddr {
     }
 
     /// Lets a node become the parent of what it was and of an address that differs from it.
-    fn part(&mut self, cx: &mut Cx<'_>, at: usize, address: u32) -> Option<usize> {
+    fn split(&mut self, cx: &mut Cx<'_>, at: usize, address: u32) -> Option<usize> {
         if self.nodes.len() + 2 > NODES_MAX || self.nodes.try_reserve(2).is_err() {
             return None;
         }
@@ -173,31 +165,6 @@ impl AnonymizeIPAddr {
     }
 }
 
-impl Declared for AnonymizeIPAddr {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut class, mut seed) = (0i32, false);
-        let mut preserve = alloc::string::String::new();
-        args.keyword("CLASS", &mut class)
-            .keyword_with("PRESERVE_8", args::Any, &mut preserve)
-            .keyword("SEED", &mut seed)
-            .complete()?;
-        self.class = match u32::try_from(class) {
-            Ok(99) => 32,
-            Ok(class @ 0..=32) => class,
-            _ => return Err(args.fail("CLASS must be between 0 and 32")),
-        };
-        for word in click::config::split_space(&preserve) {
-            match args.context().parse(&word) {
-                Ok(prefix) => self.preserve.push(prefix),
-                Err(_) => {
-                    return Err(args.fail("PRESERVE_8 expects integer between 0 and 255"));
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
 impl Llrpcs for AnonymizeIPAddr {
     fn llrpc(&mut self, cx: &mut Cx<'_>, call: Llrpc, data: &mut [u8]) -> Result<(), HandlerError> {
         if call != Llrpc::MAP_IP_ADDRESS {
@@ -210,6 +177,18 @@ impl Llrpcs for AnonymizeIPAddr {
 }
 
 impl Element for AnonymizeIPAddr {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if !matches!(self.class, 0..=32 | 99) {
+            return Err(args.fail("CLASS must be between 0 and 32"));
+        }
+        let words = click::config::split_space(&self.preserve_8);
+        let prefixes = words.iter().map(|word| args.context().parse(word));
+        let prefixes: Result<_, _> = prefixes.collect();
+        let expected = "PRESERVE_8 expects integer between 0 and 255";
+        self.preserve = prefixes.map_err(|_| args.fail(expected))?;
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         // Not 0: that address stands for itself.
         let mut root = Node {
@@ -219,7 +198,7 @@ impl Element for AnonymizeIPAddr {
         };
         let mut preserve = core::mem::take(&mut self.preserve).into_iter();
         if self.class > 0 {
-            let mask = !u32::MAX.checked_shr(self.class).unwrap_or(0);
+            let mask = !u32::MAX.checked_shr(self.class as u32).unwrap_or(0);
             root.input = mask;
             root.output |= mask;
         } else if let Some(prefix) = preserve.next() {
@@ -260,7 +239,7 @@ impl Element for AnonymizeIPAddr {
 #[cfg(test)]
 mod tests {
     use alloc::format;
-    use alloc::vec::Vec;
+use alloc::vec::Vec;
     use core::net::Ipv4Addr;
 
     use proptest::prelude::*;

@@ -1,5 +1,5 @@
 use packet::Packet;
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
@@ -10,15 +10,6 @@ const UDP: u8 = 17;
 /// What follows the TCP or UDP header becomes zeros, and so does the checksum in it; lengths stay.
 /// ICMP packets pass as they are. Packets of other protocols, or without an IP header, are dropped.
 ///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// One input, one output, agnostic. Packets need a network header mark.
-///
-/// # Handlers
-/// None of its own.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap, FORCE_IP true, STOP true) -> EraseIPPayload -> ToDump(out.pcap, ENCAP IP);
@@ -26,15 +17,10 @@ const UDP: u8 = 17;
 ///
 /// # See also
 /// AnonymizeIPAddr, TruncateIPPayload
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1")]
+#[inputs("packets with a network header mark")]
 pub struct EraseIPPayload;
-
-impl Class for EraseIPPayload {
-    const NAME: &'static str = "EraseIPPayload";
-    const PORTS: &'static str = "1/1";
-}
-
-impl Declared for EraseIPPayload {}
 
 impl Element for EraseIPPayload {
     #[inline]

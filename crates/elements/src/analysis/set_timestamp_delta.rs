@@ -4,23 +4,11 @@ use alloc::string::String;
 use packet::anno::FIRST_TIMESTAMP;
 use packet::{Batch, Packet};
 use router::args::{Args, Failed, Timestamp, WordArg};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict, filter};
+use router::{Cx, Element, Verdict, filter, handlers};
 
 /// Replaces packets' timestamps by differences of time.
 ///
 /// Timestamps of 0, which are not set, stay so.
-///
-/// # Arguments
-/// - `TYPE` (word, RANGE): what the difference is: `RANGE`, since the first timestamp that was
-///   seen; `NOW`, from the timestamp to the present; `FIRST`, since the packet's first timestamp
-///   annotation.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `first` (read): the first timestamp that was seen.
-/// - `reset` (write): forgets it.
 ///
 /// # Example
 /// ```click
@@ -29,8 +17,13 @@ use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict, f
 ///
 /// # See also
 /// SetTimestamp, AdjustTimestamp, TimeFilter
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", handlers)]
 pub struct SetTimestampDelta {
+    /// What the difference is: `RANGE`, since the first timestamp that was seen; `NOW`, from the
+    /// timestamp to the present; `FIRST`, since the packet's first timestamp annotation.
+    #[arg(name = "TYPE", with = WordArg, kind = "word", default = "RANGE".into(), default_text = "RANGE")]
+    type_name: String,
     kind: Kind,
     first: i64,
     /// The present, as of the batch at work.
@@ -45,11 +38,6 @@ enum Kind {
     First,
 }
 
-impl Class for SetTimestampDelta {
-    const NAME: &'static str = "SetTimestampDelta";
-    const PORTS: &'static str = "1/1";
-}
-
 impl SetTimestampDelta {
     #[inline]
     fn look_at_clock(&mut self, cx: &Cx<'_>) {
@@ -59,11 +47,24 @@ impl SetTimestampDelta {
     }
 }
 
-impl Declared for SetTimestampDelta {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut kind = String::from("RANGE");
-        args.keyword_with("TYPE", WordArg, &mut kind).complete()?;
-        self.kind = match kind.as_str() {
+#[handlers]
+impl SetTimestampDelta {
+    /// The first timestamp that was seen.
+    #[read]
+    fn first(&self) -> String {
+        format!("{}\n", Timestamp(self.first))
+    }
+
+    /// Forgets the first timestamp.
+    #[write(button)]
+    fn reset(&mut self) {
+        self.first = 0;
+    }
+}
+
+impl Element for SetTimestampDelta {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.kind = match self.type_name.as_str() {
             "RANGE" => Kind::Range,
             "NOW" => Kind::Now,
             "FIRST" => Kind::First,
@@ -72,27 +73,6 @@ impl Declared for SetTimestampDelta {
         Ok(())
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("first").button("reset");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "first" => Ok(format!("{}\n", Timestamp(self.first))),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset" => self.first = 0,
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
-    }
-}
-
-impl Element for SetTimestampDelta {
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         self.look_at_clock(cx);

@@ -1,9 +1,9 @@
 use packet::Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Where in a packet the largest offset may be.
-const OFFSET_MAX: u32 = 1 << 16;
+const OFFSET_MAX: i32 = 1 << 16;
 /// Bytes of a timestamp in a packet.
 const LENGTH: usize = 8;
 
@@ -12,17 +12,6 @@ const LENGTH: usize = 8;
 /// A timestamp takes 8 bytes: nanoseconds since 1970, in the byte order of the machine. A packet
 /// that is too short is made longer by zeros; one for which there is no memory is dropped.
 ///
-/// # Arguments
-/// - `OFFSET` (integer): where, in bytes from the start of the data; up to 65536.
-/// - `TAIL` (boolean, false): whether the timestamp goes behind the data. One of the two is to be
-///   given.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap, STOP true) -> StoreTimestamp(TAIL true) -> ToDump(out.pcap);
@@ -30,39 +19,33 @@ const LENGTH: usize = 8;
 ///
 /// # See also
 /// SetTimestamp, StoreUDPTimeSeqRecord
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct StoreTimestamp {
-    /// `None`: behind the data.
-    offset: Option<u32>,
+    /// Where the timestamp goes, in bytes from the start of the data; up to 65536. Either this or
+    /// TAIL is given.
+    #[arg(positional, default = -1, default_text = "")]
+    offset: i32,
+    /// Whether the timestamp goes behind the data.
+    #[arg]
+    tail: bool,
 }
 
-impl Class for StoreTimestamp {
-    const NAME: &'static str = "StoreTimestamp";
-    const PORTS: &'static str = "1/1";
-}
-
-impl Declared for StoreTimestamp {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut offset, mut tail) = (-1i32, false);
-        args.positional("OFFSET", &mut offset)
-            .keyword("TAIL", &mut tail)
-            .complete()?;
-        self.offset = u32::try_from(offset).ok();
-        if self.offset.is_some() == tail {
+impl Element for StoreTimestamp {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if (self.offset >= 0) == self.tail {
             return Err(args.fail("supply exactly one of 'OFFSET' and 'TAIL'"));
         }
-        if self.offset.is_some_and(|offset| offset > OFFSET_MAX) {
+        if self.offset > OFFSET_MAX {
             return Err(args.fail(format_args!("OFFSET: out of range, bound {OFFSET_MAX}")));
         }
         Ok(())
     }
-}
 
-impl Element for StoreTimestamp {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let now = packet.len();
-        let offset = self.offset.map_or(now, |offset| offset as usize);
+        let offset = usize::try_from(self.offset).unwrap_or(now);
         let more = (offset + LENGTH).saturating_sub(now);
         if more > 0 {
             if !packet.put(more) {

@@ -1,9 +1,7 @@
-use alloc::string::{String, ToString};
 
 use packet::checksum::{Delta, Sum};
 use packet::{Batch, Packet};
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict, filter};
+use router::{Cx, Element, Verdict, filter, handlers};
 
 const UDP: u8 = 17;
 const UDP_HEADER: usize = 8;
@@ -21,17 +19,6 @@ const PER_SECOND: i64 = 1_000_000_000;
 /// difference. The UDP checksum is updated, if there is one. Packets are dropped that are no UDP
 /// over IPv4 or IPv6, or are too short; IPv6 extension headers are not looked behind.
 ///
-/// # Arguments
-/// - `OFFSET` (integer): where the IP header starts, in bytes from the start of the data.
-/// - `DELTA` (boolean, false): whether to write the difference.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `count` (read): packets that were written to.
-/// - `reset` (write): sets `count`, and so the next packet's number, back.
-///
 /// # Example
 /// ```click
 /// RatedSource(LENGTH 22, LIMIT 100) -> UDPIPEncap(10.0.1.1, 6667, 20.0.0.2, 6667)
@@ -41,18 +28,20 @@ const PER_SECOND: i64 = 1_000_000_000;
 ///
 /// # See also
 /// StoreTimestamp, SetTimestampDelta
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", handlers)]
 pub struct StoreUDPTimeSeqRecord {
+    /// Where the IP header starts, in bytes from the start of the data.
+    #[arg(mandatory)]
     offset: u32,
+    /// Whether to write the difference.
+    #[arg]
     delta: bool,
+    /// Packets that were written to.
+    #[handler(read)]
     count: u32,
     /// The present, as of the batch at work.
     now: i64,
-}
-
-impl Class for StoreUDPTimeSeqRecord {
-    const NAME: &'static str = "StoreUDPTimeSeqRecord";
-    const PORTS: &'static str = "1/1";
 }
 
 /// Seconds and nanoseconds in network order.
@@ -94,30 +83,12 @@ impl StoreUDPTimeSeqRecord {
     }
 }
 
-impl Declared for StoreUDPTimeSeqRecord {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("OFFSET", &mut self.offset)
-            .keyword("DELTA", &mut self.delta)
-            .complete()
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("count").write("reset");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "count" => Ok(self.count.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset" => self.count = 0,
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
+#[handlers]
+impl StoreUDPTimeSeqRecord {
+    /// Sets `count` to 0: the next packet's number is 1.
+    #[write]
+    fn reset(&mut self) {
+        self.count = 0;
     }
 }
 

@@ -2,30 +2,9 @@ use alloc::string::{String, ToString};
 
 use packet::Packet;
 use router::args::{self, Args, Failed, Timestamp};
-use router::{Call, Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
+use router::{Call, Cx, Declared, Element, HandlerError, Verdict, handlers};
 
 /// Lets packets pass whose timestamps lie in a range.
-///
-/// # Arguments
-/// - `START` (time): the first time that passes, in seconds since 1970.
-/// - `START_AFTER` (time): the same, counted from the first packet's timestamp.
-/// - `START_DELAY` (time): the same, counted from the start of the router.
-/// - `END` (time): the first time that passes no more.
-/// - `END_AFTER`, `END_DELAY` (time): the same, counted from the first packet or from the start.
-/// - `INTERVAL` (time): the same, counted from the first time that passes.
-/// - `STOP` (boolean, false): stop the driver at the first packet behind the end.
-/// - `END_CALL` (handler call): called at the first packet behind the end, in whose value `$t`
-///   stands for the packet's timestamp. If that sets a later end, the packet passes. Not together
-///   with STOP.
-///
-/// # Ports
-/// One input, agnostic. Output 0 is agnostic; output 1, optional, is push: the packets that do not
-/// pass.
-///
-/// # Handlers
-/// - `start`, `end`, `interval` (read, write): START, END and INTERVAL; what counts from the first
-///   packet is known only after it.
-/// - `extend_interval` (write): adds a time to the end.
 ///
 /// # Example
 /// ```click
@@ -34,50 +13,66 @@ use router::{Call, Class, Cx, Declared, Element, HandlerError, HandlerList, Verd
 ///
 /// # See also
 /// TimeRange, FromDump
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", handlers)]
+#[outputs("packets in the range", "other packets")]
 pub struct TimeFilter {
+    /// The first time that passes, in seconds since 1970.
+    #[arg(positional)]
+    start: Timestamp,
+    /// The first time that no longer passes.
+    #[arg(positional)]
+    end: Timestamp,
+    /// As START, counted from the start of the router.
+    #[arg]
+    start_delay: Timestamp,
+    /// As END, counted from the start of the router.
+    #[arg]
+    end_delay: Timestamp,
+    /// As START, counted from the first packet's timestamp.
+    #[arg]
+    start_after: Timestamp,
+    /// As END, counted from the first packet's timestamp.
+    #[arg]
+    end_after: Timestamp,
+    /// As END, counted from the first time that passes.
+    #[arg]
+    interval: Timestamp,
+    /// Stop the driver at the first packet behind the end.
+    #[arg]
+    stop: bool,
+    /// Called at the first packet behind the end; in its value, `$t` stands for the packet's
+    /// timestamp. If the call sets a later end, the packet passes. Not together with STOP.
+    #[arg(with = args::Any, kind = "handler call")]
+    end_call: String,
     first: i64,
+    #[init(i64::MAX)]
     last: i64,
     first_base: Base,
     last_base: Base,
     /// A packet was seen: times that count from it are known.
     ready: bool,
-    call_text: String,
     call: Option<Call>,
     /// The call is still to come.
     call_waits: bool,
 }
 
 /// What a time counts from.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Base {
+    #[default]
     Epoch,
     Start,
     FirstPacket,
     FirstTime,
 }
 
-impl Default for TimeFilter {
-    fn default() -> Self {
-        TimeFilter {
-            first: 0,
-            last: i64::MAX,
-            first_base: Base::Epoch,
-            last_base: Base::Epoch,
-            ready: false,
-            call_text: String::new(),
-            call: None,
-            call_waits: false,
-        }
-    }
-}
-
-impl Class for TimeFilter {
-    const NAME: &'static str = "TimeFilter";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-}
-
 impl TimeFilter {
+    fn move_end(&mut self, last: i64) {
+        self.last = last;
+        self.call_waits = self.call.is_some();
+    }
+
     #[cold]
     fn first_packet(&mut self, time: i64) {
         if self.first_base == Base::FirstPacket {
@@ -91,7 +86,7 @@ impl TimeFilter {
         self.ready = true;
     }
 
-    /// Calls whoever is to be called at the end, as long as that sets a later end.
+    /// Makes the call, again as long as it sets a later end.
     #[cold]
     fn call_end(&mut self, cx: &mut Cx<'_>, time: i64) {
         let Some(call) = &self.call else {
@@ -126,100 +121,89 @@ impl TimeFilter {
     }
 }
 
-impl Declared for TimeFilter {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let [mut start, mut start_delay, mut start_after] = [Timestamp(0); 3];
-        let [mut end, mut end_delay, mut end_after, mut interval] = [Timestamp(0); 4];
-        let mut stop = false;
-        args.positional("START", &mut start)
-            .positional("END", &mut end)
-            .keyword("START_DELAY", &mut start_delay)
-            .keyword("END_DELAY", &mut end_delay)
-            .keyword("START_AFTER", &mut start_after)
-            .keyword("END_AFTER", &mut end_after)
-            .keyword("INTERVAL", &mut interval)
-            .keyword("STOP", &mut stop)
-            .keyword_with("END_CALL", args::Any, &mut self.call_text)
-            .complete()?;
+#[handlers]
+impl TimeFilter {
+    /// The first time that passes; known after the first packet if it counts from that.
+    #[read]
+    fn read_start(&self) -> Timestamp {
+        Timestamp(self.first)
+    }
+
+    /// The argument START.
+    #[write(error = "expected time")]
+    fn write_start(&mut self, time: Timestamp) {
+        if !self.ready {
+            self.first_packet(time.0);
+        }
+        self.first = time.0;
+    }
+
+    /// The first time that no longer passes; known after the first packet if it counts from that.
+    #[read]
+    fn read_end(&self) -> Timestamp {
+        Timestamp(self.last)
+    }
+
+    /// The argument END.
+    #[write(error = "expected time")]
+    fn write_end(&mut self, time: Timestamp) {
+        self.move_end(time.0);
+        self.last_base = Base::Epoch;
+    }
+
+    /// The length of the range.
+    #[read]
+    fn read_interval(&self) -> Timestamp {
+        Timestamp(self.last.saturating_sub(self.first))
+    }
+
+    /// The argument INTERVAL.
+    #[write(error = "expected time")]
+    fn write_interval(&mut self, time: Timestamp) {
+        self.move_end(self.first.saturating_add(time.0));
+    }
+
+    /// Adds a time to the end.
+    #[write(error = "expected time")]
+    fn extend_interval(&mut self, time: Timestamp) {
+        self.move_end(self.last.saturating_add(time.0));
+    }
+}
+
+impl Element for TimeFilter {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let given = |times: &[Timestamp]| times.iter().filter(|time| time.0 != 0).count();
-        if given(&[start, start_delay, start_after]) > 1 {
+        if given(&[self.start, self.start_delay, self.start_after]) > 1 {
             return Err(args.fail("START, START_AFTER, and START_DELAY are mutually exclusive"));
         }
-        if given(&[end, end_delay, end_after, interval]) > 1 {
+        if given(&[self.end, self.end_delay, self.end_after, self.interval]) > 1 {
             let message = "END, END_AFTER, END_DELAY, and INTERVAL are mutually exclusive";
             return Err(args.fail(message));
         }
-        (self.first, self.first_base) = match (start.0, start_delay.0) {
-            (0, 0) => (start_after.0, Base::FirstPacket),
+        (self.first, self.first_base) = match (self.start.0, self.start_delay.0) {
+            (0, 0) => (self.start_after.0, Base::FirstPacket),
             (0, delay) => (delay, Base::Start),
             (start, _) => (start, Base::Epoch),
         };
-        if self.first == 0 {
-            self.first_base = Base::FirstPacket;
-        }
-        (self.last, self.last_base) = match (end.0, end_after.0, end_delay.0, interval.0) {
+        let (after, delay, interval) = (self.end_after.0, self.end_delay.0, self.interval.0);
+        (self.last, self.last_base) = match (self.end.0, after, delay, interval) {
             (0, 0, 0, 0) => (i64::MAX, Base::Epoch),
             (0, 0, 0, interval) => (interval, Base::FirstTime),
             (0, 0, delay, _) => (delay, Base::Start),
             (0, after, ..) => (after, Base::FirstPacket),
             (end, ..) => (end, Base::Epoch),
         };
-        match (stop, self.call_text.is_empty()) {
+        match (self.stop, self.end_call.is_empty()) {
             (true, false) => return Err(args.fail("END_CALL and STOP are mutually exclusive")),
-            (true, true) => self.call_text = "stop true".to_string(),
+            (true, true) => self.end_call = "stop true".to_string(),
             _ => {}
         }
         Ok(())
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("start").read_write("end").read_write("interval");
-        list.write("extend_interval");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "start" => Timestamp(self.first).to_string(),
-            "end" => Timestamp(self.last).to_string(),
-            "interval" => Timestamp(self.last.saturating_sub(self.first)).to_string(),
-            _ => return Err(HandlerError::Unknown),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let time = cx.names().parse::<Timestamp>(value.trim());
-        let time = time.map_err(|_| HandlerError::from("expected time"));
-        match name {
-            "start" => {
-                let time = time?.0;
-                if !self.ready {
-                    self.first_packet(time);
-                }
-                self.first = time;
-            }
-            "end" => {
-                self.last = time?.0;
-                self.last_base = Base::Epoch;
-                self.call_waits = self.call.is_some();
-            }
-            "interval" => {
-                self.last = self.first.saturating_add(time?.0);
-                self.call_waits = self.call.is_some();
-            }
-            "extend_interval" => {
-                self.last = self.last.saturating_add(time?.0);
-                self.call_waits = self.call.is_some();
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
-    }
-}
-
-impl Element for TimeFilter {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        if !self.call_text.is_empty() {
-            let call = Call::to_write(cx, &self.call_text).map_err(|error| cx.error(error))?;
+        if !self.end_call.is_empty() {
+            let call = Call::to_write(cx, &self.end_call).map_err(|error| cx.error(error))?;
             self.call = Some(call);
             self.call_waits = true;
         }
@@ -245,10 +229,7 @@ impl Element for TimeFilter {
         if time >= self.last && self.call_waits {
             self.call_end(cx, time);
         }
-        match time < self.last {
-            true => Verdict::Forward,
-            false => Verdict::To(1),
-        }
+        if time < self.last { Verdict::Forward } else { Verdict::To(1) }
     }
 }
 
@@ -299,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_can_be_moved_by_whoever_is_called_at_it() {
+    fn the_call_at_the_end_can_move_it() {
         let mut rig = Rig::new(
             "i :: Inject -> t :: TimeFilter(0, 2, END_CALL s.run $t) -> c :: Collect;
              s :: Script(TYPE PASSIVE, print $1, write t.extend_interval 2);",

@@ -1,23 +1,11 @@
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 
 use packet::Packet;
-use router::args::{Args, Failed, Timestamp};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
+use router::args::Timestamp;
+use router::{Cx, Element, Verdict, handlers};
 
 /// Tells the first and the last timestamp of the packets that passed.
-///
-/// # Arguments
-/// - `SIMPLE` (boolean, false): whether timestamps are known to grow.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `first`, `last` (read): the earliest and the latest timestamp; 0 if there was none.
-/// - `range` (read): both, with a space between.
-/// - `interval` (read): their difference.
-/// - `reset` (write): forgets them.
 ///
 /// # Example
 /// ```click
@@ -27,53 +15,46 @@ use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 ///
 /// # See also
 /// TimeFilter, SetTimestampDelta
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", handlers)]
 pub struct TimeRange {
-    first: i64,
-    last: i64,
+    /// Whether timestamps are known to grow.
+    #[arg]
     simple: bool,
+    /// The earliest timestamp; 0 if there was none.
+    #[handler(read)]
+    first: Timestamp,
+    /// The latest timestamp; 0 if there was none.
+    #[handler(read)]
+    last: Timestamp,
 }
 
-impl Class for TimeRange {
-    const NAME: &'static str = "TimeRange";
-    const PORTS: &'static str = "1/1";
-}
-
-impl Declared for TimeRange {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.keyword("SIMPLE", &mut self.simple).complete()
+#[handlers]
+impl TimeRange {
+    /// Both, with a space between.
+    #[read]
+    fn range(&self) -> String {
+        format!("{} {}", self.first, self.last)
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("first").read("last").read("range");
-        list.read("interval").button("reset");
+    /// Their difference.
+    #[read]
+    fn interval(&self) -> Timestamp {
+        Timestamp(self.last.0.saturating_sub(self.first.0))
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let (first, last) = (Timestamp(self.first), Timestamp(self.last));
-        Ok(match name {
-            "first" => first.to_string(),
-            "last" => last.to_string(),
-            "range" => format!("{first} {last}"),
-            "interval" => Timestamp(self.last.saturating_sub(self.first)).to_string(),
-            _ => return Err(HandlerError::Unknown),
-        })
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset" => (self.first, self.last) = (0, 0),
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
+    /// Forgets both.
+    #[write(button)]
+    fn reset(&mut self) {
+        (self.first, self.last) = Default::default();
     }
 }
 
 impl Element for TimeRange {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let time = packet.timestamp();
-        if self.first == 0 {
+        let time = Timestamp(packet.timestamp());
+        if self.first.0 == 0 {
             (self.first, self.last) = (time, time);
         } else if self.simple || self.last < time {
             self.last = time;

@@ -1,30 +1,19 @@
 use alloc::collections::BinaryHeap;
-use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 use packet::{Batch, Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Notice, Search, Signal, SignalId};
+use router::{Cx, Element, Notice, Search, Signal, SignalId};
 
 /// Most packets that are held for each input.
-const BUFFER_MAX: u32 = 1 << 16;
+const BUFFER_MAX: i32 = 1 << 16;
 
 /// Merges streams of packets by their timestamps.
 ///
 /// Each packet pulled is the earliest of those that the inputs have. Inputs known to be empty are
 /// not asked. The inputs' packets are to come in the order of their timestamps, or nearly so: as
 /// many as `BUFFER` says are held for each input and sorted.
-///
-/// # Arguments
-/// - `STOP` (boolean, false): stop the driver when no input has a packet, nor will have one soon.
-/// - `BUFFER` (integer, 1): packets held for each input, up to 65536.
-///
-/// # Ports
-/// Any number of pull inputs, one pull output.
-///
-/// # Handlers
-/// - `well_ordered` (read): whether packets left in the order of their timestamps so far.
 ///
 /// # Example
 /// ```click
@@ -36,33 +25,26 @@ const BUFFER_MAX: u32 = 1 << 16;
 ///
 /// # See also
 /// FromDump, RoundRobinSched
+#[derive(Element)]
+#[element(ports = "-/1", processing = "l")]
 pub struct TimeSortedSched {
+    /// Stop the driver when no input has a packet, nor will have one soon.
+    #[arg]
     stop: bool,
-    buffer: u32,
+    /// Packets held for each input, up to 65536.
+    #[arg(default = 1)]
+    buffer: i32,
     inputs: Vec<Input>,
     /// The inputs that have room, in the order in which they are asked from the last to the first.
     ready: Vec<usize>,
     held: BinaryHeap<Held>,
     arrived: u64,
     last: i64,
+    /// Whether packets left in the order of their timestamps so far.
+    #[handler(read, checkbox)]
+    #[init(true)]
     well_ordered: bool,
     nonempty: Option<SignalId>,
-}
-
-impl Default for TimeSortedSched {
-    fn default() -> Self {
-        TimeSortedSched {
-            stop: false,
-            buffer: 1,
-            inputs: Vec::new(),
-            ready: Vec::new(),
-            held: BinaryHeap::new(),
-            arrived: 0,
-            last: 0,
-            well_ordered: true,
-            nonempty: None,
-        }
-    }
 }
 
 struct Input {
@@ -71,7 +53,7 @@ struct Input {
     room: u32,
 }
 
-/// A packet that waits for its turn: greater than those that go later.
+/// A packet that waits: greater than the packets that go later.
 struct Held {
     packet: Packet,
     input: usize,
@@ -102,12 +84,6 @@ impl Ord for Held {
     fn cmp(&self, other: &Held) -> Ordering {
         other.key().cmp(&self.key())
     }
-}
-
-impl Class for TimeSortedSched {
-    const NAME: &'static str = "TimeSortedSched";
-    const PORTS: &'static str = "-/1";
-    const PROCESSING: &'static str = "l";
 }
 
 impl TimeSortedSched {
@@ -173,40 +149,21 @@ impl TimeSortedSched {
     }
 }
 
-impl Declared for TimeSortedSched {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut buffer = 1i32;
-        args.keyword("STOP", &mut self.stop)
-            .keyword("BUFFER", &mut buffer)
-            .complete()?;
-        self.buffer = match u32::try_from(buffer) {
-            Ok(buffer @ 1..=BUFFER_MAX) => buffer,
-            Ok(1..) => {
-                return Err(args.fail(format_args!("BUFFER must be at most {BUFFER_MAX}")));
-            }
-            _ => return Err(args.fail("BUFFER must be at least 1")),
-        };
+impl Element for TimeSortedSched {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if self.buffer < 1 {
+            return Err(args.fail("BUFFER must be at least 1"));
+        }
+        if self.buffer > BUFFER_MAX {
+            return Err(args.fail(format_args!("BUFFER must be at most {BUFFER_MAX}")));
+        }
         self.nonempty.get_or_insert_with(|| cx.signal(Notice::Empty, true));
         Ok(())
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        let flags = HandlerFlags::READ.with(HandlerFlags::CHECKBOX);
-        list.add("well_ordered", flags);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "well_ordered" => Ok(self.well_ordered.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-}
-
-impl Element for TimeSortedSched {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let inputs = cx.inputs();
-        let room = self.buffer;
+        let room = self.buffer as u32;
         self.inputs = (0..inputs)
             .map(|port| Input {
                 signal: match self.nonempty {

@@ -1,24 +1,12 @@
-use alloc::string::{String, ToString};
+use alloc::string::String;
 
 use packet::Batch;
 use router::args::unparse;
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
+use router::{Cx, Element, handlers};
 
 const PER_SECOND: f64 = 1e9;
 
 /// Adds up how long ago the timestamps of passing packets are.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `count` (read): packets that passed.
-/// - `time` (read): the sum, in seconds.
-/// - `average_time` (read): the sum divided by the packets.
-/// - `reset_counts` (write): sets both to 0.
 ///
 /// # Example
 /// ```click
@@ -29,16 +17,14 @@ const PER_SECOND: f64 = 1e9;
 ///
 /// # See also
 /// SetTimestamp, SetTimestampDelta
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", handlers)]
 pub struct TimestampAccum {
+    /// Packets that passed.
+    #[handler(read)]
     count: u64,
-    /// In nanoseconds.
+    /// The sum of their ages, in nanoseconds.
     sum: i128,
-}
-
-impl Class for TimestampAccum {
-    const NAME: &'static str = "TimestampAccum";
-    const PORTS: &'static str = "1/1";
 }
 
 impl TimestampAccum {
@@ -54,28 +40,24 @@ impl TimestampAccum {
     }
 }
 
-impl Declared for TimestampAccum {
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("count").read("time").read("average_time");
-        list.button("reset_counts");
+#[handlers]
+impl TimestampAccum {
+    /// The sum, in seconds.
+    #[read]
+    fn time(&self) -> String {
+        unparse::real(self.sum as f64 / PER_SECOND)
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let seconds = self.sum as f64 / PER_SECOND;
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "time" => unparse::real(seconds),
-            "average_time" => unparse::real(seconds / self.count as f64),
-            _ => return Err(HandlerError::Unknown),
-        })
+    /// The sum divided by the packets, in seconds.
+    #[read]
+    fn average_time(&self) -> String {
+        unparse::real(self.sum as f64 / PER_SECOND / self.count as f64)
     }
 
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset_counts" => (self.count, self.sum) = (0, 0),
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
+    /// Sets both to 0.
+    #[write(button)]
+    fn reset_counts(&mut self) {
+        (self.count, self.sum) = (0, 0);
     }
 }
 

@@ -5,11 +5,13 @@ use core::net::Ipv4Addr;
 use packet::Packet;
 use packet::checksum::{Delta, Sum};
 use packet::wire::IpProtocol;
-use router::args::{Args, ElementOf, ElementRef, Failed};
-use router::{Class, Cx, Declared, Element, ElementId, Verdict};
+use router::args::{Args, Failed};
+use router::{Cx, Element, ElementId, Link, Verdict};
 
+use crate::rewriter::base::{Connections, Rewriter};
+use crate::rewriter::headers;
 use crate::rewriter::key::FlowKey;
-use crate::rewriter::{headers, obtain, with_base};
+
 
 /// Lets FTP clients behind a rewriter use active transfers.
 ///
@@ -24,19 +26,6 @@ use crate::rewriter::{headers, obtain, with_base};
 /// A command that is not complete in one packet passes unchanged, as does that of a connection that
 /// the control rewriter does not know yet.
 ///
-/// # Arguments
-/// - `CONTROL_REWRITER` (element): the TCPRewriter or IPRewriter that the packets pass afterwards.
-/// - `DATA_REWRITER` (element): the rewriter that packets of data connections pass; may be the
-///   same.
-/// - `DATA_REWRITER_INPUT` (integer): the input of DATA_REWRITER whose specification says how data
-///   connections are rewritten.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
-///
 /// # Example
 /// ```click
 /// rw :: TCPRewriter(pattern 1.0.0.1 9000-14000 - - 0 1, drop);
@@ -50,52 +39,35 @@ use crate::rewriter::{headers, obtain, with_base};
 ///
 /// # See also
 /// TCPRewriter, IPRewriter
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct FTPPortMapper {
-    control: ElementId,
-    data: ElementId,
-    input: usize,
+    /// The TCPRewriter or IPRewriter that the packets pass afterwards.
+    #[arg(mandatory)]
+    control_rewriter: Option<Link<dyn Connections>>,
+    /// The rewriter that packets of data connections pass; may be the same.
+    #[arg(mandatory)]
+    data_rewriter: Option<Link<dyn Rewriter>>,
+    /// The input of DATA_REWRITER whose specification says how data connections are rewritten.
+    #[arg(mandatory)]
+    data_rewriter_input: usize,
 }
 
-impl Default for FTPPortMapper {
-    fn default() -> Self {
-        let none = ElementId::new(0);
-        FTPPortMapper {
-            control: none,
-            data: none,
-            input: 0,
-        }
-    }
-}
-
-impl Class for FTPPortMapper {
-    const NAME: &'static str = "FTPPortMapper";
-    const PORTS: &'static str = "1/1";
-}
-
-impl Declared for FTPPortMapper {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let none = || ElementRef {
-            index: 0,
-            name: Default::default(),
-        };
-        let (mut control, mut data) = (none(), none());
-        args.mandatory_positional_with("CONTROL_REWRITER", ElementOf("TCPRewriter"), &mut control)
-            .mandatory_positional_with("DATA_REWRITER", ElementOf("IPRewriterBase"), &mut data)
-            .mandatory_positional("DATA_REWRITER_INPUT", &mut self.input)
-            .complete()?;
-        self.control = ElementId::new(control.index);
-        self.data = ElementId::new(data.index);
-        if self.input >= cx.graph().info(self.data).inputs.len() {
+impl Element for FTPPortMapper {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let inputs = self.data_rewriter.map(|link| cx.graph().info(link.id()).inputs.len());
+        if inputs.is_none_or(|inputs| self.data_rewriter_input >= inputs) {
             return Err(args.fail("DATA_REWRITER_INPUT out of range"));
         }
         Ok(())
     }
-}
 
-impl Element for FTPPortMapper {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        if !is_downstream(cx, self.control) {
-            let info = cx.graph().info(self.control);
+        let Some(control) = self.control_rewriter.map(|link| link.id()) else {
+            return Ok(());
+        };
+        if !is_downstream(cx, control) {
+            let info = cx.graph().info(control);
             let warning = format!(
                 "control packet rewriter ‘{} :: {}’ is not downstream",
                 info.name, info.class.name
@@ -195,31 +167,30 @@ fn numbers(text: &[u8]) -> Option<([u8; 6], usize)> {
 
 impl FTPPortMapper {
     /// Prepares the rewriters for what `command` announces, and rewrites it.
-    fn map(&self, cx: &mut Cx<'_>, command: &Command, packet: &mut Packet) {
-        let key = command.key;
-        let control = with_base(cx, self.control, |base, cx| base.lookup(cx, 0, key));
-        let Some((control, _)) = control.flatten() else {
-            return;
-        };
+    fn map(&self, cx: &mut Cx<'_>, command: &Command, packet: &mut Packet) -> Option<()> {
+        let (control, data, key) = (self.control_rewriter?, self.data_rewriter?, command.key);
+        let known = cx.reach(control, |rewriter, cx| rewriter.base().lookup(cx, 0, key));
+        let (flow, _) = known??;
         let server = (key.destination(), key.destination_port().wrapping_sub(1));
         let coming = FlowKey::new((command.address, command.port), server);
-        let Some(data) = obtain(cx, self.data, IpProtocol::TCP, coming, self.input) else {
-            return;
-        };
-        let [a, b, c, d] = data.key.source().octets();
-        let [high, low] = data.key.source_port().to_be_bytes();
+        let input = self.data_rewriter_input;
+        let rewritten = cx.reach(data, |rewriter, cx| {
+            rewriter.obtain(cx, IpProtocol::TCP, coming, input)
+        });
+        let key_outside = rewritten??.key;
+        let [a, b, c, d] = key_outside.source().octets();
+        let [high, low] = key_outside.source_port().to_be_bytes();
         let text = format!("{a},{b},{c},{d},{high},{low}");
-        let Some(by) = replace(packet, command, text.as_bytes()) else {
-            return;
-        };
-        with_base(cx, self.control, |base, cx| {
+        let by = replace(packet, command, text.as_bytes())?;
+        cx.reach(control, |rewriter, cx| {
+            let base = rewriter.base();
             base.change_sequence(cx, 0, key, command.next, by)
         });
-        // What the control connection's packets were annotated with goes for its data, too.
-        let annotation = control.reply_annotation;
-        with_base(cx, self.data, |base, cx| {
-            base.set_reply_annotation(cx, 0, coming, annotation);
-        });
+        // The annotation of the control connection's packets goes for its data, too.
+        cx.reach(data, |rewriter, cx| {
+            let base = rewriter.base();
+            base.set_reply_annotation(cx, 0, coming, flow.reply_annotation);
+        })
     }
 }
 

@@ -19,7 +19,7 @@ use crate::rules::{DataView, IpView};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::any::Any;
-use router::{Branch, Onward, Sorter, Sorting};
+use router::{Classify, DecisionTree, TreeBranch, TreeNode};
 use simd::{BLOCK, Level};
 
 /// Columns at most: those that only one program looks at are read for all
@@ -42,25 +42,25 @@ struct Tree {
 struct Node {
     lanes: Lanes,
     /// By output, where packets go that [`Lanes::outputs`] has at a place.
-    ways: Vec<(usize, Onward)>,
+    ways: Vec<(usize, TreeBranch)>,
     /// The leaf of those that go nowhere.
     dropped: u32,
 }
 
-impl Sorting for Patterns {
-    fn together(&self, branches: &[Branch]) -> Option<Box<dyn Sorter>> {
-        Tree::of(branches).map(|tree| Box::new(tree) as Box<dyn Sorter>)
+impl Classify for Patterns {
+    fn tree(&self, nodes: &[TreeNode]) -> Option<Box<dyn DecisionTree>> {
+        Tree::of(nodes).map(|tree| Box::new(tree) as Box<dyn DecisionTree>)
     }
 }
 
 /// The patterns of an element of a tree, if it has such.
-fn patterns(branch: &Branch) -> Option<&Patterns> {
-    let sorting: &dyn Any = &*branch.sorting;
-    sorting.downcast_ref()
+fn patterns(node: &TreeNode) -> Option<&Patterns> {
+    let rules: &dyn Any = &*node.rules;
+    rules.downcast_ref()
 }
 
 impl Tree {
-    fn of(branches: &[Branch]) -> Option<Tree> {
+    fn of(branches: &[TreeNode]) -> Option<Tree> {
         let layout = patterns(branches.first()?)?.rules.layout;
         let all = || branches.iter().filter_map(patterns);
         if all().filter(|one| one.rules.layout == layout).count() < branches.len() {
@@ -87,7 +87,7 @@ impl Tree {
         Some(tree)
     }
 
-    /// Sorts packets; see [`Sorter::sort`].
+    /// Classifies packets; see [`DecisionTree::classify`].
     #[inline(always)]
     fn run<'p>(
         &mut self,
@@ -120,15 +120,15 @@ impl Tree {
             let (output, onward) = node.ways[way];
             match (scratch.take(output), onward) {
                 (0, _) => {}
-                (some, Onward::Leaf(leaf)) => leaves.push((leaf, some)),
-                (some, Onward::Branch(behind)) => self.decide(behind, blocks, some, leaves),
+                (some, TreeBranch::Leaf(leaf)) => leaves.push((leaf, some)),
+                (some, TreeBranch::Node(behind)) => self.decide(behind, blocks, some, leaves),
             }
         }
     }
 }
 
-impl Sorter for Tree {
-    fn sort(&mut self, batch: &packet::Batch, leaves: &mut Vec<(u32, u64)>) -> bool {
+impl DecisionTree for Tree {
+    fn classify(&mut self, batch: &packet::Batch, leaves: &mut Vec<(u32, u64)>) -> bool {
         match self.layout {
             Layout::Data { .. } => self.run(batch.iter().map(DataView), leaves),
             Layout::Ip => self.run(batch.iter().map(IpView), leaves),
@@ -137,12 +137,12 @@ impl Sorter for Tree {
 }
 
 impl Node {
-    fn of(patterns: &Patterns, branch: &Branch, fields: &Fields) -> Option<Node> {
+    fn of(patterns: &Patterns, branch: &TreeNode, fields: &Fields) -> Option<Node> {
         let terms = Patterns::terms(&patterns.rules, &patterns.expressions, fields);
         let lanes = Lanes::new(&terms, fields, ranges_limit(Level::detected()))?;
         let mut ways = Vec::new();
         let known = branch.outputs.iter().copied().zip(0..);
-        for (onward, output) in known.chain([(Onward::Leaf(branch.dropped), DROP)]) {
+        for (onward, output) in known.chain([(TreeBranch::Leaf(branch.dropped), DROP)]) {
             if let Some(at) = lanes.outputs().iter().position(|known| *known == output) {
                 ways.push((at, onward));
             }

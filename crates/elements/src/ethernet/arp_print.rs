@@ -156,7 +156,7 @@ impl Declared for ARPPrint {
             .keyword("ACTIVE", &mut self.active)
             .keyword_with("OUTFILE", FilenameArg, &mut file)
             .complete()?;
-        self.output = Output::named(file, String::new());
+        self.output = Output::named(file);
         Ok(())
     }
 

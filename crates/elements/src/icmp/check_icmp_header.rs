@@ -36,19 +36,6 @@ check! {
     /// leaves them. Errors must quote at least 28 bytes; timestamps and information messages must
     /// have exactly their length. The first wrong packet draws a message.
     ///
-    /// # Arguments
-    /// - `VERBOSE` (boolean, false): whether every wrong packet draws a message.
-    /// - `DETAILS` (boolean, false): whether to count wrong packets by what is wrong.
-    ///
-    /// # Ports
-    /// One agnostic input. Output 0 is agnostic: right packets. Output 1, optional, is push: wrong
-    /// packets, and what is not ICMP.
-    ///
-    /// # Handlers
-    /// - `drops` (read): wrong packets.
-    /// - `drop_details` (read): with `DETAILS`, a line for each thing that can be wrong, with a
-    ///   count.
-    ///
     /// # Example
     /// ```click
     /// FromDump(in.pcap) -> CheckIPHeader(14) -> CheckICMPHeader -> ICMPPingResponder -> Discard;

@@ -1,26 +1,14 @@
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 use packet::anno::{FIX_IP_SRC, ICMP_PARAMPROB};
-use packet::wire::{
-    Icmpv4Packet, Icmpv4Type, Icmpv4Unreachable, IpProtocol, Ipv4Header, Ipv4Option,
-    Ipv4OptionKind, Ipv4Packet,
-};
+use packet::wire::{Icmpv4Packet, Icmpv4Type, Icmpv4Unreachable, IpProtocol, Ipv4Header, Ipv4Option, Ipv4OptionKind, Ipv4Packet};
 use packet::{Batch, HEADROOM, Packet, PacketType};
 use router::args::{Args, Failed, Kind, NamedInt, WordArg};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
+use router::{Cx, Element, Verdict};
 
-use crate::values;
-
-/// The longest error that is made.
-#[derive(Clone, Copy)]
-struct Limits {
-    /// Of the whole IP packet.
-    mtu: u32,
-    /// What "fragmentation needed" tells the sender.
-    path_mtu: u32,
-}
+use super::encap::code_of;
 
 /// Answers IP packets with ICMP errors.
 ///
@@ -33,28 +21,6 @@ struct Limits {
 /// address, and packets whose source is no single host. Packets must have their IP header marked;
 /// about others there is no error either.
 ///
-/// # Arguments
-/// - `SRC` (IP address): who the errors are from.
-/// - `TYPE` (integer or name): `unreachable` (3), `sourcequench` (4), `redirect` (5),
-///   `timeexceeded` (11) or `parameterproblem` (12). A redirect's gateway is the packet's
-///   destination address annotation.
-/// - `CODE` (integer or name, 0): what in particular: `net`, `host`, `protocol`, `port`, `needfrag`
-///   for `unreachable`; `net`, `host` for `redirect`; `transit`, `reassembly` for `timeexceeded`;
-///   `erroratptr`, `missingopt`, `length` for `parameterproblem`. The pointer of `erroratptr` is
-///   the packet's ICMP parameter problem annotation, as IPGWOptions sets it.
-/// - `BADADDRS` (addresses): more addresses that are no single host's, such as subnets' broadcast
-///   addresses.
-/// - `MTU` (integer, 576): longest error, in bytes.
-/// - `PMTU` (integer, 0): the next link's MTU that `needfrag` tells.
-/// - `SET_FIX_ANNO` (boolean, true): whether to set the annotation that lets FixIPSrc replace the
-///   source address.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `src`, `mtu`, `pmtu` (read, write): the arguments.
-///
 /// # Example
 /// ```click
 /// FromDevice(eth0) -> Strip(14) -> CheckIPHeader -> ttl :: DecIPTTL
@@ -64,40 +30,43 @@ struct Limits {
 ///
 /// # See also
 /// DecIPTTL, FixIPSrc, IPGWOptions, IPFragmenter
+#[derive(Element)]
+#[element(ports = "1/1", segments, live)]
 pub struct ICMPError {
+    /// The source of the errors.
+    #[arg(mandatory, name = "SRC", read, write, error = "expected IP address")]
+    #[init(Ipv4Addr::UNSPECIFIED)]
     source: Ipv4Addr,
+    /// `unreachable` (3), `sourcequench` (4), `redirect` (5), `timeexceeded` (11) or
+    /// `parameterproblem` (12). A redirect's gateway is the packet's destination address
+    /// annotation.
+    #[arg(mandatory, name = "TYPE", with = NamedInt(Kind::IcmpType), kind = "integer or name")]
+    type_number: i32,
+    /// What in particular: `net`, `host`, `protocol`, `port`, `needfrag` for `unreachable`; `net`,
+    /// `host` for `redirect`; `transit`, `reassembly` for `timeexceeded`; `erroratptr`,
+    /// `missingopt`, `length` for `parameterproblem`. The pointer of `erroratptr` is the packet's
+    /// ICMP parameter problem annotation, as IPGWOptions sets it.
+    #[arg(positional, name = "CODE", with = WordArg, kind = "integer or name", default = "0".into(), default_text = "0")]
+    code_name: String,
+    /// More addresses that are no single host's, such as subnets' broadcast addresses.
+    #[arg(positional, name = "BADADDRS")]
+    bad: Vec<Ipv4Addr>,
+    /// Longest error, in bytes.
+    #[arg(default = 576, read, write, error = "expected integer")]
+    mtu: u32,
+    /// The next link's MTU that `needfrag` tells.
+    #[arg(default = 0, name = "PMTU", read, write, error = "expected integer")]
+    path_mtu: u32,
+    /// Whether to set the annotation with which FixIPSrc replaces the source address.
+    #[arg(name = "SET_FIX_ANNO", default = true)]
+    fix_source: bool,
+    #[init(Icmpv4Type::UNREACHABLE)]
     kind: Icmpv4Type,
     code: u8,
-    bad: Vec<Ipv4Addr>,
-    limits: Limits,
-    fix_source: bool,
+    #[init(1)]
     ident: u16,
     /// When the batch at work came, in nanoseconds since 1970; 0: not looked yet.
     now: i64,
-}
-
-impl Default for ICMPError {
-    fn default() -> Self {
-        ICMPError {
-            source: Ipv4Addr::UNSPECIFIED,
-            kind: Icmpv4Type::UNREACHABLE,
-            code: 0,
-            bad: Vec::new(),
-            limits: Limits {
-                mtu: 576,
-                path_mtu: 0,
-            },
-            fix_source: true,
-            ident: 1,
-            now: 0,
-        }
-    }
-}
-
-impl Class for ICMPError {
-    const NAME: &'static str = "ICMPError";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
 }
 
 /// A parameter problem with a pointer.
@@ -159,7 +128,7 @@ impl ICMPError {
 
         let header_len = Ipv4Packet::<&[u8]>::HEADER_LEN + options.len();
         let head = header_len + Icmpv4Packet::<&[u8]>::HEADER_LEN;
-        let room = (self.limits.mtu.min(0xffff) as usize).checked_sub(head)?;
+        let room = (self.mtu.min(0xffff) as usize).checked_sub(head)?;
         let quoted = header.get(..room).unwrap_or(header);
         let length = head + quoted.len();
 
@@ -216,7 +185,7 @@ impl ICMPError {
             _ if about_pointer => [pointer, 0, 0, 0],
             Icmpv4Type::REDIRECT => packet.dst_ip().octets(),
             Icmpv4Type::UNREACHABLE if self.code == Icmpv4Unreachable::FRAGMENTATION_NEEDED.0 => {
-                let [high, low] = (self.limits.path_mtu as u16).to_be_bytes();
+                let [high, low] = (self.path_mtu as u16).to_be_bytes();
                 [0, 0, high, low]
             }
             _ => [0; 4],
@@ -255,70 +224,21 @@ fn reverse<'b>(route: Option<Ipv4Option<'_>>, buffer: &'b mut [u8; OPTIONS_MAX])
     &buffer[..length + 1]
 }
 
-impl Declared for ICMPError {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut kind, mut code_text) = (0i32, String::from("0"));
-        let mut new = ICMPError::default();
-        args.mandatory_positional("SRC", &mut new.source)
-            .mandatory_positional_with("TYPE", NamedInt(Kind::IcmpType), &mut kind)
-            .positional_with("CODE", WordArg, &mut code_text)
-            .positional("BADADDRS", &mut new.bad)
-            .keyword("MTU", &mut new.limits.mtu)
-            .keyword("PMTU", &mut new.limits.path_mtu)
-            .keyword("SET_FIX_ANNO", &mut new.fix_source)
-            .complete()?;
-        let Ok(kind) = u8::try_from(kind) else {
+impl Element for ICMPError {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let Ok(kind) = u8::try_from(self.type_number) else {
             return Err(args.fail("ICMP type must be between 0 and 255"));
         };
-        new.kind = Icmpv4Type(kind);
-        if !new.kind.is_error() {
+        self.kind = Icmpv4Type(kind);
+        if !self.kind.is_error() {
             return Err(args.fail(format_args!("ICMP type {kind} is not an error type")));
         }
-        let context = args.context();
-        let code = context
-            .names
-            .int_or_number(Kind::IcmpCode(kind), &code_text, context.element);
-        new.code = match code.map(u8::try_from) {
-            Some(Ok(code)) => code,
-            _ => {
-                let text = "argument 2 takes ICMP code (integer between 0 and 255)";
-                return Err(args.fail(text));
-            }
-        };
-        new.ident = self.ident;
-        *self = new;
+        let code = code_of(&args.context(), kind, &self.code_name);
+        let text = "argument 2 takes ICMP code (integer between 0 and 255)";
+        self.code = code.ok_or_else(|| args.fail(text))?;
         Ok(())
     }
 
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("src").read_write("mtu").read_write("pmtu");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "src" => self.source.to_string(),
-            "mtu" => self.limits.mtu.to_string(),
-            "pmtu" => self.limits.path_mtu.to_string(),
-            _ => return Err(HandlerError::Unknown),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "src" => self.source = values::ip(cx, value)?,
-            "mtu" => self.limits.mtu = values::unsigned(cx, value)?,
-            "pmtu" => self.limits.path_mtu = values::unsigned(cx, value)?,
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
-    }
-}
-
-impl Element for ICMPError {
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         match self.answer(cx, packet) {
             Some(error) => {

@@ -1,7 +1,7 @@
 use packet::checksum::Delta;
 use packet::wire::{Icmpv4Packet, Icmpv4Type, IpProtocol, Ipv4Packet};
 use packet::{Batch, Packet};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Answers ICMP echo requests.
 ///
@@ -9,16 +9,6 @@ use router::{Class, Cx, Declared, Element, Verdict};
 /// places, the time to live is 255, no fragment flag is set. The destination address annotation
 /// becomes the new destination, the paint annotation 0, the timestamp the present. Source route
 /// options are not looked at.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// One agnostic input. Output 0 is agnostic: replies. Output 1, optional, is push: packets that
-/// are no echo requests; they are dropped if it is not connected.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -28,17 +18,12 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// ICMPError, CheckICMPHeader
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", segments)]
+#[outputs("replies", "packets that are no echo requests")]
 pub struct ICMPPingResponder {
     /// When the batch at work came, in nanoseconds since 1970.
     now: i64,
-}
-
-impl Class for ICMPPingResponder {
-    const NAME: &'static str = "ICMPPingResponder";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-    const SEGMENTS: bool = true;
 }
 
 /// Turns an echo request into its reply; `None` if it is none.
@@ -79,8 +64,6 @@ fn answer(packet: &mut Packet) -> Option<()> {
 fn fragment_word(header: &[u8; 20]) -> u16 {
     u16::from_be_bytes([header[6], header[7]])
 }
-
-impl Declared for ICMPPingResponder {}
 
 impl Element for ICMPPingResponder {
     #[inline]

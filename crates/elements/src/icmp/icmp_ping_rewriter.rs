@@ -3,15 +3,15 @@ use alloc::string::String;
 
 use packet::Packet;
 use packet::wire::IpProtocol;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element};
+use router::args::{Args, Failed, Seconds};
+use router::{Cx, Element, handlers};
 
-use crate::rewriter::base::{Base, ExtraHandlers, Translate, Translation, addresses_table};
+use crate::rewriter::base::{Base, GUARANTEE, Rewriter, Translation};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
-use crate::rewriter::key::FlowKey;
 use crate::rewriter::headers;
+use crate::rewriter::key::FlowKey;
 use crate::rewriter::path::{Identity, Scheme};
-use crate::rewriter::{rewriter_handlers, rewriter_methods};
+use crate::rewriter::rewriter_methods;
 use crate::rewriter::sequence::Sequences;
 
 /// Rewrites addresses and identifiers of pings: ICMP echo requests and replies.
@@ -26,33 +26,9 @@ use crate::rewriter::sequence::Sequences;
 ///
 /// Packets must have their IP header marked. Mappings end as with IPRewriter.
 ///
-/// # Arguments
-/// - `INPUTSPEC` (specification, one for each input): what to do with requests of no known flow.
-/// - `TIMEOUT` (seconds, 5 minutes): how long a mapping lives after its last packet.
-/// - `GUARANTEE` (seconds, 5): how long after its last packet a mapping is not given up for a new
-///   one.
-/// - `REAP_INTERVAL` (seconds, 15 minutes): how often mappings whose time is up are taken out; 0:
-///   never.
-/// - `MAPPING_CAPACITY` (integer or element, 2147483647): most mappings, or another rewriter to
-///   share the mappings' memory and limit with; also `CAPACITY`.
-/// - `DST_ANNO` (boolean, true): whether to set the destination address annotation.
-/// - `REPLY_ANNO` (annotation of 1 byte, none): an annotation that replies get as the first packet
-///   of their flow had it.
-///
-/// # Ports
-/// One push input for each specification; as many push outputs as the specifications name.
-///
 /// # Handlers
-/// - `table` (read): the mappings, a line for each direction: source, destination and identifier,
-///   what they become, outputs with the one that counts starred, input, seconds left.
-/// - `table_size` (read): mappings that this element made.
-/// - `mapping_failures` (read): mappings that could not be made.
-/// - `patterns` (read): the inputs' specifications, with the numbers of mappings they made.
 /// - `pattern0`, `pattern1`, … (read, write): one input's specification. Writing it ends the
 ///   mappings that the input made.
-/// - `size` (read): mappings of all elements that share the limit.
-/// - `capacity` (read, write): the limit.
-/// - `clear` (write): ends all mappings.
 ///
 /// # Example
 /// ```click
@@ -65,18 +41,24 @@ use crate::rewriter::sequence::Sequences;
 ///
 /// # See also
 /// IPRewriter, ICMPRewriter, ICMPPingResponder
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1-/1-", processing = "h", segments, handlers, provides(Rewriter))]
+#[inputs("one for each specification")]
+#[outputs("as many as the specifications name")]
 pub struct ICMPPingRewriter {
-    pub(crate) base: Base,
+    /// How long a mapping lives after its last packet.
+    #[arg(default = Seconds(5 * 60), default_text = "5 minutes")]
+    timeout: Seconds,
+    /// How long after its last packet a mapping cannot be evicted for a new one.
+    #[arg(default = GUARANTEE, default_text = "5 seconds")]
+    guarantee: Seconds,
+    /// Whether to set the destination address annotation.
+    #[arg(default = true)]
+    dst_anno: bool,
+    #[flatten]
+    base: Base,
 }
 
-impl Class for ICMPPingRewriter {
-    const NAME: &'static str = "ICMPPingRewriter";
-    const PORTS: &'static str = "1-/1-";
-    const PROCESSING: &'static str = "h";
-    const IS_A: &'static [&'static str] = &["IPRewriterBase"];
-    const SEGMENTS: bool = true;
-}
 
 /// How ICMPPingRewriter reads and writes packets. The key of requests has the identifier as source
 /// port and the number after it as destination port; that of replies the other way round.
@@ -156,26 +138,31 @@ impl Scheme for Pings {
     }
 }
 
-impl Declared for ICMPPingRewriter {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.base.configure_annotations(args, true)?;
-        let times = self.base.configure(cx, args)?;
-        self.base.set_tables(addresses_table(times, 5 * 60));
-        Ok(())
-    }
-
-    rewriter_handlers! {
-        "table", "mappings" => 0, show;
+#[handlers]
+impl ICMPPingRewriter {
+    /// The mappings, a line for each direction: source, destination and
+    /// identifier, what they become, outputs
+    /// with the one that counts starred, input, seconds left.
+    #[read(alias = "mappings")]
+    fn table(&mut self, cx: &mut Cx<'_>) -> String {
+        self.base.show_table(cx, 0, show)
     }
 }
 
 impl Element for ICMPPingRewriter {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let times = (self.timeout, self.guarantee);
+        self.base.configured_plain(cx, args, self.dst_anno, times)
+    }
+
     rewriter_methods!(Pings);
 }
 
-impl ExtraHandlers for ICMPPingRewriter {}
+impl Rewriter for ICMPPingRewriter {
+    fn base(&mut self) -> &mut Base {
+        &mut self.base
+    }
 
-impl Translate for ICMPPingRewriter {
     /// Both ports of `key` are the identifier.
     fn translate(
         &mut self,

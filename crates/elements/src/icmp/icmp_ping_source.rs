@@ -1,11 +1,11 @@
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 use packet::wire::{Icmpv4Header, Icmpv4Packet, Icmpv4Type, IpProtocol, Ipv4Header, Ipv4Packet};
 use packet::{Batch, Packet};
-use router::args::{Args, Argument, Failed, SecondsArg, unparse};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Steady, TimerId};
+use router::args::{Args, Failed, unparse, Milliseconds};
+use router::{Cx, Element, Steady, TimerId, handlers};
 
 mod replies;
 
@@ -23,31 +23,6 @@ const ARREARS_MAX: u64 = 1_000_000_000;
 /// the end. A reply to a request before the last 4096 does not count. Round trip times are from
 /// the timestamps of request and reply: replies without one count, but have none.
 ///
-/// # Arguments
-/// - `SRC`, `DST` (IP address): who the requests are from, and who they are for.
-/// - `INTERVAL` (time, 1s): time between two requests of a push output, a millisecond at least.
-/// - `IDENTIFIER` (integer, 0): the ICMP identifier.
-/// - `LIMIT` (integer, -1): requests after which it stops; no limit if negative.
-/// - `STOP` (boolean, false): whether to stop the driver then.
-/// - `DATA` (bytes): what each request holds.
-/// - `ACTIVE` (boolean, true): whether it sends.
-/// - `MIRROR` (boolean, false): whether each reply is answered by the next request at once, in the
-///   same packet, whatever the limit.
-/// - `VERBOSE` (boolean, true): whether replies and the summary are printed.
-///
-/// # Ports
-/// One push input, optional: replies. One agnostic output; by a pull output a request leaves
-/// whenever one is asked for.
-///
-/// # Handlers
-/// - `active`, `src`, `dst` (read, write): the arguments.
-/// - `limit`, `interval` (write): the arguments.
-/// - `count` (read): requests sent.
-/// - `reset_counts` (write): forgets requests and replies.
-/// - `summary` (read): requests, replies, loss and round trip times, as ping prints them; only with
-///   an input.
-/// - `rtt_min`, `rtt_avg`, `rtt_max` (read): round trip times; only with an input.
-///
 /// # Example
 /// ```click
 /// ping :: ICMPPingSource(1.0.0.1, 2.0.0.2, INTERVAL 0.1, LIMIT 3, STOP true)
@@ -56,50 +31,72 @@ const ARREARS_MAX: u64 = 1_000_000_000;
 ///
 /// # See also
 /// ICMPPingEncap, ICMPPingResponder, ICMPPingRewriter
+#[derive(Element)]
+#[element(ports = "0-1/1", processing = "h/a", handlers)]
+#[inputs("replies")]
+#[outputs("requests; by a pull output, one leaves whenever it is pulled")]
 pub struct ICMPPingSource {
+    /// The source of the requests.
+    #[arg(
+        mandatory,
+        name = "SRC",
+        read,
+        write,
+        calm,
+        error = "syntax error",
+        then = go_on
+    )]
+    #[init(Ipv4Addr::UNSPECIFIED)]
     source: Ipv4Addr,
+    /// The destination of the requests.
+    #[arg(
+        mandatory,
+        name = "DST",
+        read,
+        write,
+        calm,
+        error = "syntax error",
+        then = go_on
+    )]
+    #[init(Ipv4Addr::UNSPECIFIED)]
     destination: Ipv4Addr,
+    /// Time between two requests of a push output, a millisecond at least.
+    #[arg(
+        default_text = "1s",
+        write,
+        error = "'interval' should be an interval",
+        then = go_on
+    )]
+    interval: Option<Milliseconds>,
+    /// The ICMP identifier.
+    #[arg(name = "IDENTIFIER", default = 0)]
     ident: u16,
-    /// In milliseconds.
-    interval: u32,
+    /// What each request holds.
+    #[arg]
     data: Vec<u8>,
+    /// Requests after which it stops; no limit if negative.
+    #[arg(default = -1, write, calm, error = "'limit' should be integer", then = go_on)]
     limit: i32,
+    /// Whether it sends.
+    #[arg(default = true, read, write, checkbox, error = "type mismatch", then = activated)]
     active: bool,
+    /// Whether replies and the summary are printed.
+    #[arg(default = true)]
     verbose: bool,
+    /// Whether to stop the driver after LIMIT requests.
+    #[arg]
     stop: bool,
+    /// Whether each reply is answered by the next request at once, in the same packet, whatever the
+    /// limit.
+    #[arg]
     mirror: bool,
+    /// Requests sent.
+    #[handler(read)]
     count: i32,
     replies: Option<Replies>,
     timer: Option<TimerId>,
     /// When the next request is due.
     due: Steady,
-}
-
-impl Default for ICMPPingSource {
-    fn default() -> Self {
-        ICMPPingSource {
-            source: Ipv4Addr::UNSPECIFIED,
-            destination: Ipv4Addr::UNSPECIFIED,
-            ident: 0,
-            interval: 1000,
-            data: Vec::new(),
-            limit: -1,
-            active: true,
-            verbose: true,
-            stop: false,
-            mirror: false,
-            count: 0,
-            replies: None,
-            timer: None,
-            due: Steady::default(),
-        }
-    }
-}
-
-impl Class for ICMPPingSource {
-    const NAME: &'static str = "ICMPPingSource";
-    const PORTS: &'static str = "0-1/1";
-    const PROCESSING: &'static str = "h/a";
 }
 
 impl ICMPPingSource {
@@ -108,7 +105,8 @@ impl ICMPPingSource {
     }
 
     fn interval(&self) -> u64 {
-        u64::from(self.interval.max(1)) * 1_000_000
+        let interval = self.interval.map_or(1000, |interval| interval.0);
+        u64::from(interval.max(1)) * 1_000_000
     }
 
     /// The next request, in a packet of its own.
@@ -195,26 +193,64 @@ impl ICMPPingSource {
     }
 }
 
-impl Declared for ICMPPingSource {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut has_interval = false;
-        args.mandatory_positional("SRC", &mut self.source)
-            .mandatory_positional("DST", &mut self.destination)
-            .keyword_with("INTERVAL", SecondsArg(3), &mut self.interval)
-            .given(&mut has_interval)
-            .keyword("IDENTIFIER", &mut self.ident)
-            .keyword("DATA", &mut self.data)
-            .keyword("LIMIT", &mut self.limit)
-            .keyword("ACTIVE", &mut self.active)
-            .keyword("VERBOSE", &mut self.verbose)
-            .keyword("STOP", &mut self.stop)
-            .keyword("MIRROR", &mut self.mirror)
-            .complete()?;
-        if self.interval == 0 {
+#[handlers]
+impl ICMPPingSource {
+    /// Forgets requests and replies.
+    #[write(button)]
+    fn reset_counts(&mut self, cx: &mut Cx<'_>) {
+        self.count = 0;
+        self.replies = self.replies.take().map(|_| Replies::default());
+        self.go_on(cx);
+    }
+
+    /// Requests, replies, loss and round trip times, as ping prints them.
+    #[read(when = self.replies.is_some())]
+    fn summary(&self) -> Option<String> {
+        Some(self.replies.as_ref()?.summary(self.count))
+    }
+
+    /// The least round trip time.
+    #[read(when = self.replies.is_some())]
+    fn rtt_min(&self) -> Option<String> {
+        Some(unparse::microseconds(self.replies.as_ref()?.least()))
+    }
+
+    /// The average round trip time.
+    #[read(when = self.replies.is_some())]
+    fn rtt_avg(&self) -> Option<String> {
+        Some(unparse::microseconds(self.replies.as_ref()?.average()))
+    }
+
+    /// The greatest round trip time.
+    #[read(when = self.replies.is_some())]
+    fn rtt_max(&self) -> Option<String> {
+        Some(unparse::microseconds(self.replies.as_ref()?.most()))
+    }
+
+    /// Sends on if it had stopped.
+    fn go_on(&mut self, cx: &mut Cx<'_>) {
+        if !self.is_finished() {
+            self.wake(cx, self.interval());
+        }
+    }
+
+    fn activated(&mut self, cx: &mut Cx<'_>) {
+        if let Some(timer) = self.timer.filter(|_| !self.active) {
+            cx.unschedule_timer(timer);
+        }
+        if !self.is_finished() {
+            self.wake(cx, 0);
+        }
+    }
+}
+
+impl Element for ICMPPingSource {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if self.interval == Some(Milliseconds(0)) {
             args.warning("INTERVAL so small that it is zero");
         }
         let pull = !cx.output_is_push(0);
-        if pull && has_interval {
+        if pull && self.interval.is_some() {
             args.warning("element is pull, INTERVAL parameter will be ignored");
         }
         if pull && self.mirror {
@@ -224,65 +260,6 @@ impl Declared for ICMPPingSource {
         Ok(())
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.checkbox("active").read_write("src").read_write("dst");
-        list.read("count").write("limit").write("interval");
-        list.button("reset_counts");
-        for name in ["src", "dst", "limit"] {
-            list.add(name, HandlerFlags::CALM);
-        }
-        if self.replies.is_some() {
-            list.read("summary");
-            list.read("rtt_min").read("rtt_avg").read("rtt_max");
-        }
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match (name, &self.replies) {
-            ("active", _) => Ok(self.active.to_string()),
-            ("src", _) => Ok(self.source.to_string()),
-            ("dst", _) => Ok(self.destination.to_string()),
-            ("count", _) => Ok(self.count.to_string()),
-            ("summary", Some(replies)) => Ok(replies.summary(self.count)),
-            ("rtt_min", Some(replies)) => Ok(unparse::microseconds(replies.least())),
-            ("rtt_avg", Some(replies)) => Ok(unparse::microseconds(replies.average())),
-            ("rtt_max", Some(replies)) => Ok(unparse::microseconds(replies.most())),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let value = value.trim();
-        let mut after = self.interval();
-        match name {
-            "src" => self.source = parse(cx, value, "syntax error")?,
-            "dst" => self.destination = parse(cx, value, "syntax error")?,
-            "active" => {
-                self.active = parse(cx, value, "type mismatch")?;
-                after = 0;
-                if let Some(timer) = self.timer.filter(|_| !self.active) {
-                    cx.unschedule_timer(timer);
-                }
-            }
-            "limit" => self.limit = parse(cx, value, "'limit' should be integer")?,
-            "interval" => {
-                let interval = cx.names().parse_with(SecondsArg(3), value);
-                self.interval = interval.map_err(|_| "'interval' should be an interval")?;
-            }
-            "reset_counts" => {
-                self.count = 0;
-                self.replies = self.replies.take().map(|_| Replies::default());
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        if !self.is_finished() {
-            self.wake(cx, after);
-        }
-        Ok(())
-    }
-}
-
-impl Element for ICMPPingSource {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if cx.output_is_push(0) {
             self.timer = Some(cx.timer());
@@ -352,10 +329,6 @@ impl Element for ICMPPingSource {
         }
         0
     }
-}
-
-fn parse<T: Argument>(cx: &Cx<'_>, value: &str, error: &str) -> Result<T, HandlerError> {
-    cx.names().parse(value).map_err(|_| error.into())
 }
 
 #[cfg(test)]

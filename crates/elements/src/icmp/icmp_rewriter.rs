@@ -6,14 +6,14 @@ use click::config;
 use packet::checksum::{Delta, Sum};
 use packet::wire::IpProtocol;
 use packet::{BATCH, Batch, Packet};
-use router::args::{AnnoArg, Annotation, Any, Args, Context, Failed, Int};
-use router::{Class, Cx, Declared, Element, ElementId};
+use router::args::{AnnoOf, Any, Args, Failed};
+use router::{Cx, Element, ElementId, Link};
 
 use crate::dispatch::{self, DROP};
-use crate::rewriter::base::Translation;
+use crate::rewriter::base::{Rewriter, Translation};
 use crate::rewriter::flow::Direction;
+use crate::rewriter::headers;
 use crate::rewriter::key::FlowKey;
-use crate::rewriter::{headers, translate, with_base};
 
 /// Rewrites ICMP errors about packets that a rewriter has rewritten.
 ///
@@ -26,21 +26,6 @@ use crate::rewriter::{headers, translate, with_base};
 /// Packets must have their IP header marked. What is not ICMP is dropped. Other ICMP messages, and
 /// errors about packets that no rewriter knows, leave by output 1 if there is one and no rewriter
 /// has an output of its own, and are dropped otherwise.
-///
-/// # Arguments
-/// - `MAPS` (rewriters, separated by spaces): whom to ask: IPRewriter, TCPRewriter, UDPRewriter,
-///   IPAddrRewriter, IPAddrPairRewriter or ICMPPingRewriter elements. With `:PORT` behind a name,
-///   an error leaves by output PORT plus the rewriter's own output for the mapping; else by output
-///   0.
-/// - `DST_ANNO` (boolean, true): whether to set the destination address annotation.
-/// - `REPLY_ANNO` (annotation of 1 byte, none): an annotation that errors about forward packets
-///   get as the first packet of their flow had it; as given to the rewriters.
-///
-/// # Ports
-/// One push input, one or more push outputs.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -55,44 +40,31 @@ use crate::rewriter::{headers, translate, with_base};
 ///
 /// # See also
 /// IPRewriter, IPAddrRewriter, ICMPPingRewriter, ICMPError
+#[derive(Element)]
+#[element(ports = "1/1-", processing = "h", segments)]
 pub struct ICMPRewriter {
+    /// Names of IPRewriter, TCPRewriter, UDPRewriter, IPAddrRewriter, IPAddrPairRewriter or
+    /// ICMPPingRewriter elements. With `:PORT` behind a name, an error leaves by output PORT plus
+    /// the rewriter's own output for the mapping; else by output 0.
+    #[arg(mandatory, name = "MAPS", with = Any, kind = "rewriters, separated by spaces")]
+    names: String,
+    /// Whether to set the destination address annotation.
+    #[arg(default = true)]
+    dst_anno: bool,
+    /// An annotation that errors about forward packets get as the first packet of their flow had
+    /// it; as given to the rewriters.
+    #[arg]
+    reply_anno: Option<AnnoOf<1>>,
     /// Rewriters, with the first of their outputs here.
-    maps: Vec<(ElementId, Option<u32>)>,
-    annotate: bool,
-    reply: Option<u8>,
+    maps: Vec<(Link<dyn Rewriter>, Option<u32>)>,
+    /// The output of messages that no rewriter knows.
+    #[init(DROP)]
     unknown: u32,
 }
 
-impl Default for ICMPRewriter {
-    fn default() -> Self {
-        ICMPRewriter {
-            maps: Vec::new(),
-            annotate: true,
-            reply: None,
-            unknown: DROP,
-        }
-    }
-}
-
-impl Class for ICMPRewriter {
-    const NAME: &'static str = "ICMPRewriter";
-    const PORTS: &'static str = "1/1-";
-    const PROCESSING: &'static str = "h";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for ICMPRewriter {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut maps = String::new();
-        let mut reply: Option<Annotation> = None;
-        let anno =
-            |text: &str, context: &Context<'_>| context.parse_with(AnnoArg(1), text).map(Some);
-        args.mandatory_positional_with("MAPS", Any, &mut maps)
-            .keyword("DST_ANNO", &mut self.annotate)
-            .keyword_with("REPLY_ANNO", anno, &mut reply)
-            .complete()?;
-        self.reply = reply.map(|annotation| annotation.offset);
-        for word in config::split_space(&maps) {
+impl Element for ICMPRewriter {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        for word in config::split_space(&self.names) {
             self.add_map(cx, args, &word);
         }
         if self.maps.is_empty() {
@@ -104,9 +76,7 @@ impl Declared for ICMPRewriter {
         }
         args.finish()
     }
-}
 
-impl Element for ICMPRewriter {
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         let mut outputs = [DROP; BATCH];
         for (packet, output) in batch.iter_mut().zip(&mut outputs) {
@@ -117,28 +87,26 @@ impl Element for ICMPRewriter {
 }
 
 impl ICMPRewriter {
-    fn add_map(&mut self, cx: &mut Cx<'_>, args: &Args<'_>, word: &str) {
+    fn add_map(&mut self, cx: &Cx<'_>, args: &Args<'_>, word: &str) {
+        let (context, ours) = (args.context(), cx.outputs());
         let (name, port) = match word.split_once(':') {
-            Some((name, port)) => (name, Some(args.context().parse_with(Int::ANY, port))),
+            Some((name, port)) => (name, Some(context.parse::<u32>(port))),
             None => (word, None),
         };
-        let element = args.context().find_element(name);
-        let element = element.map(|(index, _)| ElementId::new(index));
-        let (Some(id), None | Some(Ok(_))) = (element, &port) else {
+        let element = context.find_element(name);
+        let (Some((index, _)), Ok(port)) = (element, port.transpose()) else {
             return args.error(format!("{name} not an IP rewriter"));
         };
-        let port: Option<u32> = port.and_then(Result::ok);
-        let theirs = cx.graph().info(id).outputs.len();
-        let ours = cx.outputs();
+        let theirs = cx.graph().info(ElementId::new(index)).outputs.len();
         if port.is_some_and(|port| port as usize + theirs > ours) {
             let outputs = if ours == 1 { "output" } else { "outputs" };
             args.error(format!(
                 "{word} port offset requires more than {ours} {outputs}"
             ));
-        } else if with_base(cx, id, |_, _| ()).is_none() {
-            args.error(format!("{name} not an IP rewriter"));
+        } else if let Ok(link) = context.parse(name) {
+            self.maps.push((link, port));
         } else {
-            self.maps.push((id, port));
+            args.error(format!("{name} not an IP rewriter"));
         }
     }
 
@@ -151,8 +119,11 @@ impl ICMPRewriter {
         let Some(inner) = Inner::of(packet) else {
             return self.unknown;
         };
-        for &(id, first) in &self.maps {
-            if let Some(translation) = translate(cx, id, inner.protocol, inner.answer) {
+        for &(link, first) in &self.maps {
+            let translation = cx.reach(link, |rewriter, cx| {
+                rewriter.translate(cx, inner.protocol, inner.answer)
+            });
+            if let Some(translation) = translation.flatten() {
                 self.rewrite(&inner, &translation, packet);
                 return first.map_or(0, |first| first + u32::from(translation.output));
             }
@@ -171,11 +142,11 @@ impl ICMPRewriter {
             headers::update_ip_sum(Delta::of_u32(old.to_bits(), new.to_bits()), ip);
         }
         inner.rewrite(translation.key.reverse(), icmp);
-        if ours && self.annotate {
+        if ours && self.dst_anno {
             packet.set_dst_ip(new);
         }
-        if let (Some(at), Direction::Reply) = (self.reply, translation.direction)
-            && let Some(byte) = packet.annotations_mut().get_mut(usize::from(at))
+        if let (Some(at), Direction::Reply) = (self.reply_anno, translation.direction)
+            && let Some(byte) = packet.annotations_mut().get_mut(at.offset())
         {
             *byte = translation.annotation;
         }

@@ -1,9 +1,12 @@
 //! Click's icmp group: answers, errors and requests of ICMP.
 
+mod encap;
+
 crate::elements! {
     check_icmp_header: CheckICMPHeader;
     icmp_error: ICMPError;
-    icmp_ip_encap: ICMPIPEncap, ICMPPingEncap;
+    icmp_ip_encap: ICMPIPEncap;
+    icmp_ping_encap: ICMPPingEncap;
     icmp_ping_responder: ICMPPingResponder;
     icmp_ping_rewriter: ICMPPingRewriter;
     icmp_ping_source: ICMPPingSource;

@@ -1,446 +1,56 @@
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-use core::fmt::Write;
-use core::net::Ipv4Addr;
+use packet::{Batch, Edit};
+use router::args::{Args, Failed};
+use router::{Cx, Element};
 
-use packet::anno::FIX_IP_SRC;
-use packet::checksum::Sum;
-use packet::wire::Ipv4Packet;
-use packet::{BATCH, Batch, Edit, Facts, Packet, PacketType};
-use router::args::{Args, Context, Failed, Int, Invalid, IpPrefixArg, Parser};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
+use super::header_check::Check;
 
-/// What may be wrong with a header, in the order of `drop_details`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reason {
-    Tiny,
-    Version,
-    HeaderLength,
-    Length,
-    Checksum,
-    Source,
-}
-
-const REASONS: [&str; 6] = [
-    "tiny packet",
-    "bad IP version",
-    "bad IP header length",
-    "bad IP length",
-    "bad IP checksum",
-    "bad source address",
-];
-
-/// The check of an IP header, its arguments and counts.
-#[derive(Default)]
-pub(super) struct Check {
-    offset: u32,
+/// Checks IP headers, marks them, and drops packets whose header is wrong.
+///
+/// A header is right if its version is 4, its length fields fit each other and the packet, its
+/// checksum holds, and the source address is not a bad one. A right header is marked, so that
+/// other IP elements find it; the packet is cut to the length that the header says; and the
+/// destination address annotation is set to the header's destination. The first wrong packet
+/// draws a message.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap)
+///     -> CheckIPHeader(OFFSET 14, INTERFACES 18.26.4.9/24 18.32.9.44/28)
+///     -> Discard;
+/// ```
+///
+/// # See also
+/// CheckIPHeader2, MarkIPHeader, SetIPChecksum, CheckTCPHeader, CheckUDPHeader, CheckICMPHeader
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", segments)]
+#[outputs("right packets", "wrong packets")]
+pub struct CheckIPHeader {
+    /// Whether to check the checksum.
+    #[arg(default = true)]
     checksum: bool,
-    verbose: bool,
-    bad_sources: Vec<Ipv4Addr>,
-    good_destinations: Vec<Ipv4Addr>,
-    drops: u64,
-    details: Option<[u64; REASONS.len()]>,
+    #[flatten]
+    check: Check,
 }
 
-/// The shortest IP packet that does not fit an Ethernet frame, in bytes.
-const TOO_LONG: u32 = Facts::ETHERNET as u32 + 1;
-
-/// What was seen of a batch's packets.
-struct Seen {
-    /// A bit for each packet that is not usual, the lowest for the first.
-    odd: u64,
-    /// The highest bit is set if all usual IP packets fit an Ethernet frame.
-    fit: u32,
-    /// How packets came off their link: 0 if all came to this host. Whoever asks whether one was
-    /// a broadcast takes others for one, too, which costs nothing but the fact.
-    types: u8,
-    /// Not 0 if one is to get another source address.
-    fixes: u8,
-}
-
-/// What a header that is in order says.
-struct Good {
-    header_len: usize,
-    total_len: usize,
-    destination: Ipv4Addr,
-}
-
-impl Check {
-    /// A check of headers at the start of packets, checksum included.
-    pub(super) fn of(bad_sources: Vec<Ipv4Addr>, good_destinations: Vec<Ipv4Addr>) -> Check {
-        Check {
-            checksum: true,
-            bad_sources,
-            good_destinations,
-            ..Check::default()
-        }
-    }
-
-    fn configure(&mut self, checksum: bool, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut interfaces, mut details) = (Interfaces::default(), false);
-        let (mut bad, mut good) = (Vec::new(), Vec::new());
-        let (mut bad_given, mut good_given) = (false, false);
-        self.checksum = checksum;
-        args.keyword_with("INTERFACES", InterfacesArg, &mut interfaces)
-            .keyword("BADSRC", &mut bad)
-            .given(&mut bad_given)
-            .keyword("GOODDST", &mut good)
-            .given(&mut good_given)
-            .keyword("OFFSET", &mut self.offset)
-            .keyword("VERBOSE", &mut self.verbose)
-            .keyword("DETAILS", &mut details)
-            .keyword("CHECKSUM", &mut self.checksum)
-            .consume()?;
-        // A lone argument left is OFFSET by position.
-        let offset = args.raw().first().filter(|_| args.raw().len() == 1);
-        match offset.and_then(|text| args.context().parse_with(Int::ANY, text).ok()) {
-            Some(offset) => self.offset = offset,
-            None => args.none()?,
-        }
-        self.bad_sources = if bad_given { bad } else { interfaces.bad };
-        self.good_destinations = if good_given { good } else { interfaces.good };
-        self.details = details.then(Default::default);
+impl Element for CheckIPHeader {
+    fn configured(&mut self, _cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.check.configured(self.checksum);
         Ok(())
     }
 
-    fn look(&self, packet: &Packet) -> Result<Good, Reason> {
-        let bytes = packet.data().get(self.offset as usize..);
-        let bytes = bytes.unwrap_or(&[]);
-        if bytes.len() < 20 {
-            return Err(Reason::Tiny);
-        }
-        let ip = Ipv4Packet::new_unchecked(bytes);
-        if ip.version() != 4 {
-            return Err(Reason::Version);
-        }
-        if ip.header_len() < 20 {
-            return Err(Reason::HeaderLength);
-        }
-        let (header_len, total_len) = (ip.header_len(), usize::from(ip.total_len()));
-        if (total_len > bytes.len() && self.is_short(packet, total_len)) || total_len < header_len {
-            return Err(Reason::Length);
-        }
-        if self.checksum && !ip.verify_checksum() {
-            return Err(Reason::Checksum);
-        }
-        let destination = ip.destination();
-        if !self.is_good_source(ip.source(), destination) {
-            return Err(Reason::Source);
-        }
-        Ok(Good {
-            header_len,
-            total_len,
-            destination,
-        })
-    }
-
-    /// Whether a packet ends before its header says, with what there is behind its data.
-    #[cold]
-    fn is_short(&self, packet: &Packet, total_len: usize) -> bool {
-        packet.total_len() < self.offset as usize + total_len
-    }
-
-    /// Marks the header if it is right, and cuts the packet to the length it says.
-    #[inline(always)]
-    pub(super) fn mark(&self, packet: &mut Packet) -> Result<(), Reason> {
-        match self.mark_usual::<true>(packet) {
-            Some(_) => Ok(()),
-            None => self.mark_any(packet),
-        }
-    }
-
-    /// The same for a header without options that is right; the length it says. `None`, and
-    /// nothing done, if it is not such a one, or it takes a longer look to know. `SOURCES`: there
-    /// may be bad ones.
-    #[inline(always)]
-    fn mark_usual<const SOURCES: bool>(&self, packet: &mut Packet) -> Option<u16> {
-        let header = packet.array_at::<20>(self.offset)?;
-        let ip = Ipv4Packet::new_unchecked(header);
-        let (length, destination) = (ip.total_len(), ip.destination());
-        let right = (header[0] == 0x45) & (!self.checksum | Sum::of_array(header).is_valid());
-        if !right || (SOURCES && !self.is_good_source(ip.source(), destination)) {
-            return None;
-        }
-        let marked = packet.mark_usual(self.offset, length, destination);
-        marked.then_some(length)
-    }
-
-    #[inline(always)]
-    fn is_good_source(&self, source: Ipv4Addr, destination: Ipv4Addr) -> bool {
-        self.bad_sources.is_empty()
-            || !self.bad_sources.contains(&source)
-            || self.good_destinations.contains(&destination)
-    }
-
-    #[cold]
-    fn mark_any(&self, packet: &mut Packet) -> Result<(), Reason> {
-        let good = self.look(packet)?;
-        let offset = self.offset as usize;
-        packet.set_network_header(offset, good.header_len);
-        packet.truncate(offset + good.total_len);
-        packet.set_dst_ip(good.destination);
-        Ok(())
-    }
-
-    /// What is done to packets with usual headers, if none has a bad source.
     fn edit(&self) -> Option<Edit> {
-        let edit = Edit::check_ip(self.offset as usize, self.checksum);
-        edit.filter(|_| self.bad_sources.is_empty())
+        self.check.edit()
     }
 
-    /// Marks the headers of a batch. Wrong ones leave.
-    #[inline(always)]
-    fn batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        let seen = match self.bad_sources.is_empty() {
-            true => self.mark_all::<false>(batch),
-            false => self.mark_all::<true>(batch),
-        };
-        if seen.odd != 0 {
-            self.mark_odd(cx, batch, seen.odd);
-        }
-        let usual = seen.odd == 0;
-        let facts = [
-            (Facts::UNICAST, seen.types == PacketType::Host as u8),
-            (Facts::SOURCE_STAYS, seen.fixes == 0),
-            (Facts::NO_OPTIONS, usual),
-            (
-                Facts::FITS_ETHERNET,
-                usual && seen.fit >> 31 == 1,
-            ),
-            (Facts::DESTINATION, self.offset == 0),
-        ];
-        for (fact, known) in facts {
-            batch.learn(fact.if_so(known));
-        }
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.check.batch(cx, batch);
+        0
     }
 
-    /// Marks usual headers. Nothing is called, so that all that is counted stays in registers.
-    #[inline(always)]
-    fn mark_all<const SOURCES: bool>(&self, batch: &mut Batch) -> Seen {
-        let mut seen = Seen {
-            odd: 0,
-            fit: u32::MAX,
-            types: 0,
-            fixes: 0,
-        };
-        let mut bit = 1;
-        for packet in batch.iter_mut() {
-            match self.mark_usual::<SOURCES>(packet) {
-                Some(length) => seen.fit &= u32::from(length).wrapping_sub(TOO_LONG),
-                None => seen.odd |= bit,
-            }
-            bit <<= 1;
-            seen.types |= packet.packet_type() as u8;
-            seen.fixes |= packet.annotations()[FIX_IP_SRC.offset];
-        }
-        seen
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        cx.pull(0, batch, most);
+        self.check.batch(cx, batch);
     }
-
-    /// Takes a longer look at the packets with a bit in `odd`.
-    #[cold]
-    fn mark_odd(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, odd: u64) {
-        let mut wrong = 0;
-        for (i, packet) in batch.iter_mut().enumerate() {
-            if odd >> (i % BATCH) & 1 == 1 && self.mark_any(packet).is_err() {
-                wrong |= 1 << (i % BATCH);
-            }
-        }
-        if wrong != 0 {
-            self.refuse_some(cx, batch, wrong);
-        }
-    }
-
-    #[cold]
-    fn refuse_some(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, wrong: u64) {
-        let mut bits = wrong;
-        batch.filter(
-            &mut (self, cx),
-            |(check, cx), packet| {
-                let bad = bits & 1 == 1;
-                bits >>= 1;
-                let reason = if bad { check.look(packet).err() } else { None };
-                reason.map(|reason| check.refuse(cx, reason))
-            },
-            |(_, cx), packet, ()| cx.emit(1, packet),
-        );
-    }
-
-    #[cold]
-    fn refuse(&mut self, cx: &mut Cx<'_>, reason: Reason) {
-        if self.drops == 0 || self.verbose {
-            let name = cx.name().to_string();
-            let reason = REASONS[reason as usize];
-            cx.chatter(format_args!("{name}: IP header check failed: {reason}"));
-        }
-        self.drops += 1;
-        if let Some(details) = &mut self.details {
-            details[reason as usize] += 1;
-        }
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops");
-        if self.details.is_some() {
-            list.read("drop_details");
-        }
-    }
-
-    fn read(&self, name: &str) -> Result<String, HandlerError> {
-        match (name, &self.details) {
-            ("drops", _) => Ok(self.drops.to_string()),
-            ("drop_details", Some(counts)) => {
-                let mut text = String::new();
-                for (count, reason) in counts.iter().zip(REASONS) {
-                    let _ = writeln!(text, "{count}\t{reason}");
-                }
-                Ok(text)
-            }
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-}
-
-/// What a router's interface addresses mean for the check.
-#[derive(Default)]
-pub(super) struct Interfaces {
-    pub bad: Vec<Ipv4Addr>,
-    pub good: Vec<Ipv4Addr>,
-}
-
-/// Addresses with their prefixes, separated by spaces.
-pub(super) struct InterfacesArg;
-
-impl Parser<Interfaces> for InterfacesArg {
-    fn parse(&self, text: &str, context: &Context<'_>) -> Result<Interfaces, Invalid> {
-        let mut interfaces = Interfaces::default();
-        for word in click::config::split_space(text) {
-            let prefix = IpPrefixArg::OR_ADDRESS.parse(&word, context)?;
-            interfaces.bad.push(prefix.broadcast());
-            interfaces.good.push(prefix.address);
-        }
-        interfaces
-            .bad
-            .extend([Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST]);
-        Ok(interfaces)
-    }
-}
-
-macro_rules! check {
-    ($(#[$doc:meta])* $name:ident, $checksum:literal) => {
-        $(#[$doc])*
-        #[derive(Default)]
-        pub struct $name {
-            check: Check,
-        }
-
-        impl Class for $name {
-            const NAME: &'static str = stringify!($name);
-            const PORTS: &'static str = "1/1-2";
-            const PROCESSING: &'static str = "a/ah";
-            const SEGMENTS: bool = true;
-        }
-
-        impl Declared for $name {
-            fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-                self.check.configure($checksum, args)
-            }
-
-            fn handlers(&self, list: &mut HandlerList) {
-                self.check.handlers(list);
-            }
-
-            fn read(
-                &mut self,
-                _cx: &mut Cx<'_>,
-                name: &str,
-                _: &str,
-            ) -> Result<String, HandlerError> {
-                self.check.read(name)
-            }
-        }
-
-        impl Element for $name {
-            fn edit(&self) -> Option<Edit> {
-                self.check.edit()
-            }
-
-            fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-                self.check.batch(cx, batch);
-                0
-            }
-
-            fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-                cx.pull(0, batch, most);
-                self.check.batch(cx, batch);
-            }
-        }
-    };
-}
-
-check! {
-    /// Checks IP headers, marks them, and drops packets whose header is wrong.
-    ///
-    /// A header is right if its version is 4, its length fields fit each other and the packet, its
-    /// checksum holds, and the source address is not a bad one. A right header is marked, so that
-    /// other IP elements find it; the packet is cut to the length that the header says; and the
-    /// destination address annotation is set to the header's destination. The first wrong packet
-    /// draws a message.
-    ///
-    /// # Arguments
-    /// - `OFFSET` (integer, 0): where the IP header starts, in bytes from the packet's start. May
-    ///   be given by position if it is alone.
-    /// - `INTERFACES` (prefixes): the router's own addresses with their networks: makes the
-    ///   networks' broadcast addresses, 0.0.0.0 and 255.255.255.255 bad sources, and the addresses
-    ///   good destinations.
-    /// - `BADSRC` (addresses): bad source addresses.
-    /// - `GOODDST` (addresses): destinations of which packets may have a bad source.
-    /// - `CHECKSUM` (boolean, true): whether to check the checksum.
-    /// - `VERBOSE` (boolean, false): whether every wrong packet draws a message.
-    /// - `DETAILS` (boolean, false): whether to count wrong packets by what is wrong.
-    ///
-    /// # Ports
-    /// One agnostic input. Output 0 is agnostic: right packets. Output 1, optional, is push: wrong
-    /// packets.
-    ///
-    /// # Handlers
-    /// - `drops` (read): wrong packets.
-    /// - `drop_details` (read): with `DETAILS`, a line for each thing that can be wrong, with a
-    ///   count.
-    ///
-    /// # Example
-    /// ```click
-    /// FromDump(in.pcap)
-    ///     -> CheckIPHeader(OFFSET 14, INTERFACES 18.26.4.9/24 18.32.9.44/28)
-    ///     -> Discard;
-    /// ```
-    ///
-    /// # See also
-    /// CheckIPHeader2, MarkIPHeader, SetIPChecksum, CheckTCPHeader, CheckUDPHeader, CheckICMPHeader
-    CheckIPHeader, true
-}
-
-check! {
-    /// Checks IP headers, all but the checksum; otherwise as CheckIPHeader.
-    ///
-    /// # Arguments
-    /// As CheckIPHeader's, with
-    /// - `CHECKSUM` (boolean, false): whether to check the checksum.
-    ///
-    /// # Ports
-    /// One agnostic input. Output 0 is agnostic: right packets. Output 1, optional, is push: wrong
-    /// packets.
-    ///
-    /// # Handlers
-    /// As CheckIPHeader's.
-    ///
-    /// # Example
-    /// ```click
-    /// FromDump(in.pcap) -> CheckIPHeader2(14) -> Discard;
-    /// ```
-    ///
-    /// # See also
-    /// CheckIPHeader, MarkIPHeader
-    CheckIPHeader2, false
 }
 
 #[cfg(test)]

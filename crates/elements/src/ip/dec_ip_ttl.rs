@@ -43,7 +43,7 @@ impl DecIPTTL {
         if (!self.multicast && ip.destination().is_multicast()) || ip.decrement_ttl() {
             return Verdict::Forward;
         }
-        self.drops += 1;
+        self.drops += packet.stands_for() as u64;
         Verdict::To(1)
     }
 }

@@ -1,65 +1,28 @@
-use super::route_table::{Kind, Order, route_lookup};
+use router::Element;
 
-route_lookup! {
-    /// Looks up IP routes by the longest prefix; packets without a route are dropped silently.
-    ///
-    /// As RadixIPLookup, on the same table. Click's element of this name needs 33 MB for any
-    /// table; this one does not.
-    ///
-    /// # Arguments
-    /// - `ADDR/MASK [GATEWAY] OUTPUT`, ... (route): the routes.
-    ///
-    /// # Ports
-    /// One push input; any number of push outputs.
-    ///
-    /// # Handlers
-    /// - `table`, `lookup` (read): as RadixIPLookup's.
-    /// - `add`, `set`, `remove`, `ctrl`, `flush` (write): as RadixIPLookup's.
-    ///
-    /// # Example
-    /// ```click
-    /// FromDump(in.pcap, FORCE_IP true) -> DirectIPLookup(0/0 18.26.4.1 0) -> Discard;
-    /// ```
-    ///
-    /// # See also
-    /// RadixIPLookup, RangeIPLookup
-    DirectIPLookup,
-    Kind {
-        order: Order::Latest,
-        complains_as: None,
-        dynamic: true,
-        flush: true,
-    }
+use super::route_table::{FlushableRoutes, Order, lookup_methods};
+
+/// Looks up IP routes by the longest prefix; packets without a route are dropped silently.
+///
+/// As RadixIPLookup, on the same table. Click's element of this name needs 33 MB for any
+/// table; this one does not.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap, FORCE_IP true) -> DirectIPLookup(0/0 18.26.4.1 0) -> Discard;
+/// ```
+///
+/// # See also
+/// RadixIPLookup, RangeIPLookup
+#[derive(Element)]
+#[element(ports = "1/-", processing = "h/h", is_a("IPRouteTable"), segments)]
+#[outputs("one for each OUTPUT of the routes")]
+pub struct DirectIPLookup {
+    #[flatten]
+    #[init(FlushableRoutes::new(Order::Latest, None))]
+    routes: FlushableRoutes,
 }
 
-route_lookup! {
-    /// Looks up IP routes in ranges of addresses; packets without a route are dropped silently.
-    ///
-    /// As RadixIPLookup, on the same table, which is made of ranges as that of Click's element of
-    /// this name.
-    ///
-    /// # Arguments
-    /// - `ADDR/MASK [GATEWAY] OUTPUT`, ... (route): the routes.
-    ///
-    /// # Ports
-    /// One push input; any number of push outputs.
-    ///
-    /// # Handlers
-    /// - `table`, `lookup` (read): as RadixIPLookup's.
-    /// - `add`, `set`, `remove`, `ctrl`, `flush` (write): as RadixIPLookup's.
-    ///
-    /// # Example
-    /// ```click
-    /// FromDump(in.pcap, FORCE_IP true) -> RangeIPLookup(0/0 18.26.4.1 0) -> Discard;
-    /// ```
-    ///
-    /// # See also
-    /// RadixIPLookup, DirectIPLookup
-    RangeIPLookup,
-    Kind {
-        order: Order::Latest,
-        complains_as: None,
-        dynamic: true,
-        flush: true,
-    }
+impl Element for DirectIPLookup {
+    lookup_methods!();
 }

@@ -3,8 +3,7 @@ use core::net::Ipv4Addr;
 use packet::{Facts, Packet};
 use packet::anno::FIX_IP_SRC;
 use packet::wire::Ipv4Packet;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Sets the source address of IP packets whose annotation asks for it.
 ///
@@ -12,15 +11,6 @@ use router::{Class, Cx, Declared, Element, Verdict};
 /// ICMPError cannot know. It sets the Fix IP Source annotation; this element, in front of the
 /// interface, gives packets with that annotation its address, a fresh checksum, and clears the
 /// annotation. Packets must have their IP header marked.
-///
-/// # Arguments
-/// - `IPADDR` (IP address): the interface's address.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -31,29 +21,13 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// ICMPError
+#[derive(Element)]
+#[element(ports = "1/1", segments)]
 pub struct FixIPSrc {
+    /// The interface's address.
+    #[arg(mandatory, name = "IPADDR")]
+    #[init(Ipv4Addr::UNSPECIFIED)]
     address: Ipv4Addr,
-}
-
-impl Default for FixIPSrc {
-    fn default() -> Self {
-        FixIPSrc {
-            address: Ipv4Addr::UNSPECIFIED,
-        }
-    }
-}
-
-impl Class for FixIPSrc {
-    const NAME: &'static str = "FixIPSrc";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for FixIPSrc {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("IPADDR", &mut self.address)
-            .complete()
-    }
 }
 
 impl Element for FixIPSrc {

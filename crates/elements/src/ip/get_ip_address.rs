@@ -2,10 +2,10 @@ use alloc::string::String;
 use core::net::Ipv4Addr;
 
 use packet::{Facts, Packet};
-use packet::anno::{Anno, DST_IP};
+use packet::anno::DST_IP;
 use packet::wire::Ipv4Packet;
-use router::args::{AnnoArg, Annotation, Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::args::{Args, Failed, AnnoOf};
+use router::{Cx, Element, Verdict};
 
 /// Where the address is.
 #[derive(Clone, Copy, Default)]
@@ -20,19 +20,6 @@ enum Place {
 ///
 /// Packets that do not have the address keep the annotation they have.
 ///
-/// # Arguments
-/// - `OFFSET` (integer): where the address is, in bytes from the packet's start: 16 for the
-///   destination of a packet that starts with its IP header.
-/// - `ANNO` (annotation, DST_IP): which annotation to set.
-/// - `IP` (`src` or `dst`): instead of `OFFSET`, that address of the IP header, which must be
-///   marked.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap) -> Strip(14) -> GetIPAddress(16) -> Discard;
@@ -40,35 +27,25 @@ enum Place {
 ///
 /// # See also
 /// ARPQuerier, StaticIPLookup, SetIPAddress, StoreIPAddress
+#[derive(Element)]
+#[element(ports = "1/1", segments)]
 pub struct GetIPAddress {
+    /// Where the address is, in bytes from the packet's start: 16 for the destination of a packet
+    /// that starts with its IP header.
+    #[arg(positional, default = -1, default_text = "")]
+    offset: i32,
+    /// The annotation to set.
+    #[arg(positional, default = AnnoOf::new(DST_IP), default_text = "DST_IP")]
+    anno: AnnoOf<4>,
+    /// Instead of OFFSET, that address of the IP header, which must be marked.
+    #[arg(name = "IP", kind = "src or dst")]
+    field: String,
     place: Place,
-    anno: Anno,
 }
 
-impl Default for GetIPAddress {
-    fn default() -> Self {
-        GetIPAddress {
-            place: Place::default(),
-            anno: DST_IP,
-        }
-    }
-}
-
-impl Class for GetIPAddress {
-    const NAME: &'static str = "GetIPAddress";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for GetIPAddress {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut offset, mut anno, mut ip) = (-1i32, annotation(DST_IP), String::new());
-        args.positional("OFFSET", &mut offset)
-            .positional_with("ANNO", AnnoArg(4), &mut anno)
-            .keyword("IP", &mut ip)
-            .complete()?;
-        self.anno = anno_of(anno);
-        self.place = match (usize::try_from(offset), ip.as_str()) {
+impl Element for GetIPAddress {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.place = match (usize::try_from(self.offset), self.field.as_str()) {
             (Ok(offset), "") => Place::At(offset),
             (Ok(_), _) | (_, "") => return Err(args.fail("set one of OFFSET, IP")),
             (_, "src") => Place::Source,
@@ -77,26 +54,24 @@ impl Declared for GetIPAddress {
         };
         Ok(())
     }
-}
 
-impl Element for GetIPAddress {
     #[inline]
     fn moot(&self) -> Facts {
         // Where CheckIPHeader and its like put it already.
-        let same = self.anno.offset == DST_IP.offset && matches!(self.place, Place::At(16));
+        let same = self.anno.offset() == DST_IP.offset && matches!(self.place, Place::At(16));
         Facts::DESTINATION.if_so(same)
     }
 
     #[inline]
     fn keeps(&self) -> Facts {
         let known = Facts::ALL.without(Facts::DESTINATION);
-        known.if_so(self.anno.offset == DST_IP.offset)
+        known.if_so(self.anno.offset() == DST_IP.offset)
     }
 
     #[inline(always)]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         if let Some(address) = self.place.address(packet) {
-            packet.set_anno_word(self.anno.offset, u32::from_ne_bytes(address.octets()));
+            packet.set_anno_word(self.anno.offset(), u32::from_ne_bytes(address.octets()));
         }
         Verdict::Forward
     }
@@ -115,23 +90,6 @@ impl Place {
             Place::Source => ip.source(),
             _ => ip.destination(),
         })
-    }
-}
-
-/// The four bytes of annotation at `anno`.
-pub(super) fn anno_of(anno: Annotation) -> Anno {
-    Anno {
-        name: "",
-        offset: usize::from(anno.offset),
-        size: 4,
-    }
-}
-
-/// `anno` as an argument would be.
-pub(super) fn annotation(anno: Anno) -> Annotation {
-    Annotation {
-        offset: anno.offset as u8,
-        size: anno.size as u8,
     }
 }
 

@@ -3,15 +3,15 @@ use alloc::string::String;
 
 use packet::Packet;
 use packet::wire::IpProtocol;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element};
+use router::args::{Args, Failed, Seconds};
+use router::{Cx, Element, handlers};
 
-use crate::rewriter::base::{Base, ExtraHandlers, Translate, Translation, addresses_table};
+use crate::rewriter::base::{Base, GUARANTEE, Rewriter, Translation};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
-use crate::rewriter::key::FlowKey;
 use crate::rewriter::headers;
+use crate::rewriter::key::FlowKey;
 use crate::rewriter::path::{Identity, Scheme};
-use crate::rewriter::{rewriter_handlers, rewriter_methods};
+use crate::rewriter::rewriter_methods;
 use crate::rewriter::sequence::Sequences;
 
 /// Rewrites source and destination addresses, a pair at a time.
@@ -26,33 +26,9 @@ use crate::rewriter::sequence::Sequences;
 ///
 /// Packets must have their IP header marked; others are dropped. Mappings end as with IPRewriter.
 ///
-/// # Arguments
-/// - `INPUTSPEC` (specification, one for each input): what to do with packets of no known flow.
-/// - `TIMEOUT` (seconds, 2 hours): how long a mapping lives after its last packet.
-/// - `GUARANTEE` (seconds, 5): how long after its last packet a mapping is not given up for a new
-///   one.
-/// - `REAP_INTERVAL` (seconds, 15 minutes): how often mappings whose time is up are taken out; 0:
-///   never.
-/// - `MAPPING_CAPACITY` (integer or element, 2147483647): most mappings, or another rewriter to
-///   share the mappings' memory and limit with; also `CAPACITY`.
-/// - `REPLY_ANNO` (annotation of 1 byte, none): an annotation that replies get as the first packet
-///   of their flow had it.
-///
-/// # Ports
-/// One push input for each specification; as many push outputs as the specifications name. Packets
-/// leave with their destination address annotation set.
-///
 /// # Handlers
-/// - `table` (read): the mappings, a line for each direction: addresses, rewritten addresses,
-///   outputs with the one that counts starred, input, seconds left.
-/// - `table_size` (read): mappings that this element made.
-/// - `mapping_failures` (read): mappings that could not be made.
-/// - `patterns` (read): the inputs' specifications, with the numbers of mappings they made.
 /// - `pattern0`, `pattern1`, … (read, write): one input's specification. Writing it ends the
 ///   mappings that the input made.
-/// - `size` (read): mappings of all elements that share the limit.
-/// - `capacity` (read, write): the limit.
-/// - `clear` (write): ends all mappings.
 ///
 /// # Example
 /// ```click
@@ -65,18 +41,21 @@ use crate::rewriter::sequence::Sequences;
 ///
 /// # See also
 /// IPRewriter, IPAddrRewriter, IPRewriterPatterns
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1-/1-", processing = "h", segments, handlers, provides(Rewriter))]
+#[inputs("one for each specification")]
+#[outputs("as many as the specifications name")]
 pub struct IPAddrPairRewriter {
-    pub(crate) base: Base,
+    /// How long a mapping lives after its last packet.
+    #[arg(default = Seconds(2 * 60 * 60), default_text = "2 hours")]
+    timeout: Seconds,
+    /// How long after its last packet a mapping cannot be evicted for a new one.
+    #[arg(default = GUARANTEE, default_text = "5 seconds")]
+    guarantee: Seconds,
+    #[flatten]
+    base: Base,
 }
 
-impl Class for IPAddrPairRewriter {
-    const NAME: &'static str = "IPAddrPairRewriter";
-    const PORTS: &'static str = "1-/1-";
-    const PROCESSING: &'static str = "h";
-    const IS_A: &'static [&'static str] = &["IPRewriterBase"];
-    const SEGMENTS: bool = true;
-}
 
 /// How IPAddrPairRewriter reads and writes packets.
 pub struct Pairs;
@@ -125,26 +104,30 @@ impl Scheme for Pairs {
     }
 }
 
-impl Declared for IPAddrPairRewriter {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.base.configure_annotations(args, false)?;
-        let times = self.base.configure(cx, args)?;
-        self.base.set_tables(addresses_table(times, 2 * 60 * 60));
-        Ok(())
-    }
-
-    rewriter_handlers! {
-        "table", "mappings" => 0, show;
+#[handlers]
+impl IPAddrPairRewriter {
+    /// The mappings, a line for each direction: addresses, rewritten addresses, outputs
+    /// with the one that counts starred, input, seconds left.
+    #[read(alias = "mappings")]
+    fn table(&mut self, cx: &mut Cx<'_>) -> String {
+        self.base.show_table(cx, 0, show)
     }
 }
 
 impl Element for IPAddrPairRewriter {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let times = (self.timeout, self.guarantee);
+        self.base.configured_plain(cx, args, true, times)
+    }
+
     rewriter_methods!(Pairs);
 }
 
-impl ExtraHandlers for IPAddrPairRewriter {}
+impl Rewriter for IPAddrPairRewriter {
+    fn base(&mut self) -> &mut Base {
+        &mut self.base
+    }
 
-impl Translate for IPAddrPairRewriter {
     fn translate(
         &mut self,
         cx: &mut Cx<'_>,

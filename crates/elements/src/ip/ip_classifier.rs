@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Sorting};
+use router::{handlers, Cx, Element, HandlerError, HandlerList, Classify, DynamicHandlers};
 
 use super::ip_filter::filter;
 use crate::classification::{Program, ip_classifier};
@@ -34,16 +34,8 @@ use crate::rules::{RouterNames, take_compiled};
 /// Packets need a network header mark, as CheckIPHeader and MarkIPHeader give them. Patterns are
 /// compiled: the time per packet hardly grows with their number.
 ///
-/// # Arguments
-/// - `PATTERN`, ... (pattern): one for each output.
-///
-/// # Ports
-/// One push input; as many push outputs as patterns.
-///
 /// # Handlers
-/// - `program` (read): the tests that the patterns became.
-/// - `pattern0`, `pattern1`, ... (read, write): the pattern of an output.
-/// - `config` (read, write): all patterns; packets follow the new ones at once.
+/// - `pattern0`, `pattern1`, … (read, write): the pattern of an output.
 ///
 /// # Example
 /// ```click
@@ -57,105 +49,106 @@ use crate::rules::{RouterNames, take_compiled};
 ///
 /// # See also
 /// IPFilter, Classifier, CheckIPHeader, MarkIPHeader
-#[derive(Default)]
+#[derive(Element)]
+#[element(
+    ports = "1/-",
+    processing = "h/h",
+    is_a("IPFilter"),
+    segments,
+    live,
+    handlers,
+    dynamic
+)]
+#[outputs("one for each pattern")]
 pub struct IPClassifier {
+    /// The patterns.
+    #[arg(rest, name = "PATTERN", kind = "pattern, one for each output")]
+    patterns: Vec<String>,
     program: Option<Program>,
-    outputs: usize,
     /// Click warns of unreachable outputs only while the router starts.
     started: bool,
 }
 
-impl Class for IPClassifier {
-    const NAME: &'static str = "IPClassifier";
-    const PORTS: &'static str = "1/-";
-    const PROCESSING: &'static str = "h/h";
-    const IS_A: &'static [&'static str] = &["IPFilter"];
-    const SEGMENTS: bool = true;
-}
-
-fn unquoted<S: AsRef<str>>(patterns: &[S]) -> Vec<String> {
+fn unquoted(patterns: &[String]) -> Vec<String> {
     let patterns = patterns.iter();
     patterns
-        .map(|pattern| click::config::unquote_text(pattern.as_ref()))
+        .map(|pattern| click::config::unquote_text(pattern))
         .collect()
 }
 
 impl IPClassifier {
-    /// Puts `pattern` in the place of the one for output `number`.
-    fn set_pattern(
-        &mut self,
-        cx: &mut Cx<'_>,
-        number: usize,
-        pattern: &str,
-    ) -> Result<(), HandlerError> {
-        let mut patterns = click::config::split_args(cx.config(cx.id()));
-        match patterns.get_mut(number) {
-            Some(old) => *old = pattern.to_string(),
-            None => return Err("missing mandatory arguments".into()),
-        }
-        let compiled = ip_classifier(&unquoted(&patterns), &RouterNames(cx.names()));
-        let compiled = compiled.map_err(|errors| errors.to_string())?;
-        self.program = Some(compiled.program);
-        cx.set_config(click::config::join_args(&patterns));
-        Ok(())
+    /// The number in a handler's name `patternN`.
+    fn pattern_number(&self, name: &str) -> Result<usize, HandlerError> {
+        let number = name.strip_prefix("pattern").and_then(|n| n.parse().ok());
+        number
+            .filter(|number| *number < self.patterns.len())
+            .ok_or(HandlerError::Unknown)
     }
 }
 
-/// The number in a handler's name `patternN`.
-fn pattern_number(name: &str, outputs: usize) -> Result<usize, HandlerError> {
-    let number = name.strip_prefix("pattern").and_then(|n| n.parse().ok());
-    number
-        .filter(|number| *number < outputs)
-        .ok_or(HandlerError::Unknown)
+#[handlers]
+impl IPClassifier {
+    /// The tests that the patterns became.
+    #[read]
+    fn program(&self) -> Option<String> {
+        self.program.as_ref().map(Program::text)
+    }
 }
 
-impl Declared for IPClassifier {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.outputs = cx.outputs();
-        if args.raw().len() != self.outputs {
-            return Err(args.fail(format_args!(
-                "need {} arguments, one per output port",
-                self.outputs
-            )));
-        }
-        let compiled = ip_classifier(&unquoted(args.raw()), &RouterNames(args.context()));
-        self.program = Some(take_compiled(args, compiled, !self.started)?);
-        Ok(())
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("program");
-        for output in 0..self.outputs {
+impl DynamicHandlers for IPClassifier {
+    fn list_dynamic(&self, list: &mut HandlerList) {
+        for output in 0..self.patterns.len() {
             list.read_write(format!("pattern{output}"));
         }
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if let ("program", Some(program)) = (name, &self.program) {
-            return Ok(program.text());
-        }
-        let number = pattern_number(name, self.outputs)?;
-        let patterns = click::config::split_args(cx.config(cx.id()));
-        Ok(patterns.get(number).cloned().unwrap_or_default())
+    fn read_dynamic(
+        &mut self,
+        _cx: &mut Cx<'_>,
+        name: &str,
+        _: &str,
+    ) -> Result<String, HandlerError> {
+        let number = self.pattern_number(name)?;
+        Ok(self.patterns[number].clone())
     }
 
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let number = pattern_number(name, self.outputs)?;
-        self.set_pattern(cx, number, value)
+    fn write_dynamic(
+        &mut self,
+        cx: &mut Cx<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<(), HandlerError> {
+        let number = self.pattern_number(name)?;
+        let mut patterns = self.patterns.clone();
+        patterns[number] = value.to_string();
+        let compiled = ip_classifier(&unquoted(&patterns), &RouterNames(cx.names()));
+        let compiled = compiled.map_err(|errors| errors.to_string())?;
+        self.program = Some(compiled.program);
+        cx.set_config(click::config::join_args(&patterns));
+        self.patterns = patterns;
+        Ok(())
     }
 }
 
 impl Element for IPClassifier {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let outputs = cx.outputs();
+        if self.patterns.len() != outputs {
+            return Err(args.fail(format_args!(
+                "need {outputs} arguments, one per output port"
+            )));
+        }
+        let compiled = ip_classifier(&unquoted(&self.patterns), &RouterNames(args.context()));
+        self.program = Some(take_compiled(args, compiled, !self.started)?);
+        Ok(())
+    }
+
     fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.started = true;
         Ok(())
     }
 
-    fn sorting(&self) -> Option<Arc<dyn Sorting>> {
+    fn sorting(&self) -> Option<Arc<dyn Classify>> {
         Some(self.program.as_ref()?.patterns()?)
     }
 

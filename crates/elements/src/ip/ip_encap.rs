@@ -5,34 +5,14 @@ use packet::Packet;
 use packet::checksum::{Delta, Sum};
 use packet::wire::{Ecn, IpProtocol, Ipv4Header, Ipv4Packet};
 use router::args::{Any, Args, Failed, KeywordArg, Kind, NamedInt};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
+use router::{handlers, Cx, Element, HandlerError, Verdict, write_argument};
 
-use crate::destination::Destination;
-use crate::values;
+use crate::destination::{BAD_DESTINATION, Destination};
 
 /// Puts a fixed IP header in front of packets.
 ///
 /// Length, identification (which counts up from 0) and checksum are each packet's own. The header
 /// is marked, and the destination address annotation set to the destination.
-///
-/// # Arguments
-/// - `PROTO` (integer or name): what the packets carry.
-/// - `SRC` (IP address): who they are from.
-/// - `DST` (IP address or `DST_ANNO`): who they are for; with `DST_ANNO`, whom their destination
-///   address annotation says.
-/// - `TTL` (integer, 250): time to live.
-/// - `TOS` (integer, 0): type of service. Not beside `DSCP`, `ECT` or `CE`.
-/// - `DSCP` (integer, 0): differentiated services code point.
-/// - `ECT` (boolean or `2`, false): whether the transport knows congestion notification; `2` is
-///   code point ECT(0), `true` ECT(1).
-/// - `CE` (boolean, false): whether congestion was experienced.
-/// - `DF` (boolean, false): whether the packets must not be fragmented.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `src`, `dst` (read, write): the arguments.
 ///
 /// # Example
 /// ```click
@@ -43,40 +23,42 @@ use crate::values;
 ///
 /// # See also
 /// UDPIPEncap, StripIPHeader
+#[derive(Element)]
+#[element(ports = "1/1", live, handlers)]
 pub struct IPEncap {
-    header: Ipv4Header,
+    /// The protocol of the payload.
+    #[arg(mandatory, name = "PROTO", with = NamedInt(Kind::IpProtocol), kind = "IP protocol")]
+    protocol: i32,
+    /// The source address.
+    #[arg(mandatory, name = "SRC", read, write, config, calm, then = make_template)]
+    #[init(Ipv4Addr::UNSPECIFIED)]
+    source: Ipv4Addr,
+    /// The destination address; with `DST_ANNO`, packets' destination address annotation says it.
+    #[arg(mandatory, name = "DST", with = Any, kind = "IP address or DST_ANNO")]
+    destination_argument: String,
+    /// Type of service. Not beside DSCP, ECT or CE.
+    #[arg(default = -1, default_text = "0")]
+    tos: i32,
+    /// Time to live.
+    #[arg(default = 250)]
+    ttl: u8,
+    /// Differentiated services code point.
+    #[arg(default = -1, default_text = "0")]
+    dscp: i32,
+    /// Whether the transport knows congestion notification; `2` is code point ECT(0), `true` ECT(1).
+    #[arg(default = "false".into(), with = KeywordArg, kind = "boolean or 2", default_text = "false")]
+    ect: String,
+    /// Whether congestion was experienced.
+    #[arg]
+    ce: bool,
+    /// Whether the packets must not be fragmented.
+    #[arg(name = "DF")]
+    dont_fragment: bool,
+    type_of_service: u8,
     destination: Destination<Ipv4Addr>,
     /// The header without length and identification, and its checksum.
     template: [u8; 20],
     ident: u16,
-}
-
-impl Default for IPEncap {
-    fn default() -> Self {
-        let address = Ipv4Addr::UNSPECIFIED;
-        IPEncap {
-            header: Ipv4Header {
-                tos: 0,
-                total_len: 0,
-                ident: 0,
-                dont_fragment: false,
-                more_fragments: false,
-                fragment_offset: 0,
-                ttl: 250,
-                protocol: IpProtocol(0),
-                source: address,
-                destination: address,
-            },
-            destination: Destination::To(address),
-            template: [0; 20],
-            ident: 0,
-        }
-    }
-}
-
-impl Class for IPEncap {
-    const NAME: &'static str = "IPEncap";
-    const PORTS: &'static str = "1/1";
 }
 
 /// The type of service that `TOS`, or `DSCP`, `ECT` and `CE`, ask for; -1 is not given.
@@ -107,79 +89,62 @@ fn type_of_service(tos: i32, dscp: i32, ect: u8, ce: bool) -> Result<u8, &'stati
 }
 
 impl IPEncap {
-    fn make_template(&mut self) {
-        self.header.destination = match self.destination {
-            Destination::To(address) => address,
-            Destination::Annotation => Ipv4Addr::UNSPECIFIED,
+    fn make_template(&mut self, _cx: &mut Cx<'_>) {
+        let header = Ipv4Header {
+            tos: self.type_of_service,
+            total_len: 0,
+            ident: 0,
+            dont_fragment: self.dont_fragment,
+            more_fragments: false,
+            fragment_offset: 0,
+            ttl: self.ttl,
+            protocol: IpProtocol(self.protocol as u8),
+            source: self.source,
+            destination: match self.destination {
+                Destination::To(address) => address,
+                Destination::Annotation => Ipv4Addr::UNSPECIFIED,
+            },
         };
-        self.template = self.header.to_bytes();
+        self.template = header.to_bytes();
     }
 }
 
-impl Declared for IPEncap {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut protocol, mut tos, mut dscp) = (0i32, -1i32, -1i32);
-        let (mut to, mut ect_text, mut ce) = (String::new(), String::from("false"), false);
-        let mut header = IPEncap::default().header;
-        args.mandatory_positional_with("PROTO", NamedInt(Kind::IpProtocol), &mut protocol)
-            .mandatory_positional("SRC", &mut header.source)
-            .mandatory_positional_with("DST", Any, &mut to)
-            .keyword("TOS", &mut tos)
-            .keyword("TTL", &mut header.ttl)
-            .keyword("DSCP", &mut dscp)
-            .keyword_with("ECT", KeywordArg, &mut ect_text)
-            .keyword("CE", &mut ce)
-            .keyword("DF", &mut header.dont_fragment)
-            .complete()?;
-        let protocol = u8::try_from(protocol).map_err(|_| args.fail("bad IP protocol"))?;
-        header.protocol = IpProtocol(protocol);
-        let destination = Destination::parse(&to, &args.context())
-            .ok_or_else(|| args.fail("DST argument should be IP address or 'DST_ANNO'"))?;
-        let ect = match (args.context().parse::<bool>(&ect_text), ect_text.as_str()) {
-            (Ok(ect), _) => u8::from(ect),
-            (_, "2") => 2,
-            _ => return Err(args.fail(format_args!("bad ECT value '{ect_text}'"))),
-        };
-        header.tos = type_of_service(tos, dscp, ect, ce).map_err(|error| args.fail(error))?;
-        (self.header, self.destination) = (header, destination);
-        self.make_template();
-        Ok(())
+#[handlers]
+impl IPEncap {
+    /// The argument DST.
+    #[read(calm)]
+    fn dst(&self) -> String {
+        self.destination.to_string()
     }
 
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("src").add("src", HandlerFlags::CALM);
-        list.read_write("dst").add("dst", HandlerFlags::CALM);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "src" => Ok(self.header.source.to_string()),
-            "dst" => Ok(self.destination.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "src" => values::argument(cx, 1, "SRC", value, &mut self.header.source)?,
-            "dst" => {
-                let destination = Destination::parse(value.trim(), &cx.names())
-                    .ok_or("DST argument should be IP address or 'DST_ANNO'")?;
-                values::argument_with(cx, 2, "DST", value, Any, &mut String::new())?;
-                self.destination = destination;
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        self.make_template();
+    /// The argument DST.
+    #[write]
+    fn set_dst(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
+        self.destination = Destination::parse(value.trim(), &cx.names()).ok_or(BAD_DESTINATION)?;
+        write_argument(cx, "DST", Some(2), value);
+        self.make_template(cx);
         Ok(())
     }
 }
 
 impl Element for IPEncap {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if u8::try_from(self.protocol).is_err() {
+            return Err(args.fail("bad IP protocol"));
+        }
+        self.destination = Destination::parse(&self.destination_argument, &args.context())
+            .ok_or_else(|| args.fail(BAD_DESTINATION))?;
+        let ect = match (args.context().parse::<bool>(&self.ect), self.ect.as_str()) {
+            (Ok(ect), _) => u8::from(ect),
+            (_, "2") => 2,
+            (_, other) => return Err(args.fail(format_args!("bad ECT value '{other}'"))),
+        };
+        let type_of_service = type_of_service(self.tos, self.dscp, ect, self.ce);
+        self.type_of_service = type_of_service.map_err(|error| args.fail(error))?;
+        self.make_template(cx);
+        Ok(())
+    }
+
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         if !packet.push(self.template.len()) {

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Sorting};
+use router::{handlers, Cx, Element, Classify};
 
 use crate::classification::{Program, ip_filter};
 use crate::dispatch::{DROP, route};
@@ -21,16 +21,6 @@ use crate::rules::{IpView, RouterNames, take_compiled};
 /// are too short for every test. Rules are compiled: the time per packet hardly grows with their
 /// number.
 ///
-/// # Arguments
-/// - `ACTION PATTERN`, ... (rule): the rules, in order.
-///
-/// # Ports
-/// One push input; any number of push outputs.
-///
-/// # Handlers
-/// - `program` (read): the tests that the rules became.
-/// - `config` (read, write): the rules; packets follow the new ones at once.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap, FORCE_IP true)
@@ -44,16 +34,14 @@ use crate::rules::{IpView, RouterNames, take_compiled};
 ///
 /// # See also
 /// IPClassifier, Classifier, CheckIPHeader, MarkIPHeader
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/-", processing = "h/h", segments, live, handlers)]
+#[outputs("one for each output that the rules name")]
 pub struct IPFilter {
+    /// The rules, in order.
+    #[arg(rest, name = "ACTION PATTERN", kind = "any number of rules")]
+    rules: Vec<String>,
     program: Option<Program>,
-}
-
-impl Class for IPFilter {
-    const NAME: &'static str = "IPFilter";
-    const PORTS: &'static str = "1/-";
-    const PROCESSING: &'static str = "h/h";
-    const SEGMENTS: bool = true;
 }
 
 /// Sends a batch's packets where an IP program says.
@@ -66,9 +54,18 @@ pub(super) fn filter(cx: &mut Cx<'_>, batch: &mut Batch, program: Option<&mut Pr
     route(cx, batch, routes)
 }
 
-impl Declared for IPFilter {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let rules = args.raw().iter();
+#[handlers]
+impl IPFilter {
+    /// The tests that the rules became.
+    #[read]
+    fn program(&self) -> Option<String> {
+        self.program.as_ref().map(Program::text)
+    }
+}
+
+impl Element for IPFilter {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let rules = self.rules.iter();
         let rules: Vec<String> = rules
             .map(|rule| click::config::unquote_text(rule))
             .collect();
@@ -77,24 +74,7 @@ impl Declared for IPFilter {
         Ok(())
     }
 
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("program");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match (name, &self.program) {
-            ("program", Some(program)) => Ok(program.text()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-}
-
-impl Element for IPFilter {
-    fn sorting(&self) -> Option<Arc<dyn Sorting>> {
+    fn sorting(&self) -> Option<Arc<dyn Classify>> {
         Some(self.program.as_ref()?.patterns()?)
     }
 

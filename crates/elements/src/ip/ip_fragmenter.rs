@@ -1,10 +1,8 @@
-use alloc::string::{String, ToString};
-
 use packet::checksum::Sum;
 use packet::wire::{Ipv4Options, Ipv4Packet};
 use packet::{Batch, Facts, HEADROOM, Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
+use router::{Cx, Element};
 
 /// How many packets that may not be fragmented draw a message.
 const MESSAGES: u64 = 5;
@@ -16,21 +14,6 @@ const MESSAGES: u64 = 5;
 /// order, with the packet's annotations. Packets that must not be fragmented, and packets of which
 /// no fragment would fit, are dropped, the first five with a message.
 ///
-/// # Arguments
-/// - `MTU` (integer): longest IP packet that fits, 8 at least.
-/// - `HONOR_DF` (boolean, true): whether "don't fragment" is obeyed. If not, packets that have it
-///   lose it, and get a random identification.
-/// - `VERBOSE` (boolean, false): whether every packet dropped draws a message.
-/// - `HEADROOM` (integer, 128): bytes kept free in front of fragments.
-///
-/// # Ports
-/// One push input. Output 0 is push. Output 1, optional, is push: packets that cannot be
-/// fragmented, unchanged.
-///
-/// # Handlers
-/// - `drops` (read): packets that could not be fragmented.
-/// - `fragments` (read): fragments made.
-///
 /// # Example
 /// ```click
 /// FromDevice(eth0) -> Strip(14) -> CheckIPHeader -> f :: IPFragmenter(1024)
@@ -40,33 +23,32 @@ const MESSAGES: u64 = 5;
 ///
 /// # See also
 /// ICMPError, CheckLength, IPReassembler
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "h/h", segments)]
+#[outputs(
+    "packets that fit, and fragments",
+    "packets that cannot be fragmented, unchanged"
+)]
 pub struct IPFragmenter {
+    /// Longest IP packet that fits, 8 at least.
+    #[arg(mandatory)]
     mtu: u32,
-    honor: bool,
+    /// Whether "don't fragment" is obeyed. If not, packets that have it lose it, and get a random
+    /// identification.
+    #[arg(positional, default = true)]
+    honor_df: bool,
+    /// Whether every packet dropped draws a message.
+    #[arg(positional)]
     verbose: bool,
+    /// Bytes kept free in front of fragments.
+    #[arg(default = HEADROOM as u32, default_text = "128")]
     headroom: u32,
+    /// Packets that could not be fragmented.
+    #[handler(read)]
     drops: u64,
+    /// Fragments made.
+    #[handler(read)]
     fragments: u64,
-}
-
-impl Default for IPFragmenter {
-    fn default() -> Self {
-        IPFragmenter {
-            mtu: 0,
-            honor: true,
-            verbose: false,
-            headroom: HEADROOM as u32,
-            drops: 0,
-            fragments: 0,
-        }
-    }
-}
-
-impl Class for IPFragmenter {
-    const NAME: &'static str = "IPFragmenter";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "h/h";
-    const SEGMENTS: bool = true;
 }
 
 /// The header and options that all fragments but the first have.
@@ -114,7 +96,7 @@ impl IPFragmenter {
             return cx.emit(0, packet);
         }
         let first = mtu.saturating_sub(hlen) & !7;
-        if (ip.dont_fragment() && self.honor) || first < 8 || length < hlen {
+        if (ip.dont_fragment() && self.honor_df) || first < 8 || length < hlen {
             return self.refuse(cx, packet);
         }
         self.cut(cx, packet, hlen, first, length - hlen);
@@ -131,7 +113,7 @@ impl IPFragmenter {
         payload: usize,
     ) {
         // Who sets "don't fragment" need not number packets (RFC 6864).
-        let ident = (!self.honor).then(|| cx.random().next_u32() as u16);
+        let ident = (!self.honor_df).then(|| cx.random().next_u32() as u16);
         let Some(header) = packet.network_header_mut() else {
             return cx.kill(packet);
         };
@@ -222,7 +204,7 @@ impl IPFragmenter {
                 packet.total_len()
             ));
         }
-        self.drops += 1;
+        self.drops += packet.stands_for() as u64;
         cx.emit(1, packet);
     }
 
@@ -234,33 +216,14 @@ impl IPFragmenter {
     }
 }
 
-impl Declared for IPFragmenter {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("MTU", &mut self.mtu)
-            .positional("HONOR_DF", &mut self.honor)
-            .positional("VERBOSE", &mut self.verbose)
-            .keyword("HEADROOM", &mut self.headroom)
-            .complete()?;
+impl Element for IPFragmenter {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if self.mtu < 8 {
             return Err(args.fail("MTU must be at least 8"));
         }
         Ok(())
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops").read("fragments");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "drops" => Ok(self.drops.to_string()),
-            "fragments" => Ok(self.fragments.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-}
-
-impl Element for IPFragmenter {
     #[inline]
     fn moot(&self) -> Facts {
         Facts::FITS_ETHERNET.if_so(self.mtu as usize >= Facts::ETHERNET)

@@ -1,4 +1,3 @@
-use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
@@ -7,8 +6,7 @@ use packet::anno::ICMP_PARAMPROB;
 use packet::wire::{
     Ipv4OptionKind, Ipv4OptionWalk, Ipv4Packet, PointerOption, TimestampFlag, WireError,
 };
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
+use router::{Cx, Element, Verdict};
 
 const MILLISECONDS_A_DAY: i64 = 86_400_000;
 
@@ -19,18 +17,6 @@ const MILLISECONDS_A_DAY: i64 = 86_400_000;
 /// anew where the header was touched. Packets with a malformed option are dropped; their ICMP
 /// parameter problem annotation says where, counted in bytes from the start of the header.
 ///
-/// # Arguments
-/// - `MYADDR` (IP address): the address of the interface.
-/// - `OTHERADDRS` (addresses): the router's other addresses, for timestamps that the sender asks
-///   certain routers for.
-///
-/// # Ports
-/// One agnostic input. Output 0 is agnostic. Output 1, optional, is push: packets with a malformed
-/// option.
-///
-/// # Handlers
-/// - `drops` (read): packets with a malformed option.
-///
 /// # Example
 /// ```click
 /// FromDevice(eth0) -> Strip(14) -> CheckIPHeader -> o :: IPGWOptions(18.26.4.24)
@@ -40,27 +26,20 @@ const MILLISECONDS_A_DAY: i64 = 86_400_000;
 ///
 /// # See also
 /// ICMPError
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", segments)]
+#[outputs("packets whose options are filled in", "packets with a malformed option")]
 pub struct IPGWOptions {
+    /// The address of the interface.
+    #[arg(mandatory, name = "MYADDR")]
+    #[init(Ipv4Addr::UNSPECIFIED)]
     address: Ipv4Addr,
+    /// The router's other addresses, for timestamps that the sender asks certain routers for.
+    #[arg(positional, name = "OTHERADDRS")]
     others: Vec<Ipv4Addr>,
+    /// Packets with a malformed option.
+    #[handler(read)]
     drops: u64,
-}
-
-impl Default for IPGWOptions {
-    fn default() -> Self {
-        IPGWOptions {
-            address: Ipv4Addr::UNSPECIFIED,
-            others: Vec::new(),
-            drops: 0,
-        }
-    }
-}
-
-impl Class for IPGWOptions {
-    const NAME: &'static str = "IPGWOptions";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-    const SEGMENTS: bool = true;
 }
 
 /// Whether an IP header is longer than one without options.
@@ -78,11 +57,6 @@ impl IPGWOptions {
             address,
             ..IPGWOptions::default()
         }
-    }
-
-    /// The interface's address.
-    pub(super) fn address(&self) -> Ipv4Addr {
-        self.address
     }
 
     /// Fills in the options of a packet; the error is where a malformed one is wrong, in bytes
@@ -161,25 +135,6 @@ impl IPGWOptions {
     }
 }
 
-impl Declared for IPGWOptions {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("MYADDR", &mut self.address)
-            .positional("OTHERADDRS", &mut self.others)
-            .complete()
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-}
-
 impl Element for IPGWOptions {
     #[inline]
     fn concerns(&self, packet: &Packet) -> bool {
@@ -200,7 +155,7 @@ impl Element for IPGWOptions {
         match self.fill(cx, header) {
             Ok(()) => Verdict::Forward,
             Err(at) => {
-                self.drops += 1;
+                self.drops += packet.stands_for() as u64;
                 packet.set_anno(ICMP_PARAMPROB, at as u32);
                 Verdict::To(1)
             }

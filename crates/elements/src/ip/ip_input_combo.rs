@@ -1,28 +1,16 @@
-use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 use packet::Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
+use router::{Cx, Element, Verdict};
 
-use super::check_ip_header::{Check, Interfaces, InterfacesArg};
+use super::header_check::{BadSources, Check};
 
 /// Does what packets meet on their way into an IP router, in one element.
 ///
 /// As `Paint(COLOR) -> Strip(14) -> CheckIPHeader(...) -> GetIPAddress(16)`. Wrong packets are
 /// dropped, the first with a message.
-///
-/// # Arguments
-/// - `COLOR` (integer): the paint, 0 to 255.
-/// - `BADSRC*` (addresses): bad source addresses, beside 0.0.0.0 and 255.255.255.255.
-/// - `INTERFACES`, `BADSRC`, `GOODDST`: as CheckIPHeader's.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `drops` (read): wrong packets.
 ///
 /// # Example
 /// ```click
@@ -31,55 +19,36 @@ use super::check_ip_header::{Check, Interfaces, InterfacesArg};
 ///
 /// # See also
 /// IPOutputCombo, Paint, Strip, CheckIPHeader, GetIPAddress
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", segments)]
 pub struct IPInputCombo {
-    colour: u8,
-    check: Check,
+    /// The paint, 0 to 255.
+    #[arg(mandatory)]
+    color: u8,
+    /// Bad source addresses, beside 0.0.0.0 and 255.255.255.255.
+    #[arg(positional, name = "BADSRC*")]
+    old: Option<Vec<Ipv4Addr>>,
+    #[flatten]
+    sources: BadSources,
+    /// Wrong packets.
+    #[handler(read)]
     drops: u64,
-}
-
-impl Class for IPInputCombo {
-    const NAME: &'static str = "IPInputCombo";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for IPInputCombo {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut old: Option<Vec<Ipv4Addr>> = None;
-        let (mut bad, mut good) = (None, None);
-        let mut interfaces = Interfaces::default();
-        args.mandatory_positional("COLOR", &mut self.colour)
-            .positional("BADSRC*", &mut old)
-            .keyword_with("INTERFACES", InterfacesArg, &mut interfaces)
-            .keyword("BADSRC", &mut bad)
-            .keyword("GOODDST", &mut good)
-            .complete()?;
-        let old = old.map(|mut addresses| {
-            addresses.extend([Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST]);
-            addresses
-        });
-        let bad = bad.or(old).unwrap_or(interfaces.bad);
-        self.check = Check::of(bad, good.unwrap_or(interfaces.good));
-        Ok(())
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
+    check: Check,
 }
 
 impl Element for IPInputCombo {
+    fn configured(&mut self, _cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        let mut old = self.old.clone();
+        if let Some(addresses) = &mut old {
+            addresses.extend([Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST]);
+        }
+        self.check = Check::of(&self.sources, old);
+        Ok(())
+    }
+
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        packet.set_paint(self.colour);
+        packet.set_paint(self.color);
         packet.pull(14);
         if self.check.mark(packet).is_ok() {
             return Verdict::Forward;
@@ -87,7 +56,7 @@ impl Element for IPInputCombo {
         if self.drops == 0 {
             cx.chatter("IP checksum failed");
         }
-        self.drops += 1;
+        self.drops += packet.stands_for() as u64;
         Verdict::Drop
     }
 }

@@ -2,8 +2,7 @@ use core::net::Ipv4Addr;
 
 use packet::Packet;
 use packet::wire::{IpProtocol, Ipv4Packet};
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 use crate::rewriter::headers;
 
@@ -13,16 +12,6 @@ use crate::rewriter::headers;
 /// later fragments, the ports change places too, and TCP's sequence and acknowledgment numbers.
 /// No checksum is changed: sums do not care about order.
 ///
-/// # Arguments
-/// - `DST_ANNO` (boolean, true): whether to set the destination address annotation to the new
-///   destination.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
-///
 /// # Example
 /// ```click
 /// FromDevice(eth0) -> CheckIPHeader(14) -> IPMirror -> EtherMirror
@@ -31,25 +20,12 @@ use crate::rewriter::headers;
 ///
 /// # See also
 /// EtherMirror
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct IPMirror {
-    annotate: bool,
-}
-
-impl Default for IPMirror {
-    fn default() -> Self {
-        IPMirror { annotate: true }
-    }
-}
-
-impl Class for IPMirror {
-    const NAME: &'static str = "IPMirror";
-    const PORTS: &'static str = "1/1";
-}
-
-impl Declared for IPMirror {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.positional("DST_ANNO", &mut self.annotate).complete()
-    }
+    /// Whether to set the destination address annotation to the new destination.
+    #[arg(positional, default = true)]
+    dst_anno: bool,
 }
 
 impl Element for IPMirror {
@@ -58,7 +34,7 @@ impl Element for IPMirror {
         let Some(source) = turn_datagram(packet).or_else(|| turn(packet)) else {
             return Verdict::Forward;
         };
-        if self.annotate {
+        if self.dst_anno {
             packet.set_dst_ip(source);
         }
         Verdict::Forward

@@ -4,7 +4,7 @@ use packet::anno::{FIX_IP_SRC, ICMP_PARAMPROB};
 use packet::wire::Ipv4Packet;
 use packet::{Packet, PacketType};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 use super::ip_gw_options::IPGWOptions;
 
@@ -12,18 +12,6 @@ use super::ip_gw_options::IPGWOptions;
 ///
 /// As `DropBroadcasts -> PaintTee(COLOR) -> IPGWOptions(IPADDR) -> FixIPSrc(IPADDR) -> DecIPTTL ->
 /// CheckLength(MTU)`. Packets must have their IP header marked.
-///
-/// # Arguments
-/// - `COLOR` (integer): the paint of packets that came by the interface they leave by, 0 to 255.
-/// - `IPADDR` (IP address): the interface's address.
-/// - `MTU` (integer): longest packet.
-///
-/// # Ports
-/// One push input, five push outputs: packets to be sent; copies of packets of that paint;
-/// packets with a malformed option; packets that have no hop left; packets that are too long.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -38,33 +26,35 @@ use super::ip_gw_options::IPGWOptions;
 /// # See also
 /// IPInputCombo, DropBroadcasts, PaintTee, IPGWOptions, FixIPSrc, DecIPTTL, CheckLength,
 /// IPFragmenter
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/5", processing = "h/h", segments)]
+#[outputs(
+    "packets to be sent",
+    "copies of packets of the color",
+    "packets with a malformed option",
+    "packets that have no hop left",
+    "packets that are too long"
+)]
 pub struct IPOutputCombo {
-    colour: u8,
-    options: IPGWOptions,
+    /// The paint of packets that came by the interface they leave by, 0 to 255.
+    #[arg(mandatory)]
+    color: u8,
+    /// The interface's address.
+    #[arg(mandatory, name = "IPADDR")]
+    #[init(Ipv4Addr::UNSPECIFIED)]
+    address: Ipv4Addr,
+    /// Longest packet.
+    #[arg(mandatory)]
     mtu: u32,
-}
-
-impl Class for IPOutputCombo {
-    const NAME: &'static str = "IPOutputCombo";
-    const PORTS: &'static str = "1/5";
-    const PROCESSING: &'static str = "h/h";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for IPOutputCombo {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut address = Ipv4Addr::UNSPECIFIED;
-        args.mandatory_positional("COLOR", &mut self.colour)
-            .mandatory_positional("IPADDR", &mut address)
-            .mandatory_positional("MTU", &mut self.mtu)
-            .complete()?;
-        self.options = IPGWOptions::of(address);
-        Ok(())
-    }
+    options: IPGWOptions,
 }
 
 impl Element for IPOutputCombo {
+    fn configured(&mut self, _cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.options = IPGWOptions::of(self.address);
+        Ok(())
+    }
+
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         if matches!(
@@ -73,7 +63,7 @@ impl Element for IPOutputCombo {
         ) {
             return Verdict::Drop;
         }
-        if packet.paint() == self.colour
+        if packet.paint() == self.color
             && let Some(copy) = cx.pool().clone(packet)
         {
             cx.emit(1, copy);
@@ -88,17 +78,19 @@ impl Element for IPOutputCombo {
         }
         let mut ip = Ipv4Packet::new_unchecked(header);
         if fix {
-            ip.set_source(self.options.address());
+            ip.set_source(self.address);
             ip.fill_checksum();
         }
         let alive = ip.decrement_ttl();
         if fix {
             packet.set_anno(FIX_IP_SRC, 0);
         }
-        match alive {
-            false => Verdict::To(3),
-            true if packet.segment_len() > self.mtu as usize => Verdict::To(4),
-            true => Verdict::Forward,
+        if !alive {
+            Verdict::To(3)
+        } else if packet.segment_len() > self.mtu as usize {
+            Verdict::To(4)
+        } else {
+            Verdict::Forward
         }
     }
 }

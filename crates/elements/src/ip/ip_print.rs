@@ -1,13 +1,11 @@
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use core::fmt::Write;
 
 use packet::Packet;
 use packet::anno::{AGGREGATE, PAINT};
 use packet::wire::Ipv4Packet;
-use router::args::{Args, FilenameArg, Failed, Timestamp, WordArg};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
-
-use crate::values;
+use router::args::{Args, Failed, Timestamp, WordArg};
+use router::{Cx, Element, Verdict};
 
 mod dump;
 pub(crate) mod output;
@@ -27,43 +25,9 @@ struct Dump {
     most: Option<usize>,
 }
 
-/// What a line says besides addresses and transport.
-#[derive(Default)]
-struct Fields {
-    ident: bool,
-    timestamp: bool,
-    paint: bool,
-    tos: bool,
-    ttl: bool,
-    length: bool,
-    aggregate: bool,
-}
-
 /// Prints IP packets, a line for each, much as tcpdump does.
 ///
 /// Packets must have their IP header marked; nothing is printed of others.
-///
-/// # Arguments
-/// - `LABEL` (text): put before each line.
-/// - `CONTENTS` (`NONE`, `HEX` or `ASCII`, `NONE`): whether and how to print the packets' bytes;
-///   `true` is `HEX`.
-/// - `PAYLOAD` (`NO`, `HEX` or `ASCII`, `NO`): the same of what follows the transport header. At
-///   most one of the two may be given.
-/// - `MAXLENGTH` (integer, 1500): most bytes printed; -1: all.
-/// - `ID`, `TTL`, `TOS`, `LENGTH` (boolean, false): whether to print these fields of the IP header.
-/// - `TIMESTAMP` (boolean, true): whether to print the timestamp, in seconds since 1970.
-/// - `PAINT`, `AGGREGATE` (boolean, false): whether to print these annotations.
-/// - `SWAP` (boolean, true): whether to take ICMP identifiers and sequence numbers for big-endian.
-/// - `OUTFILE` (file name): a file to print to instead of the console. On a host only.
-/// - `ACTIVE` (boolean, true): whether to print at all.
-/// - `CHANNEL` (word, default): whom it speaks to: the default channel is the console's, others are
-///   heard by a ChatterSocket alone.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `active` (read, write): the argument.
 ///
 /// # Example
 /// ```click
@@ -72,21 +36,56 @@ struct Fields {
 ///
 /// # See also
 /// Print, CheckIPHeader
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct IPPrint {
+    /// Text in front of each line.
+    #[arg(positional)]
     label: String,
-    fields: Fields,
+    /// Whether and how to print the packets' bytes; `true` is `HEX`.
+    #[arg(default = "no".into(), with = WordArg, kind = "NONE, HEX or ASCII", default_text = "NONE")]
+    contents: String,
+    /// The same of the bytes after the transport header. At most one of the two may be given.
+    #[arg(default = "no".into(), with = WordArg, kind = "NO, HEX or ASCII", default_text = "NO")]
+    payload: String,
+    /// Most bytes printed; -1: all.
+    #[arg(default_text = "1500")]
+    maxlength: Option<i32>,
+    /// The same as MAXLENGTH.
+    #[arg]
+    nbytes: Option<i32>,
+    /// Whether to print the timestamp, in seconds since 1970.
+    #[arg(default = true)]
+    timestamp: bool,
+    /// Whether to print the IP header's identification.
+    #[arg(name = "ID")]
+    ident: bool,
+    /// Whether to print the time to live.
+    #[arg]
+    ttl: bool,
+    /// Whether to print the type of service.
+    #[arg]
+    tos: bool,
+    /// Whether to print the IP header's length.
+    #[arg]
+    length: bool,
+    /// Whether to print the paint annotation.
+    #[arg]
+    paint: bool,
+    /// Whether to print the aggregate annotation.
+    #[arg]
+    aggregate: bool,
+    /// Whether to take ICMP identifiers and sequence numbers for big-endian.
+    #[arg(default = true)]
     swap: bool,
-    dump: Option<Dump>,
+    /// Whether to print at all.
+    #[arg(default = true, read, write, checkbox, calm, error = "expected boolean")]
     active: bool,
+    #[flatten]
     output: Output,
+    dump: Option<Dump>,
     /// The line at work: kept so that its memory is.
     line: String,
-}
-
-impl Class for IPPrint {
-    const NAME: &'static str = "IPPrint";
-    const PORTS: &'static str = "1/1";
 }
 
 impl IPPrint {
@@ -101,21 +100,20 @@ impl IPPrint {
     }
 
     fn write_annotations(&self, line: &mut String, packet: &Packet) -> core::fmt::Result {
-        let fields = &self.fields;
         if !self.label.is_empty() {
             write!(line, "{}: ", self.label)?;
         }
-        if fields.timestamp {
+        if self.timestamp {
             write!(line, "{}: ", Timestamp(packet.timestamp()))?;
         }
-        if fields.aggregate {
+        if self.aggregate {
             write!(line, "#{}", packet.anno(AGGREGATE))?;
         }
-        if fields.paint {
-            let before = if fields.aggregate { "." } else { "paint " };
+        if self.paint {
+            let before = if self.aggregate { "." } else { "paint " };
             write!(line, "{before}{}", packet.anno(PAINT))?;
         }
-        if fields.aggregate || fields.paint {
+        if self.aggregate || self.paint {
             line.push_str(": ");
         }
         Ok(())
@@ -150,10 +148,10 @@ impl IPPrint {
 
     fn write_fields(&self, line: &mut String, ip: &Ipv4Packet<&[u8]>) -> core::fmt::Result {
         for (wanted, name, value) in [
-            (self.fields.ident, "id", ip.ident()),
-            (self.fields.ttl, "ttl", ip.ttl().into()),
-            (self.fields.tos, "tos", ip.tos().into()),
-            (self.fields.length, "length", ip.total_len()),
+            (self.ident, "id", ip.ident()),
+            (self.ttl, "ttl", ip.ttl().into()),
+            (self.tos, "tos", ip.tos().into()),
+            (self.length, "length", ip.total_len()),
         ] {
             if wanted {
                 write!(line, "{name} {value} ")?;
@@ -197,58 +195,14 @@ impl IPPrint {
     }
 }
 
-impl Declared for IPPrint {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut contents, mut payload) = ("no".to_string(), "no".to_string());
-        let (mut file, mut channel) = (String::new(), String::new());
-        let (mut most, mut bytes) = (None, None);
-        (self.swap, self.active, self.fields.timestamp) = (true, true, true);
-        let fields = &mut self.fields;
-        args.positional("LABEL", &mut self.label)
-            .keyword_with("CONTENTS", WordArg, &mut contents)
-            .keyword_with("PAYLOAD", WordArg, &mut payload)
-            .keyword("NBYTES", &mut bytes)
-            .keyword("MAXLENGTH", &mut most)
-            .keyword("ID", &mut fields.ident)
-            .keyword("TIMESTAMP", &mut fields.timestamp)
-            .keyword("PAINT", &mut fields.paint)
-            .keyword("TOS", &mut fields.tos)
-            .keyword("TTL", &mut fields.ttl)
-            .keyword("SWAP", &mut self.swap)
-            .keyword("LENGTH", &mut fields.length)
-            .keyword("AGGREGATE", &mut fields.aggregate)
-            .keyword("ACTIVE", &mut self.active)
-            .keyword_with("OUTFILE", FilenameArg, &mut file)
-            .keyword_with("CHANNEL", WordArg, &mut channel)
-            .complete()?;
-        // NBYTES is MAXLENGTH's name of old.
-        let most = bytes.or(most).unwrap_or(1500);
-        self.dump = IPPrint::read_dump(args, &contents, &payload, most)?;
-        self.output = Output::named(file, channel);
-        Ok(())
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.checkbox("active").add("active", HandlerFlags::CALM);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "active" => Ok(self.active.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "active" => self.active = values::boolean(cx, value)?,
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
-    }
-}
-
 impl Element for IPPrint {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        // NBYTES is the former name of MAXLENGTH.
+        let most = self.nbytes.or(self.maxlength).unwrap_or(1500);
+        self.dump = IPPrint::read_dump(args, &self.contents, &self.payload, most)?;
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.output.open().map_err(|error| cx.error(error))
     }

@@ -1,11 +1,11 @@
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use core::net::Ipv4Addr;
 
 use packet::anno::{FWD_RATE, REV_RATE};
 use packet::wire::Ipv4Packet;
 use packet::{Batch, Packet};
 use router::args::{Args, Failed, FixedPoint, WordArg};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
+use router::{handlers, Cx, Element, HandlerError};
 
 mod tree;
 
@@ -29,28 +29,6 @@ const ONE: u32 = 1 << 16;
 /// each gets the rates of its address, or of the longest prefix of it that has some, in its FWD_RATE
 /// and REV_RATE annotations: from it, and to it.
 ///
-/// # Arguments
-/// - `TYPE` (`PACKETS` or `BYTES`): what is counted.
-/// - `RATIO` (number from 0 to 1): which part of packets is counted, by chance.
-/// - `THRESH` (integer): the threshold, in packets or bytes a second as if `RATIO` were 1.
-/// - `MEMORY` (integer, 0): most KiB of rates, 100 at least; 0 is 4096. Where there is no room,
-///   rates stay those of shorter prefixes, and packets whose first byte has none get none.
-/// - `ANNO` (boolean, true): whether to annotate packets.
-///
-/// # Ports
-/// One or two inputs and outputs, agnostic: what comes by an input leaves by the output of its
-/// number.
-///
-/// # Handlers
-/// - `look` (read): time since rates were reset, in 125ths of a second; then a line for each prefix
-///   that has rates: from it, and to it, a second. Longer prefixes are indented.
-/// - `thresh` (read): the threshold of what is counted.
-/// - `mem` (read): bytes of rates.
-/// - `memmax` (read, write): most bytes; written in KiB.
-/// - `anno_level` (write, `IPADDR, LEVEL, SECONDS`): keeps no rates behind the first `LEVEL` (0 to
-///   3) bytes and one of the address for this long.
-/// - `reset` (write): forgets all rates.
-///
 /// # Example
 /// ```click
 /// m :: IPRateMonitor(PACKETS, 0.5, 256, 600);
@@ -59,31 +37,33 @@ const ONE: u32 = 1 << 16;
 ///
 /// # See also
 /// Counter, AverageCounter, AggregateCounter
+#[derive(Element)]
+#[element(ports = "1-2/1-2", handlers)]
+#[inputs("packets counted by their source", "packets counted by their destination")]
+#[outputs("packets of input 0", "packets of input 1")]
 pub struct IPRateMonitor {
-    packets: bool,
+    /// What is counted.
+    #[arg(mandatory, name = "TYPE", with = WordArg, kind = "PACKETS or BYTES")]
+    kind: String,
+    /// The part of packets that is counted, by chance.
+    #[arg(mandatory, with = FixedPoint { bits: 16 }, kind = "number from 0 to 1")]
+    #[init(ONE)]
     ratio: u32,
+    /// The threshold, in packets or bytes a second as if RATIO were 1.
+    #[arg(mandatory, name = "THRESH")]
+    threshold: u32,
+    /// Most KiB of rates, 100 at least; 0 is 4096. Where there is no room, rates stay those of
+    /// shorter prefixes, and packets whose first byte has none get none.
+    #[arg(positional, default = 0)]
+    memory: u32,
+    /// Whether to annotate packets.
+    #[arg(positional, name = "ANNO", default = true)]
     annotate: bool,
+    packets: bool,
+    #[init(Tree::new(1, bytes(0)))]
     tree: Tree,
     reset_at: u64,
     next_fold: u64,
-}
-
-impl Default for IPRateMonitor {
-    fn default() -> Self {
-        IPRateMonitor {
-            packets: true,
-            ratio: ONE,
-            annotate: true,
-            tree: Tree::new(1, bytes(0)),
-            reset_at: 0,
-            next_fold: 0,
-        }
-    }
-}
-
-impl Class for IPRateMonitor {
-    const NAME: &'static str = "IPRateMonitor";
-    const PORTS: &'static str = "1-2/1-2";
 }
 
 /// Bytes that `MEMORY` allows.
@@ -120,11 +100,51 @@ impl IPRateMonitor {
             packet.set_anno(REV_RATE, u32::try_from(to).unwrap_or(u32::MAX));
         }
     }
+}
 
+#[handlers]
+impl IPRateMonitor {
+    /// Time since rates were reset, in 125ths of a second; then a line for each prefix that has
+    /// rates: from it, and to it, a second. Longer prefixes are indented.
+    #[read]
+    fn look(&mut self, cx: &mut Cx<'_>) -> String {
+        let now = epoch(cx.steady());
+        let since = now.saturating_sub(self.reset_at);
+        alloc::format!("{since}\n{}", self.tree.look(now))
+    }
+
+    /// The threshold of the counts.
+    #[read]
+    fn thresh(&self) -> u64 {
+        self.tree.threshold
+    }
+
+    /// Bytes of rates.
+    #[read]
+    fn mem(&self) -> usize {
+        self.tree.memory()
+    }
+
+    /// Most bytes of rates.
+    #[read]
+    fn memmax(&self) -> usize {
+        self.tree.limit()
+    }
+
+    /// Most KiB of rates.
+    #[write(error = "not an integer")]
+    fn set_memmax(&mut self, cx: &mut Cx<'_>, memory: u32) {
+        self.tree.set_limit(bytes(memory), epoch(cx.steady()));
+    }
+
+    /// `IPADDR, LEVEL, SECONDS`: keeps no rates behind the first LEVEL (0 to 3) bytes and one of the
+    /// address for this long.
+    #[write(name = "anno_level")]
     fn keep_shallow(&mut self, cx: &Cx<'_>, value: &str) -> Result<(), HandlerError> {
-        let words = match value.contains(',') {
-            true => click::config::split_args(value),
-            false => click::config::split_space(value),
+        let words = if value.contains(',') {
+            click::config::split_args(value)
+        } else {
+            click::config::split_space(value)
         };
         let [address, level, seconds] = words.as_slice() else {
             return Err("expecting 3 arguments".into());
@@ -141,18 +161,18 @@ impl IPRateMonitor {
         self.tree.keep_shallow(address, level, until);
         Ok(())
     }
+
+    /// Forgets all rates.
+    #[write(button)]
+    fn reset(&mut self, cx: &mut Cx<'_>) {
+        self.tree.clear();
+        self.reset_at = epoch(cx.steady());
+    }
 }
 
-impl Declared for IPRateMonitor {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut kind, mut threshold, mut memory) = (String::new(), 0u32, 0u32);
-        args.mandatory_positional_with("TYPE", WordArg, &mut kind)
-            .mandatory_positional_with("RATIO", FixedPoint { bits: 16 }, &mut self.ratio)
-            .mandatory_positional("THRESH", &mut threshold)
-            .positional("MEMORY", &mut memory)
-            .positional("ANNO", &mut self.annotate)
-            .complete()?;
-        self.packets = match kind.to_ascii_uppercase().as_str() {
+impl Element for IPRateMonitor {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.packets = match self.kind.to_ascii_uppercase().as_str() {
             "PACKETS" => true,
             "BYTES" => false,
             _ => return Err(args.fail("monitor type should be \"PACKETS\" or \"BYTES\"")),
@@ -160,49 +180,12 @@ impl Declared for IPRateMonitor {
         if self.ratio > ONE {
             return Err(args.fail("ratio must be between 0 and 1"));
         }
-        let threshold = (u64::from(threshold) * u64::from(self.ratio)) >> 16;
-        self.tree = Tree::new(threshold, bytes(memory));
+        let threshold = (u64::from(self.threshold) * u64::from(self.ratio)) >> 16;
+        self.tree = Tree::new(threshold, bytes(self.memory));
         self.reset_at = epoch(cx.steady());
         Ok(())
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("look").read("thresh").read("mem");
-        list.read_write("memmax").write("anno_level").button("reset");
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "look" => {
-                let now = epoch(cx.steady());
-                let since = now.saturating_sub(self.reset_at);
-                Ok(alloc::format!("{since}\n{}", self.tree.look(now)))
-            }
-            "thresh" => Ok(self.tree.threshold.to_string()),
-            "mem" => Ok(self.tree.memory().to_string()),
-            "memmax" => Ok(self.tree.limit().to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset" => {
-                self.tree.clear();
-                self.reset_at = epoch(cx.steady());
-            }
-            "memmax" => {
-                let memory = cx.names().parse(value.trim()).map_err(|_| "not an integer")?;
-                self.tree.set_limit(bytes(memory), epoch(cx.steady()));
-            }
-            "anno_level" => self.keep_shallow(cx, value)?,
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
-    }
-}
-
-impl Element for IPRateMonitor {
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
         self.monitor(cx, port, batch);
         port

@@ -5,11 +5,11 @@ use core::net::Ipv4Addr;
 use core::ops::Range;
 
 use hashbrown::HashMap;
-use packet::anno::{Anno, IPREASSEMBLER};
+use packet::anno::IPREASSEMBLER;
 use packet::wire::{IpProtocol, Ipv4Packet};
 use packet::{HEADROOM, Packet, Pool};
-use router::args::{AnnoArg, Annotation, Args, Context, Failed, Invalid, Parser};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Steady, TimerId, Verdict};
+use router::args::{Failed, AnnoOf};
+use router::{handlers, Cx, Element, Steady, TimerId, Verdict};
 
 /// Nanoseconds of a second.
 const SECOND: i64 = 1_000_000_000;
@@ -90,7 +90,7 @@ impl Partial {
     }
 
     /// The packet, of what is here. `None` if it would be too long.
-    fn assemble(self, whole: bool, mtu: Option<Anno>) -> Option<Packet> {
+    fn assemble(self, whole: bool, mtu: Option<AnnoOf<2>>) -> Option<Packet> {
         let Partial {
             mut payload,
             head,
@@ -106,7 +106,7 @@ impl Partial {
         payload.copy_meta(&head);
         payload.set_anno(IPREASSEMBLER, 0);
         if let Some(anno) = mtu {
-            payload.set_anno(anno, longest as u32);
+            payload.set_anno(anno.anno(), longest as u32);
         }
         let mut ip = Ipv4Packet::new_unchecked(payload.network_header_mut()?);
         ip.set_total_len(length as u16);
@@ -128,17 +128,6 @@ impl Partial {
 /// Fragments with impossible lengths are dropped, and so are those that reach behind a packet's
 /// known end. Where fragments overlap, what came last counts.
 ///
-/// # Arguments
-/// - `HIMEM` (integer, 262144): most memory for packets that are not complete, in bytes.
-/// - `MAX_MTU_ANNO` (annotation): two bytes in which to put the length of the longest fragment.
-///
-/// # Ports
-/// One agnostic input. Output 0 is agnostic. Output 1, optional, is push: packets given up, as one
-/// packet with what was there of them.
-///
-/// # Handlers
-/// - `dump` (read): counts, and a line for each packet that is not complete.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap) -> CheckIPHeader(14) -> IPReassembler -> IPPrint -> Discard;
@@ -146,10 +135,20 @@ impl Partial {
 ///
 /// # See also
 /// IPFragmenter
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", segments, handlers)]
+#[outputs(
+    "whole packets",
+    "packets given up, as one packet with the fragments that came"
+)]
 pub struct IPReassembler {
+    /// Most memory for packets that are not complete, in bytes.
+    #[arg(default = 262_144)]
+    himem: u32,
+    /// Two bytes in which to put the length of the longest fragment.
+    #[arg]
+    max_mtu_anno: Option<AnnoOf<2>>,
     partial: HashMap<Key, Partial>,
-    most: u32,
-    mtu_anno: Option<Anno>,
     memory: usize,
     /// When to look for packets to give up, in seconds, by the fragments' times.
     reap_at: i64,
@@ -159,30 +158,6 @@ pub struct IPReassembler {
     good: u64,
     failed: u64,
     bad: u64,
-}
-
-impl Default for IPReassembler {
-    fn default() -> Self {
-        IPReassembler {
-            partial: HashMap::new(),
-            most: 256 * 1024,
-            mtu_anno: None,
-            memory: 0,
-            reap_at: 0,
-            timer: None,
-            seen: 0,
-            good: 0,
-            failed: 0,
-            bad: 0,
-        }
-    }
-}
-
-impl Class for IPReassembler {
-    const NAME: &'static str = "IPReassembler";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-    const SEGMENTS: bool = true;
 }
 
 /// A fragment, as far as its header makes sense.
@@ -229,8 +204,8 @@ impl IPReassembler {
             self.bad += 1;
             return None;
         };
-        if self.memory > self.most as usize {
-            self.reap_oldest(cx, self.most as usize / 4 * 3, usize::MAX);
+        if self.memory > self.himem as usize {
+            self.reap_oldest(cx, self.himem as usize / 4 * 3, usize::MAX);
         }
         let key = fragment.key;
         let mut partial = match self.partial.remove(&key) {
@@ -249,7 +224,7 @@ impl IPReassembler {
         partial.touched = cx.steady();
         let known = add(cx.pool(), &mut partial, packet, &fragment, now);
         if known == Some(()) && partial.is_complete() {
-            let whole = partial.assemble(true, self.mtu_anno);
+            let whole = partial.assemble(true, self.max_mtu_anno);
             match whole {
                 Some(_) => self.good += 1,
                 None => self.failed += 1,
@@ -307,30 +282,10 @@ impl IPReassembler {
         if let Some(partial) = self.partial.remove(key) {
             self.memory -= partial.memory();
             self.failed += 1;
-            if let Some(packet) = partial.assemble(false, self.mtu_anno) {
+            if let Some(packet) = partial.assemble(false, self.max_mtu_anno) {
                 cx.emit(1, packet);
             }
         }
-    }
-
-    fn dump(&self) -> String {
-        let mut text = alloc::format!(
-            "frags seen total:    {}\ngood reassemblies:   {}\nfailed reassemblies: {}\n\
-             bad fragments seen:  {}\ncached chunk data:\n",
-            self.seen,
-            self.good,
-            self.failed,
-            self.bad
-        );
-        for (key, partial) in &self.partial {
-            let (from, to, ident) = (key.source, key.destination, key.ident);
-            let _ = write!(text, " {from} > {to} {ident}");
-            for range in &partial.here {
-                let _ = write!(text, " ({},{})", range.start, range.end);
-            }
-            text.push('\n');
-        }
-        text
     }
 }
 
@@ -391,34 +346,28 @@ fn add(
     Some(())
 }
 
-/// The argument `MAX_MTU_ANNO`.
-fn mtu_anno(text: &str, context: &Context<'_>) -> Result<Option<Annotation>, Invalid> {
-    AnnoArg(2).parse(text, context).map(Some)
-}
-
-impl Declared for IPReassembler {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut anno = None;
-        args.keyword("HIMEM", &mut self.most)
-            .keyword_with("MAX_MTU_ANNO", mtu_anno, &mut anno)
-            .complete()?;
-        self.mtu_anno = anno.map(|anno: Annotation| Anno {
-            name: "",
-            offset: usize::from(anno.offset),
-            size: 2,
-        });
-        Ok(())
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("dump");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "dump" => Ok(self.dump()),
-            _ => Err(HandlerError::Unknown),
+#[handlers]
+impl IPReassembler {
+    /// Counts, and a line for each packet that is not complete.
+    #[read]
+    fn dump(&self) -> String {
+        let mut text = alloc::format!(
+            "frags seen total:    {}\ngood reassemblies:   {}\nfailed reassemblies: {}\n\
+             bad fragments seen:  {}\ncached chunk data:\n",
+            self.seen,
+            self.good,
+            self.failed,
+            self.bad
+        );
+        for (key, partial) in &self.partial {
+            let (from, to, ident) = (key.source, key.destination, key.ident);
+            let _ = write!(text, " {from} > {to} {ident}");
+            for range in &partial.here {
+                let _ = write!(text, " ({},{})", range.start, range.end);
+            }
+            text.push('\n');
         }
+        text
     }
 }
 

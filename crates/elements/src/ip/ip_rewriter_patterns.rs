@@ -1,28 +1,19 @@
 use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use click::config;
 use router::args::{Args, Failed, Value};
-use router::{Class, Cx, Declared, Element, phase};
+use router::{Cx, Element, phase};
 
-use crate::rewriter::input::PATTERN_NAME;
+use crate::rewriter::input::{NamedPatterns, PATTERN_NAME};
 use crate::rewriter::pattern::Pattern;
 
 /// Names patterns for IPRewriter and its kin.
 ///
 /// Inputs of rewriters can refer to the patterns by name. Inputs that refer to the same one share
 /// its sequence of choices. Names must differ from those of every other IPRewriterPatterns.
-///
-/// # Arguments
-/// - `NAME PATTERN` (any number): a name, and a pattern as IPRewriter has it, without outputs:
-///   `SADDR SPORT DADDR DPORT` or `SADDR DADDR`.
-///
-/// # Ports
-/// None.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -34,21 +25,20 @@ use crate::rewriter::pattern::Pattern;
 ///
 /// # See also
 /// IPRewriter
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/0", phase = phase::INFO, provides(NamedPatterns))]
 pub struct IPRewriterPatterns {
+    /// A name, and a pattern as IPRewriter has it, without outputs: `SADDR SPORT DADDR DPORT` or
+    /// `SADDR DADDR`.
+    #[arg(rest, name = "NAME PATTERN", kind = "any number of patterns")]
+    texts: Vec<String>,
     patterns: Vec<Arc<Pattern>>,
 }
 
-impl Class for IPRewriterPatterns {
-    const NAME: &'static str = "IPRewriterPatterns";
-    const PORTS: &'static str = "0/0";
-    const PHASE: i32 = phase::INFO;
-}
-
-impl Declared for IPRewriterPatterns {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        for text in args.take_raw() {
-            let (name, words) = config::shift_space(&text);
+impl Element for IPRewriterPatterns {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        for text in &self.texts {
+            let (name, words) = config::shift_space(text);
             if name.is_empty() {
                 continue;
             }
@@ -80,11 +70,8 @@ impl Declared for IPRewriterPatterns {
     }
 }
 
-impl Element for IPRewriterPatterns {}
-
-impl IPRewriterPatterns {
-    /// The pattern with this number.
-    pub fn pattern(&self, number: usize) -> Option<Arc<Pattern>> {
+impl NamedPatterns for IPRewriterPatterns {
+    fn pattern(&self, number: usize) -> Option<Arc<Pattern>> {
         self.patterns.get(number).cloned()
     }
 }

@@ -1,21 +1,11 @@
 use packet::Packet;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Marks where the IP header is, without a check.
 ///
 /// The header's length is taken from its own length field. Nothing else is looked at; of packets
 /// that end before the header starts, no header is marked. Where packets come from strangers, use
 /// CheckIPHeader.
-///
-/// # Arguments
-/// - `OFFSET` (integer, 0): where the header starts, in bytes from the packet's start.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -24,21 +14,12 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// CheckIPHeader, CheckIPHeader2, StripIPHeader
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", segments)]
 pub struct MarkIPHeader {
+    /// Where the header starts, in bytes from the packet's start.
+    #[arg(positional, default = 0)]
     offset: u32,
-}
-
-impl Class for MarkIPHeader {
-    const NAME: &'static str = "MarkIPHeader";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for MarkIPHeader {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.positional("OFFSET", &mut self.offset).complete()
-    }
 }
 
 impl Element for MarkIPHeader {

@@ -3,8 +3,8 @@ use core::net::Ipv4Addr;
 use packet::Packet;
 use packet::checksum::pseudo_header_v4;
 use packet::wire::{IpProtocol, Ipv4Header, UdpPacket};
-use router::args::{Args, Failed, Ipv4Prefix};
-use router::{Class, Cx, Declared, Element, TimerId};
+use router::args::{Failed, Ipv4Prefix};
+use router::{Cx, Element, TimerId};
 
 /// When the first advertisement goes, in nanoseconds.
 const FIRST: u64 = 3_000_000_000;
@@ -22,17 +22,6 @@ const RESPONSE: usize = 24;
 /// The packets have UDP and IP headers, and name their source as next hop. This is but the talking
 /// half of a routing protocol: nothing listens.
 ///
-/// # Arguments
-/// - `SRC`, `DST` (IP address): who the packets are from, and who they are for.
-/// - `PREFIX` (prefix): where the route leads.
-/// - `METRIC` (integer): how many hops away that is, from 1; 16 is unreachable.
-///
-/// # Ports
-/// No input; one push output.
-///
-/// # Handlers
-/// None of its own.
-///
 /// # Example
 /// ```click
 /// RIPSend(18.26.4.24, 18.26.4.255, 10.0.0.0/8, 10)
@@ -42,31 +31,25 @@ const RESPONSE: usize = 24;
 ///
 /// # See also
 /// UDPIPEncap, RadixIPLookup
+#[derive(Element)]
+#[element(ports = "0/1", processing = "h")]
+#[outputs("advertisements")]
 pub struct RIPSend {
+    /// The packets' source address.
+    #[arg(mandatory, name = "SRC")]
+    #[init(Ipv4Addr::UNSPECIFIED)]
     source: Ipv4Addr,
+    /// The packets' destination address.
+    #[arg(mandatory, name = "DST")]
+    #[init(Ipv4Addr::UNSPECIFIED)]
     destination: Ipv4Addr,
+    /// The route's destination.
+    #[arg(mandatory)]
+    #[init(Ipv4Prefix::ANY)]
     prefix: Ipv4Prefix,
+    /// Number of hops to the destination, from 1; 16 is unreachable.
+    #[arg(mandatory)]
     metric: i32,
-    timer: Option<TimerId>,
-}
-
-impl Default for RIPSend {
-    fn default() -> Self {
-        let nowhere = Ipv4Addr::UNSPECIFIED;
-        RIPSend {
-            source: nowhere,
-            destination: nowhere,
-            prefix: Ipv4Prefix::ANY,
-            metric: 0,
-            timer: None,
-        }
-    }
-}
-
-impl Class for RIPSend {
-    const NAME: &'static str = "RIPSend";
-    const PORTS: &'static str = "0/1";
-    const PROCESSING: &'static str = "h";
 }
 
 impl RIPSend {
@@ -116,21 +99,10 @@ impl RIPSend {
     }
 }
 
-impl Declared for RIPSend {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("SRC", &mut self.source)
-            .mandatory_positional("DST", &mut self.destination)
-            .mandatory_positional("PREFIX", &mut self.prefix)
-            .mandatory_positional("METRIC", &mut self.metric)
-            .complete()
-    }
-}
-
 impl Element for RIPSend {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let timer = cx.timer();
         cx.schedule_after(timer, FIRST);
-        self.timer = Some(timer);
         Ok(())
     }
 

@@ -2,27 +2,16 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, phase};
+use router::{Cx, Element, phase};
 
 use crate::rewriter::input::{Action, Input};
 use crate::rewriter::key::FlowKey;
-use crate::rewriter::mapper;
+use crate::rewriter::mapper::Mapper;
 
 /// Tells rewriters to use several patterns in turn.
 ///
 /// An input of IPRewriter or its kin may name this element instead of a pattern. Each new flow then
 /// gets the next pattern, with its own outputs; if no source is left there, the one after it.
-///
-/// # Arguments
-/// - `PATTERN` (pattern, any number): a pattern with its outputs as IPRewriter has it:
-///   `SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT`, or `NAME FOUTPUT ROUTPUT` with a name from
-///   IPRewriterPatterns.
-///
-/// # Ports
-/// None.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -34,30 +23,26 @@ use crate::rewriter::mapper;
 ///
 /// # See also
 /// IPRewriter, IPRewriterPatterns, SourceIPHashMapper
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/0", phase = phase::DEFAULT - 1, provides(Mapper))]
 pub struct RoundRobinIPMapper {
+    /// A pattern with its outputs as IPRewriter has it: `SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT`,
+    /// or `NAME FOUTPUT ROUTPUT` with a name from IPRewriterPatterns.
+    #[arg(rest, name = "PATTERN", kind = "any number of patterns")]
+    patterns: Vec<String>,
     inputs: Vec<Input>,
     next: usize,
 }
 
-impl Class for RoundRobinIPMapper {
-    const NAME: &'static str = "RoundRobinIPMapper";
-    const PORTS: &'static str = "0/0";
-    const PHASE: i32 = phase::DEFAULT - 1;
-    const IS_A: &'static [&'static str] = &["IPMapper"];
-}
-
-impl Declared for RoundRobinIPMapper {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let patterns = args.take_raw();
-        match patterns.len() {
+impl Element for RoundRobinIPMapper {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        match self.patterns.len() {
             0 => return Err(args.fail("no patterns given")),
             1 => args.warning("only one pattern given"),
             _ => {}
         }
-        for text in patterns {
-            let input = Input::parse_pattern(&text, &args.context());
-            match input.and_then(|resolve| resolve(cx)) {
+        for text in &self.patterns {
+            match Input::parse_pattern(text, usize::MAX, cx, &args.context()) {
                 Ok(input) => self.inputs.push(input),
                 Err(error) => args.error(error),
             }
@@ -66,17 +51,12 @@ impl Declared for RoundRobinIPMapper {
     }
 }
 
-impl Element for RoundRobinIPMapper {}
-
-impl RoundRobinIPMapper {
-    /// Checks that a rewriter with this many outputs has those that the patterns name.
-    pub fn check(&self, cx: &Cx<'_>, outputs: usize) -> Result<(), String> {
-        mapper::check_patterns(cx, &self.inputs, outputs)
+impl Mapper for RoundRobinIPMapper {
+    fn patterns(&self) -> &[Input] {
+        &self.inputs
     }
 
-    /// What the packets of `key` are to become, and their outputs; see
-    /// [`mapper::map`].
-    pub fn map(
+    fn map(
         &mut self,
         cx: &mut Cx<'_>,
         key: FlowKey,

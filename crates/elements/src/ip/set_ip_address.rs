@@ -1,25 +1,11 @@
-use alloc::string::{String, ToString};
 use core::net::Ipv4Addr;
 
 use packet::Packet;
-use packet::anno::{Anno, DST_IP};
-use router::args::{AnnoArg, Args, Failed, Flags};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
-
-use super::get_ip_address::{anno_of, annotation};
-use crate::values;
+use packet::anno::DST_IP;
+use router::{Cx, Element, Verdict};
+use router::args::AnnoOf;
 
 /// Sets packets' destination address annotation to a fixed address.
-///
-/// # Arguments
-/// - `IPADDR` (IP address): the address.
-/// - `ANNO` (annotation, DST_IP): which annotation to set; by keyword only.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `addr` (read, write): the address.
 ///
 /// # Example
 /// ```click
@@ -29,64 +15,22 @@ use crate::values;
 ///
 /// # See also
 /// StoreIPAddress, GetIPAddress
+#[derive(Element)]
+#[element(ports = "1/1", segments, live)]
 pub struct SetIPAddress {
+    /// The address.
+    #[arg(mandatory, name = "IPADDR", handler = "addr", read, write, error = "expected IP address")]
+    #[init(Ipv4Addr::UNSPECIFIED)]
     address: Ipv4Addr,
-    anno: Anno,
-}
-
-impl Default for SetIPAddress {
-    fn default() -> Self {
-        SetIPAddress {
-            address: Ipv4Addr::UNSPECIFIED,
-            anno: DST_IP,
-        }
-    }
-}
-
-impl Class for SetIPAddress {
-    const NAME: &'static str = "SetIPAddress";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for SetIPAddress {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut anno = annotation(DST_IP);
-        args.mandatory_positional("IPADDR", &mut self.address)
-            .arg("ANNO", Flags::KEYWORD, AnnoArg(4), &mut anno)
-            .complete()?;
-        self.anno = anno_of(anno);
-        Ok(())
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("addr");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "addr" => Ok(self.address.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "addr" => self.address = values::ip(cx, value)?,
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
-    }
+    /// The annotation to set.
+    #[arg(default = AnnoOf::new(DST_IP), default_text = "DST_IP")]
+    anno: AnnoOf<4>,
 }
 
 impl Element for SetIPAddress {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        packet.set_anno(self.anno, u32::from_ne_bytes(self.address.octets()));
+        packet.set_anno(self.anno.anno(), u32::from_ne_bytes(self.address.octets()));
         Verdict::Forward
     }
 }

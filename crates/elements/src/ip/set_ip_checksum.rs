@@ -1,23 +1,12 @@
-use alloc::string::{String, ToString};
-
 use packet::{Edit, Packet};
 use packet::wire::Ipv4Packet;
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Computes the checksum of IP headers.
 ///
 /// The header is where it is marked, or at the packet's start if it is not. Packets too short for
 /// their header are dropped, the first with a message. Elements that change an IP header keep its
 /// checksum right by themselves; this one is for headers written by other means.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `drops` (read): packets dropped.
 ///
 /// # Example
 /// ```click
@@ -26,15 +15,12 @@ use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 ///
 /// # See also
 /// CheckIPHeader, DecIPTTL, SetUDPChecksum, SetTCPChecksum
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", segments)]
 pub struct SetIPChecksum {
+    /// Packets dropped.
+    #[handler(read)]
     drops: u64,
-}
-
-impl Class for SetIPChecksum {
-    const NAME: &'static str = "SetIPChecksum";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
 }
 
 /// Computes the checksum of the IP header that `bytes` start with; false if there is none.
@@ -62,25 +48,12 @@ fn fill_longer(bytes: &mut [u8]) -> bool {
 
 impl SetIPChecksum {
     #[cold]
-    fn refuse(&mut self, cx: &mut Cx<'_>) -> Verdict {
-        self.drops += 1;
-        if self.drops == 1 {
+    fn refuse(&mut self, cx: &mut Cx<'_>, packet: &Packet) -> Verdict {
+        if self.drops == 0 {
             cx.chatter("SetIPChecksum: bad input packet");
         }
+        self.drops += packet.stands_for() as u64;
         Verdict::Drop
-    }
-}
-
-impl Declared for SetIPChecksum {
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 
@@ -98,7 +71,7 @@ impl Element for SetIPChecksum {
         if filled {
             return Verdict::Forward;
         }
-        self.refuse(cx)
+        self.refuse(cx, packet)
     }
 }
 

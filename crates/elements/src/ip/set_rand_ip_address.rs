@@ -3,23 +3,12 @@ use core::net::Ipv4Addr;
 
 use packet::Packet;
 use router::args::{Args, Failed, IpPrefixArg, Ipv4Prefix};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Most addresses of a list: 256 KiB.
 const ADDRESSES_MAX: i32 = 1 << 16;
 
 /// Sets packets' destination address annotation to random addresses.
-///
-/// # Arguments
-/// - `PREFIX` (prefix or IP address): which addresses.
-/// - `LIMIT` (integer, -1): most different addresses, at most 65536, chosen when the router starts;
-///   no limit if 0 or negative.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -29,25 +18,19 @@ const ADDRESSES_MAX: i32 = 1 << 16;
 ///
 /// # See also
 /// SetIPAddress, StoreIPAddress, GetIPAddress
+#[derive(Element)]
+#[element(ports = "1/1", segments)]
 pub struct SetRandIPAddress {
+    /// The prefix of the addresses.
+    #[arg(mandatory, with = IpPrefixArg::OR_ADDRESS, kind = "IP prefix or address")]
+    #[init(Ipv4Prefix::ANY)]
     prefix: Ipv4Prefix,
-    /// What to choose from; empty: all of the prefix.
+    /// Most different addresses, at most 65536, chosen when the router starts; no limit if 0 or
+    /// negative.
+    #[arg(positional, default = -1)]
+    limit: i32,
+    /// The addresses to choose from; empty: all of the prefix.
     addresses: Vec<Ipv4Addr>,
-}
-
-impl Default for SetRandIPAddress {
-    fn default() -> Self {
-        SetRandIPAddress {
-            prefix: Ipv4Prefix::ANY,
-            addresses: Vec::new(),
-        }
-    }
-}
-
-impl Class for SetRandIPAddress {
-    const NAME: &'static str = "SetRandIPAddress";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
 }
 
 /// A random address of `prefix`.
@@ -57,22 +40,15 @@ fn pick(cx: &mut Cx<'_>, prefix: Ipv4Prefix) -> Ipv4Addr {
     Ipv4Addr::from_bits(cx.random().next_u32() & !mask | prefix.address.to_bits() & mask)
 }
 
-impl Declared for SetRandIPAddress {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut prefix, mut limit) = (Ipv4Prefix::ANY, -1i32);
-        args.mandatory_positional_with("PREFIX", IpPrefixArg::OR_ADDRESS, &mut prefix)
-            .positional("LIMIT", &mut limit)
-            .complete()?;
-        if limit > ADDRESSES_MAX {
+impl Element for SetRandIPAddress {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if self.limit > ADDRESSES_MAX {
             return Err(args.fail(format_args!("LIMIT too large; max {ADDRESSES_MAX}")));
         }
-        self.prefix = prefix;
-        self.addresses = (0..limit).map(|_| pick(cx, prefix)).collect();
+        self.addresses = (0..self.limit).map(|_| pick(cx, self.prefix)).collect();
         Ok(())
     }
-}
 
-impl Element for SetRandIPAddress {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let chosen = cx.random().below(self.addresses.len() as u32) as usize;

@@ -3,11 +3,11 @@ use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 use router::args::{Args, Context, Failed};
-use router::{Class, Cx, Declared, Element, Random, phase};
+use router::{Cx, Element, Random, phase};
 
 use crate::rewriter::input::{Action, Input};
 use crate::rewriter::key::FlowKey;
-use crate::rewriter::mapper;
+use crate::rewriter::mapper::Mapper;
 
 /// Most nodes of all patterns together: half a MiB.
 const NODES_MAX: usize = 1 << 16;
@@ -17,20 +17,6 @@ const NODES_MAX: usize = 1 << 16;
 /// An input of IPRewriter or its kin may name this element instead of a pattern. The patterns'
 /// nodes stand on a circle, and a source address gets the pattern of the node behind its own place
 /// (consistent hashing): when a pattern comes or goes, few addresses change theirs.
-///
-/// # Arguments
-/// - `NNODES SEED` (two integers): how many nodes each pattern has, and where the places on the
-///   circle begin. More nodes share the load out more evenly; 65536 of all patterns together are
-///   most.
-/// - `PATTERN` (pattern, any number): a pattern with its outputs as RoundRobinIPMapper has it, and a
-///   number behind it: `SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT SERVER`. A pattern's nodes are where
-///   its `SERVER` puts them.
-///
-/// # Ports
-/// None.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -42,18 +28,19 @@ const NODES_MAX: usize = 1 << 16;
 ///
 /// # See also
 /// RoundRobinIPMapper, IPRewriter, IPRewriterPatterns
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/0", phase = phase::DEFAULT - 1, provides(Mapper))]
 pub struct SourceIPHashMapper {
+    /// First `NNODES SEED`, two integers: how many nodes each pattern has, and where the places on
+    /// the circle begin. More nodes share the load more evenly; 65536 of all patterns together are
+    /// most. Then the patterns: each with its outputs as RoundRobinIPMapper has it, and a number
+    /// behind it, `SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT SERVER`. A pattern's nodes are where its
+    /// `SERVER` puts them.
+    #[arg(rest, name = "PATTERN", kind = "numbers, then any number of patterns")]
+    patterns: Vec<String>,
     inputs: Vec<Input>,
     /// Places on the circle in order, and whose they are.
     circle: Vec<(u32, u32)>,
-}
-
-impl Class for SourceIPHashMapper {
-    const NAME: &'static str = "SourceIPHashMapper";
-    const PORTS: &'static str = "0/0";
-    const PHASE: i32 = phase::DEFAULT - 1;
-    const IS_A: &'static [&'static str] = &["IPMapper"];
 }
 
 /// Where the address stands on the circle: neighbours far apart.
@@ -82,10 +69,9 @@ fn nodes_and_seed(text: &str, context: &Context<'_>) -> Result<(usize, i32), &'s
     Ok((nodes.unsigned_abs() as usize, seed))
 }
 
-impl Declared for SourceIPHashMapper {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let conf = args.take_raw();
-        let Some((parameters, patterns)) = conf.split_first() else {
+impl Element for SourceIPHashMapper {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let Some((parameters, patterns)) = self.patterns.split_first() else {
             return Err(args.fail("no hash seed given"));
         };
         match patterns.len() {
@@ -101,8 +87,8 @@ impl Declared for SourceIPHashMapper {
         for text in patterns {
             let parsed = server(text, &args.context()).map_err(String::from);
             let parsed = parsed.and_then(|(pattern, number)| {
-                let resolve = Input::parse_pattern(pattern, &args.context())?;
-                Ok((resolve(cx)?, number))
+                let input = Input::parse_pattern(pattern, usize::MAX, cx, &args.context())?;
+                Ok((input, number))
             });
             match parsed {
                 Ok((input, number)) => {
@@ -119,14 +105,7 @@ impl Declared for SourceIPHashMapper {
     }
 }
 
-impl Element for SourceIPHashMapper {}
-
 impl SourceIPHashMapper {
-    /// Checks that a rewriter with this many outputs has those that the patterns name.
-    pub fn check(&self, cx: &Cx<'_>, outputs: usize) -> Result<(), String> {
-        mapper::check_patterns(cx, &self.inputs, outputs)
-    }
-
     /// The pattern for a source address.
     fn input(&self, source: Ipv4Addr) -> Option<&Input> {
         let place = place(source);
@@ -134,9 +113,14 @@ impl SourceIPHashMapper {
         let (_, index) = self.circle.get(behind).or(self.circle.first())?;
         self.inputs.get(*index as usize)
     }
+}
 
-    /// What the packets of `key` are to become, and their outputs; see [`mapper::map`].
-    pub fn map(
+impl Mapper for SourceIPHashMapper {
+    fn patterns(&self) -> &[Input] {
+        &self.inputs
+    }
+
+    fn map(
         &mut self,
         cx: &mut Cx<'_>,
         key: FlowKey,

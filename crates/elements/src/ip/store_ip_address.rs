@@ -5,7 +5,7 @@ use packet::Packet;
 use packet::checksum::Delta;
 use packet::wire::{IpProtocol, Ipv4Packet, TcpPacket, UdpPacket};
 use router::args::{Args, Failed, WordArg};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Where the address goes.
 #[derive(Clone, Copy, Default)]
@@ -28,13 +28,6 @@ enum Place {
 /// - `OFFSET` (integer, `src` or `dst`): where to write it: bytes from the packet's start, or a
 ///   field of the IP header.
 ///
-/// # Ports
-/// One agnostic input. Output 0 is agnostic. Output 1, optional, is push: packets that lack the
-/// place.
-///
-/// # Handlers
-/// None of its own.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap) -> CheckIPHeader(14) -> StoreIPAddress(18.26.4.1, src) -> Discard;
@@ -42,21 +35,17 @@ enum Place {
 ///
 /// # See also
 /// SetIPChecksum, SetTCPChecksum, SetUDPChecksum, SetIPAddress, GetIPAddress
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", raw)]
+#[outputs("packets with the address", "packets that lack the place")]
 pub struct StoreIPAddress {
     /// None: the annotation.
     address: Option<Ipv4Addr>,
     place: Place,
 }
 
-impl Class for StoreIPAddress {
-    const NAME: &'static str = "StoreIPAddress";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-}
-
-impl Declared for StoreIPAddress {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+impl Element for StoreIPAddress {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let (mut offset, mut address) = (String::new(), Ipv4Addr::UNSPECIFIED);
         let fixed = args.raw().len() > 1;
         let mut read = args.read();
@@ -76,9 +65,7 @@ impl Declared for StoreIPAddress {
         };
         Ok(())
     }
-}
 
-impl Element for StoreIPAddress {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let address = self.address.unwrap_or(packet.dst_ip());

@@ -1,26 +1,13 @@
 use packet::Packet;
 use packet::anno::EXTRA_LENGTH;
 use packet::wire::{IpProtocol, Ipv4Packet};
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Cuts off IP packets' payload.
 ///
 /// The payload starts behind the TCP, UDP or ICMP header; of other protocols, behind the IP
 /// header. Packets without a marked IP header are payload from their start. The IP header stays as
 /// it is.
-///
-/// # Arguments
-/// - `LENGTH` (0 to 65535, 0): most bytes of payload that stay.
-/// - `TRANSPORT` (boolean, true): whether transport headers are no payload.
-/// - `EXTRA_LENGTH` (boolean, true): whether to add what was cut off to the extra length
-///   annotation.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -29,25 +16,18 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// Truncate, CheckIPHeader
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct TruncateIPPayload {
+    /// Most bytes of payload that stay, up to 65535.
+    #[arg(positional, default = 0)]
     length: u16,
+    /// Whether transport headers are no payload.
+    #[arg(positional, default = true)]
     transport: bool,
-    extra: bool,
-}
-
-impl Default for TruncateIPPayload {
-    fn default() -> Self {
-        TruncateIPPayload {
-            length: 0,
-            transport: true,
-            extra: true,
-        }
-    }
-}
-
-impl Class for TruncateIPPayload {
-    const NAME: &'static str = "TruncateIPPayload";
-    const PORTS: &'static str = "1/1";
+    /// Whether to add the number of bytes cut off to the extra length annotation.
+    #[arg(default = true)]
+    extra_length: bool,
 }
 
 /// Length of the headers of an IP packet, which starts at `bytes`.
@@ -79,15 +59,6 @@ fn headers(bytes: &[u8], with_transport: bool) -> usize {
         }
 }
 
-impl Declared for TruncateIPPayload {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.positional("LENGTH", &mut self.length)
-            .positional("TRANSPORT", &mut self.transport)
-            .keyword("EXTRA_LENGTH", &mut self.extra)
-            .complete()
-    }
-}
-
 impl Element for TruncateIPPayload {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
@@ -100,7 +71,7 @@ impl Element for TruncateIPPayload {
         let surplus = surplus.min(packet.len());
         if surplus > 0 {
             packet.take(surplus);
-            if self.extra {
+            if self.extra_length {
                 let extra = packet.anno(EXTRA_LENGTH).wrapping_add(surplus as u32);
                 packet.set_anno(EXTRA_LENGTH, extra);
             }

@@ -1,11 +1,10 @@
-use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
 use packet::Packet;
 use packet::wire::Ipv6Packet;
 use router::args::{Args, Context, Failed, Invalid};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// No host has this address.
 const ALL_ONES: Ipv6Addr = Ipv6Addr::from_bits(u128::MAX);
@@ -16,18 +15,6 @@ const ALL_ONES: Ipv6Addr = Ipv6Addr::from_bits(u128::MAX);
 /// address is not a bad one. A right header is marked, so that other elements find it, and the
 /// packet is cut to the length that the header says. The first wrong packet draws a message.
 ///
-/// # Arguments
-/// - `BADADDRS` (addresses): bad source addresses, besides the one whose bits are all ones. `::` is
-///   one for routers.
-/// - `OFFSET` (integer, 0): where the header starts, in bytes from the packet's start.
-///
-/// # Ports
-/// One agnostic input. Output 0 is agnostic: right packets. Output 1, optional, is push: wrong
-/// packets.
-///
-/// # Handlers
-/// - `drops` (read): wrong packets.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap) -> Strip(14)
@@ -37,18 +24,19 @@ const ALL_ONES: Ipv6Addr = Ipv6Addr::from_bits(u128::MAX);
 ///
 /// # See also
 /// MarkIP6Header, DecIP6HLIM, CheckIPHeader
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", segments)]
+#[outputs("right packets", "wrong packets")]
 pub struct CheckIP6Header {
-    offset: u32,
+    /// Bad source addresses, besides the one whose bits are all ones. `::` is one for routers.
+    #[arg(positional, name = "BADADDRS", with = addresses, kind = "IPv6 addresses")]
     bad: Vec<Ipv6Addr>,
+    /// Where the header starts, in bytes from the packet's start.
+    #[arg(positional, default = 0)]
+    offset: u32,
+    /// Wrong packets.
+    #[handler(read)]
     drops: u64,
-}
-
-impl Class for CheckIP6Header {
-    const NAME: &'static str = "CheckIP6Header";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-    const SEGMENTS: bool = true;
 }
 
 /// Addresses separated by spaces, perhaps in quotes.
@@ -70,43 +58,27 @@ impl CheckIP6Header {
     }
 
     #[cold]
-    fn refuse(&mut self, cx: &mut Cx<'_>) -> Verdict {
+    fn refuse(&mut self, cx: &mut Cx<'_>, packet: &Packet) -> Verdict {
         if self.drops == 0 {
             cx.chatter("IP6 header check failed");
         }
-        self.drops += 1;
+        self.drops += packet.stands_for() as u64;
         Verdict::To(1)
     }
 }
 
-impl Declared for CheckIP6Header {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.positional_with("BADADDRS", addresses, &mut self.bad)
-            .positional("OFFSET", &mut self.offset)
-            .complete()?;
+impl Element for CheckIP6Header {
+    fn configured(&mut self, _cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
         self.bad.push(ALL_ONES);
         self.bad.sort_unstable();
         self.bad.dedup();
         Ok(())
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-}
-
-impl Element for CheckIP6Header {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let Some(end) = self.look(packet) else {
-            return self.refuse(cx);
+            return self.refuse(cx, packet);
         };
         let offset = self.offset as usize;
         packet.set_network_header(offset, 40);

@@ -1,22 +1,10 @@
-use alloc::string::{String, ToString};
-
 use packet::Packet;
 use packet::wire::Ipv6Packet;
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Takes one hop off the hop limit of IPv6 packets, and drops those that have none left.
 ///
 /// Packets must have their IPv6 header marked; those that have not are taken for expired.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// One agnostic input. Output 0 is agnostic. Output 1, optional, is push: packets whose hop limit
-/// was 0 or 1, unchanged.
-///
-/// # Handlers
-/// - `drops` (read): packets that had no hop left.
 ///
 /// # Example
 /// ```click
@@ -26,29 +14,13 @@ use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 ///
 /// # See also
 /// ICMP6Error, CheckIP6Header, DecIPTTL
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", segments)]
+#[outputs("packets with a hop left", "packets whose hop limit was 0 or 1, unchanged")]
 pub struct DecIP6HLIM {
+    /// Packets that had no hop left.
+    #[handler(read)]
     drops: u64,
-}
-
-impl Class for DecIP6HLIM {
-    const NAME: &'static str = "DecIP6HLIM";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for DecIP6HLIM {
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
 }
 
 impl Element for DecIP6HLIM {
@@ -58,7 +30,7 @@ impl Element for DecIP6HLIM {
         if Ipv6Packet::new_unchecked(header).decrement_hop_limit() {
             return Verdict::Forward;
         }
-        self.drops += 1;
+        self.drops += packet.stands_for() as u64;
         Verdict::To(1)
     }
 }

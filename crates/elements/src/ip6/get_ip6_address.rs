@@ -1,22 +1,11 @@
 use core::net::Ipv6Addr;
 
 use packet::Packet;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Copies an IPv6 address out of packets into their destination address annotation.
 ///
 /// Packets that do not have the address keep the annotation they have.
-///
-/// # Arguments
-/// - `OFFSET` (integer): where the address is, in bytes from the packet's start: 24 for the
-///   destination of a packet that starts with its IPv6 header.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -26,22 +15,13 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// IP6NDSolicitor, LookupIP6Route, SetIP6Address, GetIPAddress
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", segments)]
 pub struct GetIP6Address {
+    /// Where the address is, in bytes from the packet's start: 24 for the destination of a packet
+    /// that starts with its IPv6 header.
+    #[arg(mandatory)]
     offset: u32,
-}
-
-impl Class for GetIP6Address {
-    const NAME: &'static str = "GetIP6Address";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for GetIP6Address {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("OFFSET", &mut self.offset)
-            .complete()
-    }
 }
 
 impl Element for GetIP6Address {

@@ -5,8 +5,8 @@ use packet::wire::{
     Icmpv6Header, Icmpv6Packet, Icmpv6Type, IpProtocol, Ipv6Header, Ipv6Packet,
 };
 use packet::{HEADROOM, Packet, PacketType};
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::args::Failed;
+use router::{Cx, Element, Verdict};
 
 /// Most bytes of a packet that the error about it carries.
 const QUOTE_MAX: usize = 568;
@@ -27,20 +27,6 @@ const REDIRECTED_HEADER: u8 = 4;
 /// whose source is no single host. Packets must have their IPv6 header marked; about others there
 /// is no error either. Errors should be limited in number: see RatedSplitter.
 ///
-/// # Arguments
-/// - `SRC` (IPv6 address): who the errors are from.
-/// - `TYPE` (integer): 1 unreachable, 2 packet too big, 3 time exceeded, 4 parameter problem,
-///   137 redirect. A redirect's target is the packet's destination address annotation.
-/// - `CODE` (integer): what in particular. The pointer of a parameter problem of code 0 is the
-///   packet's ICMP parameter problem annotation.
-/// - `PMTU` (integer, 1500): the next link's MTU that "packet too big" tells.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap) -> Strip(14) -> CheckIP6Header -> hops :: DecIP6HLIM -> Discard;
@@ -50,28 +36,24 @@ const REDIRECTED_HEADER: u8 = 4;
 ///
 /// # See also
 /// DecIP6HLIM, IP6Fragmenter, ICMPError
+#[derive(Element)]
+#[element(ports = "1/1", segments)]
 pub struct ICMP6Error {
+    /// The errors' source address.
+    #[arg(mandatory, name = "SRC")]
+    #[init(Ipv6Addr::UNSPECIFIED)]
     source: Ipv6Addr,
+    /// 1 unreachable, 2 packet too big, 3 time exceeded, 4 parameter problem, 137 redirect. A
+    /// redirect's target is the packet's destination address annotation.
+    #[arg(mandatory, name = "TYPE")]
     kind: i32,
+    /// The type's particular case. The pointer of a parameter problem of code 0 is the packet's ICMP
+    /// parameter problem annotation.
+    #[arg(mandatory)]
     code: i32,
+    /// The next link's MTU that "packet too big" tells.
+    #[arg(name = "PMTU", default = 1500)]
     path_mtu: u32,
-}
-
-impl Default for ICMP6Error {
-    fn default() -> Self {
-        ICMP6Error {
-            source: Ipv6Addr::UNSPECIFIED,
-            kind: -1,
-            code: -1,
-            path_mtu: 1500,
-        }
-    }
-}
-
-impl Class for ICMP6Error {
-    const NAME: &'static str = "ICMP6Error";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
 }
 
 /// Whether an error may be sent about a packet (RFC 4443, section 2.4(e)).
@@ -111,9 +93,10 @@ impl ICMP6Error {
         }
         let quote = header.get(..QUOTE_MAX).unwrap_or(header);
         // A redirect's quote is padded to the unit that options' lengths are in.
-        let (head, quote_len) = match self.redirects() {
-            true => (48 + REDIRECT, quote.len().next_multiple_of(8)),
-            false => (48, quote.len()),
+        let (head, quote_len) = if self.redirects() {
+            (48 + REDIRECT, quote.len().next_multiple_of(8))
+        } else {
+            (48, quote.len())
         };
         let mut error = cx.pool().packet(HEADROOM, head + quote_len)?;
         let bytes = error.data_mut();
@@ -163,16 +146,6 @@ impl ICMP6Error {
             (Icmpv6Type::PARAMETER_PROBLEM, 0) => packet.anno(ICMP_PARAMPROB).to_be_bytes(),
             _ => [0; 4],
         }
-    }
-}
-
-impl Declared for ICMP6Error {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("SRC", &mut self.source)
-            .mandatory_positional("TYPE", &mut self.kind)
-            .mandatory_positional("CODE", &mut self.code)
-            .keyword("PMTU", &mut self.path_mtu)
-            .complete()
     }
 }
 

@@ -1,32 +1,17 @@
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use core::net::Ipv6Addr;
 
 use packet::Packet;
 use packet::wire::{IpProtocol, Ipv6Header, Ipv6Packet};
-use router::args::{Any, Args, Failed, Kind, NamedInt, unparse};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
+use router::args::{Any, Args, Failed, Kind, NamedInt};
+use router::{handlers, Cx, Element, HandlerError, Verdict, write_argument};
 
-use crate::destination::Destination;
-use crate::values;
+use crate::destination::{BAD_DESTINATION, Destination};
 
 /// Puts a fixed IPv6 header in front of packets.
 ///
 /// The payload's length is each packet's own. The header is marked, and the destination address
 /// annotation set to the destination.
-///
-/// # Arguments
-/// - `PROTO` (integer or name): what the packets carry.
-/// - `SRC` (IPv6 address): who they are from.
-/// - `DST` (IPv6 address or `DST_ANNO`): who they are for; with `DST_ANNO`, whom their destination
-///   address annotation says.
-/// - `HLIM` (integer, 250): hop limit.
-/// - `CLASS` (integer, 0): traffic class.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `src`, `dst` (read, write): the arguments.
 ///
 /// # Example
 /// ```click
@@ -37,85 +22,55 @@ use crate::values;
 ///
 /// # See also
 /// UDPIP6Encap, IPEncap
+#[derive(Element)]
+#[element(ports = "1/1", live, handlers)]
 pub struct IP6Encap {
-    header: Ipv6Header,
+    /// The protocol of the payload.
+    #[arg(mandatory, name = "PROTO", with = NamedInt(Kind::IpProtocol), kind = "IP protocol")]
+    protocol: i32,
+    /// The source address.
+    #[arg(mandatory, name = "SRC", read, write, config, calm)]
+    #[init(Ipv6Addr::UNSPECIFIED)]
+    source: Ipv6Addr,
+    /// The destination address; with `DST_ANNO`, packets' destination address annotation says it.
+    #[arg(mandatory, name = "DST", with = Any, kind = "IPv6 address or DST_ANNO")]
+    destination_argument: String,
+    /// Hop limit.
+    #[arg(name = "HLIM", default = 250)]
+    hop_limit: u8,
+    /// Traffic class.
+    #[arg(name = "CLASS", default = 0)]
+    traffic_class: u8,
     destination: Destination<Ipv6Addr>,
 }
 
-impl Default for IP6Encap {
-    fn default() -> Self {
-        IP6Encap {
-            header: Ipv6Header {
-                traffic_class: 0,
-                flow_label: 0,
-                payload_len: 0,
-                next_header: IpProtocol(0),
-                hop_limit: 250,
-                source: Ipv6Addr::UNSPECIFIED,
-                destination: Ipv6Addr::UNSPECIFIED,
-            },
-            destination: Destination::Annotation,
-        }
+#[handlers]
+impl IP6Encap {
+    /// The argument DST.
+    #[read(calm)]
+    fn dst(&self) -> String {
+        self.destination.to_string()
     }
-}
 
-impl Class for IP6Encap {
-    const NAME: &'static str = "IP6Encap";
-    const PORTS: &'static str = "1/1";
-}
-
-impl Declared for IP6Encap {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut protocol, mut to) = (0i32, String::new());
-        let mut header = IP6Encap::default().header;
-        args.mandatory_positional_with("PROTO", NamedInt(Kind::IpProtocol), &mut protocol)
-            .mandatory_positional("SRC", &mut header.source)
-            .mandatory_positional_with("DST", Any, &mut to)
-            .keyword("HLIM", &mut header.hop_limit)
-            .keyword("CLASS", &mut header.traffic_class)
-            .complete()?;
-        let protocol = u8::try_from(protocol).map_err(|_| args.fail("bad IP protocol"))?;
-        header.next_header = IpProtocol(protocol);
-        self.destination = Destination::parse(&to, &args.context())
-            .ok_or_else(|| args.fail("DST argument should be IP address or 'DST_ANNO'"))?;
-        self.header = header;
+    /// The argument DST.
+    #[write]
+    fn set_dst(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
+        self.destination = Destination::parse(value.trim(), &cx.names()).ok_or(BAD_DESTINATION)?;
+        write_argument(cx, "DST", Some(2), value);
         Ok(())
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        for name in ["src", "dst"] {
-            list.read_write(name).add(name, HandlerFlags::CALM);
-        }
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "src" => Ok(unparse::ip6(self.header.source)),
-            "dst" => Ok(alloc::format!("{}", self.destination)),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "src" => values::argument(cx, 1, "SRC", value, &mut self.header.source),
-            "dst" => {
-                let destination = Destination::parse(value.trim(), &cx.names())
-                    .ok_or("DST argument should be IP address or 'DST_ANNO'")?;
-                values::argument_with(cx, 2, "DST", value, Any, &mut String::new())?;
-                self.destination = destination;
-                Ok(())
-            }
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 
 impl Element for IP6Encap {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if u8::try_from(self.protocol).is_err() {
+            return Err(args.fail("bad IP protocol"));
+        }
+        self.destination = Destination::parse(&self.destination_argument, &args.context())
+            .ok_or_else(|| args.fail(BAD_DESTINATION))?;
+        Ok(())
+    }
+
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let length = packet.len() as u16;
@@ -123,9 +78,13 @@ impl Element for IP6Encap {
             return Verdict::Drop;
         }
         let header = Ipv6Header {
+            traffic_class: self.traffic_class,
+            flow_label: 0,
             payload_len: length,
+            next_header: IpProtocol(self.protocol as u8),
+            hop_limit: self.hop_limit,
+            source: self.source,
             destination: self.destination.of(packet),
-            ..self.header
         };
         header.emit(&mut Ipv6Packet::new_unchecked(packet.data_mut()));
         packet.set_network_header(0, 40);

@@ -1,10 +1,9 @@
-use alloc::string::{String, ToString};
 use core::ops::Range;
 
 use packet::wire::{Fragment, IpProtocol, Ipv6Packet};
 use packet::{Batch, HEADROOM, Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
+use router::{Cx, Element};
 
 /// Cuts IPv6 packets that are longer than a link allows into fragments.
 ///
@@ -18,18 +17,6 @@ use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 /// "packet too big" instead. With HONOR_DF it takes every packet for one that must not be
 /// fragmented.
 ///
-/// # Arguments
-/// - `MTU` (integer): longest packet, in bytes; at least 56, and at least 1280 on any real link.
-/// - `HONOR_DF` (boolean, false): whether packets that are too long leave by output 1 whole.
-///
-/// # Ports
-/// One push input. Push output 0: packets and fragments. Push output 1, optional: packets that are
-/// too long and cannot be cut.
-///
-/// # Handlers
-/// - `drops` (read): packets that could not be cut.
-/// - `fragments` (read): fragments made.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap) -> Strip(14) -> CheckIP6Header
@@ -39,19 +26,22 @@ use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 ///
 /// # See also
 /// ICMP6Error, IPFragmenter
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "h/h", segments)]
+#[outputs("packets and fragments", "packets that are too long and cannot be cut")]
 pub struct IP6Fragmenter {
+    /// Longest packet, in bytes; at least 56, and at least 1280 on any real link.
+    #[arg(mandatory)]
     mtu: u32,
-    honor: bool,
+    /// Whether packets that are too long leave by output 1 whole.
+    #[arg]
+    honor_df: bool,
+    /// Packets that could not be cut.
+    #[handler(read)]
     drops: u64,
+    /// Fragments made.
+    #[handler(read)]
     fragments: u64,
-}
-
-impl Class for IP6Fragmenter {
-    const NAME: &'static str = "IP6Fragmenter";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "h/h";
-    const SEGMENTS: bool = true;
 }
 
 /// Length of a fragment header.
@@ -166,7 +156,7 @@ impl IP6Fragmenter {
             packet.take(header.len() - length);
             return cx.emit(0, packet);
         }
-        let plan = Plan::of(&ip, mtu).filter(|_| !self.honor);
+        let plan = Plan::of(&ip, mtu).filter(|_| !self.honor_df);
         let Some(plan) = plan else {
             return self.refuse(cx, packet);
         };
@@ -188,7 +178,7 @@ impl IP6Fragmenter {
 
     #[cold]
     fn refuse(&mut self, cx: &mut Cx<'_>, packet: Packet) {
-        self.drops += 1;
+        self.drops += packet.stands_for() as u64;
         cx.emit(1, packet);
     }
 
@@ -200,31 +190,14 @@ impl IP6Fragmenter {
     }
 }
 
-impl Declared for IP6Fragmenter {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("MTU", &mut self.mtu)
-            .keyword("HONOR_DF", &mut self.honor)
-            .complete()?;
+impl Element for IP6Fragmenter {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if self.mtu < MTU_MIN {
             return Err(args.fail("MTU must be at least 56"));
         }
         Ok(())
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops").read("fragments");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "drops" => Ok(self.drops.to_string()),
-            "fragments" => Ok(self.fragments.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-}
-
-impl Element for IP6Fragmenter {
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         if !batch.iter().all(|packet| self.fits(packet)) {

@@ -1,21 +1,12 @@
 use packet::Packet;
 use packet::wire::{IpProtocol, Ipv6Packet};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Turns IPv6 packets round: exchanges source and destination.
 ///
 /// Packets must have their IPv6 header marked; others pass unchanged. In TCP and UDP packets, also
 /// behind extension headers, the ports change places too; later fragments have none. No checksum is
 /// changed: sums do not care about order.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -24,14 +15,9 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// IPMirror, EtherMirror
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", segments)]
 pub struct IP6Mirror;
-
-impl Class for IP6Mirror {
-    const NAME: &'static str = "IP6Mirror";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
-}
 
 /// Where the ports are, in bytes from the start of the header.
 #[inline(always)]
@@ -44,8 +30,6 @@ fn ports_at<T: AsRef<[u8]>>(ip: &Ipv6Packet<T>) -> Option<usize> {
     let first = upper.fragment.is_none_or(|fragment| fragment.offset == 0);
     (first && has_ports(upper.protocol)).then_some(upper.at)
 }
-
-impl Declared for IP6Mirror {}
 
 impl Element for IP6Mirror {
     #[inline]

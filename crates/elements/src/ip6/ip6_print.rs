@@ -3,25 +3,14 @@ use core::fmt::{self, Write};
 
 use packet::Packet;
 use packet::wire::Ipv6Packet;
-use router::args::{Args, Failed, unparse};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::args::unparse;
+use router::{Cx, Element, Verdict};
 
 /// Prints each IPv6 packet on a line and passes it on.
 ///
 /// Packets must have their IPv6 header marked; of others nothing is printed. A line has the label,
 /// the addresses, the payload's length, the next header and the hop limit:
 /// `label: 2001:db8::1 -> 2001:db8::2 plen 8, next 17, hlim 64`.
-///
-/// # Arguments
-/// - `LABEL` (string): what each line starts with.
-/// - `CONTENTS` (boolean, false): whether the packet's bytes follow, in rows of 24.
-/// - `NBYTES` (integer, 1500): most bytes shown.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -31,16 +20,18 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// IPPrint, Print
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct IP6Print {
+    /// The start of each line.
+    #[arg(positional)]
     label: String,
+    /// Whether the packet's bytes follow, in rows of 24.
+    #[arg]
     contents: bool,
-    most: u32,
-}
-
-impl Class for IP6Print {
-    const NAME: &'static str = "IP6Print";
-    const PORTS: &'static str = "1/1";
+    /// Most bytes shown.
+    #[arg(default = 1500)]
+    nbytes: u32,
 }
 
 /// Bytes in a row, and in a group of a row.
@@ -65,7 +56,7 @@ impl IP6Print {
             return Ok(());
         }
         text.push_str("\n  ");
-        for (i, byte) in (1..).zip(data.iter().take(self.most as usize)) {
+        for (i, byte) in (1..).zip(data.iter().take(self.nbytes as usize)) {
             write!(text, "{byte:02x}")?;
             if i % ROW == 0 {
                 text.push_str("\n  ");
@@ -74,16 +65,6 @@ impl IP6Print {
             }
         }
         Ok(())
-    }
-}
-
-impl Declared for IP6Print {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.most = 1500;
-        args.positional("LABEL", &mut self.label)
-            .keyword("CONTENTS", &mut self.contents)
-            .keyword("NBYTES", &mut self.most)
-            .complete()
     }
 }
 

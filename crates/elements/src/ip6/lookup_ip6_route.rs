@@ -1,11 +1,12 @@
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt::Write;
 use core::net::Ipv6Addr;
 
 use click::config;
 use packet::{BATCH, Batch};
 use router::args::{Args, Context, Failed, Ip6PrefixArg, Ipv6Prefix, unparse};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList};
+use router::{handlers, Cx, Element, HandlerError};
 
 use super::route_table::{Full, Hop, RouteTable};
 use crate::dispatch::{DROP, send};
@@ -20,19 +21,6 @@ use crate::values;
 /// A look-up takes a few nanoseconds more for each doubling of the number of routes. A table has
 /// room for 524288 routes; more are refused.
 ///
-/// # Arguments
-/// - `ADDR/MASK [GATEWAY] OUTPUT`, ... (route): the routes. `::` as the gateway means none. A later
-///   route of the same prefix replaces an earlier one.
-///
-/// # Ports
-/// One push input; any number of push outputs.
-///
-/// # Handlers
-/// - `table` (read): a line for each route: prefix, gateway, output.
-/// - `add` (write, `ADDR/MASK [GATEWAY] OUTPUT`): adds a route, or replaces the prefix's.
-/// - `remove` (write, `ADDR/MASK`): removes the prefix's route, if there is one.
-/// - `ctrl` (write): `add` or `remove`, and what those handlers take.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap) -> Strip(14) -> CheckIP6Header -> GetIP6Address(24)
@@ -46,16 +34,15 @@ use crate::values;
 ///
 /// # See also
 /// GetIP6Address, IP6NDSolicitor, RadixIPLookup
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/-", processing = "h/h", segments, handlers)]
+#[outputs("one for each OUTPUT of the routes")]
 pub struct LookupIP6Route {
+    /// The routes. `::` as the gateway means none. A later route of the same prefix replaces an
+    /// earlier one.
+    #[arg(rest, name = "ADDR/MASK [GATEWAY] OUTPUT", kind = "any number of routes")]
+    routes: Vec<String>,
     table: RouteTable,
-}
-
-impl Class for LookupIP6Route {
-    const NAME: &'static str = "LookupIP6Route";
-    const PORTS: &'static str = "1/-";
-    const PROCESSING: &'static str = "h/h";
-    const SEGMENTS: bool = true;
 }
 
 /// What handlers say when there is no room.
@@ -78,7 +65,33 @@ fn route(text: &str, context: &Context<'_>) -> Option<(Ipv6Prefix, Hop)> {
     Some((prefix, Hop { gateway, port }))
 }
 
+#[handlers]
 impl LookupIP6Route {
+    /// A line for each route: prefix, gateway, output.
+    #[read(expensive)]
+    fn table(&self) -> String {
+        let mut text = String::new();
+        for (prefix, Hop { gateway, port }) in self.table.iter() {
+            if text.is_empty() {
+                text.push_str("# Active routes\n");
+            }
+            let _ = writeln!(text, "{prefix}\t{}\t{port}", unparse::ip6(gateway));
+        }
+        text
+    }
+
+    /// `add` or `remove`, and the value of that handler.
+    #[write]
+    fn ctrl(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
+        match config::shift_space(value.trim_start()) {
+            ("add", rest) => self.add(cx, rest),
+            ("remove", rest) => self.remove(cx, rest),
+            _ => Err("bad command, should be `add' or `remove'".into()),
+        }
+    }
+
+    /// Adds the route `ADDR/MASK [GATEWAY] OUTPUT`, or replaces the prefix's.
+    #[write]
     fn add(&mut self, cx: &mut Cx<'_>, text: &str) -> Result<(), HandlerError> {
         let mut prefix = Ipv6Prefix {
             address: Ipv6Addr::UNSPECIFIED,
@@ -92,9 +105,10 @@ impl LookupIP6Route {
                 Ip6PrefixArg::OR_ADDRESS,
                 &mut prefix,
             );
-            let read = match has_gateway {
-                true => read.mandatory_positional("GATEWAY", &mut gateway),
-                false => read,
+            let read = if has_gateway {
+                read.mandatory_positional("GATEWAY", &mut gateway)
+            } else {
+                read
             };
             read.mandatory_positional("PORT", &mut port).complete()
         })?;
@@ -104,6 +118,8 @@ impl LookupIP6Route {
         added.map_err(|Full| NO_ROOM.into())
     }
 
+    /// Removes the route of the prefix `ADDR/MASK`, if there is one.
+    #[write]
     fn remove(&mut self, cx: &mut Cx<'_>, text: &str) -> Result<(), HandlerError> {
         let mut prefix = None;
         let parser = |text: &str, context: &Context<'_>| {
@@ -120,11 +136,11 @@ impl LookupIP6Route {
     }
 }
 
-impl Declared for LookupIP6Route {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+impl Element for LookupIP6Route {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.table = RouteTable::default();
-        let (mut routes, mut needed) = (alloc::vec::Vec::new(), 0);
-        for (i, text) in (1..).zip(args.raw()) {
+        let (mut routes, mut needed) = (Vec::new(), 0);
+        for (i, text) in (1..).zip(&self.routes) {
             match route(text, &args.context()) {
                 Some((prefix, hop)) => {
                     needed = needed.max(hop.port as usize + 1);
@@ -146,40 +162,6 @@ impl Declared for LookupIP6Route {
         added.map_err(|Full| args.fail(NO_ROOM))
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("add").write("remove").write("ctrl");
-        list.add("table", HandlerFlags::READ.with(HandlerFlags::EXPENSIVE));
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if name != "table" {
-            return Err(HandlerError::Unknown);
-        }
-        let mut text = String::new();
-        for (prefix, Hop { gateway, port }) in self.table.iter() {
-            if text.is_empty() {
-                text.push_str("# Active routes\n");
-            }
-            let _ = writeln!(text, "{prefix}\t{}\t{port}", unparse::ip6(gateway));
-        }
-        Ok(text)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "add" => self.add(cx, value),
-            "remove" => self.remove(cx, value),
-            "ctrl" => match config::shift_space(value.trim_start()) {
-                ("add", rest) => self.add(cx, rest),
-                ("remove", rest) => self.remove(cx, rest),
-                _ => Err("bad command, should be `add' or `remove'".into()),
-            },
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-}
-
-impl Element for LookupIP6Route {
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         let mut addresses = [0; BATCH];

@@ -1,21 +1,11 @@
 use packet::Packet;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Marks where the IPv6 header is, without a check.
 ///
 /// The header is taken to be 40 bytes long: extension headers count for what follows it. Of packets
 /// that end before the header starts, no header is marked. Where packets come from strangers, use
 /// CheckIP6Header.
-///
-/// # Arguments
-/// - `OFFSET` (integer, 0): where the header starts, in bytes from the packet's start.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -24,21 +14,12 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// CheckIP6Header, MarkIPHeader
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", segments)]
 pub struct MarkIP6Header {
+    /// Where the header starts, in bytes from the packet's start.
+    #[arg(positional, default = 0)]
     offset: u32,
-}
-
-impl Class for MarkIP6Header {
-    const NAME: &'static str = "MarkIP6Header";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for MarkIP6Header {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.positional("OFFSET", &mut self.offset).complete()
-    }
 }
 
 impl Element for MarkIP6Header {

@@ -1,7 +1,5 @@
-use alloc::string::{String, ToString};
-
 use packet::Packet;
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
+use router::{Cx, Element, Verdict};
 
 use super::translate;
 
@@ -18,15 +16,6 @@ use super::translate;
 /// messages, first fragments of UDP packets without checksum, and packets under way on a source
 /// route. The result's header is marked, and the destination address annotation set.
 ///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `drops` (read): packets that could not be translated.
-///
 /// # Example
 /// ```click
 /// InfiniteSource(LIMIT 1, STOP true)
@@ -36,27 +25,12 @@ use super::translate;
 ///
 /// # See also
 /// ProtocolTranslator64, AddressTranslator
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct ProtocolTranslator46 {
+    /// Packets that could not be translated.
+    #[handler(read)]
     drops: u64,
-}
-
-impl Class for ProtocolTranslator46 {
-    const NAME: &'static str = "ProtocolTranslator46";
-    const PORTS: &'static str = "1/1";
-}
-
-impl Declared for ProtocolTranslator46 {
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
 }
 
 impl Element for ProtocolTranslator46 {

@@ -1,19 +1,9 @@
 use core::net::Ipv6Addr;
 
 use packet::Packet;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Sets packets' destination address annotation to a fixed IPv6 address.
-///
-/// # Arguments
-/// - `IPADDR` (IPv6 address): the address.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -23,29 +13,13 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// GetIP6Address, LookupIP6Route, SetIPAddress
+#[derive(Element)]
+#[element(ports = "1/1", segments)]
 pub struct SetIP6Address {
+    /// The address.
+    #[arg(mandatory, name = "IPADDR")]
+    #[init(Ipv6Addr::UNSPECIFIED)]
     address: Ipv6Addr,
-}
-
-impl Default for SetIP6Address {
-    fn default() -> Self {
-        SetIP6Address {
-            address: Ipv6Addr::UNSPECIFIED,
-        }
-    }
-}
-
-impl Class for SetIP6Address {
-    const NAME: &'static str = "SetIP6Address";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for SetIP6Address {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("IPADDR", &mut self.address)
-            .complete()
-    }
 }
 
 impl Element for SetIP6Address {

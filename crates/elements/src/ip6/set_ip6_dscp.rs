@@ -1,25 +1,13 @@
-use alloc::string::{String, ToString};
-
 use packet::Packet;
 use packet::wire::Ipv6Packet;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
-
-use crate::values;
+use router::args::{Args, Failed, Argument};
+use router::{handlers, Cx, Element, HandlerError, Verdict, parse_value, write_argument};
+use crate::ip::check_code_point;
 
 /// Sets IPv6 packets' differentiated services code point.
 ///
 /// Packets must have their IPv6 header marked; others pass unchanged. The code point is the upper
 /// six bits of the traffic class; congestion notification, in the lower two, stays as it is.
-///
-/// # Arguments
-/// - `DSCP` (integer): the code point, 0 to 63.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `dscp` (read, write): the argument.
 ///
 /// # Example
 /// ```click
@@ -28,64 +16,37 @@ use crate::values;
 ///
 /// # See also
 /// CheckIP6Header, MarkIP6Header
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", segments, live, handlers)]
 pub struct SetIP6DSCP {
-    dscp: u8,
+    /// The code point, 0 to 63.
+    #[arg(mandatory, read, calm)]
+    dscp: u32,
 }
 
-impl Class for SetIP6DSCP {
-    const NAME: &'static str = "SetIP6DSCP";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
-}
-
-fn code_point(value: u32) -> Result<u8, &'static str> {
-    match value {
-        0..64 => Ok(value as u8),
-        _ => Err("diffserv code point out of range"),
-    }
-}
-
-impl Declared for SetIP6DSCP {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut dscp = 0;
-        args.mandatory_positional("DSCP", &mut dscp).complete()?;
-        self.dscp = code_point(dscp).map_err(|error| args.fail(error))?;
-        Ok(())
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("dscp").add("dscp", HandlerFlags::CALM);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "dscp" => Ok(self.dscp.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name != "dscp" {
-            return Err(HandlerError::Unknown);
-        }
-        let dscp = code_point(values::unsigned(cx, value)?)?;
-        values::argument(cx, 0, "DSCP", value, &mut self.dscp)?;
+#[handlers]
+impl SetIP6DSCP {
+    /// The argument DSCP.
+    #[write]
+    fn set_dscp(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
+        let dscp = parse_value(cx, "", value, u32::parse, "expected integer")?;
+        check_code_point(dscp)?;
         self.dscp = dscp;
+        write_argument(cx, "DSCP", Some(0), value);
         Ok(())
     }
 }
 
 impl Element for SetIP6DSCP {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        check_code_point(self.dscp).map_err(|error| args.fail(error))
+    }
+
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let header = packet.network_header_mut().unwrap_or_default();
         let mut ip = Ipv6Packet::new_unchecked(header);
-        let class = self.dscp << 2 | ip.traffic_class() & 3;
+        let class = (self.dscp as u8) << 2 | ip.traffic_class() & 3;
         ip.set_class_and_flow(class, ip.flow_label());
         Verdict::Forward
     }

@@ -6,9 +6,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use packet::wire::IpProtocol;
-use router::args::read::Flags;
-use router::args::{AnnoArg, Annotation, Any, Args, Context, Failed, Int, SecondsArg};
-use router::{Cx, ElementId, HandlerError, HandlerList, TimerId};
+use router::args::{AnnoOf, Any, Args, Failed, Seconds};
+use router::{Component, Cx, Interface, Link, TimerId};
 
 use super::flow::{Annotations, Direction, Flow};
 use super::input::{Action, Input};
@@ -17,18 +16,40 @@ use super::mapper;
 use super::path::Scratch;
 use super::set::{FlowSet, Tally};
 use super::table::{Kind, SECOND, Table, Timeouts};
-use super::with_base;
 
 /// Most flows that memory is set aside for at the start; beyond that it grows.
 const SET_ASIDE: usize = 1 << 20;
 
-/// The common part of a rewriter.
+/// The common part of a rewriter: the last field of its struct, since the arguments that no other
+/// field takes are its inputs.
+#[derive(Component)]
+#[component(handlers, dynamic)]
 pub struct Base {
-    /// Its flows; lent out while another element works with them, and unused if `home` says that
+    /// How often mappings whose time is up are removed; 0: never.
+    #[arg(default = Seconds(15 * 60), default_text = "15 minutes")]
+    reap_interval: Seconds,
+    /// The same as REAP_INTERVAL.
+    #[arg(deprecated)]
+    reap_time: Option<Seconds>,
+    /// Most mappings, or another rewriter to share the mappings' memory and limit with. Memory for
+    /// that many mappings, up to 2^20, is set aside at the start.
+    #[arg(with = Any, kind = "integer or element", default_text = "2147483647")]
+    mapping_capacity: String,
+    /// The same as MAPPING_CAPACITY.
+    #[arg(name = "CAPACITY", with = Any, kind = "integer or element")]
+    capacity_argument: String,
+    /// An annotation that replies get as the first packet of their flow had it.
+    #[arg]
+    reply_anno: Option<AnnoOf<1>>,
+    /// What happens to packets of no known flow.
+    #[arg(rest, name = "INPUTSPEC", kind = "specification, one for each input")]
+    specifications: Vec<String>,
+    /// Its flows; lent out while another element works with them, and unused if `shared` says that
     /// another element's are used.
+    #[init(Some(Box::default()))]
     set: Option<Box<FlowSet>>,
     /// The element whose flows are used: `MAPPING_CAPACITY` names it.
-    home: Option<ElementId>,
+    shared: Option<Link<dyn Rewriter>>,
     /// Whether a limit was given.
     limited: bool,
     pub(super) inputs: Vec<Input>,
@@ -37,69 +58,18 @@ pub struct Base {
     pub(super) first_table: u16,
     /// The number of its first input among the set's.
     pub(super) first_input: u16,
-    reap_interval: u32,
     timer: Option<TimerId>,
     /// What it annotates.
     pub(super) annotations: Annotations,
     pub(super) scratch: Box<Scratch>,
 }
 
-impl Default for Base {
-    fn default() -> Base {
-        Base {
-            set: Some(Box::default()),
-            home: None,
-            limited: false,
-            inputs: Vec::new(),
-            tables: Vec::new(),
-            first_table: 0,
-            first_input: 0,
-            reap_interval: 15 * 60,
-            timer: None,
-            annotations: Annotations::default(),
-            scratch: Box::default(),
-        }
-    }
-}
-
-/// The arguments of all rewriters that say how long flows live, in seconds.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Times {
-    /// `TIMEOUT`.
-    pub timeout: Option<u32>,
-    /// `GUARANTEE`.
-    pub guarantee: Option<u32>,
-}
-
-/// The guarantee unless one is given, in seconds.
-pub const GUARANTEE: u32 = 5;
+/// The guarantee unless one is given.
+pub const GUARANTEE: Seconds = Seconds(5);
 
 /// Seconds as nanoseconds.
-pub fn seconds(seconds: u32) -> u64 {
-    u64::from(seconds) * SECOND
-}
-
-/// A keyword argument of seconds, if it is given.
-pub fn optional_seconds(
-    text: &str,
-    context: &Context<'_>,
-) -> Result<Option<u32>, router::args::Invalid> {
-    context.parse_with(SecondsArg(0), text).map(Some)
-}
-
-/// The table of a rewriter that tells no states apart, its timeout `timeout` seconds unless
-/// another is given.
-pub fn addresses_table(times: Times, timeout: u32) -> Vec<Table> {
-    let timeout = seconds(times.timeout.unwrap_or(timeout));
-    alloc::vec![Table {
-        kind: Kind::Plain,
-        timeouts: Timeouts {
-            guarantee: seconds(times.guarantee.unwrap_or(GUARANTEE)),
-            plain: timeout,
-            active: timeout,
-            done: timeout,
-        },
-    }]
+pub fn nanoseconds(seconds: Seconds) -> u64 {
+    u64::from(seconds.0) * SECOND
 }
 
 /// What a rewriter does to the packets of a key.
@@ -127,27 +97,11 @@ impl Translation {
     }
 }
 
-/// Handlers that a rewriter has besides those all have; most have none.
-pub trait ExtraHandlers {
-    /// Lists them.
-    fn extra_handlers(&self, list: &mut HandlerList) {
-        let _ = list;
-    }
+/// A rewriter, as other elements use it.
+pub trait Rewriter {
+    /// The common part.
+    fn base(&mut self) -> &mut Base;
 
-    /// Reads one; `None` if `name` is none of them.
-    fn read_extra(
-        &mut self,
-        cx: &mut Cx<'_>,
-        name: &str,
-        parameter: &str,
-    ) -> Option<Result<String, HandlerError>> {
-        let _ = (cx, name, parameter);
-        None
-    }
-}
-
-/// A rewriter that others ask what it does.
-pub trait Translate {
     /// What the packets of `key` become, if there is a mapping for them.
     fn translate(
         &mut self,
@@ -170,87 +124,89 @@ pub trait Translate {
     }
 }
 
+impl Interface for dyn Rewriter {
+    const NAME: &'static str = "IPRewriterBase";
+}
+
+/// A rewriter whose first table holds TCP connections.
+pub trait Connections: Rewriter {}
+
+impl Interface for dyn Connections {
+    const NAME: &'static str = "TCPRewriter";
+}
+
 /// Configuring.
 impl Base {
-    /// Takes `DST_ANNO`, where the class has it, and `REPLY_ANNO`.
-    pub fn configure_annotations(
+    /// Completes the arguments. The element has these `tables`, and sets the destination address
+    /// annotation if `annotate` says so.
+    pub fn configured(
         &mut self,
-        args: &mut Args<'_>,
-        destination: bool,
+        cx: &mut Cx<'_>,
+        args: &Args<'_>,
+        annotate: bool,
+        tables: Vec<Table>,
     ) -> Result<(), Failed> {
-        let mut reply: Option<Annotation> = None;
-        let anno =
-            |text: &str, context: &Context<'_>| context.parse_with(AnnoArg(1), text).map(Some);
-        let read = args.read().keyword_with("REPLY_ANNO", anno, &mut reply);
-        if destination {
-            read.keyword("DST_ANNO", &mut self.annotations.destination)
-                .consume()?;
-        } else {
-            read.consume()?;
-        }
-        self.annotations.reply = reply.map(|annotation| annotation.offset);
-        Ok(())
+        self.tables = tables;
+        self.annotations = Annotations {
+            destination: annotate,
+            reply: self.reply_anno.map(|anno| anno.offset() as u8),
+        };
+        self.reap_interval = self.reap_time.unwrap_or(self.reap_interval);
+        self.set_limit(cx, args)?;
+        self.configure_inputs(cx, args)
     }
 
-    /// Takes what all rewriters have: limits and the inputs. Whoever has other keywords consumes
-    /// them before.
-    pub fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<Times, Failed> {
-        let (mut capacity, mut mapping_capacity) = (String::new(), String::new());
-        let mut times = Times::default();
-        let mut reap_time = None;
-        args.read()
-            .keyword_with("CAPACITY", Any, &mut capacity)
-            .keyword_with("MAPPING_CAPACITY", Any, &mut mapping_capacity)
-            .keyword_with("TIMEOUT", optional_seconds, &mut times.timeout)
-            .keyword_with("GUARANTEE", optional_seconds, &mut times.guarantee)
-            .keyword_with("REAP_INTERVAL", SecondsArg(0), &mut self.reap_interval)
-            .arg(
-                "REAP_TIME",
-                Flags::KEYWORD | Flags::DEPRECATED,
-                optional_seconds,
-                &mut reap_time,
-            )
-            .consume()?;
-        self.reap_interval = reap_time.unwrap_or(self.reap_interval);
-        if !mapping_capacity.is_empty() {
-            capacity = mapping_capacity;
-        }
-        if !capacity.is_empty() {
-            self.set_limit(cx, args, &capacity)?;
-        }
-        self.configure_inputs(cx, args)?;
-        Ok(times)
+    /// As [`configured`](Self::configured), for a rewriter with one table that tells no states of
+    /// flows apart.
+    pub fn configured_plain(
+        &mut self,
+        cx: &mut Cx<'_>,
+        args: &Args<'_>,
+        annotate: bool,
+        (timeout, guarantee): (Seconds, Seconds),
+    ) -> Result<(), Failed> {
+        let timeout = nanoseconds(timeout);
+        let table = Table {
+            kind: Kind::Plain,
+            timeouts: Timeouts {
+                guarantee: nanoseconds(guarantee),
+                plain: timeout,
+                active: timeout,
+                done: timeout,
+            },
+        };
+        self.configured(cx, args, annotate, alloc::vec![table])
     }
 
-    fn set_limit(&mut self, cx: &mut Cx<'_>, args: &Args<'_>, text: &str) -> Result<(), Failed> {
+    fn set_limit(&mut self, cx: &Cx<'_>, args: &Args<'_>) -> Result<(), Failed> {
+        let given = [&self.mapping_capacity, &self.capacity_argument];
+        let Some(text) = given.into_iter().find(|text| !text.is_empty()) else {
+            return Ok(());
+        };
         let context = args.context();
-        if let Ok(number) = context.parse_with(Int::ANY, text) {
-            let number: i32 = number;
+        if let Ok(number) = context.parse::<i32>(text) {
             if let Some(set) = &mut self.set {
                 set.set_capacity(number.max(0));
                 self.limited = true;
             }
             return Ok(());
         }
-        let element = context.find_element(text);
-        let element = element.map(|(index, _)| ElementId::new(index));
-        match element.filter(|id| with_base(cx, *id, |_, _| ()).is_some()) {
-            Some(id) => self.home = Some(id),
-            None => return Err(args.fail("bad MAPPING_CAPACITY")),
+        let link = context.parse::<Link<dyn Rewriter>>(text).ok();
+        self.shared = link.filter(|link| link.id() != cx.id());
+        match self.shared {
+            Some(_) => Ok(()),
+            None => Err(args.fail("bad MAPPING_CAPACITY")),
         }
-        Ok(())
     }
 
-    fn configure_inputs(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let specs = args.take_raw();
+    fn configure_inputs(&mut self, cx: &Cx<'_>, args: &Args<'_>) -> Result<(), Failed> {
         let inputs = cx.inputs();
-        if specs.len() != inputs {
+        if self.specifications.len() != inputs {
             let error = format!("need {inputs} arguments, one per input port");
             return Err(args.fail(error));
         }
-        for (number, text) in specs.iter().enumerate() {
-            let input = Input::parse(text, cx.outputs(), &args.context());
-            match input.and_then(|resolve| resolve(cx)) {
+        for (number, text) in self.specifications.iter().enumerate() {
+            match Input::parse(text, cx, &args.context()) {
                 Ok(input) => self.inputs.push(input),
                 Err(error) => args.error_in(format_args!("input spec {number}"), error),
             }
@@ -258,30 +214,25 @@ impl Base {
         args.finish()
     }
 
-    /// Takes the element's tables.
-    pub fn set_tables(&mut self, tables: Vec<Table>) {
-        self.tables = tables;
-    }
-
     /// Takes its place in the set of flows.
     pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         // Follow the chain of elements that share to the one whose flows they are.
         let mut steps = 0;
-        while let Some(home) = self.home
-            && let Some(Some(next)) = with_base(cx, home, |base, _| base.home)
+        while let Some(shared) = self.shared
+            && let Some(Some(next)) = cx.reach(shared, |rewriter, _| rewriter.base().shared)
         {
-            self.home = Some(next);
+            self.shared = Some(next);
             steps += 1;
             if steps > cx.graph().elements.len() {
                 return Err(cx.error("MAPPING_CAPACITY leads round in a circle"));
             }
         }
-        if self.home == Some(cx.id()) {
+        if self.shared.is_some_and(|link| link.id() == cx.id()) {
             return Err(cx.error("MAPPING_CAPACITY leads round in a circle"));
         }
         for (number, input) in self.inputs.iter().enumerate() {
-            if let Action::Mapper(id) = input.action
-                && let Err(error) = mapper::check(cx, id, cx.outputs())
+            if let Action::Mapper(mapper) = input.action
+                && let Err(error) = mapper::check(cx, mapper, cx.outputs())
             {
                 return Err(cx.error(format_args!("input spec {number}: {error}")));
             }
@@ -309,8 +260,8 @@ impl Base {
         }
         self.put_set(cx, set);
         let timer = cx.timer();
-        if self.reap_interval > 0 {
-            cx.schedule_after(timer, seconds(self.reap_interval));
+        if self.reap_interval.0 > 0 {
+            cx.schedule_after(timer, nanoseconds(self.reap_interval));
         }
         self.timer = Some(timer);
         Ok(())
@@ -320,8 +271,8 @@ impl Base {
     pub fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
         let now = cx.steady().0;
         self.with_set(cx, |set, _| set.reap(now));
-        if self.reap_interval > 0 {
-            cx.schedule_after(timer, seconds(self.reap_interval));
+        if self.reap_interval.0 > 0 {
+            cx.schedule_after(timer, nanoseconds(self.reap_interval));
         }
     }
 }
@@ -330,18 +281,18 @@ impl Base {
 impl Base {
     /// Takes the set, wherever it is. It is to be put back before anything else happens.
     pub(super) fn take_set(&mut self, cx: &mut Cx<'_>) -> Option<Box<FlowSet>> {
-        match self.home {
+        match self.shared {
             None => self.set.take(),
-            Some(home) => with_base(cx, home, |base, _| base.set.take()).flatten(),
+            Some(link) => cx.reach(link, |owner, _| owner.base().set.take()).flatten(),
         }
     }
 
     /// Puts the set back.
     pub(super) fn put_set(&mut self, cx: &mut Cx<'_>, set: Box<FlowSet>) {
-        match self.home {
+        match self.shared {
             None => self.set = Some(set),
-            Some(home) => {
-                with_base(cx, home, |base, _| base.set = Some(set));
+            Some(link) => {
+                cx.reach(link, |owner, _| owner.base().set = Some(set));
             }
         }
     }

@@ -3,8 +3,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use router::args::Int;
-use router::{Cx, HandlerError, HandlerFlags, HandlerList};
+use router::{Cx, DynamicHandlers, HandlerError, HandlerList, handlers};
 
 use super::base::Base;
 use super::flow::{Direction, Flow};
@@ -13,28 +12,123 @@ use super::sequence::Sequences;
 use super::set::{FlowSet, Tally};
 use super::table::SECOND;
 
+#[handlers]
 impl Base {
-    /// Lists the handlers that every rewriter has.
-    pub fn handlers(&self, list: &mut HandlerList) {
-        list.read("table_size")
-            .add(
-                "nmappings",
-                HandlerFlags::READ.with(HandlerFlags::DEPRECATED),
-            )
-            .read("mapping_failures")
-            .read("patterns")
-            .read("size")
-            .read_write("capacity")
-            .button("clear");
+    /// Mappings that this element made and that live.
+    #[read(alias = "nmappings")]
+    fn table_size(&mut self, cx: &mut Cx<'_>) -> Result<u64, HandlerError> {
+        self.sum(cx, |tally| tally.flows)
+    }
+
+    /// Mappings that could not be made.
+    #[read]
+    fn mapping_failures(&mut self, cx: &mut Cx<'_>) -> Result<u64, HandlerError> {
+        self.sum(cx, |tally| tally.failures)
+    }
+
+    /// The inputs' specifications, with the numbers of mappings they made.
+    #[read]
+    fn patterns(&mut self, cx: &mut Cx<'_>) -> Result<String, HandlerError> {
+        self.examine(cx, |set, base| base.show_inputs(set, None))
+    }
+
+    /// Mappings of all elements that share the limit.
+    #[read]
+    fn size(&mut self, cx: &mut Cx<'_>) -> Result<usize, HandlerError> {
+        self.examine(cx, |set, _| set.len())
+    }
+
+    /// The limit.
+    #[read]
+    fn read_capacity(&mut self, cx: &mut Cx<'_>) -> Result<i32, HandlerError> {
+        self.examine(cx, |set, _| set.capacity())
+    }
+
+    /// The limit.
+    #[write(error = "CAPACITY: expected integer")]
+    fn set_capacity(&mut self, cx: &mut Cx<'_>, capacity: i32) {
+        let now = cx.steady().0;
+        self.with_set(cx, |set, _| {
+            set.set_capacity(capacity.max(0));
+            set.reap(now);
+        });
+    }
+
+    /// Ends all mappings.
+    #[write(button)]
+    fn clear(&mut self, cx: &mut Cx<'_>) {
+        self.with_set(cx, |set, _| set.clear());
+    }
+}
+
+impl DynamicHandlers for Base {
+    fn list_dynamic(&self, list: &mut HandlerList) {
         for number in 0..self.inputs.len() {
             list.read_write(format!("pattern{number}"));
         }
     }
 
-    /// Lists a handler that shows a table, and its former name.
-    pub fn table_handler(list: &mut HandlerList, name: &'static str, old: &'static str) {
-        list.read(name)
-            .add(old, HandlerFlags::READ.with(HandlerFlags::DEPRECATED));
+    fn read_dynamic(
+        &mut self,
+        cx: &mut Cx<'_>,
+        name: &str,
+        _parameter: &str,
+    ) -> Result<String, HandlerError> {
+        let number = self.input_number(name)?;
+        self.examine(cx, |set, base| base.show_inputs(set, Some(number)))
+    }
+
+    /// Gives an input something else to do. Flows that it made end.
+    fn write_dynamic(
+        &mut self,
+        cx: &mut Cx<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<(), HandlerError> {
+        let number = self.input_number(name)?;
+        let text = click::config::uncomment(value);
+        let input = Input::parse(&text, cx, &cx.names())
+            .map_err(|error| format!("input spec {number}: {error}"))?;
+        let id = self.first_input + number as u16;
+        self.with_set(cx, |set, _| {
+            set.end_of(id);
+            set.forget_exhausted();
+            if let Some(tally) = set.tallies.get_mut(usize::from(id)) {
+                *tally = Tally {
+                    number: tally.number,
+                    ..Tally::default()
+                };
+            }
+        });
+        self.inputs[number] = input;
+        Ok(())
+    }
+}
+
+impl Base {
+    /// The input whose handler is called `name`.
+    fn input_number(&self, name: &str) -> Result<usize, HandlerError> {
+        let number = name.strip_prefix("pattern").and_then(|n| n.parse().ok());
+        let number = number.filter(|number| *number < self.inputs.len());
+        number.ok_or(HandlerError::Unknown)
+    }
+
+    /// Reads from the set of flows; without a set the handler is unknown.
+    fn examine<R>(
+        &mut self,
+        cx: &mut Cx<'_>,
+        look: impl FnOnce(&FlowSet, &Base) -> R,
+    ) -> Result<R, HandlerError> {
+        let seen = self.with_set(cx, |set, base| look(set, base));
+        seen.ok_or(HandlerError::Unknown)
+    }
+
+    /// The sum over the element's inputs.
+    fn sum(&mut self, cx: &mut Cx<'_>, part: fn(&Tally) -> u32) -> Result<u64, HandlerError> {
+        self.examine(cx, |set, base| {
+            let tallies = base.tallies(set).iter();
+            tallies.map(|tally| u64::from(part(tally))).sum()
+        })
     }
 
     fn tallies<'s>(&self, set: &'s FlowSet) -> &'s [Tally] {
@@ -42,33 +136,6 @@ impl Base {
         set.tallies
             .get(first..first + self.inputs.len())
             .unwrap_or_default()
-    }
-
-    /// Reads a handler that every rewriter has.
-    pub fn read(&mut self, cx: &mut Cx<'_>, name: &str) -> Result<String, HandlerError> {
-        let only = match name.strip_prefix("pattern") {
-            Some("s") => None,
-            Some(number) => match number.parse::<usize>() {
-                Ok(number) if number < self.inputs.len() => Some(number),
-                _ => return Err(HandlerError::Unknown),
-            },
-            None => None,
-        };
-        let text = self.with_set(cx, |set, base| {
-            let sum = |part: fn(&Tally) -> u32| {
-                let tallies = base.tallies(set).iter();
-                tallies.map(|t| u64::from(part(t))).sum::<u64>().to_string()
-            };
-            Some(match name {
-                "table_size" | "nmappings" => sum(|tally| tally.flows),
-                "mapping_failures" => sum(|tally| tally.failures),
-                "size" => set.len().to_string(),
-                "capacity" => set.capacity().to_string(),
-                _ if name.starts_with("pattern") => base.show_inputs(set, only),
-                _ => return None,
-            })
-        });
-        text.flatten().ok_or(HandlerError::Unknown)
     }
 
     fn show_inputs(&self, set: &FlowSet, only: Option<usize>) -> String {
@@ -90,57 +157,6 @@ impl Base {
             text += "\n";
         }
         text
-    }
-
-    /// Writes a handler that every rewriter has.
-    pub fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let now = cx.steady().0;
-        match name {
-            "capacity" => {
-                let capacity = cx.names().parse_with(Int::ANY, value.trim());
-                let capacity: i32 = capacity.map_err(|_| "CAPACITY: expected integer")?;
-                self.with_set(cx, |set, _| {
-                    set.set_capacity(capacity.max(0));
-                    set.reap(now);
-                });
-                Ok(())
-            }
-            "clear" => {
-                self.with_set(cx, |set, _| set.clear());
-                Ok(())
-            }
-            _ => self.write_pattern(cx, name, value),
-        }
-    }
-
-    /// Gives an input something else to do. Flows that it made end.
-    fn write_pattern(
-        &mut self,
-        cx: &mut Cx<'_>,
-        name: &str,
-        value: &str,
-    ) -> Result<(), HandlerError> {
-        let number = name.strip_prefix("pattern").and_then(|n| n.parse().ok());
-        let number: usize = number
-            .filter(|number| *number < self.inputs.len())
-            .ok_or(HandlerError::Unknown)?;
-        let text = click::config::uncomment(value);
-        let input = Input::parse(&text, cx.outputs(), &cx.names())
-            .and_then(|resolve| resolve(cx))
-            .map_err(|error| format!("input spec {number}: {error}"))?;
-        let id = self.first_input + number as u16;
-        self.with_set(cx, |set, _| {
-            set.end_of(id);
-            set.forget_exhausted();
-            if let Some(tally) = set.tallies.get_mut(usize::from(id)) {
-                *tally = Tally {
-                    number: tally.number,
-                    ..Tally::default()
-                };
-            }
-        });
-        self.inputs[number] = input;
-        Ok(())
     }
 
     /// Shows the flows of the element's `table`th table, a line for each direction, its packets as

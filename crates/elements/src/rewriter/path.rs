@@ -7,15 +7,16 @@
 //! Datagrams often come in trains, several of a flow one behind the other. A train's flow is looked
 //! up once, and what it changes stays in registers.
 
+use packet::wire::IpProtocol;
 use packet::{BATCH, Batch, Packet};
-use router::{Cx, ElementId};
+use router::{Cx, Link};
 
 use super::base::{Base, Translation};
 use super::flow::{Annotations, Direction, Entry, Flow, NO_TABLE};
 use super::headers;
 use super::input::{Action, Input};
 use super::key::FlowKey;
-use super::mapper;
+use super::mapper::Mapper;
 use super::pattern::Pattern;
 use super::sequence::Sequences;
 use super::set::{FlowSet, NewFlow};
@@ -149,17 +150,20 @@ impl Base {
 }
 
 impl Base {
-    /// The flow of `key` and `protocol` in the element's `table`th table; if there is none, one is
-    /// made as if a packet of it had come by input `port`.
+    /// What the packets of `key` and `protocol` become by the element's `table`th table; if it has
+    /// no mapping for them, one is made as if a packet had come by input `port`.
     pub fn obtain<S: Scheme>(
         &mut self,
         cx: &mut Cx<'_>,
-        identity: Identity,
+        table: u16,
+        protocol: IpProtocol,
+        key: FlowKey,
         port: usize,
     ) -> Option<Translation> {
         let identity = Identity {
-            table: self.first_table + identity.table,
-            ..identity
+            key,
+            table: self.first_table + table,
+            protocol: protocol.0,
         };
         let mut set = self.take_set(cx)?;
         let entry = set.find(identity.table, identity.key).or_else(|| {
@@ -230,9 +234,10 @@ impl Rounds<'_, '_> {
                 *output = sent;
                 continue;
             }
-            *output = match self.set.is(*guess, identity.table, identity.key) {
-                true => self.rewrite::<S>(*guess, packet),
-                false => self.search::<S>(identity, *hash, packet),
+            *output = if self.set.is(*guess, identity.table, identity.key) {
+                self.rewrite::<S>(*guess, packet)
+            } else {
+                self.search::<S>(identity, *hash, packet)
             };
         }
     }
@@ -400,7 +405,7 @@ impl Rounds<'_, '_> {
 
     fn map<S: Scheme>(
         &mut self,
-        mapper: ElementId,
+        mapper: Link<dyn Mapper>,
         identity: &Identity,
     ) -> Option<(FlowKey, [u16; 2])> {
         let set = &*self.set;
@@ -408,7 +413,10 @@ impl Rounds<'_, '_> {
             set.find(identity.table, S::complete(key).reverse())
                 .is_some()
         };
-        let mapped = mapper::map(self.cx, mapper, identity.key, &taken)?;
-        Some((S::complete(mapped.0), mapped.1))
+        let mapped = self
+            .cx
+            .reach(mapper, |mapper, cx| mapper.map(cx, identity.key, &taken));
+        let (rewritten, outputs) = mapped.flatten()?;
+        Some((S::complete(rewritten), outputs))
     }
 }

@@ -3,6 +3,7 @@
 
 crate::elements! {
     simple_idle: SimpleIdle;
+    simple_prio_sched: SimplePrioSched;
     simple_pull_switch: SimplePullSwitch;
-    simple_sched: SimplePrioSched, SimpleRoundRobinSched;
+    simple_round_robin_sched: SimpleRoundRobinSched;
 }

@@ -1,18 +1,9 @@
 use packet::Batch;
-use router::{Class, Cx, Declared, Element};
+use router::{Cx, Element};
 
-/// Drops what is pushed into it and has nothing to be pulled; without a notifier.
+/// Drops packets that are pushed into it, and never has packets to be pulled; without a notifier.
 ///
-/// As Idle, but whoever pulls from it has to poll.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// Any number of inputs and outputs, agnostic.
-///
-/// # Handlers
-/// None of its own.
+/// As Idle, but an element that pulls from it has to poll.
 ///
 /// # Example
 /// ```click
@@ -23,17 +14,9 @@ use router::{Class, Cx, Declared, Element};
 ///
 /// # See also
 /// Idle, Discard
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "-/-", flow = "x/y", segments)]
 pub struct SimpleIdle;
-
-impl Class for SimpleIdle {
-    const NAME: &'static str = "SimpleIdle";
-    const PORTS: &'static str = "-/-";
-    const FLOW: &'static str = "x/y";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for SimpleIdle {}
 
 impl Element for SimpleIdle {
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
@@ -49,7 +32,7 @@ mod tests {
     use crate::testing::Rig;
 
     #[test]
-    fn whoever_pulls_from_it_polls() {
+    fn a_puller_polls() {
         for (class, scheduled) in [("SimpleIdle", "true"), ("Idle", "false")] {
             let config = alloc::format!(
                 "i :: Inject -> n :: {class} -> u :: Unqueue -> c :: Collect;"

@@ -1,22 +1,11 @@
 use packet::Packet;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Moves the data of packets in memory, so that it starts at a certain alignment.
 ///
-/// No element needs it: all read headers at any alignment. It is there for configurations that have
-/// it. A packet for which there is no memory is dropped.
-///
-/// # Arguments
-/// - `MODULUS` (2, 4 or 8): the alignment, in bytes.
-/// - `OFFSET` (integer): bytes from an address that is a multiple of MODULUS to the packet's first
-///   byte, fewer than MODULUS.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
+/// Existing configurations contain it. No element needs it: all read headers at any alignment. A
+/// packet for which there is no memory is dropped.
 ///
 /// # Example
 /// ```click
@@ -25,22 +14,20 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// AlignmentInfo
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct Align {
+    /// The alignment in bytes: 2, 4 or 8.
+    #[arg(mandatory)]
     modulus: u32,
+    /// Bytes from an address that is a multiple of MODULUS to the packet's first byte; less than
+    /// MODULUS.
+    #[arg(mandatory)]
     offset: u32,
 }
 
-impl Class for Align {
-    const NAME: &'static str = "Align";
-    const PORTS: &'static str = "1/1";
-}
-
-impl Declared for Align {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("MODULUS", &mut self.modulus)
-            .mandatory_positional("OFFSET", &mut self.offset)
-            .complete()?;
+impl Element for Align {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if !matches!(self.modulus, 2 | 4 | 8) {
             return Err(args.fail("MODULUS must be 2, 4, or 8"));
         }
@@ -49,14 +36,13 @@ impl Declared for Align {
         }
         Ok(())
     }
-}
 
-impl Element for Align {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        match packet.align(self.modulus as usize, self.offset as usize) {
-            true => Verdict::Forward,
-            false => Verdict::Drop,
+        if packet.align(self.modulus as usize, self.offset as usize) {
+            Verdict::Forward
+        } else {
+            Verdict::Drop
         }
     }
 }

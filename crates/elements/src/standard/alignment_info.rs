@@ -2,22 +2,26 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, ElementId};
+use router::{Cx, Element, ElementId, Interface};
 
-/// Says how the packets that come to elements' inputs are aligned.
+/// An element that states how other elements' packets are aligned.
+pub trait Alignments {
+    /// Moduli and offsets of an element's inputs, if they are stated.
+    fn alignments(&self, element: ElementId) -> Option<&[i32]>;
+}
+
+impl Interface for dyn Alignments {
+    const NAME: &'static str = "Alignments";
+}
+
+/// States how the packets that come to elements' inputs are aligned.
 ///
-/// No element uses it, as all read headers at any alignment. It is there for configurations that
-/// have it; what it says is only checked. Elements that do not exist are passed over.
+/// Existing configurations contain it. No element uses it, as all read headers at any alignment: the
+/// statements are only checked. Elements that do not exist are ignored.
 ///
 /// # Arguments
 /// - `ELEMENT [MODULUS OFFSET]...` (any number of times): the name of an element, and for each of
 ///   its inputs how packets' data is aligned.
-///
-/// # Ports
-/// None.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -27,42 +31,22 @@ use router::{Class, Cx, Declared, Element, ElementId};
 ///
 /// # See also
 /// Align
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/0", raw, provides(Alignments))]
 pub struct AlignmentInfo {
-    entries: Vec<Entry>,
+    entries: Vec<(ElementId, Vec<i32>)>,
 }
 
-/// An element's index, and its inputs' moduli and offsets.
-#[derive(Clone, PartialEq, Eq)]
-struct Entry {
-    element: usize,
-    inputs: Vec<i32>,
-}
-
-impl Class for AlignmentInfo {
-    const NAME: &'static str = "AlignmentInfo";
-    const PORTS: &'static str = "0/0";
-}
-
-impl AlignmentInfo {
-    fn known(&self, element: usize) -> Option<Entry> {
-        let entry = self.entries.iter().find(|entry| entry.element == element);
-        entry.cloned()
-    }
-}
-
-/// What is known of an element's inputs from AlignmentInfos besides the one at work.
-fn known_elsewhere(cx: &mut Cx<'_>, element: usize) -> Option<Entry> {
-    let elements = 0..cx.graph().elements.len();
-    elements.into_iter().find_map(|i| {
-        let known = cx.with(ElementId::new(i), |info: &mut AlignmentInfo, _| {
-            info.known(element)
-        });
-        known.flatten()
+/// The alignments that other AlignmentInfos state.
+fn stated_elsewhere<'c>(cx: &'c Cx<'_>, element: ElementId) -> Option<&'c [i32]> {
+    let mut elements = (0..cx.graph().elements.len()).map(ElementId::new);
+    elements.find_map(|id| {
+        let link = cx.link::<dyn Alignments>(id)?;
+        cx.view(link)?.alignments(element)
     })
 }
 
-/// The moduli and offsets that `words` are; errors go to `args`.
+/// The moduli and offsets in `words`; errors go to `args`.
 fn numbers(args: &Args<'_>, words: &[String]) -> Vec<i32> {
     let number = |(i, word): (usize, &String)| {
         let what = if i % 2 == 0 { "CHUNK" } else { "OFFSET" };
@@ -75,37 +59,41 @@ fn numbers(args: &Args<'_>, words: &[String]) -> Vec<i32> {
     words.iter().enumerate().map(number).collect()
 }
 
-impl Declared for AlignmentInfo {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+impl Element for AlignmentInfo {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         for (i, text) in args.take_raw().iter().enumerate() {
             let words = click::config::split_space(text);
             let Some((name, words)) = words.split_first() else {
                 args.warning(format_args!("empty configuration argument {i}"));
                 continue;
             };
-            let Some((element, _)) = args.context().find_element(name) else {
+            let Some((index, _)) = args.context().find_element(name) else {
                 continue;
             };
             if words.len() % 2 != 0 {
                 args.error("expected ‘ELEMENTNAME CHUNK OFFSET [CHUNK OFFSET...]’");
                 continue;
             }
-            let inputs = numbers(args, words);
-            let entry = Entry { element, inputs };
-            let known = self.known(element).or_else(|| known_elsewhere(cx, element));
-            match known {
-                Some(known) if known != entry => {
+            let (element, inputs) = (ElementId::new(index), numbers(args, words));
+            let stated = self.alignments(element);
+            match stated.or_else(|| stated_elsewhere(cx, element)) {
+                Some(stated) if stated != inputs => {
                     args.error(format_args!("conflicting AlignmentInfo for ‘{name}’"));
                 }
                 Some(_) => {}
-                None => self.entries.push(entry),
+                None => self.entries.push((element, inputs)),
             }
         }
         args.finish()
     }
 }
 
-impl Element for AlignmentInfo {}
+impl Alignments for AlignmentInfo {
+    fn alignments(&self, element: ElementId) -> Option<&[i32]> {
+        let entry = self.entries.iter().find(|(id, _)| *id == element);
+        entry.map(|(_, inputs)| inputs.as_slice())
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -116,7 +104,7 @@ mod tests {
     const PATH: &str = "a :: Idle -> b :: Discard;";
 
     #[test]
-    fn what_agrees_is_accepted() {
+    fn agreeing_statements_are_accepted() {
         for info in [
             "AlignmentInfo(a 8 2); AlignmentInfo(b 8 2);",
             "AlignmentInfo(b 8 2 4 1, b 8 2 4 1); AlignmentInfo(b 8 2 4 1);",
@@ -128,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_is_refused() {
+    fn conflicting_statements_are_refused() {
         for (info, message) in [
             ("AlignmentInfo(b 8);", "expected 'ELEMENTNAME CHUNK OFFSET [CHUNK OFFSET...]'"),
             ("AlignmentInfo(b x 1);", "expected CHUNK"),

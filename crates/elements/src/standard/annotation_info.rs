@@ -3,65 +3,54 @@ use alloc::vec::Vec;
 
 use packet::anno::ANNO_BYTES;
 use router::args::{Annotation, Args, Context, Failed, Kind, Value};
-use router::{Class, Cx, Declared, Element, phase};
+use router::{Cx, Element, phase};
 
 /// Gives names to packets' annotations.
 ///
-/// Other elements' arguments may then use the names in place of offsets. Names are seen in the
-/// compound element in which they are defined and inside. Those that are known already, such as
-/// `PAINT`, cannot be given anew.
+/// Other elements' arguments may then use the names in place of offsets. A name is known in the
+/// compound element that defines it and inside. A name that is known everywhere, such as `PAINT`,
+/// cannot be redefined.
 ///
 /// # Arguments
 /// - `NAME OFFSET [SIZE]` (any number of times): a name, the annotation's first byte or a name that
 ///   is known already, and its number of bytes.
 /// - `CHECK_OVERLAP NAME...` (any number of times): names of annotations that may not overlap.
 ///
-/// # Ports
-/// None.
-///
-/// # Handlers
-/// None of its own.
-///
 /// # Example
 /// ```click
-/// AnnotationInfo(COLOUR 30 1, CUSTOMER 40 4, CHECK_OVERLAP PAINT COLOUR CUSTOMER);
-/// InfiniteSource(LIMIT 10) -> Paint(3, COLOUR) -> Discard;
+/// AnnotationInfo(COLOR 30 1, CUSTOMER 40 4, CHECK_OVERLAP PAINT COLOR CUSTOMER);
+/// InfiniteSource(LIMIT 10) -> Paint(3, COLOR) -> Discard;
 /// ```
 ///
 /// # See also
 /// AddressInfo, PortInfo, Paint, SetAnnoByte
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/0", phase = phase::INFO, raw)]
 pub struct AnnotationInfo {
     /// The lists of names that may not overlap.
     apart: Vec<Vec<String>>,
 }
 
-impl Class for AnnotationInfo {
-    const NAME: &'static str = "AnnotationInfo";
-    const PORTS: &'static str = "0/0";
-    const PHASE: i32 = phase::INFO;
-}
-
 const CHECK: &str = "CHECK_OVERLAP";
 
-/// Whether `name` may be given to something: it is not a name that is known everywhere.
+/// Whether `name` can be defined: it is not known everywhere.
 fn is_free(name: &str) -> bool {
     let letters = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     letters && Context::blank().parse::<Annotation>(name).is_err()
 }
 
-/// The annotation that an offset and perhaps a size stand for.
-fn place(words: &[String], context: &Context<'_>) -> Option<Annotation> {
+/// The annotation of an offset and an optional size.
+fn annotation(words: &[String], context: &Context<'_>) -> Option<Annotation> {
     let (offset, size) = match words {
         [offset] => (offset, 0),
         [offset, size] => (offset, context.parse::<u8>(size).ok()?),
         _ => return None,
     };
-    let place = context.parse::<Annotation>(offset).ok()?;
-    let fits = usize::from(place.offset) + usize::from(size) <= ANNO_BYTES;
-    let agrees = size == 0 || place.size == 0 || size == place.size;
+    let known = context.parse::<Annotation>(offset).ok()?;
+    let fits = usize::from(known.offset) + usize::from(size) <= ANNO_BYTES;
+    let agrees = size == 0 || known.size == 0 || size == known.size;
     (fits && agrees).then_some(Annotation {
-        offset: place.offset,
+        offset: known.offset,
         size,
     })
 }
@@ -71,8 +60,8 @@ fn overlap(a: Annotation, b: Annotation) -> bool {
     u32::from(a.offset) < end(b) && u32::from(b.offset) < end(a)
 }
 
-impl Declared for AnnotationInfo {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+impl Element for AnnotationInfo {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         for entry in args.take_raw() {
             let mut words = click::config::split_space(&entry);
             if words.first().is_none_or(|name| name.starts_with('#')) {
@@ -83,8 +72,8 @@ impl Declared for AnnotationInfo {
                 self.apart.push(words);
             } else if !is_free(&name) {
                 args.error(format_args!("bad NAME ‘{name}’"));
-            } else if let Some(place) = place(&words, &args.context()) {
-                let value = u32::from(place.size) << 16 | u32::from(place.offset);
+            } else if let Some(annotation) = annotation(&words, &args.context()) {
+                let value = u32::from(annotation.size) << 16 | u32::from(annotation.offset);
                 args.define(Kind::Annotation, &name, Value::Int(value));
             } else {
                 args.error(format_args!("bad entry for ‘{name}’"));
@@ -92,22 +81,20 @@ impl Declared for AnnotationInfo {
         }
         args.finish()
     }
-}
 
-impl Element for AnnotationInfo {
-    /// Names may be defined by other elements: they are all known only now.
+    /// Checks overlaps now that all elements have defined their names.
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let mut result = Ok(());
         for names in core::mem::take(&mut self.apart) {
-            let mut places = Vec::new();
+            let mut known = Vec::new();
             for name in &names {
                 match cx.names().parse::<Annotation>(name) {
-                    Ok(place) => places.push((name, place)),
+                    Ok(annotation) => known.push((name, annotation)),
                     Err(_) => result = Err(cx.error(format_args!("bad ANNO ‘{name}’"))),
                 }
             }
-            for (i, (name, place)) in places.iter().enumerate() {
-                for (other, _) in places[i + 1..].iter().filter(|(_, p)| overlap(*place, *p)) {
+            for (i, (name, one)) in known.iter().enumerate() {
+                for (other, _) in known[i + 1..].iter().filter(|(_, two)| overlap(*one, *two)) {
                     let text = format_args!("annotations ‘{name}’ and ‘{other}’ conflict");
                     result = Err(cx.error(text));
                 }

@@ -1,24 +1,12 @@
-use alloc::string::{String, ToString};
+use alloc::string::String;
 
 use packet::Batch;
-use router::args::{Args, Failed, unparse};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Steady};
+use router::args::unparse;
+use router::{Cx, Element, Steady, handlers};
 
 /// Counts packets and bytes, and divides them by the time they took.
 ///
 /// The time is that between the first packet and the last, to a millisecond.
-///
-/// # Arguments
-/// - `IGNORE` (seconds, 0): packets within so many seconds of the first do not count, nor does
-///   that time.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `count`, `byte_count` (read): packets and bytes since the last reset.
-/// - `rate`, `byte_rate` (read): packets and bytes a second.
-/// - `reset` (write): starts over.
 ///
 /// # Example
 /// ```click
@@ -27,22 +15,29 @@ use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Steady};
 ///
 /// # See also
 /// Counter
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", segments, handlers)]
 pub struct AverageCounter {
+    /// Packets within so many seconds of the first do not count, nor does that time.
+    #[arg(positional, default = 0, kind = "seconds")]
+    ignore: u32,
+    /// Packets since the last reset.
+    #[handler(read)]
     count: u64,
+    /// Bytes since the last reset.
+    #[handler(read, name = "byte_count")]
     bytes: u64,
     /// When the first and the last packet came, in milliseconds.
     span: Option<(u64, u64)>,
-    ignore: u64,
-}
-
-impl Class for AverageCounter {
-    const NAME: &'static str = "AverageCounter";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
 }
 
 impl AverageCounter {
+    /// IGNORE in milliseconds.
+    #[inline]
+    fn ignored(&self) -> u64 {
+        u64::from(self.ignore) * 1000
+    }
+
     #[inline]
     fn see(&mut self, now: Steady, batch: &Batch) {
         if batch.is_empty() {
@@ -51,49 +46,38 @@ impl AverageCounter {
         let now = now.0 / 1_000_000;
         let (first, last) = self.span.get_or_insert((now, now));
         *last = now;
-        if now.saturating_sub(*first) >= self.ignore {
+        if now.saturating_sub(*first) >= self.ignored() {
             let (packets, bytes) = batch.tally();
             self.count += packets;
             self.bytes += bytes;
         }
     }
 
-    fn rate(&self, count: u64) -> String {
+    fn per_second(&self, count: u64) -> String {
         let (first, last) = self.span.unwrap_or_default();
-        let milliseconds = (last - first).saturating_sub(self.ignore).max(1);
+        let milliseconds = (last - first).saturating_sub(self.ignored()).max(1);
         unparse::real(count as f64 * 1000.0 / milliseconds as f64)
     }
 }
 
-impl Declared for AverageCounter {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut seconds = 0u32;
-        args.positional("IGNORE", &mut seconds).complete()?;
-        self.ignore = u64::from(seconds) * 1000;
-        Ok(())
+#[handlers]
+impl AverageCounter {
+    /// Packets a second.
+    #[read]
+    fn rate(&self) -> String {
+        self.per_second(self.count)
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("count").read("byte_count");
-        list.read("rate").read("byte_rate").button("reset");
+    /// Bytes a second.
+    #[read]
+    fn byte_rate(&self) -> String {
+        self.per_second(self.bytes)
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "count" => Ok(self.count.to_string()),
-            "byte_count" => Ok(self.bytes.to_string()),
-            "rate" => Ok(self.rate(self.count)),
-            "byte_rate" => Ok(self.rate(self.bytes)),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        if name != "reset" {
-            return Err(HandlerError::Unknown);
-        }
+    /// Starts over.
+    #[write(button)]
+    fn reset(&mut self) {
         (self.count, self.bytes, self.span) = (0, 0, None);
-        Ok(())
     }
 }
 

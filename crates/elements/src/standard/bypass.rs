@@ -1,25 +1,11 @@
-use alloc::string::{String, ToString};
-
 use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
+use router::{Cx, Element};
 
-/// Leads packets past an optional path, or through it, as a handler says.
+/// Leads packets past an optional path, or through it.
 ///
-/// Packets go from input 0 to output 0; while it is active they take the path that starts at output
-/// 1 instead. That path may lead on elsewhere, or back to input 1 and so to output 0. The same
-/// configuration serves where packets are pulled: then an active Bypass pulls from input 1.
-///
-/// # Arguments
-/// - `ACTIVE` (boolean, false): whether packets take the optional path.
-/// - `INLINE` (boolean): accepted for Click's sake. Packets always pass the element itself, which
-///   costs one call for a batch.
-///
-/// # Ports
-/// One or two inputs, one or two outputs, agnostic. A port that is not connected is not used.
-///
-/// # Handlers
-/// - `active` (read, write): the argument.
+/// Packets go from input 0 to output 0; while the element is active they take the path that starts
+/// at output 1 instead. That path may lead elsewhere, or back to input 1 and so to output 0. The
+/// same configuration serves where packets are pulled: then an active Bypass pulls from input 1.
 ///
 /// # Example
 /// ```click
@@ -30,16 +16,18 @@ use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 ///
 /// # See also
 /// Switch, PullSwitch, InputSwitch, Null
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1-2/1-2", flow = "xy/[xy]x", segments)]
+#[inputs("packets", "the end of the optional path")]
+#[outputs("packets", "the start of the optional path")]
 pub struct Bypass {
+    /// Whether packets take the optional path.
+    #[arg(positional, read, write, error = "syntax error")]
     active: bool,
-}
-
-impl Class for Bypass {
-    const NAME: &'static str = "Bypass";
-    const PORTS: &'static str = "1-2/1-2";
-    const FLOW: &'static str = "xy/[xy]x";
-    const SEGMENTS: bool = true;
+    /// Accepted as Click has it, and ignored. Packets always pass the element, which costs one call
+    /// for a batch.
+    #[arg]
+    inline: bool,
 }
 
 impl Bypass {
@@ -47,34 +35,6 @@ impl Bypass {
     #[inline]
     fn other(&self, port: usize, ports: usize) -> usize {
         usize::from(self.active && port == 0 && ports > 1)
-    }
-}
-
-impl Declared for Bypass {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut inline = false;
-        args.positional("ACTIVE", &mut self.active)
-            .keyword("INLINE", &mut inline)
-            .complete()
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("active");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "active" => Ok(self.active.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name != "active" {
-            return Err(HandlerError::Unknown);
-        }
-        self.active = cx.names().parse(value).map_err(|_| "syntax error")?;
-        Ok(())
     }
 }
 

@@ -1,23 +1,9 @@
-use alloc::string::{String, ToString};
-
 use packet::Packet;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
+use router::{Cx, Element, Verdict};
 
-use crate::values;
-
-/// Lets packets pass that are no longer than a number of bytes.
+/// Passes packets that are no longer than a number of bytes.
 ///
 /// Longer packets leave by output 1, or are dropped if that is not connected.
-///
-/// # Arguments
-/// - `LENGTH` (integer): most bytes of a packet that passes.
-///
-/// # Ports
-/// One input; output 0 of the same kind; output 1, optional, is push.
-///
-/// # Handlers
-/// - `length` (read, write): the argument.
 ///
 /// # Example
 /// ```click
@@ -28,49 +14,22 @@ use crate::values;
 ///
 /// # See also
 /// Truncate, IPFragmenter
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah")]
+#[outputs("packets of at most LENGTH bytes", "longer packets")]
 pub struct CheckLength {
+    /// Most bytes of a packet that passes.
+    #[arg(mandatory, read, write, error = "expected integer")]
     length: u32,
-}
-
-impl Class for CheckLength {
-    const NAME: &'static str = "CheckLength";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-}
-
-impl Declared for CheckLength {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("LENGTH", &mut self.length)
-            .complete()
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("length");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "length" => Ok(self.length.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name != "length" {
-            return Err(HandlerError::Unknown);
-        }
-        self.length = values::unsigned(cx, value)?;
-        Ok(())
-    }
 }
 
 impl Element for CheckLength {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        match packet.len() > self.length as usize {
-            true => Verdict::To(1),
-            false => Verdict::Forward,
+        if packet.len() > self.length as usize {
+            Verdict::To(1)
+        } else {
+            Verdict::Forward
         }
     }
 }

@@ -1,15 +1,16 @@
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Sorting};
+use router::{Cx, Element, Classify, handlers};
 
 use crate::classification::{Program, classifier};
 use crate::dispatch::{DROP, route};
 use crate::rules::{DataView, take_compiled};
 
-/// Sorts packets by the bytes they hold.
+/// Classifies packets by the bytes they hold.
 ///
 /// A packet leaves by the output of the first pattern that it matches, and is dropped if it
 /// matches none. A pattern is a list of clauses, separated by spaces, all of which must match:
@@ -17,16 +18,6 @@ use crate::rules::{DataView, take_compiled};
 /// and value and mask in hexadecimal, two digits a byte. A digit `?` in the value stands for any;
 /// `!` in front of a clause negates it. The pattern `-` matches every packet. A clause that
 /// reaches beyond a packet's end does not match it.
-///
-/// # Arguments
-/// - `PATTERN`, ... (pattern): one for each output.
-///
-/// # Ports
-/// One push input; as many push outputs as patterns.
-///
-/// # Handlers
-/// - `program` (read): the tests that the patterns became.
-/// - `config` (read, write): the patterns; packets follow the new ones at once.
 ///
 /// # Example
 /// ```click
@@ -40,49 +31,39 @@ use crate::rules::{DataView, take_compiled};
 ///
 /// # See also
 /// IPClassifier, IPFilter
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/-", processing = "h/h", segments, live, handlers)]
+#[outputs("one for each pattern: the packets that match it and none before")]
 pub struct Classifier {
+    /// What the packets of an output look like. Written by `config`, packets follow the new patterns
+    /// at once.
+    #[arg(rest, name = "PATTERN", kind = "pattern, one for each output")]
+    patterns: Vec<String>,
     program: Option<Program>,
 }
 
-impl Class for Classifier {
-    const NAME: &'static str = "Classifier";
-    const PORTS: &'static str = "1/-";
-    const PROCESSING: &'static str = "h/h";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for Classifier {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let outputs = cx.outputs();
-        if args.raw().len() != outputs {
-            return Err(args.fail(format_args!(
-                "need {outputs} arguments, one per output port"
-            )));
-        }
-        let compiled = classifier(args.raw(), 0);
-        self.program = Some(take_compiled(args, compiled, true)?);
-        Ok(())
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.add("program", HandlerFlags::READ.with(HandlerFlags::CALM));
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match (name, &self.program) {
-            ("program", Some(program)) => Ok(program.text()),
-            _ => Err(HandlerError::Unknown),
-        }
+#[handlers]
+impl Classifier {
+    /// The tests that the patterns are compiled to.
+    #[read(calm)]
+    fn program(&self) -> Option<String> {
+        self.program.as_ref().map(Program::text)
     }
 }
 
 impl Element for Classifier {
-    fn sorting(&self) -> Option<Arc<dyn Sorting>> {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let outputs = cx.outputs();
+        if self.patterns.len() != outputs {
+            let text = format_args!("need {outputs} arguments, one per output port");
+            return Err(args.fail(text));
+        }
+        let compiled = classifier(&self.patterns, 0);
+        self.program = Some(take_compiled(args, compiled, true)?);
+        Ok(())
+    }
+
+    fn sorting(&self) -> Option<Arc<dyn Classify>> {
         Some(self.program.as_ref()?.patterns()?)
     }
 

@@ -1,8 +1,9 @@
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use packet::{Batch, Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element};
+use router::{Cx, Element};
 
 /// Longest packet that bytes are copied from and to.
 const LONGEST: u64 = 1 << 16;
@@ -16,23 +17,13 @@ struct Range {
 
 /// Copies bytes of packets on one path into packets on another.
 ///
-/// What packets from input 0 hold at the ranges is kept, and they leave by output 0 as they are.
-/// Packets from input 1 get what was kept last at the same ranges, and leave by output 1. Before the
-/// first packet from input 0 that is zeroes. Of a packet that ends before a range is over, only the
-/// bytes that there are are kept; one from input 1 that is too short for any of the ranges stays as
-/// it is.
+/// Packets from input 0 pass unchanged; the bytes of the last one at the ranges are kept. Packets
+/// from input 1 get the kept bytes at the same ranges; before the first packet from input 0, these
+/// are zeros. Of a packet from input 0 that ends within a range, only the bytes that exist are kept;
+/// a packet from input 1 that is too short for any of the ranges stays as it is.
 ///
 /// A path may lead from output 0 to input 1: with Strip and Unstrip on it, bytes of a packet are
 /// copied to another place of the same. The router then works packet by packet, not in batches.
-///
-/// # Arguments
-/// - `OFFSET/LENGTH` (any number of times): a range of bytes, within the first 65536.
-///
-/// # Ports
-/// Two inputs, two outputs, agnostic; packets go from an input to the output of the same number.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -43,30 +34,21 @@ struct Range {
 ///
 /// # See also
 /// StoreData, Strip, Unstrip
+#[derive(Element)]
+#[element(ports = "2/2", flow = "#/#", live)]
+#[inputs("packets that bytes are copied from", "packets that bytes are copied into")]
+#[outputs("packets from input 0", "packets from input 1")]
 pub struct Clipboard {
+    /// A range of bytes, within the first 65536.
+    #[arg(rest, name = "OFFSET/LENGTH", kind = "any number of times")]
+    texts: Vec<String>,
     ranges: Vec<Range>,
     kept: Vec<u8>,
     /// Shortest packet that has all the ranges.
     least: usize,
     /// Most packets pulled at a time.
+    #[init(packet::BATCH)]
     most: usize,
-}
-
-impl Default for Clipboard {
-    fn default() -> Self {
-        Clipboard {
-            ranges: Vec::new(),
-            kept: Vec::new(),
-            least: 0,
-            most: packet::BATCH,
-        }
-    }
-}
-
-impl Class for Clipboard {
-    const NAME: &'static str = "Clipboard";
-    const PORTS: &'static str = "2/2";
-    const FLOW: &'static str = "#/#";
 }
 
 impl Clipboard {
@@ -96,15 +78,15 @@ impl Clipboard {
     #[inline]
     fn pass(&mut self, port: usize, batch: &mut Batch) {
         match port {
-            // Nobody sees what is kept between the packets of a batch: the last counts, and those
-            // before it only where it is too short.
+            // Nothing reads the kept bytes between the packets of a batch: the last packet counts,
+            // and those before it only where it is too short.
             0 => batch.iter().for_each(|packet| self.copy(packet)),
             _ => batch.iter_mut().for_each(|packet| self.paste(packet)),
         }
     }
 }
 
-/// The range that `text` stands for, or what is wrong with it.
+/// The range `text`, or what is wrong with it.
 fn parse(args: &Args<'_>, text: &str) -> Result<Range, &'static str> {
     let parts = text
         .split_once('/')
@@ -123,10 +105,10 @@ fn parse(args: &Args<'_>, text: &str) -> Result<Range, &'static str> {
     }
 }
 
-impl Declared for Clipboard {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+impl Element for Clipboard {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut ranges = Vec::new();
-        for (i, text) in args.take_raw().iter().enumerate() {
+        for (i, text) in self.texts.iter().enumerate() {
             match parse(args, text) {
                 Ok(range) => ranges.push(range),
                 Err(reason) => return Err(args.fail(format_args!("range {i}: {reason}"))),
@@ -140,12 +122,6 @@ impl Declared for Clipboard {
         Ok(())
     }
 
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-}
-
-impl Element for Clipboard {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         // A packet has to be back before the next is copied from.
         if cx.graph().leads(cx.id(), 0, cx.id()) {

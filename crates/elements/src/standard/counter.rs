@@ -33,9 +33,10 @@ impl Trigger {
     }
 
     fn resolve(&mut self, cx: &Cx<'_>) -> Result<(), String> {
-        self.call = match self.text.is_empty() {
-            true => None,
-            false => Some(Call::to_write(cx, &self.text)?),
+        self.call = if self.text.is_empty() {
+            None
+        } else {
+            Some(Call::to_write(cx, &self.text)?)
         };
         Ok(())
     }
@@ -217,5 +218,73 @@ impl Llrpcs for Counter {
             _ => return Err(HandlerError::Unknown),
         };
         llrpc::set_word(data, value as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use crate::testing::Rig;
+
+    #[test]
+    fn packets_and_bytes_are_counted() {
+        let config = "i :: Inject -> k :: Counter -> Queue -> l :: Counter -> p :: Puller;";
+        let mut rig = Rig::new(config);
+        rig.push_all("i", &[vec![0; 10], vec![0; 20], vec![]]);
+        assert_eq!((rig.read("k.count"), rig.read("k.byte_count")), ("3".into(), "30".into()));
+        rig.pull("p", 2);
+        assert_eq!((rig.read("l.count"), rig.read("l.byte_count")), ("2".into(), "30".into()));
+        rig.write("k.reset", "");
+        rig.write("l.reset_counts", "");
+        assert_eq!((rig.read("k.count"), rig.read("l.byte_count")), ("0".into(), "0".into()));
+    }
+
+    #[test]
+    fn rates_follow_the_packets() {
+        let config = "RatedSource(RATE 1000, LENGTH 100) -> k :: Counter -> Discard;";
+        let mut rig = Rig::new(config);
+        rig.advance(1_000_000_000);
+        for (handler, expected) in [("rate", 1e3), ("byte_rate", 1e5), ("bit_rate", 8e5)] {
+            let rate: f64 = rig.read(&["k.", handler].concat()).parse().unwrap();
+            assert!((rate - expected).abs() < expected / 10.0, "{handler} {rate}");
+        }
+    }
+
+    #[test]
+    fn calls_are_made_once_between_packets() {
+        for batch in [1, 64] {
+            let config = "i :: Inject -> k :: Counter(COUNT_CALL 2 s.switch 1,
+                    BYTE_COUNT_CALL 5 t.color 7) -> t :: Paint(1) -> s :: Switch(0);
+                s[0] -> a :: Collect; s[1] -> b :: Collect;";
+            let mut rig = Rig::with_batch(config, batch);
+            assert_eq!(rig.read("k.count_call"), "2");
+            for n in 1..=4 {
+                rig.push("i", &[n, n]);
+            }
+            assert_eq!(rig.data("a"), [[1, 1]]);
+            let paints = rig.collected("b");
+            assert!(paints.iter().map(|packet| packet.paint()).eq([1, 7, 7]));
+            rig.write("s.switch", "0");
+            rig.write("k.reset", "");
+            rig.push("i", &[1]);
+            rig.push("i", &[2]);
+            assert_eq!((rig.data("a").len(), rig.data("b").len()), (1, 1));
+        }
+    }
+
+    #[test]
+    fn wrong_calls_are_refused() {
+        for (argument, message) in [
+            ("COUNT_CALL often k.reset", "COUNT_CALL type mismatch"),
+            ("BYTE_COUNT_CALL -1 k.reset", "BYTE_COUNT_CALL type mismatch"),
+        ] {
+            let errors = Rig::errors(&["Idle -> Counter(", argument, ") -> Discard;"].concat());
+            assert!(errors.contains(message), "{errors}");
+        }
+        let mut rig = Rig::new("Idle -> k :: Counter -> Discard;");
+        let refused = rig.try_write("k.count_call", "soon stop");
+        let text = "'count_call' first word should be unsigned (count)";
+        assert_eq!(refused, Err(text.into()));
     }
 }

@@ -1,25 +1,14 @@
 use alloc::collections::VecDeque;
-use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use packet::{Batch, Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
+use router::{Cx, Element};
 
 /// Stores packets first in, first out, in a queue for each thread they come from.
 ///
-/// A packet that finds the queue of its thread full is dropped. Whoever pulls gets a packet from
-/// each queue in turn. There is no notifier.
-///
-/// # Arguments
-/// - `CAPACITY` (integer, 128): most packets that the queue of a thread stores.
-///
-/// # Ports
-/// One push input, one or more pull outputs.
-///
-/// # Handlers
-/// - `capacity` (read): the argument.
-/// - `drops` (read): packets for which there was no room.
+/// A packet that finds the queue of its thread full is dropped. A pull takes a packet from each
+/// queue in turn. There is no notifier.
 ///
 /// # Example
 /// ```click
@@ -28,19 +17,18 @@ use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 ///
 /// # See also
 /// ThreadSafeQueue, CPUSwitch, StaticThreadSched
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-", processing = "h/l")]
 pub struct CPUQueue {
+    /// Most packets that the queue of a thread stores.
+    #[arg(positional, default = 128, read)]
+    capacity: u32,
+    /// Packets that found their queue full.
+    #[handler(read)]
+    drops: u64,
     queues: Vec<VecDeque<Packet>>,
-    capacity: usize,
     /// The queue whose turn it is.
     next: usize,
-    drops: u64,
-}
-
-impl Class for CPUQueue {
-    const NAME: &'static str = "CPUQueue";
-    const PORTS: &'static str = "1/1-";
-    const PROCESSING: &'static str = "h/l";
 }
 
 impl CPUQueue {
@@ -57,43 +45,27 @@ impl CPUQueue {
     }
 }
 
-impl Declared for CPUQueue {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut capacity = 128u32;
-        args.positional("CAPACITY", &mut capacity).complete()?;
-        self.capacity = capacity as usize;
-        // The room is taken now, so that the data path takes none.
+impl Element for CPUQueue {
+    /// Allocates the queues, so that the data path allocates nothing.
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.queues.clear();
         for _ in 0..cx.threads() {
             let mut queue = VecDeque::new();
-            let reserved = queue.try_reserve(self.capacity);
+            let reserved = queue.try_reserve(self.capacity as usize);
             reserved.map_err(|_| args.fail("out of memory"))?;
             self.queues.push(queue);
         }
         Ok(())
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("capacity").read("drops");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "capacity" => Ok(self.capacity.to_string()),
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-}
-
-impl Element for CPUQueue {
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         let origin = usize::from(cx.origin());
         if let Some(queue) = self.queues.get_mut(origin) {
             let mut taken = Batch::new();
-            taken.append(batch, self.capacity.saturating_sub(queue.len()));
+            taken.append(batch, (self.capacity as usize).saturating_sub(queue.len()));
             queue.extend(taken.drain());
         }
-        // The router drops what is left.
+        // The router drops the rest of the batch.
         self.drops += batch.len() as u64;
         usize::MAX
     }
@@ -103,7 +75,7 @@ impl Element for CPUQueue {
             let Some(packet) = self.take() else {
                 break;
             };
-            // There is room: that was counted.
+            // The batch has space for as many packets as the loop has rounds.
             let _ = batch.push(packet);
         }
     }

@@ -1,20 +1,11 @@
 use packet::Batch;
-use router::{Class, Cx, Declared, Element};
+use router::{Cx, Element};
 
 /// Sends packets to the output of the thread they are on.
 ///
-/// What is on thread 0 leaves by output 0, and so on; with fewer outputs than threads they start
-/// over. Each thread passes through it on its own, so what follows an output belongs to the thread
-/// that uses it.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// One push input, one or more push outputs.
-///
-/// # Handlers
-/// None of its own.
+/// Packets on thread 0 leave by output 0, and so on; with fewer outputs than threads the count
+/// starts over. Each thread has an instance of its own, so elements behind an output belong to the
+/// thread that uses it.
 ///
 /// # Example
 /// ```click
@@ -27,17 +18,10 @@ use router::{Class, Cx, Declared, Element};
 ///
 /// # See also
 /// StaticThreadSched, CPUQueue, RoundRobinSwitch
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-", processing = "h", per_thread)]
+#[outputs("one for each thread")]
 pub struct CPUSwitch;
-
-impl Class for CPUSwitch {
-    const NAME: &'static str = "CPUSwitch";
-    const PORTS: &'static str = "1/1-";
-    const PROCESSING: &'static str = "h";
-    const PER_THREAD: bool = true;
-}
-
-impl Declared for CPUSwitch {}
 
 impl Element for CPUSwitch {
     #[inline]

@@ -1,25 +1,14 @@
-use alloc::string::String;
-
 use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Notice, Search, Signal, SignalId, TimerId};
+use router::args::{Args, Failed, Timestamp};
+use router::{Cx, Element, Notice, Search, Signal, SignalId, TimerId};
 
-use super::delay::{Delay, Next};
+use super::delay::{Head, Next, interval};
 
-/// Lets packets be pulled a while after they came.
+/// Delays packets that are pulled.
 ///
-/// A packet leaves no earlier than its timestamp and the delay, and then carries the time at which
-/// it left. One without a timestamp is delayed from when it was pulled. The shaper keeps one packet
-/// at a time; those behind it wait upstream.
-///
-/// # Arguments
-/// - `DELAY` (time): the delay.
-///
-/// # Ports
-/// One pull input, one pull output.
-///
-/// # Handlers
-/// - `delay` (read, write): the argument; packets that wait keep theirs.
+/// A packet leaves when the delay after its timestamp has passed, and then carries the time at which
+/// it left. A packet without a timestamp is delayed from when it was pulled. The shaper keeps one
+/// packet at a time; those behind it wait upstream.
 ///
 /// # Example
 /// ```click
@@ -28,19 +17,16 @@ use super::delay::{Delay, Next};
 ///
 /// # See also
 /// DelayUnqueue, LinkUnqueue, Shaper, BandwidthShaper, SetTimestamp
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", processing = "l", segments)]
 pub struct DelayShaper {
-    delay: Delay,
+    /// The delay. A packet that waits keeps its own when the delay changes.
+    #[arg(mandatory, read = interval, write, calm, error = "delay must be a timestamp")]
+    delay: Timestamp,
+    head: Head,
     timer: Option<TimerId>,
     signal: Option<SignalId>,
     upstream: Signal,
-}
-
-impl Class for DelayShaper {
-    const NAME: &'static str = "DelayShaper";
-    const PORTS: &'static str = "1/1";
-    const PROCESSING: &'static str = "l";
-    const SEGMENTS: bool = true;
 }
 
 impl DelayShaper {
@@ -51,28 +37,12 @@ impl DelayShaper {
     }
 }
 
-impl Declared for DelayShaper {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.signal.get_or_insert_with(|| cx.signal(Notice::Empty, true));
-        args.mandatory_positional("DELAY", &mut self.delay.delay)
-            .complete()
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("delay").add("delay", HandlerFlags::CALM);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.delay.read(name)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.delay
-            .write(cx, name, value, "delay must be a timestamp")
-    }
-}
-
 impl Element for DelayShaper {
+    fn configured(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.signal.get_or_insert_with(|| cx.signal(Notice::Empty, true));
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.timer = Some(cx.timer());
         if let Some(signal) = self.signal {
@@ -84,7 +54,7 @@ impl Element for DelayShaper {
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
         let now = cx.wall();
         while batch.len() < most && !batch.is_full() {
-            let mut packet = match self.delay.next(cx, now) {
+            let mut packet = match self.head.next(cx, now, self.delay) {
                 Next::Due(packet) => packet,
                 Next::Early(early) => {
                     if let Some(timer) = self.timer {
@@ -100,7 +70,7 @@ impl Element for DelayShaper {
                 }
             };
             packet.set_timestamp(now);
-            // There is room, as the batch is not full.
+            // The batch is not full.
             let _ = batch.push(packet);
         }
     }
@@ -117,7 +87,7 @@ impl Element for DelayShaper {
     }
 
     fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        self.delay.cleanup(cx);
+        self.head.cleanup(cx);
     }
 }
 
@@ -150,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_pulls_sleeps_meanwhile() {
+    fn the_puller_sleeps_meanwhile() {
         let mut rig = Rig::new(CONFIG);
         rig.run();
         assert_eq!(rig.read("u.scheduled"), "false");
@@ -159,7 +129,7 @@ mod tests {
         assert_eq!(rig.read("u.scheduled"), "false");
         rig.advance(50 * MS);
         assert_eq!(rig.data("c"), [[1]]);
-        // What comes later wakes it again, though the queue never told whoever pulls itself.
+        // What comes later wakes it again, though the queue itself never notified the puller.
         rig.push("i", &[2]);
         rig.advance(50 * MS);
         assert_eq!(rig.data("c"), [[2]]);

@@ -1,25 +1,13 @@
-use alloc::string::String;
+use router::args::{Failed, Timestamp};
+use router::{Cx, Element, Ran, Signal, TaskId, TimerId};
 
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Ran, Signal, TaskId, TimerId};
+use super::delay::{Head, Next, interval};
 
-use super::delay::{Delay, Next};
-
-/// Pulls packets and pushes them on a while after they came.
+/// Pulls packets, delays them, and pushes them.
 ///
-/// A packet leaves no earlier than its timestamp and the delay, and then carries that time. One
-/// without a timestamp is delayed from when it was pulled. One packet waits at a time; those behind
-/// it wait upstream.
-///
-/// # Arguments
-/// - `DELAY` (time): the delay.
-///
-/// # Ports
-/// One pull input, one push output.
-///
-/// # Handlers
-/// - `delay` (read, write): the argument; a packet that waits keeps its own.
-/// - `scheduled`, `tickets`, `home_thread`: the task's.
+/// A packet leaves when the delay after its timestamp has passed, and then carries that time. A
+/// packet without a timestamp is delayed from when it was pulled. One packet waits at a time; those
+/// behind it wait upstream.
 ///
 /// # Example
 /// ```click
@@ -28,39 +16,16 @@ use super::delay::{Delay, Next};
 ///
 /// # See also
 /// DelayShaper, LinkUnqueue, Unqueue, RatedUnqueue, SetTimestamp
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", processing = "l/h", segments, task)]
 pub struct DelayUnqueue {
-    delay: Delay,
+    /// The delay. A packet that waits keeps its own when the delay changes.
+    #[arg(mandatory, read = interval, write, error = "expected time in seconds")]
+    delay: Timestamp,
+    head: Head,
     task: Option<TaskId>,
     timer: Option<TimerId>,
     signal: Signal,
-}
-
-impl Class for DelayUnqueue {
-    const NAME: &'static str = "DelayUnqueue";
-    const PORTS: &'static str = "1/1";
-    const PROCESSING: &'static str = "l/h";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for DelayUnqueue {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("DELAY", &mut self.delay.delay)
-            .complete()
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("delay").task(false);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.delay.read(name)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.delay
-            .write(cx, name, value, "expected time in seconds")
-    }
 }
 
 impl Element for DelayUnqueue {
@@ -76,9 +41,9 @@ impl Element for DelayUnqueue {
         let now = cx.wall();
         let mut batch = cx.batch();
         let early = loop {
-            match self.delay.next(cx, now) {
+            match self.head.next(cx, now, self.delay) {
                 Next::Due(packet) => {
-                    // There is room: a batch that is as long as may be was pushed.
+                    // The batch is not full: a batch of the limit's length was pushed.
                     let _ = batch.push(packet);
                     if batch.len() >= cx.limit() {
                         cx.push(0, batch);
@@ -106,7 +71,7 @@ impl Element for DelayUnqueue {
     }
 
     fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        self.delay.cleanup(cx);
+        self.head.cleanup(cx);
     }
 }
 

@@ -1,25 +1,10 @@
-use alloc::string::{String, ToString};
-
 use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Ran, Signal, TaskId};
+use router::args::{Args, Bounded, Failed};
+use router::{Cx, Element, Ran, Signal, TaskId, handlers};
 
 /// Drops every packet, and counts them.
 ///
-/// On a pull input it pulls as fast as it can, BURST packets each time it is scheduled.
-///
-/// # Arguments
-/// - `BURST` (integer, 1): most packets pulled at a time.
-/// - `ACTIVE` (boolean, true): whether it pulls.
-///
-/// # Ports
-/// One input, agnostic; no output.
-///
-/// # Handlers
-/// - `count` (read): packets dropped.
-/// - `reset_counts` (write): sets `count` to 0.
-/// - `active`, `burst` (read, write): the arguments; on a pull input.
-/// - `scheduled`, `tickets`, `home_thread`: the task's; on a pull input.
+/// On a pull input it pulls as fast as it can, BURST packets each time its task runs.
 ///
 /// # Example
 /// ```click
@@ -28,85 +13,68 @@ use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Ran, Signa
 ///
 /// # See also
 /// Idle
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/0", processing = "a", segments, handlers,
+    task(schedule, when = self.pull.is_some()))]
 pub struct Discard {
-    count: u64,
-    burst: u32,
+    /// Whether it pulls.
+    #[arg(default = true, read, write, checkbox, when = self.pull.is_some(),
+        error = "syntax error", then = wake)]
     active: bool,
+    /// Most packets pulled each time.
+    #[arg(default = 1, read, when = self.pull.is_some())]
+    burst: u32,
+    /// Packets dropped.
+    #[handler(read)]
+    count: u64,
+    /// The task that pulls, if the input is pull, and the signal of packets upstream.
     pull: Option<(TaskId, Signal)>,
 }
 
-impl Class for Discard {
-    const NAME: &'static str = "Discard";
-    const PORTS: &'static str = "1/0";
-    const PROCESSING: &'static str = "a";
-    const SEGMENTS: bool = true;
+impl Discard {
+    fn wake(&mut self, cx: &mut Cx<'_>) {
+        if let (true, Some((task, _))) = (self.active, &self.pull) {
+            cx.schedule(*task);
+        }
+    }
 }
 
-impl Declared for Discard {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.burst = 1;
-        self.active = true;
-        args.keyword("ACTIVE", &mut self.active)
-            .keyword("BURST", &mut self.burst)
-            .complete()?;
+#[handlers]
+impl Discard {
+    /// The argument BURST.
+    #[write(when = self.pull.is_some(), with = Bounded(1, u32::MAX.into()),
+        error = "‘burst’ takes an integer of 1 or more")]
+    fn set_burst(&mut self, burst: u32) {
+        self.burst = burst;
+    }
+
+    /// Sets `count` to 0.
+    #[write(button)]
+    fn reset_counts(&mut self) {
+        self.count = 0;
+    }
+}
+
+impl Element for Discard {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if self.burst == 0 {
             return Err(args.fail("BURST must be at least 1"));
         }
         Ok(())
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("count").button("reset_counts");
-        if self.pull.is_some() {
-            list.checkbox("active").read_write("burst").task(true);
-        }
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "count" => Ok(self.count.to_string()),
-            "active" if self.pull.is_some() => Ok(self.active.to_string()),
-            "burst" if self.pull.is_some() => Ok(self.burst.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let task = self.pull.as_ref().map(|(task, _)| *task);
-        match (name, task) {
-            ("reset_counts", _) => self.count = 0,
-            ("active", Some(task)) => {
-                self.active = cx.names().parse(value).map_err(|_| "syntax error")?;
-                if self.active {
-                    cx.schedule(task);
-                }
-            }
-            ("burst", Some(_)) => {
-                let burst = cx.names().parse(value).ok().filter(|burst| *burst > 0);
-                self.burst = burst.ok_or("‘burst’ takes an integer of 1 or more")?;
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
-    }
-}
-
-impl Element for Discard {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if !cx.input_is_push(0) {
             let task = cx.task();
-            if self.active {
-                cx.schedule(task);
-            }
             self.pull = Some((task, cx.upstream_signal(0, Some(task))));
+            self.wake(cx);
         }
         Ok(())
     }
 
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.count += batch.len() as u64;
+        self.count += batch.tally().0;
         cx.pool().recycle(batch);
         0
     }
@@ -124,7 +92,7 @@ impl Element for Discard {
             let most = left.min(packet::BATCH);
             cx.pull(0, &mut batch, most);
             let pulled = batch.len();
-            self.count += pulled as u64;
+            self.count += batch.tally().0;
             left -= pulled;
             cx.pool().recycle(&mut batch);
             if pulled < most {
@@ -136,5 +104,62 @@ impl Element for Discard {
             cx.schedule(task);
         }
         Ran::worked(left < self.burst as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::{Offload, SegmentKind, Segments};
+
+    use crate::testing::{Rig, tcp};
+
+    #[test]
+    fn packets_are_counted_and_dropped() {
+        let mut rig = Rig::new("i :: Inject -> d :: Discard;");
+        rig.push("i", &[1]);
+        rig.push("i", &[2]);
+        assert_eq!((rig.read("d.count"), rig.outstanding()), ("2".into(), 0));
+        rig.write("d.reset_counts", "");
+        assert_eq!(rig.read("d.count"), "0");
+        assert!(rig.try_read("d.active").is_err(), "it does not pull");
+    }
+
+    #[test]
+    fn a_packet_counts_as_its_segments() {
+        let mut rig = Rig::new("i :: Inject -> d :: Discard;");
+        let packet = tcp(([1; 4].into(), 1), ([2; 4].into(), 2), 0, &[7; 250]);
+        rig.push_with("i", &packet, |packet| {
+            packet.set_offload(Some(Offload {
+                checksum_start: 20,
+                checksum_offset: 16,
+                segments: Some(Segments {
+                    kind: SegmentKind::Tcp4,
+                    size: 100,
+                    ecn: false,
+                }),
+            }))
+        });
+        assert_eq!(rig.read("d.count"), "3");
+    }
+
+    #[test]
+    fn it_pulls_while_it_is_active() {
+        let config = "i :: Inject -> Queue -> d :: Discard(BURST 2, ACTIVE false);";
+        let mut rig = Rig::new(config);
+        for n in 0..5 {
+            rig.push("i", &[n]);
+        }
+        rig.run();
+        assert_eq!((rig.read("d.count"), rig.read("d.burst")), ("0".into(), "2".into()));
+        rig.write("d.active", "true");
+        rig.step();
+        assert_eq!(rig.read("d.count"), "2");
+        rig.write("d.burst", "9");
+        rig.run();
+        assert_eq!((rig.read("d.count"), rig.outstanding()), ("5".into(), 0));
+        let refused = rig.try_write("d.burst", "0");
+        assert_eq!(refused, Err("‘burst’ takes an integer of 1 or more".into()));
+        let errors = Rig::errors("Idle -> Discard(BURST 0);");
+        assert!(errors.contains("BURST must be at least 1"), "{errors}");
     }
 }

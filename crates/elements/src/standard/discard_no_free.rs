@@ -1,20 +1,11 @@
 use packet::Batch;
 use router::args::Failed;
-use router::{Class, Cx, Declared, Element, HandlerList, Ran, Signal, TaskId};
+use router::{Cx, Element, Ran, Signal, TaskId};
 
-/// Swallows every packet without giving its buffer back.
+/// Drops every packet without releasing its buffer.
 ///
-/// Only for measuring what making packets costs. When all buffers are gone, no more packets are made
-/// or received.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// One input, agnostic; no output. On a pull input it pulls as fast as it can.
-///
-/// # Handlers
-/// - `scheduled`, `tickets`, `home_thread`: the task's; on a pull input.
+/// It is of use only to measure the cost of making packets. When all buffers are used up, no more
+/// packets are made or received. On a pull input it pulls as fast as it can.
 ///
 /// # Example
 /// ```click
@@ -23,26 +14,15 @@ use router::{Class, Cx, Declared, Element, HandlerList, Ran, Signal, TaskId};
 ///
 /// # See also
 /// Discard
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/0", task(when = self.pull.is_some()))]
 pub struct DiscardNoFree {
+    /// The task that pulls, if the input is pull, and the signal of packets upstream.
     pull: Option<(TaskId, Signal)>,
-}
-
-impl Class for DiscardNoFree {
-    const NAME: &'static str = "DiscardNoFree";
-    const PORTS: &'static str = "1/0";
 }
 
 fn lose(batch: &mut Batch) {
     batch.drain().for_each(core::mem::forget);
-}
-
-impl Declared for DiscardNoFree {
-    fn handlers(&self, list: &mut HandlerList) {
-        if self.pull.is_some() {
-            list.task(false);
-        }
-    }
 }
 
 impl Element for DiscardNoFree {

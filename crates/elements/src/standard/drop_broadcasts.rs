@@ -1,22 +1,10 @@
-use alloc::string::{String, ToString};
-
 use packet::{Facts, Packet};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Drops packets that came as link-level broadcasts or multicasts.
 ///
-/// IP routers must not forward such packets (RFC 1812, section 5.3.4). How a packet came is noted
-/// by the element that received it. The first drop is reported.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// One input; output 0 of the same kind; output 1, optional, is push: the packets that would be
-/// dropped.
-///
-/// # Handlers
-/// - `drops` (read): packets dropped, or sent to output 1.
+/// IP routers must not forward such packets (RFC 1812, section 5.3.4). The element that receives a
+/// packet notes how it came. The first drop is reported.
 ///
 /// # Example
 /// ```click
@@ -25,29 +13,13 @@ use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 ///
 /// # See also
 /// FromDevice, HostEtherFilter
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", segments)]
+#[outputs("packets to this host", "broadcasts and multicasts, which are dropped without it")]
 pub struct DropBroadcasts {
+    /// Packets dropped, or sent to output 1.
+    #[handler(read)]
     drops: u64,
-}
-
-impl Class for DropBroadcasts {
-    const NAME: &'static str = "DropBroadcasts";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for DropBroadcasts {
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
 }
 
 impl Element for DropBroadcasts {
@@ -74,7 +46,7 @@ impl Element for DropBroadcasts {
         if self.drops == 0 {
             cx.chatter("DropBroadcasts: dropped a packet");
         }
-        self.drops += 1;
+        self.drops += packet.stands_for() as u64;
         Verdict::To(1)
     }
 }

@@ -3,25 +3,15 @@ use alloc::vec::Vec;
 
 use packet::{Batch, Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Notice, Search, Signal, SignalId};
+use router::{Cx, Element, Notice, Search, Signal, SignalId};
 
 /// Pulls from its inputs so that each gets an equal share of the bytes.
 ///
 /// Deficit round robin (Shreedhar and Varghese, 1995): at its turn an input may send QUANTUM bytes
-/// more than before, and sends packets as long as that is enough; what is left counts for its next
-/// turn, unless it has nothing to send. Inputs known to be empty are not asked.
+/// more than before, and sends packets as long as that is enough; the rest counts for its next turn,
+/// unless it has nothing to send. Inputs known to be empty are not asked.
 ///
-/// Whoever pulls from it sleeps while no input has packets.
-///
-/// # Arguments
-/// - `QUANTUM` (integer, 500): bytes that an input may send more at each turn. With one that is as
-///   large as the longest packet, every pull finds a packet if there is one.
-///
-/// # Ports
-/// Any number of pull inputs, one pull output.
-///
-/// # Handlers
-/// None of its own.
+/// A pull while no input has packets puts the puller's task to sleep.
 ///
 /// # Example
 /// ```click
@@ -33,9 +23,13 @@ use router::{Class, Cx, Declared, Element, Notice, Search, Signal, SignalId};
 ///
 /// # See also
 /// RoundRobinSched, StrideSched, PrioSched
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "-/1", processing = "l")]
 pub struct DRRSched {
-    quantum: u32,
+    /// Bytes that an input may send more at each turn. If it is at least the length of the longest
+    /// packet, every pull finds a packet if there is one.
+    #[arg(positional, default = 500)]
+    quantum: i32,
     inputs: Vec<Input>,
     /// The input whose turn it is.
     next: usize,
@@ -50,12 +44,6 @@ struct Input {
     /// Bytes that the input may send.
     deficit: u64,
     signal: Signal,
-}
-
-impl Class for DRRSched {
-    const NAME: &'static str = "DRRSched";
-    const PORTS: &'static str = "-/1";
-    const PROCESSING: &'static str = "l";
 }
 
 impl DRRSched {
@@ -81,26 +69,21 @@ impl DRRSched {
                 return Ok(head);
             }
             self.next = (self.next + 1) % self.inputs.len();
-            self.inputs[self.next].deficit += u64::from(self.quantum);
+            self.inputs[self.next].deficit += u64::from(self.quantum.unsigned_abs());
         }
         Err(any)
     }
 }
 
-impl Declared for DRRSched {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut quantum = 500i32;
-        args.positional("QUANTUM", &mut quantum).complete()?;
-        self.quantum = match u32::try_from(quantum) {
-            Ok(quantum @ 1..) => quantum,
-            _ => return Err(args.fail("bad QUANTUM")),
-        };
+impl Element for DRRSched {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if self.quantum < 1 {
+            return Err(args.fail("bad QUANTUM"));
+        }
         self.signal.get_or_insert_with(|| cx.signal(Notice::Empty, true));
         Ok(())
     }
-}
 
-impl Element for DRRSched {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let Some(signal) = self.signal else {
             return Ok(());
@@ -119,7 +102,7 @@ impl Element for DRRSched {
         let mut any = true;
         while batch.len() < most && !batch.is_full() {
             match self.next(cx) {
-                // There is room, as the batch is not full.
+                // The batch is not full.
                 Ok(packet) => drop(batch.push(packet)),
                 Err(may_come) => {
                     any = may_come;
@@ -256,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_pulls_sleeps_while_all_inputs_are_empty() {
+    fn the_puller_sleeps_while_all_inputs_are_empty() {
         let config = "i :: Inject -> Queue -> [0] d :: DRRSched(10) -> u :: Unqueue -> c :: Collect;
             Idle -> [1] d; j :: Inject -> Queue -> [2] d;";
         let mut rig = Rig::new(config);
@@ -274,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_given_back_at_the_end() {
+    fn the_waiting_packet_is_released_at_the_end() {
         let mut rig = Rig::new("i :: Inject -> Queue -> DRRSched(1) -> p :: Puller;");
         rig.push("i", &[0; 100]);
         assert!(rig.pull("p", 1).is_empty());

@@ -1,23 +1,13 @@
 use packet::{Batch, Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element};
+use router::{Cx, Element};
 
 use crate::dispatch::dispatch;
 
 /// Sends packets to outputs by a hash of some of their bytes.
 ///
 /// Packets with the same bytes leave by the same output: those of a flow stay together. The hash is
-/// the sum of the bytes. Packets that are too short for it leave by output 0.
-///
-/// # Arguments
-/// - `OFFSET` (integer): the first of the bytes.
-/// - `LENGTH` (integer): how many, 1 at least.
-///
-/// # Ports
-/// One push input, one or more push outputs.
-///
-/// # Handlers
-/// None of its own.
+/// the sum of the bytes. Packets that end before them leave by output 0.
 ///
 /// # Example
 /// ```click
@@ -30,17 +20,15 @@ use crate::dispatch::dispatch;
 ///
 /// # See also
 /// RoundRobinSwitch, RandomSwitch, StrideSwitch, Switch
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-", processing = "h", segments)]
 pub struct HashSwitch {
+    /// The first of the bytes.
+    #[arg(mandatory)]
     offset: u32,
+    /// Number of bytes, 1 at least.
+    #[arg(mandatory)]
     length: u32,
-}
-
-impl Class for HashSwitch {
-    const NAME: &'static str = "HashSwitch";
-    const PORTS: &'static str = "1/1-";
-    const PROCESSING: &'static str = "h";
-    const SEGMENTS: bool = true;
 }
 
 impl HashSwitch {
@@ -58,19 +46,14 @@ impl HashSwitch {
     }
 }
 
-impl Declared for HashSwitch {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("OFFSET", &mut self.offset)
-            .mandatory_positional("LENGTH", &mut self.length)
-            .complete()?;
+impl Element for HashSwitch {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if self.length == 0 {
             return Err(args.fail("length must be > 0"));
         }
         Ok(())
     }
-}
 
-impl Element for HashSwitch {
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         let outputs = cx.outputs() as u32;

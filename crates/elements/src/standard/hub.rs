@@ -1,20 +1,11 @@
 use packet::Batch;
-use router::{Class, Cx, Declared, Element};
+use router::{Cx, Element};
 
 use super::tee::copy;
 
 /// Sends packets to every output but the one whose number is that of their input.
 ///
 /// The last of those outputs gets the packet itself, the others copies.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// Any number of push inputs, and as many push outputs.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -26,21 +17,12 @@ use super::tee::copy;
 ///
 /// # See also
 /// Tee, EtherSwitch
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "-/=", processing = "h", flow = "#/[^#]", segments)]
 pub struct Hub;
 
-impl Class for Hub {
-    const NAME: &'static str = "Hub";
-    const PORTS: &'static str = "-/=";
-    const PROCESSING: &'static str = "h";
-    const FLOW: &'static str = "#/[^#]";
-    const SEGMENTS: bool = true;
-}
-
-/// No output: a hub of one port has nobody to send to.
+/// No output: a hub of one port has no destination.
 const NOWHERE: usize = usize::MAX;
-
-impl Declared for Hub {}
 
 impl Element for Hub {
     #[inline]

@@ -1,18 +1,9 @@
 use packet::Batch;
-use router::{Class, Cx, Declared, Element, Notice, Search};
+use router::{Cx, Element, Notice, Search};
 
-/// Drops what is pushed into it and has nothing to be pulled.
+/// Drops packets that are pushed into it, and never has packets to be pulled.
 ///
-/// Fills ports that are not to be used: its inputs and outputs agree with anything.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// Any number of inputs and outputs, agnostic.
-///
-/// # Handlers
-/// None of its own.
+/// Connects ports that are not used: its inputs and outputs agree with anything.
 ///
 /// # Example
 /// ```click
@@ -24,18 +15,9 @@ use router::{Class, Cx, Declared, Element, Notice, Search};
 ///
 /// # See also
 /// Discard, Null
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "-/-", flow = "x/y", segments)]
 pub struct Idle;
-
-impl Class for Idle {
-    const NAME: &'static str = "Idle";
-    const PORTS: &'static str = "-/-";
-    const PROCESSING: &'static str = "a/a";
-    const FLOW: &'static str = "x/y";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for Idle {}
 
 impl Element for Idle {
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
@@ -45,8 +27,22 @@ impl Element for Idle {
 
     fn pull(&mut self, _cx: &mut Cx<'_>, _port: usize, _batch: &mut Batch, _most: usize) {}
 
-    fn notifier(&self, notice: Notice, port: usize) -> Search {
-        let _ = (notice, port);
+    fn notifier(&self, _notice: Notice, _port: usize) -> Search {
         Search::Never
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn packets_are_dropped_and_pullers_sleep() {
+        let config = "i :: Inject -> n :: Idle -> c :: Collect; n[1] -> u :: Unqueue -> c;";
+        let mut rig = Rig::new(config);
+        rig.push("i", &[1]);
+        rig.run();
+        assert_eq!((rig.collected("c").len(), rig.outstanding()), (0, 0));
+        assert_eq!(rig.read("u.scheduled"), "false");
     }
 }

@@ -1,38 +1,10 @@
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
 use packet::{Batch, Mold};
-use router::args::{Any, Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Notice, Ran, Search, TaskId};
+use router::args::{Args, Failed};
+use router::{Cx, Element, Notice, Ran, Search, TaskId, handlers};
 
-use super::source::Pace;
-
-/// What packets hold if DATA is not given: the 69 bytes that Click's sources send, which existing
-/// configurations and their tests count on.
-pub(crate) const DATA: &[u8] =
-    b"Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
+use super::source::{Pace, Payload};
 
 /// Makes packets of the same data as fast as it can.
-///
-/// # Arguments
-/// - `DATA` (bytes): what each packet holds; 64 bytes or more if not given.
-/// - `LIMIT` (integer, -1): packets after which it stops; no limit if negative.
-/// - `BURST` (integer, 1): packets each time it is scheduled.
-/// - `ACTIVE` (boolean, true): whether it makes packets.
-/// - `TIMESTAMP` (boolean, true): whether packets carry the time they were made.
-/// - `LENGTH` (integer): length of each packet, in bytes, 65535 at most; DATA is cut or repeated to
-///   fit.
-/// - `STOP` (boolean, false): stop the driver after LIMIT packets.
-/// - `END_CALL` (handler call): called after LIMIT packets; not together with STOP.
-///
-/// # Ports
-/// No input; one output, agnostic.
-///
-/// # Handlers
-/// - `count` (read): packets made.
-/// - `reset` (write): sets `count` to 0.
-/// - `data`, `limit`, `burst`, `active`, `length` (read, write): the arguments.
-/// - `scheduled`, `tickets`, `home_thread`: the task's; on a push output.
 ///
 /// # Example
 /// ```click
@@ -41,90 +13,36 @@ pub(crate) const DATA: &[u8] =
 ///
 /// # See also
 /// RatedSource, TimedSource
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/1", processing = "a", handlers)]
 pub struct InfiniteSource {
-    data: Vec<u8>,
-    length: i32,
-    mold: Mold,
+    #[flatten]
+    payload: Payload,
+    #[flatten]
     pace: Pace,
-}
-
-impl Class for InfiniteSource {
-    const NAME: &'static str = "InfiniteSource";
-    const PORTS: &'static str = "0/1";
-    const PROCESSING: &'static str = "a";
-}
-
-/// Longest packet that LENGTH may ask for: as long as an IP packet can be.
-const LENGTH_MAX: i32 = 65535;
-
-/// A LENGTH, if it is not more than there may be; negative: that of the data.
-pub(crate) fn checked_length(length: i32) -> Result<i32, &'static str> {
-    match length <= LENGTH_MAX {
-        true => Ok(length),
-        false => Err("length must be at most 65535"),
-    }
-}
-
-/// The data that a packet of `data` holds: cut or repeated to `length` bytes, if it is not
-/// negative.
-pub(crate) fn packet_data(data: &[u8], length: i32) -> Vec<u8> {
-    let content = if data.is_empty() { DATA } else { data };
-    match usize::try_from(length) {
-        Ok(length) => content.iter().copied().cycle().take(length).collect(),
-        Err(_) => data.to_vec(),
-    }
+    mold: Mold,
 }
 
 impl InfiniteSource {
     fn make_mold(&mut self) {
-        self.mold = Mold::new(&packet_data(&self.data, self.length));
+        self.mold = Mold::new(&self.payload.bytes());
     }
 }
 
-impl Declared for InfiniteSource {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        (self.data, self.length) = (DATA.to_vec(), -1);
-        self.pace.set_defaults();
-        let mut stop = false;
-        args.positional("DATA", &mut self.data)
-            .positional("LIMIT", &mut self.pace.limit)
-            .positional("BURST", &mut self.pace.burst)
-            .positional("ACTIVE", &mut self.pace.active)
-            .keyword("TIMESTAMP", &mut self.pace.timestamp)
-            .keyword("LENGTH", &mut self.length)
-            .keyword("STOP", &mut stop)
-            .keyword_with("END_CALL", Any, &mut self.pace.end)
-            .complete()?;
-        self.pace.check(cx, stop).map_err(|e| args.fail(e))?;
-        checked_length(self.length).map_err(|e| args.fail(e))?;
+#[handlers]
+impl InfiniteSource {
+    /// The argument DATA.
+    #[write]
+    fn write_data(&mut self, cx: &mut Cx<'_>, value: &str) {
+        self.payload.data = value.as_bytes().to_vec();
         self.make_mold();
-        Ok(())
+        self.pace.wake(cx);
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("data");
-        self.pace.handlers(list);
-        list.read_write("length");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "data" => Ok(String::from_utf8_lossy(&self.data).into_owned()),
-            "length" => Ok(self.length.to_string()),
-            _ => self.pace.read(name),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "data" => self.data = value.as_bytes().to_vec(),
-            "length" => {
-                let length = cx.names().parse(value);
-                self.length = checked_length(length.map_err(|_| "length must be integer")?)?;
-            }
-            _ => return self.pace.write(cx, name, value),
-        }
+    /// The argument LENGTH.
+    #[write(error = "length must be integer")]
+    fn write_length(&mut self, cx: &mut Cx<'_>, length: i32) -> Result<(), &'static str> {
+        self.payload.set_length(length)?;
         self.make_mold();
         self.pace.wake(cx);
         Ok(())
@@ -132,6 +50,13 @@ impl Declared for InfiniteSource {
 }
 
 impl Element for InfiniteSource {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.pace.configured(cx, args)?;
+        self.payload.check(args)?;
+        self.make_mold();
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.pace.initialize(cx)
     }

@@ -1,20 +1,8 @@
-use alloc::string::{String, ToString};
-
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList};
+use router::{Cx, Element, handlers};
 
-/// Lets the packets of one input pass, which can be changed while it runs, and drops the others.
-///
-/// # Arguments
-/// - `INPUT` (integer, 0): the input; all packets are dropped if negative.
-///
-/// # Ports
-/// Any number of push inputs, one push output.
-///
-/// # Handlers
-/// - `switch` (read, write): the argument. A number that is no input's drops all packets.
-/// - `config` (read, write): the same; an input that does not exist is refused.
+/// Passes the packets of one input, and drops the others.
 ///
 /// # Example
 /// ```click
@@ -25,58 +13,41 @@ use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerLi
 ///
 /// # See also
 /// Switch, PullSwitch, Suppressor, Bypass
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "-/1", processing = "h", segments, live, handlers)]
 pub struct InputSwitch {
+    /// The input; all packets are dropped if negative.
+    #[arg(positional, default = 0)]
     input: i32,
 }
 
-impl Class for InputSwitch {
-    const NAME: &'static str = "InputSwitch";
-    const PORTS: &'static str = "-/1";
-    const PROCESSING: &'static str = "h";
-    const SEGMENTS: bool = true;
+#[handlers]
+impl InputSwitch {
+    /// The argument INPUT.
+    #[read(also = "config")]
+    fn read_switch(&self) -> i32 {
+        self.input
+    }
+
+    /// A number that no input has drops all packets. Written to `config`, it is refused.
+    #[write(error = "InputSwitch input must be integer")]
+    fn set_switch(&mut self, cx: &mut Cx<'_>, input: i32) {
+        self.input = if is_beyond(cx, input) { -1 } else { input };
+    }
 }
 
-impl Declared for InputSwitch {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut input = 0;
-        args.positional("INPUT", &mut input).complete()?;
-        if usize::try_from(input).is_ok_and(|input| input >= cx.inputs()) {
-            return Err(args.fail(format_args!("input must be < {}", cx.inputs())));
-        }
-        self.input = input;
-        Ok(())
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("switch");
-        list.add("config", HandlerFlags::CALM);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "switch" | "config" => Ok(self.input.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name != "switch" {
-            return Err(HandlerError::Unknown);
-        }
-        let input = cx.names().parse::<i32>(value);
-        let input = input.map_err(|_| "InputSwitch input must be integer")?;
-        let beyond = usize::try_from(input).is_ok_and(|input| input >= cx.inputs());
-        self.input = if beyond { -1 } else { input };
-        Ok(())
-    }
+fn is_beyond(cx: &Cx<'_>, input: i32) -> bool {
+    usize::try_from(input).is_ok_and(|input| input >= cx.inputs())
 }
 
 impl Element for InputSwitch {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if is_beyond(cx, self.input) {
+            return Err(args.fail(format_args!("input must be < {}", cx.inputs())));
+        }
+        Ok(())
+    }
+
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
         if usize::try_from(self.input) != Ok(port) {

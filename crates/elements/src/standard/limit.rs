@@ -1,7 +1,8 @@
 //! LIMIT, the number of packets after which an element stops.
 
-use core::fmt;
+use alloc::string::{String, ToString};
 
+use router::Shown;
 use router::args::{Argument, Context, Invalid};
 
 /// A number of packets; none if negative.
@@ -29,22 +30,22 @@ impl Default for Limit {
 }
 
 impl Argument for Limit {
+    const KIND: &'static str = "integer";
+
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
         i64::parse(text, context).map(|limit| Limit(limit.max(-1)))
     }
 }
 
-/// As handlers show it: -1 stands for none.
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+/// -1 stands for none.
+impl Shown for Limit {
+    fn shown(&self) -> String {
+        self.0.to_string()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::ToString;
-
     use super::*;
 
     #[test]
@@ -63,7 +64,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                (limit(text).to_string().as_str(), limit(text).left(3)),
+                (limit(text).shown().as_str(), limit(text).left(3)),
                 (shown, left)
             );
         }

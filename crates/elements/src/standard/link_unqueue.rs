@@ -1,33 +1,20 @@
 use alloc::collections::VecDeque;
-use alloc::string::{String, ToString};
 
 use packet::{Packet, anno};
-use router::args::{Args, Bandwidth, Failed, Timestamp, unparse};
-use router::{Capability, Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Ran, Signal, Storage, TaskId, TimerId};
+use router::args::{Args, Bandwidth, Failed, Timestamp};
+use router::{Cx, Element, Ran, Signal, Storage, TaskId, TimerId, handlers};
 
-/// Pulls packets and pushes them on as a serial link would: one after the other, and late.
+use super::delay::interval;
+
+/// Emulates a serial link: pulls packets, delays them, and pushes them one after the other.
 ///
-/// Each packet takes its length, divided by the bandwidth, to get onto the link, behind those before
-/// it, and the latency to get along. Packets are pulled as soon as there is room at the link's
-/// beginning; to give the link a queue, put a Queue before it. The extra length annotation counts
-/// as part of the length, and a packet that leaves carries the time at which it did.
+/// Each packet takes its length, divided by the bandwidth, to enter the link, behind those before
+/// it, and the latency to cross it. Packets are pulled as soon as the link's beginning is free; a
+/// Queue before the element is the link's queue. The extra length annotation counts as part of the
+/// length, and a packet that leaves carries the time at which it did.
 ///
-/// Packets on the link keep their buffers: it holds no more than half of those there are, and pulls
-/// no more until some have left.
-///
-/// # Arguments
-/// - `LATENCY` (time): how long a packet is on the link.
-/// - `BANDWIDTH` (bandwidth): bytes a second, 100 at least, or with a unit as in `10Mbps`.
-///
-/// # Ports
-/// One pull input, one push output.
-///
-/// # Handlers
-/// - `latency`, `bandwidth` (read, write): the arguments; the bandwidth is read in bytes a second.
-///   Written, all packets on the link are dropped.
-/// - `size` (read): packets on the link.
-/// - `reset` (write): drops all packets on the link.
-/// - `scheduled`, `tickets`, `home_thread`: the task's.
+/// Packets on the link keep their buffers: it holds at most half of all buffers, and then pulls no
+/// more until some packets have left.
 ///
 /// # Example
 /// ```click
@@ -36,11 +23,17 @@ use router::{Capability, Class, Cx, Declared, Element, HandlerError, HandlerFlag
 ///
 /// # See also
 /// DelayUnqueue, DelayShaper, BandwidthRatedUnqueue, Unqueue
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", processing = "l/h", handlers, task, is_a("Storage"), provides(Storage))]
 pub struct LinkUnqueue {
+    /// How long a packet is on the link. All packets on the link are dropped when it is written.
+    #[arg(mandatory, read = interval, write, calm, error = "latency must be a timestamp", then = reset)]
     latency: Timestamp,
-    bandwidth: u64,
-    /// What is on the link; timestamps are when packets leave it.
+    /// Bytes a second, 100 at least, or with a unit as in `10Mbps`. The handler shows it in bytes a
+    /// second. All packets on the link are dropped when it is written.
+    #[arg(mandatory, read = |bandwidth: &Bandwidth| bandwidth.0, calm)]
+    bandwidth: Bandwidth,
+    /// The packets on the link; their timestamps are when they leave it.
     packets: VecDeque<Packet>,
     /// Most packets on the link.
     limit: usize,
@@ -53,33 +46,25 @@ pub struct LinkUnqueue {
     signal: Signal,
 }
 
-impl Class for LinkUnqueue {
-    const NAME: &'static str = "LinkUnqueue";
-    const PORTS: &'static str = "1/1";
-    const PROCESSING: &'static str = "l/h";
-    const IS_A: &'static [&'static str] = &["Storage"];
-    const CAPABILITIES: &'static [Capability] = router::provides!(LinkUnqueue: Storage);
-}
-
 const SECOND: u128 = 1_000_000_000;
 
 /// Checks a bandwidth.
-fn enough(bandwidth: Bandwidth) -> Result<u64, &'static str> {
+fn enough(bandwidth: Bandwidth) -> Result<(), &'static str> {
     match bandwidth.0 {
         0..100 => Err("bandwidth too small, minimum 100Bps"),
-        enough => Ok(enough),
+        _ => Ok(()),
     }
 }
 
 impl LinkUnqueue {
-    /// Nanoseconds that a packet takes to get onto the link.
+    /// Nanoseconds that a packet takes to enter the link.
     fn time(&self, packet: &Packet) -> i64 {
         let length = packet.len() as u128 + u128::from(packet.anno(anno::EXTRA_LENGTH));
-        let time = length * SECOND / u128::from(self.bandwidth.max(1));
+        let time = length * SECOND / u128::from(self.bandwidth.0.max(1));
         i64::try_from(time).unwrap_or(i64::MAX)
     }
 
-    /// Pulls packets while there is room at the link's beginning; returns whether there were any.
+    /// Pulls packets while the link's beginning is free; returns whether there were any.
     fn take_in(&mut self, cx: &mut Cx<'_>, now: i64) -> bool {
         let before = self.packets.len();
         let arrival = now.saturating_add(self.latency.0);
@@ -106,7 +91,7 @@ impl LinkUnqueue {
         while batch.len() < cx.limit()
             && let Some(packet) = self.packets.pop_front_if(|packet| packet.timestamp() <= now)
         {
-            // There is room: no limit is above that of a batch.
+            // The batch is not full: no limit is above its capacity.
             let _ = batch.push(packet);
         }
         let sent = batch.len();
@@ -114,7 +99,7 @@ impl LinkUnqueue {
         sent
     }
 
-    /// Sets the task or the timer for when there is something to do next.
+    /// Schedules the task or the timer for the next event on the link.
     fn sleep(&self, cx: &mut Cx<'_>, now: i64) {
         let (Some(task), Some(timer)) = (self.task, self.timer) else {
             return;
@@ -134,59 +119,33 @@ impl LinkUnqueue {
             _ => cx.schedule(task),
         }
     }
+}
 
+#[handlers]
+impl LinkUnqueue {
+    /// The argument BANDWIDTH.
+    #[write(calm, error = "invalid bandwidth")]
+    fn set_bandwidth(&mut self, cx: &mut Cx<'_>, bandwidth: Bandwidth) -> Result<(), &'static str> {
+        enough(bandwidth)?;
+        self.bandwidth = bandwidth;
+        self.reset(cx);
+        Ok(())
+    }
+
+    /// Packets on the link.
+    #[read]
+    fn size(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Drops all packets on the link.
+    #[write(button)]
     fn reset(&mut self, cx: &mut Cx<'_>) {
         self.packets.drain(..).for_each(|packet| cx.kill(packet));
         if let (Some(task), Some(timer)) = (self.task, self.timer) {
             cx.unschedule_timer(timer);
             cx.schedule(task);
         }
-    }
-}
-
-impl Declared for LinkUnqueue {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut bandwidth = Bandwidth(0);
-        args.mandatory_positional("LATENCY", &mut self.latency)
-            .mandatory_positional("BANDWIDTH", &mut bandwidth)
-            .complete()?;
-        self.bandwidth = enough(bandwidth).map_err(|e| args.fail(e))?;
-        Ok(())
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("latency").read_write("bandwidth");
-        for name in ["latency", "bandwidth"] {
-            list.add(name, HandlerFlags::CALM);
-        }
-        list.read("size").button("reset").task(false);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "latency" => Ok(unparse::interval(self.latency)),
-            "bandwidth" => Ok(self.bandwidth.to_string()),
-            "size" => Ok(self.packets.len().to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let names = cx.names();
-        match name {
-            "latency" => {
-                let latency = names.parse(value);
-                self.latency = latency.map_err(|_| "latency must be a timestamp")?;
-            }
-            "bandwidth" => {
-                let bandwidth = names.parse(value).map_err(|_| "invalid bandwidth")?;
-                self.bandwidth = enough(bandwidth)?;
-            }
-            "reset" => {}
-            _ => return Err(HandlerError::Unknown),
-        }
-        self.reset(cx);
-        Ok(())
     }
 }
 
@@ -201,6 +160,10 @@ impl Storage for LinkUnqueue {
 }
 
 impl Element for LinkUnqueue {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        enough(self.bandwidth).map_err(|e| args.fail(e))
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let task = cx.task();
         cx.schedule(task);

@@ -1,19 +1,7 @@
 use packet::Packet;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
-/// Marks where packets' link-level header is.
-///
-/// # Arguments
-/// - `OFFSET` (integer, 0): bytes from the start of the data to the header.
-/// - `LENGTH` (integer, 0): bytes of the header; if more than 0, the network header is marked behind
-///   it.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
+/// Marks the link-level header of packets.
 ///
 /// # Example
 /// ```click
@@ -22,35 +10,21 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// MarkIPHeader, StripToNetworkHeader
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", segments, live)]
 pub struct MarkMACHeader {
+    /// Bytes from the start of the data to the header.
+    #[arg(positional, default = 0)]
     offset: u32,
+    /// Bytes of the header; if more than 0, the network header is marked behind it.
+    #[arg(positional, default = 0)]
     length: u32,
-}
-
-impl Class for MarkMACHeader {
-    const NAME: &'static str = "MarkMACHeader";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for MarkMACHeader {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.read()
-            .positional_or("OFFSET", &mut self.offset, 0)
-            .positional_or("LENGTH", &mut self.length, 0)
-            .complete()
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
 }
 
 impl Element for MarkMACHeader {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        // A place that the packet's buffer does not have is not marked.
+        // An offset that the packet's buffer does not have is not marked.
         packet.set_mac_header(self.offset as usize);
         if self.length > 0 {
             let network = u64::from(self.offset) + u64::from(self.length);

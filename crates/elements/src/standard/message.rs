@@ -1,20 +1,9 @@
 use alloc::string::String;
 
 use router::args::{Args, Failed, KeywordArg, Severity};
-use router::{Class, Cx, Declared, Element};
+use router::{Cx, Element};
 
 /// Prints a message when it is configured.
-///
-/// # Arguments
-/// - `MESSAGE` (string): the message.
-/// - `TYPE` (MESSAGE, WARNING or ERROR; MESSAGE): how it is shown. An ERROR keeps the router from
-///   starting.
-///
-/// # Ports
-/// None.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -23,32 +12,30 @@ use router::{Class, Cx, Declared, Element};
 ///
 /// # See also
 /// Print
-#[derive(Default)]
-pub struct Message;
-
-impl Class for Message {
-    const NAME: &'static str = "Message";
-    const PORTS: &'static str = "0/0";
+#[derive(Element)]
+#[element(ports = "0/0")]
+pub struct Message {
+    /// The message.
+    #[arg(mandatory)]
+    message: String,
+    /// How it is shown. An ERROR keeps the router from starting.
+    #[arg(positional, name = "TYPE", with = KeywordArg, kind = "MESSAGE, WARNING or ERROR",
+        default = "MESSAGE".into(), default_text = "MESSAGE")]
+    severity: String,
 }
 
-impl Declared for Message {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut message, mut kind) = (String::new(), String::from("MESSAGE"));
-        args.mandatory_positional("MESSAGE", &mut message)
-            .positional_with("TYPE", KeywordArg, &mut kind)
-            .complete()?;
-        let severity = match kind.as_str() {
+impl Element for Message {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let severity = match self.severity.as_str() {
             "MESSAGE" => Severity::Info,
             "WARNING" => Severity::Warning,
-            "ERROR" => return Err(args.fail(message)),
+            "ERROR" => return Err(args.fail(&self.message)),
             _ => return Err(args.fail("unrecognized message type")),
         };
-        args.message(severity, message);
+        args.message(severity, &self.message);
         Ok(())
     }
 }
-
-impl Element for Message {}
 
 #[cfg(test)]
 mod tests {

@@ -2,193 +2,48 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use packet::Batch;
-use router::args::{Args, Bandwidth, BandwidthArg, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
+use router::args::{Args, Failed};
+use router::{Cx, Element};
 
-use crate::rate::{Level, Rate};
+use super::metered::Metered;
 
-/// What Meter and BandwidthMeter share. Rates are of packets, or bytes if `BYTES`.
-#[derive(Default)]
-struct Metered<const BYTES: bool> {
-    rate: Rate,
-    /// The rates between outputs, from low to high.
-    steps: Vec<Level>,
+/// Sends all packets to an output that depends on the number of packets a second.
+///
+/// The rate is an exponentially weighted moving average. While it is below the first of the
+/// arguments, packets leave by output 0; from there to below the second, by output 1; and so on.
+/// RatedSplitter passes some of the packets at a rate instead.
+///
+/// # Example
+/// ```click
+/// m :: Meter(10000);
+/// RatedSource(RATE 20000, LIMIT 1000, STOP true) -> m;
+/// m[0] -> Discard;
+/// m[1] -> Print(much) -> Discard;
+/// ```
+///
+/// # See also
+/// BandwidthMeter, RatedSplitter, Shaper, Block
+#[derive(Element)]
+#[element(ports = "1/2-", processing = "h")]
+#[outputs("packets while the rate is below the first argument", "below the second, and so on")]
+pub struct Meter {
+    /// Packets a second, each more than the one before.
+    #[arg(rest, name = "RATE", kind = "integer, one or more times")]
+    rates: Vec<String>,
+    #[flatten]
+    metered: Metered,
 }
 
-impl<const BYTES: bool> Metered<BYTES> {
-    /// The rate that an argument stands for; whether it has a unit, if it needs one.
-    fn parse(args: &Args<'_>, text: &str) -> Option<(u64, bool)> {
-        if !BYTES {
-            let rate = args.context().parse::<u64>(text).ok()?;
-            return Some((rate, true));
-        }
-        let (Bandwidth(rate), has_unit) = args.context().parse_with(BandwidthArg, text).ok()?;
-        Some((rate, has_unit))
+impl Element for Meter {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let parse = |_, text: &str| args.context().parse(text).ok();
+        self.metered.configured(cx, args, &self.rates, "Meter(rate, ...)", parse)
     }
 
-    fn configure(&mut self, cx: &Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let texts = args.take_raw();
-        if texts.is_empty() {
-            let usage = if BYTES { "BandwidthMeter(bandwidth, ...)" } else { "Meter(rate, ...)" };
-            return Err(args.fail(format_args!("too few arguments to {usage}")));
-        }
-        let mut rates: Vec<u64> = Vec::new();
-        for (i, text) in texts.iter().enumerate() {
-            let Some((rate, has_unit)) = Self::parse(args, text) else {
-                return Err(args.fail(format_args!("argument {} syntax error", i + 1)));
-            };
-            if rates.last().is_some_and(|last| rate <= *last) {
-                return Err(args.fail(format_args!("rate {} must be > rate {i}", i + 1)));
-            }
-            if !has_unit {
-                let n = i + 1;
-                args.warning(format_args!("no units for bandwidth argument {n}, assuming Bps"));
-            }
-            rates.push(rate);
-        }
-        if rates.len() + 1 != cx.outputs() {
-            return Err(args.fail(format_args!(
-                "need {} arguments, one less than the number of output ports",
-                cx.outputs().saturating_sub(1)
-            )));
-        }
-        self.steps = rates.into_iter().map(Level::per_second).collect();
-        Ok(())
-    }
-
-    /// Counts a batch; returns the output of its packets. The average changes at most once for
-    /// packets that come together, before they count, so that they all go one way.
     #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, batch: &Batch) -> usize {
-        let events = match BYTES {
-            true => batch.iter().map(|packet| packet.wire_len() as u64).sum(),
-            false => batch.len() as u64,
-        };
-        self.rate.update(cx.recent(), events);
-        let level = self.rate.level();
-        let above = self.steps.iter().position(|step| level < *step);
-        above.unwrap_or(self.steps.len())
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.metered.output(cx, batch.len() as u64)
     }
-
-    fn handlers(list: &mut HandlerList) {
-        list.read("rate").read("meters");
-    }
-
-    fn read(&mut self, cx: &Cx<'_>, name: &str) -> Result<String, HandlerError> {
-        match name {
-            "rate" => {
-                // The rate falls while nothing comes.
-                self.rate.update(cx.steady(), 0);
-                Ok(self.rate.unparse(1))
-            }
-            "meters" => {
-                let steps = self.steps.iter().map(|step| step.unparse(1));
-                Ok(steps.collect::<Vec<_>>().join(" "))
-            }
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-}
-
-macro_rules! meter {
-    ($(#[$doc:meta])* $name:ident, $bytes:literal) => {
-        $(#[$doc])*
-        #[derive(Default)]
-        pub struct $name(Metered<$bytes>);
-
-        impl Class for $name {
-            const NAME: &'static str = stringify!($name);
-            const PORTS: &'static str = "1/2-";
-            const PROCESSING: &'static str = "h";
-            const SEGMENTS: bool = $bytes;
-        }
-
-        impl Declared for $name {
-            fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-                self.0.configure(cx, args)
-            }
-
-            fn handlers(&self, list: &mut HandlerList) {
-                Metered::<$bytes>::handlers(list);
-            }
-
-            fn read(
-                &mut self,
-                cx: &mut Cx<'_>,
-                name: &str,
-                _: &str,
-            ) -> Result<String, HandlerError> {
-                self.0.read(cx, name)
-            }
-        }
-
-        impl Element for $name {
-            #[inline]
-            fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-                self.0.push(cx, batch)
-            }
-        }
-    };
-}
-
-meter! {
-    /// Sends all packets to an output that depends on how many there are a second.
-    ///
-    /// The rate is an exponentially weighted moving average. While it is below the first of the
-    /// arguments, packets leave by output 0; from there to below the second, by output 1; and so on.
-    /// To let a part of the packets pass at a rate, see RatedSplitter.
-    ///
-    /// # Arguments
-    /// - `RATE` (integer; one or more times): packets a second, each more than the one before.
-    ///
-    /// # Ports
-    /// One push input; push outputs, one more than there are arguments.
-    ///
-    /// # Handlers
-    /// - `rate` (read): packets a second.
-    /// - `meters` (read): the arguments, as they are compared with the rate.
-    ///
-    /// # Example
-    /// ```click
-    /// m :: Meter(10000);
-    /// RatedSource(RATE 20000, LIMIT 1000, STOP true) -> m;
-    /// m[0] -> Discard;
-    /// m[1] -> Print(much) -> Discard;
-    /// ```
-    ///
-    /// # See also
-    /// BandwidthMeter, RatedSplitter, Shaper, Block
-    Meter, false
-}
-
-meter! {
-    /// Sends all packets to an output that depends on how many bytes there are a second.
-    ///
-    /// As Meter, but the rate is of bytes.
-    ///
-    /// # Arguments
-    /// - `RATE` (bandwidth; one or more times): bytes a second, or with a unit as in `10Mbps`, each
-    ///   more than the one before.
-    ///
-    /// # Ports
-    /// One push input; push outputs, one more than there are arguments.
-    ///
-    /// # Handlers
-    /// - `rate` (read): bytes a second.
-    /// - `meters` (read): the arguments in bytes a second, as they are compared with the rate.
-    ///
-    /// # Example
-    /// ```click
-    /// m :: BandwidthMeter(20kBps, 1MBps);
-    /// RatedSource(RATE 1000, LIMIT 1000, STOP true) -> m;
-    /// m[0] -> Discard;
-    /// m[1] -> Discard;
-    /// m[2] -> Print(much) -> Discard;
-    /// ```
-    ///
-    /// # See also
-    /// Meter, BandwidthRatedSplitter, BandwidthShaper
-    BandwidthMeter, true
 }
 
 #[cfg(test)]

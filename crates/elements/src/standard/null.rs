@@ -1,86 +1,28 @@
-use router::{Class, Declared, Element};
+use router::Element;
 
-macro_rules! null {
-    ($(#[$doc:meta])* $name:ident, $processing:literal) => {
-        $(#[$doc])*
-        #[derive(Default)]
-        pub struct $name;
+/// Passes packets on unchanged.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> Null -> Discard;
+/// ```
+///
+/// # See also
+/// PushNull, PullNull, Idle
+#[derive(Element)]
+#[element(ports = "1/1", segments)]
+pub struct Null;
 
-        impl Class for $name {
-            const NAME: &'static str = stringify!($name);
-            const PORTS: &'static str = "1/1";
-            const PROCESSING: &'static str = $processing;
-            const SEGMENTS: bool = true;
-        }
+impl Element for Null {}
 
-        impl Declared for $name {}
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
 
-        impl Element for $name {}
-    };
-}
-
-null! {
-    /// Passes packets on unchanged.
-    ///
-    /// # Arguments
-    /// None.
-    ///
-    /// # Ports
-    /// One input, one output, agnostic.
-    ///
-    /// # Handlers
-    /// None of its own.
-    ///
-    /// # Example
-    /// ```click
-    /// FromDump(in.pcap) -> Null -> Discard;
-    /// ```
-    ///
-    /// # See also
-    /// PushNull, PullNull, Idle
-    Null, "a/a"
-}
-
-null! {
-    /// Passes packets on unchanged; only pushes.
-    ///
-    /// # Arguments
-    /// None.
-    ///
-    /// # Ports
-    /// One push input, one push output.
-    ///
-    /// # Handlers
-    /// None of its own.
-    ///
-    /// # Example
-    /// ```click
-    /// FromDump(in.pcap) -> PushNull -> Discard;
-    /// ```
-    ///
-    /// # See also
-    /// Null, PullNull
-    PushNull, "h/h"
-}
-
-null! {
-    /// Passes packets on unchanged; only pulls.
-    ///
-    /// # Arguments
-    /// None.
-    ///
-    /// # Ports
-    /// One pull input, one pull output.
-    ///
-    /// # Handlers
-    /// None of its own.
-    ///
-    /// # Example
-    /// ```click
-    /// InfiniteSource(LIMIT 10) -> Queue -> PullNull -> Discard;
-    /// ```
-    ///
-    /// # See also
-    /// Null, PushNull
-    PullNull, "l/l"
+    #[test]
+    fn packets_pass_unchanged() {
+        let mut rig = Rig::new("i :: Inject -> Null -> c :: Collect;");
+        rig.push("i", &[1, 2]);
+        assert_eq!(rig.data("c"), [[1, 2]]);
+    }
 }

@@ -1,11 +1,9 @@
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use core::fmt::Write;
 
 use packet::Packet;
-use router::args::{Args, Failed, Flags, Timestamp, WordArg};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
-
-use crate::values;
+use router::args::{Args, Failed, Timestamp, WordArg};
+use router::{Cx, Element, Verdict};
 
 /// How a packet's data is shown.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -20,21 +18,6 @@ enum Contents {
 ///
 /// A line has the label, the length and the data: `label:   60 | 00112233 44556677`.
 ///
-/// # Arguments
-/// - `LABEL` (string): what each line starts with.
-/// - `MAXLENGTH` (integer, 24): most bytes of data shown; all if negative.
-/// - `CONTENTS` (NONE, HEX or ASCII; HEX): how the data is shown.
-/// - `TIMESTAMP` (boolean, false): whether the timestamp is shown.
-/// - `PRINTANNO` (boolean, false): whether the annotations are shown.
-/// - `HEADROOM` (boolean, false): whether headroom and tailroom are shown.
-/// - `ACTIVE` (boolean, true): whether anything is.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `active` (read, write): the argument.
-///
 /// # Example
 /// ```click
 /// InfiniteSource(DATA \<00112233>, LIMIT 3, STOP true) -> Print(made, CONTENTS HEX) -> Discard;
@@ -42,22 +25,40 @@ enum Contents {
 ///
 /// # See also
 /// IPPrint
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", segments, live)]
 pub struct Print {
+    /// What each line starts with.
+    #[arg(positional)]
     label: String,
+    /// Most bytes of data shown; all if negative.
+    #[arg(positional, default = 24)]
+    maxlength: i32,
+    /// An old name of MAXLENGTH.
+    #[arg(deprecated)]
+    length: Option<i32>,
+    /// An old name of MAXLENGTH.
+    #[arg(deprecated)]
+    nbytes: Option<i32>,
+    /// How the data is shown.
+    #[arg(name = "CONTENTS", default = "HEX".into(), default_text = "HEX", with = WordArg,
+        kind = "NONE, HEX or ASCII")]
+    contents_name: String,
+    /// Whether the timestamp is shown.
+    #[arg]
+    timestamp: bool,
+    /// Whether the annotations are shown.
+    #[arg]
+    printanno: bool,
+    /// Whether anything is printed.
+    #[arg(default = true, read, write, checkbox, calm, error = "expected boolean")]
+    active: bool,
+    /// Whether headroom and tailroom are shown.
+    #[arg]
+    headroom: bool,
+    contents: Contents,
     /// Most bytes shown.
     most: usize,
-    contents: Contents,
-    timestamp: bool,
-    annotations: bool,
-    headroom: bool,
-    active: bool,
-}
-
-impl Class for Print {
-    const NAME: &'static str = "Print";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
 }
 
 impl Print {
@@ -82,7 +83,7 @@ impl Print {
         if self.headroom {
             write!(line, " (h{} t{})", packet.headroom(), packet.tailroom())?;
         }
-        if self.annotations {
+        if self.printanno {
             line.push_str(" | ");
             for byte in packet.annotations() {
                 write!(line, "{byte:02x}")?;
@@ -94,42 +95,25 @@ impl Print {
         }
         line.push_str(" | ");
         for (i, byte) in packet.data()[..shown].iter().enumerate() {
-            match self.contents {
-                Contents::Hex => {
-                    let space = if i > 0 && i % 4 == 0 { " " } else { "" };
-                    write!(line, "{space}{byte:02x}")?;
-                }
-                _ => {
-                    let space = if i % 8 == 0 { " " } else { "" };
-                    let printable = (b' '..=b'~').contains(byte);
-                    let character = if printable { char::from(*byte) } else { '.' };
-                    write!(line, "{space}{character}")?;
-                }
+            if self.contents == Contents::Hex {
+                let space = if i > 0 && i % 4 == 0 { " " } else { "" };
+                write!(line, "{space}{byte:02x}")?;
+            } else {
+                let space = if i % 8 == 0 { " " } else { "" };
+                let printable = (b' '..=b'~').contains(byte);
+                let character = if printable { char::from(*byte) } else { '.' };
+                write!(line, "{space}{character}")?;
             }
         }
         Ok(())
     }
 }
 
-impl Declared for Print {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut label, mut most, mut contents) = (String::new(), 24, String::from("HEX"));
-        let (mut length, mut bytes) = (None::<i32>, None::<i32>);
-        let (mut timestamp, mut annotations, mut headroom) = (false, false, false);
-        let mut active = true;
-        let deprecated = Flags::DEPRECATED;
-        args.positional("LABEL", &mut label)
-            .positional("MAXLENGTH", &mut most)
-            .arg("LENGTH", deprecated, router::args::Argument::parse, &mut length)
-            .arg("NBYTES", deprecated, router::args::Argument::parse, &mut bytes)
-            .keyword_with("CONTENTS", WordArg, &mut contents)
-            .keyword("TIMESTAMP", &mut timestamp)
-            .keyword("PRINTANNO", &mut annotations)
-            .keyword("ACTIVE", &mut active)
-            .keyword("HEADROOM", &mut headroom)
-            .complete()?;
-        let as_boolean = cx.names().parse::<bool>(&contents).ok();
-        self.contents = match (as_boolean, contents.to_ascii_uppercase().as_str()) {
+impl Element for Print {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let as_boolean = cx.names().parse::<bool>(&self.contents_name).ok();
+        let name = self.contents_name.to_ascii_uppercase();
+        self.contents = match (as_boolean, name.as_str()) {
             (Some(true), _) | (_, "HEX") => Contents::Hex,
             (Some(false), _) | (_, "NONE") => Contents::None,
             (_, "ASCII") => Contents::Ascii,
@@ -139,42 +123,14 @@ impl Declared for Print {
                 )));
             }
         };
-        let most = bytes.or(length).unwrap_or(most);
+        let most = self.nbytes.or(self.length).unwrap_or(self.maxlength);
         self.most = match self.contents {
             Contents::None => 0,
             _ => usize::try_from(most).unwrap_or(usize::MAX),
         };
-        self.label = label;
-        (self.timestamp, self.annotations) = (timestamp, annotations);
-        (self.headroom, self.active) = (headroom, active);
         Ok(())
     }
 
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.checkbox("active").add("active", HandlerFlags::CALM);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "active" => Ok(self.active.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name != "active" {
-            return Err(HandlerError::Unknown);
-        }
-        self.active = values::boolean(cx, value)?;
-        Ok(())
-    }
-}
-
-impl Element for Print {
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         if self.active {
             cx.chatter(self.line(packet));

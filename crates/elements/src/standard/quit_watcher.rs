@@ -1,19 +1,12 @@
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use router::args::{Args, Failed};
-use router::{Call, Class, Cx, Declared, Element, TimerId};
+use router::args::Failed;
+use router::{Call, Cx, Element, TimerId};
 
 /// Stops the router when an element's task is no longer scheduled.
 ///
-/// # Arguments
-/// - `ELEMENT` (element; any number of times): an element with a task. It is looked at every 10
-///   milliseconds.
-///
-/// # Ports
-/// None.
-///
-/// # Handlers
-/// None of its own.
+/// Tasks are looked at every 10 milliseconds.
 ///
 /// # Example
 /// ```click
@@ -23,31 +16,22 @@ use router::{Call, Class, Cx, Declared, Element, TimerId};
 ///
 /// # See also
 /// DriverManager, Script
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/0")]
 pub struct QuitWatcher {
+    /// An element with a task.
+    #[arg(rest, name = "ELEMENT", kind = "element, any number of times")]
+    names: Vec<String>,
     /// The `scheduled` handlers of those it watches.
     watched: Vec<Call>,
-    timer: Option<TimerId>,
 }
 
 const INTERVAL: u64 = 10_000_000;
 
-impl Class for QuitWatcher {
-    const NAME: &'static str = "QuitWatcher";
-    const PORTS: &'static str = "0/0";
-}
-
-impl Declared for QuitWatcher {
-    /// The arguments are elements' handlers, which are not known before they are all configured.
-    fn configure(&mut self, _cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
-        Ok(())
-    }
-}
-
 impl Element for QuitWatcher {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let mut result = Ok(());
-        for name in click::config::split_args(cx.config(cx.id())) {
+        for name in &self.names {
             match Call::to_read(cx, &alloc::format!("{name}.scheduled")) {
                 Ok(call) => self.watched.push(call),
                 Err(error) => result = Err(cx.error(error)),
@@ -55,7 +39,6 @@ impl Element for QuitWatcher {
         }
         let timer = cx.timer();
         cx.schedule_after(timer, INTERVAL);
-        self.timer = Some(timer);
         result
     }
 

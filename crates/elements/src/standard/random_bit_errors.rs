@@ -1,27 +1,14 @@
-use alloc::string::{String, ToString};
+use alloc::string::String;
 
 use packet::Packet;
 use router::args::{Args, Argument, Context, Failed, FixedPoint, Invalid, Parser, unparse};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Random, Verdict};
-
-use crate::values;
+use router::{Cx, Element, Random, Shown, Verdict};
 
 /// Binary digits of a probability.
 const BITS: u32 = 28;
 const ONE: u32 = 1 << BITS;
 
 /// Changes each bit of packets with a probability.
-///
-/// # Arguments
-/// - `P` (0 to 1): the probability.
-/// - `KIND` (`flip`, `set` or `clear`; `flip`): what happens to a bit.
-/// - `ACTIVE` (boolean, true): whether it changes anything.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `p_bit_error`, `error_kind`, `active` (read, write): the arguments.
 ///
 /// # Example
 /// ```click
@@ -30,16 +17,19 @@ const ONE: u32 = 1 << BITS;
 ///
 /// # See also
 /// RandomSample, SetCRC32
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", live)]
 pub struct RandomBitErrors {
+    /// The probability, 0 to 1.
+    #[arg(mandatory, name = "P", read, write, config, handler = "p_bit_error")]
     probability: Probability,
-    kind: Kind,
+    /// What happens to a bit.
+    #[arg(positional, name = "KIND", default_text = "flip", read, write, config,
+        handler = "error_kind")]
+    change: BitChange,
+    /// Whether it changes anything.
+    #[arg(positional, default = true, read, write, error = "expected boolean")]
     active: bool,
-}
-
-impl Class for RandomBitErrors {
-    const NAME: &'static str = "RandomBitErrors";
-    const PORTS: &'static str = "1/1";
 }
 
 /// A probability in parts of 2²⁸.
@@ -47,11 +37,19 @@ impl Class for RandomBitErrors {
 struct Probability(u32);
 
 impl Argument for Probability {
+    const KIND: &'static str = "probability";
+
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
         match (FixedPoint { bits: BITS }).parse(text, context)? {
             probability @ ..=ONE => Ok(Probability(probability)),
             _ => Err(Invalid::because("must be between 0 and 1")),
         }
+    }
+}
+
+impl Shown for Probability {
+    fn shown(&self) -> String {
+        unparse::real2(self.0.into(), BITS)
     }
 }
 
@@ -85,89 +83,58 @@ impl Probability {
 
 /// What happens to a bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Kind {
+enum BitChange {
     #[default]
     Flip,
     Set,
     Clear,
 }
 
-impl Kind {
-    const ALL: [(&'static str, Kind); 3] =
-        [("set", Kind::Set), ("clear", Kind::Clear), ("flip", Kind::Flip)];
-
-    fn name(self) -> &'static str {
-        let named = Kind::ALL.iter().find(|(_, kind)| *kind == self);
-        named.map_or("flip", |(name, _)| name)
-    }
-
+impl BitChange {
     #[inline]
     fn apply(self, word: u64, bits: u64) -> u64 {
         match self {
-            Kind::Flip => word ^ bits,
-            Kind::Set => word | bits,
-            Kind::Clear => word & !bits,
+            BitChange::Flip => word ^ bits,
+            BitChange::Set => word | bits,
+            BitChange::Clear => word & !bits,
         }
     }
 }
 
-impl Argument for Kind {
+impl Argument for BitChange {
+    const KIND: &'static str = "flip, set or clear";
+
     fn parse(text: &str, _: &Context<'_>) -> Result<Self, Invalid> {
-        let known = Kind::ALL.iter().find(|(name, _)| *name == text);
-        match known {
-            Some((_, kind)) => Ok(*kind),
-            None if text.is_empty() => Ok(Kind::Flip),
-            None => Err(Invalid::because(alloc::format!(
+        match text {
+            "flip" | "" => Ok(BitChange::Flip),
+            "set" => Ok(BitChange::Set),
+            "clear" => Ok(BitChange::Clear),
+            _ => Err(Invalid::because(alloc::format!(
                 "bad action ‘{text}’ (must be ‘set’, ‘clear’, or ‘flip’)"
             ))),
         }
     }
 }
 
-impl Declared for RandomBitErrors {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("P", &mut self.probability)
-            .positional_or("KIND", &mut self.kind, Kind::Flip)
-            .positional_or("ACTIVE", &mut self.active, true)
-            .complete()?;
+impl Shown for BitChange {
+    fn shown(&self) -> String {
+        let name = match self {
+            BitChange::Flip => "flip",
+            BitChange::Set => "set",
+            BitChange::Clear => "clear",
+        };
+        name.into()
+    }
+}
+
+impl Element for RandomBitErrors {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if self.probability.0 == 0 {
             args.warning("zero bit error probability (underflow?)");
         }
         Ok(())
     }
 
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("p_bit_error").read_write("error_kind");
-        list.read_write("active");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "p_bit_error" => Ok(unparse::real2(self.probability.0.into(), BITS)),
-            "error_kind" => Ok(self.kind.name().to_string()),
-            "active" => Ok(self.active.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "p_bit_error" => values::argument(cx, 0, "P", value, &mut self.probability),
-            "error_kind" => values::argument(cx, 1, "KIND", value, &mut self.kind),
-            "active" => {
-                self.active = values::boolean(cx, value)?;
-                Ok(())
-            }
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-}
-
-impl Element for RandomBitErrors {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         if !self.active || self.probability.0 == 0 {
@@ -178,13 +145,13 @@ impl Element for RandomBitErrors {
         for word in words {
             let bits = self.probability.bits(random);
             if bits != 0 {
-                *word = self.kind.apply(u64::from_ne_bytes(*word), bits).to_ne_bytes();
+                *word = self.change.apply(u64::from_ne_bytes(*word), bits).to_ne_bytes();
             }
         }
         if !rest.is_empty() {
             let bits = self.probability.bits(random).to_ne_bytes();
             for (byte, bits) in rest.iter_mut().zip(bits) {
-                *byte = self.kind.apply((*byte).into(), bits.into()) as u8;
+                *byte = self.change.apply((*byte).into(), bits.into()) as u8;
             }
         }
         Verdict::Forward

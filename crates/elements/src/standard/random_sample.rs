@@ -1,34 +1,21 @@
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 
 use packet::Packet;
-use router::args::{Args, Failed, FixedPoint, Parser, unparse};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
-
-use crate::values;
+use router::args::{Args, Context, Failed, FixedPoint, Invalid, Parser, unparse};
+use router::{Cx, Element, Verdict, handlers};
 
 /// Binary digits of a probability.
 const BITS: u32 = 28;
 const ONE: u32 = 1 << BITS;
+const PROBABILITY: FixedPoint = FixedPoint { bits: BITS };
+
+/// What handlers refuse a value with.
+const OUT_OF_RANGE: &str = "Must be given a number between 0.0 and 1.0";
 
 /// Lets packets pass with a probability.
 ///
-/// The others leave by output 1, or are dropped if that is not connected.
-///
-/// # Arguments
-/// - `P` (0 to 1): the probability. This, SAMPLE or DROP must be given.
-/// - `SAMPLE` (0 to 1): the same.
-/// - `DROP` (0 to 1): the probability with which a packet does not pass; not together with SAMPLE.
-/// - `ACTIVE` (boolean, true): whether it keeps anything back.
-///
-/// # Ports
-/// One input; output 0 of the same kind; output 1, optional, is push.
-///
-/// # Handlers
-/// - `sampling_prob`, `drop_prob` (read, write): the probabilities with which a packet passes, and
-///   does not.
-/// - `active` (read, write): the argument.
-/// - `drops` (read): packets that did not pass.
+/// P, SAMPLE or DROP must be given.
 ///
 /// # Example
 /// ```click
@@ -37,99 +24,96 @@ const ONE: u32 = 1 << BITS;
 ///
 /// # See also
 /// RandomSwitch, RandomBitErrors, RatedSplitter
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", segments, live, handlers)]
+#[outputs("packets that pass", "the others")]
 pub struct RandomSample {
+    /// The probability, 0 to 1.
+    #[arg(positional, default = u32::MAX, with = PROBABILITY, kind = "probability")]
+    p: u32,
+    /// The same.
+    #[arg(with = optional, kind = "probability")]
+    sample: Option<u32>,
+    /// The probability with which a packet does not pass; not together with SAMPLE.
+    #[arg(with = optional, kind = "probability")]
+    drop: Option<u32>,
+    /// Whether it keeps anything back.
+    #[arg(default = true, read, write, checkbox, error = "expected boolean")]
+    active: bool,
+    /// Packets that did not pass.
+    #[handler(read)]
+    drops: u64,
     /// Parts of 2²⁸.
     probability: u32,
-    active: bool,
-    drops: u64,
 }
 
-impl Class for RandomSample {
-    const NAME: &'static str = "RandomSample";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-    const SEGMENTS: bool = true;
+fn optional(text: &str, context: &Context<'_>) -> Result<Option<u32>, Invalid> {
+    PROBABILITY.parse(text, context).map(Some)
 }
 
-impl Declared for RandomSample {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let parser = FixedPoint { bits: BITS };
-        let (mut p, mut sample, mut drop, mut active) = (u32::MAX, u32::MAX, u32::MAX, true);
-        let (mut has_sample, mut has_drop) = (false, false);
-        args.positional_with("P", parser, &mut p)
-            .keyword_with("SAMPLE", parser, &mut sample)
-            .given(&mut has_sample)
-            .keyword_with("DROP", parser, &mut drop)
-            .given(&mut has_drop)
-            .keyword("ACTIVE", &mut active)
-            .complete()?;
-        if has_sample && has_drop {
-            return Err(args.fail("give at most one of SAMPLE and DROP"));
+fn shown(probability: u32) -> String {
+    unparse::real2(probability.into(), BITS)
+}
+
+#[handlers]
+impl RandomSample {
+    /// The arguments that stand for the present state.
+    #[read(calm)]
+    fn config(&self) -> String {
+        format!("SAMPLE {}, ACTIVE {}", shown(self.probability), self.active)
+    }
+
+    /// The probability with which a packet passes.
+    #[read]
+    fn read_sampling_prob(&self) -> String {
+        shown(self.probability)
+    }
+
+    /// The probability with which a packet passes.
+    #[write(with = PROBABILITY, error = "Must be given a number between 0.0 and 1.0")]
+    fn write_sampling_prob(&mut self, probability: u32) -> Result<(), &'static str> {
+        if probability > ONE {
+            return Err(OUT_OF_RANGE);
         }
-        let sample = match (has_sample, has_drop) {
-            (true, _) => sample,
-            (_, true) => ONE.wrapping_sub(drop),
-            _ => p,
-        };
-        if sample > ONE {
-            return Err(args.fail("sampling probability must be between 0 and 1"));
-        }
-        (self.probability, self.active) = (sample, active);
+        self.probability = probability;
         Ok(())
     }
 
-    fn can_live_reconfigure(&self) -> bool {
-        true
+    /// The probability with which a packet does not pass.
+    #[read]
+    fn read_drop_prob(&self) -> String {
+        shown(ONE - self.probability)
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("sampling_prob").checkbox("active");
-        list.read("drops").read_write("drop_prob");
-        list.add("config", HandlerFlags::CALM);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let shown = |probability: u32| unparse::real2(probability.into(), BITS);
-        match name {
-            "sampling_prob" => Ok(shown(self.probability)),
-            "drop_prob" => Ok(shown(ONE - self.probability)),
-            "active" => Ok(self.active.to_string()),
-            "drops" => Ok(self.drops.to_string()),
-            "config" => Ok(format!(
-                "SAMPLE {}, ACTIVE {}",
-                shown(self.probability),
-                self.active
-            )),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name == "active" {
-            self.active = values::boolean(cx, value)?;
-            return Ok(());
-        }
-        let value = click::config::uncomment(value);
-        let parsed = (FixedPoint { bits: BITS }).parse(&value, &cx.names());
-        let probability = parsed.ok().filter(|probability| *probability <= ONE);
-        let probability = probability.ok_or("Must be given a number between 0.0 and 1.0")?;
-        self.probability = match name {
-            "sampling_prob" => probability,
-            "drop_prob" => ONE - probability,
-            _ => return Err(HandlerError::Unknown),
-        };
+    /// The probability with which a packet does not pass.
+    #[write(with = PROBABILITY, error = "Must be given a number between 0.0 and 1.0")]
+    fn write_drop_prob(&mut self, probability: u32) -> Result<(), &'static str> {
+        self.probability = ONE.checked_sub(probability).ok_or(OUT_OF_RANGE)?;
         Ok(())
     }
 }
 
 impl Element for RandomSample {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let sample = match (self.sample, self.drop) {
+            (Some(_), Some(_)) => return Err(args.fail("give at most one of SAMPLE and DROP")),
+            (Some(sample), None) => sample,
+            (None, Some(drop)) => ONE.wrapping_sub(drop),
+            (None, None) => self.p,
+        };
+        if sample > ONE {
+            return Err(args.fail("sampling probability must be between 0 and 1"));
+        }
+        self.probability = sample;
+        Ok(())
+    }
+
     #[inline]
-    fn action(&mut self, cx: &mut Cx<'_>, _packet: &mut Packet) -> Verdict {
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         if !self.active || cx.random().next_u32() >> (u32::BITS - BITS) < self.probability {
             return Verdict::Forward;
         }
-        self.drops += 1;
+        self.drops += packet.stands_for() as u64;
         Verdict::To(1)
     }
 }

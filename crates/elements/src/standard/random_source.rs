@@ -1,30 +1,10 @@
-use alloc::string::{String, ToString};
-
 use packet::Batch;
-use router::args::{Any, Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Notice, Ran, Search, TaskId};
+use router::args::{Args, Failed};
+use router::{Cx, Element, Notice, Ran, Search, TaskId, handlers};
 
 use super::source::Pace;
 
 /// Makes packets of random bytes as fast as it can.
-///
-/// # Arguments
-/// - `LENGTH` (0 to 65535): length of each packet, in bytes.
-/// - `LIMIT` (integer, -1): packets after which it stops; no limit if negative.
-/// - `BURST` (integer, 1): packets each time it is scheduled.
-/// - `ACTIVE` (boolean, true): whether it makes packets.
-/// - `TIMESTAMP` (boolean, true): whether packets carry the time they were made.
-/// - `STOP` (boolean, false): stop the driver after LIMIT packets.
-/// - `END_CALL` (handler call): called after LIMIT packets; not together with STOP.
-///
-/// # Ports
-/// No input; one output, agnostic.
-///
-/// # Handlers
-/// - `count` (read): packets made.
-/// - `reset` (write): sets `count` to 0.
-/// - `length`, `limit`, `burst`, `active` (read, write): the arguments.
-/// - `scheduled`, `tickets`, `home_thread`: the task's; on a push output.
 ///
 /// # Example
 /// ```click
@@ -33,21 +13,18 @@ use super::source::Pace;
 ///
 /// # See also
 /// InfiniteSource, RatedSource
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/1", processing = "a", handlers)]
 pub struct RandomSource {
-    length: usize,
+    /// Length of each packet, 0 to 65535 bytes.
+    #[arg(mandatory, read)]
+    length: i32,
+    #[flatten]
     pace: Pace,
 }
 
-impl Class for RandomSource {
-    const NAME: &'static str = "RandomSource";
-    const PORTS: &'static str = "0/1";
-    const PROCESSING: &'static str = "a";
-}
-
-/// The length that an argument asks for.
-fn checked(length: i32) -> Option<usize> {
-    usize::try_from(length).ok().filter(|length| *length < 1 << 16)
+fn is_length(length: i32) -> bool {
+    (0..1 << 16).contains(&length)
 }
 
 fn make(cx: &mut Cx<'_>, length: usize, batch: &mut Batch, most: usize, now: i64) -> usize {
@@ -68,61 +45,39 @@ fn make(cx: &mut Cx<'_>, length: usize, batch: &mut Batch, most: usize, now: i64
     most
 }
 
-impl Declared for RandomSource {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.pace.set_defaults();
-        let (mut length, mut stop) = (0, false);
-        args.mandatory_positional("LENGTH", &mut length)
-            .positional("LIMIT", &mut self.pace.limit)
-            .positional("BURST", &mut self.pace.burst)
-            .positional("ACTIVE", &mut self.pace.active)
-            .keyword("TIMESTAMP", &mut self.pace.timestamp)
-            .keyword("STOP", &mut stop)
-            .keyword_with("END_CALL", Any, &mut self.pace.end)
-            .complete()?;
-        let Some(length) = checked(length) else {
-            return Err(args.fail(format_args!("bad length {length}")));
-        };
-        self.length = length;
-        self.pace.check(cx, stop).map_err(|e| args.fail(e))
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        self.pace.handlers(list);
-        list.read_write("length");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "length" => Ok(self.length.to_string()),
-            _ => self.pace.read(name),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name != "length" {
-            return self.pace.write(cx, name, value);
-        }
-        let length = cx.names().parse(value).ok().and_then(checked);
+#[handlers]
+impl RandomSource {
+    /// The argument LENGTH.
+    #[write]
+    fn write_length(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), &'static str> {
+        let length = cx.names().parse(value).ok();
+        let length = length.filter(|length| is_length(*length));
         self.length = length.ok_or("length must be an integer from 0 to 65535")?;
         Ok(())
     }
 }
 
 impl Element for RandomSource {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if !is_length(self.length) {
+            return Err(args.fail(format_args!("bad length {}", self.length)));
+        }
+        self.pace.configured(cx, args)
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.pace.initialize(cx)
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        let length = self.length;
+        let length = self.length as usize;
         self.pace.run_task(cx, task, |cx, batch, most, now| {
             make(cx, length, batch, most, now)
         })
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let length = self.length;
+        let length = self.length as usize;
         self.pace.pull(cx, batch, most, |cx, batch, most, now| {
             make(cx, length, batch, most, now)
         });

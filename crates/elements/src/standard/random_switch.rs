@@ -1,18 +1,9 @@
 use packet::{BATCH, Batch};
-use router::{Class, Cx, Declared, Element};
+use router::{Cx, Element};
 
 use crate::dispatch::send;
 
 /// Sends each packet to an output chosen by chance.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// One push input, one or more push outputs.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -24,17 +15,9 @@ use crate::dispatch::send;
 ///
 /// # See also
 /// RoundRobinSwitch, HashSwitch, StrideSwitch, RandomSample
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-", processing = "h", segments)]
 pub struct RandomSwitch;
-
-impl Class for RandomSwitch {
-    const NAME: &'static str = "RandomSwitch";
-    const PORTS: &'static str = "1/1-";
-    const PROCESSING: &'static str = "h";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for RandomSwitch {}
 
 impl Element for RandomSwitch {
     #[inline]

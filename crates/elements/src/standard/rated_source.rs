@@ -1,37 +1,17 @@
-use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Args, Bandwidth, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Ran, TaskId, TimerId};
+use router::{Cx, Element, Ran, TaskId, TimerId, handlers};
 
-use super::infinite_source::{DATA, checked_length, packet_data};
 use super::limit::Limit;
+use super::source::Payload;
 use crate::token_bucket::TokenBucket;
 
 /// Makes packets of the same data at a rate.
 ///
 /// The rate is kept by a token bucket that holds a hundredth of a second's packets, two at least:
 /// that much is caught up on after a delay.
-///
-/// # Arguments
-/// - `DATA` (bytes): what each packet holds; 64 bytes or more if not given.
-/// - `RATE` (integer, 10): packets a second.
-/// - `LIMIT` (integer, -1): packets after which it stops; no limit if negative.
-/// - `ACTIVE` (boolean, true): whether it makes packets.
-/// - `LENGTH` (integer): length of each packet, in bytes, 65535 at most; DATA is cut or repeated to
-///   fit.
-/// - `BANDWIDTH` (bandwidth): sets RATE so that packets of the first length make it.
-/// - `STOP` (boolean, false): stop the driver after LIMIT packets.
-///
-/// # Ports
-/// No input; one output, agnostic.
-///
-/// # Handlers
-/// - `count` (read): packets made.
-/// - `reset` (write): sets `count` to 0.
-/// - `data`, `rate`, `limit`, `active`, `length` (read, write): the arguments.
-/// - `scheduled`, `tickets`, `home_thread`: the task's; on a push output.
 ///
 /// # Example
 /// ```click
@@ -40,24 +20,36 @@ use crate::token_bucket::TokenBucket;
 ///
 /// # See also
 /// InfiniteSource, TimedSource, RatedUnqueue
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/1", processing = "a", handlers, task(when = self.task.is_some()))]
 pub struct RatedSource {
-    data: Vec<u8>,
-    length: i32,
+    #[flatten]
+    payload: Payload,
+    /// Packets a second.
+    #[arg(positional, default = 10, read, write, error = "syntax error", then = set_rate)]
+    rate: u32,
+    /// Packets after which it stops; no limit if negative.
+    #[arg(positional, default_text = "-1", read, write, error = "syntax error", then = wake)]
+    limit: Limit,
+    /// Whether it makes packets.
+    #[arg(positional, default = true, read, checkbox)]
+    active: bool,
+    /// The same as LENGTH.
+    #[arg]
+    datasize: Option<i32>,
+    /// Stop the driver after LIMIT packets.
+    #[arg]
+    stop: bool,
+    /// Sets RATE so that packets of the first length make it.
+    #[arg]
+    bandwidth: Option<Bandwidth>,
+    /// Packets made.
+    #[handler(read)]
+    count: u64,
     template: Vec<u8>,
     bucket: TokenBucket,
-    limit: Limit,
-    count: u64,
-    active: bool,
-    stop: bool,
     task: Option<TaskId>,
     timer: Option<TimerId>,
-}
-
-impl Class for RatedSource {
-    const NAME: &'static str = "RatedSource";
-    const PORTS: &'static str = "0/1";
-    const PROCESSING: &'static str = "a";
 }
 
 /// Packets that a source of `rate` may be behind.
@@ -99,94 +91,77 @@ impl RatedSource {
         true
     }
 
-    fn wake(&self, cx: &mut Cx<'_>) {
+    fn set_rate(&mut self, cx: &mut Cx<'_>) {
+        self.bucket.reassign(self.rate.into(), burst(self.rate));
+        self.wake(cx);
+    }
+
+    fn wake(&mut self, cx: &mut Cx<'_>) {
         if let (Some(task), true) = (self.task, self.active) {
             cx.schedule(task);
         }
     }
 }
 
-impl Declared for RatedSource {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        (self.data, self.length, self.limit) = (DATA.to_vec(), -1, Limit::NONE);
-        (self.active, self.stop) = (true, false);
-        let (mut rate, mut bandwidth, mut datasize) = (10, Bandwidth(0), None);
-        args.positional("DATA", &mut self.data)
-            .positional("RATE", &mut rate)
-            .positional("LIMIT", &mut self.limit)
-            .positional("ACTIVE", &mut self.active)
-            .keyword("LENGTH", &mut self.length)
-            .keyword("DATASIZE", &mut datasize)
-            .keyword("STOP", &mut self.stop)
-            .keyword("BANDWIDTH", &mut bandwidth)
-            .complete()?;
-        let length = checked_length(datasize.unwrap_or(self.length));
-        self.length = length.map_err(|e| args.fail(e))?;
-        self.template = packet_data(&self.data, self.length);
-        if bandwidth.0 > 0 {
-            let length = self.template.len().max(1) as u64;
-            rate = u32::try_from(bandwidth.0 / length).unwrap_or(u32::MAX);
-        }
-        self.bucket.assign(rate.into(), burst(rate));
-        Ok(())
+#[handlers]
+impl RatedSource {
+    /// The argument DATA.
+    #[write]
+    fn write_data(&mut self, cx: &mut Cx<'_>, value: &str) {
+        self.payload.data = value.as_bytes().to_vec();
+        self.template = self.payload.bytes();
+        self.wake(cx);
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("data").read_write("rate").read_write("limit");
-        list.checkbox("active").read("count").button("reset");
-        list.read_write("length");
-        list.read_write("datasize")
-            .add("datasize", HandlerFlags::DEPRECATED);
-        if self.task.is_some() {
-            list.task(false);
-        }
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "data" => Ok(String::from_utf8_lossy(&self.data).into_owned()),
-            "rate" => Ok(self.bucket.rate().to_string()),
-            "limit" => Ok(self.limit.to_string()),
-            "active" => Ok(self.active.to_string()),
-            "count" => Ok(self.count.to_string()),
-            "length" | "datasize" => Ok(self.length.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let names = cx.names();
-        let syntax = "syntax error";
-        match name {
-            "data" => self.data = value.as_bytes().to_vec(),
-            "rate" => {
-                let rate = names.parse(value).map_err(|_| syntax)?;
-                self.bucket.reassign(u64::from(rate), burst(rate));
-            }
-            "limit" => self.limit = names.parse(value).map_err(|_| syntax)?,
-            "active" => {
-                let active = names.parse(value).map_err(|_| syntax)?;
-                if active && !self.active {
-                    self.bucket.set(1);
-                }
-                self.active = active;
-            }
-            "reset" => {
-                self.count = 0;
-                self.bucket.set(1);
-            }
-            "length" | "datasize" => {
-                self.length = checked_length(names.parse(value).map_err(|_| syntax)?)?;
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        self.template = packet_data(&self.data, self.length);
+    /// The argument LENGTH.
+    #[write(alias = "datasize", error = "syntax error")]
+    fn write_length(&mut self, cx: &mut Cx<'_>, length: i32) -> Result<(), &'static str> {
+        self.payload.set_length(length)?;
+        self.template = self.payload.bytes();
         self.wake(cx);
         Ok(())
+    }
+
+    /// The argument LENGTH.
+    #[read(deprecated)]
+    fn read_datasize(&self) -> i32 {
+        self.payload.length
+    }
+
+    /// The argument ACTIVE.
+    #[write(error = "syntax error")]
+    fn write_active(&mut self, cx: &mut Cx<'_>, active: bool) {
+        if active && !self.active {
+            self.bucket.set(1);
+        }
+        self.active = active;
+        self.wake(cx);
+    }
+
+    /// Sets `count` to 0.
+    #[write(button)]
+    fn reset(&mut self, cx: &mut Cx<'_>) {
+        self.count = 0;
+        self.bucket.set(1);
+        self.wake(cx);
     }
 }
 
 impl Element for RatedSource {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if let Some(length) = self.datasize {
+            self.payload.length = length;
+        }
+        self.payload.check(args)?;
+        self.template = self.payload.bytes();
+        if let Some(Bandwidth(bandwidth @ 1..)) = self.bandwidth {
+            let length = self.template.len().max(1) as u64;
+            self.rate = u32::try_from(bandwidth / length).unwrap_or(u32::MAX);
+        }
+        self.bucket.assign(self.rate.into(), burst(self.rate));
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if cx.output_is_push(0) {
             let task = cx.task();

@@ -1,25 +1,10 @@
-use alloc::string::{String, ToString};
-
 use packet::Packet;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
-
-use crate::values;
+use router::{Cx, Element, Verdict};
 
 /// Adds bytes to packets at the front and at the end, or removes them.
 ///
-/// Added bytes are what the buffer held before. Of a packet that has fewer bytes than are to be
-/// removed nothing is left; one for which there is no memory is dropped.
-///
-/// # Arguments
-/// - `HEAD` (integer, 0): bytes added at the front; if negative, bytes removed.
-/// - `TAIL` (integer, 0): the same for the end.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `head`, `tail` (read, write): the arguments.
+/// Added bytes are what the buffer held before. Nothing remains of a packet that has fewer bytes
+/// than are removed; a packet for which there is no memory is dropped.
 ///
 /// # Example
 /// ```click
@@ -28,49 +13,15 @@ use crate::values;
 ///
 /// # See also
 /// Strip, Unstrip, Truncate, Pad
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", live)]
 pub struct Resize {
+    /// Bytes added at the front; if negative, bytes removed.
+    #[arg(positional, default = 0, read, write, error = "expected integer")]
     head: i32,
+    /// The same for the end.
+    #[arg(positional, default = 0, read, write, error = "expected integer")]
     tail: i32,
-}
-
-impl Class for Resize {
-    const NAME: &'static str = "Resize";
-    const PORTS: &'static str = "1/1";
-}
-
-impl Declared for Resize {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.read()
-            .positional_or("HEAD", &mut self.head, 0)
-            .positional_or("TAIL", &mut self.tail, 0)
-            .complete()
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("head").read_write("tail");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "head" => Ok(self.head.to_string()),
-            "tail" => Ok(self.tail.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "head" => self.head = values::integer(cx, value)?,
-            "tail" => self.tail = values::integer(cx, value)?,
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
-    }
 }
 
 impl Element for Resize {

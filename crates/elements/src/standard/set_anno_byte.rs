@@ -1,23 +1,10 @@
-use alloc::string::{String, ToString};
-
 use packet::Packet;
-use router::args::{AnnoArg, Annotation, Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
+use router::args::{AnnoOf, Args, Failed};
+use router::{Cx, Element, Verdict};
 
 /// Sets a byte of packets' annotations: Paint with its arguments the other way round.
 ///
 /// Paint is to be preferred.
-///
-/// # Arguments
-/// - `ANNO` (annotation): the one-byte annotation.
-/// - `VALUE` (0 to 255): what it is set to.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `anno` (read): the annotation's offset.
-/// - `value` (read, write): the argument.
 ///
 /// # Example
 /// ```click
@@ -26,59 +13,27 @@ use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
 ///
 /// # See also
 /// Paint, AnnotationInfo
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", segments, live)]
 pub struct SetAnnoByte {
-    at: usize,
+    /// The one-byte annotation; its handler shows the offset.
+    #[arg(mandatory, read = |anno: &AnnoOf<1>| anno.offset())]
+    #[init(AnnoOf::new(packet::anno::PAINT))]
+    anno: AnnoOf<1>,
+    /// What it is set to, 0 to 255.
+    #[arg(mandatory, read, write, error = "expected uint8_t")]
     value: u8,
 }
 
-impl Class for SetAnnoByte {
-    const NAME: &'static str = "SetAnnoByte";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for SetAnnoByte {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.warning("SetAnnoByte(ANNO, VALUE) is obsolete, use Paint(VALUE, ANNO) instead");
-        let mut annotation = Annotation { offset: 0, size: 1 };
-        args.mandatory_positional_with("ANNO", AnnoArg(1), &mut annotation)
-            .mandatory_positional("VALUE", &mut self.value)
-            .complete()?;
-        self.at = annotation.offset.into();
-        Ok(())
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("anno").read_write("value");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "anno" => Ok(self.at.to_string()),
-            "value" => Ok(self.value.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name != "value" {
-            return Err(HandlerError::Unknown);
-        }
-        let parsed = cx.names().parse(value);
-        self.value = parsed.map_err(|_| "expected uint8_t")?;
-        Ok(())
-    }
-}
-
 impl Element for SetAnnoByte {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        args.warning("SetAnnoByte(ANNO, VALUE) is obsolete, use Paint(VALUE, ANNO) instead");
+        Ok(())
+    }
+
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        packet.annotations_mut()[self.at] = self.value;
+        packet.annotations_mut()[self.anno.offset()] = self.value;
         Verdict::Forward
     }
 }

@@ -1,18 +1,10 @@
+use alloc::string::String;
+
 use packet::{Packet, PacketType};
 use router::args::{Args, Failed, WordArg};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Sets how packets came off their link, or seem to have.
-///
-/// # Arguments
-/// - `TYPE` (`HOST`, `BROADCAST`, `MULTICAST`, `OTHERHOST`, `OUTGOING` or `LOOPBACK`): the packet
-///   type; small letters will do.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -21,15 +13,14 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// DropBroadcasts
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", segments, live)]
 pub struct SetPacketType {
-    kind: PacketType,
-}
-
-impl Class for SetPacketType {
-    const NAME: &'static str = "SetPacketType";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
+    /// The packet type, also in small letters.
+    #[arg(mandatory, name = "TYPE", with = WordArg,
+        kind = "HOST, BROADCAST, MULTICAST, OTHERHOST, OUTGOING or LOOPBACK")]
+    name: String,
+    packet_type: PacketType,
 }
 
 /// The packet type that is called `name`.
@@ -45,27 +36,17 @@ fn parse(name: &str) -> Option<PacketType> {
     })
 }
 
-impl Declared for SetPacketType {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut name = alloc::string::String::new();
-        args.mandatory_positional_with("TYPE", WordArg, &mut name)
-            .complete()?;
-        let Some(kind) = parse(&name) else {
-            return Err(args.fail(format_args!("unrecognized packet type ‘{name}’")));
-        };
-        self.kind = kind;
+impl Element for SetPacketType {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let name = &self.name;
+        let unknown = || args.fail(format_args!("unrecognized packet type ‘{name}’"));
+        self.packet_type = parse(name).ok_or_else(unknown)?;
         Ok(())
     }
 
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-}
-
-impl Element for SetPacketType {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        packet.set_packet_type(self.kind);
+        packet.set_packet_type(self.packet_type);
         Verdict::Forward
     }
 }

@@ -1,19 +1,8 @@
-use packet::{Batch, Packet, anno};
+use packet::{Batch, anno};
 use router::args::{Args, Failed, Timestamp};
-use router::{Class, Cx, Declared, Element};
+use router::{Cx, Element};
 
 /// Sets the timestamp of packets: to the time at which they come, or to a fixed one.
-///
-/// # Arguments
-/// - `TIMESTAMP` (time, the present): the time, in seconds since 1970.
-/// - `FIRST` (boolean, false): whether the first timestamp annotation is set, in place of the
-///   packet's timestamp.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -22,52 +11,44 @@ use router::{Class, Cx, Declared, Element};
 ///
 /// # See also
 /// StoreTimestamp, AdjustTimestamp, SetTimestampDelta
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", segments)]
 pub struct SetTimestamp {
-    time: Option<Timestamp>,
+    /// The time, in seconds since 1970; the present if not given.
+    #[arg(positional)]
+    timestamp: Option<Timestamp>,
+    /// Whether the first timestamp annotation is set, in place of the packet's timestamp.
+    #[arg]
     first: bool,
-}
-
-impl Class for SetTimestamp {
-    const NAME: &'static str = "SetTimestamp";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
+    /// Refused: SetTimestampDelta does that.
+    #[arg]
+    delta: bool,
 }
 
 impl SetTimestamp {
     #[inline]
     fn set(&self, cx: &Cx<'_>, batch: &mut Batch) {
-        let time = match self.time {
-            Some(time) => time.0,
-            // The clock is read once for all packets of the batch.
-            None => cx.wall(),
-        };
-        let set = |packet: &mut Packet| match self.first {
-            true => packet.set_anno_u64(anno::FIRST_TIMESTAMP, time as u64),
-            false => packet.set_timestamp(time),
-        };
-        batch.iter_mut().for_each(set);
-    }
-}
-
-impl Declared for SetTimestamp {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut time, mut given, mut delta) = (Timestamp::default(), false, false);
-        args.positional("TIMESTAMP", &mut time)
-            .given(&mut given)
-            .keyword("FIRST", &mut self.first)
-            .keyword("DELTA", &mut delta)
-            .complete()?;
-        if delta {
-            let instead = "use SetTimestampDelta(TYPE FIRST)";
-            return Err(args.fail(format_args!("SetTimestamp(DELTA) is deprecated, {instead}")));
+        // The clock is read once for all packets of the batch.
+        let time = self.timestamp.map_or_else(|| cx.wall(), |time| time.0);
+        for packet in batch.iter_mut() {
+            if self.first {
+                packet.set_anno_u64(anno::FIRST_TIMESTAMP, time as u64);
+            } else {
+                packet.set_timestamp(time);
+            }
         }
-        self.time = given.then_some(time);
-        Ok(())
     }
 }
 
 impl Element for SetTimestamp {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if self.delta {
+            let instead = "use SetTimestampDelta(TYPE FIRST)";
+            return Err(args.fail(format_args!("SetTimestamp(DELTA) is deprecated, {instead}")));
+        }
+        Ok(())
+    }
+
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         self.set(cx, batch);

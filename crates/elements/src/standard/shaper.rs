@@ -1,200 +1,39 @@
-use alloc::string::{String, ToString};
-
 use packet::Batch;
-use router::args::{Args, Argument, Bandwidth, Context, Failed, Invalid, unparse};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList};
+use router::args::{Args, Failed};
+use router::{Cx, Element};
 
-use crate::gap_rate::GapRate;
-use crate::values;
+use super::shape::Shape;
 
-/// What Shaper and BandwidthShaper share. Events are packets, or bytes if `BYTES`.
-#[derive(Default)]
-struct Shape<const BYTES: bool> {
-    gaps: GapRate,
+/// Lets packets be pulled at a rate at most.
+///
+/// Packets that are pulled often enough leave evenly spaced. What was missed within a second
+/// may be caught up on.
+///
+/// # Example
+/// ```click
+/// InfiniteSource -> Shaper(1000) -> Counter(COUNT_CALL 100 stop) -> Discard;
+/// ```
+///
+/// # See also
+/// BandwidthShaper, RatedUnqueue, DelayShaper
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "l", live)]
+#[outputs("packets within the rate", "packets that can be pulled while output 0 gives none")]
+pub struct Shaper {
+    #[flatten]
+    shape: Shape<false>,
 }
 
-impl<const BYTES: bool> Shape<BYTES> {
-    fn parse_rate(text: &str, context: &Context<'_>) -> Result<u64, Invalid> {
-        match BYTES {
-            true => Bandwidth::parse(text, context).map(|bandwidth| bandwidth.0),
-            false => u32::parse(text, context).map(u64::from),
-        }
-    }
-
-    fn configure(&mut self, cx: &Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut rate = 0;
-        args.mandatory_positional_with("RATE", Self::parse_rate, &mut rate)
-            .complete()?;
-        self.gaps.set_rate(rate, cx.steady());
+impl Element for Shaper {
+    fn configured(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.shape.set_rate(cx);
         Ok(())
     }
 
-    /// Pulls for `port`: packets within the rate for output 0, others for output 1.
     #[inline]
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
-        let allowed = self.gaps.allowed(cx.steady());
-        if port == 1 {
-            if allowed == 0 {
-                cx.pull(0, batch, most);
-            }
-        } else if !BYTES {
-            if allowed > 0 {
-                cx.pull(0, batch, (most as u64).min(allowed) as usize);
-                self.gaps.count(batch.len() as u64);
-            }
-        } else {
-            self.pull_bytes(cx, batch, most, allowed);
-        }
+        self.shape.pull(cx, port, batch, most);
     }
-
-    /// Pulls one packet after the other while less than `allowed` bytes were pulled.
-    fn pull_bytes(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize, allowed: u64) {
-        let mut bytes = 0;
-        while bytes < allowed && batch.len() < most {
-            let Some(packet) = cx.pull_one(0) else {
-                break;
-            };
-            bytes += packet.wire_len() as u64;
-            if let Err(packet) = batch.push(packet) {
-                cx.kill(packet);
-                break;
-            }
-        }
-        self.gaps.count(bytes);
-    }
-
-    fn handlers(list: &mut HandlerList) {
-        list.read_write("rate").write("reset");
-        list.add("config", HandlerFlags::CALM);
-    }
-
-    fn read(&self, name: &str) -> Result<String, HandlerError> {
-        match name {
-            "rate" | "config" if BYTES => Ok(unparse::bandwidth(Bandwidth(self.gaps.rate()))),
-            "rate" | "config" => Ok(self.gaps.rate().to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "rate" => {
-                let mut rate = 0;
-                values::argument_with(cx, 0, "RATE", value, Self::parse_rate, &mut rate)?;
-                self.gaps.set_rate(rate, cx.steady());
-            }
-            "reset" => self.gaps.reset(),
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
-    }
-}
-
-macro_rules! shaper {
-    ($(#[$doc:meta])* $name:ident, $ports:literal, $bytes:literal) => {
-        $(#[$doc])*
-        #[derive(Default)]
-        pub struct $name(Shape<$bytes>);
-
-        impl Class for $name {
-            const NAME: &'static str = stringify!($name);
-            const PORTS: &'static str = $ports;
-            const PROCESSING: &'static str = "l";
-            const SEGMENTS: bool = $bytes;
-        }
-
-        impl Declared for $name {
-            fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-                self.0.configure(cx, args)
-            }
-
-            fn can_live_reconfigure(&self) -> bool {
-                true
-            }
-
-            fn handlers(&self, list: &mut HandlerList) {
-                Shape::<$bytes>::handlers(list);
-            }
-
-            fn read(
-                &mut self,
-                _cx: &mut Cx<'_>,
-                name: &str,
-                _: &str,
-            ) -> Result<String, HandlerError> {
-                self.0.read(name)
-            }
-
-            fn write(
-                &mut self,
-                cx: &mut Cx<'_>,
-                name: &str,
-                value: &str,
-            ) -> Result<(), HandlerError> {
-                self.0.write(cx, name, value)
-            }
-        }
-
-        impl Element for $name {
-            #[inline]
-            fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
-                self.0.pull(cx, port, batch, most);
-            }
-        }
-    };
-}
-
-shaper! {
-    /// Lets packets be pulled at a rate at most.
-    ///
-    /// Packets that are pulled often enough leave evenly spaced. What was missed within a second
-    /// may be caught up on.
-    ///
-    /// # Arguments
-    /// - `RATE` (integer): packets a second.
-    ///
-    /// # Ports
-    /// One pull input. From output 0, packets can be pulled at the rate. From output 1, optional,
-    /// packets can be pulled while output 0 gives none.
-    ///
-    /// # Handlers
-    /// - `rate` (read, write): the argument.
-    /// - `reset` (write): forgets what was missed.
-    ///
-    /// # Example
-    /// ```click
-    /// InfiniteSource -> Shaper(1000) -> Counter(COUNT_CALL 100 stop) -> Discard;
-    /// ```
-    ///
-    /// # See also
-    /// BandwidthShaper, RatedUnqueue, DelayShaper
-    Shaper, "1/1-2", false
-}
-
-shaper! {
-    /// Lets packets be pulled at a bandwidth at most.
-    ///
-    /// A packet can be pulled when those before it have had their time at that bandwidth. What was
-    /// missed within a second may be caught up on.
-    ///
-    /// # Arguments
-    /// - `RATE` (bandwidth): bytes a second, or with a unit as in `10Mbps`.
-    ///
-    /// # Ports
-    /// One pull input, one pull output.
-    ///
-    /// # Handlers
-    /// - `rate` (read, write): the argument.
-    /// - `reset` (write): forgets what was missed.
-    ///
-    /// # Example
-    /// ```click
-    /// InfiniteSource -> BandwidthShaper(1Mbps) -> Counter(COUNT_CALL 100 stop) -> Discard;
-    /// ```
-    ///
-    /// # See also
-    /// Shaper, BandwidthRatedUnqueue
-    BandwidthShaper, "1/1", true
 }
 
 #[cfg(test)]
@@ -265,10 +104,5 @@ mod tests {
         rig.write("s.config", "1000");
         rig.write("s.reset", "");
         assert_eq!(rig.pull("p", 5).len(), 1);
-        let mut rig = Rig::new("InfiniteSource -> s :: BandwidthShaper(8kbps) -> p :: Puller;");
-        assert_eq!(rig.read("s.rate"), "8kbps");
-        rig.write("s.rate", "1Mbps");
-        assert_eq!(rig.read("s.config"), "1Mbps");
-        assert!(rig.try_write("s.rate", "fast").is_err());
     }
 }

@@ -1,49 +1,134 @@
-//! What sources that make packets as fast as they can share: bursts, a limit, an end.
+//! What sources share: their packets' data; and, of those that make packets as fast as they can,
+//! bursts, a limit, an end.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
+use alloc::vec::Vec;
 
 use packet::Batch;
-use router::args::Failed;
-use router::{Call, Cx, HandlerError, HandlerList, Notice, Ran, Search, Signal, SignalId, TaskId};
+use router::args::{Any, Args, Failed, Timestamp, unparse};
+use router::{Call, Component, Cx, Notice, Ran, Search, Signal, SignalId, TaskId, handlers};
 
 use super::limit::Limit;
 
+/// What packets hold if DATA is not given: the 69 bytes that Click's sources send, which existing
+/// configurations and their tests count on.
+pub(super) const DATA: &[u8] =
+    b"Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
+
+/// The INTERVAL of a timed source or sink, if not given.
+pub(super) const HALF_A_SECOND: Timestamp = Timestamp(500_000_000);
+
+/// An INTERVAL as its handler shows it.
+pub(super) fn show_interval(interval: &Timestamp) -> String {
+    unparse::interval(*interval)
+}
+
+/// Longest packet that LENGTH may ask for: as long as an IP packet can be.
+const LENGTH_MAX: i32 = 65535;
+
+/// The data of a source's packets. The element has handlers that write it.
+#[derive(Component)]
+pub struct Payload {
+    /// What each packet holds; 64 bytes or more if not given.
+    #[arg(positional, default = DATA.to_vec(), kind = "bytes", read = String::from_utf8_lossy)]
+    pub data: Vec<u8>,
+    /// Length of each packet, in bytes, 65535 at most; DATA is cut or repeated to fit. The length
+    /// of DATA if negative.
+    #[arg(default = -1, read)]
+    pub length: i32,
+}
+
+impl Payload {
+    /// Sets the length.
+    pub fn set_length(&mut self, length: i32) -> Result<(), &'static str> {
+        if length > LENGTH_MAX {
+            return Err("length must be at most 65535");
+        }
+        self.length = length;
+        Ok(())
+    }
+
+    /// Checks what was configured.
+    pub fn check(&mut self, args: &Args<'_>) -> Result<(), Failed> {
+        self.set_length(self.length).map_err(|e| args.fail(e))
+    }
+
+    /// What a packet holds.
+    pub fn bytes(&self) -> Vec<u8> {
+        let content = if self.data.is_empty() {
+            DATA
+        } else {
+            &self.data
+        };
+        match usize::try_from(self.length) {
+            Ok(length) => content.iter().copied().cycle().take(length).collect(),
+            Err(_) => self.data.clone(),
+        }
+    }
+}
+
 /// When a source makes packets.
-#[derive(Default)]
+#[derive(Component)]
+#[component(handlers, task(when = self.task.is_some()))]
 pub struct Pace {
-    pub limit: Limit,
-    pub burst: i32,
-    pub active: bool,
-    pub timestamp: bool,
-    pub count: u64,
-    /// The handler call at the end.
-    pub end: String,
-    end_call: Option<Call>,
+    /// Packets after which it stops; no limit if negative.
+    #[arg(positional, default_text = "-1", read, write, then = wake,
+        error = "limit parameter must be integer")]
+    limit: Limit,
+    /// Packets each time it is scheduled.
+    #[arg(positional, default = 1, read)]
+    burst: i32,
+    /// Whether it makes packets.
+    #[arg(positional, default = true, read, write, checkbox, then = wake,
+        error = "active parameter must be boolean")]
+    active: bool,
+    /// Whether packets carry the time they were made.
+    #[arg(default = true)]
+    timestamp: bool,
+    /// Stop the driver after LIMIT packets.
+    #[arg]
+    stop: bool,
+    /// A handler that is written after LIMIT packets; not together with STOP.
+    #[arg(with = Any, kind = "handler call")]
+    end_call: String,
+    /// Packets made.
+    #[handler(read)]
+    count: u64,
+    end: Option<Call>,
     /// Packets left of the burst under way.
     left: u64,
-    pub task: Option<TaskId>,
+    task: Option<TaskId>,
     nonfull: Signal,
     nonempty: Option<SignalId>,
 }
 
+#[handlers]
 impl Pace {
-    /// A pace of single packets without end.
-    pub fn set_defaults(&mut self) {
-        (self.limit, self.burst) = (Limit::NONE, 1);
-        (self.active, self.timestamp) = (true, true);
-        self.end.clear();
+    /// The argument BURST.
+    #[write]
+    fn write_burst(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), &'static str> {
+        let burst = cx.names().parse(value).ok().filter(|burst| *burst >= 1);
+        self.burst = burst.ok_or("burstsize parameter must be integer >= 1")?;
+        self.wake(cx);
+        Ok(())
     }
 
-    /// Checks what was configured; `stop` asks for the driver to be stopped at the end.
-    pub fn check(&mut self, cx: &mut Cx<'_>, stop: bool) -> Result<(), &'static str> {
+    /// Sets `count` to 0.
+    #[write(button)]
+    fn reset(&mut self, cx: &mut Cx<'_>) {
+        self.count = 0;
+        self.wake(cx);
+    }
+}
+
+impl Pace {
+    /// Checks what was configured.
+    pub fn configured(&mut self, cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Failed> {
         if self.burst < 1 {
-            return Err("burst size must be >= 1");
+            return Err(args.fail("burst size must be >= 1"));
         }
-        if stop && !self.end.is_empty() {
-            return Err("END_CALL and STOP are mutually exclusive");
-        }
-        if stop {
-            self.end = "stop".to_string();
+        if self.stop && !self.end_call.is_empty() {
+            return Err(args.fail("END_CALL and STOP are mutually exclusive"));
         }
         self.nonempty
             .get_or_insert_with(|| cx.signal(Notice::Empty, true));
@@ -57,8 +142,9 @@ impl Pace {
             self.nonfull = cx.downstream_signal(0, Some(task));
             cx.schedule(task);
         }
-        if !self.end.is_empty() {
-            self.end_call = Some(Call::to_write(cx, &self.end).map_err(|e| cx.error(e))?);
+        let end = if self.stop { "stop" } else { &self.end_call };
+        if !end.is_empty() {
+            self.end = Some(Call::to_write(cx, end).map_err(|e| cx.error(e))?);
         }
         Ok(())
     }
@@ -81,7 +167,7 @@ impl Pace {
 
     fn finished(&mut self, cx: &mut Cx<'_>) {
         if self.allowed() == 0
-            && let Some(call) = self.end_call.clone()
+            && let Some(call) = self.end.clone()
         {
             let _ = call.write(cx);
         }
@@ -146,47 +232,7 @@ impl Pace {
         }
     }
 
-    pub fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("limit").read_write("burst");
-        list.checkbox("active").read("count").button("reset");
-        if self.task.is_some() {
-            list.task(false);
-        }
-    }
-
-    pub fn read(&self, name: &str) -> Result<String, HandlerError> {
-        match name {
-            "limit" => Ok(self.limit.to_string()),
-            "burst" => Ok(self.burst.to_string()),
-            "active" => Ok(self.active.to_string()),
-            "count" => Ok(self.count.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    pub fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let names = cx.names();
-        match name {
-            "limit" => {
-                let limit = names.parse(value);
-                self.limit = limit.map_err(|_| "limit parameter must be integer")?;
-            }
-            "burst" => {
-                let burst = names.parse(value).ok().filter(|burst| *burst >= 1);
-                self.burst = burst.ok_or("burstsize parameter must be integer >= 1")?;
-            }
-            "active" => {
-                let active = names.parse(value);
-                self.active = active.map_err(|_| "active parameter must be boolean")?;
-            }
-            "reset" => self.count = 0,
-            _ => return Err(HandlerError::Unknown),
-        }
-        self.wake(cx);
-        Ok(())
-    }
-
-    /// Goes on if there is something to make.
+    /// Continues if there is something to make.
     pub fn wake(&mut self, cx: &mut Cx<'_>) {
         if self.active && self.allowed() > 0 {
             if let Some(task) = self.task {

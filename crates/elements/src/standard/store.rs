@@ -1,19 +1,16 @@
 //! What the queues share: a store with a limit, its notifiers and its handlers.
 
-use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use packet::{Batch, Fifo, Packet};
 use router::args::{Args, Failed};
-use router::{Cx, HandlerError, HandlerFlags, HandlerList, Notice, Search, SignalId};
-
-use crate::values;
+use router::{Component, Cx, Interface, Notice, Search, SignalId, handlers};
 
 /// How often a pull must find nothing before the empty notifier says so: queues that hover around
 /// a packet or two would have it thrash.
 const SLEEPINESS: u32 = 9;
 /// Most packets of a store, whose room is taken at once: 128 MB.
-const CAPACITY_MAX: usize = 1 << 24;
+const CAPACITY_MAX: u32 = 1 << 24;
 
 /// Packets up to which those of a queue are in the second cache still, where the processor finds
 /// them in time by itself.
@@ -29,10 +26,9 @@ pub(crate) enum Overflow {
 }
 
 /// When the empty notifier says that there is nothing to pull.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sleep {
     /// There is no such notifier.
-    #[default]
     Never,
     /// When several pulls found nothing.
     Late,
@@ -40,61 +36,103 @@ pub(crate) enum Sleep {
     AtOnce,
 }
 
+/// How a queue differs from others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Discipline {
+    pub overflow: Overflow,
+    pub sleep: Sleep,
+    /// Whether a notifier says when it is full.
+    pub nonfull: bool,
+}
+
 /// A store of packets with a limit.
-#[derive(Default)]
+#[derive(Component)]
+#[component(handlers)]
 pub(crate) struct Store {
-    packets: Fifo,
-    capacity: usize,
+    /// Most packets it stores.
+    #[arg(positional, default = 1000, read, write, config, calm, then = fit)]
+    capacity: u32,
+    /// Most packets stored so far.
+    #[handler(read, name = "highwater_length")]
     highwater: usize,
+    /// Packets for which there was no room.
+    #[handler(read)]
     drops: u64,
+    packets: Fifo,
     sleepiness: u32,
+    #[init(Sleep::Never)]
     sleep: Sleep,
     nonempty: Option<SignalId>,
     nonfull: Option<SignalId>,
 }
 
+#[handlers]
 impl Store {
-    /// Takes the arguments, and makes the notifiers that are wanted.
-    pub fn configure(
+    /// Packets stored.
+    #[read]
+    fn length(&self) -> usize {
+        self.len()
+    }
+
+    /// Sets `drops` to 0 and `highwater_length` to `length`.
+    #[write(button)]
+    fn reset_counts(&mut self) {
+        self.drops = 0;
+        self.highwater = self.packets.len();
+    }
+
+    /// Drops all packets stored.
+    #[write(button)]
+    fn reset(&mut self, cx: &mut Cx<'_>) {
+        while let Some(packet) = self.packets.pop_front() {
+            cx.emit(1, packet);
+        }
+        self.tell_nonfull(cx);
+    }
+}
+
+impl Store {
+    /// Makes room for the capacity, and the notifiers that are wanted.
+    pub fn configured(
         &mut self,
         cx: &mut Cx<'_>,
-        args: &mut Args<'_>,
-        sleep: Sleep,
-        nonfull: bool,
+        args: &Args<'_>,
+        discipline: Discipline,
     ) -> Result<(), Failed> {
-        let mut capacity = 1000u32;
-        args.positional("CAPACITY", &mut capacity).complete()?;
-        self.sleep = sleep;
-        if sleep != Sleep::Never {
+        self.sleep = discipline.sleep;
+        if self.sleep != Sleep::Never {
             self.nonempty
                 .get_or_insert_with(|| cx.signal(Notice::Empty, false));
         }
-        if nonfull {
+        if discipline.nonfull {
             self.nonfull
                 .get_or_insert_with(|| cx.signal(Notice::Full, true));
         }
-        self.set_capacity(cx, capacity).map_err(|e| args.fail(e))
+        self.fit(cx).map_err(|e| args.fail(e))
     }
 
-    /// Sets the capacity. If there are more packets than fit, those that came last go.
-    fn set_capacity(&mut self, cx: &mut Cx<'_>, capacity: u32) -> Result<(), &'static str> {
-        let capacity = capacity as usize;
-        if capacity > CAPACITY_MAX {
+    /// Makes room for the capacity. If there are more packets than fit, those that came last go.
+    fn fit(&mut self, cx: &mut Cx<'_>) -> Result<(), &'static str> {
+        if self.capacity > CAPACITY_MAX {
             return Err("CAPACITY: at most 16777216 packets can be stored");
         }
         // The room is taken now, so that the data path takes none.
-        let more = capacity.saturating_sub(self.packets.len());
+        let more = self.capacity().saturating_sub(self.packets.len());
         self.packets
             .try_reserve(more)
             .map_err(|_| "out of memory")?;
-        self.capacity = capacity;
-        while self.packets.len() > self.capacity {
+        while self.packets.len() > self.capacity() {
             if let Some(packet) = self.packets.pop_back() {
                 cx.kill(packet);
             }
         }
         self.tell_nonfull(cx);
         Ok(())
+    }
+
+    #[inline]
+    fn capacity(&self) -> usize {
+        self.capacity as usize
     }
 
     /// Packets stored.
@@ -105,7 +143,7 @@ impl Store {
 
     /// Packets that it has room for.
     pub fn room(&self) -> usize {
-        self.capacity.saturating_sub(self.packets.len())
+        self.capacity().saturating_sub(self.packets.len())
     }
 
     fn tell_nonfull(&self, cx: &mut Cx<'_>) {
@@ -129,7 +167,7 @@ impl Store {
     /// Takes in a batch behind what is stored.
     #[inline]
     pub fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, overflow: Overflow) {
-        cx.ahead().step(batch.len());
+        cx.prefetcher().step(batch.len());
         if batch.len() <= self.room() {
             // There is: room for the capacity was taken when it was set.
             self.packets.append(batch);
@@ -171,7 +209,7 @@ impl Store {
         wanted: impl Fn(&Packet) -> bool,
     ) -> Vec<Packet> {
         let mut yanked = Vec::new();
-        // Whoever stays goes round once, so all keep their order.
+        // The packets that stay go round once, so all keep their order.
         for _ in 0..self.packets.len() {
             match self.packets.pop_back() {
                 Some(packet) if yanked.len() < most && wanted(&packet) => yanked.push(packet),
@@ -192,9 +230,10 @@ impl Store {
             {
                 self.drop(cx, last);
             }
-            match self.room() {
-                0 => self.drop(cx, packet),
-                _ => self.put_front(cx, packet),
+            if self.room() == 0 {
+                self.drop(cx, packet);
+            } else {
+                self.put_front(cx, packet);
             }
         }
         self.came(cx);
@@ -217,7 +256,7 @@ impl Store {
             let declaration = cx.declaration();
             cx.chatter(format_args!("{declaration}: overflow"));
         }
-        self.drops += 1;
+        self.drops += packet.stands_for() as u64;
         cx.emit(1, packet);
     }
 
@@ -227,7 +266,7 @@ impl Store {
         let n = self.packets.take(batch, most);
         if self.packets.len() > NEAR {
             // Those that are pulled next have been here for a while, and are far by now.
-            cx.ahead().announce(self.packets.iter().take(n));
+            cx.prefetcher().announce(self.packets.iter().take(n));
         }
         if was_full {
             self.tell_nonfull(cx);
@@ -258,51 +297,11 @@ impl Store {
         signal.map_or(Search::Pass, Search::Stop)
     }
 
-    pub fn handlers(&self, list: &mut HandlerList) {
-        list.read("length").read("highwater_length").read("drops");
-        list.read_write("capacity")
-            .add("capacity", HandlerFlags::CALM);
-        list.button("reset_counts").button("reset");
-    }
-
-    pub fn read(&self, name: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "length" => self.packets.len(),
-            "highwater_length" => self.highwater,
-            "capacity" => self.capacity,
-            "drops" => return Ok(self.drops.to_string()),
-            _ => return Err(HandlerError::Unknown),
-        }
-        .to_string())
-    }
-
-    pub fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset_counts" => {
-                self.drops = 0;
-                self.highwater = self.packets.len();
-            }
-            "reset" => {
-                while let Some(packet) = self.packets.pop_front() {
-                    cx.emit(1, packet);
-                }
-                self.tell_nonfull(cx);
-            }
-            "capacity" => {
-                let mut capacity = 0u32;
-                values::argument(cx, 0, "CAPACITY", value, &mut capacity)?;
-                self.set_capacity(cx, capacity)?;
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
-    }
-
     /// Takes over what `old` stores, as far as there is room: the oldest packets, or the youngest
     /// if those are kept when there is none.
     pub fn take(&mut self, cx: &mut Cx<'_>, old: &mut Store, overflow: Overflow) {
         let old_length = old.packets.len();
-        let lost = old_length.saturating_sub(self.capacity);
+        let lost = old_length.saturating_sub(self.capacity());
         if overflow == Overflow::Oldest {
             for _ in 0..lost {
                 old.packets
@@ -327,3 +326,97 @@ impl Store {
         self.came(cx);
     }
 }
+
+/// A queue that QueueYankTest tries.
+#[cfg_attr(
+    not(feature = "host"),
+    expect(dead_code, reason = "only an element of hosts uses it")
+)]
+pub(crate) trait Tried {
+    /// Its store.
+    fn store(&mut self) -> &mut Store;
+}
+
+impl Interface for dyn Tried {
+    const NAME: &'static str = "Queue";
+}
+
+/// What the queues share besides: their work, which differs by their [`Discipline`] only.
+macro_rules! queue {
+    (
+        $name:ident, $overflow:ident, sleep: $sleep:ident, nonfull: $nonfull:literal
+        $(, warning: $warning:literal)?
+    ) => {
+        impl $name {
+            const DISCIPLINE: $crate::standard::store::Discipline =
+                $crate::standard::store::Discipline {
+                    overflow: $crate::standard::store::Overflow::$overflow,
+                    sleep: $crate::standard::store::Sleep::$sleep,
+                    nonfull: $nonfull,
+                };
+
+            fn take_over(&mut self, cx: &mut router::Cx<'_>, old: &mut Self) {
+                let overflow = Self::DISCIPLINE.overflow;
+                self.store.take(cx, &mut old.store, overflow);
+            }
+        }
+
+        impl router::Storage for $name {
+            fn stored(&self) -> usize {
+                self.store.len()
+            }
+
+            fn room(&self) -> Option<usize> {
+                Some(self.store.room())
+            }
+        }
+
+        impl $crate::standard::store::Tried for $name {
+            fn store(&mut self) -> &mut $crate::standard::store::Store {
+                &mut self.store
+            }
+        }
+
+        impl router::Element for $name {
+            fn configured(
+                &mut self,
+                cx: &mut router::Cx<'_>,
+                args: &mut router::args::Args<'_>,
+            ) -> Result<(), router::args::Failed> {
+                $(args.warning($warning);)?
+                self.store.configured(cx, args, Self::DISCIPLINE)
+            }
+
+            #[inline]
+            fn push(
+                &mut self,
+                cx: &mut router::Cx<'_>,
+                port: usize,
+                batch: &mut packet::Batch,
+            ) -> usize {
+                if port == 0 {
+                    self.store.push(cx, batch, Self::DISCIPLINE.overflow);
+                } else {
+                    self.store.push_front(cx, batch);
+                }
+                0
+            }
+
+            #[inline]
+            fn pull(
+                &mut self,
+                cx: &mut router::Cx<'_>,
+                _port: usize,
+                batch: &mut packet::Batch,
+                most: usize,
+            ) {
+                self.store.pull(cx, batch, most);
+            }
+
+            fn notifier(&self, notice: router::Notice, port: usize) -> router::Search {
+                self.store.notifier(notice, port)
+            }
+        }
+    };
+}
+pub(crate) use queue;

@@ -1,22 +1,11 @@
 use alloc::vec::Vec;
 
 use packet::{Edit, Packet};
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Overwrites bytes of packets.
 ///
 /// Packets keep their length: bytes beyond their end are not written.
-///
-/// # Arguments
-/// - `OFFSET` (integer): the first byte that is written.
-/// - `DATA` (bytes): what is written.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -25,23 +14,15 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// Clipboard, Strip, Unstrip
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct StoreData {
+    /// The first byte that is written.
+    #[arg(mandatory)]
     offset: u32,
+    /// What is written.
+    #[arg(mandatory, kind = "bytes")]
     data: Vec<u8>,
-}
-
-impl Class for StoreData {
-    const NAME: &'static str = "StoreData";
-    const PORTS: &'static str = "1/1";
-}
-
-impl Declared for StoreData {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("OFFSET", &mut self.offset)
-            .mandatory_positional("DATA", &mut self.data)
-            .complete()
-    }
 }
 
 impl Element for StoreData {

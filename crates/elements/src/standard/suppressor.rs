@@ -4,23 +4,16 @@ use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList};
+use router::{Cx, DynamicHandlers, Element, HandlerError, HandlerFlags, HandlerList, handlers};
 
-/// Passes packets on, but for those of ports that are suppressed.
+/// Passes packets on, except those of ports that are suppressed.
 ///
 /// Packets go from an input to the output of the same number. On a suppressed port they are dropped
 /// where they are pushed, and cannot be pulled. Handlers suppress ports, and so do elements such as
 /// EtherSpanTree.
 ///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// Any number of inputs, and as many outputs, agnostic.
-///
 /// # Handlers
 /// - `active0`, `active1`, ... (read, write): whether the port lets packets pass; true at first.
-/// - `reset` (write): lets all ports pass packets.
 ///
 /// # Example
 /// ```click
@@ -32,36 +25,18 @@ use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerLi
 ///
 /// # See also
 /// InputSwitch, Switch, EtherSpanTree
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "-/=", flow = "#/#", segments, handlers, dynamic)]
 pub struct Suppressor {
     /// For each port whether packets pass.
     active: Vec<bool>,
 }
 
-impl Class for Suppressor {
-    const NAME: &'static str = "Suppressor";
-    const PORTS: &'static str = "-/=";
-    const FLOW: &'static str = "#/#";
-    const SEGMENTS: bool = true;
-}
-
 impl Suppressor {
     /// Whether a port lets packets pass.
     #[inline]
-    pub fn is_active(&self, port: usize) -> bool {
+    fn is_active(&self, port: usize) -> bool {
         self.active.get(port).is_some_and(|active| *active)
-    }
-
-    /// Lets a port pass packets, or not.
-    pub fn set_active(&mut self, port: usize, active: bool) {
-        if let Some(slot) = self.active.get_mut(port) {
-            *slot = active;
-        }
-    }
-
-    /// Lets all ports pass packets.
-    pub fn reset(&mut self) {
-        self.active.fill(true);
     }
 
     fn port(&self, handler: &str) -> Result<usize, HandlerError> {
@@ -71,38 +46,45 @@ impl Suppressor {
     }
 }
 
-impl Declared for Suppressor {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.active.resize(cx.outputs(), true);
-        args.none()
+#[handlers]
+impl Suppressor {
+    /// Lets all ports pass packets.
+    #[write(button)]
+    fn reset(&mut self) {
+        self.active.fill(true);
     }
+}
 
-    fn handlers(&self, list: &mut HandlerList) {
+impl DynamicHandlers for Suppressor {
+    fn list_dynamic(&self, list: &mut HandlerList) {
         for port in 0..self.active.len() {
             let name = format!("active{port}");
             list.read_write(name.clone()).add(name, HandlerFlags::CHECKBOX);
         }
-        list.button("reset");
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let port = self.port(name)?;
-        Ok(self.is_active(port).to_string())
+    fn read_dynamic(&mut self, _: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+        Ok(self.active[self.port(name)?].to_string())
     }
 
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name == "reset" {
-            self.reset();
-            return Ok(());
-        }
+    fn write_dynamic(
+        &mut self,
+        cx: &mut Cx<'_>,
+        name: &str,
+        value: &str,
+    ) -> Result<(), HandlerError> {
         let port = self.port(name)?;
-        let active = cx.names().parse(value).map_err(|_| "type mismatch")?;
-        self.set_active(port, active);
+        self.active[port] = cx.names().parse(value).map_err(|_| "type mismatch")?;
         Ok(())
     }
 }
 
 impl Element for Suppressor {
+    fn configured(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.active.resize(cx.outputs(), true);
+        Ok(())
+    }
+
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
         if !self.is_active(port) {

@@ -1,18 +1,9 @@
-use alloc::string::String;
+use router::args::{Failed, Timestamp};
+use router::{Cx, Element, Steady, TimerId};
 
-use router::args::{Args, Failed, Timestamp, unparse};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Steady, TimerId};
+use super::source::{HALF_A_SECOND, show_interval};
 
 /// Pulls a packet at every interval, and drops it.
-///
-/// # Arguments
-/// - `INTERVAL` (time, 0.5s): time between pulls.
-///
-/// # Ports
-/// One pull input; no output.
-///
-/// # Handlers
-/// - `interval` (read, write): the argument.
 ///
 /// # Example
 /// ```click
@@ -21,27 +12,16 @@ use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerLi
 ///
 /// # See also
 /// TimedSource, Discard, Shaper
+#[derive(Element)]
+#[element(ports = "1/0", processing = "l")]
 pub struct TimedSink {
+    /// Time between pulls.
+    #[arg(positional, default = HALF_A_SECOND, default_text = "0.5s", read = show_interval, write, calm,
+        error = "bad interval", then = check_interval)]
     interval: Timestamp,
     timer: Option<TimerId>,
     /// When the next packet is due.
     due: Steady,
-}
-
-impl Default for TimedSink {
-    fn default() -> Self {
-        TimedSink {
-            interval: Timestamp(500_000_000),
-            timer: None,
-            due: Steady::default(),
-        }
-    }
-}
-
-impl Class for TimedSink {
-    const NAME: &'static str = "TimedSink";
-    const PORTS: &'static str = "1/0";
-    const PROCESSING: &'static str = "l";
 }
 
 impl TimedSink {
@@ -51,33 +31,14 @@ impl TimedSink {
             cx.schedule_at(timer, self.due);
         }
     }
-}
 
-impl Declared for TimedSink {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.positional("INTERVAL", &mut self.interval).complete()
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("interval")
-            .add("interval", HandlerFlags::CALM);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "interval" => Ok(unparse::interval(self.interval)),
-            _ => Err(HandlerError::Unknown),
+    /// Refuses an interval that a handler was written, if it is none.
+    fn check_interval(&mut self, _cx: &mut Cx<'_>) -> Result<(), &'static str> {
+        if self.interval.0 > 0 {
+            Ok(())
+        } else {
+            Err("bad interval")
         }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name != "interval" {
-            return Err(HandlerError::Unknown);
-        }
-        let interval = cx.names().parse::<Timestamp>(value).ok();
-        let interval = interval.filter(|interval| interval.0 > 0);
-        self.interval = interval.ok_or("bad interval")?;
-        Ok(())
     }
 }
 

@@ -1,11 +1,11 @@
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use router::args::{Args, Failed, Timestamp, unparse};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Steady, TimerId};
+use router::args::{Args, Failed, Timestamp};
+use router::{Cx, Element, Steady, TimerId, handlers};
 
-use super::infinite_source::DATA;
 use super::limit::Limit;
+use super::source::{DATA, HALF_A_SECOND, show_interval};
 
 /// Most nanoseconds of arrears that are made up for; longer ones are dropped.
 const ARREARS_MAX: u64 = 1_000_000_000;
@@ -15,22 +15,6 @@ const ARREARS_MAX: u64 = 1_000_000_000;
 /// After a pause of more than a second in which the router did not run, what was missed is not
 /// made up for.
 ///
-/// # Arguments
-/// - `INTERVAL` (time, 0.5s): time between packets.
-/// - `DATA` (bytes): what each packet holds; 64 bytes or more if not given.
-/// - `LIMIT` (integer, -1): packets after which it stops; no limit if negative.
-/// - `ACTIVE` (boolean, true): whether it makes packets.
-/// - `HEADROOM` (integer): free bytes in front of each packet's data, at least.
-/// - `STOP` (boolean, false): stop the driver after LIMIT packets.
-///
-/// # Ports
-/// No input; one push output.
-///
-/// # Handlers
-/// - `count` (read): packets made.
-/// - `reset` (write): sets `count` to 0.
-/// - `data`, `interval`, `limit`, `active`, `headroom` (read, write): the arguments.
-///
 /// # Example
 /// ```click
 /// TimedSource(20ms, LIMIT 5, STOP true) -> Print(tick) -> Discard;
@@ -38,39 +22,34 @@ const ARREARS_MAX: u64 = 1_000_000_000;
 ///
 /// # See also
 /// RatedSource, InfiniteSource
+#[derive(Element)]
+#[element(ports = "0/1", processing = "h", handlers)]
 pub struct TimedSource {
+    /// Time between packets.
+    #[arg(positional, default = HALF_A_SECOND, default_text = "0.5s", read = show_interval, write, calm,
+        error = "bad interval", then = check_interval)]
     interval: Timestamp,
+    /// What each packet holds; 64 bytes or more if not given.
+    #[arg(positional, default = DATA.to_vec(), kind = "bytes", read = String::from_utf8_lossy, calm)]
     data: Vec<u8>,
+    /// Packets after which it stops; no limit if negative.
+    #[arg(default_text = "-1", read, write, calm, error = "expected integer")]
     limit: Limit,
+    /// Whether it makes packets.
+    #[arg(default = true, read, write, checkbox, error = "bad active", then = wake)]
     active: bool,
+    /// Stop the driver after LIMIT packets.
+    #[arg]
     stop: bool,
+    /// Free bytes in front of each packet's data, at least.
+    #[arg(default = packet::HEADROOM as u32, read, write, calm, error = "bad headroom")]
     headroom: u32,
+    /// Packets made.
+    #[handler(read)]
     count: u64,
     timer: Option<TimerId>,
     /// When the next packet is due.
     due: Steady,
-}
-
-impl Default for TimedSource {
-    fn default() -> Self {
-        TimedSource {
-            interval: Timestamp(500_000_000),
-            data: DATA.to_vec(),
-            limit: Limit::NONE,
-            active: true,
-            stop: false,
-            headroom: packet::HEADROOM as u32,
-            count: 0,
-            timer: None,
-            due: Steady::default(),
-        }
-    }
-}
-
-impl Class for TimedSource {
-    const NAME: &'static str = "TimedSource";
-    const PORTS: &'static str = "0/1";
-    const PROCESSING: &'static str = "h";
 }
 
 impl TimedSource {
@@ -95,7 +74,7 @@ impl TimedSource {
         cx.emit(0, packet);
     }
 
-    /// Goes on at once if it had stopped.
+    /// Continues at once if it had stopped.
     fn wake(&mut self, cx: &mut Cx<'_>) {
         let asleep = self.timer.is_some_and(|timer| cx.expires(timer).is_none());
         if asleep && self.active {
@@ -103,69 +82,41 @@ impl TimedSource {
             self.schedule(cx, now);
         }
     }
+
+    /// Refuses an interval that a handler was written, if it is none.
+    fn check_interval(&mut self, _cx: &mut Cx<'_>) -> Result<(), &'static str> {
+        if self.interval.0 > 0 {
+            Ok(())
+        } else {
+            Err("bad interval")
+        }
+    }
 }
 
-impl Declared for TimedSource {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.positional("INTERVAL", &mut self.interval)
-            .positional("DATA", &mut self.data)
-            .keyword("LIMIT", &mut self.limit)
-            .keyword("ACTIVE", &mut self.active)
-            .keyword("STOP", &mut self.stop)
-            .keyword("HEADROOM", &mut self.headroom)
-            .complete()?;
+#[handlers]
+impl TimedSource {
+    /// The argument DATA.
+    #[write]
+    fn write_data(&mut self, value: &str) {
+        self.data = value.as_bytes().to_vec();
+    }
+
+    /// Sets `count` to 0.
+    #[write(button)]
+    fn reset(&mut self, cx: &mut Cx<'_>) {
+        self.count = 0;
+        self.wake(cx);
+    }
+}
+
+impl Element for TimedSource {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if self.interval.0 <= 0 {
             return Err(args.fail("INTERVAL must be positive"));
         }
         Ok(())
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        let calm = HandlerFlags::CALM;
-        for name in ["data", "limit", "interval", "headroom"] {
-            list.read_write(name).add(name, calm);
-        }
-        list.checkbox("active").read("count").button("reset");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "data" => Ok(String::from_utf8_lossy(&self.data).into_owned()),
-            "limit" => Ok(self.limit.to_string()),
-            "interval" => Ok(unparse::interval(self.interval)),
-            "active" => Ok(self.active.to_string()),
-            "count" => Ok(self.count.to_string()),
-            "headroom" => Ok(self.headroom.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let names = cx.names();
-        match name {
-            "data" => self.data = value.as_bytes().to_vec(),
-            "limit" => self.limit = names.parse(value).map_err(|_| "expected integer")?,
-            "headroom" => self.headroom = names.parse(value).map_err(|_| "bad headroom")?,
-            "interval" => {
-                let interval = names.parse::<Timestamp>(value).ok();
-                let interval = interval.filter(|interval| interval.0 > 0);
-                self.interval = interval.ok_or("bad interval")?;
-            }
-            "active" => {
-                self.active = names.parse(value).map_err(|_| "bad active")?;
-                self.wake(cx);
-            }
-            "reset" => {
-                self.count = 0;
-                self.wake(cx);
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
-    }
-}
-
-impl Element for TimedSource {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.timer = Some(cx.timer());
         if self.active {

@@ -1,169 +1,52 @@
-use router::args::{Args, Failed, Timestamp};
-use router::{Class, Cx, Declared, Element, Ran, Signal, Steady, TaskId, TimerId};
+use router::args::{Args, Failed};
+use router::{Cx, Element, Ran, TaskId, TimerId};
 
-/// Most nanoseconds that are made up for; after longer pauses the intervals start anew.
-const ARREARS_MAX: u64 = 1_000_000_000;
+use super::timed_pull::TimedPull;
 
-/// What TimedUnqueue and Burster share.
-#[derive(Default)]
-struct Timed {
-    interval: Timestamp,
-    burst: u32,
-    /// Packets left of the burst under way; 0 between bursts.
-    left: u32,
-    /// When the last burst was due; none after there was nothing to pull.
-    due: Option<Steady>,
-    task: Option<TaskId>,
-    timer: Option<TimerId>,
-    signal: Signal,
+/// Pulls packets at every interval, BURST at most, and pushes them on.
+///
+/// When there was nothing to pull, the next packet leaves at once, and intervals are counted from
+/// then. After a pause of more than a second in which the router did not run, what was missed is
+/// not made up for.
+///
+/// # Example
+/// ```click
+/// RatedSource(RATE 100, LIMIT 10) -> Queue -> TimedUnqueue(50ms, 2) -> Discard;
+/// ```
+///
+/// # See also
+/// Burster, RatedUnqueue, Unqueue, TimedSource
+#[derive(Element)]
+#[element(ports = "1/1", processing = "l/h")]
+pub struct TimedUnqueue {
+    #[flatten]
+    timed: TimedPull,
+    /// Most packets at a time.
+    #[arg(positional, default = 1)]
+    burst: i32,
 }
 
-impl Timed {
-    fn configure(&mut self, burst: i32, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut burst = burst;
-        args.mandatory_positional("INTERVAL", &mut self.interval)
-            .positional("BURST", &mut burst)
-            .complete()?;
-        self.burst = match u32::try_from(burst) {
-            Ok(burst @ 1..) => burst,
-            _ => return Err(args.fail("bad BURST")),
-        };
+impl Element for TimedUnqueue {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if self.burst > 0 {
+            Ok(())
+        } else {
+            Err(args.fail("bad BURST"))
+        }
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.timed.initialize(cx);
         Ok(())
     }
 
-    fn initialize(&mut self, cx: &mut Cx<'_>) {
-        let task = cx.task();
-        cx.schedule(task);
-        self.signal = cx.upstream_signal(0, Some(task));
-        (self.task, self.timer) = (Some(task), Some(cx.timer()));
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+        self.timed.run_task(cx, self.burst.unsigned_abs())
     }
 
-    fn run_task(&mut self, cx: &mut Cx<'_>) -> Ran {
-        let Some(timer) = self.timer else {
-            return Ran::Nothing;
-        };
-        if self.left == 0 {
-            // Packets may have come, but it is not their time yet.
-            if cx.expires(timer).is_some() {
-                return Ran::Nothing;
-            }
-            self.left = self.burst;
-        }
-        let most = cx.limit().min(self.left as usize);
-        let mut batch = cx.batch();
-        cx.pull(0, &mut batch, most);
-        let pulled = batch.len();
-        cx.push(0, batch);
-        if pulled == 0 && self.left == self.burst && !cx.is_active(&self.signal) {
-            (self.left, self.due) = (0, None);
-            return Ran::Nothing;
-        }
-        self.left -= pulled as u32;
-        if pulled == most && self.left > 0 {
-            return Ran::More;
-        }
-        self.left = 0;
-        let now = cx.steady();
-        let last = self.due.filter(|due| now.since(*due) <= ARREARS_MAX);
-        let next = last.unwrap_or(now).after(self.interval.0.unsigned_abs());
-        self.due = Some(next);
-        cx.schedule_at(timer, next);
-        Ran::Worked
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        self.timed.run_timer(cx);
     }
-
-    fn run_timer(&self, cx: &mut Cx<'_>) {
-        if let Some(task) = self.task {
-            cx.schedule(task);
-        }
-    }
-}
-
-macro_rules! timed {
-    ($(#[$doc:meta])* $name:ident, $burst:literal, is_a: $is_a:expr) => {
-        $(#[$doc])*
-        #[derive(Default)]
-        pub struct $name(Timed);
-
-        impl Class for $name {
-            const NAME: &'static str = stringify!($name);
-            const PORTS: &'static str = "1/1";
-            const PROCESSING: &'static str = "l/h";
-            const IS_A: &'static [&'static str] = $is_a;
-        }
-
-        impl Declared for $name {
-            fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-                self.0.configure($burst, args)
-            }
-        }
-
-        impl Element for $name {
-            fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-                self.0.initialize(cx);
-                Ok(())
-            }
-
-            fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
-                self.0.run_task(cx)
-            }
-
-            fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
-                self.0.run_timer(cx);
-            }
-        }
-    };
-}
-
-timed! {
-    /// Pulls packets at every interval, BURST at most, and pushes them on.
-    ///
-    /// When there was nothing to pull, the next packet leaves at once, and intervals are counted from
-    /// then. After a pause of more than a second in which the router did not run, what was missed is
-    /// not made up for.
-    ///
-    /// # Arguments
-    /// - `INTERVAL` (time): time between bursts.
-    /// - `BURST` (integer, 1): most packets at a time.
-    ///
-    /// # Ports
-    /// One pull input, one push output.
-    ///
-    /// # Handlers
-    /// None of its own.
-    ///
-    /// # Example
-    /// ```click
-    /// RatedSource(RATE 100, LIMIT 10) -> Queue -> TimedUnqueue(50ms, 2) -> Discard;
-    /// ```
-    ///
-    /// # See also
-    /// Burster, RatedUnqueue, Unqueue, TimedSource
-    TimedUnqueue, 1, is_a: &[]
-}
-
-timed! {
-    /// Pulls packets at every interval, BURST at most, and pushes them on.
-    ///
-    /// As TimedUnqueue, with another BURST unless one is given.
-    ///
-    /// # Arguments
-    /// - `INTERVAL` (time): time between bursts.
-    /// - `BURST` (integer, 8): most packets at a time.
-    ///
-    /// # Ports
-    /// One pull input, one push output.
-    ///
-    /// # Handlers
-    /// None of its own.
-    ///
-    /// # Example
-    /// ```click
-    /// RatedSource(RATE 100, LIMIT 10) -> Queue -> Burster(50ms) -> Discard;
-    /// ```
-    ///
-    /// # See also
-    /// TimedUnqueue, RatedUnqueue, Unqueue
-    Burster, 8, is_a: &["TimedUnqueue"]
 }
 
 #[cfg(test)]

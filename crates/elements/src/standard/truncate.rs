@@ -1,23 +1,7 @@
-use alloc::string::{String, ToString};
-
 use packet::{Packet, anno};
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
-
-use crate::values;
+use router::{Cx, Element, Verdict};
 
 /// Shortens packets that are longer than a number of bytes.
-///
-/// # Arguments
-/// - `LENGTH` (integer): most bytes that are left of a packet.
-/// - `EXTRA_LENGTH` (boolean, true): whether the bytes taken off are added to the packet's extra
-///   length annotation. Pad puts as many back.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `nbytes` (read, write): LENGTH.
 ///
 /// # Example
 /// ```click
@@ -26,47 +10,16 @@ use crate::values;
 ///
 /// # See also
 /// Pad, Strip, Resize, CheckLength
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", live)]
 pub struct Truncate {
+    /// Most bytes that remain of a packet.
+    #[arg(mandatory, read, write, handler = "nbytes", error = "expected integer")]
     length: u32,
-    extra: bool,
-}
-
-impl Class for Truncate {
-    const NAME: &'static str = "Truncate";
-    const PORTS: &'static str = "1/1";
-}
-
-impl Declared for Truncate {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.extra = true;
-        args.mandatory_positional("LENGTH", &mut self.length)
-            .keyword("EXTRA_LENGTH", &mut self.extra)
-            .complete()
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("nbytes");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "nbytes" => Ok(self.length.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name != "nbytes" {
-            return Err(HandlerError::Unknown);
-        }
-        self.length = values::unsigned(cx, value)?;
-        Ok(())
-    }
+    /// Whether the bytes taken off are added to the packet's extra length annotation. Pad puts as
+    /// many back.
+    #[arg(default = true)]
+    extra_length: bool,
 }
 
 impl Element for Truncate {
@@ -75,80 +28,11 @@ impl Element for Truncate {
         let surplus = packet.len().saturating_sub(self.length as usize);
         if surplus > 0 {
             packet.take(surplus);
-            if self.extra {
+            if self.extra_length {
                 let extra = packet.anno(anno::EXTRA_LENGTH);
                 packet.set_anno(anno::EXTRA_LENGTH, extra.saturating_add(surplus as u32));
             }
         }
-        Verdict::Forward
-    }
-}
-
-/// Lengthens packets that are shorter than a number of bytes.
-///
-/// Without LENGTH it puts back what packets lack by their extra length annotation: what Truncate
-/// took off, or a capture left out. The annotation is 0 afterwards. A packet for which there is no
-/// memory is dropped.
-///
-/// # Arguments
-/// - `LENGTH` (integer): least bytes of a packet; if it is 0 or not given, the annotation counts.
-/// - `ZERO` (boolean, true): whether added bytes are zeroes. Otherwise they are what the buffer
-///   held before, which may be part of other packets.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
-///
-/// # Example
-/// ```click
-/// InfiniteSource(DATA \<0800>, LIMIT 10) -> Pad(60) -> Discard;
-/// ```
-///
-/// # See also
-/// Truncate, Resize
-#[derive(Default)]
-pub struct Pad {
-    length: u32,
-    zero: bool,
-}
-
-impl Class for Pad {
-    const NAME: &'static str = "Pad";
-    const PORTS: &'static str = "1/1";
-}
-
-impl Declared for Pad {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        (self.length, self.zero) = (0, true);
-        args.positional("LENGTH", &mut self.length)
-            .keyword("ZERO", &mut self.zero)
-            .complete()
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-}
-
-impl Element for Pad {
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        let before = packet.len();
-        let missing = match self.length {
-            0 => packet.anno(anno::EXTRA_LENGTH) as usize,
-            length => (length as usize).saturating_sub(before),
-        };
-        if missing > 0 {
-            if !packet.put(missing) {
-                return Verdict::Drop;
-            }
-            if self.zero {
-                packet.data_mut()[before..].fill(0);
-            }
-        }
-        packet.set_anno(anno::EXTRA_LENGTH, 0);
         Verdict::Forward
     }
 }
@@ -188,17 +72,6 @@ mod tests {
         rig.push("i", &[1, 2]);
         let packets = rig.collected("c");
         assert_eq!((packets[0].data(), packets[0].anno(anno::EXTRA_LENGTH)), (&[1][..], 0));
-    }
-
-    #[test]
-    fn padding_that_no_memory_has_room_for_drops_the_packet() {
-        let mut rig = Rig::new("i :: Inject -> Pad -> c :: Collect;");
-        rig.push_with("i", &[1], |packet| packet.set_anno(anno::EXTRA_LENGTH, u32::MAX));
-        assert!(rig.collected("c").is_empty());
-        assert_eq!(rig.outstanding(), 0);
-        let mut rig = Rig::new("i :: Inject -> Pad(5000, ZERO false) -> c :: Collect;");
-        rig.push("i", &[7]);
-        assert_eq!((rig.data("c")[0].len(), rig.data("c").len()), (5000, 0));
     }
 
     #[test]

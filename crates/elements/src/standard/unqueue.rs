@@ -1,25 +1,9 @@
-use alloc::string::{String, ToString};
-
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Ran, Signal, TaskId};
+use router::args::Failed;
+use router::{Cx, Element, Ran, Signal, TaskId, handlers};
 
 use super::limit::Limit;
 
 /// Pulls packets and pushes them on, as fast as it can.
-///
-/// # Arguments
-/// - `BURST` (integer, 1): most packets each time it is scheduled; no limit if negative.
-/// - `ACTIVE` (boolean, true): whether it works.
-/// - `LIMIT` (integer, -1): packets after which it stops; no limit if negative.
-///
-/// # Ports
-/// One pull input, one push output.
-///
-/// # Handlers
-/// - `count` (read): packets passed.
-/// - `active`, `burst`, `limit` (read, write): the arguments.
-/// - `reset`, `reset_counts` (write): sets `count` to 0.
-/// - `scheduled`, `tickets`, `home_thread`: the task's.
 ///
 /// # Example
 /// ```click
@@ -28,11 +12,20 @@ use super::limit::Limit;
 ///
 /// # See also
 /// RatedUnqueue, Queue
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", processing = "l/h", segments, handlers, task)]
 pub struct Unqueue {
+    /// Most packets each time it is scheduled; no limit if negative.
+    #[arg(positional, default = 1, read = most, write, error = "syntax error", then = wake)]
     burst: i32,
-    limit: Limit,
+    /// Whether it works.
+    #[arg(default = true, read, write, checkbox, error = "syntax error", then = wake)]
     active: bool,
+    /// Packets after which it stops; no limit if negative.
+    #[arg(default_text = "-1", read, write, error = "syntax error", then = wake)]
+    limit: Limit,
+    /// Packets passed.
+    #[handler(read)]
     count: u64,
     /// Packets left of the burst under way.
     left: u64,
@@ -40,11 +33,9 @@ pub struct Unqueue {
     signal: Signal,
 }
 
-impl Class for Unqueue {
-    const NAME: &'static str = "Unqueue";
-    const PORTS: &'static str = "1/1";
-    const PROCESSING: &'static str = "l/h";
-    const SEGMENTS: bool = true;
+/// The packets that a BURST stands for.
+fn most(burst: &i32) -> u64 {
+    u64::try_from(*burst).unwrap_or(i32::MAX as u64)
 }
 
 impl Unqueue {
@@ -53,49 +44,20 @@ impl Unqueue {
         self.limit.left(self.count)
     }
 
-    fn burst(&self) -> u64 {
-        u64::try_from(self.burst).unwrap_or(i32::MAX as u64)
-    }
-}
-
-impl Declared for Unqueue {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        (self.burst, self.limit, self.active) = (1, Limit::NONE, true);
-        args.positional("BURST", &mut self.burst)
-            .keyword("ACTIVE", &mut self.active)
-            .keyword("LIMIT", &mut self.limit)
-            .complete()
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.checkbox("active").read("count");
-        list.read_write("burst").read_write("limit");
-        list.button("reset").button("reset_counts").task(false);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "active" => Ok(self.active.to_string()),
-            "count" => Ok(self.count.to_string()),
-            "burst" => Ok(self.burst().to_string()),
-            "limit" => Ok(self.limit.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let syntax = "syntax error";
-        match name {
-            "active" => self.active = cx.names().parse(value).map_err(|_| syntax)?,
-            "burst" => self.burst = cx.names().parse(value).map_err(|_| syntax)?,
-            "limit" => self.limit = cx.names().parse(value).map_err(|_| syntax)?,
-            "reset" | "reset_counts" => self.count = 0,
-            _ => return Err(HandlerError::Unknown),
-        }
+    fn wake(&mut self, cx: &mut Cx<'_>) {
         if let (true, Some(task)) = (self.active && self.allowed() > 0, self.task) {
             cx.schedule(task);
         }
-        Ok(())
+    }
+}
+
+#[handlers]
+impl Unqueue {
+    /// Sets `count` to 0.
+    #[write(button, also = "reset_counts")]
+    fn reset(&mut self, cx: &mut Cx<'_>) {
+        self.count = 0;
+        self.wake(cx);
     }
 }
 
@@ -115,7 +77,7 @@ impl Element for Unqueue {
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
         if self.left == 0 {
-            self.left = self.burst().min(self.allowed());
+            self.left = most(&self.burst).min(self.allowed());
             if !self.active || self.allowed() == 0 {
                 self.left = 0;
                 return Ran::Nothing;
@@ -136,5 +98,39 @@ impl Element for Unqueue {
             cx.schedule(task);
         }
         Ran::worked(pulled > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn packets_pass_up_to_the_limit() {
+        let config = "i :: Inject -> q :: Queue -> u :: Unqueue(BURST 2, LIMIT 3) -> c :: Collect;";
+        let mut rig = Rig::new(config);
+        for n in 0..5 {
+            rig.push("i", &[n]);
+        }
+        rig.step();
+        assert_eq!(rig.data("c"), [[0], [1]]);
+        rig.run();
+        assert_eq!((rig.data("c").len(), rig.read("u.count")), (1, "3".into()));
+        rig.write("u.reset", "");
+        rig.run();
+        assert_eq!(rig.data("c"), [[3], [4]]);
+    }
+
+    #[test]
+    fn handlers_change_the_arguments() {
+        let mut rig = Rig::new("i :: Inject -> Queue -> u :: Unqueue(-1, ACTIVE false) -> c :: Collect;");
+        assert_eq!((rig.read("u.burst"), rig.read("u.limit")), ("2147483647".into(), "-1".into()));
+        rig.push("i", &[1]);
+        rig.run();
+        assert!(rig.collected("c").is_empty());
+        rig.write("u.active", "true");
+        rig.run();
+        assert_eq!(rig.collected("c").len(), 1);
+        assert_eq!(rig.try_write("u.burst", "x"), Err("syntax error".into()));
     }
 }

@@ -1,24 +1,12 @@
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use router::args::{Any, Args, ElementOf, Failed};
-use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerList, Link, Ran, Signal, Storage, TaskId};
+use router::{Cx, Element, ElementId, Link, Ran, Signal, Storage, TaskId};
 
 /// Pulls packets and pushes them on, as long as there is room in the queues behind it.
 ///
 /// Unqueue is to be preferred.
-///
-/// # Arguments
-/// - `BURST` (integer, 1): most packets each time it is scheduled; no limit if 0.
-/// - `QUEUES` (elements): names of the queues whose room is asked for; those downstream if not given.
-/// - `QUIET` (boolean, false): whether it does without a warning that there is something better.
-///
-/// # Ports
-/// One pull input, one push output.
-///
-/// # Handlers
-/// - `packets` (read): packets passed.
-/// - `scheduled`, `tickets`, `home_thread`: the task's.
 ///
 /// # Example
 /// ```click
@@ -27,26 +15,38 @@ use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerList,
 ///
 /// # See also
 /// Unqueue, RatedUnqueue
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", processing = "l/h", segments, task)]
 pub struct Unqueue2 {
-    burst: usize,
-    queues: Option<Vec<ElementId>>,
+    /// Most packets each time it is scheduled; no limit if 0.
+    #[arg(positional, default = 1)]
+    burst: i32,
+    /// Names of the queues whose room is asked for; those downstream if not given.
+    #[arg(name = "QUEUES", with = Any, kind = "elements")]
+    names: String,
+    /// Whether it does without a warning that there is something better.
+    #[arg]
+    quiet: bool,
+    /// Packets passed.
+    #[handler(read = |count: &u64| alloc::format!("{count} packets\n"))]
+    packets: u64,
+    queues: Vec<ElementId>,
     links: Vec<Link<dyn Storage>>,
-    count: u64,
     /// Packets left of the burst under way.
     left: usize,
     upstream: Signal,
     downstream: Signal,
 }
 
-impl Class for Unqueue2 {
-    const NAME: &'static str = "Unqueue2";
-    const PORTS: &'static str = "1/1";
-    const PROCESSING: &'static str = "l/h";
-    const SEGMENTS: bool = true;
-}
-
 impl Unqueue2 {
+    /// Most packets at a time.
+    fn most(&self) -> usize {
+        match self.burst {
+            0 => i32::MAX as usize,
+            burst => burst.unsigned_abs() as usize,
+        }
+    }
+
     /// Packets that the queue with the least room takes.
     fn room(&self, cx: &Cx<'_>) -> usize {
         let queues = self.links.iter().filter_map(|link| cx.view(*link));
@@ -55,51 +55,28 @@ impl Unqueue2 {
     }
 }
 
-impl Declared for Unqueue2 {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut burst, mut names, mut given, mut quiet) = (1i32, String::new(), false, false);
-        args.positional("BURST", &mut burst)
-            .keyword_with("QUEUES", Any, &mut names)
-            .given(&mut given)
-            .keyword("QUIET", &mut quiet)
-            .complete()?;
-        self.burst = match usize::try_from(burst) {
-            Ok(0) => i32::MAX as usize,
-            Ok(burst) => burst,
-            Err(_) => return Err(args.fail("BURST must not be negative")),
-        };
-        if given {
-            let names = click::config::split_space(&names);
-            let queue = |name: &String| args.context().parse_with(ElementOf("Storage"), name);
-            let queues: Result<Vec<_>, _> = names.iter().map(queue).collect();
-            let queues = queues.map_err(|_| args.fail("bad QUEUES"))?;
-            let ids = queues.iter().map(|queue| ElementId::new(queue.index));
-            self.queues = Some(ids.collect());
+impl Element for Unqueue2 {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if self.burst < 0 {
+            return Err(args.fail("BURST must not be negative"));
         }
-        if !quiet {
+        self.queues.clear();
+        for name in click::config::split_space(&self.names) {
+            let queue = args.context().parse_with(ElementOf("Storage"), &name);
+            let queue = queue.map_err(|_| args.fail("bad QUEUES"))?;
+            self.queues.push(ElementId::new(queue.index));
+        }
+        if !self.quiet {
             args.warning("Unqueue2 is deprecated, you should probably use Unqueue");
         }
         Ok(())
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("packets").task(false);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "packets" => Ok(self.count.to_string() + " packets\n"),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-}
-
-impl Element for Unqueue2 {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        if self.queues.is_none() {
-            self.queues = Some(cx.graph().nearest_downstream(cx.id(), 0, "Storage"));
+        if self.queues.is_empty() {
+            self.queues = cx.graph().nearest_downstream(cx.id(), 0, "Storage");
         }
-        for queue in self.queues.iter().flatten() {
+        for queue in &self.queues {
             self.links.extend(cx.link(*queue));
             cx.share_thread(*queue);
         }
@@ -112,10 +89,10 @@ impl Element for Unqueue2 {
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
         if self.left == 0 {
-            self.left = self.burst.min(self.room(cx));
+            self.left = self.most().min(self.room(cx));
         }
         if self.left == 0 {
-            // Whoever makes room wakes it, if that can be told.
+            // A queue that has room again wakes it, if there is a notifier.
             if cx.is_active(&self.downstream) {
                 cx.schedule(task);
             }
@@ -125,7 +102,7 @@ impl Element for Unqueue2 {
         let mut batch = cx.batch();
         cx.pull(0, &mut batch, most);
         let pulled = batch.len();
-        self.count += pulled as u64;
+        self.packets += pulled as u64;
         self.left -= pulled;
         cx.push(0, batch);
         if pulled == most && self.left > 0 {

@@ -29,19 +29,6 @@ check! {
     ///
     /// Packets must have their IP header marked. The first wrong packet draws a message.
     ///
-    /// # Arguments
-    /// - `VERBOSE` (boolean, false): whether every wrong packet draws a message.
-    /// - `DETAILS` (boolean, false): whether to count wrong packets by what is wrong.
-    ///
-    /// # Ports
-    /// One agnostic input. Output 0 is agnostic: right packets. Output 1, optional, is push: wrong
-    /// packets, and what is not TCP.
-    ///
-    /// # Handlers
-    /// - `drops` (read): wrong packets.
-    /// - `drop_details` (read): with `DETAILS`, a line for each thing that can be wrong, with a
-    ///   count.
-    ///
     /// # Example
     /// ```click
     /// FromDump(in.pcap) -> CheckIPHeader(14) -> CheckTCPHeader -> Discard;

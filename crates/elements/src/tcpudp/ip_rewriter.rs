@@ -2,18 +2,18 @@ use alloc::string::String;
 
 use packet::Packet;
 use packet::wire::IpProtocol;
-use router::args::{Args, Failed, SecondsArg};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
+use router::args::{Args, Failed};
+use router::{Cx, Element, HandlerError, handlers};
 
 use super::tcp_rewriter::{self, TcpTimes};
-use crate::rewriter::base::{Base, ExtraHandlers, GUARANTEE, Translate, Translation, seconds};
+use super::udp_rewriter::{self, UdpTimes};
+use crate::rewriter::base::{Base, Connections, Rewriter, Translation};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
-use crate::rewriter::key::FlowKey;
 use crate::rewriter::headers;
+use crate::rewriter::key::FlowKey;
 use crate::rewriter::path::{Identity, Scheme};
-use crate::rewriter::{rewriter_handlers, rewriter_methods};
+use crate::rewriter::rewriter_methods;
 use crate::rewriter::sequence::Sequences;
-use crate::rewriter::table::{Kind, Table, Timeouts};
 
 /// Rewrites addresses and ports of TCP and UDP packets: network address and port translation.
 ///
@@ -45,44 +45,9 @@ use crate::rewriter::table::{Kind, Table, Timeouts};
 /// new one; mappings within their guarantee do not, and if there are only such, the new flow's
 /// packet is dropped. Where no memory is left for a mapping, the same happens.
 ///
-/// # Arguments
-/// - `INPUTSPEC` (specification, one for each input): what to do with packets of no known flow.
-/// - `TCP_TIMEOUT` (seconds, 24 hours): timeout of connections with data both ways; also `TIMEOUT`.
-/// - `TCP_DONE_TIMEOUT` (seconds, 4 minutes): timeout of connections that ended, by FIN both ways
-///   or by RST.
-/// - `TCP_NODATA_TIMEOUT` (seconds, 5 minutes): timeout of other connections.
-/// - `TCP_GUARANTEE` (seconds, 5): how long after its last packet a connection is not given up for
-///   a new flow; also `GUARANTEE`.
-/// - `UDP_TIMEOUT` (seconds, 5 minutes): timeout of UDP flows.
-/// - `UDP_STREAMING_TIMEOUT` (seconds, UDP_TIMEOUT): timeout of UDP flows with three packets or
-///   more, and packets both ways.
-/// - `UDP_GUARANTEE` (seconds, 5): as TCP_GUARANTEE, for UDP flows.
-/// - `REAP_INTERVAL` (seconds, 15 minutes): how often mappings whose time is up are taken out; 0:
-///   never.
-/// - `MAPPING_CAPACITY` (integer or element, 2147483647): most mappings, or another rewriter to
-///   share the mappings' memory and limit with; also `CAPACITY`. Memory for as many, up to 2^20, is
-///   set aside at the start.
-/// - `DST_ANNO` (boolean, true): whether to set the destination address annotation.
-/// - `REPLY_ANNO` (annotation of 1 byte, none): an annotation that replies get as the first packet
-///   of their flow had it.
-///
-/// # Ports
-/// One push input for each specification; as many push outputs as the specifications name.
-///
 /// # Handlers
-/// - `tcp_table` (read): the TCP mappings, a line for each direction: flow, rewritten flow, outputs
-///   with the one that counts starred, input, seconds left.
-/// - `udp_table` (read): the same for UDP.
-/// - `tcp_lookup` (read, `SADDR SPORT DADDR DPORT`): what a TCP flow is rewritten to; nothing if
-///   it has no mapping.
-/// - `table_size` (read): mappings that this element made.
-/// - `mapping_failures` (read): mappings that could not be made.
-/// - `patterns` (read): the inputs' specifications, with the numbers of mappings they made.
 /// - `pattern0`, `pattern1`, … (read, write): one input's specification. Writing it ends the
 ///   mappings that the input made.
-/// - `size` (read): mappings of all elements that share the limit.
-/// - `capacity` (read, write): the limit.
-/// - `clear` (write): ends all mappings.
 ///
 /// # Example
 /// ```click
@@ -96,23 +61,27 @@ use crate::rewriter::table::{Kind, Table, Timeouts};
 /// # See also
 /// TCPRewriter, UDPRewriter, IPAddrRewriter, IPAddrPairRewriter, IPRewriterPatterns, ICMPRewriter,
 /// ICMPPingRewriter
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1-/1-", processing = "h", segments, handlers, provides(Rewriter, Connections))]
+#[inputs("one for each specification")]
+#[outputs("as many as the specifications name")]
 pub struct IPRewriter {
-    pub(crate) base: Base,
+    #[flatten]
+    tcp: TcpTimes,
+    #[flatten]
+    udp: UdpTimes,
+    /// Whether to set the destination address annotation.
+    #[arg(default = true)]
+    dst_anno: bool,
+    #[flatten]
+    base: Base,
 }
 
 /// The table of TCP connections.
-pub(crate) const TCP: u16 = 0;
+const TCP: u16 = 0;
 /// The table of UDP flows.
-pub(crate) const UDP: u16 = 1;
+const UDP: u16 = 1;
 
-impl Class for IPRewriter {
-    const NAME: &'static str = "IPRewriter";
-    const PORTS: &'static str = "1-/1-";
-    const PROCESSING: &'static str = "h";
-    const IS_A: &'static [&'static str] = &["IPRewriterBase", "TCPRewriter"];
-    const SEGMENTS: bool = true;
-}
 
 /// How IPRewriter reads and writes packets.
 pub struct Both;
@@ -125,10 +94,8 @@ impl Scheme for Both {
         let Some((protocol, key)) = headers::flow(packet) else {
             return Identity::NONE;
         };
-        let table = match protocol {
-            IpProtocol::TCP => TCP,
-            IpProtocol::UDP => UDP,
-            _ => return Identity::NONE,
+        let Some(table) = table(protocol) else {
+            return Identity::NONE;
         };
         Identity {
             key,
@@ -153,72 +120,61 @@ impl Scheme for Both {
     }
 }
 
-impl Declared for IPRewriter {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut timeout, mut guarantee) = (5 * 60, GUARANTEE);
-        let mut streaming = None;
-        args.keyword_with("UDP_TIMEOUT", SecondsArg(0), &mut timeout)
-            .keyword_with(
-                "UDP_STREAMING_TIMEOUT",
-                crate::rewriter::base::optional_seconds,
-                &mut streaming,
-            )
-            .keyword_with("UDP_GUARANTEE", SecondsArg(0), &mut guarantee)
-            .consume()?;
-        let mut tcp = TcpTimes::configure(args)?;
-        self.base.configure_annotations(args, true)?;
-        let times = self.base.configure(cx, args)?;
-        tcp.guarantee = times.guarantee.unwrap_or(tcp.guarantee);
-        let udp = Table {
-            kind: Kind::Datagrams,
-            timeouts: Timeouts {
-                guarantee: seconds(guarantee),
-                plain: seconds(timeout),
-                active: seconds(streaming.unwrap_or(timeout)),
-                done: 0,
-            },
-        };
-        self.base.set_tables(alloc::vec![tcp.table(), udp]);
-        Ok(())
+/// The table of a protocol's flows.
+#[inline(always)]
+fn table(protocol: IpProtocol) -> Option<u16> {
+    match protocol {
+        IpProtocol::TCP => Some(TCP),
+        IpProtocol::UDP => Some(UDP),
+        _ => None,
+    }
+}
+
+#[handlers]
+impl IPRewriter {
+    /// The TCP mappings, a line for each direction: flow, rewritten flow, change of sequence
+    /// numbers if any, outputs with the one that counts starred, input, seconds left.
+    #[read(alias = "tcp_mappings")]
+    fn tcp_table(&mut self, cx: &mut Cx<'_>) -> String {
+        self.base.show_table(cx, TCP, tcp_rewriter::show)
     }
 
-    rewriter_handlers! {
-        "tcp_table", "tcp_mappings" => TCP, tcp_rewriter::show;
-        "udp_table", "udp_mappings" => UDP, super::udp_rewriter::show;
+    /// The UDP mappings in the same form.
+    #[read(alias = "udp_mappings")]
+    fn udp_table(&mut self, cx: &mut Cx<'_>) -> String {
+        self.base.show_table(cx, UDP, udp_rewriter::show)
+    }
+
+    /// What the TCP flow `SADDR SPORT DADDR DPORT` is rewritten to; nothing if it has no mapping.
+    #[read]
+    fn tcp_lookup(&mut self, cx: &mut Cx<'_>, flow: &str) -> Result<String, HandlerError> {
+        tcp_rewriter::lookup(&mut self.base, cx, flow)
     }
 }
 
 impl Element for IPRewriter {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let tables = alloc::vec![self.tcp.table(), self.udp.table()];
+        self.base.configured(cx, args, self.dst_anno, tables)
+    }
+
     rewriter_methods!(Both);
 }
 
-impl ExtraHandlers for IPRewriter {
-    fn extra_handlers(&self, list: &mut HandlerList) {
-        list.read_with("tcp_lookup");
+impl Connections for IPRewriter {}
+
+impl Rewriter for IPRewriter {
+    fn base(&mut self) -> &mut Base {
+        &mut self.base
     }
 
-    fn read_extra(
-        &mut self,
-        cx: &mut Cx<'_>,
-        name: &str,
-        parameter: &str,
-    ) -> Option<Result<String, HandlerError>> {
-        (name == "tcp_lookup").then(|| tcp_rewriter::lookup(&mut self.base, cx, parameter))
-    }
-}
-
-impl Translate for IPRewriter {
     fn translate(
         &mut self,
         cx: &mut Cx<'_>,
         protocol: IpProtocol,
         key: FlowKey,
     ) -> Option<Translation> {
-        let table = match protocol {
-            IpProtocol::TCP => TCP,
-            IpProtocol::UDP => UDP,
-            _ => return None,
-        };
+        let table = table(protocol)?;
         self.base.translate(cx, table, protocol, key)
     }
 
@@ -229,16 +185,7 @@ impl Translate for IPRewriter {
         key: FlowKey,
         port: usize,
     ) -> Option<Translation> {
-        let table = match protocol {
-            IpProtocol::TCP => TCP,
-            IpProtocol::UDP => UDP,
-            _ => return None,
-        };
-        let identity = Identity {
-            key,
-            table,
-            protocol: protocol.0,
-        };
-        self.base.obtain::<Both>(cx, identity, port)
+        let table = table(protocol)?;
+        self.base.obtain::<Both>(cx, table, protocol, key, port)
     }
 }

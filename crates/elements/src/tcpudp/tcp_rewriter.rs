@@ -4,15 +4,15 @@ use core::net::Ipv4Addr;
 
 use packet::Packet;
 use packet::wire::IpProtocol;
-use router::args::{Args, Failed, Port, SecondsArg};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
+use router::args::{Args, Failed, Port, Seconds};
+use router::{Component, Cx, Element, HandlerError, handlers};
 
-use crate::rewriter::base::{Base, ExtraHandlers, GUARANTEE, Translate, Translation, optional_seconds, seconds};
+use crate::rewriter::base::{Base, Connections, GUARANTEE, Rewriter, Translation, nanoseconds};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
-use crate::rewriter::key::FlowKey;
 use crate::rewriter::headers;
+use crate::rewriter::key::FlowKey;
 use crate::rewriter::path::{Identity, Scheme};
-use crate::rewriter::{rewriter_handlers, rewriter_methods};
+use crate::rewriter::rewriter_methods;
 use crate::rewriter::sequence::Sequences;
 use crate::rewriter::table::{Kind, Table, Timeouts};
 
@@ -22,39 +22,9 @@ use crate::rewriter::table::{Kind, Table, Timeouts};
 /// Elements that change the length of a connection's data can have it change sequence and
 /// acknowledgment numbers of the packets behind, selective acknowledgments included.
 ///
-/// # Arguments
-/// - `INPUTSPEC` (specification, one for each input): what to do with packets of no known flow; see
-///   IPRewriter.
-/// - `TCP_TIMEOUT` (seconds, 24 hours): timeout of connections with data both ways; also `TIMEOUT`.
-/// - `TCP_DONE_TIMEOUT` (seconds, 4 minutes): timeout of connections that ended, by FIN both ways
-///   or by RST.
-/// - `TCP_NODATA_TIMEOUT` (seconds, 5 minutes): timeout of other connections.
-/// - `TCP_GUARANTEE` (seconds, 5): how long after its last packet a connection is not given up for
-///   a new flow; also `GUARANTEE`.
-/// - `REAP_INTERVAL` (seconds, 15 minutes): how often mappings whose time is up are taken out; 0:
-///   never.
-/// - `MAPPING_CAPACITY` (integer or element, 2147483647): most mappings, or another rewriter to
-///   share the mappings' memory and limit with; also `CAPACITY`.
-/// - `DST_ANNO` (boolean, true): whether to set the destination address annotation.
-/// - `REPLY_ANNO` (annotation of 1 byte, none): an annotation that replies get as the first packet
-///   of their flow had it.
-///
-/// # Ports
-/// One push input for each specification; as many push outputs as the specifications name.
-///
 /// # Handlers
-/// - `table` (read): the mappings, a line for each direction: flow, rewritten flow, change of
-///   sequence numbers if any, outputs with the one that counts starred, input, seconds left.
-/// - `lookup` (read, `SADDR SPORT DADDR DPORT`): what a flow is rewritten to; nothing if it has no
-///   mapping.
-/// - `table_size` (read): mappings that this element made.
-/// - `mapping_failures` (read): mappings that could not be made.
-/// - `patterns` (read): the inputs' specifications, with the numbers of mappings they made.
 /// - `pattern0`, `pattern1`, … (read, write): one input's specification. Writing it ends the
 ///   mappings that the input made.
-/// - `size` (read): mappings of all elements that share the limit.
-/// - `capacity` (read, write): the limit.
-/// - `clear` (write): ends all mappings.
 ///
 /// # Example
 /// ```click
@@ -67,56 +37,55 @@ use crate::rewriter::table::{Kind, Table, Timeouts};
 ///
 /// # See also
 /// IPRewriter, IPRewriterPatterns
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1-/1-", processing = "h", segments, handlers, provides(Rewriter, Connections))]
+#[inputs("one for each specification")]
+#[outputs("as many as the specifications name")]
 pub struct TCPRewriter {
-    pub(crate) base: Base,
+    #[flatten]
+    times: TcpTimes,
+    /// Whether to set the destination address annotation.
+    #[arg(default = true)]
+    dst_anno: bool,
+    #[flatten]
+    base: Base,
 }
 
-impl Class for TCPRewriter {
-    const NAME: &'static str = "TCPRewriter";
-    const PORTS: &'static str = "1-/1-";
-    const PROCESSING: &'static str = "h";
-    const IS_A: &'static [&'static str] = &["IPRewriterBase"];
-    const SEGMENTS: bool = true;
-}
 
-/// The timeouts of TCP, in seconds.
+/// The arguments that say how long TCP connections live.
+#[derive(Component)]
 pub(super) struct TcpTimes {
-    active: u32,
-    done: u32,
-    plain: u32,
-    pub(super) guarantee: u32,
+    /// Timeout of connections with data both ways.
+    #[arg(default_text = "24 hours")]
+    tcp_timeout: Option<Seconds>,
+    /// The same as TCP_TIMEOUT.
+    #[arg]
+    timeout: Option<Seconds>,
+    /// Timeout of connections that ended, by FIN both ways or by RST.
+    #[arg(default = Seconds(4 * 60), default_text = "4 minutes")]
+    tcp_done_timeout: Seconds,
+    /// Timeout of other connections.
+    #[arg(default = Seconds(5 * 60), default_text = "5 minutes")]
+    tcp_nodata_timeout: Seconds,
+    /// How long after its last packet a connection cannot be evicted for a new flow.
+    #[arg(default = GUARANTEE, default_text = "5 seconds")]
+    tcp_guarantee: Seconds,
+    /// The same as TCP_GUARANTEE.
+    #[arg]
+    guarantee: Option<Seconds>,
 }
 
 impl TcpTimes {
-    /// Takes the arguments, `TIMEOUT` too.
-    pub(super) fn configure(args: &mut Args<'_>) -> Result<TcpTimes, Failed> {
-        let mut times = TcpTimes {
-            active: 24 * 60 * 60,
-            done: 4 * 60,
-            plain: 5 * 60,
-            guarantee: GUARANTEE,
-        };
-        let (mut timeout, mut tcp_timeout) = (None, None);
-        args.keyword_with("TCP_NODATA_TIMEOUT", SecondsArg(0), &mut times.plain)
-            .keyword_with("TCP_GUARANTEE", SecondsArg(0), &mut times.guarantee)
-            .keyword_with("TIMEOUT", optional_seconds, &mut timeout)
-            .keyword_with("TCP_TIMEOUT", optional_seconds, &mut tcp_timeout)
-            .keyword_with("TCP_DONE_TIMEOUT", SecondsArg(0), &mut times.done)
-            .consume()?;
-        times.active = tcp_timeout.or(timeout).unwrap_or(times.active);
-        Ok(times)
-    }
-
     /// The table of connections.
     pub(super) fn table(&self) -> Table {
+        let active = self.tcp_timeout.or(self.timeout);
         Table {
             kind: Kind::Connections,
             timeouts: Timeouts {
-                guarantee: seconds(self.guarantee),
-                plain: seconds(self.plain),
-                active: seconds(self.active),
-                done: seconds(self.done),
+                guarantee: nanoseconds(self.guarantee.unwrap_or(self.tcp_guarantee)),
+                plain: nanoseconds(self.tcp_nodata_timeout),
+                active: nanoseconds(active.unwrap_or(Seconds(24 * 60 * 60))),
+                done: nanoseconds(self.tcp_done_timeout),
             },
         }
     }
@@ -150,41 +119,38 @@ impl Scheme for Segments {
     }
 }
 
-impl Declared for TCPRewriter {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut tcp = TcpTimes::configure(args)?;
-        self.base.configure_annotations(args, true)?;
-        let times = self.base.configure(cx, args)?;
-        tcp.guarantee = times.guarantee.unwrap_or(tcp.guarantee);
-        self.base.set_tables(alloc::vec![tcp.table()]);
-        Ok(())
+#[handlers]
+impl TCPRewriter {
+    /// The mappings, a line for each direction: flow, rewritten flow, change of sequence numbers if
+    /// any, outputs with the one that counts starred, input, seconds left.
+    #[read(alias = "mappings")]
+    fn table(&mut self, cx: &mut Cx<'_>) -> String {
+        self.base.show_table(cx, 0, show)
     }
 
-    rewriter_handlers! {
-        "table", "mappings" => 0, show;
+    /// What the flow `SADDR SPORT DADDR DPORT` is rewritten to; nothing if it has no mapping.
+    #[read]
+    fn lookup(&mut self, cx: &mut Cx<'_>, flow: &str) -> Result<String, HandlerError> {
+        lookup(&mut self.base, cx, flow)
     }
 }
 
 impl Element for TCPRewriter {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let tables = alloc::vec![self.times.table()];
+        self.base.configured(cx, args, self.dst_anno, tables)
+    }
+
     rewriter_methods!(Segments);
 }
 
-impl ExtraHandlers for TCPRewriter {
-    fn extra_handlers(&self, list: &mut HandlerList) {
-        list.read_with("lookup");
+impl Connections for TCPRewriter {}
+
+impl Rewriter for TCPRewriter {
+    fn base(&mut self) -> &mut Base {
+        &mut self.base
     }
 
-    fn read_extra(
-        &mut self,
-        cx: &mut Cx<'_>,
-        name: &str,
-        parameter: &str,
-    ) -> Option<Result<String, HandlerError>> {
-        (name == "lookup").then(|| lookup(&mut self.base, cx, parameter))
-    }
-}
-
-impl Translate for TCPRewriter {
     fn translate(
         &mut self,
         cx: &mut Cx<'_>,
@@ -201,13 +167,7 @@ impl Translate for TCPRewriter {
         key: FlowKey,
         port: usize,
     ) -> Option<Translation> {
-        let table = 0;
-        let identity = Identity {
-            key,
-            table,
-            protocol: protocol.0,
-        };
-        self.base.obtain::<Segments>(cx, identity, port)
+        self.base.obtain::<Segments>(cx, 0, protocol, key, port)
     }
 }
 

@@ -3,15 +3,15 @@ use alloc::string::String;
 
 use packet::Packet;
 use packet::wire::IpProtocol;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element};
+use router::args::{Args, Failed, Seconds};
+use router::{Component, Cx, Element, handlers};
 
-use crate::rewriter::base::{Base, ExtraHandlers, GUARANTEE, Translate, Translation, optional_seconds, seconds};
+use crate::rewriter::base::{Base, GUARANTEE, Rewriter, Translation, nanoseconds};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
-use crate::rewriter::key::FlowKey;
 use crate::rewriter::headers::{self, DCCP};
+use crate::rewriter::key::FlowKey;
 use crate::rewriter::path::{Identity, Scheme};
-use crate::rewriter::{rewriter_handlers, rewriter_methods};
+use crate::rewriter::rewriter_methods;
 use crate::rewriter::sequence::Sequences;
 use crate::rewriter::table::{Kind, Table, Timeouts};
 
@@ -21,36 +21,9 @@ use crate::rewriter::table::{Kind, Table, Timeouts};
 /// UDP, TCP and DCCP flows, and treats all as datagrams. Other protocols, later fragments and
 /// headers cut short are dropped, but pass inputs with `pass`.
 ///
-/// # Arguments
-/// - `INPUTSPEC` (specification, one for each input): what to do with packets of no known flow; see
-///   IPRewriter.
-/// - `TIMEOUT` (seconds, 5 minutes): timeout of flows; also `UDP_TIMEOUT`.
-/// - `STREAMING_TIMEOUT` (seconds, TIMEOUT): timeout of flows with three packets or more, and
-///   packets both ways; also `UDP_STREAMING_TIMEOUT`.
-/// - `GUARANTEE` (seconds, 5): how long after its last packet a flow is not given up for a new one;
-///   also `UDP_GUARANTEE`.
-/// - `REAP_INTERVAL` (seconds, 15 minutes): how often mappings whose time is up are taken out; 0:
-///   never.
-/// - `MAPPING_CAPACITY` (integer or element, 2147483647): most mappings, or another rewriter to
-///   share the mappings' memory and limit with; also `CAPACITY`.
-/// - `DST_ANNO` (boolean, true): whether to set the destination address annotation.
-/// - `REPLY_ANNO` (annotation of 1 byte, none): an annotation that replies get as the first packet
-///   of their flow had it.
-///
-/// # Ports
-/// One push input for each specification; as many push outputs as the specifications name.
-///
 /// # Handlers
-/// - `table` (read): the mappings, a line for each direction: flow, rewritten flow, outputs with
-///   the one that counts starred, input, seconds left.
-/// - `table_size` (read): mappings that this element made.
-/// - `mapping_failures` (read): mappings that could not be made.
-/// - `patterns` (read): the inputs' specifications, with the numbers of mappings they made.
 /// - `pattern0`, `pattern1`, … (read, write): one input's specification. Writing it ends the
 ///   mappings that the input made.
-/// - `size` (read): mappings of all elements that share the limit.
-/// - `capacity` (read, write): the limit.
-/// - `clear` (write): ends all mappings.
 ///
 /// # Example
 /// ```click
@@ -63,17 +36,58 @@ use crate::rewriter::table::{Kind, Table, Timeouts};
 ///
 /// # See also
 /// IPRewriter, TCPRewriter, IPRewriterPatterns
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1-/1-", processing = "h", segments, handlers, provides(Rewriter))]
+#[inputs("one for each specification")]
+#[outputs("as many as the specifications name")]
 pub struct UDPRewriter {
-    pub(crate) base: Base,
+    /// The same as UDP_TIMEOUT.
+    #[arg]
+    timeout: Option<Seconds>,
+    /// The same as UDP_STREAMING_TIMEOUT.
+    #[arg]
+    streaming_timeout: Option<Seconds>,
+    /// The same as UDP_GUARANTEE.
+    #[arg]
+    guarantee: Option<Seconds>,
+    #[flatten]
+    times: UdpTimes,
+    /// Whether to set the destination address annotation.
+    #[arg(default = true)]
+    dst_anno: bool,
+    #[flatten]
+    base: Base,
 }
 
-impl Class for UDPRewriter {
-    const NAME: &'static str = "UDPRewriter";
-    const PORTS: &'static str = "1-/1-";
-    const PROCESSING: &'static str = "h";
-    const IS_A: &'static [&'static str] = &["IPRewriterBase"];
-    const SEGMENTS: bool = true;
+
+/// The arguments that say how long UDP flows live.
+#[derive(Component)]
+pub(super) struct UdpTimes {
+    /// Timeout of UDP flows.
+    #[arg(default_text = "5 minutes")]
+    udp_timeout: Option<Seconds>,
+    /// Timeout of UDP flows with three packets or more, and packets both ways.
+    #[arg(default_text = "UDP_TIMEOUT")]
+    udp_streaming_timeout: Option<Seconds>,
+    /// How long after its last packet a UDP flow cannot be evicted for a new one.
+    #[arg(default_text = "5 seconds")]
+    udp_guarantee: Option<Seconds>,
+}
+
+impl UdpTimes {
+    /// The table of datagrams' flows.
+    pub(super) fn table(&self) -> Table {
+        let timeout = self.udp_timeout.unwrap_or(Seconds(5 * 60));
+        Table {
+            kind: Kind::Datagrams,
+            timeouts: Timeouts {
+                guarantee: nanoseconds(self.udp_guarantee.unwrap_or(GUARANTEE)),
+                plain: nanoseconds(timeout),
+                active: nanoseconds(self.udp_streaming_timeout.unwrap_or(timeout)),
+                done: 0,
+            },
+        }
+    }
 }
 
 /// How UDPRewriter reads and writes packets.
@@ -106,43 +120,37 @@ impl Scheme for Datagrams {
     }
 }
 
-impl Declared for UDPRewriter {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut timeout, mut guarantee, mut streaming) = (None, None, None);
-        let mut udp_streaming = None;
-        args.keyword_with("UDP_TIMEOUT", optional_seconds, &mut timeout)
-            .keyword_with("STREAMING_TIMEOUT", optional_seconds, &mut streaming)
-            .keyword_with("UDP_STREAMING_TIMEOUT", optional_seconds, &mut udp_streaming)
-            .keyword_with("UDP_GUARANTEE", optional_seconds, &mut guarantee)
-            .consume()?;
-        self.base.configure_annotations(args, true)?;
-        let times = self.base.configure(cx, args)?;
-        let timeout = times.timeout.or(timeout).unwrap_or(5 * 60);
-        let guarantee = times.guarantee.or(guarantee).unwrap_or(GUARANTEE);
-        self.base.set_tables(alloc::vec![Table {
-            kind: Kind::Datagrams,
-            timeouts: Timeouts {
-                guarantee: seconds(guarantee),
-                plain: seconds(timeout),
-                active: seconds(streaming.or(udp_streaming).unwrap_or(timeout)),
-                done: 0,
-            },
-        }]);
-        Ok(())
-    }
-
-    rewriter_handlers! {
-        "table", "mappings" => 0, show;
+#[handlers]
+impl UDPRewriter {
+    /// The mappings, a line for each direction: flow, rewritten flow, outputs with the one that
+    /// counts starred, input, seconds left.
+    #[read(alias = "mappings")]
+    fn table(&mut self, cx: &mut Cx<'_>) -> String {
+        self.base.show_table(cx, 0, show)
     }
 }
 
 impl Element for UDPRewriter {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let times = UdpTimes {
+            udp_timeout: self.timeout.or(self.times.udp_timeout),
+            udp_streaming_timeout: self
+                .streaming_timeout
+                .or(self.times.udp_streaming_timeout),
+            udp_guarantee: self.guarantee.or(self.times.udp_guarantee),
+        };
+        let tables = alloc::vec![times.table()];
+        self.base.configured(cx, args, self.dst_anno, tables)
+    }
+
     rewriter_methods!(Datagrams);
 }
 
-impl ExtraHandlers for UDPRewriter {}
+impl Rewriter for UDPRewriter {
+    fn base(&mut self) -> &mut Base {
+        &mut self.base
+    }
 
-impl Translate for UDPRewriter {
     fn translate(
         &mut self,
         cx: &mut Cx<'_>,
@@ -159,13 +167,7 @@ impl Translate for UDPRewriter {
         key: FlowKey,
         port: usize,
     ) -> Option<Translation> {
-        let table = 0;
-        let identity = Identity {
-            key,
-            table,
-            protocol: protocol.0,
-        };
-        self.base.obtain::<Datagrams>(cx, identity, port)
+        self.base.obtain::<Datagrams>(cx, 0, protocol, key, port)
     }
 }
 

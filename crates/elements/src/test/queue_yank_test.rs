@@ -4,23 +4,14 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use packet::{Batch, Packet};
-use router::args::{Args, ElementOf, ElementRef, Failed};
-use router::{Class, Cx, Declared, Element, ElementId, Ran, TaskId};
+use router::args::Failed;
+use router::{Cx, Element, Link, Ran, TaskId};
 
-use crate::standard::queue::Queue;
+use crate::standard::store::{Overflow, Store, Tried};
 
 /// Tries a queue, packets taken out of its midst included, when the router starts.
 ///
 /// Says `All tests pass!`, or which did not. The queue must be empty and hold five packets.
-///
-/// # Arguments
-/// - `QUEUE` (element): a Queue.
-///
-/// # Ports
-/// None.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -30,14 +21,12 @@ use crate::standard::queue::Queue;
 ///
 /// # See also
 /// Queue
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/0")]
 pub struct QueueYankTest {
-    queue: Option<ElementId>,
-}
-
-impl Class for QueueYankTest {
-    const NAME: &'static str = "QueueYankTest";
-    const PORTS: &'static str = "0/0";
+    /// The queue.
+    #[arg(mandatory)]
+    queue: Option<Link<dyn Tried>>,
 }
 
 /// What is put into the queue: packets of one letter.
@@ -69,7 +58,7 @@ impl QueueYankTest {
     /// Tries it once; says what was wrong.
     fn test(
         cx: &mut Cx<'_>,
-        queue: &mut Queue,
+        store: &mut Store,
         (wanted, most, out, stay): (&str, usize, &str, &str),
     ) -> Result<(), String> {
         let mut batch = Box::new(Batch::new());
@@ -79,8 +68,7 @@ impl QueueYankTest {
                 cx.kill(packet);
             }
         }
-        queue.push(cx, 0, &mut batch);
-        let store = &mut queue.store;
+        store.push(cx, &mut batch, Overflow::New);
         let is_wanted = |packet: &Packet| packet.data().iter().any(|b| wanted.as_bytes().contains(b));
         let yanked = store.yank(cx, most, is_wanted);
         let yanked = letters(cx, yanked.into_iter());
@@ -96,19 +84,6 @@ impl QueueYankTest {
     }
 }
 
-impl Declared for QueueYankTest {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut queue = ElementRef {
-            name: String::new(),
-            index: 0,
-        };
-        args.mandatory_positional_with("QUEUE", ElementOf("Queue"), &mut queue)
-            .complete()?;
-        self.queue = Some(ElementId::new(queue.index));
-        Ok(())
-    }
-}
-
 impl Element for QueueYankTest {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let task = cx.task();
@@ -118,11 +93,12 @@ impl Element for QueueYankTest {
 
     fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
         let tested = self.queue.and_then(|queue| {
-            cx.with(queue, |queue: &mut Queue, cx| {
-                if queue.store.len() > 0 || queue.store.room() < LETTERS.len() {
+            cx.reach(queue, |queue, cx| {
+                let store = queue.store();
+                if store.len() > 0 || store.room() < LETTERS.len() {
                     return Err("the queue is to be empty, and to hold five packets".into());
                 }
-                TESTS.into_iter().try_for_each(|test| Self::test(cx, queue, test))
+                TESTS.into_iter().try_for_each(|test| Self::test(cx, store, test))
             })
         });
         let declaration = cx.declaration();

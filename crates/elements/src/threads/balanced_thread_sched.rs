@@ -1,30 +1,20 @@
 use alloc::vec;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, TaskId, TimerId};
+use router::args::Failed;
+use router::{Cx, Element, TaskId, TimerId};
 
 /// Nanoseconds of a millisecond.
 const MILLISECOND: u64 = 1_000_000;
 /// Until the first time.
 const FIRST: u64 = 10 * MILLISECOND;
 
-/// Moves tasks between threads so that these have equally much to do.
+/// Moves tasks between threads to balance their load.
 ///
-/// Every so often it looks at what the scheduled tasks took of late, and moves some from the
-/// thread with the most to do to the one with the least. Elements move with their tasks (see
-/// StaticThreadSched). A router on one thread stays as it is.
-///
-/// # Arguments
-/// - `INTERVAL` (integer, 1000): milliseconds between two looks.
-/// - `INCREASING` (boolean, true): whether the cheapest tasks are moved first, rather than the
-///   dearest.
-///
-/// # Ports
-/// None.
-///
-/// # Handlers
-/// None of its own.
+/// At each interval it reads the recent cost of the scheduled tasks, and moves some from the thread
+/// with the highest load to the one with the lowest. Elements move with their tasks (see
+/// StaticThreadSched). A router on one thread does not change.
 ///
 /// # Example
 /// ```click
@@ -34,24 +24,15 @@ const FIRST: u64 = 10 * MILLISECOND;
 ///
 /// # See also
 /// StaticThreadSched
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/0")]
 pub struct BalancedThreadSched {
+    /// Milliseconds between two rounds.
+    #[arg(positional, default = 1000)]
     interval: u32,
+    /// Whether the cheapest tasks are moved first, rather than the most expensive ones.
+    #[arg(positional, default = true)]
     increasing: bool,
-}
-
-impl Class for BalancedThreadSched {
-    const NAME: &'static str = "BalancedThreadSched";
-    const PORTS: &'static str = "0/0";
-}
-
-impl Declared for BalancedThreadSched {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        (self.interval, self.increasing) = (1000, true);
-        args.positional("INTERVAL", &mut self.interval)
-            .positional("INCREASING", &mut self.increasing)
-            .complete()
-    }
 }
 
 impl Element for BalancedThreadSched {
@@ -67,10 +48,11 @@ impl Element for BalancedThreadSched {
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
         cx.whole(|cx| {
             let mut tasks = cx.scheduled_tasks();
-            tasks.sort_by(|(.., one), (.., other)| match self.increasing {
-                true => one.cmp(other),
-                false => other.cmp(one),
-            });
+            if self.increasing {
+                tasks.sort_by_key(|(.., cost)| *cost);
+            } else {
+                tasks.sort_by_key(|(.., cost)| Reverse(*cost));
+            }
             for (task, thread) in balance(&tasks, cx.threads()) {
                 cx.move_task(task, i32::from(thread));
             }
@@ -79,8 +61,8 @@ impl Element for BalancedThreadSched {
     }
 }
 
-/// Which of `tasks`, each with its thread and cost and in the order in which they are to be
-/// considered, are better on which other of `threads` threads.
+/// The moves that balance `tasks` over `threads` threads: each task with its new thread. Each of
+/// `tasks` has its thread and cost; they are considered in order.
 fn balance(tasks: &[(TaskId, u16, u32)], threads: u16) -> Vec<(TaskId, u16)> {
     let mut load = vec![0u64; usize::from(threads)];
     for (_, thread, cost) in tasks {
@@ -95,7 +77,7 @@ fn balance(tasks: &[(TaskId, u16, u32)], threads: u16) -> Vec<(TaskId, u16)> {
         else {
             break;
         };
-        // What is nearly equal is left alone.
+        // Loads that are nearly equal stay as they are.
         let slack = average / 8;
         if average - load[least] <= slack && load[most] - average <= slack {
             break;

@@ -3,30 +3,24 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, ElementId, NO_THREAD};
+use router::{Cx, Element, ElementId, NO_THREAD};
 
-/// Says which threads run which elements.
+/// Assigns elements to threads.
 ///
 /// A router that runs on several threads (`weir click -j 2`, or a guest with several CPUs) runs
-/// every task on thread 0 unless it is told otherwise. Elements that a task pushes to, or pulls
-/// from, run with it, and so do elements that name each other in their arguments; where paths of
-/// several threads meet, the lowest has the element, and packets of the others are handed over to
-/// it. Put a queue at such a place: it belongs to whoever pulls from it, and those who push into
-/// it wait when it is full. Where there is none, packets for which a thread is too slow are
-/// dropped, which the router's `thread_drops` handler counts.
+/// every task on thread 0 unless it is told otherwise. The elements that a task pushes to or pulls
+/// from run with it, and so do elements that name each other in their arguments. Where paths of
+/// several threads meet, the element belongs to the lowest of them, and packets of the others cross
+/// to it. A queue belongs at such a place: it runs on the thread that pulls from it, and elements
+/// that push into it wait when it is full. Without a queue, packets for which a thread is too slow
+/// are dropped; the router's `thread_drops` handler counts them.
 ///
-/// If there are several, the last to name an element counts.
+/// If several StaticThreadScheds name an element, the last counts. The `home_thread` handler of an
+/// element with a task shows its thread, and moves it when written.
 ///
 /// # Arguments
 /// - `ELEMENT THREAD` (any number of times): an element, or a compound with all in it, and the
-///   number of the thread that runs it, from 0; -1 and its task is not run at all.
-///
-/// # Ports
-/// None.
-///
-/// # Handlers
-/// None of its own. The `home_thread` handler of elements with a task says where it runs, and
-/// moves it when written.
+///   number of the thread that runs it, from 0; with -1 its task is not run at all.
 ///
 /// # Example
 /// ```click
@@ -36,15 +30,11 @@ use router::{Class, Cx, Declared, Element, ElementId, NO_THREAD};
 ///
 /// # See also
 /// BalancedThreadSched, ThreadSafeQueue, CPUSwitch
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/0", raw)]
 pub struct StaticThreadSched;
 
-impl Class for StaticThreadSched {
-    const NAME: &'static str = "StaticThreadSched";
-    const PORTS: &'static str = "0/0";
-}
-
-/// The elements that `name` stands for, seen from the element at work: one, or all in a compound.
+/// The elements called `name`, as seen from the element at work: one, or all in a compound.
 fn named(cx: &Cx<'_>, name: &str) -> Vec<ElementId> {
     if let Some(id) = cx.find(name) {
         return Vec::from([id]);
@@ -58,8 +48,8 @@ fn named(cx: &Cx<'_>, name: &str) -> Vec<ElementId> {
         .collect()
 }
 
-impl Declared for StaticThreadSched {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+impl Element for StaticThreadSched {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         for entry in args.take_raw() {
             let words = click::config::split_space(&entry);
             let (name, thread) = match &words[..] {
@@ -90,8 +80,6 @@ impl Declared for StaticThreadSched {
         args.finish()
     }
 }
-
-impl Element for StaticThreadSched {}
 
 #[cfg(test)]
 mod tests {

@@ -12,44 +12,20 @@ use click::{Diagnostics, Options};
 use packet::{Batch, Packet, Pool};
 use proptest::prelude::*;
 use router::{
-    Bell, Class, ClassEntry, Cx, Declared, Element, Embedding, HandlerError, HandlerList, Member,
-    Ran, Router, Runtime, Settings, Signal, Status, Steady, TaskId,
+    ClassEntry, Cx, Element, Embedding, Member, Ran, Router, Runtime, Settings, Signal, Status,
+    Steady, TaskId, Waker,
 };
 
 /// Sends packets that hold their number, from 0 on, up to a limit.
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/1", processing = "h", task)]
 struct Numbers {
-    next: u64,
+    #[arg(positional)]
     limit: u64,
+    #[state]
+    next: u64,
     task: Option<TaskId>,
     signal: Signal,
-}
-
-impl Class for Numbers {
-    const NAME: &'static str = "Numbers";
-    const PORTS: &'static str = "0/1";
-    const PROCESSING: &'static str = "h";
-}
-
-impl Declared for Numbers {
-    fn configure(
-        &mut self,
-        _cx: &mut Cx<'_>,
-        args: &mut router::args::Args<'_>,
-    ) -> Result<(), router::args::Failed> {
-        args.positional("LIMIT", &mut self.limit).complete()
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.task(false);
-    }
-
-    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn core::any::Any = old;
-        if let Some(old) = old.downcast_mut::<Numbers>() {
-            self.next = old.next;
-        }
-    }
 }
 
 impl Element for Numbers {
@@ -76,19 +52,23 @@ impl Element for Numbers {
 
 /// Counts packets, and those whose number is not the one after the one before, and stops the
 /// router after so many. Knows its thread.
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/0-1")]
 struct Check {
+    #[arg(positional)]
     stop: u64,
+    #[handler(read)]
+    #[state]
     count: u64,
+    #[handler(read)]
+    #[state]
     wrong: u64,
+    #[state]
     next: u64,
+    #[handler(read = |thread: &Option<ThreadId>| format!("{thread:?}"))]
     thread: Option<ThreadId>,
+    #[handler(read)]
     strangers: u64,
-}
-
-impl Class for Check {
-    const NAME: &'static str = "Check";
-    const PORTS: &'static str = "1/0-1";
 }
 
 impl Check {
@@ -97,40 +77,6 @@ impl Check {
         self.wrong += u64::from(number != Some(self.next));
         self.next = number.unwrap_or(0) + 1;
         self.count += 1;
-    }
-}
-
-impl Declared for Check {
-    fn configure(
-        &mut self,
-        _cx: &mut Cx<'_>,
-        args: &mut router::args::Args<'_>,
-    ) -> Result<(), router::args::Failed> {
-        args.positional("STOP", &mut self.stop).complete()
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("count")
-            .read("wrong")
-            .read("strangers")
-            .read("thread");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "wrong" => self.wrong.to_string(),
-            "strangers" => self.strangers.to_string(),
-            "thread" => format!("{:?}", self.thread),
-            _ => return Err(HandlerError::Unknown),
-        })
-    }
-
-    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn core::any::Any = old;
-        if let Some(old) = old.downcast_mut::<Check>() {
-            (self.count, self.wrong, self.next) = (old.count, old.wrong, old.next);
-        }
     }
 }
 
@@ -183,20 +129,20 @@ struct Bed(Arc<(Mutex<bool>, Condvar)>);
 
 impl Bed {
     fn sleep(&self, most: Duration) {
-        let (rung, bell) = &*self.0;
-        let rung = rung.lock().unwrap();
-        *bell
-            .wait_timeout_while(rung, most, |rung| !*rung)
+        let (woken, condition) = &*self.0;
+        let woken = woken.lock().unwrap();
+        *condition
+            .wait_timeout_while(woken, most, |woken| !*woken)
             .unwrap()
             .0 = false;
     }
 }
 
-impl Bell for Bed {
-    fn ring(&self) {
-        let (rung, bell) = &*self.0;
-        *rung.lock().unwrap() = true;
-        bell.notify_one();
+impl Waker for Bed {
+    fn wake(&self) {
+        let (woken, condition) = &*self.0;
+        *woken.lock().unwrap() = true;
+        condition.notify_one();
     }
 
     fn pause(&self) {
@@ -280,7 +226,7 @@ impl Crew {
         let beds: Vec<Bed> = (1..count).map(|_| Bed::default()).collect();
         let members = beds.iter().map(|bed| Member {
             runtime: Crew::runtime(start, &lines),
-            bell: Box::new(bed.clone()),
+            waker: Box::new(bed.clone()),
         });
         let parts = router.divide(Box::new(bed.clone()), members.collect());
         assert_eq!(parts.len(), usize::from(count) - 1);
@@ -528,7 +474,7 @@ fn what_finds_no_room_between_threads_is_counted() {
     let mut router = Crew::make(config, Crew::runtime(start, &lines), 2);
     let member = Member {
         runtime: Crew::runtime(start, &lines),
-        bell: Box::new(Bed::default()),
+        waker: Box::new(Bed::default()),
     };
     let mut parts = router.divide(Box::new(Bed::default()), Vec::from([member]));
     let mut part = parts.pop().unwrap();

@@ -6,43 +6,25 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, RawFd};
 
-use router::args::{Args, Failed, FilenameArg, TcpPort, WordArg};
-use router::{Capability, Class, Cx, DEFAULT_CHANNEL, Declared, Descriptors, Element, Ran, TaskId, TimerId, phase};
+use router::args::{Args, Failed, TcpPort, WordArg};
+use router::{Cx, DEFAULT_CHANNEL, Descriptors, Element, Ran, TaskId, TimerId, phase};
 
-use super::listener::{CONNECTIONS, Listener, Retry, SUN_PATH, transient};
+use super::listener::{CONNECTIONS, Listener, Retry, transient, unix_path};
 use super::os_error;
 
-/// What is said first to who connects.
+/// What is sent first to a client.
 const GREETING: &[u8] = b"Click::ChatterSocket/1.0\r\n";
 /// A client that has more than this many bytes yet to take is dropped.
 const BACKLOG: usize = 500_000;
 
 /// Lets other programs hear what elements say.
 ///
-/// Each line that an element prints goes to all who are connected, after a greeting,
+/// Each line that an element prints goes to all clients, after a greeting,
 /// `Click::ChatterSocket/1.0`. What a client sends is not read. A client that is 500000 bytes
 /// behind is disconnected.
 ///
 /// Connections outlive a hotswap if the new configuration has an element of the same name with
 /// the same type, address and channel, and with RETRIES of 1 or more.
-///
-/// # Arguments
-/// - `TYPE` (`TCP` or `UNIX`): what to listen on.
-/// - `PORT` (TCP port): with `TCP`, the port.
-/// - `FILENAME` (file name): with `UNIX`, the socket's path, which may not exist.
-/// - `CHANNEL` (word, default): the channel to hear. Elements speak on another one than the
-///   default one if they are told to, such as IPPrint by its CHANNEL.
-/// - `QUIET_CHANNEL` (boolean, true): if false, what is said on a channel other than the default
-///   one is printed too.
-/// - `GREETING` (boolean, true): whether to greet.
-/// - `RETRIES` (integer, 0): how often to try again, once a second, if it cannot listen.
-/// - `RETRY_WARNINGS` (boolean, true): warns each time.
-///
-/// # Ports
-/// None.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -52,12 +34,35 @@ const BACKLOG: usize = 500_000;
 ///
 /// # See also
 /// ControlSocket, IPPrint
-#[derive(Default)]
+///
+/// # Arguments
+/// After TYPE:
+/// - `PORT` (TCP port): with `TCP`, the port.
+/// - `FILENAME` (file name): with `UNIX`, the socket's path, which may not exist.
+#[derive(Element)]
+#[element(ports = "0/0", phase = phase::INFO, raw, take_over, provides(Descriptors))]
 pub struct ChatterSocket {
-    place: Place,
+    /// What to listen on: `TCP` or `UNIX`.
+    #[arg(mandatory, name = "TYPE")]
+    kind: String,
+    /// The channel to hear. Elements speak on another one than the default one if they are told
+    /// to, such as IPPrint by its CHANNEL.
+    #[arg(
+        with = WordArg,
+        kind = "word",
+        default = DEFAULT_CHANNEL.to_string(),
+        default_text = "default"
+    )]
     channel: String,
+    /// If false, what is said on a channel other than the default one is printed too.
+    #[arg(default = true)]
+    quiet_channel: bool,
+    /// Whether to greet.
+    #[arg(name = "GREETING", default = true)]
     greets: bool,
+    #[flatten]
     retry: Retry,
+    place: Place,
     listener: Option<Listener>,
     clients: BTreeMap<RawFd, Client>,
     task: Option<TaskId>,
@@ -76,7 +81,7 @@ impl Default for Place {
     }
 }
 
-/// Who listens: a socket, as a file because only reading and writing are wanted of it.
+/// A client: a socket, as a file because only reading and writing are wanted of it.
 struct Client {
     socket: File,
     waiting: VecDeque<u8>,
@@ -105,13 +110,6 @@ impl Client {
     }
 }
 
-impl Class for ChatterSocket {
-    const NAME: &'static str = "ChatterSocket";
-    const PORTS: &'static str = "0/0";
-    const PHASE: i32 = phase::INFO;
-    const CAPABILITIES: &'static [Capability] = router::provides!(ChatterSocket: Descriptors);
-}
-
 impl ChatterSocket {
     fn listen(&mut self) -> io::Result<()> {
         self.listener = Some(match &self.place {
@@ -132,7 +130,7 @@ impl ChatterSocket {
     }
 
     fn accept(&mut self, cx: &mut Cx<'_>) {
-        // What was said before is not for who comes now.
+        // What was said before is not for this client.
         self.tell(cx);
         let Some(listener) = &self.listener else {
             return;
@@ -162,7 +160,7 @@ impl ChatterSocket {
         self.serve(cx, fd);
     }
 
-    /// Sends a client what it takes, and lets go of one that is gone or too far behind.
+    /// Sends a client what it takes, and disconnects one that is gone or too far behind.
     fn serve(&mut self, cx: &mut Cx<'_>, fd: RawFd) {
         let Some(client) = self.clients.get_mut(&fd) else {
             return;
@@ -175,7 +173,7 @@ impl ChatterSocket {
         }
     }
 
-    /// Hands on what was said.
+    /// Sends what was said.
     fn tell(&mut self, cx: &mut Cx<'_>) {
         let lines = cx.heard();
         if lines.is_empty() {
@@ -194,43 +192,8 @@ impl ChatterSocket {
     }
 }
 
-impl Declared for ChatterSocket {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut kind, mut quiet) = (String::new(), true);
-        (self.greets, self.channel) = (true, DEFAULT_CHANNEL.to_string());
-        args.mandatory_positional("TYPE", &mut kind).consume()?;
-        args.keyword_with("CHANNEL", WordArg, &mut self.channel)
-            .keyword("QUIET_CHANNEL", &mut quiet)
-            .keyword("GREETING", &mut self.greets)
-            .keyword("RETRIES", &mut self.retry.left)
-            .keyword("RETRY_WARNINGS", &mut self.retry.warns)
-            .consume()?;
-        match kind.to_ascii_uppercase().as_str() {
-            "TCP" => {
-                let mut port = TcpPort(0);
-                args.mandatory_positional("PORT", &mut port).complete()?;
-                self.place = Place::Tcp(port.0);
-            }
-            "UNIX" => {
-                let mut path = String::new();
-                args.mandatory_positional_with("FILENAME", FilenameArg, &mut path)
-                    .complete()?;
-                if path.len() >= SUN_PATH {
-                    return Err(args.fail("filename too long"));
-                }
-                self.place = Place::Unix(path);
-            }
-            _ => return Err(args.fail(format!("unknown socket type ‘{kind}’"))),
-        }
-        cx.listen(&self.channel, quiet);
-        Ok(())
-    }
-
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn core::any::Any = old;
-        let Some(old) = old.downcast_mut::<ChatterSocket>() else {
-            return;
-        };
+impl ChatterSocket {
+    fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut ChatterSocket) {
         if self.listener.is_some() || self.place != old.place || self.channel != old.channel {
             return;
         }
@@ -261,6 +224,20 @@ impl Descriptors for ChatterSocket {
 }
 
 impl Element for ChatterSocket {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        match self.kind.to_ascii_uppercase().as_str() {
+            "TCP" => {
+                let mut port = TcpPort(0);
+                args.mandatory_positional("PORT", &mut port).complete()?;
+                self.place = Place::Tcp(port.0);
+            }
+            "UNIX" => self.place = Place::Unix(unix_path(args)?),
+            _ => return Err(args.fail(format!("unknown socket type ‘{}’", self.kind))),
+        }
+        cx.listen(&self.channel, self.quiet_channel);
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let task = cx.task();
         (self.task, self.timer) = (Some(task), Some(cx.timer()));
@@ -382,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_takes_nothing_is_let_go() {
+    fn a_client_that_takes_nothing_is_disconnected() {
         let socket = TempFile::new("backlog");
         let config = format!(
             "ChatterSocket(UNIX, \"{socket}\"); i :: Inject -> Print(x, 1500) -> Discard;"

@@ -7,14 +7,14 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
-use router::args::{Args, ElementRef, Failed, FilenameArg, TcpPort, WordArg};
-use router::{Capability, Class, Cx, Declared, Descriptors, Element, ElementId, HandlerError, HandlerFlags, HandlerList, Llrpc, TimerId};
+use router::args::{Args, ElementRef, Failed, TcpPort, WordArg};
+use router::{Cx, Declared, Descriptors, Element, ElementId, HandlerError, HandlerFlags, HandlerList, Llrpc, TimerId, handlers};
 
 pub mod protocol;
 #[cfg(test)]
 mod tests;
 
-use super::listener::{CONNECTIONS, Listener, Retry, SUN_PATH, transient};
+use super::listener::{CONNECTIONS, Listener, Retry, transient, unix_path};
 use super::os_error;
 use protocol::{Missing, Session, Target};
 
@@ -32,27 +32,8 @@ const PORTS_TRIED: u16 = 11;
 /// Connections outlive a hotswap if the new configuration has an element of the same name with
 /// the same type and address, and with RETRIES of 1 or more.
 ///
-/// A client can make the router hold at most 16 MiB of data and a line of 1 MiB; who sends more
-/// is refused.
-///
-/// # Arguments
-/// - `TYPE` (`TCP`, `UNIX` or `SOCKET`): what to listen on.
-/// - `PORT` (TCP port): with `TCP`, the port; `PORT+` takes the first free one from there on.
-/// - `FILENAME` (file name): with `UNIX`, the socket's path, which may not exist.
-/// - `FD` (integer): with `SOCKET`, an open descriptor to speak on.
-/// - `READONLY` (boolean, false): refuses writes.
-/// - `PROXY` (element, none): its handlers stand for the router's: `E.H` is its handler `E.H`.
-/// - `VERBOSE` (boolean, false): prints when connections come and go.
-/// - `LOCALHOST` (boolean, false): with `TCP`, listens on 127.0.0.1 only.
-/// - `RETRIES` (integer, 0): how often to try again, once a second, if it cannot listen.
-/// - `RETRY_WARNINGS` (boolean, true): warns each time.
-///
-/// # Ports
-/// None.
-///
-/// # Handlers
-/// - `port` (read): with `TCP`, the port.
-/// - `filename` (read): with `UNIX`, the path.
+/// A client can make the router hold at most 16 MiB of data and a line of 1 MiB; a client that sends
+/// more is refused.
 ///
 /// # Example
 /// ```click
@@ -61,16 +42,35 @@ const PORTS_TRIED: u16 = 11;
 ///
 /// # See also
 /// Script
-#[derive(Default)]
+///
+/// # Arguments
+/// After TYPE:
+/// - `PORT` (TCP port): with `TCP`, the port; `PORT+` takes the first free one from there on.
+/// - `FILENAME` (file name): with `UNIX`, the socket's path, which may not exist.
+/// - `FD` (integer): with `SOCKET`, an open descriptor to speak on.
+#[derive(Element)]
+#[element(ports = "0/0", raw, handlers, take_over, provides(Descriptors))]
 pub struct ControlSocket {
+    /// What to listen on: `TCP`, `UNIX` or `SOCKET`.
+    #[arg(mandatory, name = "TYPE")]
+    kind: String,
+    /// Whether to refuse writes.
+    #[arg(name = "READONLY")]
+    read_only: bool,
+    /// Whether to print when connections come and go.
+    #[arg]
+    verbose: bool,
+    /// With `TCP`, whether to listen on 127.0.0.1 only.
+    #[arg(name = "LOCALHOST")]
+    local: bool,
+    #[flatten]
+    retry: Retry,
+    /// An element whose handlers stand for the router's: `E.H` is its handler `E.H`.
+    #[arg]
+    proxy: Option<ElementRef>,
     place: Place,
     /// Any port from the first one on will do.
     flexible: bool,
-    read_only: bool,
-    verbose: bool,
-    local: bool,
-    retry: Retry,
-    proxy: Option<ElementRef>,
     listener: Option<Listener>,
     connections: BTreeMap<RawFd, Connection>,
     timer: Option<TimerId>,
@@ -130,25 +130,13 @@ impl Connection {
     }
 }
 
-impl Class for ControlSocket {
-    const NAME: &'static str = "ControlSocket";
-    const PORTS: &'static str = "0/0";
-    const CAPABILITIES: &'static [Capability] = router::provides!(ControlSocket: Descriptors);
-}
-
 impl ControlSocket {
     /// Tries to listen.
     fn listen(&mut self) -> io::Result<()> {
         let listener = match &mut self.place {
             Place::Tcp(port, more) => {
-                let address = match self.local {
-                    true => Ipv4Addr::LOCALHOST,
-                    false => Ipv4Addr::UNSPECIFIED,
-                };
-                let last = match more {
-                    true => port.saturating_add(PORTS_TRIED),
-                    false => *port,
-                };
+                let address = if self.local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
+                let last = if *more { port.saturating_add(PORTS_TRIED) } else { *port };
                 let (listener, found) = Listener::tcp(address, *port, last)?;
                 (*port, *more) = (found, false);
                 listener
@@ -176,7 +164,7 @@ impl ControlSocket {
 
     /// Begins to speak on a descriptor that this process inherited.
     fn adopt(&mut self, cx: &mut Cx<'_>, fd: RawFd) {
-        // A second descriptor of the same socket: the first one stays whoever's it is.
+        // A second descriptor of the same socket: the first one stays its owner's.
         let duplicate = || -> io::Result<OwnedFd> {
             let own = rustix::process::getpid();
             let own = rustix::process::pidfd_open(own, rustix::process::PidfdFlags::empty())?;
@@ -349,76 +337,28 @@ impl Reach<'_, '_> {
     }
 }
 
-impl Declared for ControlSocket {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut kind = String::new();
-        args.mandatory_positional("TYPE", &mut kind).consume()?;
-        args.keyword("READONLY", &mut self.read_only)
-            .keyword("VERBOSE", &mut self.verbose)
-            .keyword("RETRIES", &mut self.retry.left)
-            .keyword("RETRY_WARNINGS", &mut self.retry.warns)
-            .keyword("LOCALHOST", &mut self.local)
-            .consume()?;
-        let mut proxy = ElementRef {
-            index: usize::MAX,
-            name: String::new(),
-        };
-        args.keyword("PROXY", &mut proxy).consume()?;
-        self.proxy = (proxy.index != usize::MAX).then_some(proxy);
-        match kind.to_ascii_uppercase().as_str() {
-            "TCP" => {
-                let mut port = String::new();
-                args.mandatory_positional_with("PORT", WordArg, &mut port)
-                    .complete()?;
-                match parse_port(&port, cx) {
-                    Some((port, more)) => {
-                        self.place = Place::Tcp(port, more);
-                        self.flexible = more;
-                    }
-                    None => return Err(args.fail("PORT requires TCP port")),
-                }
-            }
-            "UNIX" => {
-                let mut path = String::new();
-                args.mandatory_positional_with("FILENAME", FilenameArg, &mut path)
-                    .complete()?;
-                if path.len() >= SUN_PATH {
-                    return Err(args.fail("filename too long"));
-                }
-                self.place = Place::Unix(path);
-            }
-            "SOCKET" => {
-                let mut fd: i32 = -1;
-                args.mandatory_positional("FD", &mut fd).complete()?;
-                self.place = Place::Descriptor(fd);
-            }
-            _ => return Err(args.fail(format!("unknown socket type ‘{kind}’"))),
-        }
-        Ok(())
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
+#[handlers]
+impl ControlSocket {
+    /// The port.
+    #[read(when = matches!(self.place, Place::Tcp(..)))]
+    fn port(&self) -> String {
         match self.place {
-            Place::Tcp(..) => list.read("port"),
-            Place::Unix(_) => list.read("filename"),
-            Place::Descriptor(_) => list,
-        };
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match (name, &self.place) {
-            ("port", Place::Tcp(port, false)) => Ok(port.to_string()),
-            ("port", Place::Tcp(port, true)) => Ok(format!("{port}+")),
-            ("filename", Place::Unix(path)) => Ok(path.clone()),
-            _ => Err(HandlerError::Unknown),
+            Place::Tcp(port, true) => format!("{port}+"),
+            Place::Tcp(port, false) => port.to_string(),
+            _ => String::new(),
         }
     }
 
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn core::any::Any = old;
-        let Some(old) = old.downcast_mut::<ControlSocket>() else {
-            return;
-        };
+    /// The path.
+    #[read(when = matches!(self.place, Place::Unix(_)))]
+    fn filename(&self) -> &str {
+        match &self.place {
+            Place::Unix(path) => path,
+            _ => "",
+        }
+    }
+
+    fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut ControlSocket) {
         let same = match (&self.place, &old.place) {
             (Place::Tcp(port, _), Place::Tcp(other, _)) => self.flexible || port == other,
             (place, other) => place == other,
@@ -452,6 +392,29 @@ impl Descriptors for ControlSocket {
 }
 
 impl Element for ControlSocket {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.place = match self.kind.to_ascii_uppercase().as_str() {
+            "TCP" => {
+                let mut port = String::new();
+                args.mandatory_positional_with("PORT", WordArg, &mut port)
+                    .complete()?;
+                let Some((port, more)) = parse_port(&port, cx) else {
+                    return Err(args.fail("PORT requires TCP port"));
+                };
+                self.flexible = more;
+                Place::Tcp(port, more)
+            }
+            "UNIX" => Place::Unix(unix_path(args)?),
+            "SOCKET" => {
+                let mut fd: i32 = -1;
+                args.mandatory_positional("FD", &mut fd).complete()?;
+                Place::Descriptor(fd)
+            }
+            _ => return Err(args.fail(format!("unknown socket type ‘{}’", self.kind))),
+        };
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let timer = cx.timer();
         self.timer = Some(timer);

@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use packet::anno::EXTRA_LENGTH;
 use packet::{Batch, Packet};
 use router::args::{Args, Failed, WordArg};
-use router::{Capability, Class, Cx, Declared, Descriptors, Element, HandlerError, HandlerList, Ran, TaskId};
+use router::{Cx, Descriptors, Element, Ran, TaskId, handlers};
 
 use super::kernel_filter::KernelFilter;
 use super::packet_socket::{Direction, PacketSocket, Received, Wish};
@@ -21,34 +21,6 @@ use crate::link_type::LinkType;
 ///
 /// In a guest, FromDevice receives from one of the guest's interfaces, as FromNetfront does.
 ///
-/// # Arguments
-/// - `DEVNAME` (string): the interface.
-/// - `PROMISC` (boolean, false): whether frames for other hosts are received too.
-/// - `SNAPLEN` (integer, 2046): most bytes of a frame, from 14 to 65535.
-/// - `SNIFFER` (boolean, true): if false, an iptables rule lets the kernel drop what it gets from
-///   the interface.
-/// - `FORCE_IP` (boolean, false): whether only IP packets leave by output 0, with their network
-///   header marked; the others leave by output 1.
-/// - `METHOD` (word): accepted; `LINUX`, a packet socket, is what there is.
-/// - `BPF_FILTER` (string): the frames to receive, in the language of pcap-filter(7); the kernel
-///   drops the others. tcpdump, which has to be installed, compiles it. It sees frames without the
-///   VLAN tag that the kernel keeps beside them.
-/// - `PROTOCOL` (integer, 0): the only link-level protocol received; 0: all.
-/// - `OUTBOUND` (boolean, false): whether frames that the host sends are received too.
-/// - `HEADROOM` (integer): bytes in front of each frame; at least 128.
-/// - `ENCAP` (word, ETHER): accepted if it is ETHER.
-/// - `BURST` (integer, 1): most frames each time it is scheduled.
-/// - `TIMESTAMP` (boolean, true): whether frames carry a time.
-///
-/// # Ports
-/// No input. Output 0 is push; output 1, optional, is push: with FORCE_IP, what is not IP.
-///
-/// # Handlers
-/// - `count` (read): frames received.
-/// - `reset_counts` (write): sets `count` to 0.
-/// - `kernel_drops` (read): frames for which the kernel had no room.
-/// - `encap` (read): ETHER.
-///
 /// # Example
 /// ```click
 /// FromDevice(eth0, SNIFFER false, BURST 32) -> Counter -> Discard;
@@ -56,34 +28,65 @@ use crate::link_type::LinkType;
 ///
 /// # See also
 /// ToDevice, FromNetfront, FromDump
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/1-2", processing = "/h", handlers, provides(Descriptors))]
+#[outputs("frames", "with FORCE_IP, frames without an IP packet")]
 pub struct FromDevice {
+    /// The interface.
+    #[arg(mandatory, name = "DEVNAME")]
     interface: String,
+    /// Whether frames for other hosts are received too.
+    #[arg(positional, name = "PROMISC")]
     promiscuous: bool,
-    sniffer: bool,
+    /// Most bytes of a frame, from 14 to 65535.
+    #[arg(positional, default = 2046)]
     snaplen: u32,
+    /// If false, an iptables rule makes the kernel drop what it gets from the interface.
+    #[arg(default = true)]
+    sniffer: bool,
+    /// Whether only IP packets leave by output 0, with their network header marked; other frames
+    /// leave by output 1.
+    #[arg]
     force_ip: bool,
-    outbound: bool,
+    /// Accepted; `LINUX`, a packet socket, is what there is.
+    #[arg(with = WordArg, kind = "word")]
+    method: String,
+    /// As METHOD.
+    #[arg(with = WordArg, kind = "word")]
+    capture: String,
+    /// The frames to receive, in the language of pcap-filter(7); the kernel drops other frames.
+    /// tcpdump, which has to be installed, compiles it. It sees frames without the VLAN tag that
+    /// the kernel keeps beside them.
+    #[arg(name = "BPF_FILTER")]
+    kernel_filter: String,
+    /// The only link-level protocol received; 0: all.
+    #[arg(default = 0)]
     protocol: u16,
+    /// Whether frames that the host sends are received too.
+    #[arg]
+    outbound: bool,
+    /// Bytes in front of each frame; at least 128.
+    #[arg]
     headroom: u32,
-    timestamp: bool,
+    /// Accepted if it is ETHER.
+    #[arg(with = WordArg, kind = "word", default_text = "ETHER")]
+    encap: String,
+    /// Most frames each time it is scheduled.
+    #[arg(default = 1)]
     burst: u32,
+    /// Whether frames carry the time at which the kernel received them.
+    #[arg(default = true)]
+    timestamp: bool,
     /// Frames left of the burst under way.
     left: u32,
+    /// Frames received.
+    #[handler(read)]
     count: u64,
     socket: Option<PacketSocket>,
-    /// Frames that were received with others in one call, and wait for their turn.
+    /// Frames that were received with others in one call, and are yet to be sent.
     ahead: VecDeque<Received>,
-    kernel_filter: String,
     filter: Option<KernelFilter>,
     task: Option<TaskId>,
-}
-
-impl Class for FromDevice {
-    const NAME: &'static str = "FromDevice";
-    const PORTS: &'static str = "0/1-2";
-    const PROCESSING: &'static str = "/h";
-    const CAPABILITIES: &'static [Capability] = router::provides!(FromDevice: Descriptors);
 }
 
 /// Looks whether there is a way METHOD to the device; every way is the same here.
@@ -163,71 +166,27 @@ impl FromDevice {
     }
 }
 
-impl Declared for FromDevice {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        (self.snaplen, self.sniffer, self.timestamp, self.burst) = (2046, true, true, 1);
-        let (mut method, mut capture) = (String::new(), String::new());
-        let (mut filter, mut encap) = (String::new(), String::new());
-        args.mandatory_positional("DEVNAME", &mut self.interface)
-            .positional("PROMISC", &mut self.promiscuous)
-            .positional("SNAPLEN", &mut self.snaplen)
-            .keyword("SNIFFER", &mut self.sniffer)
-            .keyword("FORCE_IP", &mut self.force_ip)
-            .keyword_with("METHOD", WordArg, &mut method)
-            .keyword_with("CAPTURE", WordArg, &mut capture)
-            .keyword("BPF_FILTER", &mut filter)
-            .keyword("PROTOCOL", &mut self.protocol)
-            .keyword("OUTBOUND", &mut self.outbound)
-            .keyword("HEADROOM", &mut self.headroom)
-            .keyword_with("ENCAP", WordArg, &mut encap)
-            .keyword("BURST", &mut self.burst)
-            .keyword("TIMESTAMP", &mut self.timestamp)
-            .complete()?;
-        if !(14..=65535).contains(&self.snaplen) {
-            return Err(args.fail("SNAPLEN out of range"));
-        }
-        if self.headroom > 8190 {
-            return Err(args.fail("HEADROOM out of range"));
-        }
-        if self.burst == 0 || self.burst > i32::MAX as u32 {
-            return Err(args.fail("BURST out of range"));
-        }
-        match encap.as_str() {
-            "" | "ETHER" => {}
-            name if LinkType::parse(name).is_some() => {
-                args.warning(format_args!("ENCAP {name} is not there; using ETHER"));
-            }
-            _ => return Err(args.fail("bad encapsulation type")),
-        }
-        let method = if method.is_empty() { capture } else { method };
-        check_method(args, &method)?;
-        self.kernel_filter = filter;
-        Ok(())
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("kernel_drops").read("encap").read("count");
-        list.button("reset_counts");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "kernel_drops" => Ok(match &self.socket {
-                Some(socket) => socket.drops().to_string(),
-                None => "??".to_string(),
-            }),
-            "encap" => Ok(LinkType::ETHERNET.name().into_owned()),
-            "count" => Ok(self.count.to_string()),
-            _ => Err(HandlerError::Unknown),
+#[handlers]
+impl FromDevice {
+    /// Frames for which the kernel had no room.
+    #[read]
+    fn kernel_drops(&self) -> String {
+        match &self.socket {
+            Some(socket) => socket.drops().to_string(),
+            None => "??".to_string(),
         }
     }
 
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset_counts" => self.count = 0,
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
+    /// What the frames begin with, for ToDump's USE_ENCAP_FROM: `ETHER`.
+    #[read]
+    fn encap(&self) -> String {
+        LinkType::ETHERNET.name().into_owned()
+    }
+
+    /// Sets `count` to 0.
+    #[write(button)]
+    fn reset_counts(&mut self) {
+        self.count = 0;
     }
 }
 
@@ -240,6 +199,28 @@ impl Descriptors for FromDevice {
 }
 
 impl Element for FromDevice {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if !(14..=65535).contains(&self.snaplen) {
+            return Err(args.fail("SNAPLEN out of range"));
+        }
+        if self.headroom > 8190 {
+            return Err(args.fail("HEADROOM out of range"));
+        }
+        if self.burst == 0 || self.burst > i32::MAX as u32 {
+            return Err(args.fail("BURST out of range"));
+        }
+        match self.encap.as_str() {
+            "" | "ETHER" => {}
+            name if LinkType::parse(name).is_some() => {
+                args.warning(format_args!("ENCAP {name} is not there; using ETHER"));
+            }
+            _ => return Err(args.fail("bad encapsulation type")),
+        }
+        let methods = [&self.method, &self.capture];
+        let method = methods.into_iter().find(|method| !method.is_empty());
+        check_method(args, method.map_or("", String::as_str))
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if self.interface.is_empty() {
             return Err(cx.error("interface not set"));

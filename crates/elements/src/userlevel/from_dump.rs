@@ -1,19 +1,16 @@
 use alloc::string::{String, ToString};
-use core::any::Any;
 use std::boxed::Box;
 use std::fs::File;
 
 use packet::anno::EXTRA_LENGTH;
 use packet::{Batch, Packet};
-use router::args::{self, Args, Failed, FilenameArg, FixedPoint, Timestamp, unparse};
-use router::{Call, Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Notice, Ran, Search, SignalId, Steady, TaskId, TimerId};
+use router::args::{self, Args, Failed, FilenameArg, Timestamp};
+use router::{Call, Cx, Declared, Element, HandlerError, Notice, Ran, Search, SignalId, Steady, TaskId, TimerId, handlers};
 
+use super::sample::Sample;
 use super::capture::{Capture, Frame, Source};
 use crate::link_type::LinkType;
 
-/// Binary digits of a probability.
-const SAMPLE_BITS: u32 = 28;
-const ALWAYS: u32 = 1 << SAMPLE_BITS;
 /// Packets passed over in one scheduling.
 const SKIPS: u32 = 16;
 
@@ -24,41 +21,6 @@ const SKIPS: u32 = 16;
 /// header, and in their extra length annotation the bytes that were not captured. From a file of
 /// raw IP packets they carry a network header mark too. Compressed files are not read.
 ///
-/// # Arguments
-/// - `FILENAME` (file name): the file; `-` is the standard input.
-/// - `TIMING` (boolean, false): whether packets keep the distances in time that they had.
-/// - `STOP` (boolean, false): stop the driver at the end.
-/// - `ACTIVE` (boolean, true): whether it reads.
-/// - `SAMPLE` (probability, 1): how likely a packet is taken.
-/// - `FORCE_IP` (boolean, false): whether only IP packets leave by output 0, with their network
-///   header marked and their destination annotation set; the others leave by output 1.
-/// - `START` (time): passes over packets before this time, in seconds since 1970.
-/// - `START_AFTER` (time): passes over the packets of so many first seconds.
-/// - `END` (time): ends at the first packet at this time or later.
-/// - `END_AFTER` (time): ends so many seconds after the file's first packet.
-/// - `INTERVAL` (time): ends so many seconds after START.
-/// - `END_CALL` (handler call): called at the end; not together with STOP. With an end time, it is
-///   the element's own `active false` if none is given.
-/// - `FILEPOS` (integer, 0): where in the file to start, in bytes.
-/// - `MMAP` (boolean): accepted, without effect.
-///
-/// # Ports
-/// No input. Output 0 is agnostic; output 1, optional, is push: with FORCE_IP, what is not IP.
-///
-/// # Handlers
-/// - `count` (read): packets that left by output 0.
-/// - `reset_counts` (write): sets `count` to 0.
-/// - `active` (read, write): whether it reads.
-/// - `stop` (write): ends reading, and stops the driver.
-/// - `encap` (read): the file's link type, as ToDump's ENCAP takes it.
-/// - `sampling_prob` (read): SAMPLE.
-/// - `filename`, `filesize` (read): the file's name, and its length in bytes.
-/// - `filepos` (read, write): where in the file the next packet is, in bytes.
-/// - `packet_filepos` (read): where in the file the last packet was, in bytes.
-/// - `extend_interval` (write): adds so many seconds to the end time, and reads on.
-/// - `reset_timing` (write): forgets the times, for TIMING after a write of `filepos`.
-/// - `scheduled`, `tickets`, `home_thread`: the task's; on a push output.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap, STOP true) -> Counter -> Discard;
@@ -66,51 +28,86 @@ const SKIPS: u32 = 16;
 ///
 /// # See also
 /// ToDump, FromDevice
+#[derive(Element)]
+#[element(ports = "0/1-2", processing = "/ah", handlers, task(when = self.push), take_over)]
+#[outputs("packets", "with FORCE_IP, packets that are not IP")]
 pub struct FromDump {
+    /// The file; `-` is the standard input.
+    #[arg(mandatory, with = FilenameArg, kind = "file name", read = shown, calm)]
     filename: String,
+    /// Whether packets keep the distances in time that they had.
+    #[arg(positional)]
     timing: bool,
-    force_ip: bool,
+    /// Stop the driver at the end.
+    #[arg]
+    stop: bool,
+    /// Whether it reads.
+    #[arg(default = true, read, write, checkbox, error = "type mismatch", then = activated)]
     active: bool,
-    sample: u32,
+    /// How likely a packet is taken.
+    #[arg(read, handler = "sampling_prob", default_text = "1")]
+    sample: Sample,
+    /// Whether only IP packets leave by output 0, with their network header marked and their
+    /// destination annotation set; other packets leave by output 1.
+    #[arg]
+    force_ip: bool,
+    /// Passes over packets before this time, in seconds since 1970.
+    #[arg]
+    start: Timestamp,
+    /// Passes over the packets of this time after the file's first packet.
+    #[arg]
+    start_after: Timestamp,
+    /// Ends at the first packet at this time or later.
+    #[arg(name = "END")]
+    end_at: Timestamp,
+    /// Ends this time after the file's first packet.
+    #[arg]
+    end_after: Timestamp,
+    /// Ends this time after START.
+    #[arg]
+    interval: Timestamp,
+    /// Called at the end; not together with STOP. With an end time, it is the element's own
+    /// `active false` if none is given.
+    #[arg(with = args::Any, kind = "handler call")]
+    end_call: String,
+    /// Where in the file to start, in bytes.
+    #[arg(default = 0)]
     filepos: u64,
+    /// Accepted, without effect.
+    #[arg]
+    mmap: bool,
     times: Times,
     end: End,
-    end_text: String,
     capture: Option<Capture>,
+    /// The file's length in bytes, `-` if that is not known.
+    #[handler(read = shown_size)]
     filesize: Option<u64>,
     /// Read, and not yet sent.
     pending: Option<Pending>,
+    /// Where in the file the last packet was, in bytes.
+    #[handler(read)]
     packet_filepos: u64,
+    /// Packets that left by output 0.
+    #[handler(read)]
     count: u64,
+    #[init(true)]
     push: bool,
     task: Option<TaskId>,
     timer: Option<TimerId>,
     nonempty: Option<SignalId>,
 }
 
-impl Default for FromDump {
-    fn default() -> Self {
-        FromDump {
-            filename: String::new(),
-            timing: false,
-            force_ip: false,
-            active: true,
-            sample: ALWAYS,
-            filepos: 0,
-            times: Times::default(),
-            end: End::Nothing,
-            end_text: String::new(),
-            capture: None,
-            filesize: None,
-            pending: None,
-            packet_filepos: 0,
-            count: 0,
-            push: true,
-            task: None,
-            timer: None,
-            nonempty: None,
-        }
+/// The name of a file as messages show it.
+pub fn shown(name: &str) -> &str {
+    match name {
+        "" | "-" => "<stdin>",
+        name => name,
     }
+}
+
+/// The length of a file as handlers show it.
+pub fn shown_size(size: &Option<u64>) -> String {
+    size.map_or("-".into(), |size| size.to_string())
 }
 
 /// A packet that was read.
@@ -122,8 +119,9 @@ struct Pending {
 }
 
 /// What happens at the end.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 enum End {
+    #[default]
     Nothing,
     /// The element ends reading and stops the driver.
     Stop,
@@ -155,20 +153,11 @@ enum Next {
     End,
 }
 
-impl Class for FromDump {
-    const NAME: &'static str = "FromDump";
-    const PORTS: &'static str = "0/1-2";
-    const PROCESSING: &'static str = "/ah";
-}
-
 impl Times {
     /// Takes the first packet's time.
     fn start(&mut self, time: i64, steady: Steady) {
         let first = self.first.unwrap_or(0);
-        let start = match self.first_is_relative || self.first.is_none() {
-            true => first.saturating_add(time),
-            false => first,
-        };
+        let start = if self.first_is_relative || self.first.is_none() { first.saturating_add(time) } else { first };
         self.first = self.first.map(|_| start);
         if self.last_is_relative {
             self.end = self.end.saturating_add(time);
@@ -183,10 +172,7 @@ impl Times {
 
 impl FromDump {
     fn print_filename(&self) -> &str {
-        match self.filename.as_str() {
-            "" | "-" => "<stdin>",
-            name => name,
-        }
+        shown(&self.filename)
     }
 
     fn fail(&self, cx: &mut Cx<'_>, error: impl core::fmt::Display) -> Failed {
@@ -223,14 +209,13 @@ impl FromDump {
         Ok(())
     }
 
-    fn set_active(&mut self, cx: &mut Cx<'_>, active: bool) {
-        self.active = active;
-        if active {
+    fn activated(&mut self, cx: &mut Cx<'_>) {
+        if self.active {
             self.wake(cx);
         }
     }
 
-    /// Lets packets flow, by the task or whoever pulls.
+    /// Makes packets flow, by the task or the notifier.
     fn wake(&mut self, cx: &mut Cx<'_>) {
         match (self.push, self.task, self.nonempty) {
             (true, Some(task), _) => cx.schedule(task),
@@ -248,10 +233,7 @@ impl FromDump {
     fn call_end(&mut self, cx: &mut Cx<'_>) {
         match self.end.clone() {
             End::Nothing => {}
-            End::Stop => {
-                self.active = false;
-                cx.stop();
-            }
+            End::Stop => self.write_stop(cx),
             End::Inactive => self.active = false,
             End::Call(call) if call.element == Some(cx.id()) => {
                 // The element itself is at work.
@@ -314,7 +296,7 @@ impl FromDump {
         }
     }
 
-    /// Ends, unless whoever is called at the end has other plans; returns whether it goes on.
+    /// Ends, unless the call at the end makes it go on; returns whether it does.
     #[cold]
     fn reached_end(&mut self, cx: &mut Cx<'_>) -> bool {
         self.times.last = None;
@@ -329,11 +311,6 @@ impl FromDump {
         if let Some(pending) = self.pending.take() {
             cx.kill(pending.packet);
         }
-    }
-
-    /// Draws whether the packet that was read is one of the sample.
-    fn is_sampled(&self, cx: &mut Cx<'_>) -> bool {
-        self.sample == ALWAYS || cx.random().next_u32() & (ALWAYS - 1) < self.sample
     }
 
     /// Whether the packet's time has come; if not, the timer is set to it.
@@ -397,7 +374,7 @@ impl FromDump {
             let Some(pending) = &mut self.pending else {
                 continue;
             };
-            if !core::mem::replace(&mut pending.wanted, true) && !self.is_sampled(cx) {
+            if !core::mem::replace(&mut pending.wanted, true) && !self.sample.draw(cx) {
                 self.drop_pending(cx);
                 skips += 1;
                 continue;
@@ -441,68 +418,67 @@ fn make_packet(cx: &mut Cx<'_>, frame: &Frame<'_>) -> Option<Packet> {
     Some(packet)
 }
 
-impl Declared for FromDump {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut stop, mut mmap) = (false, false);
-        let [mut first, mut first_after, mut last, mut last_after, mut interval] =
-            [Timestamp(0); 5];
-        let probability = FixedPoint {
-            bits: SAMPLE_BITS,
-        };
-        args.mandatory_positional_with("FILENAME", FilenameArg, &mut self.filename)
-            .positional("TIMING", &mut self.timing)
-            .keyword("STOP", &mut stop)
-            .keyword("ACTIVE", &mut self.active)
-            .keyword_with("SAMPLE", probability, &mut self.sample)
-            .keyword("FORCE_IP", &mut self.force_ip)
-            .keyword("START", &mut first)
-            .keyword("START_AFTER", &mut first_after)
-            .keyword("END", &mut last)
-            .keyword("END_AFTER", &mut last_after)
-            .keyword("INTERVAL", &mut interval)
-            .keyword_with("END_CALL", args::Any, &mut self.end_text)
-            .keyword("FILEPOS", &mut self.filepos)
-            .keyword("MMAP", &mut mmap)
-            .complete()?;
-        if self.sample > ALWAYS {
-            args.warning("SAMPLE probability reduced to 1");
-            self.sample = ALWAYS;
-        } else if self.sample == 0 {
-            args.warning("SAMPLE probability is 0; emitting no packets");
+#[handlers]
+impl FromDump {
+    /// Where in the file the next packet is, in bytes.
+    #[read]
+    fn read_filepos(&self) -> u64 {
+        self.capture.as_ref().map_or(0, Capture::position)
+    }
+
+    /// Goes on from a place in the file.
+    #[write(error = "argument must be file offset")]
+    fn write_filepos(&mut self, position: u64) -> Result<(), String> {
+        if self.filesize.is_some_and(|size| position > size) {
+            return Err("FILEPOS out of range".into());
         }
-        let given = |times: &[Timestamp]| times.iter().filter(|time| time.0 != 0).count();
-        if given(&[first, first_after]) > 1 {
-            return Err(args.fail("START and START_AFTER are mutually exclusive"));
+        if let Some(capture) = &mut self.capture {
+            capture.go_to(position).map_err(|error| error.to_string())?;
         }
-        if given(&[last, last_after, interval]) > 1 {
-            return Err(args.fail("END, END_AFTER, and INTERVAL are mutually exclusive"));
-        }
-        let end = last.0 + last_after.0 + interval.0;
-        self.times = Times {
-            first: Some(first.0 + first_after.0).filter(|time| *time != 0),
-            first_is_relative: first.0 == 0,
-            last: Some(end).filter(|time| *time != 0),
-            last_is_relative: last_after.0 != 0,
-            last_is_interval: interval.0 != 0,
-            end,
-            ..Times::default()
-        };
-        self.end = match (stop, self.end_text.is_empty()) {
-            (true, false) => return Err(args.fail("END_CALL and STOP are mutually exclusive")),
-            (true, true) => End::Stop,
-            (false, true) if self.times.last.is_some() => End::Inactive,
-            _ => End::Nothing,
-        };
-        self.push = cx.output_is_push(0);
-        self.nonempty.get_or_insert_with(|| cx.signal(Notice::Empty, true));
         Ok(())
     }
 
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn Any = old;
-        let Some(old) = old.downcast_mut::<FromDump>() else {
-            return;
-        };
+    /// The file's link type, as ToDump's ENCAP takes it.
+    #[read]
+    fn encap(&self) -> String {
+        let link = self.capture.as_ref().map(Capture::link);
+        link.map_or("<none>".into(), LinkType::name).into_owned()
+    }
+
+    /// Ends reading, and stops the driver.
+    #[write(button)]
+    fn write_stop(&mut self, cx: &mut Cx<'_>) {
+        self.active = false;
+        cx.stop();
+    }
+
+    /// Adds a time to the end time, and reads on.
+    #[write(error = "'extend_interval' takes a time interval")]
+    fn extend_interval(&mut self, cx: &mut Cx<'_>, more: Timestamp) {
+        self.times.end = self.times.end.saturating_add(more.0);
+        if !matches!(self.end, End::Nothing) {
+            self.times.last = Some(self.times.end);
+            self.active = true;
+            self.wake(cx);
+        }
+    }
+
+    /// Sets `count` to 0.
+    #[write(button)]
+    fn reset_counts(&mut self) {
+        self.count = 0;
+    }
+
+    /// Forgets the times, for TIMING after a write of `filepos`.
+    #[write(button)]
+    fn reset_timing(&mut self) {
+        self.times.first_is_relative = false;
+        self.times.last_is_relative = false;
+        self.times.last_is_interval = false;
+        self.times.known = false;
+    }
+
+    fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut FromDump) {
         if old.filename != self.filename {
             return;
         }
@@ -519,85 +495,43 @@ impl Declared for FromDump {
         }
         self.force_ip |= link == LinkType::RAW;
     }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("filename").read("filesize").read_write("filepos");
-        list.read("sampling_prob").checkbox("active").read("encap");
-        list.button("stop").read("packet_filepos");
-        list.write("extend_interval").read("count");
-        list.button("reset_counts").button("reset_timing");
-        list.add("filename", HandlerFlags::CALM);
-        if self.push {
-            list.task(false);
-        }
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let position = self.capture.as_ref().map_or(0, Capture::position);
-        let link = self.capture.as_ref().map(Capture::link);
-        Ok(match name {
-            "filename" => self.print_filename().to_string(),
-            "filesize" => self.filesize.map_or("-".to_string(), |size| size.to_string()),
-            "filepos" => position.to_string(),
-            "packet_filepos" => self.packet_filepos.to_string(),
-            "sampling_prob" => unparse::real2(self.sample.into(), SAMPLE_BITS),
-            "active" => self.active.to_string(),
-            "encap" => link.map_or("<none>".into(), LinkType::name).into_owned(),
-            "count" => self.count.to_string(),
-            _ => return Err(HandlerError::Unknown),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let value = click::config::uncomment(value);
-        let value = value.trim();
-        match name {
-            "active" => {
-                let active = cx.names().parse(value).map_err(|_| "type mismatch")?;
-                self.set_active(cx, active);
-            }
-            "stop" => {
-                self.active = false;
-                cx.stop();
-            }
-            "filepos" => {
-                let position = cx.names().parse(value);
-                let position = position.map_err(|_| "argument must be file offset")?;
-                if self.filesize.is_some_and(|size| position > size) {
-                    return Err("FILEPOS out of range".into());
-                }
-                if let Some(capture) = &mut self.capture {
-                    capture.go_to(position).map_err(|error| error.to_string())?;
-                }
-            }
-            "extend_interval" => {
-                let more: Timestamp = cx
-                    .names()
-                    .parse(value)
-                    .map_err(|_| "'extend_interval' takes a time interval")?;
-                self.times.end = self.times.end.saturating_add(more.0);
-                if !matches!(self.end, End::Nothing) {
-                    self.times.last = Some(self.times.end);
-                    self.set_active(cx, true);
-                }
-            }
-            "reset_counts" => self.count = 0,
-            "reset_timing" => {
-                self.times.first_is_relative = false;
-                self.times.last_is_relative = false;
-                self.times.last_is_interval = false;
-                self.times.known = false;
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
-    }
 }
 
 impl Element for FromDump {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.sample.check(args);
+        let (first, first_after) = (self.start.0, self.start_after.0);
+        if first != 0 && first_after != 0 {
+            return Err(args.fail("START and START_AFTER are mutually exclusive"));
+        }
+        let ends = [self.end_at.0, self.end_after.0, self.interval.0];
+        if ends.iter().filter(|time| **time != 0).count() > 1 {
+            return Err(args.fail("END, END_AFTER, and INTERVAL are mutually exclusive"));
+        }
+        let end = ends.iter().sum();
+        self.times = Times {
+            first: Some(first + first_after).filter(|time| *time != 0),
+            first_is_relative: first == 0,
+            last: Some(end).filter(|time| *time != 0),
+            last_is_relative: self.end_after.0 != 0,
+            last_is_interval: self.interval.0 != 0,
+            end,
+            ..Times::default()
+        };
+        self.end = match (self.stop, self.end_call.is_empty()) {
+            (true, false) => return Err(args.fail("END_CALL and STOP are mutually exclusive")),
+            (true, true) => End::Stop,
+            (false, true) if self.times.last.is_some() => End::Inactive,
+            _ => End::Nothing,
+        };
+        self.push = cx.output_is_push(0);
+        self.nonempty.get_or_insert_with(|| cx.signal(Notice::Empty, true));
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        if !self.end_text.is_empty() {
-            let call = Call::to_write(cx, &self.end_text);
+        if !self.end_call.is_empty() {
+            let call = Call::to_write(cx, &self.end_call);
             self.end = End::Call(call.map_err(|error| cx.error(error))?);
         }
         self.timer = Some(cx.timer());
@@ -631,7 +565,7 @@ impl Element for FromDump {
         let more = self.fill(cx, &mut batch, most);
         let worked = !batch.is_empty();
         cx.push(0, batch);
-        // Whoever was called at the end may have scheduled it too.
+        // The call at the end may have scheduled it too.
         if more == Filled::More {
             cx.schedule(task);
         }

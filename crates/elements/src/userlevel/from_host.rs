@@ -1,9 +1,10 @@
+use core::net::Ipv4Addr;
 use alloc::string::{String, ToString};
 use std::os::fd::RawFd;
 
-use packet::Batch;
+use packet::HEADROOM;
 use router::args::{Args, EtherAddress, Failed, Ipv4Prefix};
-use router::{Capability, Class, Cx, Declared, Descriptors, Element, ElementId, HandlerError, HandlerList, Ran, Signal, TaskId, phase};
+use router::{Cx, Descriptors, Element, Ran, Signal, TaskId, Interface, handlers};
 use rustix::io::Errno;
 
 use super::host_device::{HostDevice, Setup};
@@ -12,28 +13,12 @@ use crate::link_type::LinkType;
 
 /// Receives what the host sends by a TAP interface of this program's own.
 ///
-/// The interface is made when the router is initialized, and gone when it ends; one of the name
-/// that is there already is used, and stays. What comes are Ethernet frames. The host asks for
+/// The interface is made when the router is initialized, and removed when it ends; one of the name
+/// that exists already is used, and stays. What comes are Ethernet frames. The host asks for
 /// addresses by ARP before it sends IP packets. The IP header is marked where there is one, and
 /// the destination annotation set.
 ///
 /// While what is downstream says that it is full, frames wait in the kernel.
-///
-/// # Arguments
-/// - `DEVNAME` (string): the interface.
-/// - `DST` (IP prefix): the host's address on the interface, and the network behind it. Without,
-///   the interface is left as it is, and has to be set up from outside.
-/// - `GATEWAY` (IP address): an address in DST by way of which the host's default route leads.
-/// - `ETHER` (Ethernet address): the interface's address; the kernel's choice if not given.
-/// - `HEADROOM` (integer, 128): bytes in front of each frame.
-/// - `MTU` (integer, 2048): most bytes of a frame, its Ethernet header left out.
-///
-/// # Ports
-/// No input; one push output.
-///
-/// # Handlers
-/// - `dev_name` (read): the interface's name.
-/// - `signal` (read): whether there is room downstream.
 ///
 /// # Example
 /// ```click
@@ -44,21 +29,53 @@ use crate::link_type::LinkType;
 ///
 /// # See also
 /// ToHost, KernelTap, KernelTun
-#[derive(Default)]
+#[derive(Element)]
+#[element(
+    ports = "0/1",
+    processing = "/h",
+    handlers,
+    provides(Descriptors, HostInterface)
+)]
 pub struct FromHost {
+    /// The interface.
+    #[arg(mandatory, name = "DEVNAME", read, handler = "dev_name")]
     name: String,
-    setup: Setup,
+    /// The host's address on the interface, and the network behind it. Without, the interface is
+    /// left as it is, and has to be set up from outside.
+    #[arg(positional, name = "DST")]
+    address: Option<Ipv4Prefix>,
+    /// An address in DST that the host's default route leads to.
+    #[arg]
+    gateway: Option<Ipv4Addr>,
+    /// The interface's address; the kernel's choice if not given.
+    #[arg]
+    ether: Option<EtherAddress>,
+    /// Bytes in front of each frame.
+    #[arg(default = HEADROOM as u32, default_text = "128")]
+    headroom: u32,
+    /// Most bytes of a frame without its Ethernet header.
+    #[arg(default = 2048)]
+    mtu: u32,
     inlet: Inlet,
     device: Option<HostDevice>,
     task: Option<TaskId>,
     signal: Signal,
 }
 
-impl Class for FromHost {
-    const NAME: &'static str = "FromHost";
-    const PORTS: &'static str = "0/1";
-    const PROCESSING: &'static str = "/h";
-    const CAPABILITIES: &'static [Capability] = router::provides!(FromHost: Descriptors);
+/// An element that has an interface of the host.
+pub trait HostInterface {
+    /// The interface called `name`, if it is this one and open.
+    fn device(&self, name: &str) -> Option<HostDevice>;
+}
+
+impl Interface for dyn HostInterface {
+    const NAME: &'static str = "HostInterface";
+}
+
+impl HostInterface for FromHost {
+    fn device(&self, name: &str) -> Option<HostDevice> {
+        self.device.clone().filter(|_| self.name == name)
+    }
 }
 
 impl FromHost {
@@ -89,58 +106,12 @@ impl FromHost {
     }
 }
 
-impl Declared for FromHost {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut address, mut has_address) = (Ipv4Prefix::ANY, false);
-        let (mut gateway, mut has_gateway) = ([0, 0, 0, 0].into(), false);
-        let (mut ether, mut has_ether) = (EtherAddress::default(), false);
-        let mut mtu: u32 = 2048;
-        args.mandatory_positional("DEVNAME", &mut self.name)
-            .positional("DST", &mut address)
-            .given(&mut has_address)
-            .keyword("GATEWAY", &mut gateway)
-            .given(&mut has_gateway)
-            .keyword("ETHER", &mut ether)
-            .given(&mut has_ether)
-            .keyword("HEADROOM", &mut self.inlet.headroom)
-            .keyword("MTU", &mut mtu)
-            .complete()?;
-        if has_gateway && has_address && !address.contains(gateway) {
-            return Err(args.fail("bad GATEWAY"));
-        }
-        if self.name.is_empty() {
-            return Err(args.fail("must specify device name"));
-        }
-        if self.inlet.headroom > HEADROOM_MAX {
-            return Err(args.fail("HEADROOM too large"));
-        }
-        if !(68..=65535).contains(&mtu) {
-            return Err(args.fail("MTU must be from 68 to 65535"));
-        }
-        if has_address && address.length().is_none() {
-            return Err(args.fail("DST must be an address with a prefix, such as 192.0.2.1/24"));
-        }
-        // An Ethernet header, and a VLAN tag.
-        self.inlet.snaplen = mtu + 18;
-        self.setup = Setup {
-            address: has_address.then_some(address),
-            gateway: has_gateway.then_some(gateway),
-            ether: has_ether.then_some(ether),
-            mtu: None,
-        };
-        Ok(())
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("dev_name").read("signal");
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "dev_name" => Ok(self.name.clone()),
-            "signal" => Ok(cx.is_active(&self.signal).to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
+#[handlers]
+impl FromHost {
+    /// Whether there is room downstream.
+    #[read]
+    fn signal(&self, cx: &mut Cx<'_>) -> bool {
+        cx.is_active(&self.signal)
     }
 }
 
@@ -156,9 +127,39 @@ impl Descriptors for FromHost {
 }
 
 impl Element for FromHost {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if let (Some(gateway), Some(address)) = (self.gateway, self.address)
+            && !address.contains(gateway)
+        {
+            return Err(args.fail("bad GATEWAY"));
+        }
+        if self.name.is_empty() {
+            return Err(args.fail("must specify device name"));
+        }
+        if self.headroom > HEADROOM_MAX {
+            return Err(args.fail("HEADROOM too large"));
+        }
+        if !(68..=65535).contains(&self.mtu) {
+            return Err(args.fail("MTU must be from 68 to 65535"));
+        }
+        if self.address.is_some_and(|address| address.length().is_none()) {
+            return Err(args.fail("DST must be an address with a prefix, such as 192.0.2.1/24"));
+        }
+        // An Ethernet header, and a VLAN tag.
+        self.inlet.snaplen = self.mtu + 18;
+        self.inlet.headroom = self.headroom;
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let device = HostDevice::open(true, &self.name).map_err(|error| cx.error(error))?;
-        device.set_up(&self.setup).map_err(|error| cx.error(error))?;
+        let setup = Setup {
+            address: self.address,
+            gateway: self.gateway,
+            ether: self.ether,
+            mtu: None,
+        };
+        device.set_up(&setup).map_err(|error| cx.error(error))?;
         cx.watch(device.fd(), true, false);
         self.name = device.name().to_string();
         self.device = Some(device);
@@ -182,102 +183,6 @@ impl Element for FromHost {
             }
             _ => Ran::Nothing,
         }
-    }
-}
-
-/// Sends Ethernet frames to the host by the interface that a FromHost made.
-///
-/// # Arguments
-/// - `DEVNAME` (string): the interface, as the FromHost names it.
-///
-/// # Ports
-/// One push input; no output.
-///
-/// # Handlers
-/// - `dev_name` (read): the interface's name.
-/// - `drops` (read): frames that the kernel refused.
-///
-/// # Example
-/// ```click
-/// FromHost(fake0, 192.0.2.1/24) -> EtherMirror -> ToHost(fake0);
-/// ```
-///
-/// # See also
-/// FromHost, KernelTap
-#[derive(Default)]
-pub struct ToHost {
-    name: String,
-    device: Option<HostDevice>,
-    drops: u64,
-    /// Why the last frame that was refused was.
-    refused: Option<Errno>,
-}
-
-impl Class for ToHost {
-    const NAME: &'static str = "ToHost";
-    const PORTS: &'static str = "1/0";
-    const PROCESSING: &'static str = "h";
-    const PHASE: i32 = phase::DEFAULT + 1;
-}
-
-impl Declared for ToHost {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("DEVNAME", &mut self.name)
-            .complete()
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("dev_name").read("drops");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "dev_name" => Ok(self.name.clone()),
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-}
-
-impl Element for ToHost {
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        for id in (0..cx.graph().elements.len()).map(ElementId::new) {
-            let device = cx.with::<FromHost, _>(id, |other, _| {
-                other.device.clone().filter(|_| other.name == self.name)
-            });
-            if let Some(Some(device)) = device {
-                self.device = Some(device);
-                return Ok(());
-            }
-        }
-        let name = &self.name;
-        Err(cx.error(format_args!(
-            "ToHost({name}) requires an initialized FromHost with the same dev_name"
-        )))
-    }
-
-    fn cleanup(&mut self, _cx: &mut Cx<'_>) {
-        self.device = None;
-    }
-
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        for packet in batch.drain() {
-            match &self.device {
-                Some(_) if packet.len() < 14 => cx.chatter("ToHost: packet too small"),
-                Some(device) => {
-                    if let Err(errno) = device.send(packet.data()) {
-                        self.drops += 1;
-                        if self.refused.replace(errno) != Some(errno) {
-                            let (name, reason) = (&self.name, super::os_error(&errno.into()));
-                            cx.chatter(format_args!("ToHost({name}): write failed: {reason}"));
-                        }
-                    }
-                }
-                None => {}
-            }
-            cx.kill(packet);
-        }
-        0
     }
 }
 

@@ -6,16 +6,16 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use nix::libc::sock_filter;
 use packet::anno::{AGGREGATE, PAINT};
 use packet::wire::{IpProtocol, Ipv4Packet};
-use packet::{Batch, Packet};
-use router::args::{Args, ElementOf, ElementRef, Failed};
-use router::{Capability, Class, Cx, Declared, Descriptors, Element, ElementId, HandlerError, HandlerList, Ran, Steady, TaskId, TimerId};
+use packet::{Batch, Packet, HEADROOM};
+use router::args::{Args, Failed};
+use router::{Cx, Descriptors, Element, Ran, Steady, TaskId, TimerId, Link, handlers};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recvfrom};
 
 use super::packet_socket::attach_filter;
 use super::raw_socket::{open_raw, send_raw};
 use super::transport::{Inlet, Outlet, Sent};
-use crate::analysis::aggregate_events::{self, NOTIFIER};
+use crate::analysis::aggregate_events::{self, AggregateListener, AggregateNotifier};
 use crate::link_type::LinkType;
 
 /// Most flows at a time: each has a descriptor.
@@ -39,21 +39,6 @@ const SWEEP: u64 = 10 * SECOND;
 /// A flow ends when the NOTIFIER says so, or when nothing was sent or received for five minutes.
 /// There are at most 4096 flows; packets of others are dropped, the first with a message.
 ///
-/// # Arguments
-/// - `NOTIFIER` (element): what tells flows apart and says when one has ended, such as
-///   AggregateIPFlows.
-/// - `SNAPLEN` (integer, 2046): most bytes of a packet received; more are counted in the extra
-///   length annotation.
-/// - `HEADROOM` (integer, 128): bytes in front of each packet.
-/// - `PCAP` (boolean): accepted, and without meaning: each flow's socket has a filter of its own.
-///
-/// # Ports
-/// One agnostic input, one push output.
-///
-/// # Handlers
-/// - `clear` (write): ends all flows.
-/// - `scheduled`, `tickets`, `home_thread`: the task's, if the input is pull.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap, TIMING true, FORCE_IP true) -> flows :: AggregateIPFlows
@@ -62,9 +47,31 @@ const SWEEP: u64 = 10 * SECOND;
 ///
 /// # See also
 /// AggregateIPFlows, RawSocket, Socket
-#[derive(Default)]
+#[derive(Element)]
+#[element(
+    ports = "1/1",
+    processing = "a/h",
+    flow = "x/y",
+    handlers,
+    provides(Descriptors, AggregateListener)
+)]
+#[inputs("packets to send")]
+#[outputs("packets received")]
 pub struct IPFlowRawSockets {
+    /// The element that tells flows apart and says when one has ended, such as AggregateIPFlows.
+    #[arg]
+    notifier: Option<Link<dyn AggregateNotifier>>,
+    /// Most bytes of a packet received; more are counted in the extra length annotation.
+    #[arg(default = 2046)]
+    snaplen: u32,
+    /// Bytes in front of each packet.
+    #[arg(default = HEADROOM as u32, default_text = "128")]
+    headroom: u32,
+    /// Accepted, without effect: each flow's socket has a filter of its own.
+    #[arg]
+    pcap: bool,
     inlet: Inlet,
+    #[flatten]
     outlet: Outlet,
     /// By aggregate.
     flows: BTreeMap<u32, Flow>,
@@ -75,20 +82,11 @@ pub struct IPFlowRawSockets {
     without: u64,
     said_full: bool,
     timer: Option<TimerId>,
-    notifier: Option<ElementId>,
 }
 
 struct Flow {
     socket: OwnedFd,
     used: Steady,
-}
-
-impl Class for IPFlowRawSockets {
-    const NAME: &'static str = "IPFlowRawSockets";
-    const PORTS: &'static str = "1/1";
-    const PROCESSING: &'static str = "a/h";
-    const FLOW: &'static str = "x/y";
-    const CAPABILITIES: &'static [Capability] = router::provides!(IPFlowRawSockets: Descriptors);
 }
 
 /// The program of a filter, in the kernel's machine language (bpf(4)), that lets through the
@@ -155,17 +153,6 @@ impl IPFlowRawSockets {
         }
     }
 
-    fn clear(&mut self, cx: &mut Cx<'_>) {
-        while let Some(aggregate) = self.flows.keys().next().copied() {
-            self.close(cx, aggregate);
-        }
-    }
-
-    /// Ends the flow of an aggregate that ended.
-    pub fn aggregate_ended(&mut self, cx: &mut Cx<'_>, aggregate: u32) {
-        self.close(cx, aggregate);
-    }
-
     fn say(cx: &mut Cx<'_>, text: &str) {
         let declaration = cx.declaration();
         cx.chatter(format_args!("{declaration}: {text}"));
@@ -210,10 +197,7 @@ impl IPFlowRawSockets {
         match self.inlet.receive(cx, |room| recvfrom(socket, room, flags)) {
             Ok(Some((mut packet, _))) => {
                 flow.used = cx.steady();
-                match LinkType::RAW.force_ip(&mut packet) {
-                    true => cx.emit(0, packet),
-                    false => cx.kill(packet),
-                }
+                if LinkType::RAW.force_ip(&mut packet) { cx.emit(0, packet) } else { cx.kill(packet) }
                 true
             }
             Ok(None) | Err(Errno::AGAIN | Errno::INTR) => false,
@@ -226,36 +210,20 @@ impl IPFlowRawSockets {
     }
 }
 
-impl Declared for IPFlowRawSockets {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut notifier = ElementRef {
-            index: 0,
-            name: String::new(),
-        };
-        let mut pcap = true;
-        self.inlet.snaplen = 2046;
-        args.keyword_with("NOTIFIER", ElementOf(NOTIFIER), &mut notifier)
-            .keyword("SNAPLEN", &mut self.inlet.snaplen)
-            .keyword("PCAP", &mut pcap)
-            .keyword("HEADROOM", &mut self.inlet.headroom)
-            .complete()?;
-        self.notifier = (!notifier.name.is_empty()).then(|| ElementId::new(notifier.index));
-        self.inlet.check(args)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("clear");
-        if self.outlet.pulls() {
-            list.task(true);
+#[handlers]
+impl IPFlowRawSockets {
+    /// Ends all flows.
+    #[write]
+    fn clear(&mut self, cx: &mut Cx<'_>) {
+        while let Some(aggregate) = self.flows.keys().next().copied() {
+            self.close(cx, aggregate);
         }
     }
+}
 
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "clear" => self.clear(cx),
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
+impl AggregateListener for IPFlowRawSockets {
+    fn aggregate_ended(&mut self, cx: &mut Cx<'_>, aggregate: u32) {
+        self.close(cx, aggregate);
     }
 }
 
@@ -270,6 +238,11 @@ impl Descriptors for IPFlowRawSockets {
 }
 
 impl Element for IPFlowRawSockets {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        (self.inlet.snaplen, self.inlet.headroom) = (self.snaplen, self.headroom);
+        self.inlet.check(args)
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.outlet.initialize(cx);
         let timer = cx.timer();

@@ -8,14 +8,15 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixListener;
 use std::string::String;
 
-use router::{Cx, TimerId};
+use router::args::{Args, Failed, FilenameArg};
+use router::{Component, Cx, TimerId};
 
 use super::os_error;
 
 /// Most connections at a time; others are closed as they come.
 pub const CONNECTIONS: usize = 256;
 /// The size of the name of a Unix socket, its closing zero byte included; see unix(7).
-pub const SUN_PATH: usize = 108;
+const SUN_PATH: usize = 108;
 /// Seconds between two tries to listen.
 const RETRY: u64 = 1;
 
@@ -66,6 +67,17 @@ impl Listener {
     }
 }
 
+/// The argument FILENAME, which is the last.
+pub fn unix_path(args: &mut Args<'_>) -> Result<String, Failed> {
+    let mut path = String::new();
+    args.mandatory_positional_with("FILENAME", FilenameArg, &mut path)
+        .complete()?;
+    if path.len() >= SUN_PATH {
+        return Err(args.fail("filename too long"));
+    }
+    Ok(path)
+}
+
 /// Listens on the first port from `first` to `last` that is free.
 fn bind_one(address: Ipv4Addr, first: u16, last: u16) -> io::Result<(TcpListener, u16)> {
     let mut port = first;
@@ -84,20 +96,14 @@ pub fn transient(error: &io::Error) -> bool {
 }
 
 /// How often to try again, and whether to tell.
+#[derive(Component)]
 pub struct Retry {
-    /// Tries left; below 0, none was left for the last one.
-    pub left: i32,
+    /// How often to try again, once a second, if it cannot listen.
+    #[arg(name = "RETRIES", default = 0)]
+    left: i32,
     /// Whether each failure draws a warning.
-    pub warns: bool,
-}
-
-impl Default for Retry {
-    fn default() -> Self {
-        Retry {
-            left: 0,
-            warns: true,
-        }
-    }
+    #[arg(name = "RETRY_WARNINGS", default = true)]
+    warns: bool,
 }
 
 impl Retry {
@@ -109,6 +115,7 @@ impl Retry {
         timer: Option<TimerId>,
         error: &io::Error,
     ) -> Result<Option<String>, String> {
+        // Below 0, none was left for the last try.
         let left = self.left;
         self.left -= 1;
         let text = format!("bind: {}", os_error(error));

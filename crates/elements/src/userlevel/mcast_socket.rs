@@ -6,14 +6,11 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt as nix_sockopt};
 use packet::{Batch, Packet};
-use router::args::{Args, Failed, Port};
-use router::{Capability, Class, Cx, Declared, Descriptors, Element, HandlerList, Ran, TaskId};
+use router::args::{Args, Failed, UdpPort};
+use router::{Cx, Descriptors, Element, Ran, TaskId};
 use rustix::io::Errno;
 use rustix::net::sockopt;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, getsockname, ipproto,
-    recvfrom, sendto, socket_with,
-};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, getsockname, ipproto, recvfrom, sendto, socket_with};
 
 use super::transport::{Inlet, Outlet, Sent, call_failed, wait_writable};
 
@@ -40,23 +37,6 @@ nix::setsockopt_impl!(
 /// others. When the kernel refuses a packet for another reason than room, that is said, and the
 /// socket is closed.
 ///
-/// # Arguments
-/// - `MCASTIP` (IP address), `MCASTPORT` (port): the group.
-/// - `SOURCEIP` (IP address), `SOURCEPORT` (port): the source of what is sent; the kernel chooses
-///   the port if that is 0.
-/// - `SNAPLEN` (integer, 2048): most bytes of a packet; more are counted in the extra length
-///   annotation.
-/// - `HEADROOM` (integer, 128): bytes in front of each packet.
-/// - `TIMESTAMP` (boolean, true): whether packets carry the time at which they were received.
-/// - `SNDBUF`, `RCVBUF` (integer): bytes of the sockets' queues.
-/// - `LOOP` (boolean, true): whether this host receives what it sends.
-///
-/// # Ports
-/// One agnostic input and one push output, both optional.
-///
-/// # Handlers
-/// - `scheduled`, `tickets`, `home_thread`: the task's.
-///
 /// # Example
 /// ```click
 /// RatedSource("hello", RATE 1) -> McastSocket(233.252.0.0, 1234, 127.0.0.1) -> Print -> Discard;
@@ -64,25 +44,44 @@ nix::setsockopt_impl!(
 ///
 /// # See also
 /// Socket, RawSocket
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0-1/0-1", processing = "a/h", flow = "x/y", provides(Descriptors))]
+#[inputs("packets to send")]
+#[outputs("packets received")]
 pub struct McastSocket {
+    /// The group.
+    #[arg(mandatory, name = "MCASTIP")]
+    #[init(Ipv4Addr::UNSPECIFIED)]
+    group_address: Ipv4Addr,
+    /// The group's port.
+    #[arg(mandatory, name = "MCASTPORT")]
+    group_port: UdpPort,
+    /// The source of what is sent.
+    #[arg(positional, name = "SOURCEIP")]
+    source_address: Option<Ipv4Addr>,
+    /// Its port; the kernel chooses it if it is 0.
+    #[arg(positional, name = "SOURCEPORT", default_text = "0")]
+    source_port: UdpPort,
+    /// Bytes of the queue of packets received.
+    #[arg(name = "RCVBUF", default = -1, default_text = "")]
+    receive_buffer: i32,
+    /// Bytes of the queue of packets to send.
+    #[arg(name = "SNDBUF", default = -1, default_text = "")]
+    send_buffer: i32,
+    /// Whether this host receives what it sends.
+    #[arg(name = "LOOP", default = true)]
+    loops: bool,
+    /// Whether packets carry the time at which they were received.
+    #[arg(default = true)]
+    timestamp: bool,
+    #[flatten]
+    inlet: Inlet,
+    #[flatten]
+    outlet: Outlet,
     group: Option<SocketAddrV4>,
     source: Option<SocketAddrV4>,
-    inlet: Inlet,
-    outlet: Outlet,
-    send_buffer: i32,
-    receive_buffer: i32,
-    loops: bool,
     receiver: Option<OwnedFd>,
     sender: Option<OwnedFd>,
-}
-
-impl Class for McastSocket {
-    const NAME: &'static str = "McastSocket";
-    const PORTS: &'static str = "0-1/0-1";
-    const PROCESSING: &'static str = "a/h";
-    const FLOW: &'static str = "x/y";
-    const CAPABILITIES: &'static [Capability] = router::provides!(McastSocket: Descriptors);
 }
 
 impl McastSocket {
@@ -188,39 +187,6 @@ fn errno_of(errno: nix::errno::Errno) -> Errno {
     Errno::from_raw_os_error(errno as i32)
 }
 
-impl Declared for McastSocket {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut group, mut port) = (Ipv4Addr::UNSPECIFIED, 0);
-        let (mut source, mut source_port) = (Ipv4Addr::UNSPECIFIED, 0);
-        (self.loops, self.send_buffer, self.receive_buffer) = (true, -1, -1);
-        args.mandatory_positional("MCASTIP", &mut group)
-            .mandatory_positional_with("MCASTPORT", Port::UDP, &mut port)
-            .positional("SOURCEIP", &mut source)
-            .positional_with("SOURCEPORT", Port::UDP, &mut source_port)
-            .keyword("SNAPLEN", &mut self.inlet.snaplen)
-            .keyword("HEADROOM", &mut self.inlet.headroom)
-            .keyword("TIMESTAMP", &mut self.inlet.timestamp)
-            .keyword("RCVBUF", &mut self.receive_buffer)
-            .keyword("SNDBUF", &mut self.send_buffer)
-            .keyword("LOOP", &mut self.loops)
-            .complete()?;
-        if !group.is_multicast() {
-            let text = "MCASTIP must be a multicast address, 224.0.0.0 to 239.255.255.255";
-            return Err(args.fail(text));
-        }
-        self.group = Some(SocketAddrV4::new(group, port));
-        let source = SocketAddrV4::new(source, source_port);
-        self.source = (!source.ip().is_unspecified()).then_some(source);
-        self.inlet.check(args)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        if self.outlet.pulls() {
-            list.task(true);
-        }
-    }
-}
-
 impl Descriptors for McastSocket {
     fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, _readable: bool, _writable: bool) {
         if self.sender.as_ref().map(|socket| socket.as_raw_fd()) == Some(fd) {
@@ -237,6 +203,18 @@ impl Descriptors for McastSocket {
 }
 
 impl Element for McastSocket {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if !self.group_address.is_multicast() {
+            let text = "MCASTIP must be a multicast address, 224.0.0.0 to 239.255.255.255";
+            return Err(args.fail(text));
+        }
+        self.group = Some(SocketAddrV4::new(self.group_address, self.group_port.0));
+        let source = self.source_address.filter(|source| !source.is_unspecified());
+        self.source = source.map(|source| SocketAddrV4::new(source, self.source_port.0));
+        self.inlet.timestamp = self.timestamp;
+        self.inlet.check(args)
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if let Some(group) = self.group {
             self.open(group).map_err(|error| cx.error(error))?;

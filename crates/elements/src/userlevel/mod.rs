@@ -2,9 +2,12 @@
 
 pub mod capture;
 mod host_device;
+mod kernel;
 mod kernel_filter;
 mod listener;
 mod packet_socket;
+pub(crate) mod puller;
+pub(crate) mod sample;
 mod transport;
 
 crate::elements! {
@@ -12,15 +15,21 @@ crate::elements! {
     control_socket: ControlSocket;
     from_device: FromDevice;
     from_dump: FromDump;
-    from_host: FromHost, ToHost;
+    from_host: FromHost;
+    from_raw_socket: FromRawSocket;
+    from_socket: FromSocket;
     ip_flow_raw_sockets: IPFlowRawSockets;
-    kernel_tun: KernelTun, KernelTap;
+    kernel_tap: KernelTap;
+    kernel_tun: KernelTun;
     mcast_socket: McastSocket;
     progress_bar: ProgressBar;
-    raw_socket: RawSocket, FromRawSocket, ToRawSocket;
-    socket: Socket, FromSocket, ToSocket;
+    raw_socket: RawSocket;
+    socket: Socket;
     to_device: ToDevice;
     to_dump: ToDump;
+    to_host: ToHost;
+    to_raw_socket: ToRawSocket;
+    to_socket: ToSocket;
 }
 
 /// What the system says of an error, without its number.

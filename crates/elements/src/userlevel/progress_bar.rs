@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use std::io::{self, IsTerminal, Write};
 
 use router::args::{Any, Args, Failed, Milliseconds};
-use router::{Call, Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Steady, TimerId};
+use router::{Call, Cx, Element, Steady, TimerId, handlers};
 
 const SECOND: u64 = 1_000_000_000;
 /// Without progress for this long, it says that it stalls.
@@ -21,28 +21,6 @@ const COLUMNS: usize = 80;
 /// size, the bar only shows that there is movement. Nothing is drawn where standard error is no
 /// terminal, or while this program is in the background.
 ///
-/// # Arguments
-/// - `POSHANDLER` (read handlers, separated by spaces): the position.
-/// - `SIZEHANDLER` (read handlers, separated by spaces): the size.
-/// - `FIXED_SIZE` (number): the size, in place of SIZEHANDLER.
-/// - `BANNER` (string): what stands in front of the bar.
-/// - `UPDATE` (time, 0.25s): how often it draws.
-/// - `DELAY` (time, 0): how long it waits before it draws first.
-/// - `ACTIVE` (boolean, true): whether it draws.
-/// - `CHECK_STDOUT` (boolean, false): whether not to draw if standard output is a terminal.
-///
-/// # Ports
-/// None.
-///
-/// # Handlers
-/// - `pos` (read): the position when it last grew.
-/// - `size` (read, write): the size; -1 if it is not known.
-/// - `active`, `banner` (read, write): the arguments.
-/// - `poshandler`, `sizehandler` (read, write): the handlers.
-/// - `mark_stopped` (write): draws a last time.
-/// - `mark_done` (write): draws a last time, with all done.
-/// - `reset` (write): starts from the beginning.
-///
 /// # Example
 /// ```click
 /// f :: FromDump(in.pcap, STOP true) -> Discard;
@@ -51,21 +29,40 @@ const COLUMNS: usize = 80;
 ///
 /// # See also
 /// FromDump, DriverManager
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/0", handlers)]
 pub struct ProgressBar {
-    banner: String,
-    interval: Milliseconds,
-    delay: Milliseconds,
-    check_stdout: bool,
+    /// The position.
+    #[arg(mandatory, name = "POSHANDLER", with = Any, kind = "read handlers, separated by spaces")]
     position_text: String,
+    /// The size.
+    #[arg(positional, name = "SIZEHANDLER", with = Any, kind = "read handlers, separated by spaces")]
     size_text: String,
+    /// How often it draws.
+    #[arg(name = "UPDATE", default = Milliseconds(250), default_text = "0.25s")]
+    interval: Milliseconds,
+    /// What stands in front of the bar.
+    #[arg(read, raw)]
+    banner: String,
+    /// Whether it draws.
+    #[arg(default = true, read, write, checkbox, error = "type mismatch", then = activated)]
+    active: bool,
+    /// How long it waits before it draws first.
+    #[arg(default_text = "0")]
+    delay: Milliseconds,
+    /// Whether not to draw if standard output is a terminal.
+    #[arg]
+    check_stdout: bool,
+    /// The size, in place of SIZEHANDLER.
+    #[arg]
+    fixed_size: Option<f64>,
     position_calls: Vec<Call>,
     size_calls: Vec<Call>,
-    active: bool,
     size: Option<f64>,
     stage: Stage,
     clock: Clock,
     /// The position when it last grew.
+    #[handler(read, name = "pos")]
     position: f64,
     timer: Option<TimerId>,
 }
@@ -231,15 +228,17 @@ fn sum(cx: &mut Cx<'_>, calls: &[Call]) -> Option<f64> {
     all
 }
 
-impl Class for ProgressBar {
-    const NAME: &'static str = "ProgressBar";
-    const PORTS: &'static str = "0/0";
-}
-
 impl ProgressBar {
     fn resume(&self, cx: &mut Cx<'_>, nanoseconds: u64) {
         if let Some(timer) = self.timer {
             cx.schedule_after(timer, nanoseconds);
+        }
+    }
+
+    fn activated(&mut self, cx: &mut Cx<'_>) {
+        let asleep = self.timer.is_some_and(|timer| cx.expires(timer).is_none());
+        if self.active && asleep && self.stage != Stage::Dead {
+            self.resume(cx, 0);
         }
     }
 
@@ -305,10 +304,7 @@ impl ProgressBar {
         let line = self.line(cx, columns());
         // A terminal that went away is no reason to stop.
         let _ = io::stderr().write_all(line.as_bytes());
-        match self.is_done() {
-            true => self.active = false,
-            false => self.resume(cx, interval),
-        }
+        if self.is_done() { self.active = false } else { self.resume(cx, interval) }
     }
 
     /// Draws a last time.
@@ -335,74 +331,81 @@ fn names(cx: &Cx<'_>, calls: &[Call]) -> String {
     names.join(" ")
 }
 
-impl Declared for ProgressBar {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut size, mut has_size) = (0.0, false);
-        (self.interval, self.active) = (Milliseconds(250), true);
-        args.mandatory_positional_with("POSHANDLER", Any, &mut self.position_text)
-            .positional_with("SIZEHANDLER", Any, &mut self.size_text)
-            .keyword("UPDATE", &mut self.interval)
-            .keyword("BANNER", &mut self.banner)
-            .keyword("ACTIVE", &mut self.active)
-            .keyword("DELAY", &mut self.delay)
-            .keyword("CHECK_STDOUT", &mut self.check_stdout)
-            .keyword("FIXED_SIZE", &mut size)
-            .given(&mut has_size)
-            .complete()?;
-        self.size = has_size.then_some(size);
-        Ok(())
+#[handlers]
+impl ProgressBar {
+    /// Draws a last time.
+    #[write]
+    fn mark_stopped(&mut self, cx: &mut Cx<'_>) {
+        self.finish(cx, false);
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("mark_stopped").write("mark_done").button("reset");
-        list.checkbox("active").read_write("banner");
-        list.add("banner", HandlerFlags::RAW);
-        list.read_write("poshandler").read_write("sizehandler");
-        list.read("pos").read_write("size");
+    /// Draws a last time, with all done.
+    #[write]
+    fn mark_done(&mut self, cx: &mut Cx<'_>) {
+        self.finish(cx, true);
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "active" => Ok(self.active.to_string()),
-            "banner" => Ok(self.banner.clone()),
-            "poshandler" => Ok(names(cx, &self.position_calls)),
-            "sizehandler" => Ok(names(cx, &self.size_calls)),
-            "pos" => Ok(self.position.to_string()),
-            "size" => Ok(self.size.unwrap_or(-1.0).to_string()),
-            _ => Err(HandlerError::Unknown),
+    /// Starts from the beginning.
+    #[write(button)]
+    fn reset(&mut self, cx: &mut Cx<'_>) {
+        (self.size, self.active) = (None, true);
+        if self.stage != Stage::Dead {
+            self.stage = Stage::First;
+            self.resume(cx, 0);
         }
     }
 
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let mismatch = "type mismatch";
-        match name {
-            "mark_stopped" => self.finish(cx, false),
-            "mark_done" => self.finish(cx, true),
-            "banner" => self.banner = value.to_string(),
-            "poshandler" => self.position_calls = resolve(cx, value)?,
-            "sizehandler" => (self.size_calls, self.size) = (resolve(cx, value)?, None),
-            "size" => self.size = Some(cx.names().parse(value).map_err(|_| mismatch)?),
-            "active" => {
-                self.active = cx.names().parse(value).map_err(|_| mismatch)?;
-                let asleep = self.timer.is_some_and(|timer| cx.expires(timer).is_none());
-                if self.active && asleep && self.stage != Stage::Dead {
-                    self.resume(cx, 0);
-                }
-            }
-            "reset" => {
-                (self.size, self.active) = (None, true);
-                if self.stage != Stage::Dead {
-                    self.stage = Stage::First;
-                    self.resume(cx, 0);
-                }
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
+    /// The argument BANNER.
+    #[write(raw)]
+    fn write_banner(&mut self, value: &str) {
+        self.banner = value.into();
+    }
+
+    /// The handlers that tell the position.
+    #[read]
+    fn read_poshandler(&self, cx: &mut Cx<'_>) -> String {
+        names(cx, &self.position_calls)
+    }
+
+    /// The argument POSHANDLER.
+    #[write]
+    fn write_poshandler(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), String> {
+        self.position_calls = resolve(cx, value)?;
         Ok(())
+    }
+
+    /// The handlers that tell the size.
+    #[read]
+    fn read_sizehandler(&self, cx: &mut Cx<'_>) -> String {
+        names(cx, &self.size_calls)
+    }
+
+    /// The argument SIZEHANDLER.
+    #[write]
+    fn write_sizehandler(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), String> {
+        (self.size_calls, self.size) = (resolve(cx, value)?, None);
+        Ok(())
+    }
+
+    /// The size; -1 if it is not known.
+    #[read]
+    fn read_size(&self) -> f64 {
+        self.size.unwrap_or(-1.0)
+    }
+
+    /// Sets the size.
+    #[write(error = "type mismatch")]
+    fn write_size(&mut self, size: f64) {
+        self.size = Some(size);
     }
 }
 
 impl Element for ProgressBar {
+    fn configured(&mut self, _cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.size = self.fixed_size;
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let position = resolve(cx, &self.position_text);
         self.position_calls = position.map_err(|error| cx.error(error))?;

@@ -7,14 +7,11 @@ use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt as nix_sockopt};
 use packet::Packet;
 use router::args::{Args, Context, Failed, Invalid, Kind, NamedInt, Port};
-use router::{Capability, Class, Cx, Declared, Descriptors, Element, HandlerList, Ran, TaskId, TimerId};
+use router::{Cx, Descriptors, Element, Ran, TaskId, TimerId};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, ipproto,
-    recvfrom, sendto, socket_with, sockopt,
-};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, ipproto, recvfrom, sendto, socket_with, sockopt};
 
-use super::transport::{Inlet, Outlet, Sent, call_failed, one_way};
+use super::transport::{Inlet, Outlet, Sent, call_failed};
 use crate::link_type::LinkType;
 
 /// Longest wait before a packet is tried again, in microseconds.
@@ -72,19 +69,6 @@ pub(super) fn send_raw(socket: &OwnedFd, packet: &Packet) -> Result<Sent, Errno>
 /// and may answer them. With PORT, a TCP or UDP socket is bound to the port, so that no other
 /// program gets it; all ports' packets are received anyway.
 ///
-/// # Arguments
-/// - `TYPE` (IP protocol): `TCP`, `UDP`, `ICMP`, `GRE`, or a number from 1 to 255.
-/// - `PORT` (integer): a port to keep, with `TCP` and `UDP`; else without meaning.
-/// - `SNAPLEN` (integer, 2048): most bytes of a packet; more are counted in the extra length
-///   annotation.
-/// - `HEADROOM` (integer, 128): bytes in front of each packet.
-///
-/// # Ports
-/// One pull input and one push output, both optional.
-///
-/// # Handlers
-/// - `scheduled`, `tickets`, `home_thread`: the task's.
-///
 /// # Example
 /// ```click
 /// RawSocket(UDP, 53) -> IPPrint -> Discard;
@@ -92,26 +76,29 @@ pub(super) fn send_raw(socket: &OwnedFd, packet: &Packet) -> Result<Sent, Errno>
 ///
 /// # See also
 /// Socket, IPFlowRawSockets, FromDevice
-#[derive(Default)]
+///
+/// # Arguments
+/// - `PORT` (integer): a port to keep, with `TCP` and `UDP`; else without meaning. It is the
+///   second argument.
+#[derive(Element)]
+#[element(ports = "0-1/0-1", processing = "l/h", flow = "x/y", raw, provides(Descriptors))]
+#[inputs("packets to send")]
+#[outputs("packets received")]
 pub struct RawSocket {
+    /// `TCP`, `UDP`, `ICMP`, `GRE`, or a number from 1 to 255.
+    #[arg(mandatory, name = "TYPE", with = parse_protocol, kind = "IP protocol")]
     protocol: u8,
-    port: u16,
+    #[flatten]
     inlet: Inlet,
+    #[flatten]
     outlet: Outlet,
+    port: u16,
     socket: Option<OwnedFd>,
     /// Keeps the port from others.
     port_holder: Option<OwnedFd>,
     timer: Option<TimerId>,
     /// Microseconds of the last wait for room.
     backoff: u64,
-}
-
-impl Class for RawSocket {
-    const NAME: &'static str = "RawSocket";
-    const PORTS: &'static str = "0-1/0-1";
-    const PROCESSING: &'static str = "l/h";
-    const FLOW: &'static str = "x/y";
-    const CAPABILITIES: &'static [Capability] = router::provides!(RawSocket: Descriptors);
 }
 
 impl RawSocket {
@@ -142,10 +129,7 @@ impl RawSocket {
         let flags = RecvFlags::TRUNC | RecvFlags::DONTWAIT;
         match self.inlet.receive(cx, |room| recvfrom(socket, room, flags)) {
             Ok(Some((mut packet, _))) => {
-                match LinkType::RAW.force_ip(&mut packet) {
-                    true => cx.emit(0, packet),
-                    false => cx.kill(packet),
-                }
+                if LinkType::RAW.force_ip(&mut packet) { cx.emit(0, packet) } else { cx.kill(packet) }
                 true
             }
             Ok(None) | Err(Errno::AGAIN | Errno::INTR) => false,
@@ -178,32 +162,6 @@ fn parse_protocol(text: &str, context: &Context<'_>) -> Result<u8, Invalid> {
     small.or_else(|_| context.parse_with(protocols, text))
 }
 
-impl Declared for RawSocket {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional_with("TYPE", parse_protocol, &mut self.protocol)
-            .consume()?;
-        let number = i32::from(self.protocol);
-        let rest = args.read();
-        let rest = match number == libc::IPPROTO_TCP || number == libc::IPPROTO_UDP {
-            true => rest.positional_with("PORT", Port(self.protocol), &mut self.port),
-            false => rest.positional("PORT", &mut self.port),
-        };
-        rest.keyword("SNAPLEN", &mut self.inlet.snaplen)
-            .keyword("HEADROOM", &mut self.inlet.headroom)
-            .complete()?;
-        if self.protocol == 0 {
-            return Err(args.fail("TYPE must be an IP protocol from 1 to 255"));
-        }
-        self.inlet.check(args)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        if self.outlet.pulls() {
-            list.task(true);
-        }
-    }
-}
-
 impl Descriptors for RawSocket {
     fn selected(&mut self, cx: &mut Cx<'_>, _fd: RawFd, _readable: bool, _writable: bool) {
         for _ in 0..cx.limit() {
@@ -215,6 +173,21 @@ impl Descriptors for RawSocket {
 }
 
 impl Element for RawSocket {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let number = i32::from(self.protocol);
+        let rest = args.read();
+        let rest = if number == libc::IPPROTO_TCP || number == libc::IPPROTO_UDP {
+            rest.positional_with("PORT", Port(self.protocol), &mut self.port)
+        } else {
+            rest.positional("PORT", &mut self.port)
+        };
+        rest.complete()?;
+        if self.protocol == 0 {
+            return Err(args.fail("TYPE must be an IP protocol from 1 to 255"));
+        }
+        self.inlet.check(args)
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let socket = open_raw(self.protocol).map_err(|error| cx.error(error))?;
         self.hold_port().map_err(|error| cx.error(error))?;
@@ -253,51 +226,6 @@ impl Element for RawSocket {
         }
         ran
     }
-}
-
-one_way! {
-    /// Receives IP packets from a raw socket: an old name of a RawSocket without input.
-    ///
-    /// # Arguments
-    /// Those of RawSocket.
-    ///
-    /// # Ports
-    /// No input; one push output.
-    ///
-    /// # Handlers
-    /// None of its own.
-    ///
-    /// # Example
-    /// ```click
-    /// FromRawSocket(UDP, 53) -> IPPrint -> Discard;
-    /// ```
-    ///
-    /// # See also
-    /// RawSocket, ToRawSocket
-    FromRawSocket, "0/1", "/h", RawSocket
-}
-
-one_way! {
-    /// Sends IP packets over a raw socket: an old name of a RawSocket without output.
-    ///
-    /// # Arguments
-    /// Those of RawSocket.
-    ///
-    /// # Ports
-    /// One pull input; no output.
-    ///
-    /// # Handlers
-    /// - `scheduled`, `tickets`, `home_thread`: the task's.
-    ///
-    /// # Example
-    /// ```click
-    /// RatedSource(RATE 1) -> UDPIPEncap(127.0.0.1, 1234, 127.0.0.1, 1234) -> Queue
-    ///     -> ToRawSocket(UDP);
-    /// ```
-    ///
-    /// # See also
-    /// RawSocket, FromRawSocket
-    ToRawSocket, "1/0", "l", RawSocket
 }
 
 #[cfg(test)]

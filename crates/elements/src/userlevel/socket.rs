@@ -4,18 +4,14 @@ use std::format;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use packet::{Batch, Packet};
-use router::args::{Args, ElementOf, ElementRef, Failed, FilenameArg, IpProtocol, Port};
-use router::{Capability, Class, Cx, Declared, Descriptors, Element, ElementId, HandlerList, Ran, TaskId};
+use router::args::{Args, ElementOf, ElementRef, Failed, FilenameArg, IpProtocol, Port, Context, Invalid, Parser};
+use router::{Cx, Descriptors, Element, ElementId, Ran, TaskId};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::addr::SocketAddrArg;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags,
-    SocketType, acceptfrom_with, bind, connect, ipproto, listen, recvfrom, send, sendto, shutdown,
-    socket_with, sockopt,
-};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, bind, connect, ipproto, listen, recvfrom, send, sendto, shutdown, socket_with, sockopt};
 
-use super::transport::{Inlet, Outlet, Sent, call_failed, wait_writable, one_way};
+use super::transport::{Inlet, Outlet, Sent, call_failed, wait_writable};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 2;
@@ -79,36 +75,12 @@ enum Kind {
 /// together again.
 ///
 /// A stream is either a server, which has one connection at a time, or a client, which connects
-/// when the router is initialized. A datagram server sends to whoever sent to it last, a datagram
+/// when the router is initialized. A datagram server sends to the last sender, a datagram
 /// client to the address given, or, if that is 0.0.0.0, to each packet's destination annotation.
 /// It is a client if CLIENT says so, or without outputs; else a server.
 ///
 /// A packet that is pushed waits for room in the socket; a pulled one waits without holding up
 /// others.
-///
-/// # Arguments
-/// - `TYPE` (`TCP`, `UDP`, `UNIX` or `UNIX_DGRAM`): the kind of socket.
-/// - `ADDR` (IP address), `PORT` (port): with `TCP` and `UDP`, what a server listens on, and what
-///   a client sends to.
-/// - `LOCAL_ADDR` (IP address), `LOCAL_PORT` (port): what a client sends from.
-/// - `FILENAME`, `LOCAL_FILENAME` (file names): the same with `UNIX` and `UNIX_DGRAM`.
-/// - `CLIENT` (boolean): whether it is a client.
-/// - `SNAPLEN` (integer, 2048): most bytes of a packet; of a longer datagram, more are counted in
-///   the extra length annotation.
-/// - `HEADROOM` (integer, 128): bytes in front of each packet.
-/// - `TIMESTAMP` (boolean, true): whether packets carry the time at which they were received.
-/// - `NODELAY` (boolean, true): with `TCP`, whether small segments are sent at once.
-/// - `SNDBUF`, `RCVBUF` (integer): bytes of the socket's queues.
-/// - `ALLOW`, `DENY` (IP routing tables): a server takes connections and datagrams only from
-///   addresses that ALLOW has a route for, or that DENY has none for.
-/// - `VERBOSE` (boolean, false): prints when connections come and go.
-/// - `PROPER` (boolean): accepted, and without meaning.
-///
-/// # Ports
-/// One agnostic input and one push output, both optional.
-///
-/// # Handlers
-/// - `scheduled`, `tickets`, `home_thread`: the task's.
 ///
 /// # Example
 /// ```click
@@ -121,36 +93,74 @@ enum Kind {
 ///
 /// # See also
 /// RawSocket, McastSocket, Reframe
-#[derive(Default)]
+///
+/// # Arguments
+/// With `TCP` and `UDP`, these follow TYPE:
+/// - `ADDR` (IP address), `PORT` (port): what a server listens on, and what a client sends to.
+/// - `LOCAL_ADDR` (IP address), `LOCAL_PORT` (port), optional: what a client sends from.
+///
+/// With `UNIX` and `UNIX_DGRAM`:
+/// - `FILENAME`, and optionally `LOCAL_FILENAME` (file names): the same.
+#[derive(Element)]
+#[element(ports = "0-1/0-1", processing = "a/h", flow = "x/y", raw, provides(Descriptors))]
+#[inputs("packets to send")]
+#[outputs("packets received")]
 pub struct Socket {
+    /// The kind of socket: `TCP`, `UDP`, `UNIX` or `UNIX_DGRAM`.
+    #[arg(mandatory, name = "TYPE")]
+    type_name: String,
+    /// Whether it is a client; without outputs it is one unless this says otherwise.
+    #[arg(name = "CLIENT")]
+    is_client: Option<bool>,
+    /// With `TCP`, whether small segments are sent at once.
+    #[arg(name = "NODELAY", default = true)]
+    no_delay: bool,
+    /// Whether to print when connections come and go.
+    #[arg]
+    verbose: bool,
+    /// Bytes of the queue of packets to send.
+    #[arg(name = "SNDBUF", default = -1, default_text = "")]
+    send_buffer: i32,
+    /// Bytes of the queue of packets received.
+    #[arg(name = "RCVBUF", default = -1, default_text = "")]
+    receive_buffer: i32,
+    /// A server takes connections and datagrams from addresses that this table has a route for.
+    #[arg(with = RouteTable, kind = "IP routing table")]
+    allow: Option<ElementRef>,
+    /// A server takes connections and datagrams from addresses that this table has no route for.
+    #[arg(with = RouteTable, kind = "IP routing table")]
+    deny: Option<ElementRef>,
+    /// Whether packets carry the time at which they were received.
+    #[arg(default = true)]
+    timestamp: bool,
+    /// Accepted, without effect.
+    #[arg]
+    proper: bool,
+    #[flatten]
+    inlet: Inlet,
+    #[flatten]
+    outlet: Outlet,
     kind: Option<Kind>,
+    client: bool,
     /// What a server binds to and a client sends to.
     remote: Option<Place>,
     local: Option<Place>,
-    client: bool,
-    no_delay: bool,
-    verbose: bool,
-    send_buffer: i32,
-    receive_buffer: i32,
-    allow: Option<ElementRef>,
-    deny: Option<ElementRef>,
-    inlet: Inlet,
-    outlet: Outlet,
     socket: Option<OwnedFd>,
     /// A stream server's connection.
     connection: Option<OwnedFd>,
-    /// Who gets datagrams.
+    /// Where datagrams go.
     peer: Option<SocketAddrAny>,
     /// A file name that was bound, to be removed.
     bound: Option<String>,
 }
 
-impl Class for Socket {
-    const NAME: &'static str = "Socket";
-    const PORTS: &'static str = "0-1/0-1";
-    const PROCESSING: &'static str = "a/h";
-    const FLOW: &'static str = "x/y";
-    const CAPABILITIES: &'static [Capability] = router::provides!(Socket: Descriptors);
+/// The notation of ALLOW and DENY.
+struct RouteTable;
+
+impl Parser<Option<ElementRef>> for RouteTable {
+    fn parse(&self, text: &str, context: &Context<'_>) -> Result<Option<ElementRef>, Invalid> {
+        ElementOf("IPRouteTable").parse(text, context).map(Some)
+    }
 }
 
 impl Socket {
@@ -160,10 +170,7 @@ impl Socket {
 
     /// The descriptor that bytes are sent and received by.
     fn active(&self) -> Option<&OwnedFd> {
-        match self.is_stream() && !self.client {
-            true => self.connection.as_ref(),
-            false => self.socket.as_ref(),
-        }
+        if self.is_stream() && !self.client { self.connection.as_ref() } else { self.socket.as_ref() }
     }
 
     /// Opens the socket; an error is a sentence.
@@ -177,17 +184,11 @@ impl Socket {
             (_, Some(Kind::Stream)) => (AddressFamily::INET, Some(ipproto::TCP)),
             _ => (AddressFamily::INET, Some(ipproto::UDP)),
         };
-        let kind = match self.is_stream() {
-            true => SocketType::STREAM,
-            false => SocketType::DGRAM,
-        };
+        let kind = if self.is_stream() { SocketType::STREAM } else { SocketType::DGRAM };
         let socket = socket_with(family, kind, SocketFlags::CLOEXEC, protocol);
         let socket = socket.map_err(|errno| call_failed("socket", &name, errno))?;
         self.set_options(&socket, protocol == Some(ipproto::TCP))?;
-        let local = match self.client {
-            true => self.local.clone().filter(Place::is_set),
-            false => Some(remote.clone()),
-        };
+        let local = if self.client { self.local.clone().filter(Place::is_set) } else { Some(remote.clone()) };
         if let Some(local) = local {
             let bound = local.address().and_then(|address| bind(&socket, &address));
             bound.map_err(|errno| call_failed("bind", &local.name(), errno))?;
@@ -312,10 +313,7 @@ impl Socket {
     /// Ends the connection, or a client's socket.
     fn close(&mut self, cx: &mut Cx<'_>, why: Option<Errno>) {
         let served = self.is_stream() && !self.client;
-        let closed = match served {
-            true => self.connection.take(),
-            false => self.socket.take(),
-        };
+        let closed = if served { self.connection.take() } else { self.socket.take() };
         let Some(closed) = closed else {
             return;
         };
@@ -335,17 +333,11 @@ impl Socket {
     /// Receives one packet; false if none is there.
     fn receive(&mut self, cx: &mut Cx<'_>) -> bool {
         let (stream, served) = (self.is_stream(), !self.client);
-        let active = match stream && served {
-            true => self.connection.as_ref(),
-            false => self.socket.as_ref(),
-        };
+        let active = if stream && served { self.connection.as_ref() } else { self.socket.as_ref() };
         let Some(socket) = active else {
             return false;
         };
-        let flags = match stream {
-            true => RecvFlags::DONTWAIT,
-            false => RecvFlags::DONTWAIT | RecvFlags::TRUNC,
-        };
+        let flags = if stream { RecvFlags::DONTWAIT } else { RecvFlags::DONTWAIT | RecvFlags::TRUNC };
         let received = self.inlet.receive(cx, |room| recvfrom(socket, room, flags));
         match received {
             Ok(Some((packet, _))) if stream && packet.is_empty() => {
@@ -398,7 +390,7 @@ impl Socket {
         cx.emit(0, packet);
     }
 
-    /// Whether there is somebody to send to.
+    /// Whether there is an address to send to.
     fn can_send(&self) -> bool {
         self.active().is_some() && (self.is_stream() || self.peer.is_some())
     }
@@ -487,49 +479,6 @@ impl Socket {
     }
 }
 
-impl Declared for Socket {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut kind, mut proper) = (String::new(), false);
-        self.client = cx.outputs() == 0;
-        (self.no_delay, self.send_buffer, self.receive_buffer) = (true, -1, -1);
-        args.mandatory_positional("TYPE", &mut kind).consume()?;
-        args.keyword("VERBOSE", &mut self.verbose)
-            .keyword("SNAPLEN", &mut self.inlet.snaplen)
-            .keyword("HEADROOM", &mut self.inlet.headroom)
-            .keyword("TIMESTAMP", &mut self.inlet.timestamp)
-            .keyword("RCVBUF", &mut self.receive_buffer)
-            .keyword("SNDBUF", &mut self.send_buffer)
-            .keyword("NODELAY", &mut self.no_delay)
-            .keyword("CLIENT", &mut self.client)
-            .keyword("PROPER", &mut proper)
-            .consume()?;
-        for (keyword, table) in [("ALLOW", &mut self.allow), ("DENY", &mut self.deny)] {
-            let (mut found, mut given) = (ElementRef { index: 0, name: String::new() }, false);
-            args.keyword_with(keyword, ElementOf("IPRouteTable"), &mut found)
-                .given(&mut given)
-                .consume()?;
-            *table = given.then_some(found);
-        }
-        let kind = kind.to_ascii_uppercase();
-        self.kind = Some(match kind.as_str() {
-            "TCP" | "UNIX" => Kind::Stream,
-            "UDP" | "UNIX_DGRAM" => Kind::Datagram,
-            _ => {
-                let text = "is not TCP, UDP, UNIX or UNIX_DGRAM";
-                return Err(args.fail(format_args!("unknown socket type ‘{kind}’: it {text}")));
-            }
-        });
-        self.configure_places(args, &kind)?;
-        self.inlet.check(args)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        if self.outlet.pulls() {
-            list.task(true);
-        }
-    }
-}
-
 impl Descriptors for Socket {
     fn selected(&mut self, cx: &mut Cx<'_>, fd: RawFd, readable: bool, writable: bool) {
         let listens = self.is_stream() && !self.client;
@@ -551,6 +500,22 @@ impl Descriptors for Socket {
 }
 
 impl Element for Socket {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.client = self.is_client.unwrap_or(cx.outputs() == 0);
+        self.inlet.timestamp = self.timestamp;
+        let kind = self.type_name.to_ascii_uppercase();
+        self.kind = Some(match kind.as_str() {
+            "TCP" | "UNIX" => Kind::Stream,
+            "UDP" | "UNIX_DGRAM" => Kind::Datagram,
+            _ => {
+                let text = "is not TCP, UDP, UNIX or UNIX_DGRAM";
+                return Err(args.fail(format_args!("unknown socket type ‘{kind}’: it {text}")));
+            }
+        });
+        self.configure_places(args, &kind)?;
+        self.inlet.check(args)
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.open(cx).map_err(|error| cx.error(error))?;
         self.outlet.initialize(cx);
@@ -614,50 +579,6 @@ impl Element for Socket {
         }
         ran
     }
-}
-
-one_way! {
-    /// Receives packets from a socket: an old name of a Socket without input.
-    ///
-    /// # Arguments
-    /// Those of Socket.
-    ///
-    /// # Ports
-    /// No input; one push output.
-    ///
-    /// # Handlers
-    /// None of its own.
-    ///
-    /// # Example
-    /// ```click
-    /// FromSocket(UDP, 127.0.0.1, 12345) -> Print -> Discard;
-    /// ```
-    ///
-    /// # See also
-    /// Socket, ToSocket
-    FromSocket, "0/1", "/h", Socket
-}
-
-one_way! {
-    /// Sends packets over a socket: an old name of a Socket without output.
-    ///
-    /// # Arguments
-    /// Those of Socket.
-    ///
-    /// # Ports
-    /// One pull input; no output.
-    ///
-    /// # Handlers
-    /// - `scheduled`, `tickets`, `home_thread`: the task's.
-    ///
-    /// # Example
-    /// ```click
-    /// RatedSource("hello", RATE 1) -> Queue -> ToSocket(UDP, 127.0.0.1, 12345);
-    /// ```
-    ///
-    /// # See also
-    /// Socket, FromSocket
-    ToSocket, "1/0", "l", Socket
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use nix::errno::Errno;
 use packet::Packet;
 use router::args::{Args, Failed, WordArg};
-use router::{Capability, Class, Cx, Declared, Descriptors, Element, ElementId, HandlerError, HandlerList, Ran, Signal, TaskId, TimerId};
+use router::{Cx, Descriptors, Element, ElementId, Ran, Signal, TaskId, TimerId, Interface, handlers};
 
 use super::from_device::check_method;
 use super::packet_socket::{Direction, PacketSocket};
@@ -20,23 +20,6 @@ const BACKOFF_MAX: u64 = 256;
 ///
 /// In a guest, ToDevice sends by one of the guest's interfaces, as ToNetfront does.
 ///
-/// # Arguments
-/// - `DEVNAME` (string): the interface; one ToDevice each.
-/// - `BURST` (integer, 1): most frames pulled each time it is scheduled.
-/// - `METHOD` (word): accepted; `LINUX`, a packet socket, is what there is.
-/// - `DEBUG` (boolean, false): whether waiting is told of.
-///
-/// # Ports
-/// One pull input. Outputs 0 and 1, optional, are push: frames that were sent, and frames that the
-/// kernel refused.
-///
-/// # Handlers
-/// - `pulls` (read): how often it pulled.
-/// - `q` (read): whether a frame waits.
-/// - `signal` (read): whether there may be something to pull.
-/// - `debug` (read, write): the argument.
-/// - `scheduled`, `tickets`, `home_thread`: the task's.
-///
 /// # Example
 /// ```click
 /// FromDevice(eth0) -> Queue -> ToDevice(eth1, BURST 32);
@@ -44,11 +27,28 @@ const BACKOFF_MAX: u64 = 256;
 ///
 /// # See also
 /// FromDevice, ToNetfront, ToDump
-#[derive(Default)]
+#[derive(Element)]
+#[element(
+    ports = "1/0-2",
+    processing = "l/h",
+    task(schedule),
+    handlers,
+    provides(Descriptors, DeviceWriter)
+)]
+#[outputs("frames that were sent", "frames that the kernel refused")]
 pub struct ToDevice {
+    /// The interface; one ToDevice each.
+    #[arg(mandatory, name = "DEVNAME")]
     interface: String,
-    burst: u32,
+    /// Whether to print when it waits.
+    #[arg(read, write, checkbox, error = "type mismatch")]
     debug: bool,
+    /// Accepted; `LINUX`, a packet socket, is what there is.
+    #[arg(with = WordArg, kind = "word")]
+    method: String,
+    /// Most frames pulled each time it is scheduled.
+    #[arg(default = 1)]
+    burst: u32,
     socket: Option<PacketSocket>,
     /// Pulled, and not sent yet.
     held: VecDeque<Packet>,
@@ -56,6 +56,8 @@ pub struct ToDevice {
     backoff: u64,
     /// Frames left of the burst under way.
     left: u32,
+    /// How often it pulled.
+    #[handler(read)]
     pulls: u64,
     /// Why frames are refused at the moment.
     refused: Option<Errno>,
@@ -64,11 +66,20 @@ pub struct ToDevice {
     signal: Signal,
 }
 
-impl Class for ToDevice {
-    const NAME: &'static str = "ToDevice";
-    const PORTS: &'static str = "1/0-2";
-    const PROCESSING: &'static str = "l/h";
-    const CAPABILITIES: &'static [Capability] = router::provides!(ToDevice: Descriptors);
+/// An element that sends by one of the host's interfaces.
+trait DeviceWriter {
+    /// The interface, once it is open.
+    fn interface(&self) -> Option<&str>;
+}
+
+impl Interface for dyn DeviceWriter {
+    const NAME: &'static str = "DeviceWriter";
+}
+
+impl DeviceWriter for ToDevice {
+    fn interface(&self) -> Option<&str> {
+        self.socket.as_ref().map(|_| self.interface.as_str())
+    }
 }
 
 impl ToDevice {
@@ -119,45 +130,18 @@ impl ToDevice {
     }
 }
 
-impl Declared for ToDevice {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.burst = 1;
-        let mut method = String::new();
-        args.mandatory_positional("DEVNAME", &mut self.interface)
-            .keyword("DEBUG", &mut self.debug)
-            .keyword_with("METHOD", WordArg, &mut method)
-            .keyword("BURST", &mut self.burst)
-            .complete()?;
-        if self.interface.is_empty() {
-            return Err(args.fail("interface not set"));
-        }
-        if self.burst == 0 || self.burst > i32::MAX as u32 {
-            return Err(args.fail("bad BURST"));
-        }
-        check_method(args, &method)
+#[handlers]
+impl ToDevice {
+    /// Whether there may be something to pull.
+    #[read]
+    fn signal(&self, cx: &mut Cx<'_>) -> bool {
+        cx.is_active(&self.signal)
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.task(true).checkbox("debug").read("pulls");
-        list.read("signal").read("q");
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "debug" => Ok(self.debug.to_string()),
-            "pulls" => Ok(self.pulls.to_string()),
-            "signal" => Ok(cx.is_active(&self.signal).to_string()),
-            "q" => Ok((!self.held.is_empty()).to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "debug" => self.debug = cx.names().parse(value).map_err(|_| "type mismatch")?,
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
+    /// Whether a frame waits.
+    #[read]
+    fn q(&self) -> bool {
+        !self.held.is_empty()
     }
 }
 
@@ -171,12 +155,21 @@ impl Descriptors for ToDevice {
 }
 
 impl Element for ToDevice {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if self.interface.is_empty() {
+            return Err(args.fail("interface not set"));
+        }
+        if self.burst == 0 || self.burst > i32::MAX as u32 {
+            return Err(args.fail("bad BURST"));
+        }
+        check_method(args, &self.method)
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         for other in (0..cx.graph().elements.len()).map(ElementId::new) {
-            let same = cx.with::<ToDevice, _>(other, |other, _| {
-                other.socket.is_some() && other.interface == self.interface
-            });
-            if same == Some(true) {
+            let writer = cx.link::<dyn DeviceWriter>(other);
+            let writer = writer.and_then(|writer| cx.view(writer)?.interface());
+            if writer == Some(self.interface.as_str()) {
                 let name = &self.interface;
                 return Err(cx.error(format_args!("duplicate writer for device '{name}'")));
             }

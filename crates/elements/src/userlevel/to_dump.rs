@@ -1,15 +1,15 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::any::Any;
 use std::fs::File;
 use std::io::{self, Write};
 
 use packet::anno::EXTRA_LENGTH;
 use packet::{Batch, Packet};
 use router::args::{self, Args, Failed, FilenameArg, WordArg};
-use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerFlags, HandlerList, Ran, Signal, TaskId, phase};
+use router::{Cx, Element, ElementId, Ran, TaskId, phase, handlers};
 
+use super::puller::Puller;
 use super::capture::{Record, file_header, record_header};
 use crate::link_type::LinkType;
 
@@ -23,30 +23,6 @@ const BUFFER: usize = 64 << 10;
 /// When a configuration is replaced, an element of the same name goes on with the file of its
 /// predecessor if `FILENAME`, `SNAPLEN`, `NANO` and the link type are the same.
 ///
-/// # Arguments
-/// - `FILENAME` (file name): the file, which is made anew; `-` is the standard output.
-/// - `SNAPLEN` (integer, 2000): most bytes written of a packet; 0: all.
-/// - `ENCAP` (word, ETHER): what the packets' first header is: `ETHER`, `IP`, `FDDI`, `ATM`,
-///   `802_11`, `802_11_RADIO`, `SLL`, `AIRONET`, `HDLC`, `PPP_HDLC`, `PPP`, `SUNATM`, `PRISM`,
-///   `NULL`, or `#` and the number of a link type.
-/// - `USE_ENCAP_FROM` (elements): takes ENCAP from these elements' `encap` handlers, which have to
-///   agree.
-/// - `EXTRA_LENGTH` (boolean, true): whether the length written counts the extra length
-///   annotation.
-/// - `UNBUFFERED` (boolean, false): whether each batch of packets is written at once.
-/// - `NANO` (boolean, true): whether times are written in nanoseconds, not microseconds.
-/// - `PER_NODE` (boolean): accepted, without effect.
-///
-/// # Ports
-/// One input, agnostic. Output 0, optional, is agnostic: the packets, once written. On a pull
-/// input without output it pulls of itself.
-///
-/// # Handlers
-/// - `count` (read): packets written.
-/// - `reset_counts` (write): sets `count` to 0.
-/// - `filename` (read): the file's name.
-/// - `scheduled`, `tickets`, `home_thread`: the task's; on a pull input without output.
-///
 /// # Example
 /// ```click
 /// InfiniteSource(LIMIT 10, STOP true) -> ToDump(out.pcap);
@@ -54,20 +30,46 @@ const BUFFER: usize = 64 << 10;
 ///
 /// # See also
 /// FromDump, ToDevice
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/0-1", phase = phase::DEFAULT + 100, handlers, take_over)]
+#[outputs("the packets, once written")]
 pub struct ToDump {
+    /// The file, which is overwritten; `-` is the standard output.
+    #[arg(mandatory, with = FilenameArg, kind = "file name", read, calm)]
     filename: String,
+    /// Most bytes written of a packet; 0: all.
+    #[arg(positional, default = 2000)]
     snaplen: u32,
+    /// What the packets' first header is: `ETHER`, `IP`, `FDDI`, `ATM`, `802_11`, `802_11_RADIO`,
+    /// `SLL`, `AIRONET`, `HDLC`, `PPP_HDLC`, `PPP`, `SUNATM`, `PRISM`, `NULL`, or `#` and the number
+    /// of a link type.
+    #[arg(positional, with = WordArg, kind = "word", default_text = "ETHER")]
+    encap: String,
+    /// Takes ENCAP from these elements' `encap` handlers, which have to agree.
+    #[arg(with = args::Any, kind = "elements")]
+    use_encap_from: String,
+    /// Whether the length written counts the extra length annotation.
+    #[arg(default = true)]
+    extra_length: bool,
+    /// Whether each batch of packets is written at once.
+    #[arg]
+    unbuffered: bool,
+    /// Whether times are written in nanoseconds, not microseconds.
+    #[arg(name = "NANO", default = true)]
+    nanoseconds: bool,
+    /// Accepted, without effect.
+    #[arg]
+    per_node: bool,
+    #[flatten]
+    puller: Puller,
     link: LinkType,
     encap_from: Vec<ElementId>,
-    extra_length: bool,
-    unbuffered: bool,
-    nanoseconds: bool,
     /// `None` after an error.
     file: Option<Sink>,
     buffer: Vec<u8>,
+    /// Packets written.
+    #[handler(read)]
     count: u64,
-    pull: Option<(TaskId, Signal)>,
 }
 
 /// Where packets are written to.
@@ -96,14 +98,6 @@ impl Sink {
             }
         }
     }
-}
-
-impl Class for ToDump {
-    const NAME: &'static str = "ToDump";
-    const PORTS: &'static str = "1/0-1";
-    const PROCESSING: &'static str = "a/a";
-    /// After the elements whose `encap` it may ask for.
-    const PHASE: i32 = phase::DEFAULT + 100;
 }
 
 impl ToDump {
@@ -144,10 +138,7 @@ impl ToDump {
     /// Adds a packet to what is to be written.
     #[inline]
     fn add(&mut self, cx: &Cx<'_>, packet: &Packet) {
-        let extra = match self.extra_length {
-            true => packet.anno(EXTRA_LENGTH),
-            false => 0,
-        };
+        let extra = if self.extra_length { packet.anno(EXTRA_LENGTH) } else { 0 };
         let length = packet.len() as u32;
         let captured = length.min(self.snaplen);
         let time = match packet.timestamp() {
@@ -193,32 +184,47 @@ impl ToDump {
     }
 }
 
-impl Declared for ToDump {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        (self.snaplen, self.extra_length, self.nanoseconds) = (2000, true, true);
-        let (mut encap, mut encap_from, mut per_node) = (String::new(), String::new(), false);
-        args.mandatory_positional_with("FILENAME", FilenameArg, &mut self.filename)
-            .positional("SNAPLEN", &mut self.snaplen)
-            .positional_with("ENCAP", WordArg, &mut encap)
-            .keyword_with("USE_ENCAP_FROM", args::Any, &mut encap_from)
-            .keyword("EXTRA_LENGTH", &mut self.extra_length)
-            .keyword("UNBUFFERED", &mut self.unbuffered)
-            .keyword("NANO", &mut self.nanoseconds)
-            .keyword("PER_NODE", &mut per_node)
-            .complete()?;
+#[handlers]
+impl ToDump {
+    /// Sets `count` to 0.
+    #[write(button)]
+    fn reset_counts(&mut self) {
+        self.count = 0;
+    }
+
+    fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut ToDump) {
+        if old.filename != self.filename {
+            return;
+        }
+        let format = |dump: &ToDump| (dump.link, dump.nanoseconds, dump.snaplen);
+        if format(old) == format(self) {
+            self.file = old.file.take();
+            self.buffer = core::mem::take(&mut old.buffer);
+            self.count = old.count;
+        } else {
+            // The file is overwritten: nothing of the old element may come in between later.
+            old.flush(cx);
+            old.file = None;
+        }
+    }
+}
+
+impl Element for ToDump {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if self.snaplen == 0 {
             self.snaplen = u32::MAX;
         }
-        if !encap_from.is_empty() && !encap.is_empty() {
+        if !self.use_encap_from.is_empty() && !self.encap.is_empty() {
             return Err(args.fail("specify at most one of 'ENCAP' and 'USE_ENCAP_FROM'"));
         }
-        for name in click::config::split_space(&encap_from) {
+        self.encap_from.clear();
+        for name in click::config::split_space(&self.use_encap_from) {
             match args.context().find_element(&name) {
                 Some((index, _)) => self.encap_from.push(ElementId::new(index)),
                 None => return Err(args.fail(format_args!("no element named '{name}'"))),
             }
         }
-        self.link = match encap.as_str() {
+        self.link = match self.encap.as_str() {
             "" => LinkType::ETHERNET,
             name => LinkType::parse(name).ok_or_else(|| args.fail("bad encapsulation type"))?,
         };
@@ -232,50 +238,6 @@ impl Declared for ToDump {
         Ok(())
     }
 
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn Any = old;
-        if let Some(old) = old.downcast_mut::<ToDump>()
-            && old.filename == self.filename
-        {
-            let format = |dump: &ToDump| (dump.link, dump.nanoseconds, dump.snaplen);
-            if format(old) == format(self) {
-                self.file = old.file.take();
-                self.buffer = core::mem::take(&mut old.buffer);
-                self.count = old.count;
-            } else {
-                // The file is made anew: nothing of the old element may come in between later.
-                old.flush(cx);
-                old.file = None;
-            }
-        }
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("filename").read("count").button("reset_counts");
-        list.add("filename", HandlerFlags::CALM);
-        if self.pull.is_some() {
-            list.task(false);
-        }
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "filename" => Ok(self.filename.clone()),
-            "count" => Ok(self.count.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset_counts" => self.count = 0,
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
-    }
-}
-
-impl Element for ToDump {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if !self.encap_from.is_empty() {
             self.ask_for_encap(cx)?;
@@ -296,10 +258,8 @@ impl Element for ToDump {
         self.buffer.reserve(2 * BUFFER);
         let head = file_header(self.nanoseconds, self.snaplen, self.link);
         self.buffer.extend_from_slice(&head);
-        if !cx.input_is_push(0) && cx.outputs() == 0 {
-            let task = cx.task();
-            cx.schedule(task);
-            self.pull = Some((task, cx.upstream_signal(0, Some(task))));
+        if cx.outputs() == 0 {
+            self.puller.initialize(cx);
         }
         Ok(())
     }
@@ -319,20 +279,15 @@ impl Element for ToDump {
         self.add_all(cx, batch);
     }
 
-    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
         if self.file.is_none() {
             return Ran::Nothing;
         }
-        let mut batch = cx.batch();
-        let most = cx.limit();
-        cx.pull(0, &mut batch, most);
+        let batch = self.puller.pull(cx);
         let pulled = batch.len();
         self.add_all(cx, &batch);
         cx.done(batch);
-        if pulled > 0 || matches!(&self.pull, Some((_, signal)) if cx.is_active(signal)) {
-            cx.schedule(task);
-        }
-        Ran::worked(pulled > 0)
+        self.puller.pulled(cx, pulled)
     }
 }
 

@@ -10,7 +10,7 @@ use std::vec::Vec;
 use packet::anno::EXTRA_LENGTH;
 use packet::{DATA_MAX, HEADROOM, Packet};
 use router::args::{Args, Failed};
-use router::{Cx, Ran, Signal, TaskId};
+use router::{Component, Cx, Ran, Signal, TaskId};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
@@ -46,25 +46,18 @@ pub fn wait_writable(fd: BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// How what is received becomes packets.
+#[derive(Component)]
 pub struct Inlet {
-    /// Most bytes of a packet.
+    /// Most bytes of a packet; of a longer one, more are counted in the extra length annotation.
+    #[arg(default = 2048)]
     pub snaplen: u32,
-    /// Bytes in front of it.
+    /// Bytes in front of each packet.
+    #[arg(default = HEADROOM as u32, default_text = "128")]
     pub headroom: u32,
-    /// Whether it carries the time.
+    /// Whether packets carry the time.
+    #[init(true)]
     pub timestamp: bool,
     room: Vec<u8>,
-}
-
-impl Default for Inlet {
-    fn default() -> Self {
-        Inlet {
-            snaplen: 2048,
-            headroom: HEADROOM as u32,
-            timestamp: true,
-            room: Vec::new(),
-        }
-    }
 }
 
 impl Inlet {
@@ -136,7 +129,8 @@ pub enum Sent {
 }
 
 /// Pulls packets and keeps the one that waits for room.
-#[derive(Default)]
+#[derive(Component)]
+#[component(task(schedule, when = self.pulls()))]
 pub struct Outlet {
     held: Option<Packet>,
     task: Option<TaskId>,
@@ -207,37 +201,22 @@ impl Outlet {
     }
 }
 
-/// Declares an element that is the last named one with ports on one side only, under an old name
-/// of Click's, with its manual page.
+/// Declares an element that is another one, `$whole`, with ports on one side only, under an old
+/// name of Click's, with its manual page.
 macro_rules! one_way {
     ($(#[$doc:meta])* $name:ident, $ports:literal, $processing:literal, $whole:ident) => {
         $(#[$doc])*
-        #[derive(Default)]
-        pub struct $name($whole);
-
-        impl router::Class for $name {
-            const NAME: &'static str = stringify!($name);
-            const PORTS: &'static str = $ports;
-            const PROCESSING: &'static str = $processing;
-            const FLOW: &'static str = "x/y";
-            const CAPABILITIES: &'static [router::Capability] = router::provides!($name: router::Descriptors);
-        }
-
-        impl router::Declared for $name {
-            fn configure(
-                &mut self,
-                cx: &mut router::Cx<'_>,
-                args: &mut router::args::Args<'_>,
-            ) -> Result<(), router::args::Failed> {
-                args.warning(concat!(
-                    stringify!($name), " is deprecated, use ", stringify!($whole), " instead"
-                ));
-                self.0.configure(cx, args)
-            }
-
-            fn handlers(&self, list: &mut router::HandlerList) {
-                self.0.handlers(list);
-            }
+        #[derive(router::Element)]
+        #[element(
+            ports = $ports,
+            processing = $processing,
+            flow = "x/y",
+            raw,
+            provides(router::Descriptors)
+        )]
+        pub struct $name {
+            #[flatten]
+            whole: $whole,
         }
 
         impl router::Descriptors for $name {
@@ -248,28 +227,39 @@ macro_rules! one_way {
                 readable: bool,
                 writable: bool,
             ) {
-                self.0.selected(cx, fd, readable, writable);
+                self.whole.selected(cx, fd, readable, writable);
             }
         }
 
         impl router::Element for $name {
+            fn configured(
+                &mut self,
+                cx: &mut router::Cx<'_>,
+                args: &mut router::args::Args<'_>,
+            ) -> Result<(), router::args::Failed> {
+                args.warning(concat!(
+                    stringify!($name), " is deprecated, use ", stringify!($whole), " instead"
+                ));
+                self.whole.configured(cx, args)
+            }
+
             fn initialize(
                 &mut self,
                 cx: &mut router::Cx<'_>,
             ) -> Result<(), router::args::Failed> {
-                self.0.initialize(cx)
+                self.whole.initialize(cx)
             }
 
             fn cleanup(&mut self, cx: &mut router::Cx<'_>) {
-                self.0.cleanup(cx);
+                self.whole.cleanup(cx);
             }
 
             fn run_timer(&mut self, cx: &mut router::Cx<'_>, timer: router::TimerId) {
-                self.0.run_timer(cx, timer);
+                self.whole.run_timer(cx, timer);
             }
 
             fn run_task(&mut self, cx: &mut router::Cx<'_>, task: router::TaskId) -> router::Ran {
-                self.0.run_task(cx, task)
+                self.whole.run_task(cx, task)
             }
         }
     };

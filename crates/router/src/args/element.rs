@@ -141,10 +141,10 @@ mod tests {
     use crate::args::{Elements, NameDatabase};
     use alloc::string::ToString;
 
-    struct Graph;
+    struct TestElements;
     const NAMES: [&str; 4] = ["x", "a/x", "a/b/y", "q"];
 
-    impl Elements for Graph {
+    impl Elements for TestElements {
         fn index_of(&self, name: &str) -> Option<usize> {
             NAMES.iter().position(|&n| n == name)
         }
@@ -162,7 +162,7 @@ mod tests {
         let names = NameDatabase::new();
         test(&Context {
             names: &names,
-            elements: &Graph,
+            elements: &TestElements,
             element: "a/b/y",
         });
     }

@@ -198,6 +198,35 @@ impl<'a, 'n, 't> Read<'a, 'n, 't> {
         self
     }
 
+    /// As [`arg_or`](Self::arg_or); without its keyword, the argument may be given if no parameter
+    /// so far took it, there is no other such argument, and it is a `T`.
+    pub fn alone_or<T: 't>(
+        mut self,
+        keyword: &str,
+        flags: Flags,
+        parser: impl Parser<T>,
+        slot: &'t mut T,
+        default: T,
+    ) -> Self {
+        let by_keyword = self.find(keyword, flags);
+        let mut free = (0..self.uses.len()).filter(|i| matches!(self.uses[*i], Use::Free(_)));
+        let alone = free.next().filter(|_| free.next().is_none());
+        let context = self.args.context();
+        let parsed = alone.and_then(|i| parser.parse(&self.args.conf[i], &context).ok());
+        let value = match (parsed, by_keyword) {
+            (Some(value), _) => {
+                self.uses[alone.unwrap_or(0)] = Use::ByPosition;
+                Some(value)
+            }
+            (None, Some(text)) => self.parse(keyword, &parser, &text),
+            (None, None) => Some(default),
+        };
+        if let Some(value) = value {
+            self.stores.push(Box::new(move || *slot = value));
+        }
+        self
+    }
+
     /// Every argument with this keyword, in order, in place of what `slot` held.
     pub fn all<T: Argument + 't>(self, keyword: &str, slot: &'t mut Vec<T>) -> Self {
         self.all_with(keyword, Flags::KEYWORD, T::parse, slot)
@@ -242,17 +271,6 @@ impl<'a, 'n, 't> Read<'a, 'n, 't> {
             }
         }
         self.stores.push(Box::new(move || *slot = rest));
-        self
-    }
-
-    /// Leaves all the arguments not taken so far in the [`Args`], for elements with a language of
-    /// their own.
-    pub fn leave_rest(mut self) -> Self {
-        for used in &mut self.uses {
-            if let Use::Free(_) = used {
-                *used = Use::ByPosition;
-            }
-        }
         self
     }
 

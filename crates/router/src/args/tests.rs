@@ -253,3 +253,23 @@ proptest! {
         prop_assert_eq!(Context::blank().parse(unparse::boolean(value)), Ok(value));
     }
 }
+
+#[test]
+fn an_argument_alone_needs_no_keyword() {
+    let read = |config: &str| {
+        let (mut offset, mut verbose) = (7, false);
+        let (_, messages) = run(config, |args| {
+            args.keyword("VERBOSE", &mut verbose)
+                .alone_or("OFFSET", Flags::KEYWORD, i32::parse, &mut offset, 0)
+                .complete()
+        });
+        (offset, messages.concat())
+    };
+    assert_eq!(read(""), (0, String::new()));
+    assert_eq!(read("VERBOSE true, 14"), (14, String::new()));
+    assert_eq!(read("14, VERBOSE true"), (14, String::new()));
+    assert_eq!(read("OFFSET 14"), (14, String::new()));
+    assert_eq!(read("14, 15"), (7, "too many arguments".to_string()));
+    assert_eq!(read("x"), (7, "too many arguments".to_string()));
+    assert_eq!(read("FOO 1"), (7, "FOO: unknown argument".to_string()));
+}

@@ -24,7 +24,7 @@ const POLL: Duration = Duration::from_micros(50);
 /// Runs `router` until it stops or a signal asks it to. Routers that are to take its place do so.
 /// If it is the first part of one that other threads have parts of, they go on for a while.
 pub fn run(router: &mut Router, driver: &Arc<Driver>, crew: &Crew) -> io::Result<()> {
-    let mut events = Events::new(crew.bell())?;
+    let mut events = Events::new(crew.waker())?;
     run_with(router, driver, &mut events, || driver.take_next())
 }
 

@@ -6,7 +6,7 @@ use std::process;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use router::{Bell, Member, Router};
+use router::{Member, Router, Waker};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::home::Driver;
@@ -14,10 +14,10 @@ use super::run::{self, complain_of_pin};
 use crate::host::{Events, Warp};
 
 /// Rings by a descriptor that the thread sleeps on.
-struct EventBell(Arc<OwnedFd>);
+struct EventWaker(Arc<OwnedFd>);
 
-impl Bell for EventBell {
-    fn ring(&self) {
+impl Waker for EventWaker {
+    fn wake(&self) {
         // It fails only when it was rung 2⁶⁴ times and nobody came.
         let _ = rustix::io::write(&*self.0, &1u64.to_ne_bytes());
     }
@@ -27,10 +27,10 @@ impl Bell for EventBell {
     }
 }
 
-fn bell() -> io::Result<(Box<dyn Bell>, Arc<OwnedFd>)> {
+fn waker() -> io::Result<(Box<dyn Waker>, Arc<OwnedFd>)> {
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
     let descriptor = Arc::new(eventfd(0, flags)?);
-    Ok((Box::new(EventBell(Arc::clone(&descriptor))), descriptor))
+    Ok((Box::new(EventWaker(Arc::clone(&descriptor))), descriptor))
 }
 
 /// Ends the program when its thread panics: the others would wait for it for ever.
@@ -48,7 +48,7 @@ impl Drop for Alive {
 pub struct Crew {
     threads: Vec<JoinHandle<io::Result<()>>>,
     /// What the first thread is woken by.
-    bell: Option<Arc<OwnedFd>>,
+    waker: Option<Arc<OwnedFd>>,
 }
 
 impl Crew {
@@ -65,16 +65,16 @@ impl Crew {
             let threads = Vec::new();
             return Ok(Crew {
                 threads,
-                bell: None,
+                waker: None,
             });
         }
-        let (first, mine) = bell()?;
+        let (first, mine) = waker()?;
         let mut members = Vec::new();
         let mut loops = Vec::new();
         for _ in 1..count {
-            let (bell, descriptor) = bell()?;
+            let (waker, descriptor) = waker()?;
             let runtime = driver.runtime();
-            members.push(Member { runtime, bell });
+            members.push(Member { runtime, waker });
             loops.push(Events::of_thread(descriptor)?);
         }
         let parts = router.divide(first, members);
@@ -87,13 +87,13 @@ impl Crew {
         }
         Ok(Crew {
             threads,
-            bell: Some(mine),
+            waker: Some(mine),
         })
     }
 
     /// What wakes the first thread.
-    pub fn bell(&self) -> Option<Arc<OwnedFd>> {
-        self.bell.clone()
+    pub fn waker(&self) -> Option<Arc<OwnedFd>> {
+        self.waker.clone()
     }
 
     /// Stops the other threads, and makes the router one again.

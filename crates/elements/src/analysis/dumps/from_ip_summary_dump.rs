@@ -3,13 +3,13 @@ use std::io::Cursor;
 use std::string::{String, ToString};
 
 use packet::Batch;
-use packet::wire::IpProtocol;
-use router::args::{self, Args, Failed, FilenameArg, FixedPoint, Severity, unparse};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Notice, Ran, Search, TaskId, TimerId};
+use router::args::{self, Args, Failed, FilenameArg, Severity};
+use router::{Cx, Element, Notice, Ran, Search, TaskId, TimerId, handlers};
 
-use super::replay::{ALWAYS, Read, Replay, SAMPLE_BITS};
+use super::replay::{Read, Replay};
 use super::source::{self, Opened};
 use super::summary::{Defaults, Next, Reader};
+use crate::userlevel::sample::Sample;
 
 /// What messages call the file that the argument DATA is.
 const DATA_NAME: &str = "<data>";
@@ -30,36 +30,6 @@ const DATA_NAME: &str = "<data>";
 ///
 /// Files that are compressed by gzip or bzip2 are read as they were before.
 ///
-/// # Arguments
-/// - `FILENAME` (file name): the file; `-` is the standard input.
-/// - `STOP` (boolean, false): stop the driver at the end.
-/// - `ACTIVE` (boolean, true): whether it reads.
-/// - `ZERO` (boolean, true): accepted, without effect: what no field says is zero.
-/// - `TIMING` (boolean, false): whether packets keep the distances in time that they had.
-/// - `CHECKSUM` (boolean, false): whether to set the checksums of IP, TCP, UDP and ICMP, and make
-///   packets as long as their IP header says.
-/// - `SAMPLE` (probability, 1): how likely a packet is taken.
-/// - `PROTO` (integer, 6): the protocol of packets whose line does not say.
-/// - `MULTIPACKET` (boolean, false): whether a line whose `count` is above 1 makes so many packets.
-/// - `FIELDS` (words): the fields, until a line `!data` names them; up to 1024. `CONTENTS`,
-///   `DEFAULT_CONTENTS` and `DEFAULT_FIELDS` mean the same.
-/// - `FLOWID` (words): as a line `!flowid`. `DEFAULT_FLOWID` means the same.
-/// - `ALLOW_NONEXISTENT` (boolean, false): whether the file may be missing or empty.
-/// - `DATA` (string): the text to read, instead of a file.
-///
-/// # Ports
-/// No input. One output, agnostic.
-///
-/// # Handlers
-/// - `sampling_prob` (read): SAMPLE.
-/// - `active` (read, write): whether it reads.
-/// - `encap` (read): `IP`, for ToDump's USE_ENCAP_FROM.
-/// - `stop` (write): ends reading, and stops the driver.
-/// - `filename`, `filesize` (read): the file's name, and its length in bytes, `-` if that is not
-///   known.
-/// - `filepos` (read): where in the file the next line is, in bytes.
-/// - `scheduled`, `tickets`, `home_thread`: the task's; on a push output.
-///
 /// # Example
 /// ```click
 /// FromIPSummaryDump(DATA "!data ip_src ip_dst sport dport ip_proto
@@ -68,35 +38,48 @@ const DATA_NAME: &str = "<data>";
 ///
 /// # See also
 /// ToIPSummaryDump, FromDump
+#[derive(Element)]
+#[element(ports = "0/1", handlers)]
 pub struct FromIPSummaryDump {
+    /// The file; `-` is the standard input.
+    #[arg(positional, with = FilenameArg, kind = "file name", read = source::shown, calm)]
     filename: String,
-    data: String,
-    reader: Reader,
-    filesize: Option<u64>,
-    may_be_missing: bool,
+    #[flatten]
     replay: Replay,
-}
-
-impl Default for FromIPSummaryDump {
-    fn default() -> Self {
-        let defaults = Defaults {
-            protocol: IpProtocol::TCP.0,
-            checksums: false,
-        };
-        FromIPSummaryDump {
-            filename: String::new(),
-            data: String::new(),
-            reader: Reader::new("", defaults),
-            filesize: None,
-            may_be_missing: false,
-            replay: Replay::default(),
-        }
-    }
-}
-
-impl Class for FromIPSummaryDump {
-    const NAME: &'static str = "FromIPSummaryDump";
-    const PORTS: &'static str = "0/1";
+    #[flatten]
+    defaults: Defaults,
+    /// How likely a packet is taken.
+    #[arg(read, handler = "sampling_prob", default_text = "1")]
+    sample: Sample,
+    /// The fields, until a line `!data` names them; up to 1024.
+    #[arg(with = args::Any, kind = "words")]
+    fields: String,
+    /// As FIELDS.
+    #[arg(with = args::Any, kind = "words")]
+    contents: String,
+    /// As FIELDS.
+    #[arg(with = args::Any, kind = "words")]
+    default_fields: String,
+    /// As FIELDS.
+    #[arg(with = args::Any, kind = "words")]
+    default_contents: String,
+    /// As a line `!flowid`.
+    #[arg(with = args::Any, kind = "words")]
+    flowid: String,
+    /// As FLOWID.
+    #[arg(with = args::Any, kind = "words")]
+    default_flowid: String,
+    /// Whether the file may be missing or empty.
+    #[arg(name = "ALLOW_NONEXISTENT")]
+    may_be_missing: bool,
+    /// The text to read, instead of a file.
+    #[arg]
+    data: String,
+    #[init(Reader::new("", Defaults::default()))]
+    reader: Reader,
+    /// The file's length in bytes, `-` if that is not known.
+    #[handler(read = source::shown_size)]
+    filesize: Option<u64>,
 }
 
 impl FromIPSummaryDump {
@@ -152,61 +135,40 @@ fn read_packet(reader: &mut Reader, cx: &mut Cx<'_>) -> Read {
 }
 
 
-impl Declared for FromIPSummaryDump {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut defaults = Defaults {
-            protocol: IpProtocol::TCP.0,
-            checksums: false,
-        };
-        let (mut fields, mut flow, mut zero) = (String::new(), String::new(), true);
-        let mut older = [const { String::new() }; 4];
-        let [contents, default_contents, default_fields, default_flow] = &mut older;
-        let probability = FixedPoint { bits: SAMPLE_BITS };
-        args.positional_with("FILENAME", FilenameArg, &mut self.filename)
-            .keyword("STOP", &mut self.replay.stop)
-            .keyword("ACTIVE", &mut self.replay.active)
-            .keyword("ZERO", &mut zero)
-            .keyword("TIMING", &mut self.replay.timing)
-            .keyword("CHECKSUM", &mut defaults.checksums)
-            .keyword_with("SAMPLE", probability, &mut self.replay.sample)
-            .keyword("PROTO", &mut defaults.protocol)
-            .keyword("MULTIPACKET", &mut self.replay.multipacket)
-            .keyword_with("DEFAULT_CONTENTS", args::Any, default_contents)
-            .keyword_with("DEFAULT_FIELDS", args::Any, default_fields)
-            .keyword_with("DEFAULT_FLOWID", args::Any, default_flow)
-            .keyword_with("CONTENTS", args::Any, contents)
-            .keyword_with("FIELDS", args::Any, &mut fields)
-            .keyword_with("FLOWID", args::Any, &mut flow)
-            .keyword("ALLOW_NONEXISTENT", &mut self.may_be_missing)
-            .keyword("DATA", &mut self.data)
-            .complete()?;
-        if self.replay.sample > ALWAYS {
-            args.warning("SAMPLE probability reduced to 1");
-            self.replay.sample = ALWAYS;
-        } else if self.replay.sample == 0 {
-            args.warning("SAMPLE probability is 0; emitting no packets");
-        }
+#[handlers]
+impl FromIPSummaryDump {
+    /// Where in the file the next line is, in bytes.
+    #[read]
+    fn filepos(&self) -> u64 {
+        self.reader.position()
+    }
+
+    /// Ends reading, and stops the driver.
+    #[write(button)]
+    fn stop(&mut self, cx: &mut Cx<'_>) {
+        self.replay.active = false;
+        cx.stop();
+    }
+}
+
+impl Element for FromIPSummaryDump {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.sample.check(args);
+        self.replay.sample = self.sample;
         match (self.data.is_empty(), self.filename.is_empty()) {
             (false, false) => return Err(args.fail("FILENAME and DATA conflict")),
             (false, true) => self.filename = DATA_NAME.to_string(),
             (true, false) => {}
             (true, true) => return Err(args.fail("FILENAME: required argument missing")),
         }
-        self.reader = Reader::new(source::shown(&self.filename), defaults);
-        let [contents, default_contents, default_fields, default_flow] = older;
-        for other in [contents, default_fields, default_contents] {
-            if fields.is_empty() {
-                fields = other;
-            }
+        self.reader = Reader::new(source::shown(&self.filename), self.defaults);
+        let fields = [&self.fields, &self.contents, &self.default_fields, &self.default_contents];
+        if let Some(fields) = fields.into_iter().find(|fields| !fields.is_empty()) {
+            self.reader.set_fields(fields);
         }
-        if !fields.is_empty() {
-            self.reader.set_fields(&fields);
-        }
-        if flow.is_empty() {
-            flow = default_flow;
-        }
-        if !flow.is_empty() {
-            let words = click::config::split_space(&flow);
+        let flow = [&self.flowid, &self.default_flowid];
+        if let Some(flow) = flow.into_iter().find(|flow| !flow.is_empty()) {
+            let words = click::config::split_space(flow);
             self.reader.set_flow(&words, &args.context());
         }
         for note in self.reader.take_notes() {
@@ -215,50 +177,10 @@ impl Declared for FromIPSummaryDump {
                 _ => args.warning(note.unplaced()),
             }
         }
-        self.replay.configure(cx);
+        self.replay.configured(cx);
         args.finish()
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("sampling_prob").checkbox("active").read("encap");
-        list.button("stop");
-        list.read("filename").read("filesize").read("filepos");
-        list.add("filename", HandlerFlags::CALM);
-        if self.replay.has_task() {
-            list.task(false);
-        }
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "sampling_prob" => unparse::real2(self.replay.sample.into(), SAMPLE_BITS),
-            "active" => self.replay.active.to_string(),
-            "encap" => "IP".to_string(),
-            "filename" => source::shown(&self.filename).to_string(),
-            "filesize" => self.filesize.map_or("-".to_string(), |size| size.to_string()),
-            "filepos" => self.reader.position().to_string(),
-            _ => return Err(HandlerError::Unknown),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "active" => {
-                let value = click::config::uncomment(value);
-                let active = cx.names().parse(&value).map_err(|_| "type mismatch")?;
-                self.replay.set_active(cx, active);
-            }
-            "stop" => {
-                self.replay.active = false;
-                cx.stop();
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
-    }
-}
-
-impl Element for FromIPSummaryDump {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.replay.initialize(cx);
         self.open(cx)

@@ -1,12 +1,12 @@
 use std::format;
 use std::net::Ipv4Addr;
-use std::string::{String, ToString};
+use std::string::String;
 
 use packet::anno::{EXTRA_LENGTH, EXTRA_PACKETS, FIRST_TIMESTAMP};
 use packet::wire::IpProtocol;
 use packet::{Batch, Packet};
 use router::args::{Args, Context, Failed, FilenameArg, WordArg};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Notice, Ran, Search, TaskId, TimerId};
+use router::{Cx, Element, Notice, Ran, Search, TaskId, TimerId, handlers};
 
 use super::replay::{Read, Replay};
 use super::source::{self, Opened};
@@ -36,27 +36,6 @@ const UDP_HEADER: usize = 8;
 /// and extra length annotations say how many packets and bytes the flow had besides. Their network
 /// header is marked. Files that are compressed by gzip or bzip2 are read as they were before.
 ///
-/// # Arguments
-/// - `FILENAME` (file name): the file; `-` is the standard input.
-/// - `STOP` (boolean, false): stop the driver at the end.
-/// - `ACTIVE` (boolean, true): whether it reads.
-/// - `ZERO` (boolean, true): accepted, without effect: what the line does not say is zero.
-/// - `MULTIPACKET` (boolean, false): whether a flow makes as many packets as it had.
-/// - `LINK` (word, input): which interface's number becomes the paint: `input`, `output`, or
-///   `both`, four bits of each. Numbers that are too large become the largest.
-/// - `TIMING` (boolean, false): whether packets keep the distances in time that they had.
-///
-/// # Ports
-/// No input. One output, agnostic.
-///
-/// # Handlers
-/// - `active` (read, write): whether it reads.
-/// - `encap` (read): `IP`, for ToDump's USE_ENCAP_FROM.
-/// - `filename`, `filesize` (read): the file's name, and its length in bytes, `-` if that is not
-///   known.
-/// - `filepos` (read): where in the file the next line is, in bytes.
-/// - `scheduled`, `tickets`, `home_thread`: the task's; on a push output.
-///
 /// # Example
 /// ```click
 /// FromNetFlowSummaryDump(flows.txt, STOP true)
@@ -65,13 +44,29 @@ const UDP_HEADER: usize = 8;
 ///
 /// # See also
 /// FromIPSummaryDump, FromDump
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/1", handlers)]
 pub struct FromNetFlowSummaryDump {
+    /// The file; `-` is the standard input.
+    #[arg(mandatory, with = FilenameArg, kind = "file name", read = source::shown, calm)]
     filename: String,
+    #[flatten]
+    replay: Replay,
+    /// Which interface's number becomes the paint: `input`, `output`, or `both`, four bits of each.
+    /// Numbers that are too large become the largest.
+    #[arg(
+        name = "LINK",
+        with = WordArg,
+        kind = "word",
+        default = "input".into(),
+        default_text = "input"
+    )]
+    link_name: String,
     link: Link,
     file: Option<File>,
+    /// The file's length in bytes, `-` if that is not known.
+    #[handler(read = source::shown_size)]
     filesize: Option<u64>,
-    replay: Replay,
 }
 
 /// Which interface's number becomes the paint.
@@ -89,11 +84,6 @@ struct File {
     line: usize,
     /// A line made no sense, and that was said.
     complained: bool,
-}
-
-impl Class for FromNetFlowSummaryDump {
-    const NAME: &'static str = "FromNetFlowSummaryDump";
-    const PORTS: &'static str = "0/1";
 }
 
 impl File {
@@ -232,62 +222,27 @@ fn read_packet(file: &mut Option<File>, cx: &mut Cx<'_>, name: &str, link: Link)
     read
 }
 
-impl Declared for FromNetFlowSummaryDump {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut link, mut zero) = (String::from("input"), true);
-        args.mandatory_positional_with("FILENAME", FilenameArg, &mut self.filename)
-            .keyword("STOP", &mut self.replay.stop)
-            .keyword("ACTIVE", &mut self.replay.active)
-            .keyword("ZERO", &mut zero)
-            .keyword("MULTIPACKET", &mut self.replay.multipacket)
-            .keyword_with("LINK", WordArg, &mut link)
-            .keyword("TIMING", &mut self.replay.timing)
-            .complete()?;
-        self.link = match link.to_ascii_lowercase().as_str() {
+#[handlers]
+impl FromNetFlowSummaryDump {
+    /// Where in the file the next line is, in bytes.
+    #[read]
+    fn filepos(&self) -> u64 {
+        self.file.as_ref().map_or(0, |file| file.lines.position())
+    }
+}
+
+impl Element for FromNetFlowSummaryDump {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.link = match self.link_name.to_ascii_lowercase().as_str() {
             "input" => Link::Input,
             "output" => Link::Output,
             "both" => Link::Both,
             _ => return Err(args.fail("'LINK' should be 'input', 'output', or 'both'")),
         };
-        self.replay.configure(cx);
+        self.replay.configured(cx);
         Ok(())
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.checkbox("active").read("encap");
-        list.read("filename").read("filesize").read("filepos");
-        list.add("filename", HandlerFlags::CALM);
-        if self.replay.has_task() {
-            list.task(false);
-        }
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let position = self.file.as_ref().map_or(0, |file| file.lines.position());
-        Ok(match name {
-            "active" => self.replay.active.to_string(),
-            "encap" => "IP".to_string(),
-            "filename" => source::shown(&self.filename).to_string(),
-            "filesize" => self.filesize.map_or("-".to_string(), |size| size.to_string()),
-            "filepos" => position.to_string(),
-            _ => return Err(HandlerError::Unknown),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "active" => {
-                let value = click::config::uncomment(value);
-                let active = cx.names().parse(&value).map_err(|_| "type mismatch")?;
-                self.replay.set_active(cx, active);
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
-    }
-}
-
-impl Element for FromNetFlowSummaryDump {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let opened = source::open(&self.filename, false).map_err(|error| cx.error(error))?;
         if let Some(Opened { source, size }) = opened {

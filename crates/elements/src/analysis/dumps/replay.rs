@@ -3,54 +3,53 @@
 use packet::anno::{EXTRA_LENGTH, EXTRA_PACKETS, FIRST_TIMESTAMP};
 use packet::wire::{IpProtocol, Ipv4Packet};
 use packet::{Batch, Packet};
-use router::{Cx, Notice, Ran, Search, SignalId, Steady, TaskId, TimerId};
+use router::{Component, Cx, Notice, Ran, Search, SignalId, Steady, TaskId, TimerId, handlers};
 
-/// Binary digits of a probability.
-pub const SAMPLE_BITS: u32 = 28;
-/// The probability of what is certain.
-pub const ALWAYS: u32 = 1 << SAMPLE_BITS;
+use crate::userlevel::sample::Sample;
+
 /// Lines passed over in one scheduling.
 const SKIPS: u32 = 16;
 
 /// What sends packets, in the element that reads them.
+#[derive(Component)]
+#[component(handlers, task(when = self.push))]
 pub struct Replay {
     /// Stop the driver at the end.
-    pub stop: bool,
+    #[arg]
+    stop: bool,
+    /// Whether it reads.
+    #[arg(default = true, read, write, checkbox, error = "type mismatch", then = activated)]
     pub active: bool,
-    /// Packets keep their distances in time.
-    pub timing: bool,
-    /// A packet that stands for several becomes them.
-    pub multipacket: bool,
+    /// Whether what the file does not say is zero, as it is in any case.
+    #[arg(default = true)]
+    zero: bool,
+    /// Whether packets keep the distances in time that they had.
+    #[arg]
+    timing: bool,
+    /// Whether a line that stands for several packets makes that many.
+    #[arg]
+    multipacket: bool,
     /// How likely a packet is taken.
-    pub sample: u32,
+    pub sample: Sample,
     /// Read, and not yet sent.
     pending: Option<Packet>,
     /// How `pending` is divided, once its first part was sent.
     division: Option<Division>,
     /// What to add to a packet's time for its moment on the steady clock.
     offset: Option<i64>,
+    #[init(true)]
     push: bool,
     task: Option<TaskId>,
     timer: Option<TimerId>,
     nonempty: Option<SignalId>,
 }
 
-impl Default for Replay {
-    fn default() -> Self {
-        Replay {
-            stop: false,
-            active: true,
-            timing: false,
-            multipacket: false,
-            sample: ALWAYS,
-            pending: None,
-            division: None,
-            offset: None,
-            push: true,
-            task: None,
-            timer: None,
-            nonempty: None,
-        }
+#[handlers]
+impl Replay {
+    /// What the packets begin with, for ToDump's USE_ENCAP_FROM: `IP`.
+    #[read]
+    fn encap(&self) -> &'static str {
+        "IP"
     }
 }
 
@@ -88,7 +87,7 @@ enum Filled {
 /// What the element passes on to it.
 impl Replay {
     /// To be called when the element is configured.
-    pub fn configure(&mut self, cx: &mut Cx<'_>) {
+    pub fn configured(&mut self, cx: &mut Cx<'_>) {
         self.push = cx.output_is_push(0);
         self.nonempty
             .get_or_insert_with(|| cx.signal(Notice::Empty, true));
@@ -166,24 +165,18 @@ impl Replay {
             _ => Search::Pass,
         }
     }
-
-    /// Whether packets are pushed, by a task.
-    pub fn has_task(&self) -> bool {
-        self.push
-    }
-
-    /// Lets packets flow, or not.
-    pub fn set_active(&mut self, cx: &mut Cx<'_>, active: bool) {
-        self.active = active;
-        match active {
-            true => self.wake(cx),
-            false => self.set_signal(cx, false),
-        }
-    }
 }
 
 /// The workings.
 impl Replay {
+    fn activated(&mut self, cx: &mut Cx<'_>) {
+        if self.active {
+            self.wake(cx);
+        } else {
+            self.set_signal(cx, false);
+        }
+    }
+
     /// The next packet to send.
     fn next(&mut self, cx: &mut Cx<'_>, read: &mut impl FnMut(&mut Cx<'_>) -> Read) -> Read {
         let packet = match self.pending.take() {
@@ -264,16 +257,12 @@ impl Replay {
         }
     }
 
-    /// Lets packets flow, by the task or whoever pulls.
+    /// Makes packets flow, by the task or the notifier.
     fn wake(&mut self, cx: &mut Cx<'_>) {
         match self.task.filter(|_| self.push) {
             Some(task) => cx.schedule(task),
             None => self.set_signal(cx, true),
         }
-    }
-
-    fn is_sampled(&self, cx: &mut Cx<'_>) -> bool {
-        self.sample == ALWAYS || cx.random().next_u32() & (ALWAYS - 1) < self.sample
     }
 
     /// Adds at most `most` packets to `batch`. What is to happen at the end waits until what was
@@ -288,7 +277,7 @@ impl Replay {
         let mut skips = 0;
         while batch.len() < most && skips < SKIPS {
             match self.next(cx, read) {
-                Read::Packet(packet) if self.is_sampled(cx) => {
+                Read::Packet(packet) if self.sample.draw(cx) => {
                     if let Err(packet) = batch.push(packet) {
                         cx.kill(packet);
                     }

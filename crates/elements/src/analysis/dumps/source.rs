@@ -10,6 +10,7 @@ use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
 
 use crate::userlevel::capture::Source;
+pub use crate::userlevel::from_dump::{shown, shown_size};
 use crate::userlevel::os_error;
 
 /// A file to be read.
@@ -17,14 +18,6 @@ pub struct Opened {
     pub source: Box<dyn Source>,
     /// Its length in bytes, if it is known.
     pub size: Option<u64>,
-}
-
-/// The name of a file as messages show it.
-pub fn shown(name: &str) -> &str {
-    match name {
-        "" | "-" => "<stdin>",
-        name => name,
-    }
 }
 
 /// What comes out of a decoder.
@@ -50,9 +43,10 @@ fn unpacked(mut file: File) -> io::Result<Box<dyn Source>> {
         return Ok(Box::new(file));
     }
     // What cannot be read twice is put together again.
-    let seen = match file.go_to(0)? {
-        true => Vec::new(),
-        false => magic.clone(),
+    let seen = if file.go_to(0)? {
+        Vec::new()
+    } else {
+        magic.clone()
     };
     let whole = Cursor::new(seen).chain(BufReader::new(file));
     Ok(match magic.as_slice() {

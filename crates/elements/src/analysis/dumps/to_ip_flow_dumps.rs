@@ -7,11 +7,12 @@ use std::vec::Vec;
 use hashbrown::HashMap;
 use packet::anno::AGGREGATE;
 use packet::{Batch, Packet};
-use router::args::{Args, ElementRef, Failed, FilenameArg};
-use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerList, Ran, Signal, Steady, TaskId, TimerId};
+use router::args::{Args, Failed, FilenameArg};
+use router::{Cx, Element, Ran, Steady, TaskId, TimerId, handlers};
 
-use super::super::aggregate_events;
+use super::super::aggregate_events::{AggregateListener, NotifierArgument};
 use crate::userlevel::os_error;
+use crate::userlevel::puller::Puller;
 use flow::{Flow, Options};
 
 mod flow;
@@ -42,30 +43,6 @@ const LINGER: u64 = 250_000_000;
 /// A width may stand behind the percent sign, and a 0 in front of it to fill up with zeros: `%06n`.
 /// Folders are made. Up to 262144 flows are written at a time; packets of more are not.
 ///
-/// # Arguments
-/// - `FILEPATTERN` (file name, `-`): the pattern; `-` is the standard output. `OUTPUT_PATTERN`
-///   means the same.
-/// - `NOTIFIER` (element): an element that says when a flow has ended, such as AggregateIPFlows:
-///   then its file is finished.
-/// - `ABSOLUTE_TIME` (boolean, false): whether times are since 1970.
-/// - `ABSOLUTE_SEQ` (boolean, false): whether numbers are those in the packets.
-/// - `BINARY` (boolean, false): whether to write records.
-/// - `ALL_TCP_OPT` (boolean, false): whether to write TCP options.
-/// - `TCP_OPT` (boolean, false): the same, without timestamps.
-/// - `TCP_WINDOW` (boolean, false): whether to write TCP windows.
-/// - `GZIP` (boolean, false): whether files are compressed when they are finished: `.gz` is added
-///   to their names.
-/// - `IP_ID` (boolean, false): whether to write IP identifications.
-/// - `MINCOUNT` (integer, 0): files of flows with fewer packets are removed.
-///
-/// # Ports
-/// One input, agnostic. Output 0, optional, is agnostic: the packets. On a pull input without output
-/// it pulls of itself.
-///
-/// # Handlers
-/// - `clear` (write): finishes all files.
-/// - `scheduled`, `tickets`, `home_thread`: the task's; on a pull input without output.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap, STOP true, FORCE_IP true)
@@ -74,42 +51,42 @@ const LINGER: u64 = 250_000_000;
 ///
 /// # See also
 /// AggregateIPFlows, ToIPSummaryDump, FromIPSummaryDump
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/0-1", handlers, provides(AggregateListener))]
 pub struct ToIPFlowDumps {
+    /// The pattern; `-` is the standard output.
+    #[arg(
+        name = "FILEPATTERN",
+        positional,
+        with = FilenameArg,
+        kind = "file name",
+        default_text = "-"
+    )]
     pattern: String,
+    /// As FILEPATTERN.
+    #[arg(with = FilenameArg, kind = "file name")]
+    output_pattern: String,
+    #[flatten]
+    notifier: NotifierArgument,
+    #[flatten]
     options: Options,
+    /// Whether files are compressed when they are finished: `.gz` is added to their names.
+    #[arg]
     gzip: bool,
+    /// Files of flows with fewer packets are removed.
+    #[arg(name = "MINCOUNT", default = 0)]
     min_count: u32,
-    notifier: Option<ElementId>,
+    #[flatten]
+    puller: Puller,
     flows: HashMap<u32, Flow>,
     /// Flows that ended, and when their files are to be finished.
     ended: VecDeque<(u32, Steady)>,
     seen: u64,
     seen_with_aggregate: u64,
     timer: Option<TimerId>,
-    pull: Option<(TaskId, Signal)>,
-}
-
-impl Class for ToIPFlowDumps {
-    const NAME: &'static str = "ToIPFlowDumps";
-    const PORTS: &'static str = "1/0-1";
 }
 
 impl ToIPFlowDumps {
-    /// Notes that a flow has ended.
-    pub fn aggregate_ended(&mut self, cx: &mut Cx<'_>, aggregate: u32) {
-        if !self.flows.contains_key(&aggregate) {
-            return;
-        }
-        let at = cx.steady().after(LINGER);
-        self.ended.push_back((aggregate, at));
-        if let Some(timer) = self.timer
-            && cx.expires(timer).is_none()
-        {
-            cx.schedule_at(timer, at);
-        }
-    }
-
     fn add_all(&mut self, cx: &mut Cx<'_>, batch: &Batch) {
         for packet in batch.iter() {
             self.add(cx, packet);
@@ -169,13 +146,6 @@ impl ToIPFlowDumps {
         }
     }
 
-    fn finish_all(&mut self, cx: &mut Cx<'_>) {
-        let mut aggregates: Vec<u32> = self.flows.keys().copied().collect();
-        aggregates.sort_unstable();
-        for aggregate in aggregates {
-            self.finish(cx, aggregate);
-        }
-    }
 }
 
 /// Puts a compressed file in the place of a file.
@@ -201,10 +171,7 @@ fn write_flow(cx: &mut Cx<'_>, flow: &mut Flow, options: &Options) {
         if !is_begun && let Some(folder) = name.parent() {
             fs::create_dir_all(folder)?;
         }
-        let mut file = match is_begun {
-            true => fs::OpenOptions::new().append(true).open(name)?,
-            false => fs::File::create(name)?,
-        };
+        let mut file = if is_begun { fs::OpenOptions::new().append(true).open(name)? } else { fs::File::create(name)? };
         file.write_all(&bytes)
     };
     if let Err(error) = open() {
@@ -212,72 +179,61 @@ fn write_flow(cx: &mut Cx<'_>, flow: &mut Flow, options: &Options) {
     }
 }
 
-impl Declared for ToIPFlowDumps {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut notifier: Option<ElementRef> = None;
-        let (mut older, mut all, mut some) = (String::new(), false, false);
-        args.positional_with("FILEPATTERN", FilenameArg, &mut self.pattern)
-            .keyword_with("OUTPUT_PATTERN", FilenameArg, &mut older)
-            .keyword("NOTIFIER", &mut notifier)
-            .keyword("ABSOLUTE_TIME", &mut self.options.absolute_time)
-            .keyword("ABSOLUTE_SEQ", &mut self.options.absolute_seq)
-            .keyword("BINARY", &mut self.options.binary)
-            .keyword("ALL_TCP_OPT", &mut all)
-            .keyword("TCP_OPT", &mut some)
-            .keyword("TCP_WINDOW", &mut self.options.window)
-            .keyword("GZIP", &mut self.gzip)
-            .keyword("IP_ID", &mut self.options.id)
-            .keyword("MINCOUNT", &mut self.min_count)
-            .complete()?;
-        if !older.is_empty() {
-            self.pattern = older;
+impl AggregateListener for ToIPFlowDumps {
+    /// Notes that the flow's file is to be finished.
+    fn aggregate_ended(&mut self, cx: &mut Cx<'_>, aggregate: u32) {
+        if !self.flows.contains_key(&aggregate) {
+            return;
+        }
+        let at = cx.steady().after(LINGER);
+        self.ended.push_back((aggregate, at));
+        if let Some(timer) = self.timer
+            && cx.expires(timer).is_none()
+        {
+            cx.schedule_at(timer, at);
+        }
+    }
+}
+
+#[handlers]
+impl ToIPFlowDumps {
+    /// Finishes all files.
+    #[write]
+    fn clear(&mut self, cx: &mut Cx<'_>) {
+        let mut aggregates: Vec<u32> = self.flows.keys().copied().collect();
+        aggregates.sort_unstable();
+        for aggregate in aggregates {
+            self.finish(cx, aggregate);
+        }
+    }
+}
+
+impl Element for ToIPFlowDumps {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if !self.output_pattern.is_empty() {
+            self.pattern = self.output_pattern.clone();
         }
         if self.pattern.is_empty() {
             self.pattern = "-".to_string();
         }
         if !self.pattern.contains('%') {
-            args.warning(
-                "OUTPUT_PATTERN has no % escapes, so output files will get overwritten",
-            );
+            args.warning("OUTPUT_PATTERN has no % escapes, so output files will get overwritten");
         }
-        self.options.tcp_options = all || some;
-        self.options.tcp_timestamps = all;
-        self.notifier = aggregate_events::notifier(args, notifier)?;
-        Ok(())
+        self.options.tcp_options |= self.options.tcp_timestamps;
+        self.notifier.check(cx, args)
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("clear");
-        if self.pull.is_some() {
-            list.task(false);
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "clear" => self.finish_all(cx),
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
-    }
-}
-
-impl Element for ToIPFlowDumps {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        if let Some(notifier) = self.notifier {
-            aggregate_events::listen(cx, notifier);
-        }
+        self.notifier.listen(cx);
         self.timer = Some(cx.timer());
-        if !cx.input_is_push(0) && cx.outputs() == 0 {
-            let task = cx.task();
-            cx.schedule(task);
-            self.pull = Some((task, cx.upstream_signal(0, Some(task))));
+        if cx.outputs() == 0 {
+            self.puller.initialize(cx);
         }
         Ok(())
     }
 
     fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        self.finish_all(cx);
+        self.clear(cx);
         if self.seen > 0 && self.seen_with_aggregate == 0 {
             let declaration = cx.declaration();
             cx.chatter(format_args!(
@@ -296,17 +252,12 @@ impl Element for ToIPFlowDumps {
         self.add_all(cx, batch);
     }
 
-    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        let mut batch = cx.batch();
-        let most = cx.limit();
-        cx.pull(0, &mut batch, most);
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+        let batch = self.puller.pull(cx);
         let pulled = batch.len();
         self.add_all(cx, &batch);
         cx.done(batch);
-        if pulled > 0 || matches!(&self.pull, Some((_, signal)) if cx.is_active(signal)) {
-            cx.schedule(task);
-        }
-        Ran::worked(pulled > 0)
+        self.puller.pulled(cx, pulled)
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {

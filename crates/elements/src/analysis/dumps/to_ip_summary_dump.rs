@@ -4,10 +4,11 @@ use std::time::SystemTime;
 
 use packet::Batch;
 use router::args::{self, Args, Failed, FilenameArg, Timestamp};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Ran, Signal, TaskId};
+use router::{Cx, Element, Ran, TaskId, handlers};
 
 use super::output::Output;
 use super::summary::{Selection, Writer};
+use crate::userlevel::puller::Puller;
 
 /// Writes a line about each packet to a file: an IP summary dump.
 ///
@@ -53,29 +54,6 @@ use super::summary::{Selection, Writer};
 /// fields' values in network order, options with a byte of their length in front. A length with
 /// the highest bit set is that of a line.
 ///
-/// # Arguments
-/// - `FILENAME` (file name): the file, which is made anew; `-` is the standard output.
-/// - `FIELDS` (words, `timestamp ip_src`): the fields of a line, up to 1024. `CONTENTS` and `DATA`
-///   mean the same.
-/// - `VERBOSE` (boolean, false): whether the header says on which host and when it began.
-/// - `HEADER` (boolean, true): whether there are lines that say what the file is.
-/// - `BANNER` (string): who made the file, for the header.
-/// - `MULTIPACKET` (boolean, false): whether a packet that stands for several makes a line for
-///   each, up to 2^20; not with the field `count`.
-/// - `BAD_PACKETS` (boolean, false): whether a line `!bad REASON` stands before that of a packet
-///   with a bad header.
-/// - `CAREFUL_TRUNC` (boolean, true): whether a packet shorter than its IP length is bad.
-/// - `EXTRA_LENGTH` (boolean, true): whether lengths count the extra length annotation.
-/// - `BINARY` (boolean, false): whether to write records.
-///
-/// # Ports
-/// One input, agnostic. Output 0, optional, is push: the packets, once written. From a pull input
-/// it pulls of itself.
-///
-/// # Handlers
-/// - `flush` (write): writes what was held back.
-/// - `scheduled`, `tickets`, `home_thread`: the task's; on a pull input.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap, FORCE_IP true, STOP true)
@@ -84,21 +62,39 @@ use super::summary::{Selection, Writer};
 ///
 /// # See also
 /// FromIPSummaryDump, ToDump, ToIPFlowDumps
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/0-1", processing = "a/h", handlers)]
+#[outputs("the packets, once written")]
 pub struct ToIPSummaryDump {
+    /// The file, which is overwritten; `-` is the standard output.
+    #[arg(mandatory, with = FilenameArg, kind = "file name")]
     filename: String,
-    header: bool,
+    /// The fields of a line, up to 1024.
+    #[arg(with = args::Any, kind = "words", default_text = "timestamp ip_src")]
+    fields: String,
+    /// As FIELDS.
+    #[arg(with = args::Any, kind = "words")]
+    contents: String,
+    /// As FIELDS.
+    #[arg(with = args::Any, kind = "words")]
+    data: String,
+    /// Whether the header says on which host and when it began.
+    #[arg]
     verbose: bool,
+    /// Whether there are lines that say what the file is.
+    #[arg(default = true)]
+    header: bool,
+    /// Who made the file, for the header.
+    #[arg]
     banner: String,
+    /// Whether to write records.
+    #[arg]
+    binary: bool,
+    #[flatten]
     writer: Writer,
+    #[flatten]
+    puller: Puller,
     output: Output,
-    pull: Option<(TaskId, Signal)>,
-}
-
-impl Class for ToIPSummaryDump {
-    const NAME: &'static str = "ToIPSummaryDump";
-    const PORTS: &'static str = "1/0-1";
-    const PROCESSING: &'static str = "a/h";
 }
 
 impl ToIPSummaryDump {
@@ -158,57 +154,27 @@ fn date(time: SystemTime) -> String {
     )
 }
 
-impl Declared for ToIPSummaryDump {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut fields = String::from("timestamp ip_src");
-        let mut binary = false;
-        self.header = true;
-        let writer = &mut self.writer;
-        (writer.careful_truncation, writer.extra_length) = (true, true);
-        // The last one given counts.
-        let (mut contents, mut data) = (String::new(), String::new());
-        args.mandatory_positional_with("FILENAME", FilenameArg, &mut self.filename)
-            .keyword_with("FIELDS", args::Any, &mut fields)
-            .keyword_with("CONTENTS", args::Any, &mut contents)
-            .keyword_with("DATA", args::Any, &mut data)
-            .keyword("VERBOSE", &mut self.verbose)
-            .keyword("HEADER", &mut self.header)
-            .keyword("BANNER", &mut self.banner)
-            .keyword("MULTIPACKET", &mut writer.multipacket)
-            .keyword("BAD_PACKETS", &mut writer.bad_packets)
-            .keyword("CAREFUL_TRUNC", &mut writer.careful_truncation)
-            .keyword("EXTRA_LENGTH", &mut writer.extra_length)
-            .keyword("BINARY", &mut binary)
-            .complete()?;
-        for other in [contents, data] {
-            if !other.is_empty() {
-                fields = other;
-            }
-        }
-        let (selection, errors) = Selection::parse(&fields, binary);
-        errors.iter().for_each(|error| args.error(error));
-        writer.multipacket &= !selection.has("count");
-        writer.selection = selection;
-        args.finish()
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("flush");
-        if self.pull.is_some() {
-            list.task(false);
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        match name {
-            "flush" => self.output.flush(cx),
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
+#[handlers]
+impl ToIPSummaryDump {
+    /// Writes what was held back.
+    #[write]
+    fn flush(&mut self, cx: &mut Cx<'_>) {
+        self.output.flush(cx);
     }
 }
 
 impl Element for ToIPSummaryDump {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let fields = [&self.data, &self.contents, &self.fields];
+        let fields = fields.into_iter().find(|fields| !fields.is_empty());
+        let fields = fields.map_or("timestamp ip_src", String::as_str);
+        let (selection, errors) = Selection::parse(fields, self.binary);
+        errors.iter().for_each(|error| args.error(error));
+        self.writer.multipacket &= !selection.has("count");
+        self.writer.selection = selection;
+        args.finish()
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.output = Output::create(&self.filename).map_err(|error| cx.error(error))?;
         if self.header {
@@ -216,11 +182,7 @@ impl Element for ToIPSummaryDump {
             self.output.buffer().extend(header.bytes());
             self.output.written(cx);
         }
-        if !cx.input_is_push(0) {
-            let task = cx.task();
-            cx.schedule(task);
-            self.pull = Some((task, cx.upstream_signal(0, Some(task))));
-        }
+        self.puller.initialize(cx);
         Ok(())
     }
 
@@ -234,17 +196,12 @@ impl Element for ToIPSummaryDump {
         0
     }
 
-    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        let mut batch = cx.batch();
-        let most = cx.limit();
-        cx.pull(0, &mut batch, most);
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+        let mut batch = self.puller.pull(cx);
         let pulled = batch.len();
         self.add_all(cx, &mut batch);
         cx.push(0, batch);
-        if pulled > 0 || matches!(&self.pull, Some((_, signal)) if cx.is_active(signal)) {
-            cx.schedule(task);
-        }
-        Ran::worked(pulled > 0)
+        self.puller.pulled(cx, pulled)
     }
 }
 

@@ -2,30 +2,32 @@
 
 use alloc::string::String;
 
-use router::{Cx, DEFAULT_CHANNEL};
+use router::args::{FilenameArg, WordArg};
+use router::{Component, Cx, DEFAULT_CHANNEL};
 
 #[cfg(feature = "host")]
 use std::{fs::File, io::BufWriter, io::Write};
 
-/// See the module.
-#[derive(Default)]
+/// The arguments that say where, and the file.
+#[derive(Component)]
 pub struct Output {
-    /// The file's name; empty: the channel.
+    /// A file to print to instead of the console. On a host only.
+    #[arg(name = "OUTFILE", with = FilenameArg, kind = "file name")]
     name: String,
-    /// The channel; empty: the default one, which the console has.
+    /// The channel of the lines: the console prints the default channel, other channels are heard
+    /// by a ChatterSocket alone.
+    #[arg(with = WordArg, kind = "word", default_text = "default")]
     channel: String,
     #[cfg(feature = "host")]
     file: Option<BufWriter<File>>,
 }
 
 impl Output {
-    /// The file called `name`, or the channel if that is empty.
-    pub fn named(name: String, channel: String) -> Output {
+    /// The file called `name`, or the default channel if that is empty.
+    pub fn named(name: String) -> Output {
         Output {
             name,
-            channel,
-            #[cfg(feature = "host")]
-            file: None,
+            ..Output::default()
         }
     }
 

@@ -1,4 +1,4 @@
-//! An element's body around a routing table.
+//! The part around a routing table that elements have in common: arguments, handlers, data path.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 use packet::{BATCH, Batch, Facts};
-use router::args::{Args, Context, Failed};
-use router::{Cx, HandlerError, HandlerFlags, HandlerList};
+use router::args::{Args, Failed};
+use router::{Component, Cx, HandlerError, handlers};
 
 use super::Found;
 use super::hops::Hop;
@@ -18,24 +18,110 @@ use crate::dispatch::{DROP, send};
 /// How often an element says that it has no route.
 const COMPLAINTS: u32 = 5;
 
-/// What the elements differ in.
-pub struct Kind {
-    /// In which order `table` shows routes.
-    pub order: Order,
-    /// Whose name stands in front of the complaint about a packet without a route; `None`: such
-    /// packets go without a word.
-    pub complains_as: Option<&'static str>,
-    /// Whether routes can change while the router runs.
-    pub dynamic: bool,
-    /// Whether there is a handler that removes all routes.
-    pub flush: bool,
+/// A routing table with its argument, the handler that looks up addresses, and its data path.
+#[derive(Component)]
+#[component(handlers, default)]
+pub struct RouteLookup {
+    /// The routes. A bare address is a route for it alone; `-` is no gateway.
+    #[arg(
+        rest,
+        name = "ADDR/MASK [GATEWAY] OUTPUT",
+        kind = "any number of routes"
+    )]
+    routes: Vec<String>,
+    table: RouteTable,
+    /// The name in front of the complaint about a packet without a route; `None`: such packets are
+    /// dropped silently.
+    complains_as: Option<&'static str>,
+    complaints: u32,
 }
 
-/// A routing table with its handlers and its data path.
-pub struct RouteLookup {
-    kind: &'static Kind,
-    table: RouteTable,
-    complaints: u32,
+/// A [`RouteLookup`] whose routes stay, with the handler that shows them.
+#[derive(Component)]
+#[component(handlers, default)]
+pub struct FixedRoutes {
+    #[flatten]
+    lookup: RouteLookup,
+}
+
+/// A [`RouteLookup`] with the handlers that show and change its routes.
+#[derive(Component)]
+#[component(handlers, default)]
+pub struct Routes {
+    #[flatten]
+    lookup: RouteLookup,
+}
+
+/// [`Routes`] with the handler that removes all.
+#[derive(Component)]
+#[component(handlers, default)]
+pub struct FlushableRoutes {
+    #[flatten]
+    routes: Routes,
+}
+
+#[handlers]
+impl RouteLookup {
+    /// Output and gateway for the address; -1 if there is no route.
+    #[read(error = "expected IP address")]
+    fn lookup(&mut self, address: Ipv4Addr) -> String {
+        match self.table.find(address.to_bits()) {
+            Hop::NOWHERE => "-1".to_string(),
+            hop if hop.gateway.is_unspecified() => hop.port.to_string(),
+            hop => format!("{} {}", hop.port, hop.gateway),
+        }
+    }
+}
+
+#[handlers]
+impl FixedRoutes {
+    /// The routes, one a line.
+    #[read]
+    fn table(&self) -> String {
+        self.lookup.text()
+    }
+}
+
+#[handlers]
+impl Routes {
+    /// The routes, one a line.
+    #[read(expensive)]
+    fn table(&self) -> String {
+        self.lookup.text()
+    }
+
+    /// Adds a route; fails if its prefix has one.
+    #[write]
+    fn add(&mut self, cx: &mut Cx<'_>, route: &str) -> Result<(), HandlerError> {
+        self.lookup.run(cx, Command::Add, route).map(drop)
+    }
+
+    /// Adds a route, or replaces its prefix's.
+    #[write(name = "set")]
+    fn replace(&mut self, cx: &mut Cx<'_>, route: &str) -> Result<(), HandlerError> {
+        self.lookup.run(cx, Command::Set, route).map(drop)
+    }
+
+    /// Removes a route, `ADDR/MASK [[GATEWAY] OUTPUT]`.
+    #[write]
+    fn remove(&mut self, cx: &mut Cx<'_>, route: &str) -> Result<(), HandlerError> {
+        self.lookup.run(cx, Command::Remove, route).map(drop)
+    }
+
+    /// `add`, `set` and `remove` commands, one a line; all are done, or none.
+    #[write]
+    fn ctrl(&mut self, cx: &mut Cx<'_>, commands: &str) -> Result<(), HandlerError> {
+        self.lookup.run_all(cx, commands)
+    }
+}
+
+#[handlers]
+impl FlushableRoutes {
+    /// Removes all routes.
+    #[write(button)]
+    fn flush(&mut self) {
+        self.routes.lookup.table.clear();
+    }
 }
 
 /// A change of the table, as handlers ask for it.
@@ -54,19 +140,21 @@ enum Undo {
 }
 
 impl RouteLookup {
-    pub fn new(kind: &'static Kind) -> RouteLookup {
+    /// An empty table that `table` shows in this order.
+    pub fn new(order: Order, complains_as: Option<&'static str>) -> RouteLookup {
         RouteLookup {
-            kind,
-            table: RouteTable::new(kind.order),
+            routes: Vec::new(),
+            table: RouteTable::new(order),
+            complains_as,
             complaints: 0,
         }
     }
 
-    /// Takes the routes in a configuration string.
-    pub fn configure(&mut self, outputs: usize, args: &Args<'_>) -> Result<(), Failed> {
+    /// Takes the routes given as arguments.
+    pub fn configured(&mut self, outputs: usize, args: &Args<'_>) -> Result<(), Failed> {
         self.table.clear();
         let mut replaced = 0;
-        for (i, text) in args.raw().iter().enumerate() {
+        for (i, text) in self.routes.iter().enumerate() {
             let i = i + 1;
             let route = match Route::parse(text, false, &args.context()) {
                 Ok(route) => route,
@@ -141,7 +229,7 @@ impl RouteLookup {
 
     #[cold]
     fn complain(&mut self, cx: &mut Cx<'_>, batch: &Batch, outputs: &[u32; BATCH]) {
-        let Some(name) = self.kind.complains_as else {
+        let Some(name) = self.complains_as else {
             self.complaints = COMPLAINTS;
             return;
         };
@@ -155,61 +243,9 @@ impl RouteLookup {
         }
     }
 
-    pub fn handlers(&self, list: &mut HandlerList) {
-        if self.kind.dynamic {
-            list.write("add").write("set").write("remove").write("ctrl");
-            list.add("table", HandlerFlags::READ.with(HandlerFlags::EXPENSIVE));
-        } else {
-            list.read("table");
-        }
-        list.read_with("lookup");
-        if self.kind.flush {
-            list.button("flush");
-        }
-    }
-
-    pub fn read(
-        &self,
-        context: &Context<'_>,
-        name: &str,
-        parameter: &str,
-    ) -> Result<String, HandlerError> {
-        match name {
-            "table" => Ok(self
-                .table
-                .iter()
-                .map(|route| route.line().to_string())
-                .collect()),
-            "lookup" => {
-                let address: Ipv4Addr = context
-                    .parse(parameter)
-                    .map_err(|_| "expected IP address")?;
-                let hop = self.table.find(address.to_bits());
-                Ok(match hop {
-                    Hop::NOWHERE => "-1".to_string(),
-                    hop if hop.gateway.is_unspecified() => hop.port.to_string(),
-                    hop => format!("{} {}", hop.port, hop.gateway),
-                })
-            }
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    pub fn write(&mut self, cx: &Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name == "flush" && self.kind.flush {
-            self.table.clear();
-            return Ok(());
-        }
-        if !self.kind.dynamic {
-            return Err(HandlerError::Unknown);
-        }
-        match name {
-            "add" => self.run(cx, Command::Add, value).map(drop),
-            "set" => self.run(cx, Command::Set, value).map(drop),
-            "remove" => self.run(cx, Command::Remove, value).map(drop),
-            "ctrl" => self.run_all(cx, value),
-            _ => Err(HandlerError::Unknown),
-        }
+    fn text(&self) -> String {
+        let lines = self.table.iter();
+        lines.map(|route| route.line().to_string()).collect()
     }
 
     /// Runs one command.
@@ -280,71 +316,55 @@ fn reason(refused: Refused, route: &Route) -> String {
     }
 }
 
-/// Declares an element that is a [`RouteLookup`] of some [`Kind`], with its manual page.
-macro_rules! route_lookup {
-    ($(#[$doc:meta])* $name:ident, $kind:expr $(, $warning:literal)?) => {
-        $(#[$doc])*
-        pub struct $name(crate::ip::route_table::RouteLookup);
-
-        impl Default for $name {
-            fn default() -> Self {
-                static KIND: crate::ip::route_table::Kind = $kind;
-                $name(crate::ip::route_table::RouteLookup::new(&KIND))
-            }
-        }
-
-        impl router::Class for $name {
-            const NAME: &'static str = stringify!($name);
-            const PORTS: &'static str = "1/-";
-            const PROCESSING: &'static str = "h/h";
-            const IS_A: &'static [&'static str] = &["IPRouteTable"];
-            const SEGMENTS: bool = true;
-        }
-
-        impl router::Declared for $name {
-            fn configure(
-                &mut self,
-                cx: &mut router::Cx<'_>,
-                args: &mut router::args::Args<'_>,
-            ) -> Result<(), router::args::Failed> {
-                $(args.warning($warning);)?
-                self.0.configure(cx.outputs(), args)
+macro_rules! wrappers {
+    ($($name:ident($field:ident: $inner:ident);)*) => {$(
+        impl $name {
+            /// See [`RouteLookup::new`].
+            pub fn new(order: Order, complains_as: Option<&'static str>) -> $name {
+                $name { $field: $inner::new(order, complains_as) }
             }
 
-            fn handlers(&self, list: &mut router::HandlerList) {
-                self.0.handlers(list);
+            /// See [`RouteLookup::configured`].
+            pub fn configured(&mut self, outputs: usize, args: &Args<'_>) -> Result<(), Failed> {
+                self.$field.configured(outputs, args)
             }
 
-            fn read(
-                &mut self,
-                cx: &mut router::Cx<'_>,
-                name: &str,
-                parameter: &str,
-            ) -> Result<alloc::string::String, router::HandlerError> {
-                self.0.read(&cx.names(), name, parameter)
-            }
-
-            fn write(
-                &mut self,
-                cx: &mut router::Cx<'_>,
-                name: &str,
-                value: &str,
-            ) -> Result<(), router::HandlerError> {
-                self.0.write(cx, name, value)
-            }
-        }
-
-        impl router::Element for $name {
+            /// See [`RouteLookup::push`].
             #[inline]
-            fn push(
-                &mut self,
-                cx: &mut router::Cx<'_>,
-                _port: usize,
-                batch: &mut packet::Batch,
-            ) -> usize {
-                self.0.push(cx, batch)
+            pub fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) -> usize {
+                self.$field.push(cx, batch)
             }
+        }
+    )*};
+}
+
+wrappers! {
+    FixedRoutes(lookup: RouteLookup);
+    Routes(lookup: RouteLookup);
+    FlushableRoutes(routes: Routes);
+}
+
+/// The methods of an element whose field `routes` does its work. It may warn when configured.
+macro_rules! lookup_methods {
+    ($($warning:literal)?) => {
+        fn configured(
+            &mut self,
+            cx: &mut router::Cx<'_>,
+            args: &mut router::args::Args<'_>,
+        ) -> Result<(), router::args::Failed> {
+            $(args.warning($warning);)?
+            self.routes.configured(cx.outputs(), args)
+        }
+
+        #[inline]
+        fn push(
+            &mut self,
+            cx: &mut router::Cx<'_>,
+            _port: usize,
+            batch: &mut packet::Batch,
+        ) -> usize {
+            self.routes.push(cx, batch)
         }
     };
 }
-pub(crate) use route_lookup;
+pub(crate) use lookup_methods;

@@ -3,14 +3,14 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
 use packet::wire::{Icmpv6Packet, Ipv6Packet};
 use packet::{Batch, Packet};
 use router::args::{Args, Context, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
+use router::{handlers, Cx, Element};
 
 use self::rewrite::{Flow, Refusal, Upper};
 use self::table::{Endpoint, Fixed, Pool, Side, Stock};
@@ -45,14 +45,6 @@ const ICMP: usize = 8;
 /// - the list: any number of addresses, or with `PORTS` one `ADDRESS FIRST LAST`, with the first
 ///   and last port.
 ///
-/// # Ports
-/// Push input 0: packets on their way out, which leave by push output 0. Push input 1: packets on
-/// their way in, which leave by push output 1.
-///
-/// # Handlers
-/// - `count` (read): mappings made.
-/// - `drops` (read): packets dropped.
-///
 /// # Example
 /// ```click
 /// // Hosts of 2001:db8:1::/48 share one address and a thousand ports.
@@ -63,22 +55,20 @@ const ICMP: usize = 8;
 ///
 /// # See also
 /// ProtocolTranslator64, ProtocolTranslator46
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "2/2", processing = "h/h", flow = "xy/xy", raw, handlers)]
+#[inputs("packets on their way out", "packets on their way in")]
+#[outputs("packets on their way out", "packets on their way in")]
 pub struct AddressTranslator {
     fixed: Fixed,
     pool: Option<Pool>,
     /// Packets on their way in make mappings.
     inward: bool,
+    /// Packets dropped.
+    #[handler(read)]
     drops: u64,
     exhausted: Complaint,
     unrecognized: Complaint,
-}
-
-impl Class for AddressTranslator {
-    const NAME: &'static str = "AddressTranslator";
-    const PORTS: &'static str = "2/2";
-    const PROCESSING: &'static str = "h/h";
-    const FLOW: &'static str = "xy/xy";
 }
 
 /// Something to say, up to some times.
@@ -148,9 +138,10 @@ impl AddressTranslator {
         let found = self.find(outward, &quoted, quoted.side(!outward), false, now)?;
         quoted.replace(message.get_mut(ICMP..)?, !outward, found);
         let mut ip = Ipv6Packet::new_unchecked(&mut *header);
-        match outward {
-            true => ip.set_source(found.0),
-            false => ip.set_destination(found.0),
+        if outward {
+            ip.set_source(found.0);
+        } else {
+            ip.set_destination(found.0);
         }
         Icmpv6Packet::new_unchecked(message).fill_checksum(pseudo(header, length));
         Some(())
@@ -191,8 +182,17 @@ fn port_range(words: &[String], context: &Context<'_>) -> Option<Stock> {
     (first <= last).then_some(Stock::Ports(context.parse(address).ok()?, first, last))
 }
 
-impl Declared for AddressTranslator {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+#[handlers]
+impl AddressTranslator {
+    /// Mappings made.
+    #[read]
+    fn count(&self) -> usize {
+        self.pool.as_ref().map_or(0, Pool::count)
+    }
+}
+
+impl Element for AddressTranslator {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let first = args.raw().first().map_or("", String::as_str);
         let fixed: u32 = args
             .context()
@@ -241,20 +241,6 @@ impl Declared for AddressTranslator {
         args.finish()
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("count").read("drops");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "count" => Ok(self.pool.as_ref().map_or(0, Pool::count).to_string()),
-            "drops" => Ok(self.drops.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-}
-
-impl Element for AddressTranslator {
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
         let now = cx.steady().0 / 1_000_000_000;
         let output = dispatch(cx, batch, |packet| {

@@ -119,9 +119,10 @@ impl Section {
                 _ => return Err(format_error("bad byte order in a section; giving up")),
             };
         }
-        let length = match self.big_endian {
-            true => u32::from_be_bytes([e, f, g, h]),
-            false => u32::from_le_bytes([e, f, g, h]),
+        let length = if self.big_endian {
+            u32::from_be_bytes([e, f, g, h])
+        } else {
+            u32::from_le_bytes([e, f, g, h])
         };
         if length < 12 || length % 4 != 0 {
             return Err(format_error("bad block length; giving up"));
@@ -137,9 +138,10 @@ impl Section {
         let Some(bytes) = input.peek(length)? else {
             return Ok(Content::Other);
         };
-        let parsed = match self.big_endian {
-            true => parse_block_be(bytes),
-            false => parse_block_le(bytes),
+        let parsed = if self.big_endian {
+            parse_block_be(bytes)
+        } else {
+            parse_block_le(bytes)
         };
         let Ok((_, block)) = parsed else {
             return Err(format_error("bad block; giving up"));

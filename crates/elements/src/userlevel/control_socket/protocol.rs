@@ -335,10 +335,7 @@ impl Session {
     }
 
     fn insufficient(&mut self) -> Step {
-        match self.closed {
-            true => self.say(code::SYNTAX, "Not enough data"),
-            false => Step::Wait,
-        }
+        if self.closed { self.say(code::SYNTAX, "Not enough data") } else { Step::Wait }
     }
 
     fn with_data<T: Target>(
@@ -469,10 +466,7 @@ impl Session {
             return Step::Done;
         };
         match verb {
-            Verb::Write if flags.has(HandlerFlags::WRITE) => match self.read_only {
-                true => self.say(code::PERMISSION, format!("Permission denied for '{name}'")),
-                false => self.say(code::OK, format!("Write handler '{name}' OK")),
-            },
+            Verb::Write if flags.has(HandlerFlags::WRITE) => if self.read_only { self.say(code::PERMISSION, format!("Permission denied for '{name}'")) } else { self.say(code::OK, format!("Write handler '{name}' OK")) },
             Verb::Read if flags.has(HandlerFlags::READ) => {
                 self.say(code::OK, format!("Read handler '{name}' OK"))
             }

@@ -31,9 +31,10 @@ impl Lines {
 
     /// Where in the file the next line is.
     pub fn position(&self) -> u64 {
-        match self.peeked {
-            true => self.position,
-            false => self.input.position(),
+        if self.peeked {
+            self.position
+        } else {
+            self.input.position()
         }
     }
 

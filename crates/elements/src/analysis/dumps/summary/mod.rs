@@ -93,9 +93,12 @@ pub fn find(name: &str) -> Option<&'static Field> {
         fields.find(|field| field.name == name || field.aliases.contains(&name))
     };
     let plain = name.replace(' ', "_");
-    known(&plain).or_else(|| match plain.contains('_') {
-        true => None,
-        false => known(&["ip_", &plain].concat()),
+    known(&plain).or_else(|| {
+        if plain.contains('_') {
+            None
+        } else {
+            known(&["ip_", &plain].concat())
+        }
     })
 }
 

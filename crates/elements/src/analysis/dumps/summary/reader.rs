@@ -10,6 +10,8 @@ use std::vec::Vec;
 
 use click::config;
 use packet::Packet;
+use packet::wire::IpProtocol;
+use router::Component;
 use router::args::{Context, Kind, Severity};
 
 use super::build::{Build, Flow};
@@ -45,11 +47,14 @@ pub enum Next {
 }
 
 /// What packets are made like, beside what the file says.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Component)]
 pub struct Defaults {
-    /// IP protocol.
+    /// The IP protocol of packets whose line does not say.
+    #[arg(name = "PROTO", default = IpProtocol::TCP.0, default_text = "6")]
     pub protocol: u8,
-    /// Whether to set checksums, and to make packets as long as their IP headers say.
+    /// Whether to set the checksums of IP, TCP, UDP and ICMP, and make packets as long as their IP
+    /// header says.
+    #[arg(name = "CHECKSUM")]
     pub checksums: bool,
 }
 
@@ -279,9 +284,10 @@ impl Reader {
 
     fn next_of(&mut self, lines: &mut Lines, names: Context<'_>, packet: &mut Packet) -> Next {
         loop {
-            let read = match self.binary {
-                true => self.read_record(lines),
-                false => lines.next_line().map(|line| line.map(|line| (line, false))),
+            let read = if self.binary {
+                self.read_record(lines)
+            } else {
+                lines.next_line().map(|line| line.map(|line| (line, false)))
             };
             let (line, is_record) = match read {
                 Ok(Some(line)) => line,
@@ -337,9 +343,10 @@ impl Reader {
         let protocol = self.defaults.protocol;
         let mut build = Build::new(names, self.minor_version, protocol, self.flow, scratch);
         build.aggregate = self.aggregate;
-        let known = match binary {
-            true => self.inject_record(line, &mut build),
-            false => self.inject_line(line, &mut build),
+        let known = if binary {
+            self.inject_record(line, &mut build)
+        } else {
+            self.inject_line(line, &mut build)
         };
         let made = known && build.finish(packet, self.defaults.checksums);
         self.scratch = build.into_scratch();
@@ -348,9 +355,10 @@ impl Reader {
         }
         let is_blank = !binary && line.iter().all(u8::is_ascii_whitespace);
         if !known && !is_blank && !core::mem::replace(&mut self.complained, true) {
-            self.error(match self.fields.is_empty() {
-                true => "no '!data' provided",
-                false => "packet parse error",
+            self.error(if self.fields.is_empty() {
+                "no '!data' provided"
+            } else {
+                "packet parse error"
             });
         }
         Next::Nothing

@@ -6,6 +6,7 @@ use std::vec::Vec;
 use click::config;
 use packet::Packet;
 use packet::anno::{EXTRA_LENGTH, EXTRA_PACKETS, FIRST_TIMESTAMP};
+use router::Component;
 use router::args::Context;
 
 use super::format::Width;
@@ -83,17 +84,22 @@ impl Selection {
 }
 
 /// Writes packets.
-#[derive(Clone, Default)]
+#[derive(Clone, Component)]
 pub struct Writer {
     /// What is written of them.
     pub selection: Selection,
-    /// Whether a packet that stands for several makes a line for each.
+    /// Whether a packet that stands for several makes a line for each, up to 2^20; not with the
+    /// field `count`.
+    #[arg]
     pub multipacket: bool,
-    /// Whether a line says what is wrong with a packet.
+    /// Whether a line `!bad REASON` stands before that of a packet with a bad header.
+    #[arg]
     pub bad_packets: bool,
-    /// Whether a packet that is cut short is wrong.
+    /// Whether a packet shorter than its IP length is bad.
+    #[arg(name = "CAREFUL_TRUNC", default = true)]
     pub careful_truncation: bool,
     /// Whether lengths count the extra length annotation.
+    #[arg(default = true)]
     pub extra_length: bool,
 }
 
@@ -107,9 +113,10 @@ impl Writer {
         }
         let lines = count.min(PACKETS_MAX);
         let length = packet.len() as u64;
-        let extra = match self.extra_length {
-            true => u64::from(packet.anno(EXTRA_LENGTH)),
-            false => 0,
+        let extra = if self.extra_length {
+            u64::from(packet.anno(EXTRA_LENGTH))
+        } else {
+            0
         };
         let mut total = (length + extra).max(u64::from(lines) * length);
         let end = packet.timestamp();
@@ -132,15 +139,17 @@ impl Writer {
     }
 
     fn add_one(&self, packet: &mut Packet, names: Context<'_>, out: &mut Vec<u8>) {
-        let headers = match self.selection.of_ip {
-            true => Headers::check(packet, self.careful_truncation),
-            false => Headers::default(),
+        let headers = if self.selection.of_ip {
+            Headers::check(packet, self.careful_truncation)
+        } else {
+            Headers::default()
         };
         let start = out.len();
         let mut seen = Seen::new(packet, headers, self.extra_length, names);
-        match self.selection.binary {
-            true => self.add_record(&mut seen, out),
-            false => self.add_line(&mut seen, out),
+        if self.selection.binary {
+            self.add_record(&mut seen, out)
+        } else {
+            self.add_line(&mut seen, out)
         }
         if self.bad_packets
             && let Some(bad) = seen.bad()

@@ -9,6 +9,7 @@ use std::vec::Vec;
 use packet::Packet;
 use packet::anno::AGGREGATE;
 use packet::wire::IpProtocol;
+use router::Component;
 use router::args::Timestamp;
 
 use crate::analysis::dumps::summary::tcp_options::{self, Which};
@@ -30,14 +31,28 @@ const TIMESTAMP: u8 = 8;
 const WRITTEN: [u8; 4] = [2, 3, 4, SACK];
 
 /// What is written of packets.
-#[derive(Clone, Default)]
+#[derive(Clone, Component)]
 pub struct Options {
+    /// Whether times are since 1970.
+    #[arg]
     pub absolute_time: bool,
+    /// Whether sequence and acknowledgement numbers are those in the packets.
+    #[arg]
     pub absolute_seq: bool,
+    /// Whether to write records.
+    #[arg]
     pub binary: bool,
-    pub tcp_options: bool,
+    /// Whether to write TCP options.
+    #[arg(name = "ALL_TCP_OPT")]
     pub tcp_timestamps: bool,
+    /// Whether to write TCP options without timestamps.
+    #[arg(name = "TCP_OPT")]
+    pub tcp_options: bool,
+    /// Whether to write TCP windows.
+    #[arg(name = "TCP_WINDOW")]
     pub window: bool,
+    /// Whether to write IP identifications.
+    #[arg(name = "IP_ID")]
     pub id: bool,
 }
 
@@ -105,10 +120,7 @@ impl Flow {
         if packet.paint() & 1 != 0 {
             (source, destination) = (destination, source);
         }
-        let start = match options.absolute_time {
-            true => 0,
-            false => packet.timestamp().saturating_sub(FIRST),
-        };
+        let start = if options.absolute_time { 0 } else { packet.timestamp().saturating_sub(FIRST) };
         Some(Flow {
             name: String::new(),
             aggregate: packet.anno(AGGREGATE),
@@ -262,10 +274,7 @@ impl Flow {
                 text.push_str(name);
             }
         };
-        let options_field = match options.tcp_timestamps {
-            true => "tcp_opt",
-            false => "tcp_ntopt",
-        };
+        let options_field = if options.tcp_timestamps { "tcp_opt" } else { "tcp_ntopt" };
         if options.binary {
             field("tcp_seq", self.tcp);
             field("payload_len", true);

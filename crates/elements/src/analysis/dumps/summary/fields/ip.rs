@@ -167,9 +167,10 @@ fn extract_len(seen: &mut Seen<'_>) -> Option<Value<'static>> {
         Some(ip) => word(ip, 2)?.into(),
         None => seen.packet.len() as u32,
     };
-    let extra = match seen.extra_length {
-        true => seen.packet.anno(EXTRA_LENGTH),
-        false => 0,
+    let extra = if seen.extra_length {
+        seen.packet.anno(EXTRA_LENGTH)
+    } else {
+        0
     };
     number(length.saturating_add(extra))
 }

@@ -46,9 +46,10 @@ pub static FIELDS: &[Field] = &[
 
 fn length(seen: &mut Seen<'_>) -> Option<Value<'static>> {
     let (length, _) = seen.payload();
-    let extra = match seen.any_ip().is_none() || seen.extra_length {
-        true => seen.packet.anno(EXTRA_LENGTH),
-        false => 0,
+    let extra = if seen.any_ip().is_none() || seen.extra_length {
+        seen.packet.anno(EXTRA_LENGTH)
+    } else {
+        0
     };
     number((length as u32).saturating_add(extra))
 }

@@ -1,0 +1,63 @@
+use packet::Packet;
+use router::{Cx, Element, Verdict};
+
+use super::header_compression::{CONTEXTS, FULL_HEADER, HEADERS, Headers, OTHER, compress, compressible, replace};
+
+/// Compresses the headers of TCP packets (RFC 2507).
+///
+/// Packets must start with their IP header. The first packet of a flow goes out whole, with a
+/// context identifier; of later ones only what changed does, in 5 to 20 bytes instead of 40. What
+/// cannot be compressed goes out whole: other protocols, fragments, packets with IP options, with a
+/// wrong length or checksum, or with the TCP flags SYN, FIN or RST. Fourteen flows have a context;
+/// a further one takes that of another, which starts again when its turn comes.
+///
+/// The first byte says what a packet is: 0 is whole, 1 whole behind its context identifier, 2
+/// compressed. Both ends must get all packets in order: where one is lost, a flow's packets come out
+/// wrong until the next that is whole, and its receiver drops them for their checksum.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> Strip(14) -> CheckIPHeader -> RFC2507c -> RFC2507d -> IPPrint -> Discard;
+/// ```
+///
+/// # See also
+/// RFC2507d
+#[derive(Element)]
+#[element(ports = "1/1")]
+pub struct RFC2507c {
+    contexts: [Option<Headers>; CONTEXTS],
+}
+
+impl RFC2507c {
+    /// The context of the flow of `headers`, and what it held; one is made if there is none.
+    fn context(&mut self, cx: &mut Cx<'_>, headers: &Headers) -> (usize, Option<Headers>) {
+        // Addresses and ports.
+        let same = |old: &Headers| old[12..24] == headers[12..24];
+        let of_flow = |context: &Option<Headers>| context.as_ref().is_some_and(same);
+        if let Some(at) = self.contexts.iter().position(of_flow) {
+            return (at, self.contexts[at].replace(*headers));
+        }
+        let free = self.contexts.iter().position(|context| context.is_none());
+        let at = free.unwrap_or_else(|| cx.random().below(CONTEXTS as u32) as usize);
+        self.contexts[at] = Some(*headers);
+        (at, None)
+    }
+}
+
+impl Element for RFC2507c {
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let fits = match compressible(packet.data()).copied() {
+            None => replace(packet, 0, &[OTHER]),
+            Some(headers) => {
+                let (at, old) = self.context(cx, &headers);
+                let id = at as u8 + 1;
+                match old.and_then(|old| compress(id, &old, &headers)) {
+                    Some(changes) => replace(packet, HEADERS, &changes.bytes[..changes.len]),
+                    None => replace(packet, 0, &[FULL_HEADER, id]),
+                }
+            }
+        };
+        packet.clear_network_header();
+        if fits { Verdict::Forward } else { Verdict::Drop }
+    }
+}

@@ -1,0 +1,74 @@
+use alloc::string::String;
+
+use packet::Packet;
+use packet::wire::Ecn;
+use router::args::{Any, Args, Failed};
+use router::{handlers, Cx, Element, HandlerError, Verdict, write_argument};
+
+use super::tos::header;
+
+/// Sets the explicit congestion notification field of IP packets.
+///
+/// The field is the lower two bits of the type of service; the others stay, and the header's
+/// checksum is updated. Packets without a marked IP header pass unchanged.
+///
+/// # Example
+/// ```click
+/// FromDump(in.pcap) -> CheckIPHeader(14) -> SetIPECN(no) -> Discard;
+/// ```
+///
+/// # See also
+/// SetIPDSCP, MarkIPCE
+#[derive(Element)]
+#[element(ports = "1/1", live, handlers)]
+pub struct SetIPECN {
+    /// The field: the transport does not know of it, ECT(1), ECT(0), or congestion was experienced.
+    /// `-`, `ECT(1)`, `ECT(0)` and `CE` mean the same.
+    #[arg(mandatory, name = "ECN", with = Any, kind = "no, ect1, ect2, ce, or 0 to 3")]
+    argument: String,
+    field: u8,
+}
+
+fn field(text: &str) -> Option<u8> {
+    Some(match text {
+        "0" | "no" | "-" => Ecn::NotCapable as u8,
+        "1" | "ect1" | "ECT(1)" => Ecn::Capable1 as u8,
+        "2" | "ect2" | "ECT(0)" => Ecn::Capable0 as u8,
+        "3" | "ce" | "CE" => Ecn::Congested as u8,
+        _ => return None,
+    })
+}
+
+const BAD_ECN: &str = "bad ECN argument";
+
+#[handlers]
+impl SetIPECN {
+    /// The argument ECN, as a number.
+    #[read(calm)]
+    fn ecn(&self) -> u8 {
+        self.field
+    }
+
+    /// The argument ECN.
+    #[write]
+    fn set_ecn(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
+        self.field = field(&click::config::uncomment(value)).ok_or(BAD_ECN)?;
+        write_argument(cx, "ECN", Some(0), value);
+        Ok(())
+    }
+}
+
+impl Element for SetIPECN {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.field = field(&self.argument).ok_or_else(|| args.fail(BAD_ECN))?;
+        Ok(())
+    }
+
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        if let Some(mut ip) = header(packet) {
+            ip.rewrite_tos(ip.tos() & !3 | self.field);
+        }
+        Verdict::Forward
+    }
+}

@@ -1,0 +1,38 @@
+use packet::Batch;
+use router::args::Failed;
+use router::{Cx, Element};
+
+use crate::standard::round_robin_sched::RoundRobinSched;
+
+/// Pulls from its inputs in turn; without notifiers.
+///
+/// As RoundRobinSched, but inputs are asked even if they are known to be empty. `SimpleRRSched`
+/// is another name of the class.
+///
+/// # Example
+/// ```click
+/// r :: SimpleRoundRobinSched;
+/// InfiniteSource(LIMIT 10) -> SimpleQueue -> [0]r;
+/// InfiniteSource(LIMIT 10) -> SimpleQueue -> [1]r;
+/// r -> Discard;
+/// ```
+///
+/// # See also
+/// RoundRobinSched, SimplePrioSched, SimplePullSwitch
+#[derive(Element)]
+#[element(ports = "-/1", processing = "l", segments)]
+pub struct SimpleRoundRobinSched {
+    sched: RoundRobinSched,
+}
+
+impl Element for SimpleRoundRobinSched {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.sched.ask_always(cx);
+        Ok(())
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
+        self.sched.pull(cx, port, batch, most);
+    }
+}

@@ -1,0 +1,53 @@
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use packet::Batch;
+use router::args::{Args, Bandwidth, BandwidthArg, Failed};
+use router::{Cx, Element};
+
+use super::metered::Metered;
+
+/// Sends all packets to an output that depends on the number of bytes a second.
+///
+/// As Meter, but the rate is of bytes.
+///
+/// # Example
+/// ```click
+/// m :: BandwidthMeter(20kBps, 1MBps);
+/// RatedSource(RATE 1000, LIMIT 1000, STOP true) -> m;
+/// m[0] -> Discard;
+/// m[1] -> Discard;
+/// m[2] -> Print(much) -> Discard;
+/// ```
+///
+/// # See also
+/// Meter, BandwidthRatedSplitter, BandwidthShaper
+#[derive(Element)]
+#[element(ports = "1/2-", processing = "h", segments)]
+#[outputs("packets while the rate is below the first argument", "below the second, and so on")]
+pub struct BandwidthMeter {
+    /// Bytes a second, or with a unit as in `10Mbps`; each more than the one before.
+    #[arg(rest, name = "RATE", kind = "bandwidth, one or more times")]
+    rates: Vec<String>,
+    #[flatten]
+    metered: Metered,
+}
+
+impl Element for BandwidthMeter {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let parse = |n, text: &str| {
+            let (Bandwidth(rate), has_unit) = args.context().parse_with(BandwidthArg, text).ok()?;
+            if !has_unit {
+                args.warning(format_args!("no units for bandwidth argument {n}, assuming Bps"));
+            }
+            Some(rate)
+        };
+        let usage = "BandwidthMeter(bandwidth, ...)";
+        self.metered.configured(cx, args, &self.rates, usage, parse)
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.metered.output(cx, batch.tally().1)
+    }
+}

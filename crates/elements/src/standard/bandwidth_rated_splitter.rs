@@ -1,0 +1,67 @@
+use packet::Batch;
+use router::args::{Args, Failed};
+use router::{Cx, Element};
+
+use super::bucket::Bucket;
+
+/// Lets packets pass at a bandwidth, and sends the others elsewhere.
+///
+/// As RatedSplitter, but its token bucket counts bytes, as BandwidthRatedUnqueue's does.
+///
+/// # Example
+/// ```click
+/// r :: BandwidthRatedSplitter(100kbps);
+/// RatedSource(RATE 1000, LIMIT 1000, STOP true) -> r;
+/// r[0] -> Discard;
+/// r[1] -> Discard;
+/// ```
+///
+/// # See also
+/// RatedSplitter, BandwidthRatedUnqueue, BandwidthShaper
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "h", live)]
+#[outputs("packets within the bandwidth", "the others")]
+pub struct BandwidthRatedSplitter {
+    #[flatten]
+    bucket: Bucket<true>,
+    /// The bucket holds so many bytes; not together with BURST_DURATION.
+    #[arg]
+    burst_bytes: Option<u32>,
+}
+
+impl Element for BandwidthRatedSplitter {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.bucket.configured(args, self.burst_bytes)
+    }
+
+    fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.bucket.started = true;
+        Ok(())
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.bucket.split(cx, batch);
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn bytes_count() {
+        // The bucket holds 128 KiB more than 20 ms of the bandwidth.
+        let config = "i :: Inject -> r :: BandwidthRatedSplitter(8kbps) -> a :: Collect;
+            r[1] -> b :: Collect;";
+        let mut rig = Rig::new(config);
+        for _ in 0..3 {
+            rig.push("i", &[0; 15]);
+        }
+        assert_eq!((rig.collected("a").len(), rig.collected("b").len()), (2, 1));
+        assert_eq!(rig.read("r.rate"), "8kbps");
+        let errors = Rig::errors("Idle -> BandwidthRatedSplitter(1, BURST_SIZE 1) -> Discard;");
+        assert!(errors.contains("BURST_SIZE: unknown argument"), "{errors}");
+    }
+}

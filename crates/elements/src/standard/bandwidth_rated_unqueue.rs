@@ -1,0 +1,59 @@
+use router::args::{Args, Failed};
+use router::{Cx, Element, Ran, TaskId, TimerId};
+
+use super::rated_pull::RatedPull;
+
+/// Pulls packets at a bandwidth and pushes them on.
+///
+/// As RatedUnqueue, but its token bucket counts bytes. A packet is pulled while the bucket
+/// holds 128 KiB, which it does besides what the arguments say.
+///
+/// # Example
+/// ```click
+/// InfiniteSource -> Queue -> BandwidthRatedUnqueue(1Mbps)
+///   -> Counter(COUNT_CALL 100 stop) -> Discard;
+/// ```
+///
+/// # See also
+/// RatedUnqueue, BandwidthShaper
+#[derive(Element)]
+#[element(ports = "1/1", processing = "l/h", live)]
+pub struct BandwidthRatedUnqueue {
+    #[flatten]
+    rated: RatedPull<true>,
+    /// The bucket holds so many bytes; not together with BURST_DURATION.
+    #[arg]
+    burst_bytes: Option<u32>,
+}
+
+impl Element for BandwidthRatedUnqueue {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.rated.bucket.configured(args, self.burst_bytes)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.rated.initialize(cx);
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+        self.rated.run_task(cx, task)
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        self.rated.wake(cx);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn the_bandwidth_is_shown_with_its_unit() {
+        let mut rig = Rig::new("Idle -> u :: BandwidthRatedUnqueue(8Mbps) -> Discard;");
+        assert_eq!(rig.read("u.rate"), "8Mbps");
+        rig.write("u.rate", "1000");
+        assert_eq!(rig.read("u.rate"), "8kbps");
+    }
+}

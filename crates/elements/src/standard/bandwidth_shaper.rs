@@ -1,0 +1,50 @@
+use packet::Batch;
+use router::args::{Args, Failed};
+use router::{Cx, Element};
+
+use super::shape::Shape;
+
+/// Lets packets be pulled at a bandwidth at most.
+///
+/// A packet can be pulled when those before it have had their time at that bandwidth. What was
+/// missed within a second may be caught up on.
+///
+/// # Example
+/// ```click
+/// InfiniteSource -> BandwidthShaper(1Mbps) -> Counter(COUNT_CALL 100 stop) -> Discard;
+/// ```
+///
+/// # See also
+/// Shaper, BandwidthRatedUnqueue
+#[derive(Element)]
+#[element(ports = "1/1", processing = "l", live, segments)]
+pub struct BandwidthShaper {
+    #[flatten]
+    shape: Shape<true>,
+}
+
+impl Element for BandwidthShaper {
+    fn configured(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.shape.set_rate(cx);
+        Ok(())
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
+        self.shape.pull(cx, port, batch, most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn the_bandwidth_can_be_changed() {
+        let mut rig = Rig::new("InfiniteSource -> s :: BandwidthShaper(8kbps) -> p :: Puller;");
+        assert_eq!(rig.read("s.rate"), "8kbps");
+        rig.write("s.rate", "1Mbps");
+        assert_eq!(rig.read("s.config"), "1Mbps");
+        assert!(rig.try_write("s.rate", "fast").is_err());
+    }
+}

@@ -1,0 +1,68 @@
+use router::args::{Args, Failed};
+use router::{Cx, Element, Ran, TaskId, TimerId};
+
+use super::timed_pull::TimedPull;
+
+/// Pulls packets at every interval, BURST at most, and pushes them on.
+///
+/// As TimedUnqueue, with another BURST unless one is given.
+///
+/// # Example
+/// ```click
+/// RatedSource(RATE 100, LIMIT 10) -> Queue -> Burster(50ms) -> Discard;
+/// ```
+///
+/// # See also
+/// TimedUnqueue, RatedUnqueue, Unqueue
+#[derive(Element)]
+#[element(ports = "1/1", processing = "l/h", is_a("TimedUnqueue"))]
+pub struct Burster {
+    #[flatten]
+    timed: TimedPull,
+    /// Most packets at a time.
+    #[arg(positional, default = 8)]
+    burst: i32,
+}
+
+impl Element for Burster {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if self.burst > 0 {
+            Ok(())
+        } else {
+            Err(args.fail("bad BURST"))
+        }
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.timed.initialize(cx);
+        Ok(())
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+        self.timed.run_task(cx, self.burst.unsigned_abs())
+    }
+
+    fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
+        self.timed.run_timer(cx);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn eight_packets_leave_at_once() {
+        let mut rig = Rig::new("i :: Inject -> Queue -> Burster(20ms) -> c :: Collect;");
+        rig.run();
+        for _ in 0..10 {
+            rig.push("i", &[1]);
+        }
+        rig.run();
+        assert_eq!(rig.collected("c").len(), 8);
+        rig.advance(20_000_000);
+        assert_eq!(rig.collected("c").len(), 2);
+        let errors = Rig::errors("Idle -> Burster(1s, 0) -> Discard;");
+        assert!(errors.contains("bad BURST"), "{errors}");
+    }
+}

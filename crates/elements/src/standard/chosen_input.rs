@@ -1,0 +1,125 @@
+//! The input that a switch pulls from, which can be changed while it runs.
+
+use alloc::vec::Vec;
+
+use packet::Batch;
+use router::args::Failed;
+use router::{
+    Component, Cx, HandlerError, Llrpc, Notice, Search, Signal, SignalId, handlers, llrpc,
+};
+
+/// An input of a number of inputs, and a notifier that tells of it if that is wanted.
+#[derive(Component)]
+#[component(handlers)]
+pub(crate) struct ChosenInput {
+    /// The input; nothing can be pulled if there is none of that number.
+    #[arg(positional, default = 0)]
+    input: i32,
+    chosen: Option<usize>,
+    signal: Option<SignalId>,
+    inputs: Vec<Signal>,
+}
+
+#[handlers]
+impl ChosenInput {
+    /// The argument INPUT; -1 if there is no such input.
+    #[read]
+    fn switch(&self) -> i32 {
+        self.chosen.map_or(-1, |input| input as i32)
+    }
+
+    /// The argument INPUT.
+    #[read(calm)]
+    fn config(&self) -> i32 {
+        self.switch()
+    }
+
+    /// The argument INPUT.
+    #[write(error = "syntax error")]
+    fn set_switch(&mut self, cx: &mut Cx<'_>, input: i32) {
+        self.input = input;
+        self.choose(cx);
+        self.tell(cx);
+    }
+}
+
+impl ChosenInput {
+    /// Chooses the input that was configured.
+    pub fn choose(&mut self, cx: &Cx<'_>) {
+        let input = usize::try_from(self.input).ok();
+        self.chosen = input.filter(|input| *input < cx.inputs());
+    }
+
+    /// Chooses the input that was configured, and makes the notifier.
+    pub fn choose_and_notify(&mut self, cx: &mut Cx<'_>) {
+        self.choose(cx);
+        let active = self.may_give(cx);
+        let signal = *self
+            .signal
+            .get_or_insert_with(|| cx.signal(Notice::Empty, active));
+        cx.set_signal(signal, active);
+    }
+
+    /// Finds the notifiers of the inputs.
+    pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        // An input that has something wakes the puller; if it is not the chosen one, the next pull
+        // puts it to sleep again.
+        if let Some(signal) = self.signal {
+            let inputs = 0..cx.inputs();
+            self.inputs = inputs.map(|i| cx.lead_upstream(i, signal)).collect();
+        }
+        Ok(())
+    }
+
+    /// Whether there may be something to be pulled.
+    fn may_give(&self, cx: &Cx<'_>) -> bool {
+        // Before all is initialized nothing is known of the inputs.
+        let active = |input| self.inputs.get(input).is_none_or(|s| cx.is_active(s));
+        self.chosen.is_some_and(active)
+    }
+
+    /// Says what the input chosen now may give.
+    fn tell(&self, cx: &mut Cx<'_>) {
+        if let Some(signal) = self.signal {
+            let active = self.may_give(cx);
+            // A sleeping puller is woken; one that is awake finds out by the next pull.
+            if active || self.chosen.is_none() {
+                cx.set_signal(signal, active);
+            }
+        }
+    }
+
+    #[inline]
+    pub fn pull(&self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) {
+        if let Some(input) = self.chosen {
+            cx.pull(input, batch, most);
+        }
+        if let Some(signal) = self.signal {
+            let active = !batch.is_empty() || self.may_give(cx);
+            cx.set_signal(signal, active);
+        }
+    }
+
+    pub fn notifier(&self, notice: Notice) -> Search {
+        match (notice, self.signal) {
+            (Notice::Empty, Some(signal)) => Search::Stop(signal),
+            _ => Search::Pass,
+        }
+    }
+
+    pub fn llrpc(
+        &mut self,
+        cx: &mut Cx<'_>,
+        call: Llrpc,
+        data: &mut [u8],
+    ) -> Result<(), HandlerError> {
+        match call {
+            Llrpc::GET_SWITCH => llrpc::set_word(data, self.switch() as u32),
+            Llrpc::SET_SWITCH => {
+                self.set_switch(cx, llrpc::word(data)? as i32);
+                Ok(())
+            }
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+}

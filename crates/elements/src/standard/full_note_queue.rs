@@ -1,0 +1,35 @@
+use router::{Element, Storage};
+
+use super::store::{Store, Tried, queue};
+
+/// Stores packets first in, first out: another name of Queue.
+///
+/// # Example
+/// ```click
+/// RatedSource(RATE 1000, LIMIT 100) -> FullNoteQueue(20) -> RatedUnqueue(100) -> Discard;
+/// ```
+///
+/// # See also
+/// Queue
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "h/lh", segments, live, take_over, provides(Storage, Tried),
+    is_a("SimpleQueue", "NotifierQueue", "Queue"))]
+#[outputs("packets stored", "packets for which there was no room")]
+pub struct FullNoteQueue {
+    #[flatten]
+    store: Store,
+}
+
+queue!(FullNoteQueue, New, sleep: Late, nonfull: true);
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn sources_wait_while_it_is_full() {
+        let mut rig = Rig::new("s :: InfiniteSource -> q :: FullNoteQueue(5) -> Puller;");
+        rig.run();
+        assert_eq!((rig.read("s.count"), rig.read("q.drops")), ("5".into(), "0".into()));
+    }
+}

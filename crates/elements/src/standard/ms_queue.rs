@@ -1,0 +1,37 @@
+use router::{Element, Storage};
+
+use super::store::{Store, Tried, queue};
+
+/// Stores packets first in, first out: an old name of ThreadSafeQueue.
+///
+/// # Example
+/// ```click
+/// InfiniteSource(LIMIT 1000) -> MSQueue -> Unqueue -> Discard;
+/// ```
+///
+/// # See also
+/// ThreadSafeQueue
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "h/lh", segments, live, take_over, provides(Storage, Tried),
+    is_a("SimpleQueue", "NotifierQueue", "FullNoteQueue", "Queue", "ThreadSafeQueue"))]
+#[outputs("packets stored", "packets for which there was no room")]
+pub struct MSQueue {
+    #[flatten]
+    store: Store,
+}
+
+queue!(MSQueue, New, sleep: Late, nonfull: true,
+    warning: "MSQueue is deprecated, use ThreadSafeQueue instead");
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn it_works_and_warns_of_its_name() {
+        let mut rig = Rig::new("i :: Inject -> MSQueue -> p :: Puller;");
+        assert!(rig.printed().concat().contains("use ThreadSafeQueue instead"));
+        rig.push("i", &[1]);
+        assert_eq!(rig.pull("p", 9).len(), 1);
+    }
+}

@@ -1,0 +1,56 @@
+use router::{Element, Storage};
+
+use super::store::{Store, queue};
+
+/// Stores packets first in, first out, and says when it is empty.
+///
+/// As Queue, but it does not say when it is full.
+///
+/// # Example
+/// ```click
+/// RatedSource(RATE 1000, LIMIT 100) -> NotifierQueue(20) -> RatedUnqueue(100) -> Discard;
+/// ```
+///
+/// # See also
+/// Queue, SimpleQueue
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "h/lh", segments, live, take_over, provides(Storage),
+    is_a("SimpleQueue"))]
+#[outputs("packets stored", "packets for which there was no room")]
+pub struct NotifierQueue {
+    #[flatten]
+    store: Store,
+}
+
+queue!(NotifierQueue, New, sleep: Late, nonfull: false);
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use crate::testing::Rig;
+
+    #[test]
+    fn queues_have_the_notifiers_that_their_pages_name() {
+        for (class, sleeps, waits) in [
+            ("Queue", true, true),
+            ("FullNoteQueue", true, true),
+            ("NotifierQueue", true, false),
+            ("FrontDropQueue", true, false),
+            ("SimpleQueue", false, false),
+        ] {
+            let config = alloc::format!(
+                "s :: InfiniteSource(LIMIT 9) -> q :: {class}(3) -> u :: Unqueue(ACTIVE false)
+                    -> Discard;
+                 Idle -> {class} -> v :: Unqueue -> Discard;"
+            );
+            let mut rig = Rig::new(&config);
+            for _ in 0..200 {
+                rig.step();
+            }
+            assert_eq!(rig.read("v.scheduled"), (!sleeps).to_string(), "{class}");
+            let count = if waits { "3" } else { "9" };
+            assert_eq!(rig.read("s.count"), count, "{class}");
+        }
+    }
+}

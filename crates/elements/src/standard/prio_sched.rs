@@ -1,0 +1,86 @@
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use packet::Batch;
+use router::args::Failed;
+use router::{Cx, Element, Signal};
+
+use super::input_signals::{busy_signals, upstream_signals};
+
+/// Pulls from the first of its inputs that has a packet.
+///
+/// Input 0 goes before input 1, and so on. Inputs known to be empty are not asked.
+///
+/// # Example
+/// ```click
+/// p :: PrioSched;
+/// InfiniteSource(LIMIT 10) -> Queue -> [0]p;
+/// InfiniteSource(LIMIT 10) -> Queue -> [1]p;
+/// p -> Discard;
+/// ```
+///
+/// # See also
+/// RoundRobinSched, DRRSched, PullSwitch
+#[derive(Element)]
+#[element(ports = "-/1", processing = "l", segments)]
+pub struct PrioSched {
+    signals: Vec<Signal>,
+    pulled: Box<Batch>,
+}
+
+impl PrioSched {
+    /// Prepares to ask all inputs, whether they have something or not.
+    pub(crate) fn ask_always(&mut self, cx: &Cx<'_>) {
+        self.signals = busy_signals(cx);
+    }
+}
+
+impl Element for PrioSched {
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.signals = upstream_signals(cx);
+        Ok(())
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        let most = most.min(packet::BATCH);
+        for (i, signal) in self.signals.iter().enumerate() {
+            if !cx.is_active(signal) {
+                continue;
+            }
+            if batch.is_empty() {
+                cx.pull(i, batch, most);
+            } else {
+                cx.pull(i, &mut self.pulled, most - batch.len());
+                batch.append(&mut self.pulled, most);
+            }
+            if batch.len() >= most {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use crate::testing::Rig;
+
+    #[test]
+    fn the_first_input_goes_first() {
+        let config = "s :: PrioSched -> p :: Puller; i0 :: Inject -> Queue -> [0] s;
+            i1 :: Inject -> Queue -> [1] s; i2 :: Inject -> Queue -> [2] s;";
+        for most in [1, 3, 64] {
+            let mut rig = Rig::new(config);
+            for (input, data) in [("i2", 21), ("i1", 11), ("i1", 12), ("i0", 1), ("i2", 22)] {
+                rig.push(input, &[data]);
+            }
+            let mut all = Vec::new();
+            for _ in 0..5 {
+                all.extend(rig.pull("p", most).iter().map(|packet| packet.data()[0]));
+            }
+            assert_eq!(all, [1, 11, 12, 21, 22], "{most} at a time");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+use packet::Batch;
+use router::args::{Args, Failed};
+use router::{Cx, Element};
+
+use super::tee::{Arms, copy};
+
+/// Sends a copy of each packet that is pulled to every other output.
+///
+/// # Example
+/// ```click
+/// t :: PullTee;
+/// InfiniteSource(LIMIT 10) -> Queue -> t;
+/// t[0] -> Discard;
+/// t[1] -> Print(copy) -> Discard;
+/// ```
+///
+/// # See also
+/// Tee
+#[derive(Element)]
+#[element(ports = "1/1-", processing = "l/lh", segments)]
+#[outputs("packets pulled", "copies")]
+pub struct PullTee {
+    #[flatten]
+    arms: Arms,
+}
+
+impl Element for PullTee {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.arms.check(cx.outputs(), args)
+    }
+
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        cx.pull(0, batch, most);
+        for port in 1..cx.outputs() {
+            copy(cx, port, batch);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use crate::testing::Rig;
+
+    #[test]
+    fn a_pull_sends_copies_to_the_push_outputs() {
+        let config = "i :: Inject -> Queue -> t :: PullTee; t -> p :: Puller; t[1] -> c :: Collect;";
+        let mut rig = Rig::new(config);
+        rig.push_all("i", &[vec![1], vec![2], vec![3]]);
+        assert_eq!(rig.pull("p", 2).len(), 2);
+        assert_eq!(rig.data("c"), [[1], [2]]);
+    }
+}

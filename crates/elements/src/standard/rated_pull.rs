@@ -1,0 +1,111 @@
+//! Pulling at a rate: what RatedUnqueue and BandwidthRatedUnqueue share.
+
+use alloc::format;
+use alloc::string::String;
+
+use packet::Batch;
+use router::{Component, Cx, Ran, Signal, TaskId, TimerId, handlers};
+
+use super::bucket::Bucket;
+
+/// A task that pulls what a token bucket allows, and pushes it on. Tokens are packets, or bytes if
+/// `BYTES`.
+#[derive(Component)]
+#[component(handlers, task(schedule))]
+pub(super) struct RatedPull<const BYTES: bool> {
+    #[flatten]
+    pub bucket: Bucket<BYTES>,
+    /// Whether it works.
+    #[handler(read, write, checkbox, error = "expected boolean", then = wake)]
+    #[init(true)]
+    active: bool,
+    timer: Option<TimerId>,
+    signal: Signal,
+    runs: u64,
+    pushes: u64,
+    failed_pulls: u64,
+    empty_runs: u64,
+}
+
+#[handlers]
+impl<const BYTES: bool> RatedPull<BYTES> {
+    /// How often it ran and what came of it.
+    #[read]
+    fn calls(&self) -> String {
+        format!(
+            "{} calls to run_task()\n{} empty runs\n{} pushes\n{} failed pulls\n",
+            self.runs, self.empty_runs, self.pushes, self.failed_pulls
+        )
+    }
+}
+
+impl<const BYTES: bool> RatedPull<BYTES> {
+    pub fn initialize(&mut self, cx: &mut Cx<'_>) {
+        let task = cx.task();
+        cx.schedule(task);
+        self.signal = cx.upstream_signal(0, Some(task));
+        (self.bucket.task, self.timer) = (Some(task), Some(cx.timer()));
+        self.bucket.started = true;
+    }
+
+    /// Pulls what the bucket allows; returns whether it allowed anything.
+    fn pull(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) -> bool {
+        let mut any = false;
+        while batch.len() < cx.limit() && self.bucket.allows() {
+            any = true;
+            let most = self.bucket.packets().min((cx.limit() - batch.len()) as u64) as usize;
+            if !self.pull_some(cx, batch, most) {
+                break;
+            }
+        }
+        any
+    }
+
+    /// Pulls at most `most` packets; returns whether there were so many.
+    fn pull_some(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) -> bool {
+        let mut pulled = cx.batch();
+        cx.pull(0, &mut pulled, most);
+        for packet in pulled.iter() {
+            self.bucket.take(packet);
+        }
+        let all = batch.append(&mut pulled, most) == most;
+        cx.done(pulled);
+        all
+    }
+
+    pub fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+        self.runs += 1;
+        if !self.active {
+            return Ran::Nothing;
+        }
+        self.bucket.fill(cx.steady());
+        let mut batch = cx.batch();
+        let allowed = self.pull(cx, &mut batch);
+        let pulled = batch.len();
+        cx.push(0, batch);
+        if !allowed {
+            self.empty_runs += 1;
+            if let (Some(timer), Some(at)) = (self.timer, self.bucket.ready()) {
+                cx.schedule_at(timer, at);
+            }
+            return Ran::Nothing;
+        }
+        self.pushes += pulled as u64;
+        if pulled == 0 {
+            self.failed_pulls += 1;
+            if !cx.is_active(&self.signal) {
+                return Ran::Nothing;
+            }
+            self.empty_runs += 1;
+        }
+        cx.schedule(task);
+        Ran::worked(pulled > 0)
+    }
+
+    /// Schedules the task.
+    pub fn wake(&mut self, cx: &mut Cx<'_>) {
+        if let Some(task) = self.bucket.task {
+            cx.schedule(task);
+        }
+    }
+}

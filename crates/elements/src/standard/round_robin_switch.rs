@@ -1,0 +1,49 @@
+use packet::Packet;
+use router::{Cx, Element, Verdict};
+
+/// Sends packets to its outputs in turn.
+///
+/// # Example
+/// ```click
+/// r :: RoundRobinSwitch;
+/// InfiniteSource(LIMIT 100) -> r;
+/// r[0] -> Discard;
+/// r[1] -> Discard;
+/// ```
+///
+/// # See also
+/// Switch, RoundRobinSched
+#[derive(Element)]
+#[element(ports = "1/1-", processing = "h", segments)]
+pub struct RoundRobinSwitch {
+    next: usize,
+}
+
+impl Element for RoundRobinSwitch {
+    #[inline]
+    fn action(&mut self, cx: &mut Cx<'_>, _packet: &mut Packet) -> Verdict {
+        let port = self.next;
+        self.next = if port + 1 < cx.outputs() { port + 1 } else { 0 };
+        Verdict::To(port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use crate::testing::Rig;
+
+    #[test]
+    fn outputs_take_turns_packet_by_packet() {
+        for batch in [1, 64] {
+            let config = "i :: Inject -> s :: RoundRobinSwitch;
+                s[0] -> a :: Collect; s[1] -> b :: Collect;";
+            let mut rig = Rig::with_batch(config, batch);
+            rig.push_all("i", &[vec![1], vec![2], vec![3]]);
+            rig.push("i", &[4]);
+            assert_eq!(rig.data("a"), [[1], [3]]);
+            assert_eq!(rig.data("b"), [[2], [4]]);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+use router::{Element, Storage};
+
+use super::store::{Store, queue};
+
+/// Stores packets first in, first out, without notifiers.
+///
+/// As Queue, but elements that pull from it have to poll, and sources are not told when it is full.
+///
+/// # Example
+/// ```click
+/// RatedSource(RATE 1000, LIMIT 100) -> SimpleQueue(20) -> RatedUnqueue(100) -> Discard;
+/// ```
+///
+/// # See also
+/// Queue, NotifierQueue
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "h/lh", segments, live, take_over, provides(Storage))]
+#[outputs("packets stored", "packets for which there was no room")]
+pub struct SimpleQueue {
+    #[flatten]
+    store: Store,
+}
+
+queue!(SimpleQueue, New, sleep: Never, nonfull: false);
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn packets_that_come_when_it_is_full_are_dropped() {
+        let mut rig = Rig::new("i :: Inject -> q :: SimpleQueue(2) -> p :: Puller;");
+        for n in 1..=3 {
+            rig.push("i", &[n]);
+        }
+        assert_eq!((rig.read("q.length"), rig.read("q.drops")), ("2".into(), "1".into()));
+        assert!(rig.pull("p", 9).iter().map(|packet| packet.data()[0]).eq([1, 2]));
+    }
+}

@@ -1,0 +1,99 @@
+use packet::Packet;
+use router::args::{Args, Failed};
+use router::{Cx, Element, Verdict};
+
+use super::stride::Stride;
+
+/// Sends packets to its outputs in proportion to their tickets.
+///
+/// Packets are shared out by stride scheduling, as StrideSched does it.
+///
+/// # Handlers
+/// - `tickets0`, `tickets1`, ... (read, write): the tickets of each output.
+///
+/// # Example
+/// ```click
+/// s :: StrideSwitch(2, 1);
+/// InfiniteSource(LIMIT 30) -> s;
+/// s[0] -> Discard;
+/// s[1] -> Discard;
+/// ```
+///
+/// # See also
+/// StrideSched, RoundRobinSwitch, Switch
+#[derive(Element)]
+#[element(ports = "1/1-", processing = "h", segments, live)]
+pub struct StrideSwitch {
+    #[flatten]
+    stride: Stride,
+}
+
+impl Element for StrideSwitch {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.stride.configured(cx.outputs(), "output", args)
+    }
+
+    #[inline]
+    fn action(&mut self, _cx: &mut Cx<'_>, _packet: &mut Packet) -> Verdict {
+        match self.stride.order.first() {
+            Some(&port) => {
+                self.stride.charge(1);
+                Verdict::To(port)
+            }
+            None => Verdict::Drop,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use crate::testing::Rig;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn outputs_get_their_shares(a in 0u32..50, b in 1u32..50) {
+            let config = alloc::format!(
+                "InfiniteSource(LIMIT 1000) -> s :: StrideSwitch({a}, {b});
+                 s[0] -> a :: Counter -> Discard; s[1] -> b :: Counter -> Discard;"
+            );
+            let mut rig = Rig::new(&config);
+            rig.run();
+            let count: u32 = rig.read("a.count").parse().unwrap();
+            let expected = 1000 * a / (a + b);
+            prop_assert!(count.abs_diff(expected) <= 3, "{count} for {expected}");
+        }
+    }
+
+    #[test]
+    fn tickets_can_be_changed() {
+        let config = "i :: Inject -> s :: StrideSwitch(1, 0); s[0] -> a :: Collect;
+            s[1] -> b :: Collect;";
+        let mut rig = Rig::new(config);
+        assert_eq!(rig.read("s.config"), "1, 0");
+        rig.write("s.tickets0", "0");
+        rig.push("i", &[1]);
+        assert_eq!(rig.outstanding(), 0);
+        rig.write("s.tickets1", "3");
+        rig.push("i", &[2]);
+        assert_eq!(rig.data("b"), [[2]]);
+        assert_eq!((rig.read("s.tickets0"), rig.read("s.tickets1")), ("0".into(), "3".into()));
+        assert!(rig.try_write("s.tickets1", "-1").is_err());
+        assert!(rig.try_write("s.tickets2", "1").is_err());
+    }
+
+    #[test]
+    fn wrong_tickets_are_refused() {
+        for (tickets, message) in [
+            ("1, 2", "need 1 arguments, one per output port"),
+            ("-1", "argument 0 (number of tickets) must be >= 0"),
+            ("x", "argument 0 should be number of tickets (integer)"),
+        ] {
+            let config = alloc::format!("Inject -> StrideSwitch({tickets}) -> Discard;");
+            let errors = Rig::errors(&config);
+            assert!(errors.contains(message), "{errors}");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+use router::{Element, Storage};
+
+use super::store::{Store, Tried, queue};
+
+/// Stores packets first in, first out, between threads: another name of Queue.
+///
+/// Every queue can stand between threads. It belongs to the thread that pulls from it; packets of
+/// other threads come by a ring that counts as part of it, but not in `length`, and sources wait
+/// when the ring is full.
+///
+/// # Example
+/// ```click
+/// a :: InfiniteSource(LIMIT 1000) -> ThreadSafeQueue -> b :: Unqueue -> Discard;
+/// StaticThreadSched(a 0, b 1);
+/// ```
+///
+/// # See also
+/// Queue, StaticThreadSched
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "h/lh", segments, live, take_over, provides(Storage, Tried),
+    is_a("SimpleQueue", "NotifierQueue", "FullNoteQueue", "Queue"))]
+#[outputs("packets stored", "packets for which there was no room")]
+pub struct ThreadSafeQueue {
+    #[flatten]
+    store: Store,
+}
+
+queue!(ThreadSafeQueue, New, sleep: Late, nonfull: true);
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn it_is_a_queue() {
+        let mut rig = Rig::new("i :: Inject -> q :: ThreadSafeQueue(1) -> p :: Puller;");
+        rig.push("i", &[1]);
+        rig.push("i", &[2]);
+        assert_eq!((rig.read("q.length"), rig.read("q.drops")), ("1".into(), "1".into()));
+        assert_eq!(rig.pull("p", 1)[0].data(), [1]);
+    }
+}

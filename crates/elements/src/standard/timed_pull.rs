@@ -1,0 +1,71 @@
+//! Pulling at intervals: what TimedUnqueue and Burster share.
+
+use router::args::Timestamp;
+use router::{Component, Cx, Ran, Signal, Steady, TaskId, TimerId};
+
+/// Most nanoseconds that are made up for; after longer pauses the intervals start again.
+const ARREARS_MAX: u64 = 1_000_000_000;
+
+/// A task that pulls a burst at every interval.
+#[derive(Component)]
+pub(super) struct TimedPull {
+    /// Time between bursts.
+    #[arg(mandatory)]
+    interval: Timestamp,
+    /// Packets left of the burst under way; 0 between bursts.
+    left: u32,
+    /// When the last burst was due; none after there was nothing to pull.
+    due: Option<Steady>,
+    task: Option<TaskId>,
+    timer: Option<TimerId>,
+    signal: Signal,
+}
+
+impl TimedPull {
+    pub fn initialize(&mut self, cx: &mut Cx<'_>) {
+        let task = cx.task();
+        cx.schedule(task);
+        self.signal = cx.upstream_signal(0, Some(task));
+        (self.task, self.timer) = (Some(task), Some(cx.timer()));
+    }
+
+    /// Pulls `burst` packets at most, and pushes them on.
+    pub fn run_task(&mut self, cx: &mut Cx<'_>, burst: u32) -> Ran {
+        let Some(timer) = self.timer else {
+            return Ran::Nothing;
+        };
+        if self.left == 0 {
+            // Packets may have come, but it is not their time yet.
+            if cx.expires(timer).is_some() {
+                return Ran::Nothing;
+            }
+            self.left = burst;
+        }
+        let most = cx.limit().min(self.left as usize);
+        let mut batch = cx.batch();
+        cx.pull(0, &mut batch, most);
+        let pulled = batch.len();
+        cx.push(0, batch);
+        if pulled == 0 && self.left == burst && !cx.is_active(&self.signal) {
+            (self.left, self.due) = (0, None);
+            return Ran::Nothing;
+        }
+        self.left -= pulled as u32;
+        if pulled == most && self.left > 0 {
+            return Ran::More;
+        }
+        self.left = 0;
+        let now = cx.steady();
+        let last = self.due.filter(|due| now.since(*due) <= ARREARS_MAX);
+        let next = last.unwrap_or(now).after(self.interval.0.unsigned_abs());
+        self.due = Some(next);
+        cx.schedule_at(timer, next);
+        Ran::Worked
+    }
+
+    pub fn run_timer(&self, cx: &mut Cx<'_>) {
+        if let Some(task) = self.task {
+            cx.schedule(task);
+        }
+    }
+}

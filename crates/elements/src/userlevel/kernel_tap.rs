@@ -1,0 +1,39 @@
+use router::{Descriptors, Element, phase};
+
+use super::kernel::{Kernel, kernel};
+
+/// Exchanges Ethernet frames with the host by a TAP interface of this program's own.
+///
+/// As KernelTun, with Ethernet headers. The host asks for the addresses of its network by ARP,
+/// which has to be answered, and takes only frames for the interface's Ethernet address: it is
+/// known by ETHER.
+///
+/// # Example
+/// ```click
+/// tap :: KernelTap(192.0.2.1/24) -> c :: Classifier(12/0806, 12/0800);
+/// c[0] -> ARPResponder(0.0.0.0/0 1:1:1:1:1:1) -> tap;
+/// c[1] -> IPPrint -> Discard;
+/// ```
+///
+/// # See also
+/// KernelTun, FromHost, ToHost
+#[derive(Element)]
+#[element(
+    ports = "0-1/1-2",
+    processing = "a/h",
+    flow = "x/y",
+    phase = phase::PRIVILEGED - 1,
+    is_a("KernelTun"),
+    provides(Descriptors)
+)]
+#[inputs("frames to the host")]
+#[outputs("frames from the host", "nothing")]
+pub struct KernelTap {
+    /// If false, it is a TUN interface, as KernelTun's.
+    #[arg(default = true)]
+    tap: bool,
+    #[flatten]
+    kernel: Kernel,
+}
+
+kernel!(KernelTap);

@@ -1,0 +1,109 @@
+//! Configuring elements, before the router runs and while it does.
+
+use alloc::format;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::cell::RefCell;
+use core::fmt::Write;
+
+use super::graph::Graph;
+use super::{Cx, Engine};
+use crate::args::{Args, Elements, Message, Severity};
+use crate::handler::HandlerError;
+use crate::topology::ElementId;
+
+impl Engine {
+    /// Configures an element again while packets flow.
+    pub fn reconfigure(&mut self, id: ElementId, config: &str) -> Result<(), HandlerError> {
+        let live = self.elements.get(id);
+        if !live.is_some_and(|element| element.can_live_reconfigure()) {
+            return Err(HandlerError::Unknown);
+        }
+        let (messages, stored) = self.with_change(id, |engine| engine.configure(id, config));
+        let errors: Vec<_> = messages
+            .iter()
+            .filter(|m| m.severity == Severity::Error)
+            .map(|m| m.text.as_str())
+            .collect();
+        if !errors.is_empty() {
+            if stored {
+                let former = self.config(id).to_string();
+                self.with_change(id, |engine| engine.configure(id, &former));
+            }
+            return Err(HandlerError::Failed(errors.join("\n")));
+        }
+        self.elements.set_config(id, config.to_string());
+        self.warn(id, &messages);
+        Ok(())
+    }
+
+    /// Prints the warnings among the messages of an element: the writer of the handler gets
+    /// errors alone.
+    fn warn(&mut self, id: ElementId, messages: &[Message]) {
+        let mut warnings = messages
+            .iter()
+            .filter(|m| m.severity == Severity::Warning)
+            .peekable();
+        if warnings.peek().is_none() {
+            return;
+        }
+        let (name, class) = (self.name(id), self.graph.info(id).class.name);
+        let mut text = format!("While configuring '{name} :: {class}':");
+        for warning in warnings {
+            let _ = write!(text, "\n  warning: {}", warning.text);
+        }
+        self.chatter(&text);
+    }
+
+    /// Configures an element from `config`; returns its messages, and whether it stored any
+    /// argument. A failure always comes with an error.
+    pub fn configure(&mut self, id: ElementId, config: &str) -> (Vec<Message>, bool) {
+        let graph = self.graph.clone();
+        let mut names = core::mem::take(&mut self.names);
+        let asked = Asked {
+            graph: &graph,
+            found: RefCell::default(),
+        };
+        let mut args = Args::from_config(config, &mut names, &asked, &graph.info(id).name);
+        let configured = self.with(id, |element, cx: &mut Cx<'_>| {
+            element.configure(cx, &mut args)
+        });
+        if configured != Some(Ok(())) && args.error_count() == 0 {
+            args.error("unspecified error");
+        }
+        let (messages, stored) = (args.take_errors(), args.stored());
+        self.names = names;
+        let found = asked.found.into_inner().into_iter();
+        self.threads
+            .bound
+            .extend(found.map(|other| (id, ElementId::new(other))));
+        (messages, stored)
+    }
+}
+
+/// A graph that records the elements that arguments refer to.
+struct Asked<'g> {
+    graph: &'g Graph,
+    found: RefCell<Vec<usize>>,
+}
+
+impl Elements for Asked<'_> {
+    fn index_of(&self, name: &str) -> Option<usize> {
+        let index = self.graph.index_of(name);
+        self.found.borrow_mut().extend(index);
+        index
+    }
+
+    fn is_a(&self, index: usize, class: &str) -> bool {
+        self.graph.is_a(index, class)
+    }
+
+    fn capability(&self, index: usize, name: &str) -> Option<&'static (dyn Any + Sync)> {
+        self.graph.capability(index, name)
+    }
+
+    fn has_handler(&self, element: Option<usize>, handler: &str) -> bool {
+        self.graph.has_handler(element, handler)
+    }
+}

@@ -1,0 +1,81 @@
+//! Messages: for the user, for other elements, and about initialization.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::Display;
+
+use click::Severity;
+
+use super::{Cx, Engine};
+use crate::args::Failed;
+use crate::chatter::DEFAULT_CHANNEL;
+use crate::scheduler::task::TaskId;
+
+/// Messages.
+impl Cx<'_> {
+    /// Prints a line for the user.
+    pub fn chatter(&mut self, line: impl Display) {
+        self.chatter_on(DEFAULT_CHANNEL, line);
+    }
+
+    /// As [`chatter`](Self::chatter), on a channel: only its listeners get it.
+    pub fn chatter_on(&mut self, channel: &str, line: impl Display) {
+        let line = line.to_string();
+        let own = self.engine.threads.partition.as_ref();
+        if own.is_some_and(|own| own.listened && !own.whole) {
+            return self.whole(|cx| cx.chatter_on(channel, line));
+        }
+        if self.engine.listeners.is_loud(channel) {
+            self.engine.runtime.embedding.chatter(&line);
+        }
+        let Engine {
+            listeners,
+            scheduler,
+            ..
+        } = &mut *self.engine;
+        listeners.deliver(channel, &line, |task| scheduler.tasks.schedule(task));
+    }
+
+    /// Delivers the messages on a channel to this element from now on. `quiet`: on a channel other
+    /// than the default one, nothing is printed because of this listener.
+    pub fn listen(&mut self, channel: &str, quiet: bool) {
+        self.engine.listeners.add(self.id, channel, quiet);
+    }
+
+    /// Schedules `task` whenever a message arrives.
+    pub fn wake_to_hear(&mut self, task: TaskId) {
+        self.engine.listeners.wake(self.id, task);
+    }
+
+    /// The messages since the last call, a line each.
+    pub fn heard(&mut self) -> Vec<String> {
+        self.engine.listeners.take(self.id)
+    }
+
+    /// Writes text to standard output, or as a message where there is none.
+    pub fn print(&mut self, text: &[u8]) {
+        self.engine.runtime.embedding.print(text);
+    }
+
+    /// Says what is wrong, while the element is initialized: `return Err(cx.error("…"))`.
+    pub fn error(&mut self, text: impl Display) -> Failed {
+        self.engine
+            .reports
+            .push((Severity::Error, text.to_string()));
+        Failed
+    }
+
+    /// Tells something worth knowing, while the element is initialized.
+    pub fn message(&mut self, text: impl Display) {
+        self.engine
+            .reports
+            .push((Severity::Message, text.to_string()));
+    }
+
+    /// Warns, while the element is initialized.
+    pub fn warning(&mut self, text: impl Display) {
+        self.engine
+            .reports
+            .push((Severity::Warning, text.to_string()));
+    }
+}

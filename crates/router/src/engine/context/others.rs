@@ -1,0 +1,188 @@
+//! Other elements and threads, as an element sees them.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::any::Any;
+
+use super::Cx;
+use crate::args::{self, NameDatabase};
+use crate::engine::element::{Element, Llrpcs};
+use crate::handler::HandlerError;
+use crate::llrpc::Llrpc;
+use crate::scheduler::task::TaskId;
+use crate::topology::ElementId;
+
+/// Other elements.
+impl Cx<'_> {
+    /// The element that `name` refers to from here: in its own compound first, then outwards.
+    pub fn find(&self, name: &str) -> Option<ElementId> {
+        let context = args::Context {
+            names: &self.engine.names,
+            elements: &*self.engine.graph,
+            element: self.name(),
+        };
+        context
+            .find_element(name)
+            .map(|(index, _)| ElementId::new(index))
+    }
+
+    /// What names mean where this element stands.
+    pub fn names(&self) -> args::Context<'_> {
+        args::Context {
+            names: &self.engine.names,
+            elements: &*self.engine.graph,
+            element: self.name(),
+        }
+    }
+
+    /// The name database itself.
+    pub fn name_database(&mut self) -> &mut NameDatabase {
+        &mut self.engine.names
+    }
+
+    /// Whether an element is of class `E`, and not at work itself.
+    pub fn is<E: Element>(&self, id: ElementId) -> bool {
+        let Some(element) = self.engine.elements.get(id) else {
+            return false;
+        };
+        let any: &dyn Any = element;
+        any.is::<E>()
+    }
+
+    /// Works with another element of class `E`; `None` if it is of another class, or is the one
+    /// at work.
+    pub fn with<E: Element, R>(
+        &mut self,
+        id: ElementId,
+        work: impl FnOnce(&mut E, &mut Cx<'_>) -> R,
+    ) -> Option<R> {
+        self.with_element(id, |element, cx| {
+            let any: &mut dyn Any = element;
+            any.downcast_mut::<E>().map(|element| work(element, cx))
+        })
+        .flatten()
+    }
+
+    /// Works with another element; `None` if it is the one at work.
+    pub(crate) fn with_element<R>(
+        &mut self,
+        id: ElementId,
+        work: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
+    ) -> Option<R> {
+        if self.engine.threads.is_elsewhere(id) {
+            return self.whole(|cx| cx.with_element(id, work));
+        }
+        self.engine.with(id, work)
+    }
+
+    /// Reads a handler of an element, or with `None` of the router.
+    pub fn read_handler(
+        &mut self,
+        element: Option<ElementId>,
+        name: &str,
+        parameter: &str,
+    ) -> Result<String, HandlerError> {
+        self.engine.read_handler(element, name, parameter)
+    }
+
+    /// Writes a handler of an element, or with `None` of the router. The element's own handlers
+    /// cannot be reached this way: it is at work.
+    pub fn write_handler(
+        &mut self,
+        element: Option<ElementId>,
+        name: &str,
+        value: &str,
+    ) -> Result<(), HandlerError> {
+        self.engine.write_handler(element, name, value)
+    }
+
+    /// Makes an LLRPC of an element. The element's own cannot be made this way: it is at work.
+    pub fn llrpc(
+        &mut self,
+        element: ElementId,
+        call: Llrpc,
+        data: &mut [u8],
+    ) -> Result<(), HandlerError> {
+        let link = self
+            .link::<dyn Llrpcs>(element)
+            .ok_or(HandlerError::Unknown)?;
+        let made = self
+            .engine
+            .reach(link, |element, cx| element.llrpc(cx, call, data));
+        made.unwrap_or_else(|| Err("the element is at work".into()))
+    }
+
+    /// Whether an element, or with `None` the router, has a handler, and what it can do.
+    pub fn handler(
+        &self,
+        element: Option<ElementId>,
+        name: &str,
+    ) -> Option<crate::handler::HandlerFlags> {
+        self.engine.handler(element, name)
+    }
+}
+
+/// Threads.
+impl Cx<'_> {
+    /// Threads that the router runs on, or is to run on.
+    pub fn threads(&self) -> u16 {
+        self.engine.threads.count
+    }
+
+    /// The thread this is.
+    #[inline]
+    pub fn thread(&self) -> u16 {
+        self.engine.threads.me()
+    }
+
+    /// The thread that the packets at hand come from: this one, or another that pushes to an
+    /// element of this one.
+    #[inline]
+    pub fn origin(&self) -> u16 {
+        self.engine.threads.origin()
+    }
+
+    /// Works with the whole router: other threads stand still meanwhile, and other elements can be
+    /// reached wherever they are. Handlers that are called one by one need no such thing.
+    pub fn whole<R>(&mut self, work: impl FnOnce(&mut Cx<'_>) -> R) -> R {
+        let id = self.id;
+        self.engine.whole(|engine| work(&mut Cx { engine, id }))
+    }
+
+    /// Asks for a thread for an element, or with [`NO_THREAD`](crate::NO_THREAD) for none for its task.
+    /// To be called from [`configure`](Element::configure): it concerns tasks made afterwards.
+    pub fn prefer_thread(&mut self, id: ElementId, thread: i32) {
+        if let Some(affinity) = self.engine.threads.affinity.get_mut(id.index()) {
+            *affinity = Some(thread);
+        }
+    }
+
+    /// Assigns this element to the thread of another that it uses while it handles packets. Elements
+    /// that its arguments name share its thread anyway.
+    pub fn share_thread(&mut self, id: ElementId) {
+        self.engine.threads.bound.push((self.id, id));
+    }
+
+    /// Measures the time that tasks take, if the router runs on several threads.
+    pub fn measure_tasks(&mut self) {
+        self.engine.scheduler.measured = self.engine.threads.count > 1;
+    }
+
+    /// Every task that is scheduled, with its home thread and the time that a turn of it takes on
+    /// average, in nanoseconds. All of them are there [as a whole](Cx::whole) only.
+    pub fn scheduled_tasks(&self) -> Vec<(TaskId, u16, u32)> {
+        let tasks = &self.engine.scheduler.tasks;
+        let scheduled = tasks.iter().filter(|task| tasks.scheduled(*task));
+        scheduled
+            .map(|task| {
+                let thread = self.engine.threads.thread_of(tasks.element(task));
+                (task, thread, tasks.cost(task))
+            })
+            .collect()
+    }
+
+    /// Assigns a task to another thread.
+    pub fn move_task(&mut self, task: TaskId, thread: i32) {
+        self.engine.whole(|engine| engine.move_task(task, thread));
+    }
+}

@@ -1,0 +1,293 @@
+//! Dividing a router among threads, and making it one again.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::{Cx, Engine};
+use crate::random::Random;
+use crate::runtime::{Devices, Runtime};
+use crate::scheduler::signal::Notice;
+use crate::scheduler::task::{NO_THREAD, TaskId};
+use crate::settings::Settings;
+use crate::threads::Partition;
+use crate::threads::assignment::{Assigned, Constraints, Placement};
+use crate::threads::quiesce::ThreadGroup;
+use crate::threads::ring::{RingReceiver, RingSender, ring};
+use crate::topology::{Connection, ElementId};
+use crate::walk::edges::Edge;
+use crate::walk::numbers::{EdgeId, Target};
+
+/// Both ends of rings, by edge and sending thread.
+type Rings = BTreeMap<(EdgeId, u16), (RingSender, RingReceiver)>;
+
+/// Dividing and uniting.
+impl Engine {
+    /// Makes this engine, which has the whole router, that of thread `me` of several, quiesced here.
+    /// `others` are the runtimes of the other threads.
+    pub fn divide(&mut self, group: Arc<ThreadGroup<Engine>>, me: u16, others: Vec<Runtime>) {
+        self.threads.count = group.threads();
+        let numbers = (0..self.threads.count).filter(|number| *number != me);
+        let mut own = Partition::new(Arc::clone(&group), me);
+        let other = |(number, runtime)| Box::new(self.other(&group, number, runtime));
+        own.others = numbers.zip(others).map(other).collect();
+        own.whole = true;
+        self.threads.partition = Some(Box::new(own));
+        self.assign();
+    }
+
+    /// The engine of another thread, with nothing of its own yet.
+    fn other(&self, group: &Arc<ThreadGroup<Engine>>, me: u16, mut runtime: Runtime) -> Engine {
+        let random = Random::new(runtime.embedding.seed());
+        let settings = Settings {
+            batch: self.walk.limit,
+            threads: self.threads.count,
+        };
+        let (graph, library) = (Arc::clone(&self.graph), self.library.clone());
+        let elements = graph.elements.iter();
+        let elements = elements.map(|info| info.class.per_thread.then(|| info.class.make()));
+        let mut other = Engine::new(
+            elements.collect(),
+            graph.clone(),
+            library,
+            runtime,
+            settings,
+        );
+        other.driver.manager = self.driver.manager;
+        other.scheduler.measured = self.scheduler.measured;
+        other.threads.openers = self.threads.openers.clone();
+        other.threads.affinity = self.threads.affinity.clone();
+        other.random = random;
+        let own = Partition::new(Arc::clone(group), me);
+        other.threads.partition = Some(Box::new(own));
+        other
+    }
+
+    /// Makes the router, which is quiesced here, one for good.
+    pub fn unite(&mut self) {
+        self.drain_rings();
+        self.threads.former_drops = self.threads.drops();
+        self.threads.partition = None;
+        self.reconnect();
+    }
+
+    /// Takes the runtime of an engine that is no longer used, without the devices.
+    pub fn take_runtime(&mut self) -> Runtime {
+        Runtime {
+            devices: Devices::default(),
+            ..self.runtime.take()
+        }
+    }
+
+    /// Lets the edges lead where the graph says, and no longer into rings.
+    fn reconnect(&mut self) {
+        self.invalidate();
+        self.walk.remove_behind_rings();
+        self.walk.edges.connect(self.graph.connections());
+    }
+
+    /// Assigns a task to another thread. The router is whole.
+    pub fn move_task(&mut self, task: TaskId, thread: i32) {
+        self.scheduler.tasks.set_thread(task, thread);
+        let element = self.scheduler.tasks.element(task);
+        self.threads.affinity[element.index()] = Some(thread);
+        self.threads.request_assignment();
+    }
+}
+
+/// Assignment.
+impl Engine {
+    fn constraints(&self) -> Vec<Assigned> {
+        let within = |thread: i32| match u16::try_from(thread) {
+            Ok(thread) if thread < self.threads.count => thread,
+            _ => 0,
+        };
+        let tasks = &self.scheduler.tasks;
+        let assigned = tasks.iter().filter(|t| tasks.thread(*t) != NO_THREAD);
+        let assigned = assigned.map(|t| (tasks.element(t), within(tasks.thread(t))));
+        let openers = &self.threads.openers;
+        let timers = self.scheduler.timers.list().map(|(_, element)| element);
+        let watching = self.scheduler.watches().iter().map(|watch| watch.element);
+        let opening = openers.iter().map(|(_, element)| *element);
+        let mut bound = self.threads.bound.clone();
+        for (i, (device, element)) in openers.iter().enumerate() {
+            let first = openers[..i].iter().find(|(other, _)| other == device);
+            bound.extend(first.map(|(_, other)| (*other, *element)));
+        }
+        let elements = self.graph.elements.iter().zip(&self.threads.affinity);
+        let placement = elements.map(|(info, affinity)| Placement {
+            per_thread: info.class.per_thread,
+            outputs: info.outputs.len(),
+            affinity: affinity.map(within),
+        });
+        Constraints {
+            threads: self.threads.count,
+            elements: placement.collect(),
+            connections: self.graph.connections().collect(),
+            tasks: assigned.collect(),
+            active: timers.chain(watching).chain(opening).collect(),
+            bound: &bound,
+        }
+        .assign()
+    }
+
+    /// Tells the user which tasks run on another thread than was asked for.
+    fn report_overruled(&mut self, assignment: &[Assigned]) {
+        let tasks = &self.scheduler.tasks;
+        for task in tasks.iter() {
+            let (id, asked) = (tasks.element(task), tasks.thread(task));
+            let Some(thread) = assignment[id.index()].thread() else {
+                continue;
+            };
+            let was_asked = self.threads.affinity[id.index()].is_some() && asked >= 0;
+            if !was_asked || asked == i32::from(thread) {
+                continue;
+            }
+            let info = self.graph.info(id);
+            let text = format!(
+                "‘{} :: {}’ runs on thread {thread}, not {asked}: it works with elements that run there",
+                info.name, info.class.name
+            );
+            self.runtime.embedding.chatter(&text);
+        }
+    }
+
+    /// Assigns every element to a thread, and makes the rings that follow from it. The router is
+    /// quiesced here.
+    pub fn assign(&mut self) {
+        let assignment = self.constraints();
+        self.report_overruled(&assignment);
+        let mut former = self.take_rings();
+        let mut passed: BTreeMap<_, _> = former
+            .iter()
+            .map(|(key, (_, receiver))| (*key, self.walk.edges[receiver.edge].packets))
+            .collect();
+        self.reconnect();
+        let graph = Arc::clone(&self.graph);
+        let (mut senders, mut receivers) = (Vec::new(), Vec::new());
+        for connection in graph.connections().filter(|connection| connection.push) {
+            let (from, port) = connection.from;
+            let Some(edge) = self.walk.edges.output(from, port) else {
+                continue;
+            };
+            for thread in self.sending_threads(&assignment, connection) {
+                let to = assignment[connection.to.0.index()]
+                    .thread()
+                    .unwrap_or(thread);
+                // The ring of an element with one thread is the same, wherever that is now.
+                let same = match assignment[from.index()].thread() {
+                    None => thread..=thread,
+                    Some(_) => 0..=u16::MAX,
+                };
+                let key = former.range((edge, *same.start())..=(edge, *same.end()));
+                let key = key.map(|(key, _)| *key).next();
+                let old = key.and_then(|key| former.remove(&key));
+                let is_empty = old.as_ref().is_none_or(|(_, receiver)| receiver.is_empty());
+                if thread == to && is_empty {
+                    continue;
+                }
+                let mut behind = self.walk.edges[edge];
+                let old_from = old.as_ref().map_or(thread, |(sender, _)| sender.from);
+                behind.packets = passed.remove(&(edge, old_from)).unwrap_or(behind.packets);
+                let behind = self.walk.add_behind_ring(behind);
+                let ends = old.unwrap_or_else(|| {
+                    let room = self.room(connection.to.0);
+                    ring((edge, behind), (thread, to), connection.to.0, room)
+                });
+                let (mut sender, mut receiver) = ends;
+                (sender.from, sender.to) = (thread, to);
+                (receiver.from, receiver.to, receiver.edge) = (thread, to, behind);
+                let cx = Cx {
+                    engine: self,
+                    id: from,
+                };
+                let (signal, found) = cx.walk(Notice::Full, port);
+                let owner = |id| self.scheduler.signals.owner(id);
+                let elsewhere = |id: &_| assignment[owner(*id).index()] != Assigned::to(thread);
+                sender.signals = found.into_iter().filter(elsewhere).collect();
+                receiver.signal = signal;
+                senders.push(Some(sender));
+                receivers.push(Some(receiver));
+            }
+        }
+        let drops = former.values().map(|(sender, _)| sender.drops);
+        self.threads.former_drops += drops.sum::<u64>();
+        self.install(assignment.into(), senders, receivers);
+    }
+
+    /// The threads from which packets leave by a connection.
+    fn sending_threads(&self, assignment: &[Assigned], connection: Connection) -> Vec<u16> {
+        let (from, port) = connection.from;
+        match assignment[from.index()].thread() {
+            Some(thread) => alloc::vec![thread],
+            None => {
+                let outputs = self.graph.info(from).outputs.len();
+                let all = 0..self.threads.count;
+                all.filter(|t| usize::from(*t) % outputs == port).collect()
+            }
+        }
+    }
+
+    /// Takes out the rings that there are.
+    fn take_rings(&mut self) -> Rings {
+        let Some(own) = &mut self.threads.partition else {
+            return Rings::new();
+        };
+        let senders = own.senders.drain(..).flatten();
+        let both = senders.zip(own.receivers.drain(..).flatten());
+        both.map(|(sender, receiver)| ((sender.edge, sender.from), (sender, receiver)))
+            .collect()
+    }
+
+    /// Gives this engine and all others the assignment, and this one the rings.
+    fn install(
+        &mut self,
+        assignment: Arc<[Assigned]>,
+        senders: Vec<Option<RingSender>>,
+        receivers: Vec<Option<RingReceiver>>,
+    ) {
+        let Some(mut own) = self.threads.partition.take() else {
+            return;
+        };
+        let listened = !self.listeners.is_empty();
+        for other in &mut own.others {
+            other.reconnect();
+            for edge in self.walk.edges.behind_rings() {
+                other.walk.add_behind_ring(Edge {
+                    packets: 0,
+                    ..*edge
+                });
+            }
+            other.lead_into_rings(&senders, &assignment);
+            if let Some(other) = &mut other.threads.partition {
+                other.assignment = Arc::clone(&assignment);
+                other.senders = senders.iter().map(|_| None).collect();
+                other.receivers = receivers.iter().map(|_| None).collect();
+                other.listened = listened;
+            }
+        }
+        (own.reassign, own.listened) = (false, listened);
+        own.assignment = Arc::clone(&assignment);
+        self.threads.partition = Some(own);
+        self.lead_into_rings(&senders, &assignment);
+        if let Some(own) = &mut self.threads.partition {
+            (own.senders, own.receivers) = (senders, receivers);
+        }
+    }
+
+    /// Lets the edges that are rings on this thread lead into them.
+    fn lead_into_rings(&mut self, senders: &[Option<RingSender>], assignment: &[Assigned]) {
+        let me = self.threads.me();
+        for (number, sender) in senders.iter().enumerate() {
+            let Some(sender) = sender else {
+                continue;
+            };
+            let source: ElementId = self.walk.edges.source(sender.edge);
+            if sender.from == me || assignment[source.index()].thread().is_some() {
+                self.walk.edges[sender.edge].target = Target::ring(number);
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! What an element is: what it does ([`Element`]), what is declared of it ([`Declared`], derived by
+//! `elements-derive`), what other elements may use it for ([`Capability`]), and its manual page.
+
+mod capability;
+mod declared;
+mod manual;
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::any::Any;
+
+use packet::{Batch, Edit, Facts, Packet};
+
+use crate::args::{Args, Failed};
+use crate::classify::Classify;
+use crate::engine::Cx;
+use crate::scheduler::signal::{Notice, Search};
+use crate::scheduler::task::{Ran, TaskId};
+use crate::scheduler::timer::TimerId;
+
+pub use capability::{
+    Capability, Descriptors, DriverHook, Interface, Link, Llrpcs, Provided, Storage,
+};
+pub use declared::{
+    Component, Declared, DynamicHandlers, HandlersDeclared, Methods, Outcome, Reading, Shown,
+    outcome, parse_value, reading, shown, write_argument,
+};
+pub use manual::{ArgumentDoc, HandlerDoc, Page};
+
+/// What becomes of one packet; see [`Element::action`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// On by output 0.
+    Forward,
+    /// To the given output; dropped if the element has no such output.
+    To(usize),
+    /// Dropped.
+    Drop,
+}
+
+/// A packet processor: one box of a configuration.
+///
+/// An element's life: it is made, [configured](Element::configure) from its arguments,
+/// [initialized](Element::initialize) when all elements are configured, then packets are pushed
+/// into it and pulled from it, its tasks and timers run, and its handlers are read and written,
+/// until the router ends.
+///
+/// Most elements say only what happens to one packet ([`action`](Element::action)); the loop over
+/// a batch around it is generated for each element and inlined. Elements never call each other:
+/// what an element sends on goes to the router, which walks the graph. So no element is ever
+/// entered twice, and nothing is shared.
+pub trait Element: Declared + Any + Send {
+    /// Checks and completes arguments that were stored in the element's fields just now. Other
+    /// elements may not be configured yet. An error leaves an element that is reconfigured with the
+    /// arguments it had before.
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let _ = (cx, args);
+        Ok(())
+    }
+
+    /// Prepares for packets: makes tasks and timers, finds notifiers, opens devices. All elements
+    /// are configured and all connections known. Errors go to [`Cx::error`].
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        let _ = cx;
+        Ok(())
+    }
+
+    /// Gives back what dropping the element does not: the router ends, or did not start.
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        let _ = cx;
+    }
+
+    /// Decides on one packet, and changes it as need be.
+    #[inline]
+    fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
+        let _ = (cx, packet);
+        Verdict::Forward
+    }
+
+    /// Whether [`action`](Element::action) has anything to do for a packet. Where it has not for
+    /// any of a batch, it is not called: for elements that most packets pass as they are.
+    #[inline]
+    fn concerns(&self, packet: &Packet) -> bool {
+        let _ = packet;
+        true
+    }
+
+    /// What makes a look at the packets needless: [`concerns`](Element::concerns) says no of all
+    /// packets of which these facts hold, and they leave by output 0 as they came. The router does
+    /// not even call the element then. They may change by the element's handlers only.
+    #[inline]
+    fn moot(&self) -> Facts {
+        Facts::NONE
+    }
+
+    /// The facts that stay true of a packet on which [`action`](Element::action) says
+    /// [`Verdict::Forward`].
+    #[inline]
+    fn keeps(&self) -> Facts {
+        Facts::NONE
+    }
+
+    /// What the element does to every usual packet that comes to its only input, before it leaves by
+    /// output 0, if that is an [`Edit`] and nothing else: the router does it together with those of
+    /// the elements around, without calling them. Packets that are not usual are pushed as ever. It
+    /// may change by the element's handlers only.
+    fn edit(&self) -> Option<Edit> {
+        None
+    }
+
+    /// How the element sorts what comes to its only input, if it does nothing else: the router has it
+    /// done together with what elements behind its outputs do alike, without calling them. It may
+    /// change by the element's handlers only, and is another one then.
+    fn sorting(&self) -> Option<Arc<dyn Classify>> {
+        None
+    }
+
+    /// Takes a batch that was pushed into input `port`. What is left in `batch` afterwards goes
+    /// on by the output whose number is returned; it is dropped if there is no such output.
+    /// Packets for other outputs are given to [`Cx::emit`].
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) -> usize {
+        let _ = port;
+        filter(self, cx, batch);
+        0
+    }
+
+    /// Fills `batch`, which is empty, with at most `most` packets that leave by pull output
+    /// `port`.
+    #[inline]
+    fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
+        let _ = port;
+        cx.pull(0, batch, most);
+        filter(self, cx, batch);
+    }
+
+    /// Looks at a batch, which is not empty, that was pulled from output `port` by way of
+    /// [`Cx::pull_through`].
+    fn pulled(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
+        let _ = (cx, port, batch);
+    }
+
+    /// Runs a task that the element made.
+    fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
+        let _ = (cx, task);
+        Ran::Nothing
+    }
+
+    /// Runs a timer that the element made, and that expired.
+    fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
+        let _ = (cx, timer);
+    }
+
+    /// The notifier that stands at `port`: an output's when `notice` is [`Notice::Empty`], an
+    /// input's when it is [`Notice::Full`].
+    fn notifier(&self, notice: Notice, port: usize) -> Search {
+        let _ = (notice, port);
+        Search::Pass
+    }
+}
+
+/// Applies [`action`](Element::action) to each packet of a batch: what `push` and `pull` do unless
+/// an element says otherwise. For elements that have something to do once a batch besides.
+#[inline(always)]
+pub fn filter<E: Element + ?Sized>(element: &mut E, cx: &mut Cx<'_>, batch: &mut Batch) {
+    if batch.facts().include(element.moot()) {
+        return;
+    }
+    // All are asked, as that is quicker than to ask whether to go on.
+    let concerned = batch
+        .iter()
+        .fold(false, |any, packet| any | element.concerns(packet));
+    if !concerned {
+        return;
+    }
+    batch.filter_keeping(
+        element.keeps(),
+        &mut (element, cx),
+        |(element, cx), packet| match element.action(cx, packet) {
+            Verdict::Forward => None,
+            verdict => Some(verdict),
+        },
+        |(_, cx), packet, verdict| match verdict {
+            Verdict::To(port) => cx.emit(port, packet),
+            _ => cx.kill(packet),
+        },
+    );
+}
+
+/// What the library knows of an element class, with Click's codes.
+pub trait Class: Element + Default {
+    /// The name that configurations use.
+    const NAME: &'static str;
+    /// Numbers of input and output ports: `1/1`, `1/1-2`, `-/=`.
+    const PORTS: &'static str;
+    /// Push (`h`), pull (`l`) or agnostic (`a`) ports: `a/ah`.
+    const PROCESSING: &'static str = "a/a";
+    /// Which inputs' packets may leave by which outputs: `x/x`, `xy/x`.
+    const FLOW: &'static str = "x/x";
+    /// When among all elements it is configured: lower first.
+    const PHASE: i32 = phase::DEFAULT;
+    /// Other names that it may stand for, where an argument asks for an element of a kind.
+    const IS_A: &'static [&'static str] = &[];
+    /// Whether each thread has an instance of its own, which is made and not configured. Packets
+    /// on thread `t` leave it by output `t`, modulo the number of outputs.
+    const PER_THREAD: bool = false;
+    /// Whether packets may come to it that stand for several TCP segments or UDP datagrams, whose
+    /// data goes on in [parts](Packet::parts_data), and whose transport checksum is
+    /// [partial](Packet::needs_checksum).
+    ///
+    /// An element that says so looks at nothing but headers, which the data always holds; means
+    /// [`Packet::total_len`] where it asks for the length of a packet, and
+    /// [`Packet::segment_len`] where it compares with an MTU; and keeps a partial checksum what it
+    /// is. Where an element on the way of an interface's packets does not say so, they all come
+    /// whole and complete: see [`Cx::segments_go_on`].
+    const SEGMENTS: bool = false;
+    /// The capabilities that other elements may use.
+    const CAPABILITIES: &'static [Capability] = &[];
+
+    /// Adds the class to a manual page.
+    fn document(page: &mut Page) {
+        let _ = page;
+    }
+}
+
+/// When an element is configured and initialized; lower first.
+pub mod phase {
+    /// Elements that define names for others' arguments.
+    pub const INFO: i32 = 0;
+    /// Elements that set privileges or time.
+    pub const PRIVILEGED: i32 = 90;
+    /// Most elements.
+    pub const DEFAULT: i32 = 100;
+    /// Elements that refer to others' state.
+    pub const LAST: i32 = 2000;
+}
+
+/// A class as the library lists it.
+pub struct ClassEntry {
+    /// See [`Class::NAME`].
+    pub name: &'static str,
+    /// See [`Class::PORTS`].
+    pub ports: &'static str,
+    /// See [`Class::PROCESSING`].
+    pub processing: &'static str,
+    /// See [`Class::FLOW`].
+    pub flow: &'static str,
+    /// See [`Class::PHASE`].
+    pub phase: i32,
+    /// See [`Class::IS_A`].
+    pub is_a: &'static [&'static str],
+    /// See [`Class::PER_THREAD`].
+    pub per_thread: bool,
+    /// See [`Class::SEGMENTS`].
+    pub segments: bool,
+    /// See [`Class::CAPABILITIES`].
+    pub capabilities: &'static [Capability],
+    /// The class's own name, where `name` is a second one.
+    pub own_name: &'static str,
+    /// Why the class cannot be used here; `None` if it can.
+    pub refused: Option<&'static str>,
+    make: fn() -> Box<dyn Element>,
+}
+
+impl ClassEntry {
+    /// The entry of class `C`.
+    pub const fn of<C: Class>() -> ClassEntry {
+        ClassEntry {
+            name: C::NAME,
+            own_name: C::NAME,
+            ports: C::PORTS,
+            processing: C::PROCESSING,
+            flow: C::FLOW,
+            phase: C::PHASE,
+            is_a: C::IS_A,
+            per_thread: C::PER_THREAD,
+            segments: C::SEGMENTS,
+            capabilities: C::CAPABILITIES,
+            refused: None,
+            make: || Box::<C>::default(),
+        }
+    }
+
+    /// A class that exists elsewhere but cannot be used here; `reason`, a sentence, says why.
+    pub const fn refused(name: &'static str, reason: &'static str) -> ClassEntry {
+        ClassEntry {
+            name,
+            own_name: name,
+            ports: "-/-",
+            refused: Some(reason),
+            ..ClassEntry::of::<RefusedElement>()
+        }
+    }
+
+    /// Whether an element of the class can be used as a `kind`: a class, or a capability.
+    pub fn is_a(&self, kind: &str) -> bool {
+        self.name == kind
+            || self.own_name == kind
+            || self.is_a.contains(&kind)
+            || self
+                .capabilities
+                .iter()
+                .any(|capability| capability.name() == kind)
+    }
+
+    /// The same class under another name.
+    pub const fn named(self, name: &'static str) -> ClassEntry {
+        ClassEntry { name, ..self }
+    }
+
+    /// An element of the class.
+    pub fn make(&self) -> Box<dyn Element> {
+        (self.make)()
+    }
+}
+
+/// What stands for an element whose class is refused; no router ever runs one.
+#[derive(Default)]
+struct RefusedElement;
+
+impl Class for RefusedElement {
+    const NAME: &'static str = "Refused";
+    const PORTS: &'static str = "-/-";
+}
+
+impl Declared for RefusedElement {}
+
+impl Element for RefusedElement {}

@@ -1,0 +1,286 @@
+//! The handlers that every element and every router has.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use super::Engine;
+use crate::handler::{HandlerError, HandlerFlags, HandlerList, HandlerSpec};
+use crate::scheduler::task::NO_THREAD;
+use crate::topology::ElementId;
+
+/// What the `version` handler says: the version of the language and library that this follows.
+pub const VERSION: &str = "2.1";
+
+const CALM: HandlerFlags = HandlerFlags::READ.with(HandlerFlags::CALM);
+
+fn global_handlers() -> HandlerList {
+    let mut list = HandlerList::default();
+    for name in [
+        "version",
+        "driver",
+        "config",
+        "flatconfig",
+        "requirements",
+        "handlers",
+        "list",
+    ] {
+        list.read(name);
+    }
+    list.write("stop");
+    list.read("active_ports").read("active_port_stats");
+    list.read("element_counts").button("reset_counts");
+    list.read("classes").read("packages");
+    list.read("threads").read("thread_drops");
+    list
+}
+
+impl Engine {
+    /// The handlers of an element, or with `None` of the router.
+    pub fn handlers(&self, element: Option<ElementId>) -> Vec<HandlerSpec> {
+        let Some(id) = element else {
+            let mut list = global_handlers();
+            self.runtime.embedding.handlers(&mut list);
+            return list.specs;
+        };
+        let mut list = HandlerList::default();
+        list.add("name", CALM)
+            .add("class", CALM)
+            .add("config", CALM)
+            .add("ports", CALM)
+            .add("handlers", CALM);
+        if let Some(element) = self.elements.get(id) {
+            if element.can_live_reconfigure() {
+                list.write("config");
+            }
+            element.handlers(&mut list);
+        } else if let Some(hearing) = self.hearing.as_ref().filter(|h| h.element == id) {
+            list.specs.extend(hearing.handlers.iter().cloned());
+        }
+        list.specs
+    }
+
+    pub fn handler(&self, element: Option<ElementId>, name: &str) -> Option<HandlerFlags> {
+        let specs = self.handlers(element);
+        let named = |wanted: &str| specs.iter().find(|s| s.name == wanted).map(|s| s.flags);
+        // An element that answers to any name lists `*`.
+        named(name).or_else(|| named("*"))
+    }
+
+    /// A handler's name with its element's.
+    fn handler_name(&self, element: Option<ElementId>, name: &str) -> String {
+        match element {
+            Some(id) => alloc::format!("{}.{name}", self.name(id)),
+            None => name.to_string(),
+        }
+    }
+
+    /// Reads a handler.
+    pub fn read_handler(
+        &mut self,
+        element: Option<ElementId>,
+        name: &str,
+        parameter: &str,
+    ) -> Result<String, HandlerError> {
+        if !parameter.is_empty()
+            && let Some(flags) = self.handler(element, name)
+            && !flags.has(HandlerFlags::PARAMETER)
+        {
+            let name = self.handler_name(element, name);
+            let text = alloc::format!("read handler ‘{name}’ does not take parameters");
+            return Err(HandlerError::Failed(text));
+        }
+        let alone =
+            element.is_some_and(|id| !self.threads.is_elsewhere(id)) && parameter.is_empty();
+        if self.threads.is_partial() && !alone {
+            return self.whole(|engine| engine.read_handler(element, name, parameter));
+        }
+        let Some(id) = element else {
+            return self.read_global(name, parameter);
+        };
+        let base = self.walk.height();
+        let read = self.with(id, |element, cx| element.read(cx, name, parameter));
+        // Else an element is at work, and its caller runs the stack when it is back.
+        let outermost = self.elements.is_idle();
+        if outermost {
+            self.run_stack(base);
+        }
+        let busy = read.is_none();
+        match read {
+            None | Some(Err(HandlerError::Unknown)) => {}
+            Some(answer) => return answer,
+        }
+        match name {
+            "name" => Ok(self.name(id).to_string()),
+            "class" => Ok(self.graph.info(id).class.name.to_string()),
+            "config" => Ok(self.config(id).to_string()),
+            "ports" => Ok(self.ports_text(id)),
+            // Click lists an element's handlers from the last to the first.
+            "handlers" => Ok(handlers_text(self.handlers(element).iter().rev())),
+            "scheduled" | "tickets" | "home_thread" => self.read_task(id, name),
+            _ if busy => Err("the element is at work: its handlers cannot be read".into()),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    /// Writes a handler.
+    pub fn write_handler(
+        &mut self,
+        element: Option<ElementId>,
+        name: &str,
+        value: &str,
+    ) -> Result<(), HandlerError> {
+        if self.threads.is_partial() {
+            return self.whole(|engine| engine.write_handler(element, name, value));
+        }
+        let Some(id) = element else {
+            return self.write_global(name, value);
+        };
+        let base = self.walk.height();
+        // Else an element is at work, and its caller runs the stack when it is back.
+        let outermost = self.elements.is_idle();
+        let written = self.with_change(id, |engine| {
+            engine.with(id, |element, cx| element.write(cx, name, value))
+        });
+        if outermost {
+            self.run_stack(base);
+        }
+        match written {
+            Some(Err(HandlerError::Unknown)) => {}
+            Some(answer) => return answer,
+            None => match &mut self.hearing {
+                Some(hearing) if hearing.element == id => {
+                    hearing.heard.push((name.to_string(), value.to_string()));
+                    return Ok(());
+                }
+                _ => return Err("the element is at work: its handlers cannot be written".into()),
+            },
+        }
+        match name {
+            "config" => self.reconfigure(id, value),
+            "scheduled" | "tickets" | "home_thread" => self.write_task(id, name, value),
+            _ => Err(HandlerError::Unknown),
+        }
+    }
+
+    fn read_global(&mut self, name: &str, parameter: &str) -> Result<String, HandlerError> {
+        let mut text = String::new();
+        let lines = |text: &mut String, items: &mut dyn Iterator<Item = &str>| {
+            for item in items {
+                text.push_str(item);
+                text.push('\n');
+            }
+        };
+        match name {
+            "version" => text.push_str(VERSION),
+            "driver" => text.push_str(self.runtime.embedding.driver()),
+            "config" => text.push_str(&self.graph.source),
+            "flatconfig" => text = self.flat_config(),
+            "requirements" => {
+                let requirements = &self.graph.flat.requirements;
+                lines(
+                    &mut text,
+                    &mut requirements.iter().map(|r| r.value.as_str()),
+                );
+            }
+            "handlers" => text = handlers_text(self.handlers(None).iter()),
+            "element_counts" => {
+                let counts = self.packet_counts();
+                let elements = self.graph.elements.iter().zip(counts);
+                for (info, packets) in elements {
+                    let _ = writeln!(text, "{}\t{}\t{packets}", info.name, info.class.name);
+                }
+            }
+            "list" => {
+                let _ = writeln!(text, "{}", self.graph.elements.len());
+                let elements = &self.graph.elements;
+                lines(&mut text, &mut elements.iter().map(|e| e.name.as_str()));
+            }
+            "classes" => lines(&mut text, &mut self.library.iter().map(|class| class.name)),
+            "threads" => text = self.threads.count.to_string(),
+            "thread_drops" => text = self.threads.drops().to_string(),
+            // Elements are linked in: there is nothing to load.
+            "packages" => {}
+            "active_ports" | "active_port_stats" => {
+                self.walk.flush_counts();
+                text = self.active_ports(name == "active_ports")
+            }
+            _ => return self.runtime.embedding.read(name, parameter),
+        }
+        Ok(text)
+    }
+
+    fn write_global(&mut self, name: &str, value: &str) -> Result<(), HandlerError> {
+        match name {
+            "stop" => {
+                let count = value.trim().parse::<i32>().unwrap_or(1);
+                let left = self.driver.run_count.saturating_sub(count);
+                self.driver.run_count = left;
+                Ok(())
+            }
+            "reset_counts" => {
+                self.walk.flush_counts();
+                for edge in self.walk.edges.iter_mut() {
+                    edge.packets = 0;
+                }
+                for id in self.elements.ids() {
+                    let _ = self.with(id, |element, cx| element.write(cx, "reset_counts", ""));
+                }
+                Ok(())
+            }
+            _ => self.runtime.embedding.write(name, value),
+        }
+    }
+
+    fn read_task(&self, id: ElementId, name: &str) -> Result<String, HandlerError> {
+        let task = self.scheduler.tasks.of(id).ok_or(HandlerError::Unknown)?;
+        Ok(match name {
+            "scheduled" => self.scheduler.tasks.scheduled(task).to_string(),
+            "tickets" => self.scheduler.tasks.tickets(task).to_string(),
+            _ => match self.scheduler.tasks.thread(task) {
+                thread @ ..0 => thread.to_string(),
+                thread if self.threads.partition.is_none() => thread.to_string(),
+                _ => self.threads.thread_of(id).to_string(),
+            },
+        })
+    }
+
+    fn write_task(&mut self, id: ElementId, name: &str, value: &str) -> Result<(), HandlerError> {
+        let task = self.scheduler.tasks.of(id).ok_or(HandlerError::Unknown)?;
+        if !self
+            .handlers(Some(id))
+            .iter()
+            .any(|spec| spec.name == name && spec.flags.has(HandlerFlags::WRITE))
+        {
+            return Err(HandlerError::Unknown);
+        }
+        let value = value.trim();
+        match name {
+            "scheduled" => match value {
+                "true" | "1" | "yes" => self.scheduler.tasks.schedule(task),
+                "false" | "0" | "no" => self.scheduler.tasks.unschedule(task),
+                _ => return Err("'scheduled' takes a boolean".into()),
+            },
+            "tickets" => {
+                let tickets = value.parse::<u32>().ok().filter(|t| *t >= 1);
+                let tickets = tickets.ok_or("'tickets' takes an integer of 1 or more")?;
+                self.scheduler.tasks.set_tickets(task, tickets);
+            }
+            _ => {
+                let within = NO_THREAD..=i32::from(self.threads.count) - 1;
+                let thread = value.parse::<i32>().ok();
+                let thread = thread.filter(|thread| within.contains(thread));
+                self.move_task(task, thread.ok_or("bad thread")?);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn handlers_text<'s>(specs: impl Iterator<Item = &'s HandlerSpec>) -> String {
+    let mut text = String::new();
+    for spec in specs {
+        let _ = writeln!(text, "{}\t{}", spec.name, spec.flags.letters());
+    }
+    text
+}

@@ -1,0 +1,115 @@
+//! The classes that configurations may use.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use click::{Diagnostics, Environment, FlatGraph};
+
+use super::element::ClassEntry;
+
+/// A set of element classes.
+#[derive(Clone)]
+pub struct Library {
+    tables: Vec<&'static [ClassEntry]>,
+}
+
+impl Library {
+    /// The classes of `table`.
+    pub fn new(table: &'static [ClassEntry]) -> Library {
+        Library {
+            tables: alloc::vec![table],
+        }
+    }
+
+    /// Adds classes; where a name is known already, the new class goes first.
+    pub fn add(&mut self, table: &'static [ClassEntry]) {
+        self.tables.push(table);
+    }
+
+    /// All classes.
+    pub fn iter(&self) -> impl Iterator<Item = &'static ClassEntry> {
+        self.tables.iter().rev().flat_map(|table| table.iter())
+    }
+
+    /// The class called `name`.
+    pub fn find(&self, name: &str) -> Option<&'static ClassEntry> {
+        self.iter().find(|class| class.name == name)
+    }
+
+    /// The class whose name is nearest to `name`, if one is near enough to be what was meant.
+    pub fn nearest(&self, name: &str) -> Option<&'static str> {
+        let limit = name.len().div_ceil(3);
+        self.iter()
+            .map(|class| (distance(name, class.name), class.name))
+            .min()
+            .filter(|(distance, _)| *distance <= limit)
+            .map(|(_, name)| name)
+    }
+
+    /// The class of each element of `flat`. `None` if some are unknown or refused.
+    pub fn classes(
+        &self,
+        flat: &FlatGraph,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<Vec<&'static ClassEntry>> {
+        let before = diagnostics.errors();
+        let mut classes = Vec::with_capacity(flat.elements.len());
+        let mut reported: Vec<&str> = Vec::new();
+        for element in &flat.elements {
+            match self.find(&element.class) {
+                Some(class) => {
+                    if let Some(reason) = class.refused {
+                        diagnostics.error(
+                            &element.location,
+                            format_args!("‘{} :: {}’: {reason}", element.name, class.name),
+                        );
+                    }
+                    classes.push(class);
+                }
+                None if reported.contains(&element.class.as_str()) => {}
+                None => {
+                    reported.push(&element.class);
+                    let class = &element.class;
+                    match self.nearest(class) {
+                        Some(near) => diagnostics.error(
+                            &element.location,
+                            format_args!("unknown element class ‘{class}’; did you mean ‘{near}’?"),
+                        ),
+                        None => diagnostics.error(
+                            &element.location,
+                            format_args!("unknown element class ‘{class}’"),
+                        ),
+                    }
+                }
+            }
+        }
+        (diagnostics.errors() == before).then_some(classes)
+    }
+}
+
+impl Environment for Library {
+    fn has_class(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    fn nearest_class(&self, name: &str) -> Option<String> {
+        self.nearest(name).map(String::from)
+    }
+}
+
+/// How many letters have to be changed, added or taken away to make one word of the other, upper
+/// and lower case being the same.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<u8> = b.bytes().map(|c| c.to_ascii_lowercase()).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().take(256).enumerate() {
+        let x = x.to_ascii_lowercase();
+        let mut diagonal = core::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let change = diagonal + (x != *y) as usize;
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,189 @@
+//! The engine: the running state of a router, or of one thread of it.
+//!
+//! It is made of a [graph](graph::Graph), which does not change; a [walk](crate::walk) of batches
+//! through it; a [scheduler](crate::scheduler); what is known of [threads](crate::threads); and an
+//! [optimizer](crate::optimizer). Each owns its state. The engine brings them together with the
+//! elements: while an element works, it is out of its slot, and it reaches everything else through
+//! [`Cx`]. So an element can pull from others and call their handlers without any sharing.
+
+mod configure;
+mod context;
+mod divide;
+pub(crate) mod element;
+mod elements;
+pub(crate) mod graph;
+mod handlers;
+pub(crate) mod library;
+mod optimize;
+pub mod ports;
+mod quiesce;
+mod report;
+mod rounds;
+mod run;
+mod segments;
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use click::Severity;
+use packet::{Batch, Packet};
+
+use crate::args::NameDatabase;
+use crate::chatter::Listeners;
+use crate::handler::HandlerSpec;
+use crate::optimizer::Optimizer;
+use crate::random::Random;
+use crate::runtime::Runtime;
+use crate::scheduler::Scheduler;
+use crate::settings::{Settings, THREADS_MAX};
+use crate::threads::Threads;
+use crate::topology::ElementId;
+use crate::walk::Walk;
+use crate::walk::edges::Edges;
+use element::Element;
+pub(crate) use elements::ElementTable;
+use graph::Graph;
+pub use handlers::VERSION;
+use library::Library;
+
+/// The router, as the element that works at the moment sees it.
+pub struct Cx<'c> {
+    pub(crate) engine: &'c mut Engine,
+    pub(crate) id: ElementId,
+}
+
+/// An element at work, for which writes to its handlers are recorded meanwhile.
+pub struct Hearing {
+    pub element: ElementId,
+    /// Its handlers: it cannot be asked.
+    pub handlers: Vec<HandlerSpec>,
+    /// Names of handlers, and the values written to them.
+    pub heard: Vec<(String, String)>,
+}
+
+/// What decides whether the router goes on.
+pub(crate) struct Driver {
+    /// The router runs while this is above 0.
+    pub run_count: i32,
+    /// The element that is asked before the router stops.
+    pub manager: Option<ElementId>,
+}
+
+/// The running state of a router, or of one thread of it.
+pub(crate) struct Engine {
+    pub elements: ElementTable,
+    pub graph: Arc<Graph>,
+    pub walk: Walk,
+    pub scheduler: Scheduler,
+    pub threads: Threads<Engine>,
+    pub optimizer: Optimizer,
+    pub driver: Driver,
+    pub runtime: Runtime,
+    pub random: Random,
+    pub names: NameDatabase,
+    /// The classes that configurations may use.
+    pub library: Library,
+    /// Elements that listen to others' messages.
+    pub listeners: Listeners,
+    /// What elements report while they are initialized.
+    pub reports: Vec<(Severity, String)>,
+    pub hearing: Option<Hearing>,
+}
+
+impl Engine {
+    /// An engine with these elements, which may be fewer than the graph's.
+    pub fn new(
+        elements: Vec<Option<Box<dyn Element>>>,
+        graph: Arc<Graph>,
+        library: Library,
+        mut runtime: Runtime,
+        settings: Settings,
+    ) -> Engine {
+        let ports = graph.elements.iter();
+        let ports = ports.map(|element| (element.inputs.len(), element.outputs.len()));
+        let mut edges = Edges::new(ports);
+        edges.connect(graph.connections());
+        let count = settings.threads.clamp(1, THREADS_MAX);
+        Engine {
+            threads: Threads::new(count, elements.len()),
+            elements: ElementTable::new(elements, runtime.embedding.current_element()),
+            graph,
+            walk: Walk::new(edges, settings.batch),
+            scheduler: Scheduler::default(),
+            optimizer: Optimizer::default(),
+            driver: Driver {
+                run_count: 1,
+                manager: None,
+            },
+            random: Random::new(0),
+            names: runtime.embedding.names(),
+            runtime,
+            library,
+            listeners: Listeners::default(),
+            reports: Vec::new(),
+            hearing: None,
+        }
+    }
+
+    /// Lets an element work with everything around it. `None` if it is at work already.
+    pub fn with<R>(
+        &mut self,
+        id: ElementId,
+        work: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
+    ) -> Option<R> {
+        let (mut element, outer) = self.elements.lend(id)?;
+        let result = work(element.as_mut(), &mut Cx { engine: self, id });
+        self.elements.give_back(id, element, outer);
+        Some(result)
+    }
+
+    /// As [`with`](Self::with), and delivers what the element sends.
+    pub fn with_delivery<R>(
+        &mut self,
+        id: ElementId,
+        work: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
+    ) -> Option<R> {
+        let base = self.walk.height();
+        let result = self.with(id, work);
+        self.run_stack(base);
+        result
+    }
+
+    /// Prints a line for the user.
+    pub fn chatter(&mut self, line: &str) {
+        self.runtime.embedding.chatter(line);
+    }
+
+    pub fn name(&self, id: ElementId) -> &str {
+        &self.graph.info(id).name
+    }
+
+    /// The configuration of an element, with changes while the router runs.
+    pub fn config(&self, id: ElementId) -> &str {
+        let changed = self.elements.config(id);
+        changed.unwrap_or(&self.graph.info(id).config)
+    }
+}
+
+/// The walk, with the packet pool.
+impl Engine {
+    /// Takes a batch back and drops its packets.
+    #[inline]
+    pub fn put_back(&mut self, batch: Box<Batch>) {
+        self.walk.put_back(&mut self.runtime.pool, batch);
+    }
+
+    /// Emits a packet by an output.
+    #[inline]
+    pub fn emit(&mut self, id: ElementId, port: usize, packet: Packet) {
+        self.walk.emit(&mut self.runtime.pool, id, port, packet);
+    }
+
+    /// Emits a whole batch by an output.
+    #[inline]
+    pub fn send(&mut self, id: ElementId, port: usize, batch: Box<Batch>) {
+        self.walk.send(&mut self.runtime.pool, id, port, batch);
+    }
+}

@@ -1,0 +1,52 @@
+//! The engine and its optimizer: collects what elements declare, and invalidates optimizations when
+//! that changes.
+
+use alloc::vec::Vec;
+
+use super::Engine;
+use super::element::Element;
+use crate::optimizer::{EffectTable, Effects};
+use crate::topology::ElementId;
+
+/// What an element declares about its packets.
+fn effects(element: &dyn Element) -> Effects {
+    Effects {
+        edit: element.edit(),
+        no_op: element.moot(),
+        preserves: element.keeps(),
+        rules: element.sorting(),
+    }
+}
+
+impl Engine {
+    fn effects(&self, id: ElementId) -> Option<Effects> {
+        self.elements.get(id).map(effects)
+    }
+
+    /// Optimizes the walk.
+    #[cold]
+    pub fn optimize(&mut self) {
+        if self.threads.is_quiesced() {
+            // Elements of other threads are here for a moment.
+            return;
+        }
+        let all: Vec<_> = self.elements.ids().map(|id| self.effects(id)).collect();
+        self.optimizer.run(&mut self.walk, EffectTable(&all));
+    }
+
+    /// Takes all optimizations back.
+    pub fn invalidate(&mut self) {
+        self.optimizer.invalidate(&mut self.walk);
+    }
+
+    /// Does something that may change what an element declares; if it does, takes all optimizations
+    /// back.
+    pub fn with_change<R>(&mut self, id: ElementId, change: impl FnOnce(&mut Engine) -> R) -> R {
+        let before = self.effects(id);
+        let result = change(self);
+        if before != self.effects(id) {
+            self.invalidate();
+        }
+        result
+    }
+}

@@ -1,0 +1,365 @@
+//! Ports: how many an element has, which of them push and pull, and which inputs' packets may leave
+//! by which outputs. Codes and messages are Click's.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use click::{Diagnostics, FlatGraph, Location};
+
+use super::element::ClassEntry;
+
+/// The least and most that one half of a port count code allows.
+fn range(code: &str) -> Option<(usize, usize)> {
+    let number = |text: &str| text.parse::<usize>().ok();
+    match code.split_once('-') {
+        None => number(code).map(|n| (n, n)),
+        Some(("", "")) => Some((0, usize::MAX)),
+        Some(("", high)) => Some((0, number(high)?)),
+        Some((low, "")) => Some((number(low)?, usize::MAX)),
+        Some((low, high)) => Some((number(low)?, number(high)?)),
+    }
+}
+
+/// Numbers of ports that an element of port count code `code` has when `inputs` and `outputs` of
+/// them are connected. `None` if the code is not one.
+pub fn port_counts(code: &str, inputs: usize, outputs: usize) -> Option<(usize, usize)> {
+    let (ins, outs) = code.split_once('/').unwrap_or((code, code));
+    let (low, high) = range(ins)?;
+    let inputs = inputs.clamp(low, high);
+    if let Some(more) = outs.strip_prefix('=') {
+        return more
+            .bytes()
+            .all(|b| b == b'+')
+            .then(|| (inputs, inputs + more.len()));
+    }
+    let (low, high) = range(outs)?;
+    Some((inputs, outputs.clamp(low, high)))
+}
+
+/// Whether a port pushes or pulls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processing {
+    /// Packets are pushed through it.
+    Push,
+    /// Packets are pulled through it.
+    Pull,
+    /// Either, as the connected port needs it.
+    Agnostic,
+}
+
+impl Processing {
+    fn word(self) -> &'static str {
+        match self {
+            Processing::Push => "push",
+            Processing::Pull => "pull",
+            Processing::Agnostic => "agnostic",
+        }
+    }
+}
+
+fn codes(half: &str, ports: usize) -> Vec<Processing> {
+    let mut codes = half.bytes().map(|code| match code {
+        b'h' | b'H' => Processing::Push,
+        b'l' | b'L' => Processing::Pull,
+        _ => Processing::Agnostic,
+    });
+    let mut last = Processing::Agnostic;
+    (0..ports)
+        .map(|_| {
+            last = codes.next().unwrap_or(last);
+            last
+        })
+        .collect()
+}
+
+/// The processing of each input and output by code `code`; the last letter of each half goes for
+/// all further ports.
+pub fn processing(code: &str, inputs: usize, outputs: usize) -> (Vec<Processing>, Vec<Processing>) {
+    let (ins, outs) = code.split_once('/').unwrap_or((code, code));
+    (codes(ins, inputs), codes(outs, outputs))
+}
+
+/// The ports a flow code's letter class stands for, one class a port.
+struct FlowCodes<'c> {
+    code: &'c str,
+    last: &'c str,
+}
+
+impl<'c> Iterator for FlowCodes<'c> {
+    type Item = &'c str;
+
+    /// The next port's class: a letter, `#`, or what stands between brackets. The last one goes
+    /// for all further ports.
+    fn next(&mut self) -> Option<&'c str> {
+        if !self.code.is_empty() {
+            let len = match self.code.strip_prefix('[') {
+                Some(rest) => rest.find(']').map_or(self.code.len(), |end| end + 2),
+                None => self.code.chars().next().map_or(1, char::len_utf8),
+            };
+            (self.last, self.code) = self.code.split_at(len);
+        }
+        Some(self.last)
+    }
+}
+
+/// Whether the class `letters` of port `port` has `letter` (`None`: the port's own number).
+fn class_has(class: &str, port: usize, other: &str, other_port: usize) -> bool {
+    let inside = |class: &str| -> (bool, String) {
+        let class = class.trim_start_matches('[').trim_end_matches(']');
+        match class.strip_prefix('^') {
+            Some(rest) => (true, rest.into()),
+            None => (false, class.into()),
+        }
+    };
+    let ((not_a, a), (not_b, b)) = (inside(class), inside(other));
+    let letters = (b'A'..=b'Z').chain(b'a'..=b'z').map(char::from);
+    let in_class = |class: &str, not: bool, letter: char| class.contains(letter) != not;
+    if letters
+        .into_iter()
+        .any(|l| in_class(&a, not_a, l) && in_class(&b, not_b, l))
+    {
+        return true;
+    }
+    // `#` stands for the port's own number.
+    let numbers = [port, other_port];
+    numbers.into_iter().any(|n| {
+        let has = |class: &str, not: bool, own: usize| (class.contains('#') && own == n) != not;
+        has(&a, not_a, port) && has(&b, not_b, other_port)
+    })
+}
+
+/// For each output whether packets that came in by input `port` may leave by it (or, with
+/// `backward`, for each input whether they may have led to output `port`), by flow code `code`.
+pub fn flow(code: &str, port: usize, others: usize, backward: bool) -> Vec<bool> {
+    if code == "x/x" {
+        return alloc::vec![true; others];
+    }
+    let (ins, outs) = code.split_once('/').unwrap_or((code, code));
+    let (own, other) = if backward { (outs, ins) } else { (ins, outs) };
+    let walk = |code| FlowCodes { code, last: "" };
+    let own = walk(own).nth(port).unwrap_or("");
+    walk(other)
+        .take(others)
+        .enumerate()
+        .map(|(i, class)| class_has(own, port, class, i))
+        .collect()
+}
+
+/// An element, for messages.
+pub(crate) fn element_name(graph: &FlatGraph, i: usize) -> String {
+    alloc::format!("{} :: {}", graph.elements[i].name, graph.elements[i].class)
+}
+
+/// The processing of every port of a graph.
+pub struct Resolved {
+    /// For each element and input whether it is push.
+    pub inputs: Vec<Vec<bool>>,
+    /// For each element and output whether it is push.
+    pub outputs: Vec<Vec<bool>>,
+}
+
+struct Ends {
+    from: (usize, usize),
+    to: (usize, usize),
+    through: bool,
+    done: bool,
+}
+
+/// Checks ports and connections of `graph`, whose elements are of `classes`, and settles what
+/// pushes and what pulls. `None` if that cannot be; the reasons are in `diagnostics`.
+pub fn resolve(
+    graph: &mut FlatGraph,
+    classes: &[&'static ClassEntry],
+    diagnostics: &mut Diagnostics,
+) -> Option<Resolved> {
+    let counts = check_range(graph, classes, diagnostics)?;
+    let resolved = settle(graph, classes, &counts, diagnostics)?;
+    check_completeness(graph, &counts, &resolved, diagnostics).then_some(resolved)
+}
+
+fn check_range(
+    graph: &mut FlatGraph,
+    classes: &[&'static ClassEntry],
+    diagnostics: &mut Diagnostics,
+) -> Option<Vec<(usize, usize)>> {
+    let used = graph.port_counts();
+    let counts: Vec<_> = used
+        .iter()
+        .zip(classes)
+        .map(|(&(ins, outs), class)| port_counts(class.ports, ins, outs).unwrap_or((ins, outs)))
+        .collect();
+    let before = diagnostics.errors();
+    for c in &graph.connections {
+        for (side, (element, port), limit) in [
+            ("input", c.to, counts[c.to.0].0),
+            ("output", c.from, counts[c.from.0].1),
+        ] {
+            if port >= limit {
+                let name = element_name(graph, element);
+                diagnostics.error(
+                    &graph.elements[element].location,
+                    format_args!("‘{name}’ has no {side} {port}"),
+                );
+            }
+        }
+    }
+    (diagnostics.errors() == before).then_some(counts)
+}
+
+fn settle(
+    graph: &FlatGraph,
+    classes: &[&'static ClassEntry],
+    counts: &[(usize, usize)],
+    diagnostics: &mut Diagnostics,
+) -> Option<Resolved> {
+    let mut inputs = Vec::with_capacity(counts.len());
+    let mut outputs = Vec::with_capacity(counts.len());
+    for (class, &(ins, outs)) in classes.iter().zip(counts) {
+        let (i, o) = processing(class.processing, ins, outs);
+        inputs.push(i);
+        outputs.push(o);
+    }
+    let mut ends: Vec<Ends> = graph
+        .connections
+        .iter()
+        .map(|c| Ends {
+            from: c.from,
+            to: c.to,
+            through: false,
+            done: false,
+        })
+        .collect();
+    // An agnostic input and an agnostic output that packets pass between are of one kind.
+    for (i, class) in classes.iter().enumerate() {
+        for (input, kind) in inputs[i].iter().enumerate() {
+            if *kind != Processing::Agnostic {
+                continue;
+            }
+            let flows = flow(class.flow, input, counts[i].1, false);
+            for (output, _) in flows.iter().enumerate().filter(|(_, flows)| **flows) {
+                if outputs[i][output] == Processing::Agnostic {
+                    ends.push(Ends {
+                        from: (i, output),
+                        to: (i, input),
+                        through: true,
+                        done: false,
+                    });
+                }
+            }
+        }
+    }
+    let before = diagnostics.errors();
+    let mut changed = true;
+    while core::mem::take(&mut changed) {
+        for end in ends.iter_mut().filter(|end| !end.done) {
+            let from = &mut outputs[end.from.0][end.from.1];
+            let to = &mut inputs[end.to.0][end.to.1];
+            match (*from, *to) {
+                (a, b) if a == b => {}
+                (Processing::Agnostic, kind) => {
+                    *from = kind;
+                    changed = true;
+                }
+                (kind, Processing::Agnostic) => {
+                    *to = kind;
+                    changed = true;
+                }
+                (from, to) => {
+                    end.done = true;
+                    mixed(graph, end, from, to, diagnostics);
+                }
+            }
+        }
+    }
+    // What is still agnostic is connected to nothing that cares: it pushes.
+    let push = |ports: Vec<Vec<Processing>>| -> Vec<Vec<bool>> {
+        let is_push = |p: &Processing| *p != Processing::Pull;
+        ports
+            .iter()
+            .map(|p| p.iter().map(is_push).collect())
+            .collect()
+    };
+    (diagnostics.errors() == before).then(|| Resolved {
+        inputs: push(inputs),
+        outputs: push(outputs),
+    })
+}
+
+fn mixed(
+    graph: &FlatGraph,
+    end: &Ends,
+    from: Processing,
+    to: Processing,
+    diagnostics: &mut Diagnostics,
+) {
+    let (from_name, to_name) = (
+        element_name(graph, end.from.0),
+        element_name(graph, end.to.0),
+    );
+    let (from_word, to_word) = (from.word(), to.word());
+    let at = Location::unknown();
+    if end.through {
+        diagnostics.error(
+            &at,
+            format_args!(
+                "agnostic ‘{from_name}’ in mixed context: {to_word} input {}, {from_word} output {}",
+                end.to.1, end.from.1
+            ),
+        );
+    } else {
+        diagnostics.error(
+            &at,
+            format_args!(
+                "‘{from_name}’ {from_word} output {} connected to ‘{to_name}’ {to_word} input {}",
+                end.from.1, end.to.1
+            ),
+        );
+    }
+}
+
+fn check_completeness(
+    graph: &FlatGraph,
+    counts: &[(usize, usize)],
+    resolved: &Resolved,
+    diagnostics: &mut Diagnostics,
+) -> bool {
+    let before = diagnostics.errors();
+    for (is_output, side) in [(false, "input"), (true, "output")] {
+        let mut uses: Vec<Vec<usize>> = counts
+            .iter()
+            .map(|&(ins, outs)| alloc::vec![0; if is_output { outs } else { ins }])
+            .collect();
+        for c in &graph.connections {
+            let (element, port) = if is_output { c.from } else { c.to };
+            uses[element][port] += 1;
+            // Push outputs and pull inputs are active: they lead to one place.
+            let active = if is_output {
+                resolved.outputs[element][port]
+            } else {
+                !resolved.inputs[element][port]
+            };
+            if active && uses[element][port] == 2 {
+                let active_side = if is_output {
+                    "push output"
+                } else {
+                    "pull input"
+                };
+                let name = element_name(graph, element);
+                diagnostics.error(
+                    &graph.elements[element].location,
+                    format_args!("illegal reuse of ‘{name}’ {active_side} {port}"),
+                );
+            }
+        }
+        for (element, uses) in uses.iter().enumerate() {
+            for (port, _) in uses.iter().enumerate().filter(|(_, uses)| **uses == 0) {
+                let name = element_name(graph, element);
+                diagnostics.error(
+                    &graph.elements[element].location,
+                    format_args!("‘{name}’ {side} {port} unused"),
+                );
+            }
+        }
+    }
+    diagnostics.errors() == before
+}

@@ -1,0 +1,95 @@
+//! Texts of the router's handlers about its graph and what passed through it.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use super::Engine;
+use crate::topology::ElementId;
+
+impl Engine {
+    /// Packets that each element let pass or took in, in the graph's order.
+    pub fn packet_counts(&mut self) -> Vec<u64> {
+        self.walk.flush_counts();
+        // A push is counted where it arrives, a pull where it comes from.
+        let mut counts = alloc::vec![0; self.graph.elements.len()];
+        for edge in self.walk.edges.iter() {
+            if let Some((id, _)) = edge.target.as_port() {
+                counts[id.index()] += edge.packets;
+            }
+        }
+        counts
+    }
+
+    pub fn flat_config(&self) -> String {
+        let mut flat = self.graph.flat.clone();
+        for (element, id) in flat.elements.iter_mut().zip(self.elements.ids()) {
+            if let Some(config) = self.elements.config(id) {
+                element.config = config.to_string();
+            }
+        }
+        flat.unparse()
+    }
+
+    /// The ports that start a transfer, or what passed through them, one a line.
+    pub fn active_ports(&self, names: bool) -> String {
+        let mut text = String::new();
+        for (i, info) in self.graph.elements.iter().enumerate() {
+            let id = ElementId::new(i);
+            let inputs = info.inputs.iter().enumerate().filter(|(_, push)| !**push);
+            for (port, _) in inputs {
+                let edge = self.walk.edges.input(id, port);
+                let packets = edge.map_or(0, |edge| self.walk.edges[edge].packets);
+                let _ = if names {
+                    writeln!(text, "{}\ti{port}", info.name)
+                } else {
+                    writeln!(text, "{packets}")
+                };
+            }
+            let outputs = info.outputs.iter().enumerate().filter(|(_, push)| **push);
+            for (port, _) in outputs {
+                let edge = self.walk.edges.output(id, port);
+                let packets = edge.map_or(0, |edge| self.walk.edges[edge].packets);
+                let _ = if names {
+                    writeln!(text, "{}\to{port}", info.name)
+                } else {
+                    writeln!(text, "{packets}")
+                };
+            }
+        }
+        text
+    }
+
+    /// An element's ports as Click's `ports` handler shows them.
+    pub fn ports_text(&self, id: ElementId) -> String {
+        let info = self.graph.info(id);
+        let mut text = String::new();
+        let side = |text: &mut String, ports: &[bool], word: &str, input: bool| {
+            let plural = if ports.len() == 1 { "" } else { "s" };
+            let _ = writeln!(text, "{} {word}{plural}", ports.len());
+            for (port, push) in ports.iter().enumerate() {
+                let kind = if *push { "push" } else { "pull" };
+                let _ = write!(text, "{kind}\t-\t");
+                let mut others: Vec<(ElementId, usize)> = if input {
+                    self.graph.upstream(id, port).collect()
+                } else {
+                    self.graph.downstream(id, port).collect()
+                };
+                others.sort_unstable();
+                for (i, (other, at)) in others.iter().enumerate() {
+                    let comma = if i > 0 { ", " } else { "" };
+                    let name = self.name(*other);
+                    let _ = if input {
+                        write!(text, "{comma}{name} [{at}]")
+                    } else {
+                        write!(text, "{comma}[{at}] {name}")
+                    };
+                }
+                text.push('\n');
+            }
+        };
+        side(&mut text, &info.inputs, "input", true);
+        side(&mut text, &info.outputs, "output", false);
+        text
+    }
+}

@@ -1,0 +1,214 @@
+//! The loop of the walk: batches pushed into elements and pulled from them, tasks and timers.
+
+use alloc::boxed::Box;
+
+use packet::{BATCH, Batch};
+
+use super::{Cx, Engine};
+use crate::embedding::Steady;
+use crate::scheduler::task::Ran;
+use crate::scheduler::timer::TimerId;
+use crate::topology::{ElementId, PortOf};
+use crate::walk::numbers::{EdgeId, Pushed};
+use crate::walk::{Pending, PullThrough};
+
+/// Turns of tasks after which the clock is read again for elements that accept a recent time.
+const RECENT: usize = 16;
+/// Most timers that run in one round: one that is due again at once waits for the next round.
+const TIMERS: usize = 64;
+
+/// Push.
+impl Engine {
+    /// Delivers the batches on the stack above `base`, and all that follow from them.
+    pub fn run_stack(&mut self, base: usize) {
+        self.walk.seal(base);
+        while let Some(pending) = self.walk.pop(base) {
+            self.walk(pending);
+        }
+    }
+
+    /// Walks a batch along the graph until it is used up, or has to wait for packets that an
+    /// element emitted beside it.
+    fn walk(&mut self, pending: Pending) {
+        let outer = self.elements.current();
+        if let Some(batch) = self.walk_on(pending) {
+            self.put_back(batch);
+        }
+        self.elements.set_current(outer);
+    }
+
+    /// As [`walk`](Self::walk); returns the batch unless it waits.
+    #[inline]
+    fn walk_on(&mut self, pending: Pending) -> Option<Box<Batch>> {
+        let Pending {
+            mut edge,
+            mut batch,
+            ..
+        } = pending;
+        loop {
+            while self.walk.edges[edge].optimization.is_some()
+                && let Some(exit) = self.walk.take_path(edge, &mut batch)
+            {
+                edge = exit;
+            }
+            let output = &mut self.walk.edges[edge];
+            output.packets = output.packets.wrapping_add(batch.len() as u64);
+            let optimization = output.optimization;
+            let Some((id, port)) = output.target.as_port() else {
+                if let Some(ring) = output.target.as_ring() {
+                    self.hand_off(ring, &mut batch);
+                }
+                return Some(batch);
+            };
+            let base = self.walk.height();
+            let classified = match optimization.as_tree() {
+                None => None,
+                Some(tree) => self.walk.classify(&mut self.runtime.pool, tree, &mut batch),
+            };
+            let next = classified.or_else(|| self.push(id, port, &mut batch));
+            let next = next.filter(|next| !next.is_none() && !batch.is_empty());
+            if self.walk.height() > base {
+                self.walk.seal(base);
+                let Some(edge) = next else {
+                    return Some(batch);
+                };
+                // Emitted packets go first, as Click's elements send copies before they
+                // return the packet itself.
+                self.walk.insert(base, Pending::new(edge, batch));
+                return None;
+            }
+            match next {
+                Some(next) => edge = next,
+                None => return Some(batch),
+            }
+        }
+    }
+
+    /// Pushes a batch into an element; returns the edge by which the rest of it goes on.
+    #[inline(always)]
+    fn push(&mut self, id: ElementId, port: usize, batch: &mut Batch) -> Option<EdgeId> {
+        let (mut element, _) = self.elements.lend(id)?;
+        let pushed = element.push(&mut Cx { engine: self, id }, port, batch);
+        self.elements.restore(id, element);
+        self.walk.edge_of(id, Pushed::from_raw(pushed))
+    }
+}
+
+/// Pull.
+impl Engine {
+    /// Fills `batch` by pulling from the output that an element's input is connected to.
+    #[inline]
+    pub fn pull(&mut self, id: ElementId, port: usize, batch: &mut Batch, most: usize) {
+        let most = most.min(BATCH);
+        let Some(edge) = self.walk.edges.input(id, port) else {
+            return;
+        };
+        let Some((from, out)) = self.walk.edges[edge].target.as_port() else {
+            return;
+        };
+        let Some((mut element, outer)) = self.elements.lend(from) else {
+            return;
+        };
+        let cx = &mut Cx {
+            engine: self,
+            id: from,
+        };
+        element.pull(cx, out, batch, most);
+        self.elements.give_back(from, element, outer);
+        let through = self.walk.pull_through.take_if(|pull| pull.element == from);
+        if let Some(through) = through {
+            self.pull_through((from, out), through, batch);
+        }
+        self.walk.edges[edge].packets += batch.len() as u64;
+    }
+
+    /// Continues a pull from an output of an element that left it to the router. A path that leads in
+    /// a circle gives nothing.
+    #[inline(never)]
+    fn pull_through(&mut self, output: PortOf, pull: PullThrough, batch: &mut Batch) {
+        if self.walk.pulling_through.contains(&output) {
+            return;
+        }
+        self.walk.pulling_through.push(output);
+        self.pull(output.0, pull.input, batch, pull.most);
+        self.walk.pulling_through.pop();
+        if !batch.is_empty() {
+            self.with(output.0, |element, cx| element.pulled(cx, output.1, batch));
+        }
+    }
+}
+
+/// Tasks and timers.
+impl Engine {
+    /// Runs at most `most` tasks, then the timers that expired.
+    pub fn run(&mut self, most: usize) {
+        self.scheduler.check_devices(&mut self.runtime.devices);
+        for turn in 0..most {
+            if turn.is_multiple_of(RECENT) {
+                self.scheduler.forget_recent();
+            }
+            match self.run_task() {
+                Some(true) => {}
+                Some(false) if self.scheduler.tasks.len() > 1 => {}
+                _ => break,
+            }
+            if self.driver.run_count <= 0 {
+                break;
+            }
+        }
+        if self.driver.run_count > 0 {
+            self.run_timers();
+        }
+    }
+
+    /// Runs the next task; `None` if none is scheduled, else whether it did something.
+    fn run_task(&mut self) -> Option<bool> {
+        if !self.optimizer.is_valid() {
+            self.optimize();
+        }
+        let task = self.scheduler.tasks.start()?;
+        let id = self.scheduler.tasks.element(task);
+        let base = self.walk.height();
+        let mut worked = false;
+        let began = self.scheduler.begin_turn(&*self.runtime.embedding);
+        loop {
+            let ran = self.with(id, |element, cx| element.run_task(cx, task));
+            self.run_stack(base);
+            match ran {
+                Some(Ran::More) => worked = true,
+                Some(Ran::Worked) => {
+                    worked = true;
+                    break;
+                }
+                _ => break,
+            }
+            if self.driver.run_count <= 0 {
+                break;
+            }
+        }
+        if let Some(began) = began {
+            let taken = self.runtime.embedding.steady().since(began);
+            self.scheduler.tasks.took(task, taken);
+        }
+        self.scheduler.tasks.finish(worked);
+        Some(worked)
+    }
+
+    fn run_timers(&mut self) {
+        if self.scheduler.timers.next().is_none() {
+            return;
+        }
+        let now: Steady = self.runtime.embedding.steady();
+        for _ in 0..TIMERS {
+            match self.scheduler.timers.expired(now) {
+                Some(timer) => self.run_timer(timer),
+                None => break,
+            }
+        }
+    }
+
+    fn run_timer(&mut self, timer: TimerId) {
+        let id = self.scheduler.timers.element(timer);
+        self.with_delivery(id, |element, cx| element.run_timer(cx, timer));
+    }
+}

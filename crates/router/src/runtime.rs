@@ -1,0 +1,161 @@
+//! What outlives a router when another replaces it: the embedding, the packet pool, open devices.
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use packet::{Batch, Pool};
+
+use crate::embedding::{Device, Embedding, Side, Steady};
+
+/// What outlives a router when another replaces it.
+pub struct Runtime {
+    /// The program around the router.
+    pub embedding: Box<dyn Embedding>,
+    /// Where packets come from.
+    pub pool: Pool,
+    /// Sides of devices that are open.
+    pub(crate) devices: Devices,
+}
+
+impl Runtime {
+    /// A runtime in `embedding`, with packets from `pool`.
+    pub fn new(embedding: Box<dyn Embedding>, pool: Pool) -> Runtime {
+        Runtime {
+            embedding,
+            pool,
+            devices: Devices::default(),
+        }
+    }
+
+    /// A placeholder for a runtime that was moved elsewhere.
+    pub(crate) fn placeholder() -> Runtime {
+        Runtime::new(Box::new(NoEmbedding), Pool::heap(0))
+    }
+
+    /// Moves the runtime out, leaving a placeholder.
+    pub(crate) fn take(&mut self) -> Runtime {
+        core::mem::replace(self, Runtime::placeholder())
+    }
+
+    /// Opens a side of the device called `name`; `None` if there is none.
+    pub(crate) fn open(&mut self, name: &str, side: Side) -> Option<DeviceId> {
+        let open = &mut self.devices.0;
+        let known = |device: &OpenDevice| device.name == name && device.side == side;
+        if let Some(at) = open.iter().position(known) {
+            return Some(DeviceId(at));
+        }
+        let device = self.embedding.device(name, side)?;
+        open.push(OpenDevice {
+            name: name.to_string(),
+            side,
+            device,
+        });
+        Some(DeviceId(open.len() - 1))
+    }
+}
+
+/// A device that an element opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceId(usize);
+
+/// The open devices of a runtime. On several threads, a device has the same id on each.
+#[derive(Default)]
+pub(crate) struct Devices(Vec<OpenDevice>);
+
+/// A side of a device that is open.
+struct OpenDevice {
+    /// The device's name; empty if another thread has it.
+    name: String,
+    side: Side,
+    device: Box<dyn Device>,
+}
+
+impl OpenDevice {
+    /// A device that another thread has.
+    fn absent() -> OpenDevice {
+        OpenDevice {
+            name: String::new(),
+            side: Side::Receive,
+            device: Box::new(AbsentDevice),
+        }
+    }
+}
+
+impl Devices {
+    /// An open device.
+    #[inline]
+    pub fn get(&mut self, id: DeviceId) -> &mut dyn Device {
+        self.0[id.0].device.as_mut()
+    }
+
+    /// Moves a device to the runtime of another thread. If several elements opened it, the first
+    /// call moves it.
+    pub fn transfer(&mut self, DeviceId(at): DeviceId, to: &mut Devices) {
+        let Some(device) = self.0.get_mut(at) else {
+            return;
+        };
+        while to.0.len() <= at {
+            to.0.push(OpenDevice::absent());
+        }
+        if !device.name.is_empty() {
+            to.0[at] = core::mem::replace(device, OpenDevice::absent());
+        }
+    }
+}
+
+/// Stands for a device that another thread has.
+struct AbsentDevice;
+
+impl Device for AbsentDevice {
+    fn mac(&self) -> [u8; 6] {
+        [0; 6]
+    }
+
+    fn mtu(&self) -> usize {
+        0
+    }
+
+    fn receive(&mut self, _pool: &mut Pool, _batch: &mut Batch, _most: usize) {}
+
+    fn transmit(&mut self, _pool: &mut Pool, _batch: &mut Batch) {}
+
+    fn room(&mut self) -> usize {
+        0
+    }
+
+    fn arm_receive(&mut self, _thread: u16) -> bool {
+        true
+    }
+
+    fn arm_transmit(&mut self, _thread: u16) -> bool {
+        true
+    }
+
+    fn has_received(&mut self) -> bool {
+        false
+    }
+}
+
+/// The embedding of a placeholder.
+struct NoEmbedding;
+
+impl Embedding for NoEmbedding {
+    fn steady(&self) -> Steady {
+        Steady(0)
+    }
+
+    fn wall(&self) -> i64 {
+        0
+    }
+
+    fn chatter(&mut self, _line: &str) {}
+
+    fn seed(&mut self) -> u64 {
+        0
+    }
+
+    fn driver(&self) -> &'static str {
+        ""
+    }
+}

@@ -1,0 +1,266 @@
+//! Tasks: work that elements start by themselves, scheduled by tickets.
+//!
+//! The scheduler is a stride scheduler, as Click's: each task advances a pass by a stride that is
+//! inverse to its tickets, and the task with the lowest pass runs next. Few tasks are scheduled
+//! at a time, so the run queue is a deque that is kept in order.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::topology::ElementId;
+
+/// A task of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TaskId(pub(crate) u32);
+
+/// What a task did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ran {
+    /// There was nothing to do.
+    Nothing,
+    /// It did something.
+    Worked,
+    /// It did something, and runs again as soon as the packets that it sent are delivered: its
+    /// burst is not finished.
+    More,
+}
+
+impl Ran {
+    /// [`Ran::Worked`] if `worked`.
+    pub fn worked(worked: bool) -> Ran {
+        if worked { Ran::Worked } else { Ran::Nothing }
+    }
+}
+
+/// Tickets of a task that was given none.
+pub const TICKETS: u32 = 1024;
+/// Most tickets.
+pub const TICKETS_MAX: u32 = 32768;
+const STRIDE_ONE: u32 = 1 << 16;
+
+#[derive(Clone, Copy)]
+struct Task {
+    element: ElementId,
+    tickets: u32,
+    pass: u32,
+    scheduled: bool,
+    /// It is on another thread, or on none: it may be scheduled, but is not queued.
+    away: bool,
+    /// The thread that it is assigned to; with [`NO_THREAD`] it never runs.
+    thread: i32,
+    /// Nanoseconds that a turn takes, on average; 0 if that is not measured.
+    cost: u32,
+}
+
+/// The thread of a task that is not to run.
+pub const NO_THREAD: i32 = -1;
+
+/// A turn in this many is measured.
+const MEASURED: u32 = 32;
+
+/// Every task of a router, and the run queue.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    tasks: Vec<Task>,
+    queue: VecDeque<TaskId>,
+    /// The task that runs: off the queue, even if it schedules itself.
+    running: Option<TaskId>,
+    turns: u32,
+}
+
+fn after(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) > 0
+}
+
+impl Tasks {
+    pub fn add(&mut self, element: ElementId, thread: i32) -> TaskId {
+        self.tasks.push(Task {
+            element,
+            tickets: TICKETS,
+            pass: 0,
+            scheduled: false,
+            away: thread == NO_THREAD,
+            thread,
+            cost: 0,
+        });
+        TaskId(self.tasks.len() as u32 - 1)
+    }
+
+    fn task(&self, id: TaskId) -> &Task {
+        &self.tasks[id.0 as usize]
+    }
+
+    fn task_mut(&mut self, id: TaskId) -> &mut Task {
+        &mut self.tasks[id.0 as usize]
+    }
+
+    pub fn element(&self, id: TaskId) -> ElementId {
+        self.task(id).element
+    }
+
+    pub fn of(&self, element: ElementId) -> Option<TaskId> {
+        let at = self.tasks.iter().position(|task| task.element == element)?;
+        Some(TaskId(at as u32))
+    }
+
+    pub fn scheduled(&self, id: TaskId) -> bool {
+        self.task(id).scheduled
+    }
+
+    pub fn tickets(&self, id: TaskId) -> u32 {
+        self.task(id).tickets
+    }
+
+    pub fn set_tickets(&mut self, id: TaskId, tickets: u32) {
+        self.task_mut(id).tickets = tickets.clamp(1, TICKETS_MAX);
+    }
+
+    /// Gives a task its first share: with none, it is never scheduled.
+    pub fn set_share(&mut self, id: TaskId, tickets: u32) {
+        self.task_mut(id).tickets = tickets;
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub fn schedule(&mut self, id: TaskId) {
+        if self.task(id).tickets == 0 {
+            return;
+        }
+        let task = self.task_mut(id);
+        let queued = core::mem::replace(&mut task.scheduled, true) || task.away;
+        if queued || self.running == Some(id) {
+            return;
+        }
+        // A task that runs is the front, though it is off the queue.
+        if let Some(front) = self.running.or_else(|| self.queue.front().copied()) {
+            self.task_mut(id).pass = self.task(front).pass;
+        }
+        self.insert(id);
+    }
+
+    pub fn unschedule(&mut self, id: TaskId) {
+        if core::mem::take(&mut self.task_mut(id).scheduled) && self.running != Some(id) {
+            self.queue.retain(|queued| *queued != id);
+        }
+    }
+
+    /// Puts a task behind all whose pass is not after its own.
+    fn insert(&mut self, id: TaskId) {
+        let pass = self.task(id).pass;
+        let behind = self
+            .queue
+            .iter()
+            .rposition(|&queued| !after(self.task(queued).pass, pass));
+        match behind {
+            Some(at) => self.queue.insert(at + 1, id),
+            None => self.queue.push_front(id),
+        }
+    }
+
+    /// Takes the next task off the queue, to be run until [`finish`](Self::finish). It counts as
+    /// unscheduled unless it is scheduled meanwhile.
+    pub fn start(&mut self) -> Option<TaskId> {
+        let id = self.queue.pop_front()?;
+        self.task_mut(id).scheduled = false;
+        self.running = Some(id);
+        Some(id)
+    }
+
+    /// Charges the task that ran for its turn, and puts it back if it is scheduled. One that had
+    /// nothing to do is not run next, if there is another.
+    pub fn finish(&mut self, worked: bool) {
+        let Some(id) = self.running.take() else {
+            return;
+        };
+        let task = self.task_mut(id);
+        let mut pass = task.pass.wrapping_add(STRIDE_ONE / task.tickets);
+        let scheduled = task.scheduled && !task.away;
+        if !worked
+            && let Some(&front) = self.queue.front()
+            && after(self.task(front).pass, pass)
+        {
+            pass = self.task(front).pass;
+        }
+        self.task_mut(id).pass = pass;
+        if scheduled {
+            self.insert(id);
+        }
+    }
+
+    /// Every task, in the order of creation.
+    pub fn iter(&self) -> impl Iterator<Item = TaskId> + use<> {
+        (0..self.tasks.len() as u32).map(TaskId)
+    }
+
+    /// The thread that a task is assigned to.
+    pub fn thread(&self, id: TaskId) -> i32 {
+        self.task(id).thread
+    }
+
+    /// Assigns a task to another thread; with [`NO_THREAD`] it does not run any more.
+    pub fn set_thread(&mut self, id: TaskId, thread: i32) {
+        self.task_mut(id).thread = thread;
+        let away = thread == NO_THREAD;
+        if away != self.task(id).away {
+            self.task_mut(id).away = away;
+            if self.task(id).scheduled && self.running != Some(id) {
+                if away {
+                    self.queue.retain(|queued| *queued != id);
+                } else {
+                    self.insert(id);
+                }
+            }
+        }
+    }
+
+    /// Whether the turn that starts now is measured.
+    pub fn measures(&mut self) -> bool {
+        self.turns = self.turns.wrapping_add(1);
+        self.turns.is_multiple_of(MEASURED)
+    }
+
+    /// Records that a turn of a task took `nanoseconds`.
+    pub fn took(&mut self, id: TaskId, nanoseconds: u64) {
+        let cost = &mut self.task_mut(id).cost;
+        let taken = nanoseconds.min(u32::MAX.into());
+        *cost = ((u64::from(*cost) * 7 + taken) / 8).max(1) as u32;
+    }
+
+    /// Nanoseconds that a turn of a task takes, on average.
+    pub fn cost(&self, id: TaskId) -> u32 {
+        self.task(id).cost
+    }
+
+    /// Adds the tasks that only `other` knows, as tasks of another thread.
+    pub fn add_missing(&mut self, other: &Tasks) {
+        let tasks = other.tasks.iter().skip(self.tasks.len());
+        let tasks = tasks.map(|task| Task {
+            away: true,
+            scheduled: false,
+            ..*task
+        });
+        self.tasks.extend(tasks);
+    }
+
+    /// Moves a task to the table of the thread that it is to run on.
+    pub fn transfer(&mut self, id: TaskId, to: &mut Tasks) {
+        let task = self.task_mut(id);
+        let away = core::mem::replace(&mut task.away, true);
+        let other = to.task_mut(id);
+        *other = Task { away, ..*task };
+        let scheduled = core::mem::take(&mut task.scheduled) && !away;
+        if scheduled && self.running != Some(id) {
+            self.queue.retain(|queued| *queued != id);
+        }
+        // One that runs at this moment is queued again when it has finished.
+        if scheduled && to.running != Some(id) {
+            to.insert(id);
+        }
+    }
+}

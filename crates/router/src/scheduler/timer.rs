@@ -1,0 +1,116 @@
+//! Timers: moments of the steady clock at which elements run.
+
+use alloc::collections::BinaryHeap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use crate::embedding::Steady;
+use crate::topology::ElementId;
+
+/// A timer of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TimerId(pub(crate) u32);
+
+struct Timer {
+    element: ElementId,
+    expires: Option<Steady>,
+    /// The number of the timer's valid entry in the heap.
+    entry: u64,
+}
+
+/// Every timer of a router. The heap may hold stale entries; they are skipped.
+#[derive(Default)]
+pub(crate) struct Timers {
+    timers: Vec<Timer>,
+    heap: BinaryHeap<Reverse<(Steady, u64, TimerId)>>,
+    entries: u64,
+}
+
+impl Timers {
+    pub fn add(&mut self, element: ElementId) -> TimerId {
+        self.timers.push(Timer {
+            element,
+            expires: None,
+            entry: 0,
+        });
+        TimerId(self.timers.len() as u32 - 1)
+    }
+
+    pub fn element(&self, id: TimerId) -> ElementId {
+        self.timers[id.0 as usize].element
+    }
+
+    pub fn expires(&self, id: TimerId) -> Option<Steady> {
+        self.timers[id.0 as usize].expires
+    }
+
+    pub fn schedule(&mut self, id: TimerId, at: Steady) {
+        self.entries += 1;
+        let timer = &mut self.timers[id.0 as usize];
+        timer.expires = Some(at);
+        timer.entry = self.entries;
+        // Bounds the stale entries: at most a few for each timer are kept.
+        if self.heap.len() > 4 * self.timers.len() + 16 {
+            let timers = &self.timers;
+            self.heap
+                .retain(|Reverse((_, entry, id))| timers[id.0 as usize].entry == *entry);
+        }
+        self.heap.push(Reverse((at, self.entries, id)));
+    }
+
+    pub fn unschedule(&mut self, id: TimerId) {
+        let timer = &mut self.timers[id.0 as usize];
+        timer.expires = None;
+        timer.entry = 0;
+    }
+
+    /// When the next timer expires.
+    pub fn next(&mut self) -> Option<Steady> {
+        while let Some(Reverse((at, entry, id))) = self.heap.peek() {
+            if self.timers[id.0 as usize].entry == *entry {
+                return Some(*at);
+            }
+            self.heap.pop();
+        }
+        None
+    }
+
+    /// Takes the next timer that has expired at `now`.
+    pub fn expired(&mut self, now: Steady) -> Option<TimerId> {
+        if self.next()? > now {
+            return None;
+        }
+        let Reverse((_, _, id)) = self.heap.pop()?;
+        self.unschedule(id);
+        Some(id)
+    }
+
+    /// Every timer with its element, in the order of creation.
+    pub fn list(&self) -> alloc::vec::IntoIter<(TimerId, ElementId)> {
+        let timers = self.timers.iter().enumerate();
+        let timers = timers.map(|(i, timer)| (TimerId(i as u32), timer.element));
+        timers.collect::<Vec<_>>().into_iter()
+    }
+
+    /// Adds the timers that only `other` knows, as timers of another thread.
+    pub fn add_missing(&mut self, other: &Timers) {
+        let timers = other.timers.iter().skip(self.timers.len());
+        let timers = timers.map(|timer| Timer {
+            element: timer.element,
+            expires: None,
+            entry: 0,
+        });
+        self.timers.extend(timers);
+    }
+
+    /// Moves a timer to the table of the thread that it is to run on.
+    pub fn transfer(&mut self, id: TimerId, to: &mut Timers) {
+        match self.expires(id) {
+            Some(at) => {
+                self.unschedule(id);
+                to.schedule(id, at);
+            }
+            None => to.unschedule(id),
+        }
+    }
+}
