@@ -140,7 +140,7 @@ impl Net {
     }
 
     fn stats(&self, guest: &Guest) -> PortStats {
-        self.counters.sum(guest.port.place())
+        self.counters.sum(guest.port.slot())
     }
 }
 
@@ -392,7 +392,7 @@ fn fairness(sink: &str, len: usize) -> Value {
         (part * 1e3).round() / 1e3
     });
     json!({
-        "receiver": net.lanes.member(sink.port.place()).map(|member| member.properties.to_string()),
+        "receiver": net.lanes.member(sink.port.slot()).map(|member| member.properties.to_string()),
         "frame_bytes": len,
         "shares": shares,
         "part_over_share": parts.collect::<Vec<_>>(),

@@ -324,8 +324,8 @@ impl SwitchClient {
     pub fn ports(&self) -> Result<Vec<PortDescription>, ClientError> {
         let mut all = Vec::new();
         let mut from = Some(0);
-        while let Some(place) = from {
-            match self.ask(Request::Ports { from: place }, &[])? {
+        while let Some(slot) = from {
+            match self.ask(Request::Ports { from: slot }, &[])? {
                 Reply::Ports { ports, next } => {
                     all.extend(ports);
                     from = next;
@@ -340,13 +340,13 @@ impl SwitchClient {
     /// socket are in it as of the last time the port slept; [`catch_up`](Self::catch_up) first
     /// for those until now.
     pub fn stats(&self, port: PortId) -> PortStats {
-        self.counters.sum(port.place)
+        self.counters.sum(port.slot)
     }
 
     /// As [`stats`](Self::stats), for each lane: what it took from the port, and what it gave to
     /// it.
     pub fn stats_by_lane(&self, port: PortId) -> Vec<PortStats> {
-        self.counters.by_lane(port.place).collect()
+        self.counters.by_lane(port.slot).collect()
     }
 
     /// Has the switch ask the kernel what it dropped before a port's socket.

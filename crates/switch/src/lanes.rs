@@ -217,8 +217,8 @@ impl Lanes {
 /// How a port in a slot is named outside.
 fn port_id(port: PortIndex, generation: Generation) -> PortId {
     PortId {
-        place: port,
-        turn: generation,
+        slot: port,
+        generation,
     }
 }
 

@@ -35,16 +35,16 @@ pub const ADDRESSES_PER_REPLY: usize = 512;
 /// Names a port of a switch for as long as it is attached; never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PortId {
-    /// Its place, by which its counters are found.
-    pub(crate) place: u16,
-    /// Tells ports apart that had the same place one after the other.
-    pub(crate) turn: u32,
+    /// Its slot, by which its counters are found.
+    pub(crate) slot: u16,
+    /// Tells ports apart that had the same slot one after the other.
+    pub(crate) generation: u32,
 }
 
 impl PortId {
-    /// Its place among the ports of its switch, by which its counters are found.
-    pub fn place(self) -> u16 {
-        self.place
+    /// Its slot among the ports of its switch, by which its counters are found.
+    pub fn slot(self) -> u16 {
+        self.slot
     }
 }
 
@@ -138,7 +138,7 @@ pub(crate) enum Request {
     Detach { ports: Vec<PortId> },
     /// Forget what was learned in a domain.
     Flush { domain: u32 },
-    /// Tell of the ports from place `from` on, [`PORTS_PER_REPLY`] at most.
+    /// Tell of the ports from slot `from` on, [`PORTS_PER_REPLY`] at most.
     Ports { from: u16 },
     /// Tell of the addresses that a domain knows, from the `from`-th on, [`ADDRESSES_PER_REPLY`]
     /// at most. Those from 0 on are as of now, the others as of when 0 was last asked for.

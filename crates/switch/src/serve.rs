@@ -163,8 +163,8 @@ impl Server {
                 protocol::send(client.as_fd(), welcome, &[self.counters_file.as_fd()])?;
                 return Ok(true);
             }
-            Ok((Request::Files { port }, _)) => match self.place(port) {
-                Ok(place) => (Ok(Reply::Files), self.lanes.files(place), true),
+            Ok((Request::Files { port }, _)) => match self.slot_of(port) {
+                Ok(slot) => (Ok(Reply::Files), self.lanes.files(slot), true),
                 Err(why) => (Err(why), Vec::new(), true),
             },
             Ok((request, descriptors)) => {
@@ -219,8 +219,8 @@ impl Server {
             }
             Request::AttachPatch { ends } => self.attach_patch(ends),
             Request::SetProperties { port, properties } => {
-                let place = self.place(port)?;
-                let set = self.lanes.set_properties(place, properties);
+                let slot = self.slot_of(port)?;
+                let set = self.lanes.set_properties(slot, properties);
                 set.map(|()| Reply::Done).map_err(|e| e.to_string())
             }
             Request::SetDomain { domain, properties } => {
@@ -249,15 +249,15 @@ impl Server {
             }
             Request::Table { domain, from } => Ok(self.table(domain, from)),
             Request::Lookup { domain, command } => {
-                let command = command.map(|port| self.place(port))?;
+                let command = command.map(|port| self.slot_of(port))?;
                 let answer = self.lanes.command(domain, command)?;
-                let answer = answer.map(|place| self.lanes.member(place).map(|member| member.id));
+                let answer = answer.map(|slot| self.lanes.member(slot).map(|member| member.id));
                 Ok(Reply::Lookup { answer })
             }
             Request::Detach { ports } => {
                 for port in ports {
-                    let place = self.place(port)?;
-                    self.lanes.detach(place);
+                    let slot = self.slot_of(port)?;
+                    self.lanes.detach(slot);
                 }
                 Ok(Reply::Done)
             }
@@ -267,7 +267,7 @@ impl Server {
             }
             Request::Ports { from } => Ok(self.ports(from)),
             Request::CatchUp { port } => {
-                self.lanes.catch_up(self.place(port)?);
+                self.lanes.catch_up(self.slot_of(port)?);
                 Ok(Reply::Done)
             }
             Request::Lanes => Ok(Reply::Lanes {
@@ -307,7 +307,7 @@ impl Server {
         let ports = told.map(|member| self.describe(member)).collect();
         Reply::Ports {
             ports,
-            next: members.next().map(|member| member.id.place),
+            next: members.next().map(|member| member.id.slot),
         }
     }
 
@@ -317,7 +317,7 @@ impl Server {
             name: member.name.clone(),
             domain: member.domain,
             kind: member.kind,
-            state: match self.lanes.is_closed(member.id.place) {
+            state: match self.lanes.is_closed(member.id.slot) {
                 true => PortState::Closed,
                 false => PortState::Open,
             },
@@ -326,9 +326,9 @@ impl Server {
         }
     }
 
-    fn place(&self, port: PortId) -> Result<PortIndex, String> {
-        match self.lanes.member(port.place) {
-            Some(member) if member.id == port => Ok(port.place),
+    fn slot_of(&self, port: PortId) -> Result<PortIndex, String> {
+        match self.lanes.member(port.slot) {
+            Some(member) if member.id == port => Ok(port.slot),
             _ => Err("the port is not attached any more".into()),
         }
     }

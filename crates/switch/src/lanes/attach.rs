@@ -185,7 +185,7 @@ impl Lanes {
         };
         if let Err(error) = served {
             for id in ids {
-                self.detach(id.place());
+                self.detach(id.slot());
             }
             return Err(error.into());
         }

@@ -91,7 +91,7 @@ impl Lanes {
         let ports: Vec<_> = self
             .members(0)
             .filter(|member| member.domain == number)
-            .map(|member| member.id.place)
+            .map(|member| member.id.slot)
             .collect();
         for port in ports {
             // The properties were valid before, and only the speed is another.
@@ -118,9 +118,9 @@ impl Lanes {
         let (domain, port) = match on {
             FlowOn::Domain(domain) => (domain, None),
             FlowOn::Port(port) => {
-                let member = self.member(port.place).filter(|member| member.id == port);
+                let member = self.member(port.slot).filter(|member| member.id == port);
                 let member = member.ok_or("the port is not attached any more")?;
-                (member.domain, Some(port.place))
+                (member.domain, Some(port.slot))
             }
         };
         let flows = self.flows.by_domain.entry(domain).or_default();
@@ -162,7 +162,7 @@ impl Lanes {
         let (attributes, number) = (record.attributes, record.number);
         let port = match record.on {
             FlowOn::Domain(_) => None,
-            FlowOn::Port(port) => Some(port.place),
+            FlowOn::Port(port) => Some(port.slot),
         };
         let flow = Arc::clone(&record.shared);
         self.on_all(move |worker| {

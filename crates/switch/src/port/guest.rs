@@ -241,7 +241,7 @@ impl GuestLink {
     }
 
     /// Shows the guest what has been filled. One that sleeps is woken when much has come, else
-    /// when the lane [calls](super::Link::call).
+    /// when the lane [notifies](super::Link::notify).
     #[inline]
     fn publish(&mut self, delivery: &mut GuestDelivery<'_>) {
         if delivery.filled > 0 {
@@ -647,7 +647,7 @@ impl Backend for GuestLink {
         counters.went_out(delivery.frames.into(), delivery.bytes);
         Outcome {
             violations: delivery.violations,
-            owes: self.unseen > 0,
+            pending: self.unseen > 0,
             ..Outcome::NOTHING
         }
     }
@@ -679,7 +679,7 @@ impl Backend for GuestLink {
     }
 
     #[inline]
-    fn call(&mut self, _: &PortCounters) -> Outcome {
+    fn notify(&mut self, _: &PortCounters) -> Outcome {
         self.wake_for_news();
         Outcome::NOTHING
     }

@@ -61,8 +61,8 @@ fn the_longest_messages_fit() {
 
     let port = PortDescription {
         id: PortId {
-            place: u16::MAX,
-            turn: u32::MAX,
+            slot: u16::MAX,
+            generation: u32::MAX,
         },
         name,
         domain: u32::MAX,
@@ -83,8 +83,8 @@ fn the_longest_messages_fit() {
         mac: Mac([255; 6]),
         vlan: 4094,
         port: PortId {
-            place: u16::MAX,
-            turn: u32::MAX,
+            slot: u16::MAX,
+            generation: u32::MAX,
         },
         age: Some(u32::MAX),
     };

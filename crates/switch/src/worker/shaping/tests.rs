@@ -54,13 +54,13 @@ impl Net {
     }
 
     fn stats(&self, guest: &NetGuest) -> PortStats {
-        self.counters.sum(guest.port.place())
+        self.counters.sum(guest.port.slot())
     }
 
     fn set(&mut self, guest: &NetGuest, properties: &str) {
         let properties = properties.parse().unwrap();
         self.lanes
-            .set_properties(guest.port.place(), properties)
+            .set_properties(guest.port.slot(), properties)
             .unwrap();
     }
 }
@@ -186,7 +186,7 @@ fn a_sender_that_waits_for_a_port_goes_on_when_that_leaves_or_has_no_limit() {
         assert!(a.send(&frame));
     }
     std::thread::sleep(Duration::from_millis(20));
-    net.lanes.detach(b.port.place());
+    net.lanes.detach(b.port.slot());
     assert!(a.send(&last));
     // The address behind it is known no more: what was for it is flooded.
     receive_until(&mut c, &last);
