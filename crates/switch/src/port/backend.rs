@@ -114,7 +114,7 @@ pub(crate) trait Backend: Kind {
 
     /// Makes sure that the other side notices what was delivered.
     #[inline]
-    fn call(&mut self, counters: &PortCounters) -> Outcome {
+    fn notify(&mut self, counters: &PortCounters) -> Outcome {
         let _ = counters;
         Outcome::NOTHING
     }
@@ -209,9 +209,9 @@ pub struct Outcome {
     /// Something was taken from the link, even if none of it became a frame: there may be more.
     /// Or something is left to be sent, and has to be offered again by polling.
     pub busy: bool,
-    /// What was delivered may not have been noticed: the link is to be [called](Backend::call)
+    /// The other side may not have noticed what was delivered: it is to be [notified](Backend::notify)
     /// soon.
-    pub owes: bool,
+    pub notify: bool,
 }
 
 impl Outcome {
@@ -219,7 +219,7 @@ impl Outcome {
         violations: 0,
         gone: false,
         busy: false,
-        owes: false,
+        notify: false,
     };
     pub(super) const BUSY: Outcome = Outcome {
         busy: true,

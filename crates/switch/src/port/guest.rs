@@ -647,7 +647,7 @@ impl Backend for GuestLink {
         counters.went_out(delivery.frames.into(), delivery.bytes);
         Outcome {
             violations: delivery.violations,
-            owes: self.unseen > 0,
+            notify: self.unseen > 0,
             ..Outcome::NOTHING
         }
     }
@@ -679,7 +679,7 @@ impl Backend for GuestLink {
     }
 
     #[inline]
-    fn call(&mut self, _: &PortCounters) -> Outcome {
+    fn notify(&mut self, _: &PortCounters) -> Outcome {
         self.wake_for_news();
         Outcome::NOTHING
     }

@@ -203,7 +203,7 @@ impl Link {
         fn holds_back(&mut self, now: Instant) -> bool;
         fn crowded(&mut self, frames: usize) -> Option<u32>;
         fn leave(&mut self, slots: u32);
-        fn call(&mut self, counters: &PortCounters) -> Outcome;
+        fn notify(&mut self, counters: &PortCounters) -> Outcome;
         fn sleep(&mut self) -> bool;
         fn wake(&mut self);
         fn notice(&mut self);

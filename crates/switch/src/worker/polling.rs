@@ -245,7 +245,7 @@ impl Polling {
         index: QueueIndex,
         outcome: Outcome,
     ) {
-        if outcome.owes {
+        if outcome.notify {
             self.notify_later(table, index);
         }
         if self.settle(table, index, outcome) && outcome.busy {
@@ -284,7 +284,7 @@ impl Polling {
         while let Some(index) = self.pending.pop() {
             if let Some(queue) = table.queues.get_mut(index) {
                 queue.notify = false;
-                let outcome = queue.link.call(table.counters.port(queue.port));
+                let outcome = queue.link.notify(table.counters.port(queue.port));
                 if self.settle(table, index, outcome) && outcome.busy {
                     self.wake(table, clock, index);
                 }

@@ -155,7 +155,7 @@ impl Backend for XdpLink {
     }
 
     /// Has the kernel send what waits.
-    fn call(&mut self, counters: &PortCounters) -> Outcome {
+    fn notify(&mut self, counters: &PortCounters) -> Outcome {
         let mut delivery = XdpDelivery::new(&mut self.queue, counters, &mut self.down);
         delivery.flush();
         delivery.outcome()
@@ -243,7 +243,7 @@ impl<'a> XdpDelivery<'a> {
             gone: self.gone,
             // What the kernel has not taken has to be offered again.
             busy: !*self.down && self.behind,
-            owes: self.queue.written() > 0,
+            notify: self.queue.written() > 0,
             ..Outcome::NOTHING
         }
     }
