@@ -1,12 +1,11 @@
 use alloc::format;
 use alloc::string::String;
-use core::any::Any;
 
 use packet::Batch;
-use router::args::{self, Args, Failed, FixedPoint, unparse};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, TimerId};
+use router::args::{Args, Failed, FixedPoint};
+use router::{Cx, Element, TimerId, handlers};
 
-use super::red_core::{Parameters, Red};
+use super::red_core::{Parameters, Red, shown};
 
 /// Nanoseconds between adaptations.
 const INTERVAL: u64 = 500_000_000;
@@ -26,22 +25,6 @@ const HALF: u32 = 0x8000;
 /// neighbourhood, and rises by a quarter, at most by 0.01, when it is above (Floyd, Gummadi and
 /// Shenker, 2001).
 ///
-/// # Arguments
-/// - `TARGET` (integer): the average length aimed at, at least 10.
-/// - `MAX_P` (real from 0 to 1): the marking probability to start from, as RED's.
-/// - `QUEUES` (element names): the queues whose lengths count, instead of the nearest.
-/// - `STABILITY` (integer from 0 to 16, 4): how slowly the average follows.
-///
-/// # Ports
-/// One input, agnostic. Output 0 is as the input; output 1, optional, is push: marked packets.
-///
-/// # Handlers
-/// - `min_thresh`, `max_thresh`, `max_p` (read): RED's parameters as they are at the moment.
-/// - `drops` (read): packets marked.
-/// - `queues` (read): the queues that count, one a line.
-/// - `avg_queue_size` (read): their average length.
-/// - `stats` (read): length, average length and packets marked, in words.
-///
 /// # Example
 /// ```click
 /// RatedSource(RATE 1000, LIMIT 1000, STOP true)
@@ -50,19 +33,27 @@ const HALF: u32 = 0x8000;
 ///
 /// # See also
 /// RED, CoDel, PI, Queue
-#[derive(Default)]
+#[derive(Element)]
+#[element(
+    ports = "1/1-2",
+    processing = "a/ah",
+    is_a("RED"),
+    segments,
+    live,
+    handlers,
+    take_over
+)]
+#[outputs("packets that are not marked", "marked packets")]
 pub struct AdaptiveRED {
-    red: Red,
+    /// The average length aimed at, at least 10.
+    #[arg(mandatory)]
     target: u32,
+    /// The marking probability to start from, as RED's.
+    #[arg(mandatory, name = "MAX_P", with = FixedPoint { bits: 16 }, kind = "real from 0 to 1")]
+    first_max_p: u32,
+    #[flatten]
+    red: Red,
     timer: Option<TimerId>,
-}
-
-impl Class for AdaptiveRED {
-    const NAME: &'static str = "AdaptiveRED";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-    const IS_A: &'static [&'static str] = &["RED"];
-    const SEGMENTS: bool = true;
 }
 
 /// The marking probability after an interval with this average length.
@@ -78,50 +69,53 @@ fn adapted(parameters: &Parameters, average: u64) -> u32 {
     }
 }
 
-impl Declared for AdaptiveRED {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut target, mut queues) = (0u32, String::new());
-        let mut parameters = Parameters::default();
-        args.mandatory_positional("TARGET", &mut target)
-            .mandatory_positional_with("MAX_P", FixedPoint { bits: 16 }, &mut parameters.max_p)
-            .keyword_with("QUEUES", args::Any, &mut queues)
-            .keyword("STABILITY", &mut parameters.stability)
-            .complete()?;
-        let target = target.max(TARGET_MIN);
-        parameters.min_thresh = target / 2;
-        parameters.max_thresh = target.saturating_add(target / 2);
-        self.red.configure(args, parameters, &queues)?;
-        self.target = target;
-        Ok(())
+#[handlers]
+impl AdaptiveRED {
+    /// RED's parameter: half of the target.
+    #[read]
+    fn min_thresh(&self) -> u32 {
+        self.red.parameters.min_thresh
     }
 
-    fn can_live_reconfigure(&self) -> bool {
-        true
+    /// RED's parameter: one and a half of the target.
+    #[read]
+    fn max_thresh(&self) -> u32 {
+        self.red.parameters.max_thresh
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        self.red.handlers(list);
+    /// RED's parameter, as it is at the moment.
+    #[read]
+    fn max_p(&self) -> String {
+        shown(&self.red.parameters.max_p)
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if name != "config" {
-            return self.red.read(cx, name);
-        }
-        let max_p = unparse::real2(self.red.parameters.max_p.into(), 16);
-        let (target, queues) = (self.target, self.red.queues.argument(cx));
-        let stability = self.red.parameters.stability;
-        Ok(format!("{target}, {max_p}, {queues}, STABILITY {stability}"))
+    /// The arguments as they are at the moment.
+    #[read]
+    fn config(&self, cx: &mut Cx<'_>) -> String {
+        let (target, max_p) = (self.target, self.max_p());
+        let (queues, stability) = (self.red.queues.argument(cx), self.red.stability);
+        format!("{target}, {max_p}, {queues}, STABILITY {stability}")
     }
 
-    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn Any = old;
-        if let Some(old) = old.downcast_mut::<AdaptiveRED>() {
-            self.red.average.take(&old.red.average);
-        }
+    fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut AdaptiveRED) {
+        self.red.average.take(&old.red.average);
     }
 }
 
 impl Element for AdaptiveRED {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.target = self.target.max(TARGET_MIN);
+        let set = self.red.set(Parameters {
+            min_thresh: self.target / 2,
+            max_thresh: self.target.saturating_add(self.target / 2),
+            max_p: self.first_max_p,
+            stability: self.red.stability,
+            gentle: true,
+        });
+        set.map_err(|error| args.fail(error))?;
+        self.red.configured(args)
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.red.initialize(cx)?;
         let timer = cx.timer();
@@ -133,7 +127,8 @@ impl Element for AdaptiveRED {
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
         let mut parameters = self.red.parameters;
         parameters.max_p = adapted(&parameters, self.red.observed(cx));
-        self.red.set(parameters);
+        // What was checked, and adapted since, stays within its bounds.
+        let _ = self.red.set(parameters);
         cx.schedule_after(timer, INTERVAL);
     }
 

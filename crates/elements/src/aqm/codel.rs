@@ -1,13 +1,12 @@
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use core::any::Any;
 
 use packet::{Batch, Packet, anno};
 use router::args::{self, Args, Failed, Timestamp};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
+use router::{Cx, Element, handlers};
 
 use super::managed::Managed;
-use crate::values;
 
 /// Delay aimed at, in nanoseconds.
 const TARGET: i64 = 5_000_000;
@@ -133,22 +132,6 @@ impl Law {
 /// of them at ever shorter intervals until the delay is below TARGET. Packets without the
 /// annotation pass. Bursts pass too: what counts is the least delay within an interval.
 ///
-/// # Arguments
-/// - `TARGET` (time, 5ms): delay aimed at.
-/// - `INTERVAL` (time, 100ms): how long the delay may be above it; about the longest round-trip
-///   time of the connections.
-/// - `QUEUES` (element names): the queues whose lengths count, instead of the nearest.
-///
-/// # Ports
-/// One pull input, one pull output.
-///
-/// # Handlers
-/// - `codel_target`, `codel_interval` (read, write): the arguments; `target` and `interval` mean
-///   the same.
-/// - `drops` (read): packets dropped.
-/// - `queues` (read): the queues that count, one a line.
-/// - `stats` (read): length and packets dropped, in words.
-///
 /// # Example
 /// ```click
 /// RatedSource(RATE 1000, LIMIT 1000, STOP true)
@@ -158,18 +141,44 @@ impl Law {
 ///
 /// # See also
 /// RED, PI, Queue, SetTimestamp
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", processing = "l", segments, live, handlers, take_over)]
 pub struct CoDel {
+    /// Delay aimed at.
+    #[arg(
+        positional,
+        default = Timestamp(TARGET),
+        default_text = "5ms",
+        handler = "codel_target",
+        also = "target",
+        read,
+        write,
+        config,
+        then = set
+    )]
+    target: Timestamp,
+    /// How long the delay may be above it; about the longest round-trip time of the connections.
+    #[arg(
+        positional,
+        default = Timestamp(INTERVAL),
+        default_text = "100ms",
+        handler = "codel_interval",
+        also = "interval",
+        read,
+        write,
+        config,
+        then = set
+    )]
+    interval: Timestamp,
+    /// The queues whose lengths count, instead of the nearest.
+    #[arg(name = "QUEUES", with = args::Any, kind = "element names")]
+    names: String,
     law: Law,
+    #[flatten]
     queues: Managed,
+    /// Packets dropped.
+    #[handler(read)]
     drops: u64,
-}
-
-impl Class for CoDel {
-    const NAME: &'static str = "CoDel";
-    const PORTS: &'static str = "1/1";
-    const PROCESSING: &'static str = "l";
-    const SEGMENTS: bool = true;
 }
 
 impl CoDel {
@@ -182,85 +191,51 @@ impl CoDel {
         }
         self.law.drops(now, now.saturating_sub(came), left)
     }
-
-    fn set(&mut self, target: Timestamp, interval: Timestamp) -> Result<(), &'static str> {
-        if !(1..=INTERVAL_MAX).contains(&interval.0) {
-            return Err("INTERVAL must be above 0 and at most a day");
-        }
-        if target.0 > INTERVAL_MAX {
-            return Err("TARGET must be at most a day");
-        }
-        (self.law.target, self.law.interval) = (target.0, interval.0);
-        Ok(())
-    }
 }
 
-impl Declared for CoDel {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut target, mut interval) = (Timestamp(TARGET), Timestamp(INTERVAL));
-        let mut queues = String::new();
-        args.positional("TARGET", &mut target)
-            .positional("INTERVAL", &mut interval)
-            .keyword_with("QUEUES", args::Any, &mut queues)
-            .complete()?;
-        self.queues.configure(args, &queues)?;
-        self.set(target, interval).map_err(|error| args.fail(error))
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("codel_target").read_write("codel_interval");
-        list.read_write("target").read_write("interval");
-        list.read("drops").read("stats").read("queues");
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let (target, interval) = (Timestamp(self.law.target), Timestamp(self.law.interval));
+#[handlers]
+impl CoDel {
+    /// Length and packets dropped, in words.
+    #[read]
+    fn stats(&self, cx: &mut Cx<'_>) -> String {
         let length = self.queues.length(cx);
-        Ok(match name {
-            "codel_target" | "target" => target.to_string(),
-            "codel_interval" | "interval" => interval.to_string(),
-            "drops" => self.drops.to_string(),
-            "queues" => self.queues.lines(cx),
-            "stats" => format!("{length} current queue\n{} drops\n", self.drops),
-            "config" => format!("{target}s, {interval}s, {}", self.queues.argument(cx)),
-            _ => return Err(HandlerError::Unknown),
-        })
+        format!("{length} current queue\n{} drops\n", self.drops)
     }
 
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let (mut target, mut interval) = (Timestamp(self.law.target), Timestamp(self.law.interval));
-        let before = cx.config(cx.id()).to_string();
-        match name {
-            "codel_target" | "target" => values::argument(cx, 0, "TARGET", value, &mut target)?,
-            "codel_interval" | "interval" => {
-                values::argument(cx, 1, "INTERVAL", value, &mut interval)?;
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        self.set(target, interval).map_err(|error| {
-            cx.set_config(before);
-            error.into()
-        })
+    /// The arguments as they are at the moment.
+    #[read]
+    fn config(&self, cx: &mut Cx<'_>) -> String {
+        let queues = self.queues.argument(cx);
+        format!("{}s, {}s, {queues}", self.target, self.interval)
     }
 
-    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn Any = old;
-        if let Some(old) = old.downcast_mut::<CoDel>() {
-            let (target, interval) = (self.law.target, self.law.interval);
-            self.law = Law {
-                target,
-                interval,
-                ..old.law
-            };
+    fn set(&mut self, _cx: &mut Cx<'_>) -> Result<(), &'static str> {
+        if !(1..=INTERVAL_MAX).contains(&self.interval.0) {
+            return Err("INTERVAL must be above 0 and at most a day");
         }
+        if self.target.0 > INTERVAL_MAX {
+            return Err("TARGET must be at most a day");
+        }
+        (self.law.target, self.law.interval) = (self.target.0, self.interval.0);
+        Ok(())
+    }
+
+    fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut CoDel) {
+        let (target, interval) = (self.law.target, self.law.interval);
+        self.law = Law {
+            target,
+            interval,
+            ..old.law
+        };
     }
 }
 
 impl Element for CoDel {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.queues.configured(args, &self.names)?;
+        self.set(cx).map_err(|error| args.fail(error))
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.queues.initialize(cx)
     }
@@ -287,7 +262,7 @@ impl Element for CoDel {
                     codel.decide(now, packet, *left).then_some(())
                 },
                 |(codel, cx, _), packet, ()| {
-                    codel.drops += 1;
+                    codel.drops += packet.stands_for() as u64;
                     cx.kill(packet);
                 },
             );

@@ -4,8 +4,8 @@ use alloc::format;
 use alloc::string::String;
 
 use packet::Batch;
-use router::args::{Args, Failed, unparse};
-use router::{Cx, HandlerError, HandlerList};
+use router::args::{self, Args, Failed, unparse};
+use router::{Component, Cx, handlers};
 
 use super::average::{Average, SCALE};
 use super::managed::Managed;
@@ -32,18 +32,6 @@ pub(super) struct Parameters {
     pub stability: u32,
     /// Whether the probability rises to 1 at twice `max_thresh`, instead of jumping to it.
     pub gentle: bool,
-}
-
-impl Default for Parameters {
-    fn default() -> Self {
-        Parameters {
-            min_thresh: 0,
-            max_thresh: 0,
-            max_p: 0,
-            stability: 4,
-            gentle: true,
-        }
-    }
 }
 
 impl Parameters {
@@ -95,12 +83,27 @@ struct Lines {
     upper: (i64, i64),
 }
 
+/// The probability [`CERTAIN`] as 1.
+pub(super) fn shown(probability: &u32) -> String {
+    unparse::real2((*probability).into(), 16)
+}
+
 /// The state of a RED element.
-#[derive(Default)]
-pub(super) struct Red {
-    pub parameters: Parameters,
-    pub queues: Managed,
-    pub average: Average,
+#[derive(Component)]
+#[component(handlers)]
+pub struct Red {
+    /// The queues whose lengths count, instead of the nearest.
+    #[arg(name = "QUEUES", with = args::Any, kind = "element names")]
+    names: String,
+    /// How slowly the average follows, 0 to 16: an observation counts for one part in 2^STABILITY.
+    /// 9 is usual for a link of 300 packets a second; 0: the length itself.
+    #[arg(default = 4)]
+    pub(super) stability: u32,
+    #[init(Parameters { min_thresh: 0, max_thresh: 0, max_p: 0, stability: 4, gentle: true })]
+    pub(super) parameters: Parameters,
+    #[flatten]
+    pub(super) queues: Managed,
+    pub(super) average: Average,
     lines: Lines,
     /// Packets since one was marked; -1: the average was low.
     count: i64,
@@ -108,30 +111,44 @@ pub(super) struct Red {
     random: i64,
     /// When the queue was last seen empty, in [`EMPTY_INTERVAL`]s; 0: it is not.
     empty_since: u64,
-    pub drops: u64,
+    /// Packets marked.
+    #[handler(read)]
+    drops: u64,
+}
+
+#[handlers]
+impl Red {
+    /// The queues' average length.
+    #[read]
+    fn avg_queue_size(&self) -> String {
+        self.average.unparse()
+    }
+
+    /// Length, average length and packets marked, in words.
+    #[read]
+    fn stats(&self, cx: &mut Cx<'_>) -> String {
+        let (length, average) = (self.queues.length(cx), self.average.unparse());
+        let drops = self.drops;
+        format!("{length} current queue\n{average} avg queue\n{drops} drops\n")
+    }
 }
 
 impl Red {
-    /// Takes what the arguments say. `queues` are the names of `QUEUES`.
-    pub fn configure(
-        &mut self,
-        args: &Args<'_>,
-        parameters: Parameters,
-        queues: &str,
-    ) -> Result<(), Failed> {
-        parameters.check().map_err(|error| args.fail(error))?;
-        self.queues.configure(args, queues)?;
-        self.set(parameters);
-        Ok(())
+    /// Checks the argument QUEUES.
+    pub fn configured(&mut self, args: &Args<'_>) -> Result<(), Failed> {
+        self.queues.configured(args, &self.names)
     }
 
-    /// Takes parameters that were checked.
-    pub fn set(&mut self, parameters: Parameters) {
+    /// Takes parameters, if they make sense.
+    pub(super) fn set(&mut self, parameters: Parameters) -> Result<(), String> {
+        parameters.check()?;
         self.parameters = parameters;
         self.average.set_stability(parameters.stability);
         self.lines = parameters.lines();
+        Ok(())
     }
 
+    /// Finds the queues, and starts with an average of 0.
     pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.queues.initialize(cx)?;
         self.average.clear();
@@ -166,9 +183,10 @@ impl Red {
             self.count = -1;
             return true;
         }
-        let (slope, offset) = match average <= u64::from(self.parameters.max_thresh) {
-            true => self.lines.lower,
-            false => self.lines.upper,
+        let (slope, offset) = if average <= u64::from(self.parameters.max_thresh) {
+            self.lines.lower
+        } else {
+            self.lines.upper
         };
         let scaled = (self.average.scaled() as i64).saturating_mul(slope);
         let probability = (scaled >> SCALE) - offset;
@@ -195,6 +213,7 @@ impl Red {
         self.empty_since = now;
     }
 
+    /// Marks packets that are pushed; they leave by output 1.
     #[inline]
     pub fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         // The packets of the batch that pass will be in the queues when the next one comes.
@@ -208,12 +227,13 @@ impl Red {
                 marked.then_some(())
             },
             |(red, cx, _), packet, ()| {
-                red.drops += 1;
+                red.drops += packet.stands_for() as u64;
                 cx.emit(1, packet);
             },
         );
     }
 
+    /// Pulls packets, and marks some; they leave by output 1.
     #[inline]
     pub fn pull(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) {
         let mut wanted = most.min(batch.room());
@@ -231,7 +251,7 @@ impl Red {
                     red.marks(cx, *length).then_some(())
                 },
                 |(red, cx, _), packet, ()| {
-                    red.drops += 1;
+                    red.drops += packet.stands_for() as u64;
                     cx.emit(1, packet);
                 },
             );
@@ -241,30 +261,5 @@ impl Red {
                 break;
             }
         }
-    }
-
-    pub fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops").read("avg_queue_size").read("stats");
-        list.read("queues");
-        list.read("min_thresh").read("max_thresh").read("max_p");
-    }
-
-    pub fn read(&self, cx: &Cx<'_>, name: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "min_thresh" => format!("{}", self.parameters.min_thresh),
-            "max_thresh" => format!("{}", self.parameters.max_thresh),
-            "max_p" => unparse::real2(self.parameters.max_p.into(), 16),
-            "drops" => format!("{}", self.drops),
-            "avg_queue_size" => self.average.unparse(),
-            "queues" => self.queues.lines(cx),
-            "stats" => self.statistics(cx),
-            _ => return Err(HandlerError::Unknown),
-        })
-    }
-
-    fn statistics(&self, cx: &Cx<'_>) -> String {
-        let (length, average) = (self.queues.length(cx), self.average.unparse());
-        let drops = self.drops;
-        format!("{length} current queue\n{average} avg queue\n{drops} drops\n")
     }
 }

@@ -1,10 +1,11 @@
 //! Receiving from a device: what FromNetfront and a guest's FromDevice share.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
+use alloc::vec::Vec;
 
 use packet::{Batch, Packet, PacketType};
 use router::args::{EtherAddress, Failed};
-use router::{Cx, DeviceId, HandlerError, HandlerList, Ran, Side, TaskId};
+use router::{Component, Cx, DeviceId, ElementId, Interface, Ran, Side, TaskId, handlers};
 
 use crate::link_type::LinkType;
 
@@ -12,19 +13,50 @@ use crate::link_type::LinkType;
 /// the wake-up from it cost.
 const EMPTY_POLLS: u32 = 256;
 
+/// An element that receives from a device.
+pub trait Receives {
+    /// What the configuration calls the device.
+    fn interface(&self) -> &str;
+}
+
+impl Interface for dyn Receives {
+    const NAME: &'static str = "Receives";
+}
+
+/// The elements of the router that receive from a device.
+fn receivers_of(cx: &Cx<'_>, interface: &str) -> Vec<ElementId> {
+    let own = cx.id();
+    let elements = (0..cx.graph().elements.len()).map(ElementId::new);
+    let is_one = |id: &ElementId| {
+        let receiver = cx.link::<dyn Receives>(*id);
+        *id == own
+            || receiver
+                .and_then(|link| cx.view(link))
+                .is_some_and(|r| r.interface() == interface)
+    };
+    elements.filter(is_one).collect()
+}
+
 /// A task that receives from one device.
-#[derive(Default)]
+#[derive(Component)]
+#[component(handlers, task)]
 pub struct Receiver {
+    /// Whether frames carry the time at which they were received.
+    #[arg]
+    timestamp: bool,
     /// What the configuration calls the device.
     pub interface: String,
     /// Most frames each time the task is scheduled.
     pub burst: u32,
-    /// Whether frames carry the time at which they were received.
-    pub timestamp: bool,
     /// Whether only IP packets leave by output 0, and by which link type they are told.
     pub force_ip: Option<LinkType>,
     opened: Option<(DeviceId, TaskId)>,
-    mac: [u8; 6],
+    /// The interface's Ethernet address.
+    #[handler(read)]
+    #[init(EtherAddress::ZERO)]
+    mac: EtherAddress,
+    /// Its largest IP packet, in bytes.
+    #[handler(read)]
     mtu: usize,
     /// Frames left of the burst under way.
     left: u32,
@@ -32,11 +64,25 @@ pub struct Receiver {
     segments: bool,
     said: bool,
     empty_polls: u32,
+    /// Frames received.
+    #[handler(read)]
     count: u64,
+    /// Bytes received.
+    #[handler(read, name = "byte_count")]
     bytes: u64,
 }
 
+#[handlers]
 impl Receiver {
+    /// Sets the counts to 0.
+    #[write(button)]
+    fn reset_counts(&mut self) {
+        (self.count, self.bytes) = (0, 0);
+    }
+}
+
+impl Receiver {
+    /// Opens the device.
     pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let Some(device) = cx.device(&self.interface, Side::Receive) else {
             let interface = &self.interface;
@@ -45,8 +91,8 @@ impl Receiver {
             )));
         };
         let info = cx.device_info(device);
-        (self.mac, self.mtu) = (info.mac(), info.mtu());
-        let others = super::receivers_of(cx, &self.interface);
+        (self.mac, self.mtu) = (EtherAddress(info.mac()), info.mtu());
+        let others = receivers_of(cx, &self.interface);
         self.segments = others.into_iter().all(|id| cx.segments_go_on(id));
         let task = cx.task();
         self.opened = Some((device, task));
@@ -54,6 +100,7 @@ impl Receiver {
         Ok(())
     }
 
+    /// Receives, and sends on by output 0.
     #[inline]
     pub fn run_task(&mut self, cx: &mut Cx<'_>) -> Ran {
         let Some((device, task)) = self.opened else {
@@ -114,34 +161,11 @@ impl Receiver {
         self.bytes += bytes;
         for packet in batch.iter_mut() {
             packet.set_mac_header(0);
-            packet.set_packet_type(packet_type(packet, &self.mac));
+            packet.set_packet_type(packet_type(packet, &self.mac.0));
             if now != 0 {
                 packet.set_timestamp(now);
             }
         }
-    }
-
-    pub fn handlers(&self, list: &mut HandlerList) {
-        list.read("count").read("byte_count").button("reset_counts");
-        list.read("mac").read("mtu").task(false);
-    }
-
-    pub fn read(&self, name: &str) -> Result<String, HandlerError> {
-        match name {
-            "count" => Ok(self.count.to_string()),
-            "byte_count" => Ok(self.bytes.to_string()),
-            "mac" => Ok(EtherAddress(self.mac).to_string()),
-            "mtu" => Ok(self.mtu.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    pub fn write(&mut self, name: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset_counts" => (self.count, self.bytes) = (0, 0),
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
     }
 }
 

@@ -1,17 +1,18 @@
 //! Sending by a device: what ToNetfront and a guest's ToDevice share.
 
 use alloc::boxed::Box;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 
 use packet::Batch;
 use router::args::{EtherAddress, Failed};
-use router::{Cx, DeviceId, HandlerError, HandlerList, Ran, Side, Signal, TaskId};
+use router::{Component, Cx, DeviceId, Ran, Side, Signal, TaskId, handlers};
 
 /// Bytes of a frame beyond the MTU: Ethernet header and two VLAN tags.
 const FRAMING: usize = 14 + 8;
 
 /// A device, and on a pull input a task that feeds it.
-#[derive(Default)]
+#[derive(Component)]
+#[component(handlers, task(when = self.pull.is_some()))]
 pub struct Sender {
     /// What the configuration calls the device.
     pub interface: String,
@@ -23,14 +24,35 @@ pub struct Sender {
     held: Option<Box<Batch>>,
     /// Frames left of the burst under way.
     left: u32,
-    mac: [u8; 6],
+    /// The interface's Ethernet address.
+    #[handler(read)]
+    #[init(EtherAddress::ZERO)]
+    mac: EtherAddress,
+    /// Its largest IP packet, in bytes.
+    #[handler(read)]
     mtu: usize,
+    /// Frames sent.
+    #[handler(read)]
     count: u64,
+    /// Bytes sent.
+    #[handler(read, name = "byte_count")]
     bytes: u64,
+    /// Frames dropped.
+    #[handler(read)]
     drops: u64,
 }
 
+#[handlers]
 impl Sender {
+    /// Sets the counts and `drops` to 0.
+    #[write(button)]
+    fn reset_counts(&mut self) {
+        (self.count, self.bytes, self.drops) = (0, 0, 0);
+    }
+}
+
+impl Sender {
+    /// Opens the device.
     pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let Some(device) = cx.device(&self.interface, Side::Transmit) else {
             let interface = &self.interface;
@@ -39,7 +61,7 @@ impl Sender {
             )));
         };
         let info = cx.device_info(device);
-        (self.mac, self.mtu) = (info.mac(), info.mtu());
+        (self.mac, self.mtu) = (EtherAddress(info.mac()), info.mtu());
         self.device = Some(device);
         if !cx.input_is_push(0) {
             let task = cx.task();
@@ -57,7 +79,7 @@ impl Sender {
         };
         self.transmit(cx, device, batch);
         if !batch.is_empty() {
-            self.drops += batch.len() as u64;
+            self.drops += batch.tally().0;
             cx.pool().recycle(batch);
         }
     }
@@ -130,17 +152,17 @@ impl Sender {
 
     #[cold]
     fn drop_long(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, longest: usize) {
-        let before = batch.len();
+        let before = batch.tally().0;
         batch.filter(
             cx,
             |_, packet| (packet.segment_len() > longest).then_some(()),
             |cx, packet, ()| cx.kill(packet),
         );
-        self.drops += (before - batch.len()) as u64;
+        self.drops += before - batch.tally().0;
     }
 
     /// Takes over the frames that its predecessor had pulled and could not send yet.
-    pub fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut Sender) {
+    pub fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut Sender) {
         if self.interface != old.interface {
             return;
         }
@@ -156,36 +178,10 @@ impl Sender {
         }
     }
 
+    /// Drops what is held.
     pub fn cleanup(&mut self, cx: &mut Cx<'_>) {
         if let Some(batch) = self.held.take() {
             cx.done(batch);
         }
-    }
-
-    pub fn handlers(&self, list: &mut HandlerList) {
-        list.read("count").read("byte_count").read("drops");
-        list.read("mac").read("mtu").button("reset_counts");
-        if self.pull.is_some() {
-            list.task(false);
-        }
-    }
-
-    pub fn read(&self, name: &str) -> Result<String, HandlerError> {
-        match name {
-            "count" => Ok(self.count.to_string()),
-            "byte_count" => Ok(self.bytes.to_string()),
-            "drops" => Ok(self.drops.to_string()),
-            "mac" => Ok(EtherAddress(self.mac).to_string()),
-            "mtu" => Ok(self.mtu.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    pub fn write(&mut self, name: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset_counts" => (self.count, self.bytes, self.drops) = (0, 0, 0),
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
     }
 }
