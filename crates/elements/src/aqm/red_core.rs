@@ -83,7 +83,7 @@ struct Lines {
     upper: (i64, i64),
 }
 
-/// The probability [`CERTAIN`] as 1.
+/// A probability as handlers show it: [`CERTAIN`] is 1.
 pub(super) fn shown(probability: &u32) -> String {
     unparse::real2((*probability).into(), 16)
 }
