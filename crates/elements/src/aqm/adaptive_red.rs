@@ -2,10 +2,10 @@ use alloc::format;
 use alloc::string::String;
 
 use packet::Batch;
-use router::args::{Args, Failed, FixedPoint};
+use router::args::{self, Args, Failed};
 use router::{Cx, Element, TimerId, handlers};
 
-use super::red_core::{Parameters, Red, shown};
+use super::red_core::{PROBABILITY, Parameters, Red};
 
 /// Nanoseconds between adaptations.
 const INTERVAL: u64 = 500_000_000;
@@ -34,26 +34,59 @@ const HALF: u32 = 0x8000;
 /// # See also
 /// RED, CoDel, PI, Queue
 #[derive(Element)]
-#[element(
-    ports = "1/1-2",
-    processing = "a/ah",
-    is_a("RED"),
-    segments,
-    live,
-    handlers,
-    take_over
-)]
+#[element(ports = "1/1-2", processing = "a/ah", is_a("RED"), segments, live, handlers, take_over)]
 #[outputs("packets that are not marked", "marked packets")]
 pub struct AdaptiveRED {
     /// The average length aimed at, at least 10.
     #[arg(mandatory)]
     target: u32,
-    /// The marking probability to start from, as RED's.
-    #[arg(mandatory, name = "MAX_P", with = FixedPoint { bits: 16 }, kind = "real from 0 to 1")]
-    first_max_p: u32,
+    /// The marking probability to start from, 0 to 1, as RED's.
+    #[arg(mandatory, with = PROBABILITY, kind = "probability")]
+    max_p: u32,
+    /// The queues whose lengths count, instead of the nearest.
+    #[arg(name = "QUEUES", with = args::Any, kind = "element names")]
+    names: String,
     #[flatten]
     red: Red,
-    timer: Option<TimerId>,
+}
+
+#[handlers]
+impl AdaptiveRED {
+    /// The lower threshold.
+    #[read]
+    fn min_thresh(&self) -> u32 {
+        self.red.parameters.min_thresh
+    }
+
+    /// The upper threshold.
+    #[read]
+    fn max_thresh(&self) -> u32 {
+        self.red.parameters.max_thresh
+    }
+
+    /// The marking probability at the moment.
+    #[read]
+    fn max_p(&self) -> String {
+        self.red.max_p()
+    }
+
+    /// The arguments as they are now.
+    #[read]
+    fn config(&self, cx: &mut Cx<'_>) -> String {
+        let (target, max_p, queues) = (self.target(), self.max_p(), self.red.queues.argument(cx));
+        let stability = self.red.parameters.stability;
+        format!("{target}, {max_p}, {queues}, STABILITY {stability}")
+    }
+}
+
+impl AdaptiveRED {
+    fn target(&self) -> u32 {
+        self.target.max(TARGET_MIN)
+    }
+
+    fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut Self) {
+        self.red.average.take(&old.red.average);
+    }
 }
 
 /// The marking probability after an interval with this average length.
@@ -69,66 +102,29 @@ fn adapted(parameters: &Parameters, average: u64) -> u32 {
     }
 }
 
-#[handlers]
-impl AdaptiveRED {
-    /// RED's parameter: half of the target.
-    #[read]
-    fn min_thresh(&self) -> u32 {
-        self.red.parameters.min_thresh
-    }
-
-    /// RED's parameter: one and a half of the target.
-    #[read]
-    fn max_thresh(&self) -> u32 {
-        self.red.parameters.max_thresh
-    }
-
-    /// RED's parameter, as it is at the moment.
-    #[read]
-    fn max_p(&self) -> String {
-        shown(&self.red.parameters.max_p)
-    }
-
-    /// The arguments as they are at the moment.
-    #[read]
-    fn config(&self, cx: &mut Cx<'_>) -> String {
-        let (target, max_p) = (self.target, self.max_p());
-        let (queues, stability) = (self.red.queues.argument(cx), self.red.stability);
-        format!("{target}, {max_p}, {queues}, STABILITY {stability}")
-    }
-
-    fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut AdaptiveRED) {
-        self.red.average.take(&old.red.average);
-    }
-}
-
 impl Element for AdaptiveRED {
     fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.target = self.target.max(TARGET_MIN);
-        let set = self.red.set(Parameters {
-            min_thresh: self.target / 2,
-            max_thresh: self.target.saturating_add(self.target / 2),
-            max_p: self.first_max_p,
-            stability: self.red.stability,
-            gentle: true,
-        });
-        set.map_err(|error| args.fail(error))?;
-        self.red.configured(args)
+        let target = self.target();
+        let parameters = Parameters {
+            min_thresh: target / 2,
+            max_thresh: target.saturating_add(target / 2),
+            max_p: self.max_p,
+            ..Parameters::default()
+        };
+        self.red.configured(args, parameters, &self.names)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.red.initialize(cx)?;
         let timer = cx.timer();
         cx.schedule_after(timer, INTERVAL);
-        self.timer = Some(timer);
         Ok(())
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
         let mut parameters = self.red.parameters;
         parameters.max_p = adapted(&parameters, self.red.observed(cx));
-        // What was checked, and adapted since, stays within its bounds.
-        let _ = self.red.set(parameters);
+        self.red.set(parameters);
         cx.schedule_after(timer, INTERVAL);
     }
 

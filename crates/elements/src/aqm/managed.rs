@@ -11,9 +11,21 @@ use router::{Component, Cx, ElementId, Link, Storage, handlers};
 /// The queues whose lengths count, found in the graph or named by `QUEUES`.
 #[derive(Component)]
 #[component(handlers)]
-pub struct Managed {
+pub(super) struct Managed {
     queues: Vec<ElementId>,
     links: Vec<Link<dyn Storage>>,
+}
+
+#[handlers]
+impl Managed {
+    /// The names of the queues that count, one a line.
+    #[read]
+    fn queues(&self, cx: &mut Cx<'_>) -> String {
+        self.names(cx).fold(String::new(), |mut text, name| {
+            let _ = writeln!(text, "{name}");
+            text
+        })
+    }
 }
 
 impl Managed {
@@ -86,18 +98,5 @@ impl Managed {
         self.queues
             .iter()
             .map(|id| cx.graph().info(*id).name.as_str())
-    }
-}
-
-#[handlers]
-impl Managed {
-    /// The queues that count, one a line.
-    #[read]
-    fn queues(&self, cx: &mut Cx<'_>) -> String {
-        self.names(cx).fold(String::new(), |mut text, name| {
-            // Writing to memory does not fail.
-            let _ = writeln!(text, "{name}");
-            text
-        })
     }
 }

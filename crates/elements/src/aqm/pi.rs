@@ -15,6 +15,10 @@ const INTERVAL_MIN: f64 = 0.001;
 /// Longest interval between observations, in seconds.
 const INTERVAL_MAX: f64 = 3600.0;
 
+fn show_real(value: &f64) -> String {
+    unparse::real(*value)
+}
+
 /// Drops packets with a probability that a proportional-integral controller sets.
 ///
 /// The controller (Hollot, Misra, Towsley and Gong, 2001) observes the length of the nearest queues
@@ -35,68 +39,44 @@ const INTERVAL_MAX: f64 = 3600.0;
 #[outputs("packets that are not hit", "packets that are hit")]
 pub struct PI {
     /// Seconds between observations, at least 0.001.
-    #[arg(mandatory, read = shown, write, config, then = check)]
+    #[arg(mandatory, read = show_real, write, config, then = check)]
     w: f64,
-    /// The weight of the distance from the target now; a little larger than B.
-    #[arg(mandatory, read = shown, write, config, then = check)]
+    /// Weight of the distance from the target now.
+    #[arg(mandatory, read = show_real, write, config, then = check)]
     a: f64,
-    /// The weight of the distance an interval ago.
-    #[arg(mandatory, read = shown, write, config, then = check)]
+    /// Weight of the distance an interval ago, a little smaller than A.
+    #[arg(mandatory, read = show_real, write, config, then = check)]
     b: f64,
-    /// The queue length aimed at. It is given by this name or as QREF.
+    /// The queue length aimed at. This or QREF must be given.
     #[arg(positional, read, write, config, then = check)]
     target: Option<u32>,
     /// The queues whose lengths count, instead of the nearest.
     #[arg(positional, name = "QUEUES", with = args::Any, kind = "element names")]
     names: String,
-    /// As TARGET.
+    /// Another name of TARGET.
     #[arg]
     qref: Option<u32>,
     /// How slowly the average that is shown follows, 1 to 16.
     #[arg(default = 4)]
     stability: u32,
-    #[flatten]
-    queues: Managed,
-    average: Average,
-    /// Probability from 0 to 1 at the moment.
-    #[handler(name = "p", read = shown)]
+    /// The probability at the moment, from 0 to 1.
+    #[handler(read = show_real, name = "p")]
+    #[state]
     probability: f64,
-    /// Length an interval ago.
-    before: u32,
     /// Packets hit.
     #[handler(read)]
     drops: u64,
-}
-
-fn shown(number: &f64) -> String {
-    unparse::real(*number)
-}
-
-impl PI {
-    #[inline]
-    fn filter(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        // Of 2³²; the probability is from 0 to 1.
-        let threshold = (self.probability * 4_294_967_296.0) as u64;
-        let state = &mut (self, cx);
-        batch.filter(
-            state,
-            |(_, cx), _| (u64::from(cx.random().next_u32()) < threshold).then_some(()),
-            |(pi, cx), packet, ()| {
-                pi.drops += packet.stands_for() as u64;
-                cx.emit(1, packet);
-            },
-        );
-    }
-
-    /// Nanoseconds between observations.
-    fn interval(&self) -> u64 {
-        (self.w * 1e9) as u64
-    }
+    #[flatten]
+    queues: Managed,
+    average: Average,
+    /// Length an interval ago.
+    #[state]
+    before: u32,
 }
 
 #[handlers]
 impl PI {
-    /// The queues' average length.
+    /// The average length of the queues.
     #[read]
     fn avg_queue_size(&self) -> String {
         self.average.unparse()
@@ -110,17 +90,24 @@ impl PI {
         format!("{length} current queue\n{average} avg queue\n{drops} drops\n")
     }
 
-    /// The arguments as they are at the moment.
+    /// The arguments as they are now.
     #[read]
     fn config(&self, cx: &mut Cx<'_>) -> String {
         let [w, a, b] = [self.w, self.a, self.b].map(unparse::real);
-        let (target, stability) = (self.target.unwrap_or(0), self.stability);
+        let (target, stability) = (self.target(), self.stability);
         let queues = self.queues.argument(cx);
         format!("{w}, {a}, {b}, {target}, {queues}, STABILITY {stability}")
     }
+}
 
+impl PI {
+    fn target(&self) -> u32 {
+        self.target.unwrap_or_default()
+    }
+
+    /// Says what is wrong with the arguments.
     fn check(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
-        if self.target > Some(TARGET_MAX) {
+        if self.target() > TARGET_MAX {
             return Err(format!("‘target_q’ too large (max {TARGET_MAX})"));
         }
         if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&self.w) {
@@ -137,9 +124,28 @@ impl PI {
         }
     }
 
-    fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut PI) {
+    /// Nanoseconds between observations.
+    fn interval(&self) -> u64 {
+        (self.w * 1e9) as u64
+    }
+
+    fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut Self) {
         self.average.take(&old.average);
-        (self.probability, self.before) = (old.probability, old.before);
+    }
+
+    #[inline]
+    fn filter(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
+        // Of 2³²; the probability is from 0 to 1.
+        let threshold = (self.probability * 4_294_967_296.0) as u64;
+        let state = &mut (self, cx);
+        batch.filter(
+            state,
+            |(_, cx), _| (u64::from(cx.random().next_u32()) < threshold).then_some(()),
+            |(pi, cx), packet, ()| {
+                pi.drops += packet.stands_for() as u64;
+                cx.emit(1, packet);
+            },
+        );
     }
 }
 
@@ -164,7 +170,7 @@ impl Element for PI {
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
         let length = self.queues.length(cx) as u32;
-        let distance = |length: u32| f64::from(length) - f64::from(self.target.unwrap_or(0));
+        let distance = |length: u32| f64::from(length) - f64::from(self.target());
         let step = self.a * distance(length) - self.b * distance(self.before);
         self.probability = (self.probability + step).clamp(0.0, 1.0);
         self.before = length;

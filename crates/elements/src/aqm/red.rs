@@ -2,10 +2,10 @@ use alloc::format;
 use alloc::string::String;
 
 use packet::Batch;
-use router::args::{Args, Failed, FixedPoint};
+use router::args::{self, Args, Failed, unparse};
 use router::{Cx, Element, handlers};
 
-use super::red_core::{Parameters, Red, shown};
+use super::red_core::{PROBABILITY, Parameters, Red};
 
 /// Drops packets at random, the more the longer the queue is on average.
 ///
@@ -27,62 +27,67 @@ use super::red_core::{Parameters, Red, shown};
 #[outputs("packets that are not marked", "marked packets")]
 pub struct RED {
     /// Up to this average length no packet is marked.
-    #[arg(mandatory, read, write, config, then = set)]
+    #[arg(mandatory, read, write, config, then = apply)]
     min_thresh: u32,
-    /// At this average length, packets are marked with probability MAX_P; between the two, with one
-    /// in proportion.
-    #[arg(mandatory, read, write, config, then = set)]
+    /// At this average length, packets are marked with probability `MAX_P`; between the two
+    /// lengths, with one in proportion.
+    #[arg(mandatory, read, write, config, then = apply)]
     max_thresh: u32,
-    /// See MAX_THRESH.
-    #[arg(
-        mandatory,
-        with = FixedPoint { bits: 16 },
-        kind = "real from 0 to 1",
-        read = shown,
-        write,
-        config,
-        then = set
-    )]
+    /// The probability at `MAX_THRESH`, 0 to 1.
+    #[arg(mandatory, with = PROBABILITY, kind = "probability", write, config, then = apply,
+        read = |p: &u32| unparse::real2((*p).into(), 16))]
     max_p: u32,
-    /// Whether the probability rises from MAX_P to 1 between MAX_THRESH and twice that. Otherwise
-    /// each packet above MAX_THRESH is marked.
-    #[arg(default = true)]
-    gentle: bool,
+    /// The queues whose lengths count, instead of the nearest.
+    #[arg(name = "QUEUES", with = args::Any, kind = "element names")]
+    names: String,
     #[flatten]
     red: Red,
+    /// Whether the probability rises from `MAX_P` to 1 between `MAX_THRESH` and twice that.
+    /// Otherwise each packet above `MAX_THRESH` is marked.
+    #[arg(default = true)]
+    gentle: bool,
 }
 
 #[handlers]
 impl RED {
-    /// The arguments as they are at the moment.
+    /// The arguments as they are now.
     #[read]
     fn config(&self, cx: &mut Cx<'_>) -> String {
-        let (min_thresh, max_thresh) = (self.min_thresh, self.max_thresh);
-        let (max_p, stability) = (shown(&self.max_p), self.red.stability);
+        let (min_thresh, max_thresh, max_p) = (self.min_thresh, self.max_thresh, self.red.max_p());
         let queues = self.red.queues.argument(cx);
+        let stability = self.red.parameters.stability;
         let gentle = if self.gentle { "" } else { ", GENTLE false" };
         format!("{min_thresh}, {max_thresh}, {max_p}, {queues}, STABILITY {stability}{gentle}")
     }
+}
 
-    fn set(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
-        self.red.set(Parameters {
+impl RED {
+    fn parameters(&self) -> Parameters {
+        Parameters {
             min_thresh: self.min_thresh,
             max_thresh: self.max_thresh,
             max_p: self.max_p,
-            stability: self.red.stability,
             gentle: self.gentle,
-        })
+            ..self.red.parameters
+        }
     }
 
-    fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut RED) {
+    /// Takes arguments that handlers changed.
+    fn apply(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
+        let parameters = self.parameters();
+        parameters.check()?;
+        self.red.set(parameters);
+        Ok(())
+    }
+
+    fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut Self) {
         self.red.average.take(&old.red.average);
     }
 }
 
 impl Element for RED {
-    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.set(cx).map_err(|error| args.fail(error))?;
-        self.red.configured(args)
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.red.configured(args, self.parameters(), &self.names)
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {

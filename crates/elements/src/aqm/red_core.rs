@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 
 use packet::Batch;
-use router::args::{self, Args, Failed, unparse};
+use router::args::{Args, Failed, FixedPoint, unparse};
 use router::{Component, Cx, handlers};
 
 use super::average::{Average, SCALE};
@@ -12,6 +12,8 @@ use super::managed::Managed;
 
 /// Probability 1, in the fixed-point numbers that probabilities are.
 pub(super) const CERTAIN: u32 = 1 << 16;
+/// How probabilities are written.
+pub(super) const PROBABILITY: FixedPoint = FixedPoint { bits: 16 };
 /// How often an empty queue counts as observed, in nanoseconds.
 const EMPTY_INTERVAL: u64 = 20_000_000;
 /// Largest threshold.
@@ -32,6 +34,18 @@ pub(super) struct Parameters {
     pub stability: u32,
     /// Whether the probability rises to 1 at twice `max_thresh`, instead of jumping to it.
     pub gentle: bool,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Parameters {
+            min_thresh: 0,
+            max_thresh: 0,
+            max_p: 0,
+            stability: 4,
+            gentle: true,
+        }
+    }
 }
 
 impl Parameters {
@@ -83,42 +97,33 @@ struct Lines {
     upper: (i64, i64),
 }
 
-/// A probability as handlers show it: [`CERTAIN`] is 1.
-pub(super) fn shown(probability: &u32) -> String {
-    unparse::real2((*probability).into(), 16)
-}
-
 /// The state of a RED element.
 #[derive(Component)]
 #[component(handlers)]
-pub struct Red {
-    /// The queues whose lengths count, instead of the nearest.
-    #[arg(name = "QUEUES", with = args::Any, kind = "element names")]
-    names: String,
-    /// How slowly the average follows, 0 to 16: an observation counts for one part in 2^STABILITY.
-    /// 9 is usual for a link of 300 packets a second; 0: the length itself.
+pub(super) struct Red {
+    /// How slowly the average follows, 0 to 16: an observation counts for one part in
+    /// 2^STABILITY. 9 is usual for a link of 300 packets a second; 0: the length itself.
     #[arg(default = 4)]
-    pub(super) stability: u32,
-    #[init(Parameters { min_thresh: 0, max_thresh: 0, max_p: 0, stability: 4, gentle: true })]
-    pub(super) parameters: Parameters,
-    #[flatten]
-    pub(super) queues: Managed,
-    pub(super) average: Average,
-    lines: Lines,
-    /// Packets since one was marked; -1: the average was low.
-    count: i64,
-    /// What the next mark waits for.
-    random: i64,
-    /// When the queue was last seen empty, in [`EMPTY_INTERVAL`]s; 0: it is not.
-    empty_since: u64,
+    stability: u32,
     /// Packets marked.
     #[handler(read)]
     drops: u64,
+    #[flatten]
+    pub queues: Managed,
+    pub parameters: Parameters,
+    pub average: Average,
+    lines: Lines,
+    /// Packets since one was marked; -1: the average was low.
+    count: i64,
+    /// The random number that the next mark waits for.
+    random: i64,
+    /// When the queue was last seen empty, in [`EMPTY_INTERVAL`]s; 0: it is not.
+    empty_since: u64,
 }
 
 #[handlers]
 impl Red {
-    /// The queues' average length.
+    /// The average length of the queues.
     #[read]
     fn avg_queue_size(&self) -> String {
         self.average.unparse()
@@ -134,21 +139,35 @@ impl Red {
 }
 
 impl Red {
-    /// Checks the argument QUEUES.
-    pub fn configured(&mut self, args: &Args<'_>) -> Result<(), Failed> {
-        self.queues.configured(args, &self.names)
-    }
-
-    /// Takes parameters, if they make sense.
-    pub(super) fn set(&mut self, parameters: Parameters) -> Result<(), String> {
-        parameters.check()?;
-        self.parameters = parameters;
-        self.average.set_stability(parameters.stability);
-        self.lines = parameters.lines();
+    /// Takes the parameters and the names of `QUEUES` that were configured.
+    pub fn configured(
+        &mut self,
+        args: &Args<'_>,
+        parameters: Parameters,
+        queues: &str,
+    ) -> Result<(), Failed> {
+        let parameters = Parameters {
+            stability: self.stability,
+            ..parameters
+        };
+        parameters.check().map_err(|error| args.fail(error))?;
+        self.queues.configured(args, queues)?;
+        self.set(parameters);
         Ok(())
     }
 
-    /// Finds the queues, and starts with an average of 0.
+    /// The probability at MAX_THRESH, as handlers show it.
+    pub fn max_p(&self) -> String {
+        unparse::real2(self.parameters.max_p.into(), 16)
+    }
+
+    /// Takes parameters that were checked.
+    pub fn set(&mut self, parameters: Parameters) {
+        self.parameters = parameters;
+        self.average.set_stability(parameters.stability);
+        self.lines = parameters.lines();
+    }
+
     pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.queues.initialize(cx)?;
         self.average.clear();
@@ -158,9 +177,10 @@ impl Red {
 
     /// The queues' length for decisions that are not about a packet.
     pub fn observed(&self, cx: &Cx<'_>) -> u64 {
-        match self.average.stability() {
-            0 => self.queues.length(cx) as u64,
-            _ => self.average.rounded(),
+        if self.average.stability() == 0 {
+            self.queues.length(cx) as u64
+        } else {
+            self.average.rounded()
         }
     }
 
@@ -213,7 +233,6 @@ impl Red {
         self.empty_since = now;
     }
 
-    /// Marks packets that are pushed; they leave by output 1.
     #[inline]
     pub fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         // The packets of the batch that pass will be in the queues when the next one comes.
@@ -233,7 +252,6 @@ impl Red {
         );
     }
 
-    /// Pulls packets, and marks some; they leave by output 1.
     #[inline]
     pub fn pull(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) {
         let mut wanted = most.min(batch.room());

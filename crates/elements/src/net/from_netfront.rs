@@ -28,13 +28,16 @@ pub struct FromNetfront {
     /// Most frames each time it is scheduled.
     #[arg(positional, default = 64)]
     burst: u32,
+    /// Whether frames carry the time at which they were received.
+    #[arg]
+    timestamp: bool,
     #[flatten]
     receiver: Receiver,
 }
 
 impl Receives for FromNetfront {
-    fn interface(&self) -> &str {
-        &self.interface
+    fn receives_from(&self, interface: &str) -> bool {
+        self.interface == interface
     }
 }
 
@@ -43,8 +46,8 @@ impl Element for FromNetfront {
         if self.burst == 0 {
             return Err(args.fail("BURST must be at least 1"));
         }
-        self.receiver.interface = self.interface.clone();
-        self.receiver.burst = self.burst;
+        self.receiver.interface.clone_from(&self.interface);
+        (self.receiver.burst, self.receiver.timestamp) = (self.burst, self.timestamp);
         Ok(())
     }
 

@@ -1,14 +1,13 @@
 //! The host's element classes as a guest sees them: devices under Click's names, and a reason for
 //! each class that cannot be there.
 
+use alloc::string::String;
+
 use router::ClassEntry;
-use router::args::{Args, Argument, Context, Invalid};
+use router::args::{Any, Args, Context, Invalid, Parser};
 
-mod from_device;
-mod to_device;
-
-use from_device::FromDevice;
-use to_device::ToDevice;
+use super::guest_from_device::GuestFromDevice;
+use super::guest_to_device::GuestToDevice;
 
 const FILES: &str = "works on files: it exists in `weir click`, not in a guest";
 const SOCKETS: &str = "works on the host's sockets: it exists in `weir click`, not in a guest";
@@ -17,8 +16,8 @@ const TRIAL: &str = "is for trials: it exists in `weir click`, not in a guest";
 const TERMINAL: &str = "draws on a terminal: it exists in `weir click`, not in a guest";
 
 pub static CLASSES: &[ClassEntry] = &[
-    ClassEntry::of::<FromDevice>(),
-    ClassEntry::of::<ToDevice>(),
+    ClassEntry::of::<GuestFromDevice>(),
+    ClassEntry::of::<GuestToDevice>(),
     ClassEntry::refused("BlockThread", TRIAL),
     ClassEntry::refused("ChatterSocket", SOCKETS),
     ClassEntry::refused(
@@ -49,19 +48,69 @@ pub static CLASSES: &[ClassEntry] = &[
     ClassEntry::refused("ToSocket", SOCKETS),
 ];
 
-/// Whether an argument was given; what it says does not matter.
-#[derive(Clone, Copy, Default)]
-struct Given(bool);
+/// Whether an argument was given; its value does not matter.
+pub(super) type Given = Option<String>;
 
-impl Argument for Given {
-    fn parse(_: &str, _: &Context<'_>) -> Result<Self, Invalid> {
-        Ok(Given(true))
-    }
+/// Takes any value.
+pub(super) fn given(text: &str, context: &Context<'_>) -> Result<Given, Invalid> {
+    Any.parse(text, context).map(Some)
 }
 
 /// Warns of arguments that say how the host's kernel is to be used.
-fn warn_of(args: &Args<'_>, given: &[(&str, Given)]) {
-    for (name, _) in given.iter().filter(|(_, given)| given.0) {
+pub(super) fn warn_of(args: &Args<'_>, all: &[(&str, &Given)]) {
+    for (name, _) in all.iter().filter(|(_, given)| given.is_some()) {
         args.warning(format_args!("{name} has no meaning in a guest; ignored"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Cable, Rig, ether, udp};
+
+    const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
+    #[test]
+    fn a_configuration_written_for_a_host_runs_unchanged() {
+        let (a, b) = (Cable::new(MAC), Cable::new([2; 6]));
+        b.make_room(10);
+        let config = "FromDevice(a, SNIFFER false, PROMISC true, BURST 8) -> Queue
+            -> t :: ToDevice(b, METHOD LINUX);";
+        let mut rig = Rig::in_guest(config, &[("a", &a), ("b", &b)]).unwrap();
+        a.arrive(&[5; 60]);
+        rig.run();
+        assert_eq!(b.sent(), [[5; 60]]);
+        let warnings = rig.printed().join("\n");
+        for name in ["PROMISC", "SNIFFER", "METHOD"] {
+            let warning = std::format!("{name} has no meaning in a guest; ignored");
+            assert!(warnings.contains(&warning), "{warnings}");
+        }
+        assert!(!warnings.contains("OUTBOUND"), "{warnings}");
+    }
+
+    #[test]
+    fn force_ip_sorts_out_what_is_not_ip() {
+        let a = Cable::new(MAC);
+        let config = "f :: FromDevice(a, FORCE_IP true) -> c :: Collect; f[1] -> o :: Collect;";
+        let mut rig = Rig::in_guest(config, &[("a", &a)]).unwrap();
+        let ip = udp(([1, 0, 0, 1].into(), 1), ([2, 0, 0, 2].into(), 2), &[0; 20]);
+        a.arrive(&ether(MAC, [2; 6], 0x800, &ip));
+        a.arrive(&ether(MAC, [2; 6], 0x806, &ip));
+        rig.run();
+        assert_eq!(rig.collected("c")[0].network_offset(), Some(14));
+        assert_eq!(rig.collected("o").len(), 1);
+        assert_eq!(rig.read("f.encap"), "ETHER");
+    }
+
+    #[test]
+    fn classes_that_need_a_host_are_refused_with_a_reason() {
+        let errors = Rig::in_guest("Idle -> d :: ToDump(x.pcap);", &[]);
+        let errors = errors.err().unwrap();
+        assert!(
+            errors.contains(
+                "'d :: ToDump': works on files: it exists in `weir click`, not in a guest"
+            ),
+            "{errors}"
+        );
+        assert!(!errors.contains("unknown"), "{errors}");
     }
 }

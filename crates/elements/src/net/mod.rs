@@ -3,6 +3,8 @@
 use router::ClassEntry;
 
 mod guest;
+mod guest_from_device;
+mod guest_to_device;
 mod receiver;
 mod sender;
 
@@ -14,6 +16,6 @@ crate::elements! {
 #[cfg(test)]
 mod tests;
 
-/// What a guest's library has in the place of the host's elements: the devices under Click's
+/// The classes of a guest in the place of the host's: the devices under Click's
 /// names, and a reason for each class that needs a host.
 pub static GUEST: &[ClassEntry] = guest::CLASSES;

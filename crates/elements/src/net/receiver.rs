@@ -1,7 +1,6 @@
-//! Receiving from a device: what FromNetfront and a guest's FromDevice share.
+//! Receiving from a device: FromNetfront's and a guest's FromDevice's common part.
 
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use packet::{Batch, Packet, PacketType};
 use router::args::{EtherAddress, Failed};
@@ -13,44 +12,16 @@ use crate::link_type::LinkType;
 /// the wake-up from it cost.
 const EMPTY_POLLS: u32 = 256;
 
-/// An element that receives from a device.
-pub trait Receives {
-    /// What the configuration calls the device.
-    fn interface(&self) -> &str;
-}
-
-impl Interface for dyn Receives {
-    const NAME: &'static str = "Receives";
-}
-
-/// The elements of the router that receive from a device.
-fn receivers_of(cx: &Cx<'_>, interface: &str) -> Vec<ElementId> {
-    let own = cx.id();
-    let elements = (0..cx.graph().elements.len()).map(ElementId::new);
-    let is_one = |id: &ElementId| {
-        let receiver = cx.link::<dyn Receives>(*id);
-        *id == own
-            || receiver
-                .and_then(|link| cx.view(link))
-                .is_some_and(|r| r.interface() == interface)
-    };
-    elements.filter(is_one).collect()
-}
-
 /// A task that receives from one device.
 #[derive(Component)]
 #[component(handlers, task)]
 pub struct Receiver {
-    /// Whether frames carry the time at which they were received.
-    #[arg]
-    timestamp: bool,
-    /// What the configuration calls the device.
-    pub interface: String,
-    /// Most frames each time the task is scheduled.
-    pub burst: u32,
-    /// Whether only IP packets leave by output 0, and by which link type they are told.
-    pub force_ip: Option<LinkType>,
-    opened: Option<(DeviceId, TaskId)>,
+    /// Frames received.
+    #[handler(read)]
+    count: u64,
+    /// Bytes received.
+    #[handler(read, name = "byte_count")]
+    bytes: u64,
     /// The interface's Ethernet address.
     #[handler(read)]
     #[init(EtherAddress::ZERO)]
@@ -58,18 +29,31 @@ pub struct Receiver {
     /// Its largest IP packet, in bytes.
     #[handler(read)]
     mtu: usize,
+    /// The configuration's name of the device.
+    pub interface: String,
+    /// Most frames each time the task is scheduled.
+    pub burst: u32,
+    /// Whether frames carry the time at which they were received.
+    pub timestamp: bool,
+    /// Whether only IP packets leave by output 0, and by which link type they are told.
+    pub force_ip: Option<LinkType>,
+    opened: Option<(DeviceId, TaskId)>,
     /// Frames left of the burst under way.
     left: u32,
     /// Whether packets may come that stand for several, and whether the device knows.
     segments: bool,
     said: bool,
     empty_polls: u32,
-    /// Frames received.
-    #[handler(read)]
-    count: u64,
-    /// Bytes received.
-    #[handler(read, name = "byte_count")]
-    bytes: u64,
+}
+
+/// An element that receives from one of the guest's interfaces.
+pub trait Receives {
+    /// Whether it is the interface of that name.
+    fn receives_from(&self, interface: &str) -> bool;
+}
+
+impl Interface for dyn Receives {
+    const NAME: &'static str = "Receives";
 }
 
 #[handlers]
@@ -82,7 +66,6 @@ impl Receiver {
 }
 
 impl Receiver {
-    /// Opens the device.
     pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let Some(device) = cx.device(&self.interface, Side::Receive) else {
             let interface = &self.interface;
@@ -92,15 +75,24 @@ impl Receiver {
         };
         let info = cx.device_info(device);
         (self.mac, self.mtu) = (EtherAddress(info.mac()), info.mtu());
-        let others = receivers_of(cx, &self.interface);
-        self.segments = others.into_iter().all(|id| cx.segments_go_on(id));
+        self.segments = self.segments_go_on(cx);
         let task = cx.task();
         self.opened = Some((device, task));
         cx.schedule(task);
         Ok(())
     }
 
-    /// Receives, and sends on by output 0.
+    /// Whether packets that stand for several may go on from every element that receives from this
+    /// interface. All are configured.
+    fn segments_go_on(&self, cx: &mut Cx<'_>) -> bool {
+        let mut elements = (0..cx.graph().elements.len()).map(ElementId::new);
+        elements.all(|id| {
+            let other = cx.link::<dyn Receives>(id).and_then(|link| cx.view(link));
+            let receives = other.is_some_and(|other| other.receives_from(&self.interface));
+            (id != cx.id() && !receives) || cx.segments_go_on(id)
+        })
+    }
+
     #[inline]
     pub fn run_task(&mut self, cx: &mut Cx<'_>) -> Ran {
         let Some((device, task)) = self.opened else {

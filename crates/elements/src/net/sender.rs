@@ -1,4 +1,4 @@
-//! Sending by a device: what ToNetfront and a guest's ToDevice share.
+//! Sending by a device: ToNetfront's and a guest's ToDevice's common part.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -14,23 +14,6 @@ const FRAMING: usize = 14 + 8;
 #[derive(Component)]
 #[component(handlers, task(when = self.pull.is_some()))]
 pub struct Sender {
-    /// What the configuration calls the device.
-    pub interface: String,
-    /// Most frames each time the task is scheduled.
-    pub burst: u32,
-    device: Option<DeviceId>,
-    pull: Option<(TaskId, Signal)>,
-    /// Frames that were pulled and then did not fit.
-    held: Option<Box<Batch>>,
-    /// Frames left of the burst under way.
-    left: u32,
-    /// The interface's Ethernet address.
-    #[handler(read)]
-    #[init(EtherAddress::ZERO)]
-    mac: EtherAddress,
-    /// Its largest IP packet, in bytes.
-    #[handler(read)]
-    mtu: usize,
     /// Frames sent.
     #[handler(read)]
     count: u64,
@@ -40,6 +23,23 @@ pub struct Sender {
     /// Frames dropped.
     #[handler(read)]
     drops: u64,
+    /// The interface's Ethernet address.
+    #[handler(read)]
+    #[init(EtherAddress::ZERO)]
+    mac: EtherAddress,
+    /// Its largest IP packet, in bytes.
+    #[handler(read)]
+    mtu: usize,
+    /// The configuration's name of the device.
+    pub interface: String,
+    /// Most frames each time the task is scheduled.
+    pub burst: u32,
+    device: Option<DeviceId>,
+    pull: Option<(TaskId, Signal)>,
+    /// Frames that were pulled and then did not fit.
+    held: Option<Box<Batch>>,
+    /// Frames left of the burst under way.
+    left: u32,
 }
 
 #[handlers]
@@ -52,7 +52,6 @@ impl Sender {
 }
 
 impl Sender {
-    /// Opens the device.
     pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let Some(device) = cx.device(&self.interface, Side::Transmit) else {
             let interface = &self.interface;
@@ -152,13 +151,14 @@ impl Sender {
 
     #[cold]
     fn drop_long(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, longest: usize) {
-        let before = batch.tally().0;
         batch.filter(
-            cx,
+            &mut (&mut self.drops, cx),
             |_, packet| (packet.segment_len() > longest).then_some(()),
-            |cx, packet, ()| cx.kill(packet),
+            |(drops, cx), packet, ()| {
+                **drops += packet.stands_for() as u64;
+                cx.kill(packet);
+            },
         );
-        self.drops += before - batch.tally().0;
     }
 
     /// Takes over the frames that its predecessor had pulled and could not send yet.
@@ -178,7 +178,6 @@ impl Sender {
         }
     }
 
-    /// Drops what is held.
     pub fn cleanup(&mut self, cx: &mut Cx<'_>) {
         if let Some(batch) = self.held.take() {
             cx.done(batch);

@@ -8,8 +8,8 @@ use super::sender::Sender;
 
 /// Sends frames by one of the guest's interfaces.
 ///
-/// On a pull input it pulls what there is room for in the interface's ring, and waits while the
-/// ring is full or upstream is empty. What is pushed into it is sent at once, and dropped where
+/// On a pull input it pulls as many frames as the interface's ring has room for, and waits while
+/// the ring is full or upstream is empty. A frame that is pushed is sent at once, and dropped if
 /// the ring is full. Frames too long for the interface are dropped.
 ///
 /// # Example
@@ -33,7 +33,7 @@ pub struct ToNetfront {
 }
 
 impl ToNetfront {
-    fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut ToNetfront) {
+    fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut Self) {
         self.sender.take_over(cx, &mut old.sender);
     }
 }
@@ -43,7 +43,7 @@ impl Element for ToNetfront {
         if self.burst == 0 {
             return Err(args.fail("BURST must be at least 1"));
         }
-        self.sender.interface = self.interface.clone();
+        self.sender.interface.clone_from(&self.interface);
         self.sender.burst = self.burst;
         Ok(())
     }

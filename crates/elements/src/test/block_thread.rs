@@ -17,9 +17,9 @@ pub struct BlockThread;
 
 #[handlers]
 impl BlockThread {
-    /// A time for which the thread that this element is on does nothing.
+    /// A time, for which the thread that this element is on does nothing.
     #[write(error = "bad TIME")]
-    fn block(&self, time: Microseconds) {
+    fn block(&mut self, time: Microseconds) {
         std::thread::sleep(time.into());
     }
 }

@@ -14,8 +14,9 @@ use router::{Cx, Element, Ran, TaskId};
 #[derive(Element)]
 #[element(ports = "0/0")]
 pub struct MTDieTest {
-    /// How often it asks, each time from a task of its own.
-    #[arg(name = "NTHREADS", default_text = "the router's threads")]
+    /// How often it asks, each time from a task of its own; once for each of the router's threads
+    /// if not given.
+    #[arg(name = "NTHREADS")]
     threads: Option<u32>,
 }
 

@@ -1,8 +1,7 @@
 use alloc::string::String;
 
-use packet::Packet;
-use router::{Cx, Element, Signal, Verdict, handlers};
 use router::args::Failed;
+use router::{Cx, Element, Signal, handlers};
 
 /// Passes packets on, and shows the notifiers that an element in its place would listen to.
 ///
@@ -20,29 +19,28 @@ use router::args::Failed;
 #[derive(Element)]
 #[element(ports = "1/1", handlers)]
 pub struct NotifierDebug {
-    signal: Signal,
+    notifiers: Signal,
 }
 
 #[handlers]
 impl NotifierDebug {
     /// The notifiers' signals, by words of up to 32: the notice and the word's number; behind a
-    /// slash, in hexadecimal, the signals, and the active ones among them; a star if any is.
+    /// slash, in hexadecimal, the signals, and those of them that are active; a star if any is.
     /// `busy*` where there is a path without notifier, `idle` where nothing ever comes.
     #[read]
     fn signal(&self, cx: &mut Cx<'_>) -> String {
-        cx.describe_signal(&self.signal)
+        cx.describe_signal(&self.notifiers)
     }
 }
 
 impl Element for NotifierDebug {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.signal = if cx.input_is_push(0) { cx.downstream_signal(0, None) } else { cx.upstream_signal(0, None) };
+        self.notifiers = if cx.input_is_push(0) {
+            cx.downstream_signal(0, None)
+        } else {
+            cx.upstream_signal(0, None)
+        };
         Ok(())
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, _packet: &mut Packet) -> Verdict {
-        Verdict::Forward
     }
 }
 

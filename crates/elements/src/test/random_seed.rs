@@ -1,14 +1,13 @@
 use alloc::string::String;
 
-use router::args::{Args, Argument, Failed};
-use router::{Cx, Element, HandlerError, phase, parse_value, write_argument, handlers};
-
+use router::args::{Args, Failed};
+use router::{Cx, Element, HandlerError, handlers, phase, write_argument};
 
 /// Starts random numbers from a seed, so that every run of a router makes the same choices.
 ///
 /// Choices among equals, such as the ports that IPRewriter's patterns give, RandomSwitch's outputs
 /// and Script's `random`, are then also those that Click makes with this seed where the C library is
-/// glibc. Without a seed, or without this element, a router starts from an unknown one. A
+/// glibc. Without a seed, or without this element, a router starts from one that nobody knows. A
 /// seed is for the thread that this element is on.
 ///
 /// # Example
@@ -31,14 +30,15 @@ pub struct RandomSeed {
 
 #[handlers]
 impl RandomSeed {
-    /// The argument SEED. The random numbers start again; an empty seed is unknown.
+    /// Starts again from a seed; an empty one is unknown.
     #[write]
     fn write_seed(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
         if value.trim().is_empty() {
             self.seed = None;
             cx.set_config(String::new());
         } else {
-            self.seed = parse_value(cx, "SEED", value, Option::parse, "")?;
+            let parse = <Option<u32> as router::args::Argument>::parse;
+            self.seed = router::parse_value(cx, "SEED", value, parse, "")?;
             write_argument(cx, "SEED", Some(0), value);
         }
         cx.seed_random(self.seed);
@@ -51,7 +51,6 @@ impl Element for RandomSeed {
         cx.seed_random(self.seed);
         Ok(())
     }
-
 }
 
 #[cfg(test)]
