@@ -211,9 +211,9 @@ pub struct Outcome {
     /// Something was taken from the link, even if none of it became a frame: there may be more.
     /// Or something is left to be sent, and has to be offered again by polling.
     pub busy: bool,
-    /// What was delivered may not have been noticed: the link is to be [notified](Backend::notify)
+    /// The other side may not have noticed what was delivered: it is to be [notified](Backend::notify)
     /// soon.
-    pub pending: bool,
+    pub notify: bool,
 }
 
 impl Outcome {
@@ -221,7 +221,7 @@ impl Outcome {
         violations: 0,
         gone: false,
         busy: false,
-        pending: false,
+        notify: false,
     };
     pub(super) const BUSY: Outcome = Outcome {
         busy: true,

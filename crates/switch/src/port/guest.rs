@@ -647,7 +647,7 @@ impl Backend for GuestLink {
         counters.went_out(delivery.frames.into(), delivery.bytes);
         Outcome {
             violations: delivery.violations,
-            pending: self.unseen > 0,
+            notify: self.unseen > 0,
             ..Outcome::NOTHING
         }
     }

@@ -245,7 +245,7 @@ impl Polling {
         index: QueueIndex,
         outcome: Outcome,
     ) {
-        if outcome.pending {
+        if outcome.notify {
             self.notify_later(table, index);
         }
         if self.settle(table, index, outcome) && outcome.busy {

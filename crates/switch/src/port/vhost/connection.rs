@@ -103,7 +103,7 @@ impl VhostLink {
         Outcome {
             violations,
             gone: self.frontend.is_none() && matches!(self.source, FrontendSource::Given),
-            pending: false,
+            notify: false,
             busy: self.noticed,
         }
     }

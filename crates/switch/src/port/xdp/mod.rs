@@ -244,7 +244,7 @@ impl<'a> XdpDelivery<'a> {
             gone: self.gone,
             // What the kernel has not taken has to be offered again.
             busy: !*self.down && self.behind,
-            pending: self.queue.written() > 0,
+            notify: self.queue.written() > 0,
             ..Outcome::NOTHING
         }
     }
