@@ -67,10 +67,10 @@ static ALIASES: &[router::ClassEntry] = &[
     router::ClassEntry::of::<ethernet::set_vlan_anno::SetVLANAnno>().named("SetVlanAnno"),
     router::ClassEntry::of::<ethernet::strip_ether_vlan_header::StripEtherVLANHeader>()
         .named("StripEtherVlanHeader"),
-    router::ClassEntry::of::<ethernet::vlan_encap::EtherVLANEncap>().named("EtherVlanEncap"),
+    router::ClassEntry::of::<ethernet::ether_vlan_encap::EtherVLANEncap>().named("EtherVlanEncap"),
     router::ClassEntry::of::<icmp::icmp_ping_source::ICMPPingSource>().named("ICMPSendPings"),
-    router::ClassEntry::of::<ipsec::aes::IPsecAES>().named("Aes"),
-    router::ClassEntry::of::<ipsec::des::IPsecDES>().named("Des"),
+    router::ClassEntry::of::<ipsec::ipsec_aes::IPsecAES>().named("Aes"),
+    router::ClassEntry::of::<ipsec::ipsec_des::IPsecDES>().named("Des"),
     router::ClassEntry::of::<ip::rfc2507c::RFC2507c>().named("RFC2507Comp"),
     router::ClassEntry::of::<ip::rfc2507d::RFC2507d>().named("RFC2507Decomp"),
     router::ClassEntry::of::<standard::round_robin_sched::RoundRobinSched>().named("RRSched"),

@@ -3,7 +3,6 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::net::Ipv4Addr;
 
 use click::config;
 use router::args::{Args, Argument, Failed, NoElements, Parser};
@@ -13,16 +12,6 @@ use router::{Cx, HandlerError};
 fn parse<T: Argument>(cx: &Cx<'_>, value: &str, expected: &str) -> Result<T, HandlerError> {
     let parsed = cx.names().parse(config::uncomment(value).as_str());
     parsed.map_err(|_| format!("expected {expected}").into())
-}
-
-/// Takes an IPv4 address that a handler was written.
-pub fn ip(cx: &Cx<'_>, value: &str) -> Result<Ipv4Addr, HandlerError> {
-    parse(cx, value, "IP address")
-}
-
-/// Takes a truth value that a handler was written.
-pub fn boolean(cx: &Cx<'_>, value: &str) -> Result<bool, HandlerError> {
-    parse(cx, value, "boolean")
 }
 
 /// Takes a number that is not negative, and that a handler was written.

@@ -12,7 +12,6 @@ use crate::rewriter::base::{Connections, Rewriter};
 use crate::rewriter::headers;
 use crate::rewriter::key::FlowKey;
 
-
 /// Lets FTP clients behind a rewriter use active transfers.
 ///
 /// An FTP client tells the server, by a PORT command on the control connection, an address and port

@@ -59,7 +59,6 @@ pub struct ICMPPingRewriter {
     base: Base,
 }
 
-
 /// How ICMPPingRewriter reads and writes packets. The key of requests has the identifier as source
 /// port and the number after it as destination port; that of replies the other way round.
 pub struct Pings;

@@ -4,7 +4,7 @@ use core::net::Ipv4Addr;
 use packet::{Facts, Packet};
 use packet::anno::DST_IP;
 use packet::wire::Ipv4Packet;
-use router::args::{Args, Failed, AnnoOf};
+use router::args::{AnnoOf, Args, Failed};
 use router::{Cx, Element, Verdict};
 
 /// Where the address is.

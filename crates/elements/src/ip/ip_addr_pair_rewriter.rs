@@ -56,7 +56,6 @@ pub struct IPAddrPairRewriter {
     base: Base,
 }
 
-
 /// How IPAddrPairRewriter reads and writes packets.
 pub struct Pairs;
 

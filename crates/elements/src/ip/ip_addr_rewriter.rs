@@ -58,7 +58,6 @@ pub struct IPAddrRewriter {
     base: Base,
 }
 
-
 /// How IPAddrRewriter reads and writes packets. Forward keys have a source alone, reply keys a
 /// destination.
 pub struct Sources;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{handlers, Cx, Element, HandlerError, HandlerList, Classify, DynamicHandlers};
+use router::{Classify, Cx, DynamicHandlers, Element, HandlerError, HandlerList, handlers};
 
 use super::ip_filter::filter;
 use crate::classification::{Program, ip_classifier};

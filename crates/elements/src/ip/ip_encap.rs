@@ -5,7 +5,7 @@ use packet::Packet;
 use packet::checksum::{Delta, Sum};
 use packet::wire::{Ecn, IpProtocol, Ipv4Header, Ipv4Packet};
 use router::args::{Any, Args, Failed, KeywordArg, Kind, NamedInt};
-use router::{handlers, Cx, Element, HandlerError, Verdict, write_argument};
+use router::{Cx, Element, HandlerError, Verdict, handlers, write_argument};
 
 use crate::destination::{BAD_DESTINATION, Destination};
 

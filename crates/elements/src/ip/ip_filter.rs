@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{handlers, Cx, Element, Classify};
+use router::{Classify, Cx, Element, handlers};
 
 use crate::classification::{Program, ip_filter};
 use crate::dispatch::{DROP, route};

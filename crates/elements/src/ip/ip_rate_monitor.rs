@@ -5,7 +5,7 @@ use packet::anno::{FWD_RATE, REV_RATE};
 use packet::wire::Ipv4Packet;
 use packet::{Batch, Packet};
 use router::args::{Args, Failed, FixedPoint, WordArg};
-use router::{handlers, Cx, Element, HandlerError};
+use router::{Cx, Element, HandlerError, handlers};
 
 mod tree;
 

@@ -8,8 +8,8 @@ use hashbrown::HashMap;
 use packet::anno::IPREASSEMBLER;
 use packet::wire::{IpProtocol, Ipv4Packet};
 use packet::{HEADROOM, Packet, Pool};
-use router::args::{Failed, AnnoOf};
-use router::{handlers, Cx, Element, Steady, TimerId, Verdict};
+use router::args::{AnnoOf, Failed};
+use router::{Cx, Element, Steady, TimerId, Verdict, handlers};
 
 /// Nanoseconds of a second.
 const SECOND: i64 = 1_000_000_000;

@@ -1,7 +1,9 @@
 use packet::Packet;
 use router::{Cx, Element, Verdict};
 
-use super::header_compression::{CONTEXTS, FULL_HEADER, HEADERS, Headers, OTHER, compress, compressible, replace};
+use super::header_compression::{
+    CONTEXTS, FULL_HEADER, HEADERS, Headers, OTHER, compress, compressible, replace,
+};
 
 /// Compresses the headers of TCP packets (RFC 2507).
 ///

@@ -2,8 +2,8 @@ use core::net::Ipv4Addr;
 
 use packet::Packet;
 use packet::anno::DST_IP;
-use router::{Cx, Element, Verdict};
 use router::args::AnnoOf;
+use router::{Cx, Element, Verdict};
 
 /// Sets packets' destination address annotation to a fixed address.
 ///

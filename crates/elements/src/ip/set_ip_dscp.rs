@@ -1,6 +1,6 @@
 use packet::Packet;
-use router::args::{Argument, Args, Failed};
-use router::{handlers, Cx, Element, HandlerError, Verdict, parse_value, write_argument};
+use router::args::{Args, Argument, Failed};
+use router::{Cx, Element, HandlerError, Verdict, handlers, parse_value, write_argument};
 
 use super::tos::{check_code_point, header};
 

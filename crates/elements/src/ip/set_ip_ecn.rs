@@ -3,7 +3,7 @@ use alloc::string::String;
 use packet::Packet;
 use packet::wire::Ecn;
 use router::args::{Any, Args, Failed};
-use router::{handlers, Cx, Element, HandlerError, Verdict, write_argument};
+use router::{Cx, Element, HandlerError, Verdict, handlers, write_argument};
 
 use super::tos::header;
 

@@ -1,6 +1,6 @@
 use router::Element;
 
-use super::route_table::{Routes, Order, lookup_methods};
+use super::route_table::{Order, Routes, lookup_methods};
 
 /// Looks up IP routes by the longest prefix; kept for old configurations.
 ///

@@ -1,9 +1,7 @@
 use core::net::Ipv6Addr;
 
 use packet::anno::{FIX_IP_SRC, ICMP_PARAMPROB};
-use packet::wire::{
-    Icmpv6Header, Icmpv6Packet, Icmpv6Type, IpProtocol, Ipv6Header, Ipv6Packet,
-};
+use packet::wire::{Icmpv6Header, Icmpv6Packet, Icmpv6Type, IpProtocol, Ipv6Header, Ipv6Packet};
 use packet::{HEADROOM, Packet, PacketType};
 use router::args::Failed;
 use router::{Cx, Element, Verdict};

@@ -4,7 +4,7 @@ use core::net::Ipv6Addr;
 use packet::Packet;
 use packet::wire::{IpProtocol, Ipv6Header, Ipv6Packet};
 use router::args::{Any, Args, Failed, Kind, NamedInt};
-use router::{handlers, Cx, Element, HandlerError, Verdict, write_argument};
+use router::{Cx, Element, HandlerError, Verdict, handlers, write_argument};
 
 use crate::destination::{BAD_DESTINATION, Destination};
 

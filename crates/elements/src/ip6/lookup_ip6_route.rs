@@ -6,7 +6,7 @@ use core::net::Ipv6Addr;
 use click::config;
 use packet::{BATCH, Batch};
 use router::args::{Args, Context, Failed, Ip6PrefixArg, Ipv6Prefix, unparse};
-use router::{handlers, Cx, Element, HandlerError};
+use router::{Cx, Element, HandlerError, handlers};
 
 use super::route_table::{Full, Hop, RouteTable};
 use crate::dispatch::{DROP, send};

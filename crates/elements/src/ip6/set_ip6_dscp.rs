@@ -1,7 +1,7 @@
 use packet::Packet;
 use packet::wire::Ipv6Packet;
-use router::args::{Args, Failed, Argument};
-use router::{handlers, Cx, Element, HandlerError, Verdict, parse_value, write_argument};
+use router::args::{Args, Argument, Failed};
+use router::{Cx, Element, HandlerError, Verdict, handlers, parse_value, write_argument};
 use crate::ip::check_code_point;
 
 /// Sets IPv6 packets' differentiated services code point.

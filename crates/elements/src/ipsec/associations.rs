@@ -6,11 +6,9 @@ use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 use packet::{Packet, anno};
-use router::{Cx, ElementId};
+use router::{Cx, ElementId, Interface};
 
 use super::association::{Association, Spec};
-use super::radix_ipsec_lookup::RadixIPsecLookup;
-use super::sa_table::SATable;
 
 /// Most associations of a table. Further ones are refused.
 pub(super) const LIMIT: usize = 4096;
@@ -67,16 +65,28 @@ pub(super) fn with<R>(
     work: impl FnOnce(&mut Association, &mut Packet) -> R,
 ) -> Option<R> {
     let Reference { table, handle } = Reference::of(packet)?;
-    let work = |association: &mut Association| work(association, packet);
-    if cx.is::<RadixIPsecLookup>(table) {
-        cx.with::<RadixIPsecLookup, _>(table, |element, _| {
-            element.associations().get(handle).map(work)
-        })?
-    } else {
-        cx.with::<SATable, _>(table, |element, _| {
-            element.associations().get(handle).map(work)
-        })?
-    }
+    let owner = cx.link::<dyn AssociationOwner>(table)?;
+    cx.reach(owner, |owner, _| {
+        let association = owner.associations().get(handle)?;
+        Some(work(association, packet))
+    })?
+}
+
+/// An element that has a table of associations.
+pub(super) trait AssociationOwner {
+    /// The table.
+    fn associations(&mut self) -> &mut Associations;
+}
+
+impl Interface for dyn AssociationOwner {
+    const NAME: &'static str = "SecurityAssociations";
+}
+
+/// An element whose associations other elements' routes name.
+pub(super) trait SharedAssociations: AssociationOwner {}
+
+impl Interface for dyn SharedAssociations {
+    const NAME: &'static str = "SATable";
 }
 
 #[derive(Default)]

@@ -13,10 +13,9 @@ pub(super) const AES_BLOCK: usize = 16;
 pub(super) const SHORT_BLOCK: usize = 8;
 
 /// Which way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Encrypt,
-    #[default]
     Decrypt,
 }
 

@@ -1,8 +1,10 @@
 //! The shape of ESP packets, and what the elements that work on them share.
 
 use router::args::{Argument, Context, Invalid};
+use router::Component;
 
-use super::ciphers::{AES_BLOCK, SHORT_BLOCK};
+use super::ciphers::{AES_BLOCK, Direction, SHORT_BLOCK};
+use super::tag::TAG;
 
 /// Bytes of index and sequence number in front of the initialization vector.
 pub(super) const FIXED: usize = 8;
@@ -32,12 +34,42 @@ impl BlockSize {
 }
 
 impl Argument for BlockSize {
+    const KIND: &'static str = "8 or 16";
+
     fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
         match context.parse::<u32>(text)? {
             8 => Ok(BlockSize::Short),
             16 => Ok(BlockSize::Aes),
             _ => Err(Invalid::because("should be 8 or 16")),
         }
+    }
+}
+
+/// The arguments of the elements that encrypt and decrypt payloads.
+#[derive(Component)]
+pub(super) struct Cipher {
+    /// 1 encrypts, 0 decrypts.
+    #[arg(mandatory)]
+    encrypt: i32,
+    /// Bytes at the packet's end that are left as they are: those of an authentication tag that is
+    /// there before encryption. 0 where the tag is put on the encrypted packet, as the standard has
+    /// it.
+    #[arg(positional, default = TAG as u32, default_text = "12")]
+    ignore: u32,
+}
+
+impl Cipher {
+    pub fn direction(&self) -> Direction {
+        if self.encrypt == 1 {
+            Direction::Encrypt
+        } else {
+            Direction::Decrypt
+        }
+    }
+
+    /// Bytes of the payload that are encrypted; `None` if it is too short.
+    pub fn length(&self, payload: &[u8]) -> Option<usize> {
+        payload.len().checked_sub(self.ignore as usize)
     }
 }
 

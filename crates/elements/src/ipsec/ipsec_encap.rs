@@ -3,26 +3,13 @@ use core::net::Ipv4Addr;
 use packet::wire::{IpProtocol, Ipv4Header};
 use packet::{Packet, anno};
 use router::args::{Args, Failed, Kind, NamedInt};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Puts an IP header in front of packets for the gateway that their annotation names.
 ///
 /// The destination is the destination address annotation, which RadixIPsecLookup set to the
 /// tunnel's other end. The source is given, or else left open for FixIPSrc, which the packet is
 /// marked for. Length, identification and checksum are each packet's own.
-///
-/// # Arguments
-/// - `PROTO` (integer or name): what the packets carry; 50 is ESP.
-/// - `SRC` (IP address): who they are from, instead of whom FixIPSrc names.
-/// - `TTL` (integer, 250): time to live.
-/// - `TOS` (integer, 0): type of service.
-/// - `DF` (boolean, false): whether the packets must not be fragmented.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -35,57 +22,35 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// IPEncap, FixIPSrc, IPsecESPEncap, RadixIPsecLookup
+#[derive(Element)]
+#[element(ports = "1/1", live)]
 pub struct IPsecEncap {
-    header: Ipv4Header,
-}
-
-impl Default for IPsecEncap {
-    fn default() -> Self {
-        IPsecEncap {
-            header: Ipv4Header {
-                tos: 0,
-                total_len: 0,
-                ident: 0,
-                dont_fragment: false,
-                more_fragments: false,
-                fragment_offset: 0,
-                ttl: 250,
-                protocol: IpProtocol(0),
-                source: Ipv4Addr::UNSPECIFIED,
-                destination: Ipv4Addr::UNSPECIFIED,
-            },
-        }
-    }
-}
-
-impl Class for IPsecEncap {
-    const NAME: &'static str = "IPsecEncap";
-    const PORTS: &'static str = "1/1";
-}
-
-impl Declared for IPsecEncap {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut protocol = 0i32;
-        let mut header = IPsecEncap::default().header;
-        args.mandatory_positional_with("PROTO", NamedInt(Kind::IpProtocol), &mut protocol)
-            .keyword("SRC", &mut header.source)
-            .keyword("TTL", &mut header.ttl)
-            .keyword("TOS", &mut header.tos)
-            .keyword("DF", &mut header.dont_fragment)
-            .complete()?;
-        let protocol = u8::try_from(protocol).map_err(|_| args.fail("bad IP protocol"))?;
-        header.protocol = IpProtocol(protocol);
-        header.ident = self.header.ident;
-        self.header = header;
-        Ok(())
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
+    /// The protocol of the payload; 50 is ESP.
+    #[arg(mandatory, name = "PROTO", with = NamedInt(Kind::IpProtocol), kind = "IP protocol")]
+    protocol: i32,
+    /// The source address, instead of FixIPSrc's.
+    #[arg(name = "SRC", default = Ipv4Addr::UNSPECIFIED)]
+    source: Ipv4Addr,
+    /// Time to live.
+    #[arg(default = 250)]
+    ttl: u8,
+    /// Type of service.
+    #[arg(default = 0)]
+    tos: u8,
+    /// Whether the packets must not be fragmented.
+    #[arg(name = "DF")]
+    dont_fragment: bool,
+    ident: u16,
 }
 
 impl Element for IPsecEncap {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if u8::try_from(self.protocol).is_err() {
+            return Err(args.fail("bad IP protocol"));
+        }
+        Ok(())
+    }
+
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         if !packet.push(20) {
@@ -95,11 +60,18 @@ impl Element for IPsecEncap {
             return Verdict::Drop;
         };
         let header = Ipv4Header {
+            tos: self.tos,
             total_len,
+            ident: self.ident,
+            dont_fragment: self.dont_fragment,
+            more_fragments: false,
+            fragment_offset: 0,
+            ttl: self.ttl,
+            protocol: IpProtocol(self.protocol as u8),
+            source: self.source,
             destination: packet.dst_ip(),
-            ..self.header
         };
-        self.header.ident = self.header.ident.wrapping_add(1);
+        self.ident = self.ident.wrapping_add(1);
         let Some(place) = packet.data_mut().first_chunk_mut() else {
             return Verdict::Drop;
         };

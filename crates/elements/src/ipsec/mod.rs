@@ -5,6 +5,7 @@
 
 mod association;
 mod associations;
+mod auth;
 mod ciphers;
 mod esp;
 mod tag;
@@ -12,12 +13,13 @@ mod tunnel_route;
 mod window;
 
 crate::elements! {
-    aes: IPsecAES;
-    auth: IPsecAuthHMACSHA1, IPsecAuthSHA1;
-    des: IPsecDES;
-    esp_encap: IPsecESPEncap;
-    esp_unencap: IPsecESPUnencap;
+    ipsec_aes: IPsecAES;
+    ipsec_auth_hmac_sha1: IPsecAuthHMACSHA1;
+    ipsec_auth_sha1: IPsecAuthSHA1;
+    ipsec_des: IPsecDES;
     ipsec_encap: IPsecEncap;
+    ipsec_esp_encap: IPsecESPEncap;
+    ipsec_esp_unencap: IPsecESPUnencap;
     radix_ipsec_lookup: RadixIPsecLookup;
     sa_table: SATable;
 }

@@ -1,15 +1,13 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::any::Any;
 use core::net::Ipv4Addr;
 
 use packet::{BATCH, Batch, Packet, anno};
-use router::args::{Args, Context, ElementOf, ElementRef, Failed, NoElements};
-use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerFlags, HandlerList};
+use router::args::{Args, Failed, NoElements};
+use router::{Cx, Element, HandlerError, Link, handlers};
 
-use super::associations::{Associations, Reference};
-use super::sa_table::SATable;
+use super::associations::{AssociationOwner, Associations, Reference, SharedAssociations};
 use super::tunnel_route::{RouteText, Tunnel, TunnelRoute, TunnelRoutes};
 use crate::dispatch::{DROP, send};
 
@@ -30,24 +28,6 @@ const COMPLAINTS: u32 = 5;
 ///
 /// The packets' data starts with their IP header.
 ///
-/// # Arguments
-/// - `ADDR/MASK [GATEWAY] OUTPUT [SPI ENCRYPT_KEY AUTH_KEY REPLAY OOSIZE]`, ... (route): the
-///   routes. Those for output 1 name the tunnel's other end as `GATEWAY`, and an association as
-///   SATable has it; routes may share one. With `SATABLE` they name it by its `SPI` alone.
-/// - `SATABLE` (element): where the associations are, instead of with the routes.
-///
-/// # Ports
-/// One push input; any number of push outputs, of which 0, 1 and 2 are as said.
-///
-/// # Handlers
-/// - `table` (read): the routes, one a line. Keys are not shown.
-/// - `associations` (read): the routes' associations: see SATable's `table`.
-/// - `lookup` (read with an address): output and gateway for the address; -1 if there is no route.
-/// - `add` (write): adds a route; fails if its prefix has one.
-/// - `set` (write): adds a route, or replaces its prefix's.
-/// - `remove` (write): removes a route, `ADDR/MASK [[GATEWAY] OUTPUT]`.
-/// - `ctrl` (write): `add`, `set` and `remove` commands, one a line; all are done, or none.
-///
 /// # Example
 /// ```click
 /// Idle -> rt :: RadixIPsecLookup(
@@ -67,21 +47,37 @@ const COMPLAINTS: u32 = 5;
 ///
 /// # See also
 /// SATable, IPsecESPEncap, IPsecESPUnencap, RadixIPLookup
-#[derive(Default)]
+#[derive(Element)]
+#[element(
+    ports = "1/-",
+    processing = "h/h",
+    is_a("IPsecRouteTable"),
+    handlers,
+    take_over,
+    provides(AssociationOwner)
+)]
+#[outputs(
+    "packets for this host that came through a tunnel",
+    "packets that go through a tunnel",
+    "other packets for this host",
+    "from here on, one for each further OUTPUT of the routes"
+)]
 pub struct RadixIPsecLookup {
+    /// The table of the associations, if they are not given with the routes.
+    #[arg(name = "SATABLE")]
+    elsewhere: Option<Link<dyn SharedAssociations>>,
+    /// The routes. Those for output 1 name the tunnel's other end as `GATEWAY`, and an association
+    /// as SATable has it; routes may share one. With SATABLE they name it by its `SPI` alone.
+    #[arg(
+        rest,
+        name = "ADDR/MASK [GATEWAY] OUTPUT [SPI ENCRYPT_KEY AUTH_KEY REPLAY OOSIZE]",
+        kind = "any number of routes"
+    )]
+    texts: Vec<String>,
     routes: TunnelRoutes,
-    /// Where associations are, if not here.
-    elsewhere: Option<ElementId>,
     lost: u32,
     unknown: u32,
     unset: u32,
-}
-
-impl Class for RadixIPsecLookup {
-    const NAME: &'static str = "RadixIPsecLookup";
-    const PORTS: &'static str = "1/-";
-    const PROCESSING: &'static str = "h/h";
-    const IS_A: &'static [&'static str] = &["IPsecRouteTable"];
 }
 
 /// How to take a change back.
@@ -92,17 +88,13 @@ enum Undo {
 }
 
 impl RadixIPsecLookup {
-    pub(super) fn associations(&mut self) -> &mut Associations {
-        &mut self.routes.associations
-    }
-
     /// The association with an index, for packets that came through a tunnel.
     fn inbound(&self, cx: &mut Cx<'_>, spi: u32) -> Option<Reference> {
         let (table, handle) = match self.elsewhere {
             None => (cx.id(), self.routes.associations.find(spi)?),
-            Some(table) => {
-                let find = |element: &mut SATable| element.associations().find(spi);
-                (table, cx.with(table, |element, _| find(element))??)
+            Some(link) => {
+                let found = cx.reach(link, |owner, _| owner.associations().find(spi));
+                (link.id(), found??)
             }
         };
         Some(Reference { table, handle })
@@ -172,9 +164,10 @@ impl RadixIPsecLookup {
     /// Does a command, `add`, `set` or `remove`, and says how to take it back.
     fn run(&mut self, cx: &mut Cx<'_>, command: &str, text: &str) -> Result<Undo, HandlerError> {
         let to_remove = command == "remove";
-        let expected = match to_remove {
-            true => "expected 'ADDR/MASK [GATEWAY OUTPUT]'",
-            false => "expected 'ADDR/MASK [GATEWAY] OUTPUT'",
+        let expected = if to_remove {
+            "expected 'ADDR/MASK [GATEWAY OUTPUT]'"
+        } else {
+            "expected 'ADDR/MASK [GATEWAY] OUTPUT'"
         };
         let outputs = cx.outputs();
         let route = RouteText::read(text, to_remove, &cx.names()).ok_or(expected)?;
@@ -197,6 +190,16 @@ impl RadixIPsecLookup {
             Some(old) => Undo::Set(old),
             None => Undo::Remove(new),
         })
+    }
+
+    fn run_one(&mut self, cx: &mut Cx<'_>, command: &str, text: &str) -> Result<(), HandlerError> {
+        let undo = self.run(cx, command, text)?;
+        self.commit(undo);
+        Ok(())
+    }
+
+    fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut RadixIPsecLookup) {
+        self.routes.associations.take(&old.routes.associations);
     }
 
     /// Ends a command: what it replaced is not needed any more.
@@ -263,16 +266,67 @@ fn spi(data: &[u8]) -> Payload {
     }
 }
 
-impl Declared for RadixIPsecLookup {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut table: Option<ElementRef> = None;
-        let parser = |text: &str, context: &Context<'_>| {
-            context.parse_with(ElementOf("SATable"), text).map(Some)
-        };
-        args.keyword_with("SATABLE", parser, &mut table).consume()?;
-        self.elsewhere = table.map(|table| ElementId::new(table.index));
+impl AssociationOwner for RadixIPsecLookup {
+    fn associations(&mut self) -> &mut Associations {
+        &mut self.routes.associations
+    }
+}
+
+#[handlers]
+impl RadixIPsecLookup {
+    /// The routes, one a line. Keys are not shown.
+    #[read(expensive)]
+    fn table(&self) -> String {
+        self.routes.lines()
+    }
+
+    /// The routes' associations: see SATable's `table`.
+    #[read(name = "associations")]
+    fn show_associations(&self) -> String {
+        self.routes.associations.lines()
+    }
+
+    /// Output and gateway for the address; -1 if there is no route.
+    #[read]
+    fn lookup(&self, cx: &mut Cx<'_>, address: &str) -> Result<String, HandlerError> {
+        let parsed: Result<Ipv4Addr, _> = cx.names().parse(address);
+        let address = parsed.map_err(|_| format!("expected IP address, not '{address}'"))?;
+        Ok(match self.routes.find(address) {
+            None => "-1".to_string(),
+            Some(hop) if hop.gateway.is_unspecified() => hop.port.to_string(),
+            Some(hop) => format!("{} {}", hop.port, hop.gateway),
+        })
+    }
+
+    /// Adds a route; fails if its prefix has one.
+    #[write]
+    fn add(&mut self, cx: &mut Cx<'_>, route: &str) -> Result<(), HandlerError> {
+        self.run_one(cx, "add", route)
+    }
+
+    /// Adds a route, or replaces its prefix's.
+    #[write(name = "set")]
+    fn replace(&mut self, cx: &mut Cx<'_>, route: &str) -> Result<(), HandlerError> {
+        self.run_one(cx, "set", route)
+    }
+
+    /// Removes a route, `ADDR/MASK [[GATEWAY] OUTPUT]`.
+    #[write]
+    fn remove(&mut self, cx: &mut Cx<'_>, route: &str) -> Result<(), HandlerError> {
+        self.run_one(cx, "remove", route)
+    }
+
+    /// `add`, `set` and `remove` commands, one a line; all are done, or none.
+    #[write]
+    fn ctrl(&mut self, cx: &mut Cx<'_>, commands: &str) -> Result<(), HandlerError> {
+        self.run_all(cx, commands)
+    }
+}
+
+impl Element for RadixIPsecLookup {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let element = args.element().to_string();
-        for (i, text) in args.take_raw().iter().enumerate() {
+        for (i, text) in core::mem::take(&mut self.texts).iter().enumerate() {
             let i = i + 1;
             let route = RouteText::read(text, false, &args.context());
             let fits = |route: &RouteText| {
@@ -297,56 +351,6 @@ impl Declared for RadixIPsecLookup {
         args.finish()
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("add").write("set").write("remove").write("ctrl");
-        list.add("table", HandlerFlags::READ.with(HandlerFlags::EXPENSIVE));
-        list.read("associations").read_with("lookup");
-    }
-
-    fn read(
-        &mut self,
-        cx: &mut Cx<'_>,
-        name: &str,
-        parameter: &str,
-    ) -> Result<String, HandlerError> {
-        match name {
-            "table" => Ok(self.routes.lines()),
-            "associations" => Ok(self.routes.associations.lines()),
-            "lookup" => {
-                let address: Ipv4Addr = cx.names().parse(parameter).map_err(|_| {
-                    format!("expected IP address, not '{parameter}'")
-                })?;
-                Ok(match self.routes.find(address) {
-                    None => "-1".to_string(),
-                    Some(hop) if hop.gateway.is_unspecified() => hop.port.to_string(),
-                    Some(hop) => format!("{} {}", hop.port, hop.gateway),
-                })
-            }
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "add" | "set" | "remove" => {
-                let undo = self.run(cx, name, value)?;
-                self.commit(undo);
-                Ok(())
-            }
-            "ctrl" => self.run_all(cx, value),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn Any = old;
-        if let Some(old) = old.downcast_mut::<RadixIPsecLookup>() {
-            self.routes.associations.take(&old.routes.associations);
-        }
-    }
-}
-
-impl Element for RadixIPsecLookup {
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         let mut outputs = [DROP; BATCH];

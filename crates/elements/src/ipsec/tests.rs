@@ -8,6 +8,7 @@ use std::println;
 
 use proptest::prelude::*;
 
+use super::associations::AssociationOwner;
 use super::radix_ipsec_lookup::RadixIPsecLookup;
 use crate::testing::{Rig, checksum, ping, udp};
 

@@ -82,7 +82,6 @@ const TCP: u16 = 0;
 /// The table of UDP flows.
 const UDP: u16 = 1;
 
-
 /// How IPRewriter reads and writes packets.
 pub struct Both;
 

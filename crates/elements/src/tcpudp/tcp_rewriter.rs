@@ -51,7 +51,6 @@ pub struct TCPRewriter {
     base: Base,
 }
 
-
 /// The arguments that say how long TCP connections live.
 #[derive(Component)]
 pub(super) struct TcpTimes {

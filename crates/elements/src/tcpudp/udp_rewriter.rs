@@ -59,7 +59,6 @@ pub struct UDPRewriter {
     base: Base,
 }
 
-
 /// The arguments that say how long UDP flows live.
 #[derive(Component)]
 pub(super) struct UdpTimes {

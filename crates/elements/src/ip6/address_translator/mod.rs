@@ -10,7 +10,7 @@ use core::net::Ipv6Addr;
 use packet::wire::{Icmpv6Packet, Ipv6Packet};
 use packet::{Batch, Packet};
 use router::args::{Args, Context, Failed};
-use router::{handlers, Cx, Element};
+use router::{Cx, Element, handlers};
 
 use self::rewrite::{Flow, Refusal, Upper};
 use self::table::{Endpoint, Fixed, Pool, Side, Stock};

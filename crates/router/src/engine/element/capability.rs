@@ -137,7 +137,8 @@ impl<T: ?Sized + Interface> Argument for Link<T> {
 impl Engine {
     /// An element as a `T`; `None` if its class does not provide that.
     pub(crate) fn link<T: ?Sized + Interface>(&self, id: ElementId) -> Option<Link<T>> {
-        let mut capabilities = self.graph.info(id).class.capabilities.iter();
+        let info = self.graph.elements.get(id.index())?;
+        let mut capabilities = info.class.capabilities.iter();
         capabilities.find_map(|capability| link(id, capability.provided))
     }
 

@@ -1,4 +1,4 @@
-//! What the queues share: a store with a limit, its notifiers and its handlers.
+//! The storage of a queue: packets up to a capacity, notifiers, arguments and handlers.
 
 use alloc::vec::Vec;
 
@@ -9,7 +9,7 @@ use router::{Component, Cx, Interface, Notice, Search, SignalId, handlers};
 /// How often a pull must find nothing before the empty notifier says so: queues that hover around
 /// a packet or two would have it thrash.
 const SLEEPINESS: u32 = 9;
-/// Most packets of a store, whose room is taken at once: 128 MB.
+/// Largest capacity, for which memory is allocated at once: 128 MB.
 const CAPACITY_MAX: u32 = 1 << 24;
 
 /// Packets up to which those of a queue are in the second cache still, where the processor finds
@@ -45,10 +45,10 @@ pub(crate) struct Discipline {
     pub nonfull: bool,
 }
 
-/// A store of packets with a limit.
+/// Packets of a queue, up to its capacity.
 #[derive(Component)]
 #[component(handlers)]
-pub(crate) struct Store {
+pub(crate) struct QueueStorage {
     /// Most packets it stores.
     #[arg(positional, default = 1000, read, write, config, calm, then = fit)]
     capacity: u32,
@@ -67,7 +67,7 @@ pub(crate) struct Store {
 }
 
 #[handlers]
-impl Store {
+impl QueueStorage {
     /// Packets stored.
     #[read]
     fn length(&self) -> usize {
@@ -91,8 +91,8 @@ impl Store {
     }
 }
 
-impl Store {
-    /// Makes room for the capacity, and the notifiers that are wanted.
+impl QueueStorage {
+    /// Allocates memory for the capacity, and makes the notifiers that are wanted.
     pub fn configured(
         &mut self,
         cx: &mut Cx<'_>,
@@ -111,12 +111,12 @@ impl Store {
         self.fit(cx).map_err(|e| args.fail(e))
     }
 
-    /// Makes room for the capacity. If there are more packets than fit, those that came last go.
+    /// Allocates memory for the capacity. If more packets are stored than fit, the last are dropped.
     fn fit(&mut self, cx: &mut Cx<'_>) -> Result<(), &'static str> {
         if self.capacity > CAPACITY_MAX {
             return Err("CAPACITY: at most 16777216 packets can be stored");
         }
-        // The room is taken now, so that the data path takes none.
+        // Memory is allocated now, so that the data path allocates none.
         let more = self.capacity().saturating_sub(self.packets.len());
         self.packets
             .try_reserve(more)
@@ -154,7 +154,7 @@ impl Store {
 
     /// After packets came in.
     #[inline]
-    fn came(&mut self, cx: &mut Cx<'_>) {
+    fn arrived(&mut self, cx: &mut Cx<'_>) {
         self.highwater = self.highwater.max(self.packets.len());
         if let (Some(signal), false) = (self.nonempty, self.packets.is_empty()) {
             cx.set_signal(signal, true);
@@ -169,12 +169,12 @@ impl Store {
     pub fn push(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, overflow: Overflow) {
         cx.prefetcher().step(batch.len());
         if batch.len() <= self.room() {
-            // There is: room for the capacity was taken when it was set.
+            // Memory for the capacity was allocated when it was set.
             self.packets.append(batch);
         } else {
             self.push_overflowing(cx, batch, overflow);
         }
-        self.came(cx);
+        self.arrived(cx);
     }
 
     #[cold]
@@ -236,7 +236,7 @@ impl Store {
                 self.put_front(cx, packet);
             }
         }
-        self.came(cx);
+        self.arrived(cx);
     }
 
     fn put_front(&mut self, cx: &mut Cx<'_>, packet: Packet) {
@@ -265,7 +265,7 @@ impl Store {
         let was_full = self.room() == 0;
         let n = self.packets.take(batch, most);
         if self.packets.len() > NEAR {
-            // Those that are pulled next have been here for a while, and are far by now.
+            // The packets that are pulled next have been here for a while, and are far by now.
             cx.prefetcher().announce(self.packets.iter().take(n));
         }
         if was_full {
@@ -299,7 +299,7 @@ impl Store {
 
     /// Takes over what `old` stores, as far as there is room: the oldest packets, or the youngest
     /// if those are kept when there is none.
-    pub fn take(&mut self, cx: &mut Cx<'_>, old: &mut Store, overflow: Overflow) {
+    pub fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut QueueStorage, overflow: Overflow) {
         let old_length = old.packets.len();
         let lost = old_length.saturating_sub(self.capacity());
         if overflow == Overflow::Oldest {
@@ -323,7 +323,7 @@ impl Store {
                 "{declaration}: some packets lost (old length {old_length}, new capacity {capacity})"
             ));
         }
-        self.came(cx);
+        self.arrived(cx);
     }
 }
 
@@ -332,48 +332,48 @@ impl Store {
     not(feature = "host"),
     expect(dead_code, reason = "only an element of hosts uses it")
 )]
-pub(crate) trait Tried {
-    /// Its store.
-    fn store(&mut self) -> &mut Store;
+pub(crate) trait TestedQueue {
+    /// Its storage.
+    fn storage(&mut self) -> &mut QueueStorage;
 }
 
-impl Interface for dyn Tried {
+impl Interface for dyn TestedQueue {
     const NAME: &'static str = "Queue";
 }
 
-/// What the queues share besides: their work, which differs by their [`Discipline`] only.
+/// The work of a queue element, which differs by its [`Discipline`] only.
 macro_rules! queue {
     (
         $name:ident, $overflow:ident, sleep: $sleep:ident, nonfull: $nonfull:literal
         $(, warning: $warning:literal)?
     ) => {
         impl $name {
-            const DISCIPLINE: $crate::standard::store::Discipline =
-                $crate::standard::store::Discipline {
-                    overflow: $crate::standard::store::Overflow::$overflow,
-                    sleep: $crate::standard::store::Sleep::$sleep,
+            const DISCIPLINE: $crate::standard::queue_storage::Discipline =
+                $crate::standard::queue_storage::Discipline {
+                    overflow: $crate::standard::queue_storage::Overflow::$overflow,
+                    sleep: $crate::standard::queue_storage::Sleep::$sleep,
                     nonfull: $nonfull,
                 };
 
             fn take_over(&mut self, cx: &mut router::Cx<'_>, old: &mut Self) {
                 let overflow = Self::DISCIPLINE.overflow;
-                self.store.take(cx, &mut old.store, overflow);
+                self.storage.take_over(cx, &mut old.storage, overflow);
             }
         }
 
         impl router::Storage for $name {
             fn stored(&self) -> usize {
-                self.store.len()
+                self.storage.len()
             }
 
             fn room(&self) -> Option<usize> {
-                Some(self.store.room())
+                Some(self.storage.room())
             }
         }
 
-        impl $crate::standard::store::Tried for $name {
-            fn store(&mut self) -> &mut $crate::standard::store::Store {
-                &mut self.store
+        impl $crate::standard::queue_storage::TestedQueue for $name {
+            fn storage(&mut self) -> &mut $crate::standard::queue_storage::QueueStorage {
+                &mut self.storage
             }
         }
 
@@ -384,7 +384,7 @@ macro_rules! queue {
                 args: &mut router::args::Args<'_>,
             ) -> Result<(), router::args::Failed> {
                 $(args.warning($warning);)?
-                self.store.configured(cx, args, Self::DISCIPLINE)
+                self.storage.configured(cx, args, Self::DISCIPLINE)
             }
 
             #[inline]
@@ -395,9 +395,9 @@ macro_rules! queue {
                 batch: &mut packet::Batch,
             ) -> usize {
                 if port == 0 {
-                    self.store.push(cx, batch, Self::DISCIPLINE.overflow);
+                    self.storage.push(cx, batch, Self::DISCIPLINE.overflow);
                 } else {
-                    self.store.push_front(cx, batch);
+                    self.storage.push_front(cx, batch);
                 }
                 0
             }
@@ -410,11 +410,11 @@ macro_rules! queue {
                 batch: &mut packet::Batch,
                 most: usize,
             ) {
-                self.store.pull(cx, batch, most);
+                self.storage.pull(cx, batch, most);
             }
 
             fn notifier(&self, notice: router::Notice, port: usize) -> router::Search {
-                self.store.notifier(notice, port)
+                self.storage.notifier(notice, port)
             }
         }
     };

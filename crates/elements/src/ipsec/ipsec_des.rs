@@ -1,13 +1,10 @@
 use packet::Packet;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
-use super::aes::direction;
 use super::association::Association;
 use super::associations;
-use super::ciphers::{Direction, SHORT_BLOCK};
-use super::esp::{FIXED, Once};
-use super::tag::TAG;
+use super::ciphers::SHORT_BLOCK;
+use super::esp::{Cipher, FIXED, Once};
 
 /// Encrypts or decrypts the payload of ESP packets by DES-CBC, a legacy cipher.
 ///
@@ -16,18 +13,6 @@ use super::tag::TAG;
 /// packet's security association, which RadixIPsecLookup sets; the initialization vector of 8 bytes
 /// is the packet's (RFC 2405). Packets without an association, or whose payload is not whole
 /// blocks, are dropped.
-///
-/// # Arguments
-/// - `ENCRYPT` (integer): 1 encrypts, 0 decrypts.
-/// - `IGNORE` (integer, 12): bytes at the packet's end that are left as they are: those of an
-///   authentication tag that is there before encryption. 0 where the tag is put on what is
-///   encrypted, as the standard has it.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -40,16 +25,12 @@ use super::tag::TAG;
 ///
 /// # See also
 /// IPsecAES, IPsecESPEncap, RadixIPsecLookup
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct IPsecDES {
-    direction: Direction,
-    ignore: usize,
+    #[flatten]
+    cipher: Cipher,
     complaint: Once,
-}
-
-impl Class for IPsecDES {
-    const NAME: &'static str = "IPsecDES";
-    const PORTS: &'static str = "1/1";
 }
 
 impl IPsecDES {
@@ -57,21 +38,10 @@ impl IPsecDES {
     fn run(&self, association: &Association, data: &mut [u8]) -> Option<()> {
         let (head, payload) = data.split_at_mut_checked(FIXED + SHORT_BLOCK)?;
         let (_, vector) = head.split_at_checked(FIXED)?;
-        let length = payload.len().checked_sub(self.ignore)?;
+        let length = self.cipher.length(payload)?;
         let payload = payload.get_mut(..length)?;
         let des = association.des();
-        des.chain(self.direction, vector.first_chunk()?, payload).then_some(())
-    }
-}
-
-impl Declared for IPsecDES {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut encrypt, mut ignore) = (0i32, TAG as u32);
-        args.mandatory_positional("ENCRYPT", &mut encrypt)
-            .positional("IGNORE", &mut ignore)
-            .complete()?;
-        (self.direction, self.ignore) = (direction(encrypt), ignore as usize);
-        Ok(())
+        des.chain(self.cipher.direction(), vector.first_chunk()?, payload).then_some(())
     }
 }
 

@@ -1,12 +1,10 @@
 use packet::Packet;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 use super::association::Association;
 use super::associations;
-use super::ciphers::{AES_BLOCK, Direction, SHORT_BLOCK};
-use super::esp::{BlockSize, FIXED, Once};
-use super::tag::TAG;
+use super::ciphers::{AES_BLOCK, SHORT_BLOCK};
+use super::esp::{BlockSize, Cipher, FIXED, Once};
 
 /// Encrypts or decrypts the payload of ESP packets by AES.
 ///
@@ -19,19 +17,6 @@ use super::tag::TAG;
 /// of a payload that is half a block too long, the half is filled up with the first bytes of the
 /// authentication tag behind it.
 ///
-/// # Arguments
-/// - `ENCRYPT` (integer): 1 encrypts, 0 decrypts.
-/// - `IGNORE` (integer, 12): bytes at the packet's end that are left as they are: those of an
-///   authentication tag that is there before encryption. 0 where the tag is put on what is
-///   encrypted, as the standard has it.
-/// - `BLOCK` (8 or 16, 8): bytes of the initialization vector; the same as IPsecESPEncap's.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
-///
 /// # Example
 /// ```click
 /// Idle -> rt :: RadixIPsecLookup(0/0 0, 10.1/16 1 234
@@ -43,17 +28,15 @@ use super::tag::TAG;
 ///
 /// # See also
 /// IPsecESPEncap, IPsecAuthHMACSHA1, RadixIPsecLookup
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct IPsecAES {
-    direction: Direction,
-    ignore: usize,
+    #[flatten]
+    cipher: Cipher,
+    /// Bytes of the initialization vector; the same as IPsecESPEncap's.
+    #[arg(default_text = "8")]
     block: BlockSize,
     complaint: Once,
-}
-
-impl Class for IPsecAES {
-    const NAME: &'static str = "IPsecAES";
-    const PORTS: &'static str = "1/1";
 }
 
 impl IPsecAES {
@@ -61,42 +44,22 @@ impl IPsecAES {
     fn run(&self, association: &Association, data: &mut [u8]) -> Option<()> {
         let (head, payload) = data.split_at_mut_checked(self.block.header())?;
         let (_, vector) = head.split_at_checked(FIXED)?;
-        let mut length = payload.len().checked_sub(self.ignore)?;
+        let mut length = self.cipher.length(payload)?;
         let aes = association.aes();
         let done = match self.block {
             BlockSize::Aes => {
                 let payload = payload.get_mut(..length)?;
-                aes.chain(self.direction, vector.first_chunk()?, payload)
+                aes.chain(self.cipher.direction(), vector.first_chunk()?, payload)
             }
             BlockSize::Short => {
                 if length % AES_BLOCK == SHORT_BLOCK {
                     length += SHORT_BLOCK;
                 }
                 let payload = payload.get_mut(..length)?;
-                aes.half_chain(self.direction, vector.first_chunk()?, payload)
+                aes.half_chain(self.cipher.direction(), vector.first_chunk()?, payload)
             }
         };
         done.then_some(())
-    }
-}
-
-/// Takes the arguments that the ciphers have in common.
-pub(super) fn direction(encrypt: i32) -> Direction {
-    match encrypt {
-        1 => Direction::Encrypt,
-        _ => Direction::Decrypt,
-    }
-}
-
-impl Declared for IPsecAES {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut encrypt, mut ignore) = (0i32, TAG as u32);
-        args.mandatory_positional("ENCRYPT", &mut encrypt)
-            .positional("IGNORE", &mut ignore)
-            .keyword("BLOCK", &mut self.block)
-            .complete()?;
-        (self.direction, self.ignore) = (direction(encrypt), ignore as usize);
-        Ok(())
     }
 }
 

@@ -1,8 +1,5 @@
-use alloc::string::{String, ToString};
-
 use packet::Packet;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
+use router::{Cx, Element, Verdict};
 
 use super::associations;
 use super::esp::{BlockSize, Once};
@@ -18,16 +15,6 @@ const NO_NEXT_HEADER: u8 = 59;
 /// be 1, 2, 3, ... of the length that it says. Other packets are dropped, the first of each kind
 /// with a message, and so are dummy packets, without one.
 ///
-/// # Arguments
-/// - `BLOCK` (8 or 16, 8): bytes of the initialization vector; the same as IPsecESPEncap's.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `replays` (read): packets that were seen before, or too old to tell.
-/// - `malformed` (read): packets whose header or padding was wrong.
-///
 /// # Example
 /// ```click
 /// Idle -> rt :: RadixIPsecLookup(10.0.0.1 0, 10.1/16 1 234
@@ -39,21 +26,23 @@ const NO_NEXT_HEADER: u8 = 59;
 ///
 /// # See also
 /// IPsecESPEncap, IPsecAES, IPsecAuthHMACSHA1, RadixIPsecLookup
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct IPsecESPUnencap {
+    /// Bytes of the initialization vector; the same as IPsecESPEncap's.
+    #[arg(default_text = "8")]
     block: BlockSize,
+    /// Packets that were seen before, or too old to tell.
+    #[handler(read)]
     replays: u64,
+    /// Packets whose header or padding was wrong.
+    #[handler(read)]
     malformed: u64,
     without: Once,
     old: Once,
     seen: Once,
     length: Once,
     padding: Once,
-}
-
-impl Class for IPsecESPUnencap {
-    const NAME: &'static str = "IPsecESPUnencap";
-    const PORTS: &'static str = "1/1";
 }
 
 /// What is wrong with a packet's trailer.
@@ -70,9 +59,10 @@ fn trailer(payload: &[u8]) -> Result<(usize, u8), Malformed> {
     let start = rest.len().checked_sub(length).ok_or(Malformed::Length)?;
     let padding = rest.get(start..).unwrap_or_default();
     let right = (1..=u8::MAX).zip(padding).all(|(i, byte)| i == *byte);
-    match right {
-        true => Ok((length + 2, *next)),
-        false => Err(Malformed::Padding),
+    if right {
+        Ok((length + 2, *next))
+    } else {
+        Err(Malformed::Padding)
     }
 }
 
@@ -96,24 +86,6 @@ impl IPsecESPUnencap {
             Malformed::Padding => self.padding.say(cx, "Corrupt padding"),
         }
         Verdict::Drop
-    }
-}
-
-impl Declared for IPsecESPUnencap {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.keyword("BLOCK", &mut self.block).complete()
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("replays").read("malformed");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "replays" => Ok(self.replays.to_string()),
-            "malformed" => Ok(self.malformed.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 

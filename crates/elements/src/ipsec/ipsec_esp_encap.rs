@@ -1,7 +1,6 @@
 use packet::wire::IpProtocol;
 use packet::{Packet, anno};
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 use super::associations;
 use super::esp::{BlockSize, FIXED, Once};
@@ -17,17 +16,6 @@ const IP_IN_IP: u8 = 4;
 /// protocol that the packet's IP header names. Packets without an association are dropped, and so
 /// are all when the sequence numbers are used up: a number is never used twice.
 ///
-/// # Arguments
-/// - `BLOCK` (8 or 16, 8): bytes of the initialization vector, and what packets are padded to a
-///   multiple of. 16 is what AES needs (RFC 3602); whole IP packets then have IP in IP as their
-///   protocol, as the standard has it for tunnels.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
-///
 /// # Example
 /// ```click
 /// Idle -> rt :: RadixIPsecLookup(0/0 0, 10.1/16 1 234
@@ -39,16 +27,16 @@ const IP_IN_IP: u8 = 4;
 ///
 /// # See also
 /// IPsecESPUnencap, IPsecAES, IPsecAuthHMACSHA1, IPsecEncap, RadixIPsecLookup
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct IPsecESPEncap {
+    /// Bytes of the initialization vector; packets are padded to a multiple of it. 16 is what AES
+    /// needs (RFC 3602); whole IP packets then have IP in IP as their protocol, as the standard has
+    /// it for tunnels.
+    #[arg(default_text = "8")]
     block: BlockSize,
     without: Once,
     used_up: Once,
-}
-
-impl Class for IPsecESPEncap {
-    const NAME: &'static str = "IPsecESPEncap";
-    const PORTS: &'static str = "1/1";
 }
 
 /// Bytes behind a payload of `length`, so that with them it is a multiple of `block`: padding, its
@@ -92,12 +80,6 @@ impl IPsecESPEncap {
         let block = self.block.bytes();
         rest.get_mut(..block)?.copy_from_slice(vector.get(..block)?);
         Some(())
-    }
-}
-
-impl Declared for IPsecESPEncap {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.keyword("BLOCK", &mut self.block).complete()
     }
 }
 

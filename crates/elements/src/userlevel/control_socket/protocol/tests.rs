@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 use router::{HandlerFlags, Llrpc};
 
-use super::protocol::*;
+use super::*;
 
 /// A router with one element `e` and handlers to read (`r`), to write (`w`) and to fail (`f`).
 #[derive(Default)]
