@@ -25,11 +25,6 @@ pub fn boolean(cx: &Cx<'_>, value: &str) -> Result<bool, HandlerError> {
     parse(cx, value, "boolean")
 }
 
-/// Takes a number that is not negative, and that a handler was written.
-pub fn unsigned(cx: &Cx<'_>, value: &str) -> Result<u32, HandlerError> {
-    parse(cx, value, "integer")
-}
-
 /// Takes an argument anew, as if it had been in the configuration: puts it into `slot` and into
 /// the configuration string, at `position` if it stands there without its `keyword`.
 pub fn argument<T: Argument>(
