@@ -11,7 +11,7 @@ use super::ip_filter::filter;
 use crate::classification::{Program, ip_classifier};
 use crate::rules::{RouterNames, take_compiled};
 
-/// Sorts IP packets by patterns like tcpdump's.
+/// Classifies IP packets by patterns like tcpdump's.
 ///
 /// A packet leaves by the output of the first pattern that it matches, and is dropped if it
 /// matches none. A pattern is made of primitives, joined by `and` (`&&`), `or` (`||`), `not`

@@ -6,9 +6,9 @@ use packet::Batch;
 use router::args::{Args, Failed};
 use router::{Classify, Cx, Element, handlers};
 
-use crate::classification::{Program, ip_filter};
+use crate::classification::{IpView, Program, ip_filter};
 use crate::dispatch::{DROP, route};
-use crate::rules::{IpView, RouterNames, take_compiled};
+use crate::rules::{RouterNames, take_compiled};
 
 /// Filters IP packets by rules like tcpdump's.
 ///

@@ -14,7 +14,7 @@ const MILLISECONDS_A_DAY: i64 = 86_400_000;
 ///
 /// It belongs in front of the interface by which packets leave, whose address the options record
 /// (RFC 1812, section 4.2.2.2). Packets must have their IP header marked. The checksum is computed
-/// anew where the header was touched. Packets with a malformed option are dropped; their ICMP
+/// again where the header was touched. Packets with a malformed option are dropped; their ICMP
 /// parameter problem annotation says where, counted in bytes from the start of the header.
 ///
 /// # Example

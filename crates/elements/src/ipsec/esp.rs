@@ -73,7 +73,7 @@ impl Cipher {
     }
 }
 
-/// Says something the first time only: what packets do must not flood whoever watches.
+/// Prints a message the first time only: packets must not flood the console.
 #[derive(Default)]
 pub(super) struct Once(bool);
 

@@ -33,10 +33,10 @@ use crate::values;
     provides(AssociationOwner, SharedAssociations)
 )]
 pub struct SATable {
-    /// An association. `SPI` is the security parameters index, not 0. The keys are of 16 or 32 bytes
-    /// (AES) and of 16 or 20 bytes (HMAC-SHA-1), written in hexadecimal as `\<00112233...>`.
-    /// `REPLAY` is the first sequence number, not 0. Packets more than `OOSIZE` (at most 255)
-    /// numbers behind the highest are refused.
+    /// An association. `SPI` is the security parameters index, not 0. The keys are of 16 or 32
+    /// bytes (AES) and of 16 or 20 bytes (HMAC-SHA-1), written in hexadecimal as
+    /// `\<00112233...>`. `REPLAY` is the first sequence number, not 0. Packets more than `OOSIZE`
+    /// (at most 255) numbers behind the highest are refused.
     #[arg(
         rest,
         name = "SPI ENCRYPT_KEY AUTH_KEY REPLAY OOSIZE",
@@ -70,8 +70,8 @@ impl SharedAssociations for SATable {}
 
 #[handlers]
 impl SATable {
-    /// The associations, one a line: index, number of the next packet to be sent, and highest number
-    /// received. Keys are not shown.
+    /// The associations, one a line: index, number of the next packet to be sent, and highest
+    /// number received. Keys are not shown.
     #[read(expensive)]
     fn table(&self) -> String {
         self.associations.lines()

@@ -6,9 +6,9 @@ use packet::Batch;
 use router::args::{Args, Failed};
 use router::{Cx, Element, Classify, handlers};
 
-use crate::classification::{Program, classifier};
+use crate::classification::{DataView, Program, classifier};
 use crate::dispatch::{DROP, route};
-use crate::rules::{DataView, take_compiled};
+use crate::rules::take_compiled;
 
 /// Classifies packets by the bytes they hold.
 ///
