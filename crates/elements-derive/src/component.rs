@@ -20,7 +20,8 @@ enum Role {
     Plain,
     Argument(Box<Argument>),
     Handler(Box<HandlerAttributes>, Access),
-    Flatten,
+    /// With the method to call when one of the component's handlers was written.
+    Flatten(Option<Ident>),
 }
 
 #[derive(Default)]
@@ -88,8 +89,8 @@ impl<'f> FieldDeclaration<'f> {
         if let Some(attribute) = find(&field.attrs, "init") {
             declared.init = Some(attribute.parse_args()?);
         }
-        if find(&field.attrs, "flatten").is_some() {
-            declared.role = Role::Flatten;
+        if let Some(attribute) = find(&field.attrs, "flatten") {
+            declared.role = Role::Flatten(flattened_then(attribute)?);
         }
         if let Some(attribute) = find(&field.attrs, "arg") {
             let mut argument = Argument::read(attribute)?;
@@ -126,7 +127,7 @@ impl<'f> FieldDeclaration<'f> {
     fn read_step(&self) -> Option<TokenStream> {
         let ident = self.ident;
         match &self.role {
-            Role::Flatten => Some(quote! {
+            Role::Flatten(_) => Some(quote! {
                 let read = ::router::Component::arguments(#ident, read);
             }),
             Role::Argument(argument) => Some(argument.read_step(ident, self.ty)),
@@ -154,7 +155,7 @@ impl<'f> FieldDeclaration<'f> {
     }
 
     fn listed(&self) -> Option<TokenStream> {
-        if let Role::Flatten = self.role {
+        if let Role::Flatten(_) = self.role {
             let ident = self.ident;
             return Some(quote!(::router::Component::list_handlers(&self.#ident, list);));
         }
@@ -220,7 +221,7 @@ impl<'f> FieldDeclaration<'f> {
     }
 
     fn documentation(&self) -> TokenStream {
-        if let Role::Flatten = self.role {
+        if let Role::Flatten(_) = self.role {
             let ty = self.ty;
             return quote!(<#ty as ::router::Component>::document(page););
         }
@@ -387,6 +388,21 @@ fn element_of(ty: &Type) -> &Type {
     ty
 }
 
+/// `METHOD` in `#[flatten(then = METHOD)]`.
+fn flattened_then(attribute: &syn::Attribute) -> Result<Option<Ident>> {
+    let mut then = None;
+    if !matches!(attribute.meta, syn::Meta::Path(_)) {
+        attribute.parse_nested_meta(|meta| {
+            if !meta.path.is_ident("then") {
+                return Err(meta.error("expected `then = METHOD`"));
+            }
+            then = Some(value(&meta)?);
+            Ok(())
+        })?;
+    }
+    Ok(then)
+}
+
 fn parser(attributes: &HandlerAttributes, ty: &Type) -> TokenStream {
     match &attributes.with {
         Some(parser) => quote!(#parser),
@@ -432,8 +448,11 @@ pub fn component(
         .filter_map(FieldDeclaration::write_arm)
         .collect();
     let docs = fields.iter().map(FieldDeclaration::documentation);
-    let flattened = fields.iter().filter(|f| matches!(f.role, Role::Flatten));
-    let flattened: Vec<_> = flattened.map(|f| f.ident).collect();
+    let flattened = fields.iter().filter_map(|field| match &field.role {
+        Role::Flatten(then) => Some((field.ident, then)),
+        _ => None,
+    });
+    let flattened: Vec<_> = flattened.collect();
 
     let task = attributes.task.as_ref().map(Task::listed);
     let task_docs = attributes.task.as_ref().map(Task::documentation);
@@ -475,17 +494,19 @@ pub fn component(
             self, cx, name, value
         )),
     );
-    let read_flat = flattened.iter().map(|f| {
+    let read_flat = flattened.iter().map(|(field, _)| {
         tried(
             true,
-            quote!(::router::Component::read_handler(&mut self.#f, cx, name, parameter)),
+            quote!(::router::Component::read_handler(&mut self.#field, cx, name, parameter)),
         )
     });
-    let write_flat = flattened.iter().map(|f| {
-        tried(
-            true,
-            quote!(::router::Component::write_handler(&mut self.#f, cx, name, value)),
-        )
+    let write_flat = flattened.iter().map(|(field, then)| {
+        let mut write =
+            quote!(::router::Component::write_handler(&mut self.#field, cx, name, value));
+        if let Some(then) = then {
+            write = quote!(#write.and_then(|()| ::router::outcome(self.#then(cx))));
+        }
+        tried(true, write)
     });
     let matched =
         |arms: &[TokenStream]| (!arms.is_empty()).then(|| quote!(match name { #(#arms)* _ => {} }));

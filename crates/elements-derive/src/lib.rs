@@ -42,7 +42,8 @@
 //!   `with`, `error`, `then` and the flags of `#[read]` as above.
 //! - `#[init(EXPRESSION)]`: what a field begins with, if not with its type's default.
 //! - `#[state]`: the value that the element of the same name had, after a hotswap.
-//! - `#[flatten]`: a `Component`, whose arguments and handlers are the element's own.
+//! - `#[flatten]`: a `Component`, whose arguments and handlers are the element's own; with
+//!   `then = METHOD`, `self.METHOD(cx)` is called after one of its handlers is written.
 //!
 //! # On a method, in an `impl` block marked `#[handlers]`
 //! - `#[read]`: a handler; the method returns a value that is `Shown`, or a `Result`. `#[write]`:

@@ -67,7 +67,7 @@ static ALIASES: &[router::ClassEntry] = &[
     router::ClassEntry::of::<ethernet::set_vlan_anno::SetVLANAnno>().named("SetVlanAnno"),
     router::ClassEntry::of::<ethernet::strip_ether_vlan_header::StripEtherVLANHeader>()
         .named("StripEtherVlanHeader"),
-    router::ClassEntry::of::<ethernet::vlan_encap::EtherVLANEncap>().named("EtherVlanEncap"),
+    router::ClassEntry::of::<ethernet::ether_vlan_encap::EtherVLANEncap>().named("EtherVlanEncap"),
     router::ClassEntry::of::<icmp::icmp_ping_source::ICMPPingSource>().named("ICMPSendPings"),
     router::ClassEntry::of::<ipsec::ipsec_aes::IPsecAES>().named("Aes"),
     router::ClassEntry::of::<ipsec::ipsec_des::IPsecDES>().named("Des"),

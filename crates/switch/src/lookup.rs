@@ -19,13 +19,11 @@ use crate::counters::Reason;
 use crate::port::{Frame, HEAD};
 use crate::properties::DomainProperties;
 
+pub use crate::ids::PortIndex;
 pub use crate::mac::{Mac, NoMac};
 pub use command::{Answer, Command, FlowDefault, FlowEntry};
 pub use flow::Flow;
 pub use learning::{Learning, Limits};
-
-/// A port's index: its place among the ports of its worker.
-pub type PortIndex = u16;
 
 /// Seconds on a clock of the worker's.
 pub type Seconds = u32;

@@ -12,6 +12,10 @@ use crate::dispatch::{DROP, dispatch};
 /// Each argument is an action and the aggregates that it is for; the first argument that names a
 /// packet's aggregate decides. Packets that none names are dropped.
 ///
+/// # Arguments
+/// - `ACTION AGGREGATES`, any number: the action is an output's number, `allow` for 0, or `drop` or
+///   `deny`. Aggregates are numbers, ranges (`0-98`), or alone `all` or `-`.
+///
 /// # Example
 /// ```click
 /// FromDump(in.pcap, STOP true, FORCE_IP true)
@@ -22,10 +26,6 @@ use crate::dispatch::{DROP, dispatch};
 ///
 /// # See also
 /// AggregateIP, AggregateIPFlows, IPFilter
-///
-/// # Arguments
-/// - `ACTION AGGREGATES`, any number: the action is an output's number, `allow` for 0, or `drop` or
-///   `deny`. Aggregates are numbers, ranges (`0-98`), or alone `all` or `-`.
 #[derive(Element)]
 #[element(ports = "1/1-254", processing = "h", raw)]
 pub struct AggregateFilter {

@@ -10,9 +10,11 @@ use router::{Cx, Element, ElementId, Ran, TaskId, handlers};
 
 use super::aggregate_events::{AggregateNotifier, Listeners};
 use flows::{Flow, Header, Hosts, Key, OVER};
+use held::Held;
 use trace::Trace;
 
 mod flows;
+mod held;
 mod trace;
 
 /// Most flows that are known.
@@ -93,14 +95,6 @@ pub struct AggregateIPFlows {
     alone: bool,
     trace: Option<Trace>,
     listeners: Listeners,
-}
-
-/// A packet that waits to be known.
-struct Held {
-    packet: Packet,
-    header: Header,
-    /// Its flow, once that is known.
-    key: Option<Key>,
 }
 
 /// In seconds.
@@ -271,56 +265,6 @@ impl AggregateIPFlows {
         self.now = seconds(time);
         self.account(&key, &header, own);
         Fate::Known
-    }
-
-    /// Sends what two hosts' packets no longer wait for.
-    fn release(&mut self, cx: &mut Cx<'_>, hosts: &Hosts) {
-        let oldest = self.now.saturating_sub(self.timeouts.fragment);
-        let Some(mut held) = self.held.remove(hosts) else {
-            return;
-        };
-        while let Some(head) = held.front()
-            && (seconds(head.packet.timestamp()) < oldest || !head.header.is_fragment)
-        {
-            self.send_first(cx, &mut held);
-        }
-        if !held.is_empty() {
-            self.held.insert(*hosts, held);
-        }
-    }
-
-    /// Sends the first of two hosts' held packets; what it tells of its other fragments' flow is
-    /// noted, and theirs tell of it.
-    fn send_first(&mut self, cx: &mut Cx<'_>, held: &mut VecDeque<Held>) {
-        let Some(mut first) = held.pop_front() else {
-            return;
-        };
-        self.held_packets = self.held_packets.saturating_sub(1);
-        let id = first.header.id;
-        let mark = |to: &mut Held, from: &Packet, key: Key| {
-            to.key = Some(key);
-            to.packet.set_anno(AGGREGATE, from.anno(AGGREGATE));
-            to.packet.set_paint(from.paint());
-        };
-        let others = held.iter_mut().filter(|other| other.header.id == id);
-        match first.key {
-            Some(key) => {
-                others.for_each(|other| mark(other, &first.packet, key));
-            }
-            None => {
-                let known = others.filter_map(|other| other.key.map(|key| (other, key))).next();
-                if let Some((other, key)) = known {
-                    mark(&mut first, &other.packet, key);
-                }
-            }
-        }
-        match first.key {
-            Some(key) => {
-                self.account(&key, &first.header, &first.packet);
-                cx.emit(0, first.packet);
-            }
-            None => cx.emit(1, first.packet),
-        }
     }
 
     /// Forgets flows that timed out, or all; releases fragments likewise.

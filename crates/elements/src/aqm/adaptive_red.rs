@@ -1,12 +1,11 @@
 use alloc::format;
 use alloc::string::String;
-use core::any::Any;
 
 use packet::Batch;
-use router::args::{self, Args, Failed, FixedPoint, unparse};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, TimerId};
+use router::args::{self, Args, Failed};
+use router::{Cx, Element, TimerId, handlers};
 
-use super::red_core::{Parameters, Red};
+use super::red_core::{PROBABILITY, Parameters, Red};
 
 /// Nanoseconds between adaptations.
 const INTERVAL: u64 = 500_000_000;
@@ -26,22 +25,6 @@ const HALF: u32 = 0x8000;
 /// neighbourhood, and rises by a quarter, at most by 0.01, when it is above (Floyd, Gummadi and
 /// Shenker, 2001).
 ///
-/// # Arguments
-/// - `TARGET` (integer): the average length aimed at, at least 10.
-/// - `MAX_P` (real from 0 to 1): the marking probability to start from, as RED's.
-/// - `QUEUES` (element names): the queues whose lengths count, instead of the nearest.
-/// - `STABILITY` (integer from 0 to 16, 4): how slowly the average follows.
-///
-/// # Ports
-/// One input, agnostic. Output 0 is as the input; output 1, optional, is push: marked packets.
-///
-/// # Handlers
-/// - `min_thresh`, `max_thresh`, `max_p` (read): RED's parameters as they are at the moment.
-/// - `drops` (read): packets marked.
-/// - `queues` (read): the queues that count, one a line.
-/// - `avg_queue_size` (read): their average length.
-/// - `stats` (read): length, average length and packets marked, in words.
-///
 /// # Example
 /// ```click
 /// RatedSource(RATE 1000, LIMIT 1000, STOP true)
@@ -50,19 +33,60 @@ const HALF: u32 = 0x8000;
 ///
 /// # See also
 /// RED, CoDel, PI, Queue
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", is_a("RED"), segments, live, handlers, take_over)]
+#[outputs("packets that are not marked", "marked packets")]
 pub struct AdaptiveRED {
-    red: Red,
+    /// The average length aimed at, at least 10.
+    #[arg(mandatory)]
     target: u32,
-    timer: Option<TimerId>,
+    /// The marking probability to start from, 0 to 1, as RED's.
+    #[arg(mandatory, with = PROBABILITY, kind = "probability")]
+    max_p: u32,
+    /// The queues whose lengths count, instead of the nearest.
+    #[arg(name = "QUEUES", with = args::Any, kind = "element names")]
+    names: String,
+    #[flatten]
+    red: Red,
 }
 
-impl Class for AdaptiveRED {
-    const NAME: &'static str = "AdaptiveRED";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-    const IS_A: &'static [&'static str] = &["RED"];
-    const SEGMENTS: bool = true;
+#[handlers]
+impl AdaptiveRED {
+    /// The lower threshold.
+    #[read]
+    fn min_thresh(&self) -> u32 {
+        self.red.parameters.min_thresh
+    }
+
+    /// The upper threshold.
+    #[read]
+    fn max_thresh(&self) -> u32 {
+        self.red.parameters.max_thresh
+    }
+
+    /// The marking probability at the moment.
+    #[read]
+    fn max_p(&self) -> String {
+        self.red.max_p()
+    }
+
+    /// The arguments as they are now.
+    #[read]
+    fn config(&self, cx: &mut Cx<'_>) -> String {
+        let (target, max_p, queues) = (self.target(), self.max_p(), self.red.queues.argument(cx));
+        let stability = self.red.parameters.stability;
+        format!("{target}, {max_p}, {queues}, STABILITY {stability}")
+    }
+}
+
+impl AdaptiveRED {
+    fn target(&self) -> u32 {
+        self.target.max(TARGET_MIN)
+    }
+
+    fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut Self) {
+        self.red.average.take(&old.red.average);
+    }
 }
 
 /// The marking probability after an interval with this average length.
@@ -78,55 +102,22 @@ fn adapted(parameters: &Parameters, average: u64) -> u32 {
     }
 }
 
-impl Declared for AdaptiveRED {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut target, mut queues) = (0u32, String::new());
-        let mut parameters = Parameters::default();
-        args.mandatory_positional("TARGET", &mut target)
-            .mandatory_positional_with("MAX_P", FixedPoint { bits: 16 }, &mut parameters.max_p)
-            .keyword_with("QUEUES", args::Any, &mut queues)
-            .keyword("STABILITY", &mut parameters.stability)
-            .complete()?;
-        let target = target.max(TARGET_MIN);
-        parameters.min_thresh = target / 2;
-        parameters.max_thresh = target.saturating_add(target / 2);
-        self.red.configure(args, parameters, &queues)?;
-        self.target = target;
-        Ok(())
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        self.red.handlers(list);
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if name != "config" {
-            return self.red.read(cx, name);
-        }
-        let max_p = unparse::real2(self.red.parameters.max_p.into(), 16);
-        let (target, queues) = (self.target, self.red.queues.argument(cx));
-        let stability = self.red.parameters.stability;
-        Ok(format!("{target}, {max_p}, {queues}, STABILITY {stability}"))
-    }
-
-    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn Any = old;
-        if let Some(old) = old.downcast_mut::<AdaptiveRED>() {
-            self.red.average.take(&old.red.average);
-        }
-    }
-}
-
 impl Element for AdaptiveRED {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let target = self.target();
+        let parameters = Parameters {
+            min_thresh: target / 2,
+            max_thresh: target.saturating_add(target / 2),
+            max_p: self.max_p,
+            ..Parameters::default()
+        };
+        self.red.configured(args, parameters, &self.names)
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.red.initialize(cx)?;
         let timer = cx.timer();
         cx.schedule_after(timer, INTERVAL);
-        self.timer = Some(timer);
         Ok(())
     }
 

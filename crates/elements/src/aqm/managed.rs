@@ -6,18 +6,31 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 
 use router::args::{Args, ElementRef, Failed};
-use router::{Cx, ElementId, Link, Storage};
+use router::{Component, Cx, ElementId, Link, Storage, handlers};
 
 /// The queues whose lengths count, found in the graph or named by `QUEUES`.
-#[derive(Default)]
+#[derive(Component)]
+#[component(handlers)]
 pub(super) struct Managed {
     queues: Vec<ElementId>,
     links: Vec<Link<dyn Storage>>,
 }
 
+#[handlers]
+impl Managed {
+    /// The names of the queues that count, one a line.
+    #[read]
+    fn queues(&self, cx: &mut Cx<'_>) -> String {
+        self.names(cx).fold(String::new(), |mut text, name| {
+            let _ = writeln!(text, "{name}");
+            text
+        })
+    }
+}
+
 impl Managed {
     /// Takes the names in `QUEUES`, unless the queues are known already.
-    pub fn configure(&mut self, args: &Args<'_>, names: &str) -> Result<(), Failed> {
+    pub fn configured(&mut self, args: &Args<'_>, names: &str) -> Result<(), Failed> {
         if !self.queues.is_empty() {
             return Ok(());
         }
@@ -37,9 +50,10 @@ impl Managed {
     pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if self.queues.is_empty() {
             let graph = cx.graph();
-            self.queues = match cx.output_is_push(0) {
-                true => graph.nearest_downstream(cx.id(), 0, "Storage"),
-                false => graph.nearest_upstream(cx.id(), 0, "Storage"),
+            self.queues = if cx.output_is_push(0) {
+                graph.nearest_downstream(cx.id(), 0, "Storage")
+            } else {
+                graph.nearest_upstream(cx.id(), 0, "Storage")
             };
         }
         if self.queues.is_empty() {
@@ -72,14 +86,6 @@ impl Managed {
     fn sum(&self, cx: &Cx<'_>) -> usize {
         let queues = self.links.iter().filter_map(|link| cx.view(*link));
         queues.map(Storage::stored).sum()
-    }
-
-    /// The queues' names, one a line.
-    pub fn lines(&self, cx: &Cx<'_>) -> String {
-        self.names(cx).fold(String::new(), |mut text, name| {
-            let _ = writeln!(text, "{name}");
-            text
-        })
     }
 
     /// The `QUEUES` argument that names them.

@@ -1,14 +1,12 @@
 use alloc::format;
-use alloc::string::{String, ToString};
-use core::any::Any;
+use alloc::string::String;
 
 use packet::Batch;
-use router::args::{self, Args, Failed, Flags, unparse};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, TimerId};
+use router::args::{self, Args, Failed, unparse};
+use router::{Cx, Element, TimerId, handlers};
 
 use super::average::Average;
 use super::managed::Managed;
-use crate::values;
 
 /// Largest target length.
 const TARGET_MAX: u32 = 0xffff;
@@ -17,22 +15,99 @@ const INTERVAL_MIN: f64 = 0.001;
 /// Longest interval between observations, in seconds.
 const INTERVAL_MAX: f64 = 3600.0;
 
-#[derive(Clone, Copy, Default)]
-struct Parameters {
-    /// Seconds between observations.
-    w: f64,
-    /// Weight of the distance from the target now.
-    a: f64,
-    /// Weight of the distance an interval ago.
-    b: f64,
-    target: u32,
-    /// Of the average length.
-    stability: u32,
+fn show_real(value: &f64) -> String {
+    unparse::real(*value)
 }
 
-impl Parameters {
-    fn check(&self) -> Result<(), String> {
-        if self.target > TARGET_MAX {
+/// Drops packets with a probability that a proportional-integral controller sets.
+///
+/// The controller (Hollot, Misra, Towsley and Gong, 2001) observes the length of the nearest queues
+/// (behind it if its output is push, before it if its input is pull) at regular intervals, and
+/// moves the probability by A times its distance from the target, less B times the distance an
+/// interval before. Packets that are hit are dropped, or leave by output 1.
+///
+/// # Example
+/// ```click
+/// RatedSource(RATE 1000, LIMIT 1000, STOP true)
+///     -> PI(0.01, 0.0001, 0.00009, 20) -> Queue(200) -> RatedUnqueue(900) -> Discard;
+/// ```
+///
+/// # See also
+/// RED, CoDel, Queue
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", segments, live, handlers, take_over)]
+#[outputs("packets that are not hit", "packets that are hit")]
+pub struct PI {
+    /// Seconds between observations, at least 0.001.
+    #[arg(mandatory, read = show_real, write, config, then = check)]
+    w: f64,
+    /// Weight of the distance from the target now.
+    #[arg(mandatory, read = show_real, write, config, then = check)]
+    a: f64,
+    /// Weight of the distance an interval ago, a little smaller than A.
+    #[arg(mandatory, read = show_real, write, config, then = check)]
+    b: f64,
+    /// The queue length aimed at. This or QREF must be given.
+    #[arg(positional, read, write, config, then = check)]
+    target: Option<u32>,
+    /// The queues whose lengths count, instead of the nearest.
+    #[arg(positional, name = "QUEUES", with = args::Any, kind = "element names")]
+    names: String,
+    /// Another name of TARGET.
+    #[arg]
+    qref: Option<u32>,
+    /// How slowly the average that is shown follows, 1 to 16.
+    #[arg(default = 4)]
+    stability: u32,
+    /// The probability at the moment, from 0 to 1.
+    #[handler(read = show_real, name = "p")]
+    #[state]
+    probability: f64,
+    /// Packets hit.
+    #[handler(read)]
+    drops: u64,
+    #[flatten]
+    queues: Managed,
+    average: Average,
+    /// Length an interval ago.
+    #[state]
+    before: u32,
+}
+
+#[handlers]
+impl PI {
+    /// The average length of the queues.
+    #[read]
+    fn avg_queue_size(&self) -> String {
+        self.average.unparse()
+    }
+
+    /// Length, average length and packets hit, in words.
+    #[read]
+    fn stats(&self, cx: &mut Cx<'_>) -> String {
+        let (length, average) = (self.queues.length(cx), self.average.unparse());
+        let drops = self.drops;
+        format!("{length} current queue\n{average} avg queue\n{drops} drops\n")
+    }
+
+    /// The arguments as they are now.
+    #[read]
+    fn config(&self, cx: &mut Cx<'_>) -> String {
+        let [w, a, b] = [self.w, self.a, self.b].map(unparse::real);
+        let (target, stability) = (self.target(), self.stability);
+        let queues = self.queues.argument(cx);
+        format!("{w}, {a}, {b}, {target}, {queues}, STABILITY {stability}")
+    }
+}
+
+impl PI {
+    fn target(&self) -> u32 {
+        self.target.unwrap_or_default()
+    }
+
+    /// Says what is wrong with the arguments.
+    fn check(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
+        if self.target() > TARGET_MAX {
             return Err(format!("‘target_q’ too large (max {TARGET_MAX})"));
         }
         if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&self.w) {
@@ -53,62 +128,11 @@ impl Parameters {
     fn interval(&self) -> u64 {
         (self.w * 1e9) as u64
     }
-}
 
-/// Drops packets with a probability that a proportional-integral controller sets.
-///
-/// The controller (Hollot, Misra, Towsley and Gong, 2001) observes the length of the nearest queues
-/// (behind it if its output is push, before it if its input is pull) at regular intervals, and
-/// moves the probability by A times its distance from the target, less B times the distance an
-/// interval before. Packets that are hit are dropped, or leave by output 1.
-///
-/// # Arguments
-/// - `W` (real): seconds between observations, at least 0.001.
-/// - `A`, `B` (real): the controller's coefficients; A is a little larger than B.
-/// - `TARGET` (integer): the queue length aimed at. `QREF` means the same.
-/// - `QUEUES` (element names): the queues whose lengths count, instead of the nearest.
-/// - `STABILITY` (integer from 1 to 16, 4): how slowly the average that is shown follows.
-///
-/// # Ports
-/// One input, agnostic. Output 0 is as the input; output 1, optional, is push: packets that are
-/// hit.
-///
-/// # Handlers
-/// - `w`, `a`, `b`, `target` (read, write): the arguments.
-/// - `p` (read): the probability at the moment.
-/// - `drops` (read): packets hit.
-/// - `queues` (read): the queues that count, one a line.
-/// - `avg_queue_size` (read): their average length.
-/// - `stats` (read): length, average length and packets hit, in words.
-///
-/// # Example
-/// ```click
-/// RatedSource(RATE 1000, LIMIT 1000, STOP true)
-///     -> PI(0.01, 0.0001, 0.00009, 20) -> Queue(200) -> RatedUnqueue(900) -> Discard;
-/// ```
-///
-/// # See also
-/// RED, CoDel, Queue
-#[derive(Default)]
-pub struct PI {
-    parameters: Parameters,
-    queues: Managed,
-    average: Average,
-    /// Probability from 0 to 1.
-    probability: f64,
-    /// Length an interval ago.
-    before: u32,
-    drops: u64,
-}
+    fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut Self) {
+        self.average.take(&old.average);
+    }
 
-impl Class for PI {
-    const NAME: &'static str = "PI";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-    const SEGMENTS: bool = true;
-}
-
-impl PI {
     #[inline]
     fn filter(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         // Of 2³²; the probability is from 0 to 1.
@@ -118,122 +142,40 @@ impl PI {
             state,
             |(_, cx), _| (u64::from(cx.random().next_u32()) < threshold).then_some(()),
             |(pi, cx), packet, ()| {
-                pi.drops += 1;
+                pi.drops += packet.stands_for() as u64;
                 cx.emit(1, packet);
             },
         );
     }
-
-    fn set(&mut self, parameters: Parameters) {
-        self.parameters = parameters;
-        self.average.set_stability(parameters.stability);
-    }
-}
-
-impl Declared for PI {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut p, mut queues) = (Parameters::default(), String::new());
-        let (mut target, mut reference) = (None, None);
-        p.stability = 4;
-        // The target goes by either name.
-        let number = |text: &str, context: &args::Context<'_>| context.parse::<u32>(text).map(Some);
-        args.mandatory_positional("W", &mut p.w)
-            .mandatory_positional("A", &mut p.a)
-            .mandatory_positional("B", &mut p.b)
-            .arg("TARGET", Flags::POSITIONAL, number, &mut target)
-            .positional_with("QUEUES", args::Any, &mut queues)
-            .keyword_with("QREF", number, &mut reference)
-            .keyword("STABILITY", &mut p.stability)
-            .complete()?;
-        p.target = reference
-            .or(target)
-            .ok_or_else(|| args.fail("TARGET: required argument missing"))?;
-        p.check().map_err(|error| args.fail(error))?;
-        self.queues.configure(args, &queues)?;
-        self.set(p);
-        Ok(())
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("w").read_write("a").read_write("b").read_write("target");
-        list.read("p").read("drops").read("avg_queue_size").read("stats");
-        list.read("queues");
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let p = &self.parameters;
-        Ok(match name {
-            "w" => unparse::real(p.w),
-            "a" => unparse::real(p.a),
-            "b" => unparse::real(p.b),
-            "target" => p.target.to_string(),
-            "p" => unparse::real(self.probability),
-            "drops" => self.drops.to_string(),
-            "avg_queue_size" => self.average.unparse(),
-            "queues" => self.queues.lines(cx),
-            "stats" => {
-                let (length, average) = (self.queues.length(cx), self.average.unparse());
-                let drops = self.drops;
-                format!("{length} current queue\n{average} avg queue\n{drops} drops\n")
-            }
-            "config" => {
-                let [w, a, b] = [p.w, p.a, p.b].map(unparse::real);
-                let (target, stability) = (p.target, p.stability);
-                let queues = self.queues.argument(cx);
-                format!("{w}, {a}, {b}, {target}, {queues}, STABILITY {stability}")
-            }
-            _ => return Err(HandlerError::Unknown),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let mut new = self.parameters;
-        let before = cx.config(cx.id()).to_string();
-        match name {
-            "w" => values::argument(cx, 0, "W", value, &mut new.w)?,
-            "a" => values::argument(cx, 1, "A", value, &mut new.a)?,
-            "b" => values::argument(cx, 2, "B", value, &mut new.b)?,
-            "target" => values::argument(cx, 3, "TARGET", value, &mut new.target)?,
-            _ => return Err(HandlerError::Unknown),
-        }
-        if let Err(error) = new.check() {
-            cx.set_config(before);
-            return Err(error.into());
-        }
-        self.set(new);
-        Ok(())
-    }
-
-    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn Any = old;
-        if let Some(old) = old.downcast_mut::<PI>() {
-            self.average.take(&old.average);
-            (self.probability, self.before) = (old.probability, old.before);
-        }
-    }
 }
 
 impl Element for PI {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.target = self.qref.or(self.target);
+        if self.target.is_none() {
+            return Err(args.fail("TARGET: required argument missing"));
+        }
+        self.check(cx).map_err(|error| args.fail(error))?;
+        self.queues.configured(args, &self.names)?;
+        self.average.set_stability(self.stability);
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.queues.initialize(cx)?;
         let timer = cx.timer();
-        cx.schedule_after(timer, self.parameters.interval());
+        cx.schedule_after(timer, self.interval());
         Ok(())
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
         let length = self.queues.length(cx) as u32;
-        let distance = |length: u32| f64::from(length) - f64::from(self.parameters.target);
-        let step =
-            self.parameters.a * distance(length) - self.parameters.b * distance(self.before);
+        let distance = |length: u32| f64::from(length) - f64::from(self.target());
+        let step = self.a * distance(length) - self.b * distance(self.before);
         self.probability = (self.probability + step).clamp(0.0, 1.0);
         self.before = length;
         self.average.update(length.into());
-        cx.schedule_after(timer, self.parameters.interval());
+        cx.schedule_after(timer, self.interval());
     }
 
     #[inline]

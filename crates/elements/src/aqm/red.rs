@@ -1,13 +1,11 @@
 use alloc::format;
-use alloc::string::{String, ToString};
-use core::any::Any;
+use alloc::string::String;
 
 use packet::Batch;
-use router::args::{self, Args, Failed, FixedPoint, unparse};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
+use router::args::{self, Args, Failed, unparse};
+use router::{Cx, Element, handlers};
 
-use super::red_core::{Parameters, Red};
-use crate::values;
+use super::red_core::{PROBABILITY, Parameters, Red};
 
 /// Drops packets at random, the more the longer the queue is on average.
 ///
@@ -15,28 +13,6 @@ use crate::values;
 /// average length of the nearest queues (behind it if its output is push, before it if its input
 /// is pull) decides with which probability a packet is marked. Marked packets are dropped, or leave
 /// by output 1.
-///
-/// # Arguments
-/// - `MIN_THRESH` (integer): up to this average length no packet is marked.
-/// - `MAX_THRESH` (integer): at this average length, packets are marked with probability `MAX_P`;
-///   between the two, with one in proportion.
-/// - `MAX_P` (real from 0 to 1): see `MAX_THRESH`.
-/// - `QUEUES` (element names): the queues whose lengths count, instead of the nearest.
-/// - `STABILITY` (integer from 0 to 16, 4): how slowly the average follows: an observation
-///   counts for one part in 2^STABILITY. 9 is usual for a link of 300 packets a second; 0: the
-///   length itself.
-/// - `GENTLE` (boolean, true): whether the probability rises from `MAX_P` to 1 between
-///   `MAX_THRESH` and twice that. Otherwise each packet above `MAX_THRESH` is marked.
-///
-/// # Ports
-/// One input, agnostic. Output 0 is as the input; output 1, optional, is push: marked packets.
-///
-/// # Handlers
-/// - `min_thresh`, `max_thresh`, `max_p` (read, write): the arguments.
-/// - `drops` (read): packets marked.
-/// - `queues` (read): the queues that count, one a line.
-/// - `avg_queue_size` (read): their average length.
-/// - `stats` (read): length, average length and packets marked, in words.
 ///
 /// # Example
 /// ```click
@@ -46,90 +22,74 @@ use crate::values;
 ///
 /// # See also
 /// AdaptiveRED, CoDel, PI, Queue
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", segments, live, handlers, take_over)]
+#[outputs("packets that are not marked", "marked packets")]
 pub struct RED {
+    /// Up to this average length no packet is marked.
+    #[arg(mandatory, read, write, config, then = apply)]
+    min_thresh: u32,
+    /// At this average length, packets are marked with probability `MAX_P`; between the two
+    /// lengths, with one in proportion.
+    #[arg(mandatory, read, write, config, then = apply)]
+    max_thresh: u32,
+    /// The probability at `MAX_THRESH`, 0 to 1.
+    #[arg(mandatory, with = PROBABILITY, kind = "probability", write, config, then = apply,
+        read = |p: &u32| unparse::real2((*p).into(), 16))]
+    max_p: u32,
+    /// The queues whose lengths count, instead of the nearest.
+    #[arg(name = "QUEUES", with = args::Any, kind = "element names")]
+    names: String,
+    #[flatten]
     red: Red,
+    /// Whether the probability rises from `MAX_P` to 1 between `MAX_THRESH` and twice that.
+    /// Otherwise each packet above `MAX_THRESH` is marked.
+    #[arg(default = true)]
+    gentle: bool,
 }
 
-impl Class for RED {
-    const NAME: &'static str = "RED";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for RED {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut parameters, mut queues) = (Parameters::default(), String::new());
-        args.mandatory_positional("MIN_THRESH", &mut parameters.min_thresh)
-            .mandatory_positional("MAX_THRESH", &mut parameters.max_thresh)
-            .mandatory_positional_with("MAX_P", FixedPoint { bits: 16 }, &mut parameters.max_p)
-            .keyword_with("QUEUES", args::Any, &mut queues)
-            .keyword("STABILITY", &mut parameters.stability)
-            .keyword("GENTLE", &mut parameters.gentle)
-            .complete()?;
-        self.red.configure(args, parameters, &queues)
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        self.red.handlers(list);
-        list.write("min_thresh").write("max_thresh").write("max_p");
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        if name != "config" {
-            return self.red.read(cx, name);
-        }
-        let Parameters {
-            min_thresh,
-            max_thresh,
-            stability,
-            ..
-        } = self.red.parameters;
-        let max_p = unparse::real2(self.red.parameters.max_p.into(), 16);
+#[handlers]
+impl RED {
+    /// The arguments as they are now.
+    #[read]
+    fn config(&self, cx: &mut Cx<'_>) -> String {
+        let (min_thresh, max_thresh, max_p) = (self.min_thresh, self.max_thresh, self.red.max_p());
         let queues = self.red.queues.argument(cx);
-        let gentle = match self.red.parameters.gentle {
-            true => "",
-            false => ", GENTLE false",
-        };
-        Ok(format!(
-            "{min_thresh}, {max_thresh}, {max_p}, {queues}, STABILITY {stability}{gentle}"
-        ))
+        let stability = self.red.parameters.stability;
+        let gentle = if self.gentle { "" } else { ", GENTLE false" };
+        format!("{min_thresh}, {max_thresh}, {max_p}, {queues}, STABILITY {stability}{gentle}")
+    }
+}
+
+impl RED {
+    fn parameters(&self) -> Parameters {
+        Parameters {
+            min_thresh: self.min_thresh,
+            max_thresh: self.max_thresh,
+            max_p: self.max_p,
+            gentle: self.gentle,
+            ..self.red.parameters
+        }
     }
 
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let mut new = self.red.parameters;
-        let before = cx.config(cx.id()).to_string();
-        match name {
-            "min_thresh" => values::argument(cx, 0, "MIN_THRESH", value, &mut new.min_thresh)?,
-            "max_thresh" => values::argument(cx, 1, "MAX_THRESH", value, &mut new.max_thresh)?,
-            "max_p" => {
-                let parser = FixedPoint { bits: 16 };
-                values::argument_with(cx, 2, "MAX_P", value, parser, &mut new.max_p)?;
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        if let Err(error) = new.check() {
-            cx.set_config(before);
-            return Err(error.into());
-        }
-        self.red.set(new);
+    /// Takes arguments that handlers changed.
+    fn apply(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
+        let parameters = self.parameters();
+        parameters.check()?;
+        self.red.set(parameters);
         Ok(())
     }
 
-    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn Any = old;
-        if let Some(old) = old.downcast_mut::<RED>() {
-            self.red.average.take(&old.red.average);
-        }
+    fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut Self) {
+        self.red.average.take(&old.red.average);
     }
 }
 
 impl Element for RED {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.red.configured(args, self.parameters(), &self.names)
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.red.initialize(cx)
     }

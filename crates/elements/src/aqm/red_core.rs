@@ -4,14 +4,16 @@ use alloc::format;
 use alloc::string::String;
 
 use packet::Batch;
-use router::args::{Args, Failed, unparse};
-use router::{Cx, HandlerError, HandlerList};
+use router::args::{Args, Failed, FixedPoint, unparse};
+use router::{Component, Cx, handlers};
 
 use super::average::{Average, SCALE};
 use super::managed::Managed;
 
 /// Probability 1, in the fixed-point numbers that probabilities are.
 pub(super) const CERTAIN: u32 = 1 << 16;
+/// How probabilities are written.
+pub(super) const PROBABILITY: FixedPoint = FixedPoint { bits: 16 };
 /// How often an empty queue counts as observed, in nanoseconds.
 const EMPTY_INTERVAL: u64 = 20_000_000;
 /// Largest threshold.
@@ -96,33 +98,67 @@ struct Lines {
 }
 
 /// The state of a RED element.
-#[derive(Default)]
+#[derive(Component)]
+#[component(handlers)]
 pub(super) struct Red {
-    pub parameters: Parameters,
+    /// How slowly the average follows, 0 to 16: an observation counts for one part in
+    /// 2^STABILITY. 9 is usual for a link of 300 packets a second; 0: the length itself.
+    #[arg(default = 4)]
+    stability: u32,
+    /// Packets marked.
+    #[handler(read)]
+    drops: u64,
+    #[flatten]
     pub queues: Managed,
+    pub parameters: Parameters,
     pub average: Average,
     lines: Lines,
     /// Packets since one was marked; -1: the average was low.
     count: i64,
-    /// What the next mark waits for.
+    /// The random number that the next mark waits for.
     random: i64,
     /// When the queue was last seen empty, in [`EMPTY_INTERVAL`]s; 0: it is not.
     empty_since: u64,
-    pub drops: u64,
+}
+
+#[handlers]
+impl Red {
+    /// The average length of the queues.
+    #[read]
+    fn avg_queue_size(&self) -> String {
+        self.average.unparse()
+    }
+
+    /// Length, average length and packets marked, in words.
+    #[read]
+    fn stats(&self, cx: &mut Cx<'_>) -> String {
+        let (length, average) = (self.queues.length(cx), self.average.unparse());
+        let drops = self.drops;
+        format!("{length} current queue\n{average} avg queue\n{drops} drops\n")
+    }
 }
 
 impl Red {
-    /// Takes what the arguments say. `queues` are the names of `QUEUES`.
-    pub fn configure(
+    /// Takes the parameters and the names of `QUEUES` that were configured.
+    pub fn configured(
         &mut self,
         args: &Args<'_>,
         parameters: Parameters,
         queues: &str,
     ) -> Result<(), Failed> {
+        let parameters = Parameters {
+            stability: self.stability,
+            ..parameters
+        };
         parameters.check().map_err(|error| args.fail(error))?;
-        self.queues.configure(args, queues)?;
+        self.queues.configured(args, queues)?;
         self.set(parameters);
         Ok(())
+    }
+
+    /// The probability at MAX_THRESH, as handlers show it.
+    pub fn max_p(&self) -> String {
+        unparse::real2(self.parameters.max_p.into(), 16)
     }
 
     /// Takes parameters that were checked.
@@ -141,9 +177,10 @@ impl Red {
 
     /// The queues' length for decisions that are not about a packet.
     pub fn observed(&self, cx: &Cx<'_>) -> u64 {
-        match self.average.stability() {
-            0 => self.queues.length(cx) as u64,
-            _ => self.average.rounded(),
+        if self.average.stability() == 0 {
+            self.queues.length(cx) as u64
+        } else {
+            self.average.rounded()
         }
     }
 
@@ -166,9 +203,10 @@ impl Red {
             self.count = -1;
             return true;
         }
-        let (slope, offset) = match average <= u64::from(self.parameters.max_thresh) {
-            true => self.lines.lower,
-            false => self.lines.upper,
+        let (slope, offset) = if average <= u64::from(self.parameters.max_thresh) {
+            self.lines.lower
+        } else {
+            self.lines.upper
         };
         let scaled = (self.average.scaled() as i64).saturating_mul(slope);
         let probability = (scaled >> SCALE) - offset;
@@ -208,7 +246,7 @@ impl Red {
                 marked.then_some(())
             },
             |(red, cx, _), packet, ()| {
-                red.drops += 1;
+                red.drops += packet.stands_for() as u64;
                 cx.emit(1, packet);
             },
         );
@@ -231,7 +269,7 @@ impl Red {
                     red.marks(cx, *length).then_some(())
                 },
                 |(red, cx, _), packet, ()| {
-                    red.drops += 1;
+                    red.drops += packet.stands_for() as u64;
                     cx.emit(1, packet);
                 },
             );
@@ -241,30 +279,5 @@ impl Red {
                 break;
             }
         }
-    }
-
-    pub fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops").read("avg_queue_size").read("stats");
-        list.read("queues");
-        list.read("min_thresh").read("max_thresh").read("max_p");
-    }
-
-    pub fn read(&self, cx: &Cx<'_>, name: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "min_thresh" => format!("{}", self.parameters.min_thresh),
-            "max_thresh" => format!("{}", self.parameters.max_thresh),
-            "max_p" => unparse::real2(self.parameters.max_p.into(), 16),
-            "drops" => format!("{}", self.drops),
-            "avg_queue_size" => self.average.unparse(),
-            "queues" => self.queues.lines(cx),
-            "stats" => self.statistics(cx),
-            _ => return Err(HandlerError::Unknown),
-        })
-    }
-
-    fn statistics(&self, cx: &Cx<'_>) -> String {
-        let (length, average) = (self.queues.length(cx), self.average.unparse());
-        let drops = self.drops;
-        format!("{length} current queue\n{average} avg queue\n{drops} drops\n")
     }
 }

@@ -1,8 +1,8 @@
 use core::net::Ipv4Addr;
 
 use packet::wire::{ArpMessage, ArpOperation, EtherAddress};
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, TimerId};
+use router::args::Failed;
+use router::{Cx, Element, TimerId};
 
 use super::arp_responder::{ARP_FRAME, write_arp};
 
@@ -11,19 +11,9 @@ const FIRST: u64 = 1_000_000_000;
 /// Between two replies.
 const INTERVAL: u64 = 10_000_000_000;
 
-/// Sends an ARP reply that nobody asked for, every ten seconds.
+/// Sends an unsolicited ARP reply every ten seconds.
 ///
-/// The reply says that `SRCIP` is at `SRCETH`. ARPResponder is what answers questions.
-///
-/// # Arguments
-/// - `DSTIP` (IP address), `DSTETH` (Ethernet address): whom the reply goes to.
-/// - `SRCIP` (IP address), `SRCETH` (Ethernet address): what it says.
-///
-/// # Ports
-/// No input; one push output.
-///
-/// # Handlers
-/// None of its own.
+/// The reply says that SRCIP is at SRCETH. ARPResponder answers requests.
 ///
 /// # Example
 /// ```click
@@ -33,53 +23,43 @@ const INTERVAL: u64 = 10_000_000_000;
 ///
 /// # See also
 /// ARPResponder, ARPQuerier, ARPPrint
+#[derive(Element)]
+#[element(ports = "0/1", processing = "h")]
 pub struct ARPFaker {
-    reply: ArpMessage,
-    timer: Option<TimerId>,
-}
-
-impl Default for ARPFaker {
-    fn default() -> Self {
-        let nobody = (EtherAddress::ZERO, Ipv4Addr::UNSPECIFIED);
-        ARPFaker {
-            reply: ArpMessage {
-                operation: ArpOperation::REPLY,
-                ..ArpMessage::request(nobody.0, nobody.1, nobody.1)
-            },
-            timer: None,
-        }
-    }
-}
-
-impl Class for ARPFaker {
-    const NAME: &'static str = "ARPFaker";
-    const PORTS: &'static str = "0/1";
-    const PROCESSING: &'static str = "h";
-}
-
-impl Declared for ARPFaker {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let reply = &mut self.reply;
-        args.mandatory_positional("DSTIP", &mut reply.target)
-            .mandatory_positional("DSTETH", &mut reply.target_hardware)
-            .mandatory_positional("SRCIP", &mut reply.sender)
-            .mandatory_positional("SRCETH", &mut reply.sender_hardware)
-            .complete()
-    }
+    /// The IP address that the reply goes to.
+    #[arg(mandatory, name = "DSTIP")]
+    #[init(Ipv4Addr::UNSPECIFIED)]
+    target: Ipv4Addr,
+    /// Its Ethernet address.
+    #[arg(mandatory, name = "DSTETH")]
+    target_hardware: EtherAddress,
+    /// The IP address that the reply announces.
+    #[arg(mandatory, name = "SRCIP")]
+    #[init(Ipv4Addr::UNSPECIFIED)]
+    sender: Ipv4Addr,
+    /// Its Ethernet address.
+    #[arg(mandatory, name = "SRCETH")]
+    sender_hardware: EtherAddress,
 }
 
 impl Element for ARPFaker {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let timer = cx.timer();
         cx.schedule_after(timer, FIRST);
-        self.timer = Some(timer);
         Ok(())
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
         if let Some(mut packet) = cx.pool().packet(packet::HEADROOM, ARP_FRAME) {
             packet.data_mut().fill(0);
-            write_arp(&mut packet, self.reply.target_hardware, &self.reply);
+            let reply = ArpMessage {
+                operation: ArpOperation::REPLY,
+                sender_hardware: self.sender_hardware,
+                sender: self.sender,
+                target_hardware: self.target_hardware,
+                target: self.target,
+            };
+            write_arp(&mut packet, self.target_hardware, &reply);
             cx.emit(0, packet);
         }
         cx.schedule_after(timer, INTERVAL);

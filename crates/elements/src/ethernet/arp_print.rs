@@ -1,4 +1,4 @@
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use core::fmt::Write;
 use core::net::Ipv4Addr;
 
@@ -7,31 +7,17 @@ use packet::wire::{
     ArpMessage, ArpOperation, ArpPacket, EtherAddress, EtherType, EthernetFrame,
 };
 use router::args::{Args, Failed, FilenameArg, Timestamp};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
+use router::{Cx, Element, Verdict};
 
 use crate::ip::ip_print::output::Output;
-use crate::values;
 
 /// The protocol of ARP packets for IPv4 with trailers (RFC 893).
 const TRAILERS: EtherType = EtherType(0x1000);
 
 /// Prints ARP packets, a line for each, much as tcpdump does.
 ///
-/// Packets must have their ARP header marked as network header, as CheckARPHeader does; nothing is
-/// printed of others.
-///
-/// # Arguments
-/// - `LABEL` (text): put before each line.
-/// - `TIMESTAMP` (boolean, true): whether to print the timestamp, in seconds since 1970.
-/// - `ETHER` (boolean, false): whether to print the addresses of the Ethernet header.
-/// - `ACTIVE` (boolean, true): whether to print at all.
-/// - `OUTFILE` (file name): a file to print to instead of the console. On a host only.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `active` (read, write): the argument.
+/// Packets must have their ARP header marked as network header, as CheckARPHeader does; other
+/// packets are not printed.
 ///
 /// # Example
 /// ```click
@@ -40,30 +26,25 @@ const TRAILERS: EtherType = EtherType(0x1000);
 ///
 /// # See also
 /// CheckARPHeader, Print, IPPrint
+#[derive(Element)]
+#[element(ports = "1/1", segments)]
 pub struct ARPPrint {
+    /// Put before each line.
+    #[arg(positional)]
     label: String,
+    /// Whether to print the timestamp, in seconds since 1970.
+    #[arg(default = true)]
     timestamp: bool,
+    /// Whether to print the addresses of the Ethernet header.
+    #[arg]
     ether: bool,
+    /// Whether to print at all.
+    #[arg(default = true, read, write, error = "expected boolean")]
     active: bool,
+    /// A file to print to instead of the console. On a host only.
+    #[arg(name = "OUTFILE", with = FilenameArg, kind = "file name")]
+    file: String,
     output: Output,
-}
-
-impl Default for ARPPrint {
-    fn default() -> Self {
-        ARPPrint {
-            label: String::new(),
-            timestamp: true,
-            ether: false,
-            active: true,
-            output: Output::default(),
-        }
-    }
-}
-
-impl Class for ARPPrint {
-    const NAME: &'static str = "ARPPrint";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
 }
 
 impl ARPPrint {
@@ -86,7 +67,7 @@ impl ARPPrint {
     }
 }
 
-/// Writes what the ARP packet `arp` says.
+/// Writes the content of the ARP packet `arp`.
 fn write_arp(line: &mut String, arp: &[u8]) -> core::fmt::Result {
     let Some([h0, h1, p0, p1, hardware_len, protocol_len, o0, o1]) = arp.first_chunk::<8>() else {
         return write!(line, "truncated-arp ({})", arp.len());
@@ -147,40 +128,12 @@ fn write_request(
     write!(line, " tell {sender}")
 }
 
-impl Declared for ARPPrint {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut file = String::new();
-        args.positional("LABEL", &mut self.label)
-            .keyword("TIMESTAMP", &mut self.timestamp)
-            .keyword("ETHER", &mut self.ether)
-            .keyword("ACTIVE", &mut self.active)
-            .keyword_with("OUTFILE", FilenameArg, &mut file)
-            .complete()?;
-        self.output = Output::named(file);
-        Ok(())
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("active");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "active" => Ok(self.active.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "active" => self.active = values::boolean(cx, value)?,
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
-    }
-}
-
 impl Element for ARPPrint {
+    fn configured(&mut self, _cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.output = Output::named(self.file.clone());
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.output.open().map_err(|error| cx.error(error))
     }

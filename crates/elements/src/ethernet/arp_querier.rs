@@ -1,7 +1,6 @@
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::{String, ToString};
-use core::any::Any;
+use alloc::string::String;
 use core::net::Ipv4Addr;
 
 use packet::anno::VLAN_TCI;
@@ -9,69 +8,36 @@ use packet::wire::{
     ArpMessage, ArpOperation, ArpPacket, EtherAddress, EtherType, EthernetFrame, EthernetHeader,
 };
 use packet::{Batch, HEADROOM, Packet};
-use router::args::{Args, Context, ElementOf, ElementRef, Failed, Invalid, IpPrefixArg, Ipv4Prefix, Parser, Timestamp};
-use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerList, TimerId};
+use router::args::{Args, Failed, IpPrefixArg, Ipv4Prefix};
+use router::{Cx, Element, HandlerError, Link, TimerId, handlers};
 
 use super::arp_responder::{ARP_FRAME, write_arp};
-use super::arp_table::table::{Millis, Table, Waits};
-use super::arp_table::{self, read_limits, schedule};
-use crate::values;
+use super::arp_table::table::{Limits, Millis, Table, Waits};
+use super::arp_table::{self, SharedTable, schedule};
 
 /// Whose table it is.
 enum Home {
     /// The element's own; away while it works.
     Own(Option<Box<Table>>),
     /// That of an ARPTable.
-    Of(ElementId),
+    Of(Link<dyn SharedTable>),
 }
 
-/// Puts Ethernet headers in front of IP packets, and asks by ARP for the addresses it needs.
+/// Puts Ethernet headers in front of IP packets, and resolves the addresses that it needs by ARP.
 ///
-/// Packets on input 0 need their destination address annotation set: that is the neighbour they
-/// go to. If its Ethernet address is known, they go out with a header; if not, they wait while
-/// queries are sent, ten a second at most for one address, and after ten without an answer one
-/// every two seconds. Packets on input 1 must start with an Ethernet header: what ARP replies say
-/// is learned, and packets that waited for it go out. Before an address expires it is asked for
-/// anew.
+/// Packets on input 0 need their destination address annotation set to the neighbor that they go
+/// to. If its Ethernet address is known, they leave with a header; if not, they wait while queries
+/// are sent, ten a second at most for one address, and after ten without an answer one every two
+/// seconds. Packets on input 1 must start with an Ethernet header: the addresses in ARP replies are
+/// learned, and packets that waited for them leave. An address is queried again before it expires.
 ///
 /// Packets to a broadcast address go to FF-FF-FF-FF-FF-FF, packets to a multicast address to
 /// the Ethernet group that RFC 1112 gives it, and packets to 0.0.0.0 are dropped.
 ///
 /// # Arguments
-/// - `IP` (IP address or prefix): the router's own address, and perhaps its network.
-/// - `ETH` (Ethernet address): its Ethernet address. May be left out where `IP` is a name that
-///   stands for both (see AddressInfo).
-/// - `TABLE` (element): an ARPTable to use in place of a table of its own. The arguments from
-///   `CAPACITY` to `TIMEOUT` do nothing then.
-/// - `CAPACITY` (integer, 2048): most packets that wait; 0: no limit of its own. Never more than
-///   a quarter of the packet buffers wait.
-/// - `ENTRY_CAPACITY` (integer, 0): most addresses; 0: 4096. The oldest goes first.
-/// - `ENTRY_PACKET_CAPACITY` (integer, 0): most packets that wait for one address; 0: no limit of
-///   its own.
-/// - `CAPACITY_SLIM_FACTOR` (integer, 2): when `CAPACITY` is exceeded, one part in this many of
-///   it is dropped, the packets for the oldest addresses first.
-/// - `TIMEOUT` (time, 5 minutes): how long an address holds; 0: for ever.
-/// - `POLL_TIMEOUT` (time, 1 minute): how long after it was learned it is asked for anew; 0: never.
-/// - `BROADCAST_POLL` (boolean, false): whether to ask anew by broadcast; else the neighbour alone
-///   is asked.
-/// - `BROADCAST` (IP address): the local broadcast address. That of `IP`'s network if not given.
-///
-/// # Ports
-/// Push input 0: IP packets. Push input 1: ARP replies. Push output 0: frames. Push output 1,
-/// optional: queries, which leave by output 0 if it is not connected.
-///
-/// # Handlers
-/// - `ipaddr`, `broadcast` (read, write): the arguments.
-/// - `table` (read): a line for each address: the address, 1 if its Ethernet address is known, the
-///   Ethernet address, seconds since it was learned.
-/// - `count` (read): number of addresses.
-/// - `length` (read): number of packets that wait.
-/// - `stats` (read): packets dropped and queries sent, in words.
-/// - `queries`, `responses` (read): queries sent, packets that came on input 1.
-/// - `drops` (read): packets dropped, those in the table not counted.
-/// - `insert` (write, `IP ETH`): learns an address.
-/// - `delete` (write, `IP`): forgets an address.
-/// - `clear` (write): forgets all, and sets the counts to 0.
+/// - `IP` (IP address or prefix, mandatory): the router's own address, and perhaps its network.
+/// - `ETH` (Ethernet address): its Ethernet address. May be omitted if IP is a name of both (see
+///   AddressInfo).
 ///
 /// # Example
 /// ```click
@@ -84,46 +50,50 @@ enum Home {
 ///
 /// # See also
 /// ARPTable, ARPResponder, EtherEncap, AddressInfo
+#[derive(Element)]
+#[element(ports = "2/1-2", processing = "h/h", flow = "xy/x", segments, live, raw, handlers,
+    take_over)]
+#[inputs("IP packets", "ARP replies")]
+#[outputs("frames", "queries, which leave by output 0 if it is not connected")]
 pub struct ARPQuerier {
-    ip: Ipv4Addr,
-    ether: EtherAddress,
-    broadcast: Ipv4Addr,
+    /// An ARPTable to use in place of a table of its own. The arguments from CAPACITY to TIMEOUT
+    /// have no effect then.
+    #[arg(name = "TABLE")]
+    shared: Option<Link<dyn SharedTable>>,
+    #[flatten]
+    limits: Limits,
+    /// How long after it was learned an address is queried again; 0: never.
+    #[arg(default = Millis(60_000), default_text = "1 minute")]
     poll_timeout: Millis,
+    /// Whether to query again by broadcast, rather than ask the neighbor alone.
+    #[arg]
     broadcast_poll: bool,
+    /// The local broadcast address; that of IP's network if not given.
+    #[arg(name = "BROADCAST")]
+    given_broadcast: Option<Ipv4Addr>,
+    /// The router's own address.
+    #[handler(read, write, name = "ipaddr", error = "expected IP address")]
+    #[init(Ipv4Addr::UNSPECIFIED)]
+    ip: Ipv4Addr,
+    /// The local broadcast address.
+    #[handler(read, write, error = "expected IP address")]
+    #[init(Ipv4Addr::BROADCAST)]
+    broadcast: Ipv4Addr,
+    /// Queries sent.
+    #[handler(read)]
+    queries: u64,
+    /// Packets that came on input 1.
+    #[handler(read)]
+    responses: u64,
+    /// Packets dropped, other than those in the table.
+    #[handler(read)]
+    drops: u64,
+    ether: EtherAddress,
+    #[init(Home::Own(Some(Box::default())))]
     home: Home,
     timer: Option<TimerId>,
     configured: bool,
     zero_warned: bool,
-    queries: u64,
-    responses: u64,
-    drops: u64,
-}
-
-impl Default for ARPQuerier {
-    fn default() -> Self {
-        ARPQuerier {
-            ip: Ipv4Addr::UNSPECIFIED,
-            ether: EtherAddress::ZERO,
-            broadcast: Ipv4Addr::BROADCAST,
-            poll_timeout: Millis(60_000),
-            broadcast_poll: false,
-            home: Home::Own(Some(Box::default())),
-            timer: None,
-            configured: false,
-            zero_warned: false,
-            queries: 0,
-            responses: 0,
-            drops: 0,
-        }
-    }
-}
-
-impl Class for ARPQuerier {
-    const NAME: &'static str = "ARPQuerier";
-    const PORTS: &'static str = "2/1-2";
-    const PROCESSING: &'static str = "h/h";
-    const FLOW: &'static str = "xy/x";
-    const SEGMENTS: bool = true;
 }
 
 /// Why a packet does not go out.
@@ -138,7 +108,7 @@ fn group(address: Ipv4Addr) -> EtherAddress {
     EtherAddress([0x01, 0x00, 0x5e, a & 0x7f, b, c])
 }
 
-/// What a packet on its way through knows of the element's work.
+/// The element at work on a batch.
 struct Work<'w, 'c> {
     querier: &'w mut ARPQuerier,
     table: &'w mut Table,
@@ -147,12 +117,12 @@ struct Work<'w, 'c> {
 }
 
 impl Work<'_, '_> {
-    /// Gives a packet its header; or says why it cannot have it.
+    /// Gives a packet its header, or returns why it cannot.
     #[inline(always)]
     fn encapsulate(&mut self, packet: &mut Packet) -> Option<Kept> {
         let querier = &mut *self.querier;
         if querier.ip.is_unspecified() || !packet.push(EthernetFrame::<&[u8]>::HEADER_LEN) {
-            querier.drops += 1;
+            querier.drops += packet.stands_for() as u64;
             return Some(Kept::Dropped);
         }
         packet.set_mac_header(0);
@@ -161,13 +131,13 @@ impl Work<'_, '_> {
         let destination = match self.table.lookup(ip, self.now, poll_timeout) {
             Some((ether, false)) => ether,
             Some((ether, true)) => {
-                self.ask_anew(packet, ether);
+                self.ask_again(packet, ether);
                 ether
             }
             None if ip.is_broadcast() || ip == querier.broadcast => EtherAddress::BROADCAST,
             None if ip.is_multicast() => group(ip),
             None if ip.is_unspecified() => {
-                querier.warn_of_zero(self.cx);
+                querier.warn_of_zero(self.cx, packet);
                 return Some(Kept::Dropped);
             }
             None => return Some(Kept::Waits(ip)),
@@ -177,7 +147,7 @@ impl Work<'_, '_> {
     }
 
     #[cold]
-    fn ask_anew(&mut self, packet: &Packet, ether: EtherAddress) {
+    fn ask_again(&mut self, packet: &Packet, ether: EtherAddress) {
         let to = if self.querier.broadcast_poll {
             EtherAddress::BROADCAST
         } else {
@@ -198,7 +168,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// Learns what an ARP reply says, and sends what waited for it.
+    /// Learns the address in an ARP reply, and sends the packets that waited for it.
     fn learn(&mut self, packet: &Packet) {
         if packet.len() < ARP_FRAME {
             return;
@@ -217,14 +187,14 @@ impl Work<'_, '_> {
         }
         self.table.insert(self.cx.pool(), ip, ether, self.now);
         while let Some(mut packet) = self.table.next_waiting(ip) {
-            // With the addresses of now, not of when it began to wait.
+            // With the element's present addresses, not those of when the packet began to wait.
             self.querier.write_header(&mut packet, ether);
             self.cx.emit(0, packet);
         }
     }
 }
 
-/// What a query takes from the packet that needs it.
+/// The fields of a query that come from the packet that needs it.
 struct Query {
     target: Ipv4Addr,
     timestamp: i64,
@@ -253,8 +223,8 @@ impl ARPQuerier {
     }
 
     #[cold]
-    fn warn_of_zero(&mut self, cx: &mut Cx<'_>) {
-        self.drops += 1;
+    fn warn_of_zero(&mut self, cx: &mut Cx<'_>, packet: &Packet) {
+        self.drops += packet.stands_for() as u64;
         if !self.zero_warned {
             self.zero_warned = true;
             let declaration = cx.declaration();
@@ -286,123 +256,26 @@ impl ARPQuerier {
     ) -> Option<R> {
         let mut table = match &mut self.home {
             Home::Own(table) => table.take()?,
-            Home::Of(id) => arp_table::take(cx, *id)?,
+            Home::Of(link) => arp_table::take(cx, *link)?,
         };
         let result = work(self, &mut table, cx);
         match &mut self.home {
-            Home::Own(place) => *place = Some(table),
-            Home::Of(id) => arp_table::put_back(cx, *id, table),
+            Home::Own(own) => *own = Some(table),
+            Home::Of(link) => arp_table::put_back(cx, *link, table),
         }
         Some(result)
     }
 
-    fn schedule(&mut self, cx: &mut Cx<'_>, again: bool) {
-        if let (Home::Own(Some(table)), Some(timer)) = (&self.home, self.timer) {
-            schedule(cx, timer, table.limits.timeout, again);
-        }
-    }
-}
-
-impl Declared for ARPQuerier {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let live = self.configured;
-        let mut limits = match &self.home {
-            Home::Own(Some(table)) => table.limits.clone(),
-            _ => Default::default(),
-        };
-        read_limits(args, &mut limits)?;
-        let (mut broadcast, mut poll_timeout) = (None, None::<Timestamp>);
-        let mut shared = None;
-        let mut broadcast_poll = self.broadcast_poll;
-        args.keyword("BROADCAST", &mut broadcast)
-            .keyword_with("TABLE", table, &mut shared)
-            .keyword("POLL_TIMEOUT", &mut poll_timeout)
-            .keyword("BROADCAST_POLL", &mut broadcast_poll)
-            .consume()?;
-        let (prefix, ether) = read_addresses(args)?;
-
-        if let Home::Own(Some(own)) = &mut self.home {
-            if live && (self.ip, self.ether) != (prefix.address, ether) {
-                own.clear(cx.pool());
-            }
-            own.limits = limits;
-        }
-        // Which table it uses is settled when the router starts.
-        if let Some(table) = shared.filter(|_| !live) {
-            self.home = Home::Of(ElementId::new(table.index));
-        }
-        (self.ip, self.ether) = (prefix.address, ether);
-        self.broadcast = broadcast.unwrap_or(match prefix.broadcast() {
-            same if same == prefix.address => Ipv4Addr::BROADCAST,
-            other => other,
-        });
-        self.poll_timeout = poll_timeout.map_or(self.poll_timeout, Millis::span);
-        self.broadcast_poll = broadcast_poll;
-        self.configured = true;
-        self.schedule(cx, false);
-        Ok(())
+    /// As [`work`](Self::work), with an error in place of `None`.
+    fn work_for_handler<R>(
+        &mut self,
+        cx: &mut Cx<'_>,
+        work: impl FnOnce(&mut Self, &mut Table, &mut Cx<'_>) -> Result<R, HandlerError>,
+    ) -> Result<R, HandlerError> {
+        self.work(cx, work).unwrap_or(Err(HandlerError::Unknown))
     }
 
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        for name in ["table", "stats", "count", "length"] {
-            list.read(name);
-        }
-        list.read("queries").read("responses").read("drops");
-        list.read_write("broadcast").read_write("ipaddr");
-        list.write("insert").write("delete").write("clear");
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "broadcast" => return Ok(self.broadcast.to_string()),
-            "ipaddr" => return Ok(self.ip.to_string()),
-            "queries" => return Ok(self.queries.to_string()),
-            "responses" => return Ok(self.responses.to_string()),
-            "drops" => return Ok(self.drops.to_string()),
-            _ => {}
-        }
-        let read = self.work(cx, |querier, table, cx| {
-            Ok(match name {
-                "table" => table.unparse(Millis::at(cx.steady())),
-                "count" => table.count().to_string(),
-                "length" => table.length().to_string(),
-                "stats" => format!(
-                    "{} packets killed\n{} ARP queries sent\n",
-                    querier.drops + table.drops(),
-                    querier.queries
-                ),
-                _ => return Err(HandlerError::Unknown),
-            })
-        });
-        read.unwrap_or(Err(HandlerError::Unknown))
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "broadcast" => self.broadcast = values::ip(cx, value)?,
-            "ipaddr" => self.ip = values::ip(cx, value)?,
-            _ => {
-                if name == "clear" {
-                    (self.queries, self.responses, self.drops) = (0, 0, 0);
-                }
-                let written = self.work(cx, |_, table, cx| {
-                    arp_table::write(cx, table, name, value)
-                });
-                return written.unwrap_or(Err(HandlerError::Unknown));
-            }
-        }
-        Ok(())
-    }
-
-    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn Any = old;
-        let Some(old) = old.downcast_mut::<ARPQuerier>() else {
-            return;
-        };
+    fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut Self) {
         let addresses = |q: &ARPQuerier| (q.ip, q.ether, q.broadcast);
         if addresses(self) != addresses(old) {
             return;
@@ -412,9 +285,92 @@ impl Declared for ARPQuerier {
         }
         (self.queries, self.responses, self.drops) = (old.queries, old.responses, old.drops);
     }
+
+    fn schedule(&mut self, cx: &mut Cx<'_>, again: bool) {
+        if let (Home::Own(Some(table)), Some(timer)) = (&self.home, self.timer) {
+            schedule(cx, timer, table.limits.timeout, again);
+        }
+    }
+}
+
+#[handlers]
+impl ARPQuerier {
+    /// A line for each address: the address, 1 if its Ethernet address is known, the Ethernet
+    /// address, seconds since it was learned.
+    #[read]
+    fn table(&mut self, cx: &mut Cx<'_>) -> Result<String, HandlerError> {
+        self.work_for_handler(cx, |_, table, cx| Ok(table.unparse(Millis::at(cx.steady()))))
+    }
+
+    /// Packets dropped and queries sent, in words.
+    #[read]
+    fn stats(&mut self, cx: &mut Cx<'_>) -> Result<String, HandlerError> {
+        self.work_for_handler(cx, |querier, table, _| {
+            let (drops, queries) = (querier.drops + table.drops(), querier.queries);
+            Ok(format!("{drops} packets killed\n{queries} ARP queries sent\n"))
+        })
+    }
+
+    /// Number of addresses.
+    #[read]
+    fn count(&mut self, cx: &mut Cx<'_>) -> Result<usize, HandlerError> {
+        self.work_for_handler(cx, |_, table, _| Ok(table.count()))
+    }
+
+    /// Number of packets that wait.
+    #[read]
+    fn length(&mut self, cx: &mut Cx<'_>) -> Result<u32, HandlerError> {
+        self.work_for_handler(cx, |_, table, _| Ok(table.length()))
+    }
+
+    /// `IP ETH`: learns an address.
+    #[write]
+    fn insert(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
+        self.work_for_handler(cx, |_, table, cx| arp_table::insert(cx, table, value))
+    }
+
+    /// `IP`: forgets an address.
+    #[write]
+    fn delete(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
+        self.work_for_handler(cx, |_, table, cx| arp_table::delete(cx, table, value))
+    }
+
+    /// Forgets all addresses, and sets the counts to 0.
+    #[write]
+    fn clear(&mut self, cx: &mut Cx<'_>) -> Result<(), HandlerError> {
+        (self.queries, self.responses, self.drops) = (0, 0, 0);
+        self.work_for_handler(cx, |_, table, cx| {
+            table.clear(cx.pool());
+            Ok(())
+        })
+    }
 }
 
 impl Element for ARPQuerier {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let live = self.configured;
+        self.limits.check(args)?;
+        let (prefix, ether) = read_addresses(args)?;
+        if let Home::Own(Some(own)) = &mut self.home {
+            if live && (self.ip, self.ether) != (prefix.address, ether) {
+                own.clear(cx.pool());
+            }
+            own.limits = self.limits.clone();
+        }
+        // A running router keeps its tables.
+        if let Some(shared) = self.shared.filter(|_| !live) {
+            self.home = Home::Of(shared);
+        }
+        (self.ip, self.ether) = (prefix.address, ether);
+        self.broadcast = self.given_broadcast.unwrap_or(match prefix.broadcast() {
+            same if same == prefix.address => Ipv4Addr::BROADCAST,
+            other => other,
+        });
+        self.configured = true;
+        self.schedule(cx, false);
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         if matches!(self.home, Home::Own(_)) {
             self.timer = Some(cx.timer());
@@ -451,11 +407,6 @@ impl Element for ARPQuerier {
         self.work(cx, |_, table, cx| table.slim(cx.pool(), now));
         self.schedule(cx, true);
     }
-}
-
-/// The argument `TABLE`.
-fn table(text: &str, context: &Context<'_>) -> Result<Option<ElementRef>, Invalid> {
-    ElementOf("ARPTable").parse(text, context).map(Some)
 }
 
 /// The arguments `IP` and `ETH`, or one name for both.

@@ -1,5 +1,5 @@
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 use core::net::Ipv4Addr;
@@ -10,12 +10,12 @@ use packet::wire::{
     ArpMessage, ArpOperation, ArpPacket, EtherAddress, EtherType, EthernetFrame, EthernetHeader,
 };
 use router::args::{Args, Context, Failed, IpPrefixArg, Ipv4Prefix, Parser};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
+use router::{Cx, Element, Verdict, handlers};
 
 /// Length of an ARP packet with its Ethernet header.
 pub(super) const ARP_FRAME: usize = 42;
 
-/// Who answers for some addresses.
+/// The Ethernet address of some IP addresses.
 #[derive(Clone, Copy)]
 struct Entry {
     /// Without bits outside of the mask.
@@ -25,23 +25,13 @@ struct Entry {
 
 /// Answers ARP requests for certain addresses.
 ///
-/// Packets must start with an Ethernet header. Where a request's address is in several prefixes,
-/// the longest counts. A reply keeps of the request's annotations the VLAN tag alone.
+/// Packets must start with an Ethernet header. If a request's address is in several prefixes, the
+/// longest counts. A reply keeps the VLAN tag of the request's annotations, and no others.
 ///
 /// # Arguments
-/// Any number of entries, each `PREFIX [PREFIX...] ETH`: addresses, or prefixes, and the Ethernet
-/// address to answer with. A name that is both an IP and an Ethernet address (see AddressInfo)
-/// does for both.
-///
-/// # Ports
-/// One agnostic input. Output 0 is agnostic: replies. Output 1, optional, is push: packets that are
-/// not answered; they are dropped if it is not connected.
-///
-/// # Handlers
-/// - `table` (read): the entries, a line for each prefix.
-/// - `lookup` (read with an IP address): the Ethernet address it would be answered with, if any.
-/// - `add` (write): adds an entry.
-/// - `remove` (write, `PREFIX`): removes the entry of exactly this prefix.
+/// - `PREFIX [PREFIX...] ETH` (any number of times): addresses, or prefixes, and the Ethernet
+///   address to answer with. A name that is both an IP and an Ethernet address (see AddressInfo)
+///   stands for both.
 ///
 /// # Example
 /// ```click
@@ -53,17 +43,12 @@ struct Entry {
 ///
 /// # See also
 /// ARPQuerier, AddressInfo
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", segments, live, raw, handlers)]
+#[outputs("replies", "packets that are not answered, which are dropped without it")]
 pub struct ARPResponder {
-    /// A prefix stands before those it is in.
+    /// A prefix stands before the prefixes that contain it.
     entries: Vec<Entry>,
-}
-
-impl Class for ARPResponder {
-    const NAME: &'static str = "ARPResponder";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-    const SEGMENTS: bool = true;
 }
 
 /// The entries of one argument.
@@ -72,8 +57,7 @@ fn parse(text: &str, context: &Context<'_>) -> Result<Vec<Entry>, &'static str> 
     let (mut prefixes, mut ether) = (Vec::new(), None);
     for word in &words {
         if let Ok(prefix) = IpPrefixArg::OR_ADDRESS.parse(word, context) {
-            let address = prefix.network();
-            prefixes.push(Ipv4Prefix { address, ..prefix });
+            prefixes.push(normal(prefix));
         } else if let Ok(address) = context.parse(word) {
             if ether.replace(address).is_some() {
                 return Err("more than one ETH");
@@ -92,8 +76,14 @@ fn parse(text: &str, context: &Context<'_>) -> Result<Vec<Entry>, &'static str> 
     Ok(entries.collect())
 }
 
-/// Adds an entry; returns whether there was one of its prefix, which it replaces.
-fn add(entries: &mut Vec<Entry>, entry: Entry) -> bool {
+/// A prefix without bits outside of its mask.
+fn normal(prefix: Ipv4Prefix) -> Ipv4Prefix {
+    let address = prefix.network();
+    Ipv4Prefix { address, ..prefix }
+}
+
+/// Adds an entry; returns whether it replaced the one of its prefix.
+fn insert(entries: &mut Vec<Entry>, entry: Entry) -> bool {
     if let Some(same) = entries.iter_mut().find(|e| e.prefix == entry.prefix) {
         *same = entry;
         return true;
@@ -109,13 +99,6 @@ fn add(entries: &mut Vec<Entry>, entry: Entry) -> bool {
 }
 
 impl ARPResponder {
-    #[inline]
-    fn lookup(&self, address: Ipv4Addr) -> Option<EtherAddress> {
-        let mut entries = self.entries.iter();
-        let entry = entries.find(|entry| entry.prefix.contains(address));
-        entry.map(|entry| entry.ether)
-    }
-
     /// Turns a request into its reply; `None` if it is none, or not to be answered.
     fn answer(&self, packet: &mut Packet) -> Option<()> {
         let frame = EthernetFrame::new_checked(packet.data()).ok()?;
@@ -153,14 +136,54 @@ pub(super) fn write_arp(packet: &mut Packet, destination: EtherAddress, message:
     message.emit(&mut ArpPacket::new_unchecked(frame.payload_mut()));
 }
 
-impl Declared for ARPResponder {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+#[handlers]
+impl ARPResponder {
+    /// The entries, a line for each prefix.
+    #[read]
+    fn table(&self) -> String {
+        let mut text = String::new();
+        for Entry { prefix, ether } in &self.entries {
+            let _ = writeln!(text, "{prefix} {ether}");
+        }
+        text
+    }
+
+    /// The Ethernet address that an IP address is answered with, if any.
+    #[read(error = "expected IP address")]
+    #[inline]
+    fn lookup(&self, address: Ipv4Addr) -> Option<EtherAddress> {
+        let mut entries = self.entries.iter();
+        let entry = entries.find(|entry| entry.prefix.contains(address));
+        entry.map(|entry| entry.ether)
+    }
+
+    /// Adds an entry, in the notation of the arguments.
+    #[write]
+    fn add(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), &'static str> {
+        for entry in parse(value, &cx.names())? {
+            insert(&mut self.entries, entry);
+        }
+        Ok(())
+    }
+
+    /// `PREFIX`: removes the entry of exactly this prefix.
+    #[write(with = IpPrefixArg::OR_ADDRESS, error = "expected IP/MASK")]
+    fn remove(&mut self, prefix: Ipv4Prefix) -> Result<(), String> {
+        let prefix = normal(prefix);
+        let at = self.entries.iter().position(|e| e.prefix == prefix);
+        self.entries.remove(at.ok_or_else(|| format!("{prefix} not found"))?);
+        Ok(())
+    }
+}
+
+impl Element for ARPResponder {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         let mut entries = Vec::new();
         for (i, text) in args.take_raw().iter().enumerate() {
             match parse(text, &args.context()) {
                 Ok(new) => {
                     for entry in new {
-                        if add(&mut entries, entry) {
+                        if insert(&mut entries, entry) {
                             let prefix = entry.prefix;
                             args.warning(format_args!("multiple entries for {prefix}"));
                         }
@@ -174,57 +197,6 @@ impl Declared for ARPResponder {
         Ok(())
     }
 
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("table")
-            .add("lookup", HandlerFlags::READ.with(HandlerFlags::PARAMETER));
-        list.write("add").write("remove");
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<String, HandlerError> {
-        match name {
-            "table" => {
-                let mut text = String::new();
-                for Entry { prefix, ether } in &self.entries {
-                    let _ = writeln!(text, "{prefix} {ether}");
-                }
-                Ok(text)
-            }
-            "lookup" => {
-                let address = crate::values::ip(cx, value)?;
-                let ether = self.lookup(address);
-                Ok(ether.map_or(String::new(), |ether| ether.to_string()))
-            }
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "add" => {
-                for entry in parse(value, &cx.names())? {
-                    add(&mut self.entries, entry);
-                }
-            }
-            "remove" => {
-                let prefix = IpPrefixArg::OR_ADDRESS.parse(value.trim(), &cx.names());
-                let prefix = prefix.map_err(|_| "expected IP/MASK")?;
-                let address = prefix.network();
-                let prefix = Ipv4Prefix { address, ..prefix };
-                let at = self.entries.iter().position(|e| e.prefix == prefix);
-                self.entries
-                    .remove(at.ok_or_else(|| format!("{prefix} not found"))?);
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
-    }
-}
-
-impl Element for ARPResponder {
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         match self.answer(packet) {
             Some(()) => Verdict::Forward,

@@ -1,11 +1,10 @@
 use alloc::boxed::Box;
-use alloc::string::{String, ToString};
-use core::any::Any;
+use alloc::string::String;
 use core::net::Ipv4Addr;
 
 use packet::wire::EtherAddress;
-use router::args::{Args, Failed, Timestamp};
-use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerList, TimerId};
+use router::args::{Args, Failed};
+use router::{Cx, Element, HandlerError, Interface, Link, TimerId, handlers};
 
 use crate::values;
 
@@ -13,33 +12,30 @@ pub(super) mod table;
 
 use table::{Limits, Millis, Table};
 
-/// Stores which Ethernet addresses IPv4 addresses have, for several ARPQueriers.
+/// An element whose table of addresses several ARPQueriers share.
+pub trait SharedTable {
+    /// The table; `None` while an ARPQuerier works with it.
+    fn shared(&mut self) -> &mut Option<Box<Table>>;
+}
+
+impl Interface for dyn SharedTable {
+    const NAME: &'static str = "ARPTable";
+}
+
+/// Takes a shared table to work with.
+pub(super) fn take(cx: &mut Cx<'_>, link: Link<dyn SharedTable>) -> Option<Box<Table>> {
+    cx.reach(link, |element, _| element.shared().take())?
+}
+
+/// Gives back what [`take`] took.
+pub(super) fn put_back(cx: &mut Cx<'_>, link: Link<dyn SharedTable>, table: Box<Table>) {
+    cx.reach(link, |element, _| *element.shared() = Some(table));
+}
+
+/// Stores the Ethernet addresses of IPv4 addresses for several ARPQueriers.
 ///
-/// An ARPQuerier has a table of its own; where several are to share one, it stands in an ARPTable.
-/// Packets that wait for an address count as the table's.
-///
-/// # Arguments
-/// - `CAPACITY` (integer, 2048): most packets that wait; 0: no limit of its own. Never more than
-///   a quarter of the packet buffers wait.
-/// - `ENTRY_CAPACITY` (integer, 0): most addresses; 0: 4096. The oldest goes first.
-/// - `ENTRY_PACKET_CAPACITY` (integer, 0): most packets that wait for one address; 0: no limit of
-///   its own. What comes on top is dropped.
-/// - `CAPACITY_SLIM_FACTOR` (integer, 2): when `CAPACITY` is exceeded, one part in this many of
-///   it is dropped, the packets for the oldest addresses first.
-/// - `TIMEOUT` (time, 5 minutes): how long an address holds; 0: for ever.
-///
-/// # Ports
-/// None.
-///
-/// # Handlers
-/// - `table` (read): a line for each address: the address, 1 if its Ethernet address is known, the
-///   Ethernet address, seconds since it was learned.
-/// - `count` (read): number of addresses.
-/// - `length` (read): number of packets that wait.
-/// - `drops` (read): packets that waited in vain.
-/// - `insert` (write, `IP ETH`): learns an address.
-/// - `delete` (write, `IP`): forgets an address.
-/// - `clear` (write): forgets all.
+/// An ARPQuerier has a table of its own; an ARPTable is a table that several share. It stores the
+/// packets that wait for an address, too.
 ///
 /// # Example
 /// ```click
@@ -52,59 +48,17 @@ use table::{Limits, Millis, Table};
 ///
 /// # See also
 /// ARPQuerier
+#[derive(Element)]
+#[element(ports = "0/0", live, handlers, take_over, provides(SharedTable))]
 pub struct ARPTable {
-    /// Away while an ARPQuerier works with it.
+    #[flatten]
+    limits: Limits,
+    #[init(Some(Box::default()))]
     table: Option<Box<Table>>,
     timer: Option<TimerId>,
 }
 
-impl Default for ARPTable {
-    fn default() -> Self {
-        ARPTable {
-            table: Some(Box::default()),
-            timer: None,
-        }
-    }
-}
-
-impl Class for ARPTable {
-    const NAME: &'static str = "ARPTable";
-    const PORTS: &'static str = "0/0";
-}
-
-/// The arguments that set a table's limits: those in `args` that `limits` takes.
-pub(super) fn read_limits(args: &mut Args<'_>, limits: &mut Limits) -> Result<(), Failed> {
-    let mut timeout = Timestamp::default();
-    let mut given = false;
-    let mut new = limits.clone();
-    args.keyword("CAPACITY", &mut new.packets)
-        .keyword("ENTRY_CAPACITY", &mut new.entries)
-        .keyword("ENTRY_PACKET_CAPACITY", &mut new.entry_packets)
-        .keyword("CAPACITY_SLIM_FACTOR", &mut new.slim_factor)
-        .keyword("TIMEOUT", &mut timeout)
-        .given(&mut given)
-        .consume()?;
-    if new.slim_factor == 0 {
-        return Err(args.fail("CAPACITY_SLIM_FACTOR cannot be zero"));
-    }
-    if given {
-        new.timeout = Millis::span(timeout);
-    }
-    *limits = new;
-    Ok(())
-}
-
-/// Takes the table of an ARPTable away; `None` if `id` is none.
-pub(super) fn take(cx: &mut Cx<'_>, id: ElementId) -> Option<Box<Table>> {
-    cx.with(id, |element: &mut ARPTable, _| element.table.take())?
-}
-
-/// Gives back what [`take`] took.
-pub(super) fn put_back(cx: &mut Cx<'_>, id: ElementId, table: Box<Table>) {
-    cx.with(id, |element: &mut ARPTable, _| element.table = Some(table));
-}
-
-/// Schedules the timer that drops what has expired, as often as `timeout` says.
+/// Schedules the timer that drops expired entries, as often as `timeout` says.
 pub(super) fn schedule(cx: &mut Cx<'_>, timer: TimerId, timeout: Millis, again: bool) {
     if timeout > Millis(0) {
         let seconds = (timeout.0 / 1000) as u64 + u64::from(again);
@@ -112,96 +66,115 @@ pub(super) fn schedule(cx: &mut Cx<'_>, timer: TimerId, timeout: Millis, again: 
     }
 }
 
-/// The handlers that change a table.
-pub(super) fn write(
-    cx: &mut Cx<'_>,
-    table: &mut Table,
-    name: &str,
-    value: &str,
-) -> Result<(), HandlerError> {
+/// Learns the address `IP ETH`.
+pub(super) fn insert(cx: &mut Cx<'_>, table: &mut Table, value: &str) -> Result<(), HandlerError> {
     let (mut ip, mut ether) = (Ipv4Addr::UNSPECIFIED, EtherAddress::BROADCAST);
-    match name {
-        "insert" => values::words(cx, value, |args| {
-            args.mandatory_positional("IP", &mut ip)
-                .mandatory_positional("ETH", &mut ether)
-                .complete()
-        })?,
-        "delete" => values::words(cx, value, |args| {
-            args.mandatory_positional("IP", &mut ip).complete()
-        })?,
-        "clear" => {
-            table.clear(cx.pool());
-            return Ok(());
-        }
-        _ => return Err(HandlerError::Unknown),
-    }
+    values::words(cx, value, |args| {
+        args.mandatory_positional("IP", &mut ip)
+            .mandatory_positional("ETH", &mut ether)
+            .complete()
+    })?;
     let now = Millis::at(cx.steady());
     table.insert(cx.pool(), ip, ether, now);
     Ok(())
 }
 
-impl Declared for ARPTable {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let table = self.table.get_or_insert_default();
-        read_limits(args, &mut table.limits)?;
-        args.none()?;
-        if let Some(timer) = self.timer {
-            schedule(cx, timer, table.limits.timeout, false);
-        }
-        Ok(())
+/// Forgets the address `IP`.
+pub(super) fn delete(cx: &mut Cx<'_>, table: &mut Table, value: &str) -> Result<(), HandlerError> {
+    let mut ip = Ipv4Addr::UNSPECIFIED;
+    values::words(cx, value, |args| {
+        args.mandatory_positional("IP", &mut ip).complete()
+    })?;
+    let now = Millis::at(cx.steady());
+    table.insert(cx.pool(), ip, EtherAddress::BROADCAST, now);
+    Ok(())
+}
+
+impl ARPTable {
+    fn own(&mut self) -> &mut Table {
+        self.table.get_or_insert_default()
     }
 
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("table")
-            .read("drops")
-            .read("count")
-            .read("length");
-        list.write("insert").write("delete").write("clear");
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let table = self.table.get_or_insert_default();
-        Ok(match name {
-            "table" => table.unparse(Millis::at(cx.steady())),
-            "drops" => table.drops().to_string(),
-            "count" => table.count().to_string(),
-            "length" => table.length().to_string(),
-            _ => return Err(HandlerError::Unknown),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        write(cx, self.table.get_or_insert_default(), name, value)
-    }
-
-    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn Any = old;
-        if let Some(old) = old.downcast_mut::<ARPTable>()
-            && let (Some(table), Some(old)) = (&mut self.table, &mut old.table)
-        {
+    fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut Self) {
+        if let (Some(table), Some(old)) = (&mut self.table, &mut old.table) {
             table.take_over(old);
         }
     }
 }
 
+#[handlers]
+impl ARPTable {
+    /// A line for each address: the address, 1 if its Ethernet address is known, the Ethernet
+    /// address, seconds since it was learned.
+    #[read]
+    fn table(&mut self, cx: &mut Cx<'_>) -> String {
+        self.own().unparse(Millis::at(cx.steady()))
+    }
+
+    /// Packets that waited in vain.
+    #[read]
+    fn drops(&mut self) -> u64 {
+        self.own().drops()
+    }
+
+    /// Number of addresses.
+    #[read]
+    fn count(&mut self) -> usize {
+        self.own().count()
+    }
+
+    /// Number of packets that wait.
+    #[read]
+    fn length(&mut self) -> u32 {
+        self.own().length()
+    }
+
+    /// `IP ETH`: learns an address.
+    #[write]
+    fn insert(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
+        insert(cx, self.own(), value)
+    }
+
+    /// `IP`: forgets an address.
+    #[write]
+    fn delete(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
+        delete(cx, self.own(), value)
+    }
+
+    /// Forgets all addresses.
+    #[write]
+    fn clear(&mut self, cx: &mut Cx<'_>) {
+        self.own().clear(cx.pool());
+    }
+}
+
+impl SharedTable for ARPTable {
+    fn shared(&mut self) -> &mut Option<Box<Table>> {
+        &mut self.table
+    }
+}
+
 impl Element for ARPTable {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.limits.check(args)?;
+        self.own().limits = self.limits.clone();
+        if let Some(timer) = self.timer {
+            schedule(cx, timer, self.limits.timeout, false);
+        }
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let timer = cx.timer();
         self.timer = Some(timer);
-        let table = self.table.get_or_insert_default();
-        schedule(cx, timer, table.limits.timeout, false);
+        schedule(cx, timer, self.limits.timeout, false);
         Ok(())
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
         let now = Millis::at(cx.steady());
-        let table = self.table.get_or_insert_default();
-        table.slim(cx.pool(), now);
-        schedule(cx, timer, table.limits.timeout, true);
+        self.own().slim(cx.pool(), now);
+        schedule(cx, timer, self.limits.timeout, true);
     }
 }
 
@@ -228,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_expired_goes_in_time() {
+    fn expired_addresses_are_dropped_in_time() {
         let mut rig = Rig::new("t :: ARPTable(TIMEOUT 2s);");
         rig.write("t.insert", "1.0.0.1 2:1:0:0:1:f");
         rig.advance(4_900_000_000);

@@ -1,9 +1,8 @@
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use core::fmt::Write;
 
 use packet::Packet;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
+use router::{Cx, Element, Verdict, handlers};
 
 /// What may be wrong with a header, in the order of `drop_details`.
 #[derive(Clone, Copy, Debug)]
@@ -21,27 +20,14 @@ const REASONS: [&str; 4] = [
     "bad protocol type/length",
 ];
 
-/// Length of the part of an ARP packet before its addresses.
+/// Length of an ARP packet before its addresses.
 const FIXED: usize = 8;
 
 /// Checks ARP headers, marks them, and drops packets whose header is wrong.
 ///
-/// A header is right if the packet holds the addresses that it says, and the addresses have the
-/// length that their type has: 6 bytes for Ethernet, 4 for IPv4, 16 for IPv6. A right header is
-/// marked as the network header, so that ARPPrint finds it. The first wrong packet draws a
-/// message.
-///
-/// # Arguments
-/// - `OFFSET` (integer, 0): where the ARP header starts, in bytes from the packet's start.
-/// - `VERBOSE` (boolean, false): whether each wrong packet draws a message.
-/// - `DETAILS` (boolean, false): whether wrong packets are counted by what is wrong with them.
-///
-/// # Ports
-/// One agnostic input. Output 0 is agnostic. Output 1, optional, is push: wrong packets.
-///
-/// # Handlers
-/// - `drops` (read): wrong packets.
-/// - `drop_details` (read): the same by what was wrong, a line for each; only with `DETAILS`.
+/// A header is right if the packet holds the addresses that it announces, and the addresses have the
+/// length of their type: 6 bytes for Ethernet, 4 for IPv4, 16 for IPv6. A right header is marked as
+/// the network header, so that ARPPrint finds it. The first wrong packet is reported.
 ///
 /// # Example
 /// ```click
@@ -50,19 +36,23 @@ const FIXED: usize = 8;
 ///
 /// # See also
 /// ARPPrint, ARPQuerier, ARPResponder, ARPFaker
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", segments, handlers)]
+#[outputs("packets with a right header", "wrong packets, which are dropped without it")]
 pub struct CheckARPHeader {
+    /// Bytes from the packet's start to the ARP header.
+    #[arg(positional, default = 0)]
     offset: u32,
+    /// Whether each wrong packet is reported.
+    #[arg]
     verbose: bool,
+    /// Whether wrong packets are counted by their fault.
+    #[arg]
+    details: bool,
+    /// Wrong packets.
+    #[handler(read)]
     drops: u64,
-    details: Option<[u64; REASONS.len()]>,
-}
-
-impl Class for CheckARPHeader {
-    const NAME: &'static str = "CheckARPHeader";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-    const SEGMENTS: bool = true;
+    faults: [u64; REASONS.len()],
 }
 
 /// The length of the ARP header that `bytes` start with.
@@ -86,49 +76,28 @@ fn check(bytes: &[u8]) -> Result<usize, Reason> {
 
 impl CheckARPHeader {
     #[cold]
-    fn refuse(&mut self, cx: &mut Cx<'_>, reason: Reason) -> Verdict {
+    fn refuse(&mut self, cx: &mut Cx<'_>, packet: &Packet, reason: Reason) -> Verdict {
         if self.drops == 0 || self.verbose {
             let reason = REASONS[reason as usize];
             cx.chatter(format_args!("ARP header check failed: {reason}"));
         }
-        self.drops += 1;
-        if let Some(details) = &mut self.details {
-            details[reason as usize] += 1;
-        }
+        let packets = packet.stands_for() as u64;
+        self.drops += packets;
+        self.faults[reason as usize] += packets;
         Verdict::To(1)
     }
 }
 
-impl Declared for CheckARPHeader {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut details = false;
-        args.positional("OFFSET", &mut self.offset)
-            .keyword("VERBOSE", &mut self.verbose)
-            .keyword("DETAILS", &mut details)
-            .complete()?;
-        self.details = details.then(Default::default);
-        Ok(())
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("drops");
-        if self.details.is_some() {
-            list.read("drop_details");
+#[handlers]
+impl CheckARPHeader {
+    /// Wrong packets by their fault, a line for each; with DETAILS only.
+    #[read(when = self.details)]
+    fn drop_details(&self) -> String {
+        let mut text = String::new();
+        for (count, reason) in self.faults.iter().zip(REASONS) {
+            let _ = writeln!(text, "{count}\t{reason}");
         }
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match (name, &self.details) {
-            ("drops", _) => Ok(self.drops.to_string()),
-            ("drop_details", Some(counts)) => {
-                let mut text = String::new();
-                for (count, reason) in counts.iter().zip(REASONS) {
-                    let _ = writeln!(text, "{count}\t{reason}");
-                }
-                Ok(text)
-            }
-            _ => Err(HandlerError::Unknown),
-        }
+        text
     }
 }
 
@@ -138,7 +107,7 @@ impl Element for CheckARPHeader {
         let offset = self.offset as usize;
         match check(packet.data().get(offset..).unwrap_or_default()) {
             Ok(length) => packet.set_network_header(offset, length),
-            Err(reason) => return self.refuse(cx, reason),
+            Err(reason) => return self.refuse(cx, packet, reason),
         }
         Verdict::Forward
     }

@@ -1,25 +1,14 @@
 use packet::Packet;
 use packet::wire::{EtherAddress, EtherType, EthernetFrame, EthernetHeader};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Makes sure that IP packets have an Ethernet header.
 ///
-/// Packets without a marked network header pass unchanged, and so do those that start with an
-/// Ethernet header of an IP packet. Others lose what stands before their IP header, and get an
-/// Ethernet header: the one that was stripped off them, if there is one in front of their data, or
-/// else the one in the arguments.
-///
-/// # Arguments
-/// - `ETHERTYPE` (integer, 0x0800): what the frames carry.
-/// - `SRC` (Ethernet address, 1:1:1:1:1:1): who they are from.
-/// - `DST` (Ethernet address, 2:2:2:2:2:2): who they are for.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
+/// Packets without a marked network header pass unchanged, and so do packets that start with the
+/// Ethernet header of an IP packet. Other packets lose the bytes before their IP header, and get an
+/// Ethernet header: the one that was stripped off them, if it stands in front of their data, or else
+/// the one in the arguments.
 ///
 /// # Example
 /// ```click
@@ -29,15 +18,20 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// EtherEncap, EtherRewrite, EtherVLANEncap
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", segments)]
 pub struct EnsureEther {
+    /// The type of the payload.
+    #[arg(positional, default = 0x0800)]
+    ethertype: u32,
+    /// The source address.
+    #[arg(positional, name = "SRC", default = EtherAddress([1; 6]), default_text = "1:1:1:1:1:1")]
+    source: EtherAddress,
+    /// The destination address.
+    #[arg(positional, name = "DST", default = EtherAddress([2; 6]), default_text = "2:2:2:2:2:2")]
+    destination: EtherAddress,
+    /// The header on the wire.
     header: [u8; 14],
-}
-
-impl Class for EnsureEther {
-    const NAME: &'static str = "EnsureEther";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
 }
 
 /// Whether `bytes` start with the Ethernet header of an IP packet.
@@ -47,28 +41,20 @@ fn is_ip(bytes: &[u8]) -> bool {
     matches!(ethertype, EtherType::IPV4 | EtherType::IPV6)
 }
 
-impl Declared for EnsureEther {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut ethertype = u32::from(EtherType::IPV4.0);
-        let mut header = EthernetHeader {
-            source: EtherAddress([1; 6]),
-            destination: EtherAddress([2; 6]),
-            ethertype: EtherType::IPV4,
-        };
-        args.positional("ETHERTYPE", &mut ethertype)
-            .positional("SRC", &mut header.source)
-            .positional("DST", &mut header.destination)
-            .complete()?;
-        let ethertype = u16::try_from(ethertype).map_err(|_| {
+impl Element for EnsureEther {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let ethertype = u16::try_from(self.ethertype).map_err(|_| {
             args.fail("argument 1 (Ethernet encapsulation type) must be <= 0xFFFF")
         })?;
-        header.ethertype = EtherType(ethertype);
+        let header = EthernetHeader {
+            destination: self.destination,
+            source: self.source,
+            ethertype: EtherType(ethertype),
+        };
         self.header = header.to_bytes();
         Ok(())
     }
-}
 
-impl Element for EnsureEther {
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let Some(Ok(offset)) = packet.network_offset().map(usize::try_from) else {
@@ -78,7 +64,7 @@ impl Element for EnsureEther {
             return Verdict::Forward;
         }
         packet.pull(offset);
-        // A header that was stripped stands in the headroom still; no other bytes count.
+        // A stripped header still stands in the headroom; no other bytes count.
         let room = packet.headroom() >= 14;
         if !packet.push(14) {
             return Verdict::Drop;

@@ -1,19 +1,10 @@
 use packet::Packet;
 use packet::wire::EthernetFrame;
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
-/// Sends frames back where they came from: exchanges Ethernet source and destination.
+/// Sends frames back to their sender: exchanges Ethernet source and destination.
 ///
 /// Packets must start with an Ethernet header; shorter ones pass unchanged.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -22,16 +13,9 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// EtherEncap, EtherRewrite, IPMirror
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", segments)]
 pub struct EtherMirror;
-
-impl Class for EtherMirror {
-    const NAME: &'static str = "EtherMirror";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for EtherMirror {}
 
 impl Element for EtherMirror {
     #[inline(always)]

@@ -1,11 +1,10 @@
-use alloc::string::{String, ToString};
-
 use packet::wire::{EtherAddress, EtherType, EthernetHeader};
 use packet::{Batch, Packet};
-use router::args::{Args, Argument, Failed, SecondsArg};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, TimerId};
+use router::args::{Failed, Milliseconds};
+use router::{Cx, Element, TimerId, handlers};
 
-/// Whom pause frames are for: the station at the other end of the link (IEEE Std 802.3, annex 31B).
+/// The destination of pause frames: the station at the other end of the link (IEEE Std 802.3,
+/// annex 31B).
 const OTHER_END: EtherAddress = EtherAddress([0x01, 0x80, 0xc2, 0, 0, 0x01]);
 /// The MAC control operation that asks for a pause.
 const PAUSE: u16 = 1;
@@ -14,26 +13,7 @@ const LENGTH: usize = 64;
 
 /// Makes Ethernet pause frames, which ask the other end of a link to stop sending for a while.
 ///
-/// By a pull output a frame leaves whenever one is asked for, by a push output one at every
-/// interval.
-///
-/// # Arguments
-/// - `SRC` (Ethernet address): the address of the device that sends the frames.
-/// - `PAUSETIME` (0 to 65535): how long to pause, in units of the time that 512 bits take on the
-///   link.
-/// - `DST` (Ethernet address, 01-80-C2-00-00-01): whom the frames are for; if not given, whoever is
-///   at the other end.
-/// - `LIMIT` (integer, -1): frames after which it stops; no limit if negative.
-/// - `ACTIVE` (boolean, true): whether it makes frames.
-/// - `INTERVAL` (time, 1s): time between two frames of a push output.
-///
-/// # Ports
-/// No input; one agnostic output.
-///
-/// # Handlers
-/// - `count` (read): frames made.
-/// - `src`, `dst`, `pausetime`, `limit`, `active` (read, write): the arguments.
-/// - `reset_counts` (write): sets `count` to 0.
+/// By a pull output a frame leaves at every pull, by a push output one at every interval.
 ///
 /// # Example
 /// ```click
@@ -42,36 +22,32 @@ const LENGTH: usize = 64;
 ///
 /// # See also
 /// EtherEncap, TimedSource
+#[derive(Element)]
+#[element(ports = "0/1", handlers)]
 pub struct EtherPauseSource {
+    /// The address of the device that sends the frames.
+    #[arg(mandatory, name = "SRC", read, write, error = "type mismatch", then = wake)]
     source: EtherAddress,
-    destination: EtherAddress,
+    /// How long to pause, in units of the time that 512 bits take on the link.
+    #[arg(mandatory, name = "PAUSETIME", read, write, error = "type mismatch", then = wake)]
     pause: u16,
+    /// The frames' destination. The default is the other end of the link, whatever its address.
+    #[arg(name = "DST", default = OTHER_END, default_text = "01-80-C2-00-00-01",
+        read, write, error = "type mismatch", then = wake)]
+    destination: EtherAddress,
+    /// Frames after which it stops; no limit if negative.
+    #[arg(default = -1, read, write, error = "type mismatch", then = wake)]
     limit: i32,
+    /// Whether it makes frames.
+    #[arg(default = true, read, write, checkbox, error = "type mismatch", then = wake)]
     active: bool,
-    /// In milliseconds.
-    interval: u32,
+    /// Time between two frames of a push output.
+    #[arg(default = Milliseconds(1000), default_text = "1s")]
+    interval: Milliseconds,
+    /// Frames made.
+    #[handler(read)]
     count: i32,
     timer: Option<TimerId>,
-}
-
-impl Default for EtherPauseSource {
-    fn default() -> Self {
-        EtherPauseSource {
-            source: EtherAddress::ZERO,
-            destination: OTHER_END,
-            pause: 0,
-            limit: -1,
-            active: true,
-            interval: 1000,
-            count: 0,
-            timer: None,
-        }
-    }
-}
-
-impl Class for EtherPauseSource {
-    const NAME: &'static str = "EtherPauseSource";
-    const PORTS: &'static str = "0/1";
 }
 
 impl EtherPauseSource {
@@ -108,47 +84,13 @@ impl EtherPauseSource {
     }
 }
 
-impl Declared for EtherPauseSource {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("SRC", &mut self.source)
-            .mandatory_positional("PAUSETIME", &mut self.pause)
-            .keyword("DST", &mut self.destination)
-            .keyword("LIMIT", &mut self.limit)
-            .keyword("ACTIVE", &mut self.active)
-            .keyword_with("INTERVAL", SecondsArg(3), &mut self.interval)
-            .complete()
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("count").read_write("limit").checkbox("active");
-        list.read_write("src").read_write("dst");
-        list.read_write("pausetime").button("reset_counts");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "count" => Ok(self.count.to_string()),
-            "limit" => Ok(self.limit.to_string()),
-            "active" => Ok(self.active.to_string()),
-            "src" => Ok(self.source.to_string()),
-            "dst" => Ok(self.destination.to_string()),
-            "pausetime" => Ok(self.pause.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "src" => self.source = parse(cx, value)?,
-            "dst" => self.destination = parse(cx, value)?,
-            "pausetime" => self.pause = parse(cx, value)?,
-            "limit" => self.limit = parse(cx, value)?,
-            "active" => self.active = parse(cx, value)?,
-            "reset_counts" => self.count = 0,
-            _ => return Err(HandlerError::Unknown),
-        }
+#[handlers]
+impl EtherPauseSource {
+    /// Sets `count` to 0.
+    #[write(button)]
+    fn reset_counts(&mut self, cx: &mut Cx<'_>) {
+        self.count = 0;
         self.wake(cx);
-        Ok(())
     }
 }
 
@@ -158,7 +100,7 @@ impl Element for EtherPauseSource {
             let timer = cx.timer();
             self.timer = Some(timer);
             if self.may_make() {
-                cx.schedule_after(timer, u64::from(self.interval) * 1_000_000);
+                cx.schedule_after(timer, u64::from(self.interval.0) * 1_000_000);
             }
         }
         Ok(())
@@ -172,7 +114,7 @@ impl Element for EtherPauseSource {
         }
         if self.may_make() {
             // At least a millisecond: nothing else would run.
-            let interval = u64::from(self.interval.max(1));
+            let interval = u64::from(self.interval.0.max(1));
             cx.schedule_after(timer, interval * 1_000_000);
         }
     }
@@ -188,11 +130,6 @@ impl Element for EtherPauseSource {
             let _ = batch.push(packet);
         }
     }
-}
-
-fn parse<T: Argument>(cx: &Cx<'_>, value: &str) -> Result<T, HandlerError> {
-    let parsed = cx.names().parse(value.trim());
-    parsed.map_err(|_| "type mismatch".into())
 }
 
 #[cfg(test)]

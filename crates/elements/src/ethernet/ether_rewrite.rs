@@ -1,26 +1,11 @@
-use alloc::string::{String, ToString};
-
 use packet::Packet;
 use packet::wire::{EtherAddress, EthernetFrame};
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
-
-use crate::values;
+use router::{Cx, Element, Verdict};
 
 /// Sets the addresses of frames' Ethernet headers and leaves the type as it is.
 ///
-/// The header is where the packet's MAC header is marked, or at its start if none is. This does
-/// where a link has a single other end. Packets too short for an Ethernet header pass unchanged.
-///
-/// # Arguments
-/// - `SRC` (Ethernet address): who the frames are to be from.
-/// - `DST` (Ethernet address): who they are to be for.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `src`, `dst` (read, write): the arguments.
+/// The header is the packet's marked MAC header, or else starts the packet. The element serves links
+/// with a single other end. Packets too short for an Ethernet header pass unchanged.
 ///
 /// # Example
 /// ```click
@@ -31,16 +16,15 @@ use crate::values;
 ///
 /// # See also
 /// EtherEncap, EtherMirror, ARPQuerier
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", segments, live)]
 pub struct EtherRewrite {
+    /// The new source address.
+    #[arg(mandatory, name = "SRC", read, write, config)]
     source: EtherAddress,
+    /// The new destination address.
+    #[arg(mandatory, name = "DST", read, write, config)]
     destination: EtherAddress,
-}
-
-impl Class for EtherRewrite {
-    const NAME: &'static str = "EtherRewrite";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
 }
 
 impl EtherRewrite {
@@ -50,38 +34,6 @@ impl EtherRewrite {
         if frame.header_mut().is_some() {
             frame.set_destination(self.destination);
             frame.set_source(self.source);
-        }
-    }
-}
-
-impl Declared for EtherRewrite {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("SRC", &mut self.source)
-            .mandatory_positional("DST", &mut self.destination)
-            .complete()
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("src").read_write("dst");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "src" => Ok(self.source.to_string()),
-            "dst" => Ok(self.destination.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "src" => values::argument(cx, 0, "SRC", value, &mut self.source),
-            "dst" => values::argument(cx, 1, "DST", value, &mut self.destination),
-            _ => Err(HandlerError::Unknown),
         }
     }
 }

@@ -1,29 +1,11 @@
-use alloc::string::{String, ToString};
-
 use packet::wire::{EtherAddress, EthernetFrame};
 use packet::{Packet, PacketType};
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
-
-use crate::values;
+use router::{Cx, Element, Verdict};
 
 /// Drops Ethernet frames for other hosts, as a network card does.
 ///
-/// The packet type annotation is set after the frame's destination: to this host, broadcast,
+/// The packet type annotation is set from the frame's destination: to this host, broadcast,
 /// multicast, or to another host. Packets too short for an Ethernet header are dropped.
-///
-/// # Arguments
-/// - `ETHER` (Ethernet address): this host's address.
-/// - `DROP_OWN` (boolean, false): whether to drop frames from this host.
-/// - `DROP_OTHER` (boolean, true): whether to drop frames to another host.
-/// - `OFFSET` (integer, 0): where the Ethernet header starts, in bytes from the packet's start.
-///
-/// # Ports
-/// One agnostic input. Output 0 is agnostic. Output 1, optional, is push: what is dropped
-/// otherwise.
-///
-/// # Handlers
-/// - `ether` (read, write): the argument.
 ///
 /// # Example
 /// ```click
@@ -32,51 +14,22 @@ use crate::values;
 ///
 /// # See also
 /// DropBroadcasts, EtherRewrite
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", segments, live)]
+#[outputs("frames for this host", "other frames, which are dropped without it")]
 pub struct HostEtherFilter {
+    /// This host's address.
+    #[arg(mandatory, name = "ETHER", read, write, config)]
     address: EtherAddress,
+    /// Whether to drop frames from this host.
+    #[arg(positional)]
     drop_own: bool,
+    /// Whether to drop frames to another host.
+    #[arg(positional, default = true)]
     drop_other: bool,
+    /// Bytes from the packet's start to the Ethernet header.
+    #[arg(default = 0)]
     offset: u32,
-}
-
-impl Class for HostEtherFilter {
-    const NAME: &'static str = "HostEtherFilter";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for HostEtherFilter {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("ETHER", &mut self.address)
-            .positional_or("DROP_OWN", &mut self.drop_own, false)
-            .positional_or("DROP_OTHER", &mut self.drop_other, true)
-            .keyword_or("OFFSET", &mut self.offset, 0)
-            .complete()
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("ether");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "ether" => Ok(self.address.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "ether" => values::argument(cx, 0, "ETHER", value, &mut self.address),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
 }
 
 impl Element for HostEtherFilter {

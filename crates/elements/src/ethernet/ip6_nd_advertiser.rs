@@ -5,7 +5,7 @@ use packet::Packet;
 use packet::anno::VLAN_TCI;
 use packet::wire::{EtherAddress, Icmpv6Type, NeighborMessage, ether_group};
 use router::args::{Args, Context, Failed, Ip6PrefixArg, Ipv6Prefix};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 use super::neighbor::{self, Ends};
 
@@ -14,21 +14,16 @@ const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// Answers neighbor solicitations for certain IPv6 addresses.
 ///
-/// Packets must start with an Ethernet header. Where a solicitation's target is in several
-/// prefixes, the longest counts. The answer says that the target is a router's. It goes to whoever
-/// asked or, where that is a host that tries whether an address is free, to all nodes. What is no
-/// solicitation, is damaged or comes from beyond the link is dropped, and so is what nobody here
-/// answers for. An answer keeps of the solicitation's annotations the VLAN tag alone.
+/// Packets must start with an Ethernet header. If a solicitation's target is in several prefixes,
+/// the longest counts. The answer states that the target is a router. It goes to the sender of the
+/// solicitation or, if that is a host that checks whether an address is free, to all nodes. Packets
+/// that are no solicitation, are damaged or come from beyond the link are dropped, and so are
+/// solicitations of other targets. An answer keeps the VLAN tag of the solicitation's annotations,
+/// and no others.
 ///
 /// # Arguments
-/// Any number of entries, each `PREFIX [PREFIX...] ETH`: IPv6 addresses, or prefixes, and the
-/// Ethernet address to answer with.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
+/// - `PREFIX [PREFIX...] ETH` (any number of times): IPv6 addresses, or prefixes, and the Ethernet
+///   address to answer with.
 ///
 /// # Example
 /// ```click
@@ -39,16 +34,11 @@ const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 ///
 /// # See also
 /// IP6NDSolicitor, ARPResponder
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", segments, raw)]
 pub struct IP6NDAdvertiser {
     /// The longest prefixes first.
     entries: Vec<(Ipv6Prefix, EtherAddress)>,
-}
-
-impl Class for IP6NDAdvertiser {
-    const NAME: &'static str = "IP6NDAdvertiser";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
 }
 
 /// The entries of one argument.
@@ -92,9 +82,10 @@ impl IP6NDAdvertiser {
         let ether = self.lookup(target)?;
         // A host without an address yet cannot be told alone (RFC 4861, section 7.2.4).
         let nobody = asked.ip.0.is_unspecified();
-        let (to, to_ether) = match nobody {
-            true => (ALL_NODES, ether_group(ALL_NODES)),
-            false => (asked.ip.0, asked.ether.0),
+        let (to, to_ether) = if nobody {
+            (ALL_NODES, ether_group(ALL_NODES))
+        } else {
+            (asked.ip.0, asked.ether.0)
         };
         let message = NeighborMessage {
             solicited: !nobody,
@@ -110,22 +101,21 @@ impl IP6NDAdvertiser {
     }
 }
 
-impl Declared for IP6NDAdvertiser {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+impl Element for IP6NDAdvertiser {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.entries.clear();
         for (i, text) in args.take_raw().iter().enumerate() {
             match parse(text, &args.context()) {
                 Ok(entries) => self.entries.extend(entries),
                 Err(error) => args.error(format_args!("argument {i} {error}")),
             }
         }
-        // Stable: of two for one prefix the first counts.
-        self.entries
-            .sort_by_key(|(prefix, _)| core::cmp::Reverse(prefix.length));
+        // Stable: of two entries of one prefix the first counts.
+        let length = |(prefix, _): &(Ipv6Prefix, _)| core::cmp::Reverse(prefix.length);
+        self.entries.sort_by_key(length);
         args.finish()
     }
-}
 
-impl Element for IP6NDAdvertiser {
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let Some(answer) = self.answer(cx, packet) else {
             return Verdict::Drop;
@@ -186,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_address_yet_is_told_with_all_others() {
+    fn a_host_without_an_address_is_told_with_all_others() {
         let mut rig = rig("fe80::1 2:2:2:2:2:2");
         let group = [0x33, 0x33, 0, 0, 0, 1];
         let asked = message(([7; 6], group), ("::", "ff02::1:ff00:1"), (135, 0), "fe80::1", &[]);
@@ -198,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_solicitation_of_this_link_is_dropped() {
+    fn other_packets_are_dropped() {
         let mut rig = rig("::/0 2:2:2:2:2:2");
         let good = solicitation("fe80::1");
         for (at, value) in [(12, 8), (14, 0x40), (20, 17), (21, 254), (54, 136), (55, 1), (57, 1)] {

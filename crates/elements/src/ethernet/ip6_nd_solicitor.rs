@@ -1,7 +1,6 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
-use core::any::Any;
 use core::fmt::Write;
 use core::net::Ipv6Addr;
 
@@ -10,48 +9,35 @@ use packet::wire::{
     ether_group, solicited_node,
 };
 use packet::{Batch, Packet};
-use router::args::{Args, Failed, unparse};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, TimerId};
+use router::args::{Failed, unparse};
+use router::{Cx, Element, TimerId, handlers};
 
 use super::arp_table::table::{Millis, Table, Waits};
 use super::neighbor::{self, Ends};
 
-/// After this long without an answer, an address is forgotten.
+/// After this long without an answer, an address is dropped.
 const TIMEOUT: Millis = Millis(120_000);
-/// After this long, it is asked for anew.
+/// After this long, it is queried again.
 const POLL: Millis = Millis(60_000);
-/// How often forgotten addresses are cleared away, in nanoseconds.
+/// Between two times at which expired addresses are dropped, in nanoseconds.
 const CLEARING: u64 = 15_000_000_000;
 
-/// Puts Ethernet headers in front of IPv6 packets, and asks by neighbor discovery for the addresses
-/// it needs.
+/// Puts Ethernet headers in front of IPv6 packets, and resolves the addresses that it needs by
+/// neighbor discovery.
 ///
-/// Packets on input 0 need their destination address annotation set: that is the neighbour they go
-/// to. If its Ethernet address is known, they go out with a header; if not, they wait while
+/// Packets on input 0 need their destination address annotation set to the neighbor that they go
+/// to. If its Ethernet address is known, they leave with a header; if not, they wait while
 /// solicitations are sent, ten a second at most for one address, and after ten without an answer
 /// one every two seconds. Packets to a multicast address go to its Ethernet group; packets to `::`
 /// are dropped.
 ///
-/// Packets on input 1 must start with an Ethernet header. What advertisements say of addresses
-/// that were asked for is learned, unless they are damaged or come from beyond the link, and packets
-/// that waited go out. After a minute an address that is used is asked for anew, and after two
-/// without an answer it is forgotten.
+/// Packets on input 1 must start with an Ethernet header. The addresses in advertisements are
+/// learned if they were asked for, unless the packets are damaged or come from beyond the link, and
+/// packets that waited for them leave. After a minute an address in use is queried again, and after
+/// two without an answer it is dropped.
 ///
-/// The table holds 4096 addresses, of which the oldest goes first, and 2048 packets that wait, or a
-/// quarter of the packet buffers if that is less.
-///
-/// # Arguments
-/// - `IP` (IPv6 address): the address to ask from.
-/// - `ETH` (Ethernet address): its Ethernet address.
-///
-/// # Ports
-/// Push input 0: IPv6 packets. Push input 1: neighbor advertisements. Push output 0: frames. Push
-/// output 1, optional: solicitations, which leave by output 0 if it is not connected.
-///
-/// # Handlers
-/// - `table` (read): a line for each address: the address, 1 if its Ethernet address is known, the
-///   Ethernet address.
-/// - `stats` (read): packets dropped and solicitations sent, in words.
+/// The table holds 4096 addresses, of which the oldest is dropped first, and 2048 packets that wait,
+/// or a quarter of the packet buffers if that is less.
 ///
 /// # Example
 /// ```click
@@ -64,39 +50,30 @@ const CLEARING: u64 = 15_000_000_000;
 ///
 /// # See also
 /// IP6NDAdvertiser, LookupIP6Route, ARPQuerier
+#[derive(Element)]
+#[element(ports = "2/1-2", processing = "h/h", flow = "xy/x", segments, handlers, take_over)]
+#[inputs("IPv6 packets", "neighbor advertisements")]
+#[outputs("frames", "solicitations, which leave by output 0 if it is not connected")]
 pub struct IP6NDSolicitor {
+    /// The source address of solicitations.
+    #[arg(mandatory)]
+    #[init(Ipv6Addr::UNSPECIFIED)]
     ip: Ipv6Addr,
+    /// Its Ethernet address.
+    #[arg(mandatory, name = "ETH")]
     ether: EtherAddress,
     /// Away while the element works.
+    #[init(Some(empty_table()))]
     table: Option<Box<Table<Ipv6Addr>>>,
-    timer: Option<TimerId>,
     warned: bool,
     queries: u64,
     drops: u64,
 }
 
-impl Default for IP6NDSolicitor {
-    fn default() -> Self {
-        let mut table = Table::default();
-        table.limits.timeout = TIMEOUT;
-        IP6NDSolicitor {
-            ip: Ipv6Addr::UNSPECIFIED,
-            ether: EtherAddress::ZERO,
-            table: Some(Box::new(table)),
-            timer: None,
-            warned: false,
-            queries: 0,
-            drops: 0,
-        }
-    }
-}
-
-impl Class for IP6NDSolicitor {
-    const NAME: &'static str = "IP6NDSolicitor";
-    const PORTS: &'static str = "2/1-2";
-    const PROCESSING: &'static str = "h/h";
-    const FLOW: &'static str = "xy/x";
-    const SEGMENTS: bool = true;
+fn empty_table() -> Box<Table<Ipv6Addr>> {
+    let mut table = Table::default();
+    table.limits.timeout = TIMEOUT;
+    Box::new(table)
 }
 
 /// Why a packet does not go out.
@@ -105,7 +82,7 @@ enum Kept {
     Waits(Ipv6Addr),
 }
 
-/// What a packet on its way through knows of the element's work.
+/// The element at work on a batch.
 struct Work<'w, 'c> {
     solicitor: &'w mut IP6NDSolicitor,
     table: &'w mut Table<Ipv6Addr>,
@@ -114,7 +91,7 @@ struct Work<'w, 'c> {
 }
 
 impl Work<'_, '_> {
-    /// Gives a packet its header; or says why it cannot have it.
+    /// Gives a packet its header, or returns why it cannot.
     #[inline(always)]
     fn encapsulate(&mut self, packet: &mut Packet) -> Option<Kept> {
         let to = packet.dst_ip6();
@@ -127,13 +104,13 @@ impl Work<'_, '_> {
             }
             None if to.is_multicast() => ether_group(to),
             None if to.is_unspecified() => {
-                self.solicitor.warn_of_nobody(self.cx);
+                self.solicitor.warn_of_nobody(self.cx, packet);
                 return Some(Kept::Dropped);
             }
             None => return Some(Kept::Waits(to)),
         };
         if !self.solicitor.write_header(packet, ether) {
-            self.solicitor.drops += 1;
+            self.solicitor.drops += packet.stands_for() as u64;
             return Some(Kept::Dropped);
         }
         None
@@ -150,7 +127,7 @@ impl Work<'_, '_> {
         }
     }
 
-    /// Learns what an advertisement says, and sends what waited for it.
+    /// Learns the address in an advertisement, and sends the packets that waited for it.
     fn learn(&mut self, packet: &Packet) {
         let Some((_, message)) = neighbor::read(packet) else {
             return;
@@ -172,7 +149,7 @@ impl Work<'_, '_> {
             if self.solicitor.write_header(&mut packet, ether) {
                 self.cx.emit(0, packet);
             } else {
-                self.solicitor.drops += 1;
+                self.solicitor.drops += packet.stands_for() as u64;
                 self.cx.kill(packet);
             }
         }
@@ -213,14 +190,22 @@ impl IP6NDSolicitor {
     }
 
     #[cold]
-    fn warn_of_nobody(&mut self, cx: &mut Cx<'_>) {
-        self.drops += 1;
+    fn warn_of_nobody(&mut self, cx: &mut Cx<'_>, packet: &Packet) {
+        self.drops += packet.stands_for() as u64;
         if !self.warned {
             self.warned = true;
             let declaration = cx.declaration();
             cx.chatter(format_args!(
                 "{declaration}: would query for ::; missing dest IP addr annotation?"
             ));
+        }
+    }
+
+    fn take_over(&mut self, _cx: &mut Cx<'_>, old: &mut Self) {
+        if (self.ip, self.ether) == (old.ip, old.ether)
+            && let (Some(table), Some(old)) = (&mut self.table, &mut old.table)
+        {
+            table.take_over(old);
         }
     }
 
@@ -239,54 +224,35 @@ impl IP6NDSolicitor {
     }
 }
 
-impl Declared for IP6NDSolicitor {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("IP", &mut self.ip)
-            .mandatory_positional("ETH", &mut self.ether)
-            .complete()
-    }
-
-    fn take_state(&mut self, _cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn Any = old;
-        let Some(old) = old.downcast_mut::<IP6NDSolicitor>() else {
-            return;
-        };
-        if (self.ip, self.ether) == (old.ip, old.ether)
-            && let (Some(table), Some(old)) = (&mut self.table, &mut old.table)
-        {
-            table.take_over(old);
-        }
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("table").read("stats");
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
+#[handlers]
+impl IP6NDSolicitor {
+    /// A line for each address: the address, 1 if its Ethernet address is known, the Ethernet
+    /// address.
+    #[read]
+    fn table(&self, cx: &mut Cx<'_>) -> Result<String, &'static str> {
         let table = self.table.as_ref().ok_or("busy")?;
-        match name {
-            "table" => {
-                let mut text = String::new();
-                for (ip, known, ether, _) in table.iter(Millis::at(cx.steady())) {
-                    let known = u8::from(known);
-                    let _ = writeln!(text, "{} {known} {ether}", unparse::ip6(ip));
-                }
-                Ok(text)
-            }
-            "stats" => Ok(format!(
-                "{} packets killed\n{} ND Solicitation Message sent\n",
-                self.drops + table.drops(),
-                self.queries
-            )),
-            _ => Err(HandlerError::Unknown),
+        let mut text = String::new();
+        for (ip, known, ether, _) in table.iter(Millis::at(cx.steady())) {
+            let known = u8::from(known);
+            let _ = writeln!(text, "{} {known} {ether}", unparse::ip6(ip));
         }
+        Ok(text)
+    }
+
+    /// Packets dropped and solicitations sent, in words.
+    #[read]
+    fn stats(&self) -> Result<String, &'static str> {
+        let table = self.table.as_ref().ok_or("busy")?;
+        let (drops, queries) = (self.drops + table.drops(), self.queries);
+        Ok(format!(
+            "{drops} packets killed\n{queries} ND Solicitation Message sent\n"
+        ))
     }
 }
 
 impl Element for IP6NDSolicitor {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let timer = cx.timer();
-        self.timer = Some(timer);
         cx.schedule_after(timer, CLEARING);
         Ok(())
     }

@@ -9,10 +9,10 @@ use packet::wire::{
 use packet::{HEADROOM, Packet};
 use router::Cx;
 
-/// Says that no router touched the packet (RFC 4861, section 11.2).
+/// Proves that no router forwarded the packet (RFC 4861, section 11.2).
 const HOP_LIMIT: u8 = 255;
 
-/// From whom and to whom a frame goes.
+/// A frame's sources and destinations.
 pub struct Ends {
     pub ether: (EtherAddress, EtherAddress),
     pub ip: (Ipv6Addr, Ipv6Addr),
@@ -48,8 +48,7 @@ pub fn frame(cx: &mut Cx<'_>, ends: &Ends, message: &NeighborMessage) -> Option<
     Some(packet)
 }
 
-/// A message that came in a frame, with who sent it; `None` if it is none, damaged, or from beyond
-/// the link.
+/// The message in a frame, and its ends; `None` if it is none, damaged, or from beyond the link.
 pub fn read(packet: &Packet) -> Option<(Ends, NeighborMessage)> {
     let frame = EthernetFrame::new_checked(packet.data()).ok()?;
     if frame.ethertype() != EtherType::IPV6 {

@@ -1,23 +1,12 @@
 use alloc::string::String;
 
 use packet::Packet;
-use router::args::{Args, Bounded, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerFlags, HandlerList, Verdict};
+use router::args::{Args, Failed};
+use router::{Cx, Element, Verdict, handlers};
 
-use super::vlan_tag::{self, Tagging};
+use super::vlan_tag::{self, Tag};
 
 /// Sets packets' VLAN_TCI annotation.
-///
-/// # Arguments
-/// - `VLAN_TCI` (integer, 0): a VLAN tag's control information, 16 bits: priority and VLAN.
-/// - `VLAN_PCP` (0 to 7, 0): the priority.
-/// - `VLAN_ID` (0 to 4095, 0): the VLAN; instead of `VLAN_TCI`.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `vlan_tci`, `vlan_id`, `vlan_pcp` (read, write): the arguments.
 ///
 /// # Example
 /// ```click
@@ -29,68 +18,37 @@ use super::vlan_tag::{self, Tagging};
 ///
 /// # See also
 /// EtherVLANEncap, VLANEncap, VLANDecap
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", segments, live, handlers)]
 pub struct SetVLANAnno {
-    control: u16,
-}
-
-impl Class for SetVLANAnno {
-    const NAME: &'static str = "SetVLANAnno";
-    const PORTS: &'static str = "1/1";
-    const SEGMENTS: bool = true;
+    #[flatten(then = changed)]
+    tag: Tag<false>,
 }
 
 impl SetVLANAnno {
-    fn tagging(&self) -> Tagging {
-        Tagging {
-            control: Some(self.control),
-            ..Tagging::default()
-        }
+    fn changed(&mut self, cx: &mut Cx<'_>) {
+        cx.set_config(self.config());
     }
 }
 
-impl Declared for SetVLANAnno {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut control, mut priority, mut id) = (-1i32, 0i32, 0i32);
-        args.positional_with("VLAN_TCI", Bounded(0, 0xffff), &mut control)
-            .positional_with("VLAN_PCP", Bounded(0, 7), &mut priority)
-            .keyword_with("VLAN_ID", Bounded(0, 0xfff), &mut id)
-            .complete()?;
-        let control = if control < 0 { id } else { control };
-        self.control = control as u16 | (priority as u16) << 13;
-        Ok(())
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.add("config", HandlerFlags::CALM);
-        list.read_write("vlan_tci").read_write("vlan_id");
-        list.read_write("vlan_pcp");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "config" => Ok(self.tagging().config()),
-            _ => self.tagging().read(name),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let mut tagging = self.tagging();
-        tagging.write(cx, name, value)?;
-        self.control = tagging.control.ok_or("VLAN_TCI: invalid number")?;
-        cx.set_config(tagging.config());
-        Ok(())
+#[handlers]
+impl SetVLANAnno {
+    /// The arguments.
+    #[read(calm)]
+    fn config(&self) -> String {
+        self.tag.config()
     }
 }
 
 impl Element for SetVLANAnno {
+    fn configured(&mut self, _cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.tag.configured();
+        Ok(())
+    }
+
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
-        vlan_tag::set_annotation(packet, self.control);
+        vlan_tag::set_annotation(packet, self.tag.control.unwrap_or(0));
         Verdict::Forward
     }
 }

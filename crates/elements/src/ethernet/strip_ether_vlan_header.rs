@@ -1,25 +1,14 @@
 use packet::Packet;
 use packet::wire::EtherType;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 use super::vlan_tag;
 
-/// Takes the Ethernet header off packets, with its VLAN tag (802.1Q) if it has one.
+/// Strips the Ethernet header of packets, with its VLAN tag (802.1Q) if it has one.
 ///
 /// The VLAN_TCI annotation gets the tag's control information, or the native VLAN if there is no
 /// tag.
-///
-/// # Arguments
-/// - `NATIVE_VLAN` (integer up to 4095, 0): the VLAN of frames without a tag; if negative, those
-///   are dropped.
-///
-/// # Ports
-/// One agnostic input. Output 0 is agnostic. Output 1, optional, is push: frames without a tag, if
-/// there is no native VLAN.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -28,40 +17,23 @@ use super::vlan_tag;
 ///
 /// # See also
 /// EtherVLANEncap, VLANDecap, Strip
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah", segments, live)]
+#[outputs("packets", "frames without a tag, if there is no native VLAN")]
 pub struct StripEtherVLANHeader {
-    native: Option<u16>,
-}
-
-impl Default for StripEtherVLANHeader {
-    fn default() -> Self {
-        StripEtherVLANHeader { native: Some(0) }
-    }
-}
-
-impl Class for StripEtherVLANHeader {
-    const NAME: &'static str = "StripEtherVLANHeader";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for StripEtherVLANHeader {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut native = 0i32;
-        args.positional("NATIVE_VLAN", &mut native).complete()?;
-        if native > 0xfff {
-            return Err(args.fail("bad NATIVE_VLAN"));
-        }
-        self.native = u16::try_from(native).ok();
-        Ok(())
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
+    /// The VLAN of frames without a tag, at most 4095; if negative, these are dropped.
+    #[arg(positional, default = 0)]
+    native_vlan: i32,
 }
 
 impl Element for StripEtherVLANHeader {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if self.native_vlan > 0xfff {
+            return Err(args.fail("bad NATIVE_VLAN"));
+        }
+        Ok(())
+    }
+
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         const TYPE: [u8; 2] = EtherType::VLAN.0.to_be_bytes();
@@ -73,7 +45,7 @@ impl Element for StripEtherVLANHeader {
             packet.pull(18);
             return Verdict::Forward;
         }
-        let Some(native) = self.native else {
+        let Ok(native) = u16::try_from(self.native_vlan) else {
             return Verdict::To(1);
         };
         vlan_tag::set_annotation(packet, native);

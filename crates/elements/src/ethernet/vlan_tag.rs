@@ -6,12 +6,10 @@ use alloc::string::{String, ToString};
 use packet::Packet;
 use packet::anno::VLAN_TCI;
 use packet::wire::VlanTag;
-use router::args::{Args, Bounded, Context, Failed, Invalid, Read, WordArg};
-use router::{Cx, HandlerError, HandlerList};
+use router::args::{Bounded, Context, Invalid, Parser, WordArg};
+use router::{Component, Cx, handlers};
 
-use crate::values;
-
-/// What the notation of a tag's control information is.
+/// The notation of a tag's control information.
 const CONTROL: Bounded = Bounded(0, 0xffff);
 const ID: Bounded = Bounded(0, 0xfff);
 const PRIORITY: Bounded = Bounded(0, 7);
@@ -29,136 +27,120 @@ pub fn set_annotation(packet: &mut Packet, control: u16) {
     packet.set_anno(VLAN_TCI, control.to_be().into());
 }
 
-/// Which packets get which tag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tagging {
+/// A tag. With `ANNO`, it may be each packet's own.
+#[derive(Component)]
+#[component(handlers)]
+pub struct Tag<const ANNO: bool> {
+    /// The tag's control information, 16 bits: priority and VLAN. In EtherVLANEncap and VLANEncap,
+    /// `ANNO` stands for each packet's VLAN_TCI annotation; the VLAN_ID and VLAN_PCP handlers are
+    /// empty then.
+    #[arg(positional, write, then = set_control, with = Self::parse_control, kind = "integer",
+        default_text = "0")]
+    vlan_tci: Option<Option<u16>>,
+    /// The tag's priority.
+    #[arg(positional, default = 0, write, then = set_priority, with = PRIORITY, kind = "0 to 7")]
+    vlan_pcp: i32,
+    /// The VLAN; instead of VLAN_TCI.
+    #[arg(default = 0, write, then = set_id, with = ID, kind = "0 to 4095")]
+    vlan_id: i32,
     /// The tag's control information; `None`: that of each packet's annotation.
+    #[init(Some(0))]
     pub control: Option<u16>,
-    /// The VLAN whose packets get no tag.
-    pub native: Option<u16>,
 }
 
-impl Default for Tagging {
-    fn default() -> Self {
-        Tagging {
-            control: Some(0),
-            native: Some(0),
+#[handlers]
+impl<const ANNO: bool> Tag<ANNO> {
+    /// The argument VLAN_TCI.
+    #[read]
+    fn vlan_tci(&self) -> String {
+        self.control.map_or("ANNO".into(), |tci| tci.to_string())
+    }
+
+    /// The argument VLAN_PCP.
+    #[read]
+    fn vlan_pcp(&self) -> Option<u8> {
+        Some(VlanTag::from_control(self.control?).priority)
+    }
+
+    /// The argument VLAN_ID.
+    #[read]
+    fn vlan_id(&self) -> Option<u16> {
+        Some(VlanTag::from_control(self.control?).id)
+    }
+}
+
+impl<const ANNO: bool> Tag<ANNO> {
+    /// Control information, or perhaps `ANNO`.
+    fn parse_control(text: &str, context: &Context<'_>) -> Result<Option<Option<u16>>, Invalid> {
+        match WordArg.parse(text, context)?.as_str() {
+            "ANNO" if ANNO => Ok(Some(None)),
+            text => context.parse_with(CONTROL, text).map(|tci| Some(Some(tci))),
+        }
+    }
+
+    /// Combines the arguments.
+    pub fn configured(&mut self) {
+        let control = self.vlan_tci.unwrap_or(Some(self.vlan_id as u16));
+        self.control = control.map(|control| control | (self.vlan_pcp as u16) << 13);
+    }
+
+    fn set_control(&mut self, _cx: &mut Cx<'_>) {
+        self.control = self.vlan_tci.unwrap_or(self.control);
+    }
+
+    fn set_id(&mut self, _cx: &mut Cx<'_>) {
+        let id = self.vlan_id as u16;
+        self.control = Some(VlanTag { id, ..self.fixed() }.to_control());
+    }
+
+    fn set_priority(&mut self, _cx: &mut Cx<'_>) {
+        let priority = self.vlan_pcp as u8;
+        self.control = Some(
+            VlanTag {
+                priority,
+                ..self.fixed()
+            }
+            .to_control(),
+        );
+    }
+
+    fn fixed(&self) -> VlanTag {
+        VlanTag::from_control(self.control.unwrap_or(0))
+    }
+
+    /// The arguments as a configuration has them.
+    pub fn config(&self) -> String {
+        match self.control.map(VlanTag::from_control) {
+            None => "ANNO".to_string(),
+            Some(tag) => format!("VLAN_ID {}, VLAN_PCP {}", tag.id, tag.priority),
         }
     }
 }
 
-/// The arguments of a [`Tagging`] as they are read.
-pub struct TagArgs {
-    control: String,
-    priority: i32,
-    id: i32,
-    native: i32,
-}
-
-impl TagArgs {
-    /// Nothing given.
-    pub fn new() -> TagArgs {
-        TagArgs {
-            control: String::new(),
-            priority: 0,
-            id: 0,
-            native: 0,
-        }
-    }
-
-    /// Reads VLAN_TCI and VLAN_PCP, by position too, VLAN_ID and NATIVE_VLAN.
-    pub fn read<'a, 'n, 't>(&'t mut self, read: Read<'a, 'n, 't>) -> Read<'a, 'n, 't> {
-        read.positional_with("VLAN_TCI", WordArg, &mut self.control)
-            .positional_with("VLAN_PCP", PRIORITY, &mut self.priority)
-            .keyword_with("VLAN_ID", ID, &mut self.id)
-            .keyword_with("NATIVE_VLAN", NATIVE, &mut self.native)
-    }
-
-    /// What was read.
-    pub fn finish(self, args: &Args<'_>) -> Result<Tagging, Failed> {
-        let control = match self.control.as_str() {
-            "" => Some(self.id as u16),
-            text => control(text, &args.context()).map_err(|invalid| {
-                args.invalid("VLAN_TCI", &invalid);
-                Failed
-            })?,
-        };
-        Ok(Tagging {
-            control: control.map(|control| control | (self.priority as u16) << 13),
-            native: u16::try_from(self.native).ok(),
-        })
-    }
-}
-
-/// Reads control information, or `ANNO`.
-fn control(text: &str, context: &Context<'_>) -> Result<Option<u16>, Invalid> {
-    match text {
-        "ANNO" => Ok(None),
-        text => context.parse_with(CONTROL, text).map(Some),
-    }
+/// A tag, and a VLAN whose packets do not get it.
+#[derive(Component)]
+pub struct Tagging {
+    #[flatten]
+    pub tag: Tag<true>,
+    /// The VLAN whose packets get no tag; none if -1.
+    #[arg(default = 0, read, write, with = NATIVE, kind = "-1 to 4095")]
+    native_vlan: i32,
 }
 
 impl Tagging {
     /// The control information for a packet, and whether it is of the native VLAN: gets no tag.
     #[inline(always)]
     pub fn of(&self, packet: &Packet) -> (u16, bool) {
-        let control = self.control.unwrap_or_else(|| annotation(packet));
-        (control, self.native == Some(control & 0xfff))
+        let control = self.tag.control.unwrap_or_else(|| annotation(packet));
+        (control, self.native_vlan == i32::from(control & 0xfff))
     }
 
     /// The arguments as a configuration has them.
     pub fn config(&self) -> String {
-        let mut text = match self.control.map(VlanTag::from_control) {
-            None => "ANNO".to_string(),
-            Some(tag) => format!("VLAN_ID {}, VLAN_PCP {}", tag.id, tag.priority),
-        };
-        if self.native != Some(0) {
-            text += &format!(", NATIVE_VLAN {}", self.native_text());
+        let mut text = self.tag.config();
+        if self.native_vlan != 0 {
+            text += &format!(", NATIVE_VLAN {}", self.native_vlan);
         }
         text
-    }
-
-    fn native_text(&self) -> String {
-        self.native.map_or("-1".into(), |vlan| vlan.to_string())
-    }
-
-    /// Lists the handlers of the arguments.
-    pub fn handlers(list: &mut HandlerList) {
-        list.read_write("vlan_tci").read_write("vlan_id");
-        list.read_write("vlan_pcp").read_write("native_vlan");
-    }
-
-    /// Reads one of the handlers. Parts of a tag that is each packet's own are empty.
-    pub fn read(&self, name: &str) -> Result<String, HandlerError> {
-        let tag = self.control.map(VlanTag::from_control);
-        match name {
-            "vlan_tci" => Ok(self.control.map_or("ANNO".into(), |tci| tci.to_string())),
-            "vlan_id" => Ok(tag.map_or(String::new(), |tag| tag.id.to_string())),
-            "vlan_pcp" => Ok(tag.map_or(String::new(), |tag| tag.priority.to_string())),
-            "native_vlan" => Ok(self.native_text()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    /// Writes one of the handlers.
-    pub fn write(&mut self, cx: &Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let tag = VlanTag::from_control(self.control.unwrap_or(0));
-        match name {
-            "vlan_tci" => self.control = values::parse_with(cx, "VLAN_TCI", value, control)?,
-            "vlan_id" => {
-                let id = values::parse_with(cx, "VLAN_ID", value, ID)?;
-                self.control = Some(VlanTag { id, ..tag }.to_control());
-            }
-            "vlan_pcp" => {
-                let priority = values::parse_with(cx, "VLAN_PCP", value, PRIORITY)?;
-                self.control = Some(VlanTag { priority, ..tag }.to_control());
-            }
-            "native_vlan" => {
-                let vlan: i32 = values::parse_with(cx, "NATIVE_VLAN", value, NATIVE)?;
-                self.native = u16::try_from(vlan).ok();
-            }
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
     }
 }

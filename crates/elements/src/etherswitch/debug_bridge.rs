@@ -1,26 +1,16 @@
 use alloc::string::String;
 
 use packet::Packet;
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 use super::bpdu::Bpdu;
 
 /// Prints the messages of the spanning tree protocol, a line for each, and passes them on.
 ///
-/// A configuration is shown with its sender and port, what the way to the root costs, and the root;
-/// then its age, maximum age, hello time and forward delay, in 256ths of a second. `TC` says that
-/// the topology changes, `TCA` that a notification of that has come; in small letters, that not.
-/// Numbers are hexadecimal.
-///
-/// # Arguments
-/// - `LABEL` (text): what each line starts with.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
+/// The line of a configuration shows its sender and port, the cost of the path to the root, and the
+/// root; then its age, maximum age, hello time and forward delay, in 256ths of a second. `TC` says
+/// that the topology changes, `TCA` that a notification of a change has come; `tc` and `tca` say the
+/// opposite. Numbers are hexadecimal.
 ///
 /// # Example
 /// ```click
@@ -29,20 +19,12 @@ use super::bpdu::Bpdu;
 ///
 /// # See also
 /// EtherSpanTree, Print
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct DebugBridge {
+    /// Starts each line.
+    #[arg(mandatory)]
     label: String,
-}
-
-impl Class for DebugBridge {
-    const NAME: &'static str = "DebugBridge";
-    const PORTS: &'static str = "1/1";
-}
-
-impl Declared for DebugBridge {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.mandatory_positional("LABEL", &mut self.label).complete()
-    }
 }
 
 impl Element for DebugBridge {

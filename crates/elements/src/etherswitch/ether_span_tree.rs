@@ -5,54 +5,34 @@ use core::fmt::Write;
 
 use packet::Batch;
 use packet::wire::EtherAddress;
-use router::args::{Args, ElementOf, ElementRef, Failed, SecondsArg};
-use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerList, TimerId};
+use router::args::{Args, ElementOf, ElementRef, Failed, Milliseconds};
+use router::{Cx, Element, ElementId, HandlerError, Link, TimerId, handlers};
 
 use super::bpdu::{Bpdu, BridgeId, Ticks, Times};
 use super::bridge::{Bridge, Port, Settings, State};
-use super::ether_switch;
+use super::learning::Aging;
 
 /// The priority that makes a bridge unlikely to become root, as Click has it.
 const PRIORITY: u16 = 0xdead;
 /// Most ports: their numbers have 12 bits on the wire.
 const PORTS_MAX: usize = 4095;
+/// Before the arguments are read.
+const NO_ELEMENT: ElementRef = ElementRef {
+    index: 0,
+    name: String::new(),
+};
 
 /// Keeps a network of Ethernet switches free of loops by the spanning tree protocol (IEEE 802.1D).
 ///
-/// It speaks the protocol with the other switches, and lets its EtherSwitch use those ports alone
-/// that are on the tree: by two Suppressors, one before and one behind the switch, of which it
-/// closes and opens the ports. A port that is to forward first listens and then learns, for the
-/// forward delay each. When the topology changes, the switch forgets silent stations after the
-/// forward delay, until the change is over. What is heard of the root holds for the maximum age;
-/// so a link that goes is replaced after at most that and twice the forward delay.
+/// It speaks the protocol with the other switches, and restricts its EtherSwitch to the ports that
+/// are on the tree: by two Suppressors, one before and one behind the switch, whose ports it closes
+/// and opens. A port that is to forward first listens and then learns, for the forward delay each.
+/// When the topology changes, the switch drops silent stations after the forward delay, until the
+/// change is over. Information about the root is valid for the maximum age; so a link that fails is
+/// replaced after at most that and twice the forward delay.
 ///
-/// Frames of the protocol are those with `4242` at byte 14; they go to this element, and all others
-/// to the switch.
-///
-/// # Arguments
-/// - `ADDR` (Ethernet address): the switch's address.
-/// - `INPUT_SUPPRESSOR`, `OUTPUT_SUPPRESSOR` (Suppressor): those before and behind the switch.
-/// - `SWITCH` (EtherSwitch): the switch.
-/// - `PRIORITY` (0 to 65535, 57005): who has the lowest becomes root; of several, the lowest
-///   address.
-/// - `PATH_COST` (integer, 1): what the way through each port costs.
-/// - `HELLO_TIME` (time, 2s): how often it tells of itself, if it is the root: 1 to 10 seconds.
-/// - `MAX_AGE` (time, 20s): how long what it says holds, if it is the root: 6 to 40 seconds, at
-///   least twice the hello time and a second.
-/// - `FORWARD_DELAY` (time, 15s): how long ports listen, and learn, if it is the root: 4 to 30
-///   seconds, at least half the maximum age and a second.
-///
-/// # Ports
-/// As many push inputs and outputs as the switch has ports: messages from other switches, and to
-/// them.
-///
-/// # Handlers
-/// - `msgs` (read): for each port, then for the switch itself, the best that is known: bridge and
-///   port, whether the topology changes (`TC`), cost and root; maximum age, hello time and forward
-///   delay in seconds. Numbers are hexadecimal.
-/// - `ports` (read): what each port does, a line for each: its number, `blocking`, `listening`,
-///   `learning` or `forwarding`, and `root`, `designated` or `alternate`.
-/// - `topology_change` (read): whether the topology changes.
+/// Frames of the protocol have `4242` at byte 14; they go to this element, and all others to the
+/// switch.
 ///
 /// # Example
 /// ```click
@@ -71,38 +51,57 @@ const PORTS_MAX: usize = 4095;
 ///
 /// # See also
 /// EtherSwitch, Suppressor, DebugBridge
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "-/=", processing = "h", segments, handlers)]
+#[inputs("messages from other switches, one input for each port of the switch")]
+#[outputs("messages to other switches, one output for each port of the switch")]
 pub struct EtherSpanTree {
+    /// The switch's address.
+    #[arg(mandatory, name = "ADDR")]
     address: EtherAddress,
-    control: Option<Control>,
+    /// The Suppressor before the switch.
+    #[arg(mandatory, name = "INPUT_SUPPRESSOR", with = ElementOf("Suppressor"), kind = "Suppressor")]
+    #[init(NO_ELEMENT)]
+    input: ElementRef,
+    /// The Suppressor behind the switch.
+    #[arg(mandatory, name = "OUTPUT_SUPPRESSOR", with = ElementOf("Suppressor"), kind = "Suppressor")]
+    #[init(NO_ELEMENT)]
+    output: ElementRef,
+    /// The switch.
+    #[arg(mandatory)]
+    switch: Option<Link<dyn Aging>>,
+    /// The switch with the lowest priority becomes root; of several, the one with the lowest
+    /// address.
+    #[arg(default = PRIORITY, default_text = "57005")]
+    priority: u16,
+    /// The cost of the path through each port.
+    #[arg(default = 1)]
+    path_cost: u32,
+    /// The interval of its messages, if it is the root: 1 to 10 seconds.
+    #[arg(default = Milliseconds(2000), default_text = "2s")]
+    hello_time: Milliseconds,
+    /// How long its messages are valid, if it is the root: 6 to 40 seconds, at least twice the hello
+    /// time and a second.
+    #[arg(default = Milliseconds(20_000), default_text = "20s")]
+    max_age: Milliseconds,
+    /// How long ports listen, and learn, if it is the root: 4 to 30 seconds, at least half the
+    /// maximum age and a second.
+    #[arg(default = Milliseconds(15_000), default_text = "15s")]
+    forward_delay: Milliseconds,
     settings: Option<Settings>,
     bridge: Option<Bridge>,
-    timer: Option<TimerId>,
-}
-
-/// The elements that do what the protocol says.
-struct Control {
-    suppressors: [ElementRef; 2],
-    switch: ElementId,
-    /// What the suppressors were told last of each port: whether its frames may come in, and go
-    /// out.
+    /// For each port the state last written to the suppressors: whether frames may enter, and leave.
     open: Vec<[bool; 2]>,
-    /// Whether the switch was told that the topology changes.
+    /// Whether the switch ages its stations faster for a change of the topology.
     changing: bool,
-}
-
-impl Class for EtherSpanTree {
-    const NAME: &'static str = "EtherSpanTree";
-    const PORTS: &'static str = "-/=";
-    const PROCESSING: &'static str = "h";
-    const SEGMENTS: bool = true;
+    timer: Option<TimerId>,
 }
 
 /// A time in milliseconds, between two bounds in seconds.
 fn time(
     args: &Args<'_>,
     keyword: &str,
-    milliseconds: u32,
+    Milliseconds(milliseconds): Milliseconds,
     least: u32,
     most: u32,
 ) -> Result<Ticks, Failed> {
@@ -112,81 +111,64 @@ fn time(
     Ok(Ticks::of(u64::from(milliseconds) * 1_000_000))
 }
 
-impl Declared for EtherSpanTree {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let none = || ElementRef {
-            index: 0,
-            name: String::new(),
-        };
-        let (mut input, mut output, mut switch) = (none(), none(), none());
-        let (mut priority, mut path_cost) = (PRIORITY, 1u32);
-        let (mut hello, mut max_age, mut delay) = (2000, 20_000, 15_000);
-        let suppressor = ElementOf("Suppressor");
-        args.mandatory_positional("ADDR", &mut self.address)
-            .mandatory_positional_with("INPUT_SUPPRESSOR", suppressor, &mut input)
-            .mandatory_positional_with("OUTPUT_SUPPRESSOR", suppressor, &mut output)
-            .mandatory_positional_with("SWITCH", ElementOf("EtherSwitch"), &mut switch)
-            .keyword("PRIORITY", &mut priority)
-            .keyword("PATH_COST", &mut path_cost)
-            .keyword_with("HELLO_TIME", SecondsArg(3), &mut hello)
-            .keyword_with("MAX_AGE", SecondsArg(3), &mut max_age)
-            .keyword_with("FORWARD_DELAY", SecondsArg(3), &mut delay)
-            .complete()?;
-        if path_cost == 0 {
+#[handlers]
+impl EtherSpanTree {
+    /// For each port, then for the switch itself, the best information known: bridge and port,
+    /// whether the topology changes (`TC`), cost and root; maximum age, hello time and forward delay
+    /// in seconds. Numbers are hexadecimal.
+    #[read]
+    fn msgs(&self) -> Result<String, HandlerError> {
+        Ok(messages(self.running()?))
+    }
+
+    /// The state of each port, a line for each: its number, `blocking`, `listening`, `learning` or
+    /// `forwarding`, and `root`, `designated` or `alternate`.
+    #[read]
+    fn ports(&self) -> Result<String, HandlerError> {
+        Ok(ports(self.running()?))
+    }
+
+    /// Whether the topology changes.
+    #[read]
+    fn topology_change(&self) -> Result<bool, HandlerError> {
+        Ok(self.running()?.topology_change)
+    }
+}
+
+impl Element for EtherSpanTree {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if self.path_cost == 0 {
             return Err(args.fail("PATH_COST must be positive"));
         }
         let times = Times {
-            hello: time(args, "HELLO_TIME", hello, 1, 10)?,
-            max_age: time(args, "MAX_AGE", max_age, 6, 40)?,
-            forward_delay: time(args, "FORWARD_DELAY", delay, 4, 30)?,
+            hello: time(args, "HELLO_TIME", self.hello_time, 1, 10)?,
+            max_age: time(args, "MAX_AGE", self.max_age, 6, 40)?,
+            forward_delay: time(args, "FORWARD_DELAY", self.forward_delay, 4, 30)?,
         };
         // IEEE Std 802.1D-1998, clause 8.10.2.
-        if max_age < 2 * (hello + 1000) {
+        if self.max_age.0 < 2 * (self.hello_time.0 + 1000) {
             return Err(args.fail("MAX_AGE must be at least twice HELLO_TIME and a second"));
         }
-        if 2 * (delay - 1000) < max_age {
+        if 2 * (self.forward_delay.0 - 1000) < self.max_age.0 {
             return Err(args.fail("FORWARD_DELAY must be at least half of MAX_AGE and a second"));
         }
         if cx.outputs() > PORTS_MAX {
             return Err(args.fail(format_args!("too many ports; max {PORTS_MAX}")));
         }
         self.settings = Some(Settings {
-            id: BridgeId::new(priority, self.address),
-            path_cost,
+            id: BridgeId::new(self.priority, self.address),
+            path_cost: self.path_cost,
             times,
         });
-        self.control = Some(Control {
-            suppressors: [input, output],
-            switch: ElementId::new(switch.index),
-            // Every port of a suppressor starts open.
-            open: alloc::vec![[true; 2]; cx.outputs()],
-            changing: false,
-        });
+        // Every port of a suppressor starts open.
+        self.open = alloc::vec![[true; 2]; cx.outputs()];
         Ok(())
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("msgs").read("ports").read("topology_change");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        let bridge = self.bridge.as_ref().ok_or(HandlerError::Unknown)?;
-        match name {
-            "msgs" => Ok(messages(bridge)),
-            "ports" => Ok(ports(bridge)),
-            "topology_change" => Ok(format!("{}", bridge.topology_change)),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-}
-
-impl Element for EtherSpanTree {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        let (Some(control), Some(settings)) = (&self.control, self.settings) else {
-            return Err(Failed);
-        };
+        let settings = self.settings.ok_or(Failed)?;
         let ports = cx.outputs();
-        for suppressor in &control.suppressors {
+        for suppressor in [&self.input, &self.output] {
             let id = ElementId::new(suppressor.index);
             if ports > 0 && cx.handler(Some(id), &active(ports - 1)).is_none() {
                 let name = &suppressor.name;
@@ -196,7 +178,7 @@ impl Element for EtherSpanTree {
         let now = cx.steady().0;
         self.bridge = Some(Bridge::new(settings, ports, now));
         self.control(cx);
-        // What it has to say at first waits for the timer: other elements may not be ready.
+        // The first messages wait for the timer: other elements may not be ready.
         let timer = cx.timer();
         cx.schedule_after(timer, 0);
         self.timer = Some(timer);
@@ -230,7 +212,11 @@ fn active(port: usize) -> String {
 }
 
 impl EtherSpanTree {
-    /// Does all that follows from what the bridge decided.
+    fn running(&self) -> Result<&Bridge, HandlerError> {
+        self.bridge.as_ref().ok_or(HandlerError::Unknown)
+    }
+
+    /// Carries out the bridge's decisions.
     fn act(&mut self, cx: &mut Cx<'_>) {
         self.control(cx);
         let Some(bridge) = &mut self.bridge else {
@@ -245,36 +231,38 @@ impl EtherSpanTree {
         self.sleep(cx);
     }
 
-    /// Opens and closes ports, and says how long stations are remembered.
+    /// Opens and closes ports, and sets how long stations are kept.
     fn control(&mut self, cx: &mut Cx<'_>) {
-        let (Some(control), Some(bridge)) = (&mut self.control, &self.bridge) else {
+        let (Some(bridge), Some(switch)) = (&self.bridge, self.switch) else {
             return;
         };
-        for (number, (port, told)) in bridge.ports().iter().zip(&mut control.open).enumerate() {
+        for (number, (port, written)) in bridge.ports().iter().zip(&mut self.open).enumerate() {
             let open = match port.state {
                 State::Blocking | State::Listening => [false, false],
                 State::Learning => [true, false],
                 State::Forwarding => [true, true],
             };
-            for (suppressor, (open, told)) in control.suppressors.iter().zip(open.iter().zip(told)) {
-                if open == told {
+            let suppressors = [&self.input, &self.output].into_iter();
+            for (suppressor, (open, written)) in suppressors.zip(open.iter().zip(written)) {
+                if open == written {
                     continue;
                 }
                 let id = ElementId::new(suppressor.index);
                 let value = if *open { "true" } else { "false" };
-                // The handler is there: that was checked.
+                // `initialize` found the handler.
                 let _ = cx.write_handler(Some(id), &active(number), value);
-                *told = *open;
+                *written = *open;
             }
         }
-        if control.changing != bridge.topology_change {
-            control.changing = bridge.topology_change;
+        if self.changing != bridge.topology_change {
+            self.changing = bridge.topology_change;
             let delay = bridge.times.forward_delay.nanoseconds();
-            ether_switch::set_ageing(cx, control.switch, control.changing.then_some(delay));
+            let aging = self.changing.then_some(delay);
+            cx.reach(switch, |switch, _| switch.set_aging(aging));
         }
     }
 
-    /// Waits for what is due next.
+    /// Waits for the next event.
     fn sleep(&mut self, cx: &mut Cx<'_>) {
         if let (Some(bridge), Some(timer)) = (&self.bridge, self.timer) {
             match bridge.next() {

@@ -1,141 +1,15 @@
-use alloc::string::{String, ToString};
+use packet::Batch;
+use router::args::{Args, Failed};
+use router::{Cx, Element};
 
-use packet::wire::EthernetFrame;
-use packet::{Batch, Packet};
-use router::args::{Args, Failed, SecondsArg};
-use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerList};
+use super::learning::{Aging, Destination, Learning, flood};
 
-use super::stations::Stations;
-
-const SECOND: u64 = 1_000_000_000;
-/// Seconds of silence after which stations are forgotten, if not given (IEEE Std 802.1D, table
-/// 7-5).
-const TIMEOUT: u32 = 300;
-/// Most stations, if not given: of a big building, in half a MiB.
-const CAPACITY: u32 = 8192;
-
-/// Where a frame goes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// By one port.
-    Out(usize),
-    /// By every port but its own.
-    Flood,
-    Nowhere,
-}
-
-/// What a switch knows, and the frame's way that follows.
-struct Switch {
-    stations: Stations,
-    /// In seconds; 0: nothing is learned.
-    timeout: u32,
-    capacity: u32,
-    /// A shorter time that holds for now, in nanoseconds.
-    ageing: Option<u64>,
-}
-
-impl Default for Switch {
-    fn default() -> Self {
-        Switch {
-            stations: Stations::new(CAPACITY as usize),
-            timeout: TIMEOUT,
-            capacity: CAPACITY,
-            ageing: None,
-        }
-    }
-}
-
-impl Switch {
-    fn configure(&mut self, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.keyword_with("TIMEOUT", SecondsArg(0), &mut self.timeout)
-            .keyword("CAPACITY", &mut self.capacity)
-            .complete()?;
-        self.stations = Stations::new(self.capacity as usize);
-        Ok(())
-    }
-
-    /// How long stations may be silent, in nanoseconds.
-    fn timeout(&self) -> u64 {
-        let timeout = u64::from(self.timeout) * SECOND;
-        self.ageing.map_or(timeout, |ageing| timeout.min(ageing))
-    }
-
-    /// Learns a frame's source, and looks its destination up.
-    #[inline(always)]
-    fn way(&mut self, source: usize, packet: &Packet, now: u64, timeout: u64) -> Way {
-        let Ok(frame) = EthernetFrame::new_checked(packet.data()) else {
-            return Way::Nowhere;
-        };
-        if timeout == 0 {
-            return Way::Flood;
-        }
-        let from = frame.source();
-        if !from.is_group() {
-            self.stations.learn(from, source as u32, now, timeout);
-        }
-        let to = frame.destination();
-        if to.is_group() {
-            return Way::Flood;
-        }
-        match self.stations.find(to, now, timeout) {
-            Some(port) => Way::Out(port as usize),
-            None => Way::Flood,
-        }
-    }
-
-    fn handlers(list: &mut HandlerList) {
-        list.read("table").read_write("timeout");
-    }
-
-    fn read(&self, name: &str) -> Result<String, HandlerError> {
-        match name {
-            "table" => Ok(self.stations.table()),
-            "timeout" => Ok(self.timeout.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name != "timeout" {
-            return Err(HandlerError::Unknown);
-        }
-        let timeout = cx.names().parse_with(SecondsArg(0), value.trim());
-        self.timeout = timeout.map_err(|_| "expected timeout (integer)")?;
-        Ok(())
-    }
-}
-
-/// Sends a frame out by every output but `source`, the last first.
-fn flood(cx: &mut Cx<'_>, source: usize, packet: Packet) {
-    let outputs = cx.outputs();
-    let last = usize::from(source == 0);
-    for port in (last + 1..outputs).rev().filter(|port| *port != source) {
-        // Where there is no buffer for a copy, this output goes without.
-        if let Some(copy) = cx.pool().clone(&packet) {
-            cx.emit(port, copy);
-        }
-    }
-    cx.emit(last, packet);
-}
-
-/// Switches Ethernet frames between ports, and learns which stations are at which.
+/// Switches Ethernet frames between ports, and learns the ports of stations.
 ///
 /// Each input with the output of its number is a port. A frame for a station that was seen at a
-/// port goes there, or nowhere if it came from there; others go to every port but their own. Frames
-/// from group addresses teach nothing, and packets too short for an Ethernet header are dropped.
-///
-/// # Arguments
-/// - `TIMEOUT` (time in seconds, 300): how long a silent station is remembered; with 0, nothing is
-///   learned, and all frames go to all other ports.
-/// - `CAPACITY` (integer, 8192): most stations; when they are as many, frames for others go to all
-///   other ports.
-///
-/// # Ports
-/// Two or more push inputs, as many push outputs.
-///
-/// # Handlers
-/// - `table` (read): the stations known and their ports, a line for each.
-/// - `timeout` (read, write): the argument.
+/// port goes there, or nowhere if it came from there; other frames go to every port but their own.
+/// Frames from group addresses teach nothing, and packets too short for an Ethernet header are
+/// dropped.
 ///
 /// # Example
 /// ```click
@@ -146,153 +20,48 @@ fn flood(cx: &mut Cx<'_>, source: usize, packet: Packet) {
 ///
 /// # See also
 /// ListenEtherSwitch, EtherSpanTree, Hub
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "2-/=", processing = "h", flow = "#/[^#]", segments, provides(Aging))]
 pub struct EtherSwitch {
-    switch: Switch,
+    #[flatten]
+    learning: Learning,
 }
 
-impl Class for EtherSwitch {
-    const NAME: &'static str = "EtherSwitch";
-    const PORTS: &'static str = "2-/=";
-    const PROCESSING: &'static str = "h";
-    const FLOW: &'static str = "#/[^#]";
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for EtherSwitch {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.switch.configure(args)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        Switch::handlers(list);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.switch.read(name)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.switch.write(cx, name, value)
+impl Aging for EtherSwitch {
+    fn set_aging(&mut self, nanoseconds: Option<u64>) {
+        self.learning.aging = nanoseconds;
     }
 }
 
 impl Element for EtherSwitch {
+    fn configured(&mut self, _cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.learning.configured();
+        Ok(())
+    }
+
     fn push(&mut self, cx: &mut Cx<'_>, source: usize, batch: &mut Batch) -> usize {
-        let (now, timeout) = (cx.steady().0, self.switch.timeout());
-        // Frames for the first destination go on as the batch they came as.
+        let (now, timeout) = (cx.steady().0, self.learning.timeout());
+        // Frames for the first destination stay in their batch.
         let mut main = None;
         batch.filter(
-            &mut (&mut self.switch, cx),
-            |(switch, _), packet| match switch.way(source, packet, now, timeout) {
-                Way::Out(port) if port == source => Some(Way::Nowhere),
-                Way::Out(port) if *main.get_or_insert(port) == port => None,
-                way => Some(way),
+            &mut (&mut self.learning, cx),
+            |(learning, _), packet| match learning.destination(source, packet, now, timeout) {
+                Destination::Port(port) if port == source => Some(Destination::Nowhere),
+                Destination::Port(port) if *main.get_or_insert(port) == port => None,
+                destination => Some(destination),
             },
-            |(_, cx), packet, way| match way {
-                Way::Out(port) => cx.emit(port, packet),
-                Way::Flood => flood(cx, source, packet),
-                Way::Nowhere => cx.kill(packet),
+            |(_, cx), packet, destination| match destination {
+                Destination::Port(port) => cx.emit(port, packet),
+                Destination::Flood => flood(cx, source, packet),
+                Destination::Nowhere => cx.kill(packet),
             },
         );
         main.unwrap_or(source)
     }
 }
 
-/// Switches Ethernet frames as EtherSwitch does, with one more output that gets all of them.
-///
-/// The last output gets a copy of every frame, also of those that go nowhere else.
-///
-/// # Arguments
-/// - `TIMEOUT` (time in seconds, 300): how long a silent station is remembered; with 0, nothing is
-///   learned, and all frames go to all other ports.
-/// - `CAPACITY` (integer, 8192): most stations; when they are as many, frames for others go to all
-///   other ports.
-///
-/// # Ports
-/// Any number of push inputs, as many push outputs and one more.
-///
-/// # Handlers
-/// - `table` (read): the stations known and their ports, a line for each.
-/// - `timeout` (read, write): the argument.
-///
-/// # Example
-/// ```click
-/// switch :: ListenEtherSwitch;
-/// FromDevice(eth0) -> [0] switch [0] -> Queue -> ToDevice(eth0);
-/// FromDevice(eth1) -> [1] switch [1] -> Queue -> ToDevice(eth1);
-/// switch [2] -> Print(seen) -> Discard;
-/// ```
-///
-/// # See also
-/// EtherSwitch, EtherSpanTree
-#[derive(Default)]
-pub struct ListenEtherSwitch {
-    switch: Switch,
-}
-
-impl Class for ListenEtherSwitch {
-    const NAME: &'static str = "ListenEtherSwitch";
-    const PORTS: &'static str = "-/=+";
-    const PROCESSING: &'static str = "h";
-    const FLOW: &'static str = "#/[^#]";
-    const IS_A: &'static [&'static str] = &["EtherSwitch"];
-}
-
-impl Declared for ListenEtherSwitch {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.switch.configure(args)
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        Switch::handlers(list);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.switch.read(name)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        self.switch.write(cx, name, value)
-    }
-}
-
-impl Element for ListenEtherSwitch {
-    fn push(&mut self, cx: &mut Cx<'_>, source: usize, batch: &mut Batch) -> usize {
-        let (now, timeout) = (cx.steady().0, self.switch.timeout());
-        let listen = cx.outputs().saturating_sub(1);
-        for packet in batch.drain() {
-            match self.switch.way(source, &packet, now, timeout) {
-                Way::Out(port) if port == source => cx.emit(listen, packet),
-                Way::Out(port) => {
-                    if let Some(copy) = cx.pool().clone(&packet) {
-                        cx.emit(listen, copy);
-                    }
-                    cx.emit(port, packet);
-                }
-                Way::Flood => flood(cx, source, packet),
-                Way::Nowhere => cx.emit(listen, packet),
-            }
-        }
-        source
-    }
-}
-
-/// Lets the switch `id` forget silent stations after `nanoseconds` for now, or by its own timeout
-/// again.
-pub(super) fn set_ageing(cx: &mut Cx<'_>, id: ElementId, nanoseconds: Option<u64>) {
-    let done = cx.with(id, |element: &mut EtherSwitch, _| {
-        element.switch.ageing = nanoseconds;
-    });
-    if done.is_none() {
-        cx.with(id, |element: &mut ListenEtherSwitch, _| {
-            element.switch.ageing = nanoseconds;
-        });
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use alloc::format;
     use alloc::string::String;
     use alloc::vec::Vec;
@@ -308,12 +77,12 @@ mod tests {
         Rig::with_batch(&config, batch)
     }
 
-    fn frame(to: u8, from: u8, n: u8) -> Vec<u8> {
+    pub fn frame(to: u8, from: u8, n: u8) -> Vec<u8> {
         ether([to; 6], [from; 6], 0x0800, &[n])
     }
 
-    /// Outputs and numbers of what left, in order.
-    fn left(rig: &mut Rig) -> Vec<(u8, u8)> {
+    /// Outputs and numbers of the packets that left, in order.
+    pub fn left(rig: &mut Rig) -> Vec<(u8, u8)> {
         let packets = rig.collected("q");
         packets.iter().map(|packet| (packet.paint(), packet.data()[14])).collect()
     }
@@ -365,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_stations_are_forgotten() {
+    fn silent_stations_are_dropped() {
         let mut rig = rig("TIMEOUT 2", 1);
         rig.push("i0", &frame(4, 2, 1));
         left(&mut rig);
@@ -390,23 +159,6 @@ mod tests {
             rig.push("i0", &frame(0xff, station, 0));
         }
         assert_eq!(rig.read("s.table").lines().count(), 2);
-    }
-
-    #[test]
-    fn a_listener_sees_every_frame() {
-        let mut rig = Rig::with_batch(
-            "i0 :: Inject -> [0] s :: ListenEtherSwitch; i1 :: Inject -> [1] s;
-             s[0] -> Paint(0) -> q :: Collect; s[1] -> Paint(1) -> q; s[2] -> Paint(2) -> q;",
-            1,
-        );
-        rig.push("i0", &frame(4, 2, 1));
-        assert_eq!(left(&mut rig), [(2, 1), (1, 1)]);
-        rig.push("i1", &frame(2, 4, 2));
-        assert_eq!(left(&mut rig), [(2, 2), (0, 2)]);
-        rig.push("i1", &frame(4, 6, 3));
-        assert_eq!(left(&mut rig), [(2, 3)]);
-        rig.push("i1", &[9; 13]);
-        assert_eq!(rig.collected("q")[0].paint(), 2);
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 mod bpdu;
 mod bridge;
+mod learning;
 mod stations;
 
 crate::elements! {
     debug_bridge: DebugBridge;
     ether_span_tree: EtherSpanTree;
-    ether_switch: EtherSwitch, ListenEtherSwitch;
+    ether_switch: EtherSwitch;
+    listen_ether_switch: ListenEtherSwitch;
 }

@@ -3,21 +3,12 @@ use alloc::string::String;
 use packet::Packet;
 use packet::wire::{Icmpv4Packet, Ipv4Packet};
 use router::args::{Args, Failed, Kind, NamedInt, WordArg};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
-/// Makes what IP packets carry ICMP messages of one type and code.
+/// Makes the payload of IP packets an ICMP message of one type and code.
 ///
 /// Type and code are set, and the checksum computed. The IP header has to be marked; it stays as
 /// it is. Packets that are too short are dropped with a message.
-///
-/// # Arguments
-/// - `TYPE` (ICMP type), `CODE` (ICMP code): the message's, by number or name.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -26,15 +17,16 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// ForceIP, ForceTCP, ForceUDP
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct ForceICMP {
-    kind: u8,
-    code: u8,
-}
-
-impl Class for ForceICMP {
-    const NAME: &'static str = "ForceICMP";
-    const PORTS: &'static str = "1/1";
+    /// The message's type, by number or name.
+    #[arg(mandatory, name = "TYPE", with = NamedInt(Kind::IcmpType), kind = "ICMP type")]
+    kind: i32,
+    /// The message's code, by number or name.
+    #[arg(mandatory, with = WordArg, kind = "ICMP code")]
+    code: String,
+    type_and_code: (u8, u8),
 }
 
 impl ForceICMP {
@@ -44,30 +36,24 @@ impl ForceICMP {
         let (start, end) = (ip.header_len(), usize::from(ip.total_len()));
         let message = packet.network_header_mut()?.get_mut(start..end)?;
         let [kind, code, ..] = message.first_chunk_mut::<8>()?;
-        (*kind, *code) = (self.kind, self.code);
+        (*kind, *code) = self.type_and_code;
         Icmpv4Packet::new_unchecked(message).fill_checksum();
         Some(())
     }
 }
 
-impl Declared for ForceICMP {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut kind, mut code) = (0i32, String::new());
-        args.mandatory_positional_with("TYPE", NamedInt(Kind::IcmpType), &mut kind)
-            .mandatory_positional_with("CODE", WordArg, &mut code)
-            .complete()?;
-        let Ok(kind) = u8::try_from(kind) else {
+impl Element for ForceICMP {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let Ok(kind) = u8::try_from(self.kind) else {
             return Err(args.fail("ICMP type must be between 0 and 255"));
         };
         let codes = NamedInt(Kind::IcmpCode(kind));
-        let code = args.context().parse_with::<u8>(codes, &code);
+        let code = args.context().parse_with::<u8>(codes, &self.code);
         let code = code.map_err(|_| args.fail("argument 2 takes ICMP code"))?;
-        (self.kind, self.code) = (kind, code);
+        self.type_and_code = (kind, code);
         Ok(())
     }
-}
 
-impl Element for ForceICMP {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         match self.force(packet) {

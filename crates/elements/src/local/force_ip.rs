@@ -1,22 +1,13 @@
 use packet::Packet;
 use packet::wire::Ipv4Packet;
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Makes packets legal IP packets.
 ///
-/// Whatever a packet starts with becomes an IPv4 header: version, total length, and checksum are
-/// set, and a header length that cannot be is replaced by the longest one that fits. Fragment bits
-/// and offset are cleared, but in one packet of eight, the second, tenth and so on, they are left
-/// as they are. The header is marked. Packets of fewer than 20 bytes are dropped.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
+/// The bytes at a packet's start become an IPv4 header: version, total length, and checksum are
+/// set, and an impossible header length is replaced by the longest one that fits. Fragment bits and
+/// offset are cleared, except in one packet of eight, the second, tenth and so on, where they are
+/// left as they are. The header is marked. Packets of fewer than 20 bytes are dropped.
 ///
 /// # Example
 /// ```click
@@ -25,17 +16,11 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// ForceTCP, ForceUDP, ForceICMP, RandomSource
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct ForceIP {
     count: u32,
 }
-
-impl Class for ForceIP {
-    const NAME: &'static str = "ForceIP";
-    const PORTS: &'static str = "1/1";
-}
-
-impl Declared for ForceIP {}
 
 impl Element for ForceIP {
     #[inline]

@@ -1,26 +1,14 @@
 use packet::Packet;
 use packet::checksum::pseudo_header_v4;
 use packet::wire::{Ipv4Packet, TcpFlags, TcpPacket};
-use router::args::{Args, Failed, Port};
-use router::{Class, Cx, Declared, Element, Random, Verdict};
+use router::args::TcpPort;
+use router::{Cx, Element, Random, Verdict};
 
-/// Makes what IP packets carry TCP segments.
+/// Makes the payload of IP packets a TCP segment.
 ///
-/// A TCP header length that cannot be is replaced by a random one that fits, and the checksum is
+/// An impossible TCP header length is replaced by a random one that fits, and the checksum is
 /// computed. The IP header has to be marked; it stays as it is. Packets that are too short are
 /// dropped with a message.
-///
-/// # Arguments
-/// - `DPORT` (TCP port, 0): the destination port to set; 0: none.
-/// - `RANDOM_DPORT` (boolean, false): without DPORT, sets the destination port of three packets of
-///   eight: of two to 80, of one to a random one below 1024.
-/// - `FLAGS` (integer, -1): the flags to set; -1: none.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -29,33 +17,27 @@ use router::{Class, Cx, Declared, Element, Random, Verdict};
 ///
 /// # See also
 /// ForceIP, ForceUDP, ForceICMP
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct ForceTCP {
-    port: u16,
+    /// The destination port to set; 0: none.
+    #[arg(positional, name = "DPORT", default = TcpPort(0), default_text = "0")]
+    port: TcpPort,
+    /// Without DPORT, sets the destination port of three packets of eight: of two to 80, of one to a
+    /// random one below 1024.
+    #[arg(positional, name = "RANDOM_DPORT")]
     random: bool,
+    /// The flags to set; -1: none.
+    #[arg(positional, default = -1)]
     flags: i32,
     count: u32,
 }
 
-impl Default for ForceTCP {
-    fn default() -> Self {
-        ForceTCP {
-            port: 0,
-            random: false,
-            flags: -1,
-            count: 0,
-        }
-    }
-}
-
-impl Class for ForceTCP {
-    const NAME: &'static str = "ForceTCP";
-    const PORTS: &'static str = "1/1";
-}
-
 impl ForceTCP {
     fn port(&self, random: &mut Random) -> Option<u16> {
-        match (self.port, self.count & 7) {
-            (1.., _) => Some(self.port),
+        let TcpPort(port) = self.port;
+        match (port, self.count & 7) {
+            (1.., _) => Some(port),
             (0, 0 | 1) if self.random => Some(80),
             (0, 3) if self.random => Some(random.below(1024) as u16),
             _ => None,
@@ -88,15 +70,6 @@ impl ForceTCP {
         self.count = self.count.wrapping_add(1);
         tcp.fill_checksum(pseudo_header_v4(source, destination, protocol, length as u16));
         Some(())
-    }
-}
-
-impl Declared for ForceTCP {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.positional_with("DPORT", Port::TCP, &mut self.port)
-            .positional("RANDOM_DPORT", &mut self.random)
-            .positional("FLAGS", &mut self.flags)
-            .complete()
     }
 }
 

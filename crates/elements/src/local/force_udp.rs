@@ -1,23 +1,13 @@
 use packet::Packet;
 use packet::checksum::pseudo_header_v4;
 use packet::wire::{Ipv4Packet, UdpPacket};
-use router::args::{Args, Failed, Port};
-use router::{Class, Cx, Declared, Element, Random, Verdict};
+use router::args::{Context, Invalid, Parser, Port};
+use router::{Cx, Element, Random, Verdict};
 
-/// Makes what IP packets carry UDP datagrams.
+/// Makes the payload of IP packets a UDP datagram.
 ///
 /// Length and destination port are set, and the checksum is computed. The IP header has to be
 /// marked; it stays as it is. Packets that are too short are dropped with a message.
-///
-/// # Arguments
-/// - `DPORT` (UDP port, -1): the destination port to set; -1: a random one below 1024 for each
-///   packet.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -26,14 +16,20 @@ use router::{Class, Cx, Declared, Element, Random, Verdict};
 ///
 /// # See also
 /// ForceIP, ForceTCP, ForceICMP
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct ForceUDP {
+    /// The destination port to set; -1: a random one below 1024 for each packet.
+    #[arg(positional, name = "DPORT", with = port_or_none, kind = "port", default_text = "-1")]
     port: Option<u16>,
 }
 
-impl Class for ForceUDP {
-    const NAME: &'static str = "ForceUDP";
-    const PORTS: &'static str = "1/1";
+/// A port, or -1 for none.
+fn port_or_none(text: &str, context: &Context<'_>) -> Result<Option<u16>, Invalid> {
+    match text {
+        "-1" => Ok(None),
+        _ => Port::UDP.parse(text, context).map(Some),
+    }
 }
 
 impl ForceUDP {
@@ -52,20 +48,6 @@ impl ForceUDP {
         udp.set_destination(self.port.unwrap_or_else(|| random.below(1024) as u16));
         udp.fill_checksum(pseudo_header_v4(source, destination, protocol, length));
         Some(())
-    }
-}
-
-impl Declared for ForceUDP {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        if args.raw().is_empty() || args.raw() == ["-1"] {
-            return Ok(());
-        }
-        let (mut port, mut given) = (0, false);
-        args.positional_with("DPORT", Port::UDP, &mut port)
-            .given(&mut given)
-            .complete()?;
-        self.port = given.then_some(port);
-        Ok(())
     }
 }
 

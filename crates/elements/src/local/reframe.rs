@@ -2,38 +2,22 @@ use alloc::collections::VecDeque;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element};
+use router::{Cx, Element};
 
 /// Longest frame, in bytes.
 const FRAME_MAX: u64 = 1 << 20;
 /// Most bytes that wait to be part of a frame.
 const WAITING_MAX: usize = 4 << 20;
 
-/// Puts frames together again that were cut up or run together on their way, as by a TCP socket.
+/// Reassembles frames that were cut up or run together on their way, as by a TCP socket.
 ///
-/// The data of all packets is taken as one stream of bytes. A frame says its length in a field of
-/// its own: its length is the field's value times MUL, brought up to a multiple of ALIGN, plus ADD.
-/// The arguments' defaults fit IP packets. Frames carry no annotations.
+/// The data of all packets is one stream of bytes. A field in each frame states its length: the
+/// field's value times MUL, rounded up to a multiple of ALIGN, plus ADD. The arguments' defaults fit
+/// IP packets. Frames carry no annotations.
 ///
-/// A frame that says it is empty, or longer than 1 MiB, cannot be: the place in the stream is lost
-/// then, which is said, and all that waits is dropped. So it is when more than 4 MiB wait to be
-/// pulled.
-///
-/// # Arguments
-/// - `FOFF` (integer, 2): where the field is in a frame, in bytes from its start.
-/// - `FLEN` (0, 1, 2 or 4; 2): the field's length in bytes; 0: there is none, and all frames are
-///   ADD bytes long.
-/// - `NTOH` (boolean, true): whether the field is in network byte order, rather than this
-///   machine's.
-/// - `MUL` (integer, 1): bytes for each unit of the field.
-/// - `ALIGN` (integer, 1): what the length is a multiple of.
-/// - `ADD` (integer, 0): bytes that the field leaves out.
-///
-/// # Ports
-/// One push input, one agnostic output.
-///
-/// # Handlers
-/// None of its own.
+/// A frame of length 0 or of more than 1 MiB is impossible: the position in the stream is lost then,
+/// which is reported, and all bytes that wait are dropped. The same happens when more than 4 MiB
+/// wait to be pulled.
 ///
 /// # Example
 /// ```click
@@ -42,38 +26,32 @@ const WAITING_MAX: usize = 4 << 20;
 ///
 /// # See also
 /// Socket
+#[derive(Element)]
+#[element(ports = "1/1", processing = "h/a")]
 pub struct Reframe {
+    /// Bytes from a frame's start to the field.
+    #[arg(name = "FOFF", default = 2)]
     offset: u32,
+    /// The field's length in bytes; 0: there is none, and all frames are ADD bytes long.
+    #[arg(name = "FLEN", default = 2, kind = "0, 1, 2 or 4")]
     length: u32,
+    /// Whether the field is in network byte order, rather than this machine's.
+    #[arg(name = "NTOH", default = true)]
     network_order: bool,
+    /// Bytes for each unit of the field.
+    #[arg(name = "MUL", default = 1)]
     multiple: u32,
+    /// The length is a multiple of this.
+    #[arg(default = 1)]
     align: u32,
+    /// Bytes that the field does not count.
+    #[arg(default = 0)]
     add: u32,
     waiting: VecDeque<u8>,
 }
 
-impl Default for Reframe {
-    fn default() -> Self {
-        Reframe {
-            offset: 2,
-            length: 2,
-            network_order: true,
-            multiple: 1,
-            align: 1,
-            add: 0,
-            waiting: VecDeque::new(),
-        }
-    }
-}
-
-impl Class for Reframe {
-    const NAME: &'static str = "Reframe";
-    const PORTS: &'static str = "1/1";
-    const PROCESSING: &'static str = "h/a";
-}
-
 impl Reframe {
-    /// The length of the frame that the stream is at; `None` if that is not known yet.
+    /// The length of the next frame of the stream; `None` if that is not known yet.
     fn frame_len(&self) -> Option<u64> {
         if self.length == 0 {
             return Some(self.add.into());
@@ -115,15 +93,8 @@ impl Reframe {
     }
 }
 
-impl Declared for Reframe {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.keyword("FOFF", &mut self.offset)
-            .keyword("FLEN", &mut self.length)
-            .keyword("NTOH", &mut self.network_order)
-            .keyword("MUL", &mut self.multiple)
-            .keyword("ALIGN", &mut self.align)
-            .keyword("ADD", &mut self.add)
-            .complete()?;
+impl Element for Reframe {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if !matches!(self.length, 0 | 1 | 2 | 4) {
             let (length, valid) = (self.length, "valid field lengths are 0, 1, 2, and 4 bytes");
             return Err(args.fail(format_args!("invalid field length {length} ({valid})")));
@@ -139,9 +110,7 @@ impl Declared for Reframe {
         }
         Ok(())
     }
-}
 
-impl Element for Reframe {
     fn cleanup(&mut self, _cx: &mut Cx<'_>) {
         self.waiting = VecDeque::new();
     }
@@ -210,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_frame_is_dropped() {
+    fn impossible_frames_are_dropped() {
         let mut rig = Rig::new("i :: Inject -> r :: Reframe(FOFF 0) -> c :: Collect;");
         rig.push("i", &[0, 0, 1, 2]);
         rig.push("i", &[0, 3, 1]);

@@ -1,24 +1,13 @@
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Ran, Signal, TaskId};
+use router::args::Failed;
+use router::{Cx, Element, Ran, Signal, TaskId};
 
-/// Pulls packets from its inputs in turn, and pushes each out by the output of the same number.
+/// Pulls packets from its inputs in turn, and pushes each by the output of the same number.
 ///
-/// Each time it is scheduled it works on one input, whether that has packets or not. While no
-/// input may have any, it sleeps.
-///
-/// # Arguments
-/// - `BURST` (integer, 1): most packets each time; 0: until the input has none.
-///
-/// # Ports
-/// Any number of pull inputs; as many push outputs.
-///
-/// # Handlers
-/// - `packets` (read): packets passed, and the word `packets`.
-/// - `scheduled`, `tickets`, `home_thread`: the task's.
+/// Each time its task runs it works on one input, whether that has packets or not. While no input
+/// may have any, the task sleeps.
 ///
 /// # Example
 /// ```click
@@ -29,38 +18,19 @@ use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Ran, Signa
 ///
 /// # See also
 /// Unqueue, RoundRobinSched, RatedUnqueue
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "-/-", processing = "l/h", task)]
 pub struct RoundRobinUnqueue {
+    /// Most packets each time; 0: until the input has none.
+    #[arg(positional, default = 1)]
     burst: i32,
+    /// Packets passed, and the word `packets`.
+    #[handler(read = |packets: &u64| format!("{packets} packets\n"))]
+    packets: u64,
     next: usize,
     /// Packets left of the burst under way.
     left: u64,
-    packets: u64,
     signals: Vec<Signal>,
-}
-
-impl Class for RoundRobinUnqueue {
-    const NAME: &'static str = "RoundRobinUnqueue";
-    const PORTS: &'static str = "-/-";
-    const PROCESSING: &'static str = "l/h";
-}
-
-impl Declared for RoundRobinUnqueue {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.burst = 1;
-        args.positional("BURST", &mut self.burst).complete()
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("packets").task(false);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "packets" => Ok(format!("{} packets\n", self.packets)),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
 }
 
 impl Element for RoundRobinUnqueue {

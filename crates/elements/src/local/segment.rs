@@ -12,7 +12,7 @@ use router::Cx;
 /// Length of both headers without options.
 pub const HEADERS: usize = 40;
 
-/// What the elements ask of a segment.
+/// The fields of a segment that the elements read.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     pub source: (Ipv4Addr, u16),
@@ -67,7 +67,7 @@ pub fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
-/// What a segment that is made says besides its addresses and numbers.
+/// The fields of a new segment other than its addresses and numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
     pub tos: u8,
@@ -75,6 +75,17 @@ pub struct Style {
     pub ident: u16,
     pub dont_fragment: bool,
     pub window: u16,
+}
+
+impl Style {
+    /// Segments that acknowledge or connect.
+    pub const CONTROL: Style = Style {
+        tos: 0x10,
+        ttl: 255,
+        ident: 0,
+        dont_fragment: true,
+        window: 32120,
+    };
 }
 
 /// Makes a packet of one segment, with its headers marked and all checksums right. `None` if there

@@ -1,29 +1,19 @@
 use packet::wire::{TcpFlags, TcpPacket, TcpSequence};
 use packet::{Batch, Packet};
-use router::args::{Args, Failed, Milliseconds};
-use router::{Class, Cx, Declared, Element, ElementId, TimerId, Verdict};
+use router::args::{Failed, Milliseconds};
+use router::{Cx, Element, Link, TimerId, Verdict};
 
-use super::segment::{Segment, make};
-use super::tcp_buffer::TCPBuffer;
-use super::tcp_conn::STYLE;
+use super::segment::{Segment, Style, make};
+use super::tcp_buffer::Reassembly;
 
 /// Acknowledges TCP segments.
 ///
-/// What comes in by input 0 is looked at and leaves by output 0: with a TCPBuffer downstream of it,
-/// the element knows up to which number all has come. That number goes into the segments on their
-/// way out, from input 1 to output 1; when none comes along for DELAY, a segment of its own leaves
-/// by output 2, without addresses and ports, which a TCPConn gives it. Segments before the first
+/// Packets from input 0 are inspected and leave by output 0: with a TCPBuffer downstream of it, the
+/// element knows the next sequence number that is missing. That number goes into the outgoing
+/// segments, from input 1 to output 1; if none comes along for DELAY, an acknowledgment of its own
+/// leaves by output 2, without addresses and ports, which a TCPConn adds. Segments before the first
 /// SYN with ACK, in either direction, are dropped. Packets must have their IP header marked, and
 /// checksums are left to SetTCPChecksum.
-///
-/// # Arguments
-/// - `DELAY` (time, 20ms): how long an acknowledgment may wait.
-///
-/// # Ports
-/// Inputs and outputs 0 (incoming) and 1 (outgoing) are agnostic; output 2 is push.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -35,21 +25,20 @@ use super::tcp_conn::STYLE;
 ///
 /// # See also
 /// TCPBuffer, TCPConn
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "2/3", processing = "aa/aah", flow = "xy/xyz")]
+#[inputs("incoming segments", "outgoing segments")]
+#[outputs("incoming segments", "outgoing segments", "acknowledgments")]
 pub struct TCPAck {
+    /// How long an acknowledgment may wait.
+    #[arg(default = Milliseconds(20), default_text = "20ms")]
     delay: Milliseconds,
-    buffer: Option<ElementId>,
+    buffer: Option<Link<dyn Reassembly>>,
     /// The next number that is expected, once the connection is known.
     next: Option<u32>,
-    owes: bool,
+    /// Whether an acknowledgment waits.
+    pending: bool,
     timer: Option<TimerId>,
-}
-
-impl Class for TCPAck {
-    const NAME: &'static str = "TCPAck";
-    const PORTS: &'static str = "2/3";
-    const PROCESSING: &'static str = "aa/aah";
-    const FLOW: &'static str = "xy/xyz";
 }
 
 const SYN_ACK: u16 = TcpFlags::SYN.to_bits() | TcpFlags::ACK.to_bits();
@@ -70,15 +59,13 @@ impl TCPAck {
         }
         if segment.sequence == next {
             let next = next.wrapping_add(segment.sequence_length());
-            let buffer = self.buffer;
-            let ahead = buffer.and_then(|id| {
-                cx.with::<TCPBuffer, _>(id, |buffer, _| buffer.next_missing(next))
-            });
-            self.next = Some(ahead.flatten().unwrap_or(next));
+            let buffer = self.buffer.and_then(|link| cx.view(link));
+            let missing = buffer.and_then(|buffer| buffer.next_missing(next));
+            self.next = Some(missing.unwrap_or(next));
         } else {
             cx.chatter("seqno < ack_nxt: out of order or retransmitted packet");
         }
-        self.owes = true;
+        self.pending = true;
         if let Some(timer) = self.timer
             && cx.expires(timer).is_none()
         {
@@ -97,7 +84,7 @@ impl TCPAck {
         let (Some(next), Some(header)) = (self.next, packet.transport_header_mut()) else {
             return Verdict::Drop;
         };
-        self.owes = false;
+        self.pending = false;
         TcpPacket::new_unchecked(header).set_acknowledgment(TcpSequence(next));
         Verdict::To(1)
     }
@@ -118,20 +105,13 @@ impl TCPAck {
     }
 }
 
-impl Declared for TCPAck {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.delay = Milliseconds(20);
-        args.keyword("DELAY", &mut self.delay).complete()
-    }
-}
-
 impl Element for TCPAck {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let found = cx.graph().nearest_downstream(cx.id(), 0, "TCPBuffer");
-        let Some(buffer) = found.first() else {
+        self.buffer = found.first().and_then(|id| cx.link(*id));
+        if self.buffer.is_none() {
             return Err(cx.error("need at least 1 downstream TCPBuffer"));
-        };
-        self.buffer = Some(*buffer);
+        }
         self.timer = Some(cx.timer());
         Ok(())
     }
@@ -147,10 +127,10 @@ impl Element for TCPAck {
     }
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, _timer: TimerId) {
-        let (true, Some(next)) = (self.owes, self.next) else {
+        let (true, Some(next)) = (self.pending, self.next) else {
             return;
         };
-        self.owes = false;
+        self.pending = false;
         let nobody = (core::net::Ipv4Addr::UNSPECIFIED, 0);
         let ack = Segment {
             source: nobody,
@@ -160,7 +140,7 @@ impl Element for TCPAck {
             acknowledgment: next,
             payload: 0,
         };
-        match make(cx, &ack, &STYLE, &[]) {
+        match make(cx, &ack, &Style::CONTROL, &[]) {
             Some(packet) => cx.emit(2, packet),
             None => cx.chatter("TCPAck: cannot make packet"),
         }

@@ -1,30 +1,31 @@
 use alloc::collections::VecDeque;
 
 use packet::{Batch, Packet};
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element};
+use router::{Cx, Element, Interface};
 
 use super::segment::{Segment, before};
 
 /// Most segments that wait.
 const CAPACITY: usize = 4096;
 
+/// An element that puts TCP segments in order.
+pub trait Reassembly {
+    /// The first sequence number from `from` on that no stored segment has; `None` if no segment
+    /// ever came.
+    fn next_missing(&self, from: u32) -> Option<u32>;
+}
+
+impl Interface for dyn Reassembly {
+    const NAME: &'static str = "TCPBuffer";
+}
+
 /// Puts TCP segments in order.
 ///
 /// Segments are kept in the order of their sequence numbers until they are pulled. While one is
-/// missing, nothing can be pulled, unless SKIP. A segment whose number is there already is dropped,
-/// and so is one that comes after its turn. The first segment pulled sets where the order starts.
-/// Packets must have their IP header marked; what is not TCP is dropped. At most 4096 segments
-/// wait; more are dropped.
-///
-/// # Arguments
-/// - `SKIP` (boolean, false): whether missing segments are passed over.
-///
-/// # Ports
-/// One push input, one pull output.
-///
-/// # Handlers
-/// None of its own.
+/// missing, nothing can be pulled, unless SKIP. A segment whose number is stored already is dropped,
+/// and so is a segment whose number was passed. The first segment pulled sets the start of the
+/// order. Packets must have their IP header marked; packets other than TCP are dropped. At most 4096
+/// segments wait; more are dropped.
 ///
 /// # Example
 /// ```click
@@ -34,25 +35,20 @@ const CAPACITY: usize = 4096;
 ///
 /// # See also
 /// TCPAck, TCPConn
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", processing = "h/l", provides(Reassembly))]
 pub struct TCPBuffer {
+    /// Whether missing segments are skipped.
+    #[arg(positional)]
     skip: bool,
     /// By sequence number.
     waiting: VecDeque<(Segment, Packet)>,
-    /// The sequence number whose turn it is, once something was pulled.
+    /// The sequence number of the next segment, once a segment was pulled.
     next: Option<u32>,
 }
 
-impl Class for TCPBuffer {
-    const NAME: &'static str = "TCPBuffer";
-    const PORTS: &'static str = "1/1";
-    const PROCESSING: &'static str = "h/l";
-}
-
-impl TCPBuffer {
-    /// The first sequence number from `from` on that no segment here has; `None` if no segment ever
-    /// came.
-    pub fn next_missing(&self, from: u32) -> Option<u32> {
+impl Reassembly for TCPBuffer {
+    fn next_missing(&self, from: u32) -> Option<u32> {
         let first = self.waiting.front().map(|(segment, _)| segment.sequence);
         let mut expected = self.next.or(first)?;
         for (segment, _) in &self.waiting {
@@ -68,8 +64,10 @@ impl TCPBuffer {
         }
         Some(if before(expected, from) { from } else { expected })
     }
+}
 
-    /// Stores a packet in its place; gives it back if there is none for it.
+impl TCPBuffer {
+    /// Stores a packet in its order; gives it back if it is not stored.
     fn store(&mut self, packet: Packet) -> Result<(), Packet> {
         let Some(segment) = Segment::of(&packet) else {
             return Err(packet);
@@ -100,12 +98,6 @@ impl TCPBuffer {
         let (segment, packet) = self.waiting.pop_front()?;
         self.next = Some(segment.sequence.wrapping_add(segment.sequence_length()));
         Some(packet)
-    }
-}
-
-impl Declared for TCPBuffer {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.positional("SKIP", &mut self.skip).complete()
     }
 }
 
@@ -144,8 +136,8 @@ pub mod tests {
 
     use crate::testing::{Rig, tcp};
 
-    const A: (Ipv4Addr, u16) = (Ipv4Addr::new(1, 0, 0, 1), 5);
-    const B: (Ipv4Addr, u16) = (Ipv4Addr::new(2, 0, 0, 2), 80);
+    pub const A: (Ipv4Addr, u16) = (Ipv4Addr::new(1, 0, 0, 1), 5);
+    pub const B: (Ipv4Addr, u16) = (Ipv4Addr::new(2, 0, 0, 2), 80);
 
     /// A segment of B to A with a sequence number.
     pub fn segment(sequence: u32, flags: u8, payload: &[u8]) -> Vec<u8> {

@@ -4,37 +4,17 @@ use alloc::string::String;
 use packet::wire::{Ipv4Packet, TcpFlags, TcpPacket, TcpSequence};
 use packet::{Batch, Packet};
 use router::args::{Args, Failed, NoElements, Port};
-use router::{Class, Cx, Declared, Element, ElementId, HandlerError, HandlerList, Verdict, filter};
+use router::{Cx, Element, HandlerError, Link, Verdict, filter, handlers};
 
 use super::segment::{Segment, Style, make};
-use super::tcp_demux::{End, TCPDemux};
-
-/// How segments that acknowledge or connect are made.
-pub(super) const STYLE: Style = Style {
-    tos: 0x10,
-    ttl: 255,
-    ident: 0,
-    dont_fragment: true,
-    window: 32120,
-};
+use super::tcp_demux::{End, Flows};
 
 /// Opens one TCP connection, and gives outgoing segments its addresses, ports and numbers.
 ///
-/// A `connect` enters the flow at the TCPDemux upstream and sends a SYN by output 2; when the
-/// answer comes, segments can be pulled by output 1. A `listen` enters the flow and drops what
-/// comes: it does not take connections yet. Packets must have their IP header marked. Checksums of
-/// outgoing segments are left to SetIPChecksum and SetTCPChecksum.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// Input 0 is push, from a TCPDemux: incoming segments, which leave by output 0, push. Input 1 is
-/// pull: outgoing segments, which leave by output 1, pull. Output 2 is push: SYNs.
-///
-/// # Handlers
-/// - `ctrl` (write): `connect SRC SPORT DST DPORT`, or `listen SRC SPORT`.
-/// - `reset` (write): forgets the connection.
+/// `connect` adds the flow to the TCPDemux upstream and sends a SYN by output 2; when the answer
+/// comes, segments can be pulled by output 1. `listen` adds the flow and drops its segments: it does
+/// not accept connections yet. Packets must have their IP header marked. Checksums of outgoing
+/// segments are left to SetIPChecksum and SetTCPChecksum.
 ///
 /// # Example
 /// ```click
@@ -47,9 +27,12 @@ pub(super) const STYLE: Style = Style {
 ///
 /// # See also
 /// TCPDemux, TCPAck, TCPBuffer
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "2/3", processing = "hl/hlh", flow = "xy/xyz", handlers)]
+#[inputs("incoming segments, from a TCPDemux", "outgoing segments")]
+#[outputs("incoming segments", "outgoing segments", "SYNs")]
 pub struct TCPConn {
-    demux: Option<ElementId>,
+    demux: Option<Link<dyn Flows>>,
     /// The local and the remote end.
     flow: Option<(End, End)>,
     listens: bool,
@@ -58,33 +41,13 @@ pub struct TCPConn {
     next: u32,
 }
 
-impl Class for TCPConn {
-    const NAME: &'static str = "TCPConn";
-    const PORTS: &'static str = "2/3";
-    const PROCESSING: &'static str = "hl/hlh";
-    const FLOW: &'static str = "xy/xyz";
-}
-
 impl TCPConn {
-    fn demux<R>(
-        &self,
-        cx: &mut Cx<'_>,
-        work: impl FnOnce(&mut TCPDemux) -> R,
-    ) -> Option<R> {
-        cx.with::<TCPDemux, _>(self.demux?, |demux, _| work(demux))
-    }
-
-    fn reset(&mut self, cx: &mut Cx<'_>) {
-        if let Some((local, remote)) = self.flow.take() {
-            self.demux(cx, |demux| demux.remove(local, remote));
-        }
-        self.established = false;
-    }
-
-    /// Enters a flow; false if that cannot be.
+    /// Adds a flow; false if that is impossible.
     fn open(&mut self, cx: &mut Cx<'_>, local: End, remote: End) -> bool {
-        let entered = self.demux(cx, |demux| demux.add(local, remote, 0));
-        if entered != Some(true) {
+        let Some(demux) = self.demux else {
+            return false;
+        };
+        if cx.reach(demux, |demux, _| demux.add(local, remote, 0)) != Some(true) {
             return false;
         }
         (self.flow, self.established) = (Some((local, remote)), false);
@@ -104,14 +67,36 @@ impl TCPConn {
             acknowledgment: 0,
             payload: 0,
         };
-        match make(cx, &syn, &STYLE, &[]) {
+        match make(cx, &syn, &Style::CONTROL, &[]) {
             Some(packet) => cx.emit(2, packet),
             None => cx.chatter("TCPConn: cannot make packet"),
         }
         true
     }
 
-    fn control(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
+    /// Gives an outgoing segment the connection's addresses, ports and sequence number.
+    fn address(&mut self, packet: &mut Packet) -> Option<()> {
+        let (local, remote) = self.flow?;
+        let segment = Segment::of(packet)?;
+        let header = packet.network_header_mut()?;
+        let mut ip = Ipv4Packet::new_unchecked(&mut header[..]);
+        let header_len = ip.header_len();
+        ip.set_source(local.0);
+        ip.set_destination(remote.0);
+        let mut tcp = TcpPacket::new_unchecked(header.get_mut(header_len..)?);
+        tcp.set_source(local.1);
+        tcp.set_destination(remote.1);
+        tcp.set_sequence(TcpSequence(self.next));
+        self.next = self.next.wrapping_add(segment.sequence_length());
+        Some(())
+    }
+}
+
+#[handlers]
+impl TCPConn {
+    /// `connect SRC SPORT DST DPORT`, or `listen SRC SPORT`.
+    #[write]
+    fn ctrl(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
         if self.flow.is_some() {
             return Err("TCPConn already active".into());
         }
@@ -145,48 +130,23 @@ impl TCPConn {
         }
     }
 
-    /// Gives an outgoing segment the connection's addresses, ports and sequence number.
-    fn address(&mut self, packet: &mut Packet) -> Option<()> {
-        let (local, remote) = self.flow?;
-        let segment = Segment::of(packet)?;
-        let header = packet.network_header_mut()?;
-        let mut ip = Ipv4Packet::new_unchecked(&mut header[..]);
-        let header_len = ip.header_len();
-        ip.set_source(local.0);
-        ip.set_destination(remote.0);
-        let mut tcp = TcpPacket::new_unchecked(header.get_mut(header_len..)?);
-        tcp.set_source(local.1);
-        tcp.set_destination(remote.1);
-        tcp.set_sequence(TcpSequence(self.next));
-        self.next = self.next.wrapping_add(segment.sequence_length());
-        Some(())
-    }
-}
-
-impl Declared for TCPConn {
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("ctrl").button("reset");
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "ctrl" => self.control(cx, value),
-            "reset" => {
-                self.reset(cx);
-                Ok(())
-            }
-            _ => Err(HandlerError::Unknown),
+    /// Closes the connection.
+    #[write(button)]
+    fn reset(&mut self, cx: &mut Cx<'_>) {
+        if let (Some((local, remote)), Some(demux)) = (self.flow.take(), self.demux) {
+            cx.reach(demux, |demux, _| demux.remove(local, remote));
         }
+        self.established = false;
     }
 }
 
 impl Element for TCPConn {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let found = cx.graph().nearest_upstream(cx.id(), 0, "TCPDemux");
-        let Some(demux) = found.first() else {
+        self.demux = found.first().and_then(|id| cx.link(*id));
+        if self.demux.is_none() {
             return Err(cx.error("need at least 1 upstream TCPDemux"));
-        };
-        self.demux = Some(*demux);
+        }
         Ok(())
     }
 

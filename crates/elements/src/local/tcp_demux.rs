@@ -2,7 +2,7 @@ use core::net::Ipv4Addr;
 
 use hashbrown::HashMap;
 use packet::Packet;
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Interface, Verdict};
 
 use super::segment::Segment;
 
@@ -14,22 +14,26 @@ pub type End = (Ipv4Addr, u16);
 
 const ANY: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 
-/// Lets TCP segments of known flows through.
+/// An element that passes the segments of the flows that other elements add.
+pub trait Flows {
+    /// Adds a flow from `local` to `remote`, whose packets leave by `port`; false if it exists
+    /// already, or the table is full.
+    fn add(&mut self, local: End, remote: End, port: usize) -> bool;
+
+    /// Removes a flow; false if there is none.
+    fn remove(&mut self, local: End, remote: End) -> bool;
+}
+
+impl Interface for dyn Flows {
+    const NAME: &'static str = "TCPDemux";
+}
+
+/// Passes TCP segments of known flows.
 ///
-/// TCPConn elements downstream enter the flows, by the two ends as they stand in the packets that
-/// go the other way. A segment's flow is looked for first by both ends, then by the local address
-/// and port, the port, the address, and last by the entry for all. The others are dropped with a
-/// message. Packets must have their IP header marked. There are at most 65536 flows; no more can be
-/// entered.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// One push input, one push output.
-///
-/// # Handlers
-/// None of its own.
+/// TCPConn elements downstream add the flows, by the two ends as they stand in the packets of the
+/// opposite direction. A segment's flow is looked up first by both ends, then by the local address
+/// and port, the port, the address, and last by the entry for all. Other segments are dropped with
+/// a message. Packets must have their IP header marked. There are at most 65536 flows.
 ///
 /// # Example
 /// ```click
@@ -41,21 +45,14 @@ const ANY: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 ///
 /// # See also
 /// TCPConn
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", processing = "h", provides(Flows))]
 pub struct TCPDemux {
     flows: HashMap<(End, End), usize>,
 }
 
-impl Class for TCPDemux {
-    const NAME: &'static str = "TCPDemux";
-    const PORTS: &'static str = "1/1";
-    const PROCESSING: &'static str = "h";
-}
-
-impl TCPDemux {
-    /// Enters a flow from `local` to `remote`, whose packets leave by `port`; false if it is there
-    /// already, or there is no room.
-    pub fn add(&mut self, local: End, remote: End, port: usize) -> bool {
+impl Flows for TCPDemux {
+    fn add(&mut self, local: End, remote: End, port: usize) -> bool {
         if self.flows.contains_key(&(local, remote)) || self.flows.len() >= FLOWS {
             return false;
         }
@@ -63,11 +60,12 @@ impl TCPDemux {
         true
     }
 
-    /// Removes a flow; false if there is none.
-    pub fn remove(&mut self, local: End, remote: End) -> bool {
+    fn remove(&mut self, local: End, remote: End) -> bool {
         self.flows.remove(&(local, remote)).is_some()
     }
+}
 
+impl TCPDemux {
     fn find(&self, segment: &Segment) -> Option<usize> {
         let (address, port) = segment.destination;
         let keys = [
@@ -81,8 +79,6 @@ impl TCPDemux {
     }
 }
 
-impl Declared for TCPDemux {}
-
 impl Element for TCPDemux {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
@@ -93,5 +89,41 @@ impl Element for TCPDemux {
                 Verdict::Drop
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::local::tcp_buffer::tests::{A, B, segment};
+    use crate::testing::Rig;
+
+    #[test]
+    fn the_most_specific_flow_counts() {
+        let segment = Segment::parse(&segment(1, 0x10, &[])).unwrap();
+        let mut demux = TCPDemux::default();
+        let flows = [
+            ((ANY, 0), (ANY, 0)),
+            ((A.0, 0), (ANY, 0)),
+            ((ANY, A.1), (ANY, 0)),
+            (A, (ANY, 0)),
+            (A, B),
+        ];
+        assert_eq!(demux.find(&segment), None);
+        for (port, (local, remote)) in flows.into_iter().enumerate() {
+            assert!(demux.add(local, remote, port) && !demux.add(local, remote, 9));
+            assert_eq!(demux.find(&segment), Some(port));
+        }
+        assert!(demux.remove(A, B) && !demux.remove(A, B));
+        assert_eq!(demux.find(&segment), Some(3));
+    }
+
+    #[test]
+    fn segments_of_unknown_flows_are_dropped() {
+        let mut rig = Rig::new("i :: Inject -> MarkIPHeader -> TCPDemux -> c :: Collect;");
+        rig.push("i", &segment(1, 0x10, &[]));
+        assert!(rig.collected("c").is_empty());
+        assert_eq!(rig.printed(), ["reject packet from unknown flow"]);
+        assert_eq!(rig.outstanding(), 0);
     }
 }

@@ -1,24 +1,15 @@
 use packet::Packet;
 use packet::checksum::pseudo_header_v4;
 use packet::wire::{IpProtocol, Ipv4Packet, TcpFlags, TcpPacket, TcpSequence};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 use super::segment::Segment;
 
 /// Pretends to be a TCP server: turns each segment into a plausible answer.
 ///
-/// A SYN is answered with a SYN of its own and its acknowledgment, data and FINs are acknowledged,
-/// a FIN also with a FIN. What needs no answer is dropped. No state is kept, so any number of
-/// clients is served. Packets start with their IP header; what follows the IP packet is cut off.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
+/// A SYN is answered with a SYN and its acknowledgment, data and FINs are acknowledged, a FIN also
+/// with a FIN. Other segments are dropped. No state is kept, so any number of clients is served.
+/// Packets start with their IP header; bytes behind the IP packet are cut off.
 ///
 /// # Example
 /// ```click
@@ -28,13 +19,9 @@ use super::segment::Segment;
 ///
 /// # See also
 /// WebGen, StatelessTCPResponder
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct TCPReflector;
-
-impl Class for TCPReflector {
-    const NAME: &'static str = "TCPReflector";
-    const PORTS: &'static str = "1/1";
-}
 
 /// Flags, sequence and acknowledgment number of the answer; `None` if there is to be none.
 fn answer(segment: &Segment, cx: &mut Cx<'_>) -> Option<(TcpFlags, u32, u32)> {
@@ -79,8 +66,6 @@ fn reflect(cx: &mut Cx<'_>, packet: &mut Packet) -> Option<()> {
     Some(())
 }
 
-impl Declared for TCPReflector {}
-
 impl Element for TCPReflector {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
@@ -123,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_no_answer_gets_none() {
+    fn other_segments_get_no_answer() {
         for flags in [0x10, 0x12, 4, 0x14] {
             assert_eq!(reflected(flags, &[]), None);
         }

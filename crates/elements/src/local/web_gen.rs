@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use packet::Packet;
 use packet::wire::TcpFlags;
 use router::args::{Args, Failed, IpPrefixArg, Ipv4Prefix};
-use router::{Class, Cx, Declared, Element, Steady, TimerId, Verdict};
+use router::{Cx, Element, Steady, TimerId, Verdict};
 
 use super::segment::{Segment, Style, before, make};
 
@@ -27,23 +27,13 @@ const WEB: u16 = 80;
 /// Asks a web server for random pages over and over, each by a connection of its own.
 ///
 /// Connections start at an even rate, each from a random address in PREFIX and a random port. A
-/// connection asks for one of 270 pages, `/spec/D/D-C-F`, takes what comes, and ends with the
+/// connection asks for one of 270 pages, `/spec/D/D-C-F`, takes the answer, and ends with the
 /// server. A segment that is not answered is sent again each second, six times at most. Every five
-/// seconds, and at the end, a line says how many connections were started, ended well, had no
-/// answer, and were reset. Packets start with their IP header, in and out.
+/// seconds, and at the end, a line shows the numbers of connections that were started, ended well,
+/// had no answer, and were reset. Packets start with their IP header, in and out.
 ///
-/// Ten seconds' worth of connections can be open at a time; more are not started, which is said.
-///
-/// # Arguments
-/// - `PREFIX` (IP prefix): where connections come from.
-/// - `DST` (IP address): the server.
-/// - `RATE` (integer): connections a second, from 1 to 1000000.
-///
-/// # Ports
-/// One push input: what the server sends. One push output: what is sent to the server.
-///
-/// # Handlers
-/// None of its own.
+/// At most the connections of ten seconds can be open at a time; more are not started, which is
+/// reported.
 ///
 /// # Example
 /// ```click
@@ -52,40 +42,36 @@ const WEB: u16 = 80;
 ///
 /// # See also
 /// TCPReflector, KernelTun
+#[derive(Element)]
+#[element(ports = "1/1", processing = "h")]
+#[inputs("packets from the server")]
+#[outputs("packets to the server")]
 pub struct WebGen {
+    /// The source addresses of connections.
+    #[arg(mandatory, with = IpPrefixArg::OR_ADDRESS, kind = "IP prefix")]
+    #[init(Ipv4Prefix::ANY)]
     prefix: Ipv4Prefix,
+    /// The server.
+    #[arg(mandatory, name = "DST")]
+    #[init(Ipv4Addr::UNSPECIFIED)]
     server: Ipv4Addr,
+    /// Connections a second, from 1 to 1000000.
+    #[arg(mandatory)]
+    rate: i32,
     /// Nanoseconds between two connections' starts.
+    #[init(SECOND)]
     interval: u64,
     /// Most connections.
     limit: usize,
     ident: u16,
     /// By our address and port.
     connections: HashMap<(Ipv4Addr, u16), Connection>,
-    /// Each connection once, with a moment not after its last segment's.
+    /// Each connection once, with a time not after its last segment's.
     resend: VecDeque<(Steady, (Ipv4Addr, u16))>,
     next_start: Steady,
     next_report: Steady,
     counts: Counts,
     timer: Option<TimerId>,
-}
-
-impl Default for WebGen {
-    fn default() -> Self {
-        WebGen {
-            prefix: Ipv4Prefix::ANY,
-            server: Ipv4Addr::UNSPECIFIED,
-            interval: SECOND,
-            limit: 0,
-            ident: 0,
-            connections: HashMap::new(),
-            resend: VecDeque::new(),
-            next_start: Steady::default(),
-            next_report: Steady::default(),
-            counts: Counts::default(),
-            timer: None,
-        }
-    }
 }
 
 #[derive(Default)]
@@ -105,8 +91,8 @@ struct Connection {
     connected: bool,
     got_fin: bool,
     sent_fin: bool,
-    /// There is something to acknowledge.
-    owes: bool,
+    /// An acknowledgment waits.
+    pending: bool,
     closed: bool,
     resends: u32,
     last_send: Steady,
@@ -123,7 +109,7 @@ impl Connection {
             connected: false,
             got_fin: false,
             sent_fin: false,
-            owes: false,
+            pending: false,
             closed: false,
             resends: 0,
             last_send: Steady::default(),
@@ -131,7 +117,7 @@ impl Connection {
         }
     }
 
-    /// Takes in what a segment says.
+    /// Updates the connection from a segment.
     fn take(&mut self, segment: &Segment) {
         let ack = segment.has(TcpFlags::ACK);
         let answers = ack && segment.acknowledgment == self.iss.wrapping_add(1);
@@ -140,9 +126,9 @@ impl Connection {
             self.snd_nxt = self.iss.wrapping_add(1);
             self.snd_una = self.snd_nxt;
             self.rcv_nxt = segment.sequence.wrapping_add(1);
-            (self.connected, self.owes) = (true, true);
+            (self.connected, self.pending) = (true, true);
         } else if segment.payload > 0 {
-            self.owes = true;
+            self.pending = true;
             if before(self.rcv_nxt, end) {
                 self.rcv_nxt = end;
             }
@@ -152,12 +138,12 @@ impl Connection {
         }
         if segment.has(TcpFlags::FIN) && end == self.rcv_nxt && !self.got_fin {
             self.rcv_nxt = self.rcv_nxt.wrapping_add(1);
-            (self.got_fin, self.owes) = (true, true);
+            (self.got_fin, self.pending) = (true, true);
         }
     }
 
     /// The next segment to send: flags, sequence and acknowledgment number, and whether it has the
-    /// request in it. `None` if there is nothing to say.
+    /// request in it. `None` if there is nothing to send.
     fn segment(&mut self) -> Option<(TcpFlags, u32, u32, bool)> {
         let start = self.iss.wrapping_add(1);
         let length = self.request.len() as u32;
@@ -168,10 +154,10 @@ impl Connection {
         } else {
             self.snd_nxt.wrapping_add(self.sent_fin.into())
         };
-        if self.connected && !self.owes && !asks {
+        if self.connected && !self.pending && !asks {
             return None;
         }
-        self.owes = false;
+        self.pending = false;
         if !self.connected {
             return Some((TcpFlags::SYN, sequence, 0, false));
         }
@@ -188,12 +174,6 @@ impl Connection {
     }
 }
 
-impl Class for WebGen {
-    const NAME: &'static str = "WebGen";
-    const PORTS: &'static str = "1/1";
-    const PROCESSING: &'static str = "h";
-}
-
 impl WebGen {
     fn style(&mut self) -> Style {
         self.ident = self.ident.wrapping_add(1);
@@ -206,7 +186,7 @@ impl WebGen {
         }
     }
 
-    /// Sends what a connection has to say.
+    /// Sends a connection's next segment, if there is one.
     fn send(&mut self, cx: &mut Cx<'_>, own: (Ipv4Addr, u16)) {
         let style = self.style();
         let Some(connection) = self.connections.get_mut(&own) else {
@@ -233,7 +213,7 @@ impl WebGen {
         }
     }
 
-    /// Starts a connection from a random place; returns whether there was room for one.
+    /// Starts a connection from a random address and port; returns whether that was possible.
     fn start(&mut self, cx: &mut Cx<'_>) -> bool {
         let mask = self.prefix.mask.to_bits();
         let random = cx.random();
@@ -253,7 +233,7 @@ impl WebGen {
         true
     }
 
-    /// Sends again what had no answer for long, and gives up what had none for too long.
+    /// Sends segments without an answer again, and gives up connections without any for too long.
     fn resend(&mut self, cx: &mut Cx<'_>, now: Steady) {
         for _ in 0..self.resend.len() {
             let Some(&(at, own)) = self.resend.front() else {
@@ -315,7 +295,7 @@ impl WebGen {
         }
     }
 
-    /// Resets what belongs to no connection.
+    /// Resets a segment of no connection.
     fn refuse(&mut self, cx: &mut Cx<'_>, segment: &Segment) {
         if segment.has(TcpFlags::RST) {
             return;
@@ -335,23 +315,16 @@ impl WebGen {
     }
 }
 
-impl Declared for WebGen {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut rate = 0i32;
-        args.mandatory_positional_with("PREFIX", IpPrefixArg::OR_ADDRESS, &mut self.prefix)
-            .mandatory_positional("DST", &mut self.server)
-            .mandatory_positional("RATE", &mut rate)
-            .complete()?;
-        if !(1..=1_000_000).contains(&rate) {
+impl Element for WebGen {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if !(1..=1_000_000).contains(&self.rate) {
             return Err(args.fail("RATE must be from 1 to 1000000"));
         }
-        self.interval = SECOND / rate as u64;
-        self.limit = 2 * rate as usize * RESENDS as usize;
+        self.interval = SECOND / u64::from(self.rate.unsigned_abs());
+        self.limit = 2 * self.rate as usize * RESENDS as usize;
         Ok(())
     }
-}
 
-impl Element for WebGen {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         let (timer, now) = (cx.timer(), cx.steady());
         cx.schedule_at(timer, now);
@@ -369,14 +342,14 @@ impl Element for WebGen {
 
     fn run_timer(&mut self, cx: &mut Cx<'_>, timer: TimerId) {
         let now = cx.steady();
-        // What was missed is caught up on, but not without end.
+        // Missed connections are caught up on, up to a limit.
         if now.since(self.next_start) > CATCH_UP {
             self.next_start = Steady(now.0 - CATCH_UP);
         }
         while now >= self.next_start {
             self.next_start = self.next_start.after(self.interval);
             if !self.start(cx) && now >= self.next_start {
-                // No room: what was missed is let go, lest each say so.
+                // The table is full: missed connections are given up, so that one message is enough.
                 self.next_start = now.after(self.interval);
             }
         }
@@ -441,7 +414,7 @@ mod tests {
         rig.push("i", &answer(&syn, 501, end, 0x19, b"the page"));
         let last = rig.data("c").remove(0);
         assert_eq!((word(&last, 28), last[33]), (510, 0x11));
-        // Nothing is open now: what comes is reset, but a reset is not.
+        // No connection is open now: segments are reset, but resets are not.
         rig.push("i", &answer(&syn, 510, end, 0x10, &[]));
         assert_eq!(rig.data("c")[0][33], 4);
         rig.push("i", &answer(&syn, 510, end, 4, &[]));
@@ -450,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_answer_is_sent_again_and_given_up() {
+    fn segments_without_answer_are_sent_again_and_given_up() {
         let mut rig = Rig::new("i :: Inject -> WebGen(10.1.2.3, 2.0.0.2, 1) -> c :: Collect;");
         rig.advance(5 * SECOND + 100_000_000);
         let ports: Vec<[u8; 2]> = rig.data("c").iter().map(|data| [data[20], data[21]]).collect();

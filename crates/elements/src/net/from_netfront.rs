@@ -1,9 +1,9 @@
 use alloc::string::String;
 
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Ran, TaskId};
+use router::{Cx, Element, Ran, TaskId};
 
-use super::receiver::Receiver;
+use super::receiver::{Receiver, Receives};
 
 /// Receives frames from one of the guest's interfaces.
 ///
@@ -12,21 +12,6 @@ use super::receiver::Receiver;
 /// wakes it. Each frame's MAC header is marked, and its packet type set by its destination
 /// address.
 ///
-/// # Arguments
-/// - `INTERFACE` (string): the interface's name, as the guest was given it.
-/// - `BURST` (integer, 64): most frames each time it is scheduled.
-/// - `TIMESTAMP` (boolean, false): whether frames carry the time at which they were received.
-///
-/// # Ports
-/// No input; one push output.
-///
-/// # Handlers
-/// - `count`, `byte_count` (read): frames and bytes received.
-/// - `mac` (read): the interface's Ethernet address.
-/// - `mtu` (read): its largest IP packet, in bytes.
-/// - `reset_counts` (write): sets the counts to 0.
-/// - `scheduled`, `tickets`, `home_thread`: the task's.
-///
 /// # Example
 /// ```click
 /// FromNetfront(inside) -> EtherMirror -> ToNetfront(inside);
@@ -34,55 +19,44 @@ use super::receiver::Receiver;
 ///
 /// # See also
 /// ToNetfront, FromDevice
-#[derive(Default)]
-pub struct FromNetfront(Receiver);
-
-impl Class for FromNetfront {
-    const NAME: &'static str = "FromNetfront";
-    const PORTS: &'static str = "0/1";
-    const PROCESSING: &'static str = "/h";
-    const SEGMENTS: bool = true;
+#[derive(Element)]
+#[element(ports = "0/1", processing = "/h", segments, provides(Receives))]
+pub struct FromNetfront {
+    /// The interface's name, as the guest was given it.
+    #[arg(mandatory)]
+    interface: String,
+    /// Most frames each time it is scheduled.
+    #[arg(positional, default = 64)]
+    burst: u32,
+    /// Whether frames carry the time at which they were received.
+    #[arg]
+    timestamp: bool,
+    #[flatten]
+    receiver: Receiver,
 }
 
-impl FromNetfront {
-    pub(super) fn is_of(&self, interface: &str) -> bool {
-        self.0.interface == interface
-    }
-}
-
-impl Declared for FromNetfront {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.0.burst = 64;
-        args.mandatory_positional("INTERFACE", &mut self.0.interface)
-            .positional("BURST", &mut self.0.burst)
-            .keyword("TIMESTAMP", &mut self.0.timestamp)
-            .complete()?;
-        if self.0.burst == 0 {
-            return Err(args.fail("BURST must be at least 1"));
-        }
-        Ok(())
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        self.0.handlers(list);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.0.read(name)
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        self.0.write(name)
+impl Receives for FromNetfront {
+    fn receives_from(&self, interface: &str) -> bool {
+        self.interface == interface
     }
 }
 
 impl Element for FromNetfront {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if self.burst == 0 {
+            return Err(args.fail("BURST must be at least 1"));
+        }
+        self.receiver.interface.clone_from(&self.interface);
+        (self.receiver.burst, self.receiver.timestamp) = (self.burst, self.timestamp);
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.0.initialize(cx)
+        self.receiver.initialize(cx)
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
-        self.0.run_task(cx)
+        self.receiver.run_task(cx)
     }
 }
 

@@ -3,13 +3,11 @@
 
 use alloc::string::String;
 
-use packet::Batch;
-use router::args::{Any, Args, Failed, WordArg};
-use router::{Class, ClassEntry, Cx, Declared, Element, HandlerError, HandlerList, Ran, TaskId};
+use router::ClassEntry;
+use router::args::{Any, Args, Context, Invalid, Parser};
 
-use super::receiver::Receiver;
-use super::sender::Sender;
-use crate::link_type::LinkType;
+use super::guest_from_device::GuestFromDevice;
+use super::guest_to_device::GuestToDevice;
 
 const FILES: &str = "works on files: it exists in `weir click`, not in a guest";
 const SOCKETS: &str = "works on the host's sockets: it exists in `weir click`, not in a guest";
@@ -18,8 +16,8 @@ const TRIAL: &str = "is for trials: it exists in `weir click`, not in a guest";
 const TERMINAL: &str = "draws on a terminal: it exists in `weir click`, not in a guest";
 
 pub static CLASSES: &[ClassEntry] = &[
-    ClassEntry::of::<FromDevice>(),
-    ClassEntry::of::<ToDevice>(),
+    ClassEntry::of::<GuestFromDevice>(),
+    ClassEntry::of::<GuestToDevice>(),
     ClassEntry::refused("BlockThread", TRIAL),
     ClassEntry::refused("ChatterSocket", SOCKETS),
     ClassEntry::refused(
@@ -50,188 +48,18 @@ pub static CLASSES: &[ClassEntry] = &[
     ClassEntry::refused("ToSocket", SOCKETS),
 ];
 
-/// Whether an argument was given; what it says does not matter.
-type Given = Option<String>;
+/// Whether an argument was given; its value does not matter.
+pub(super) type Given = Option<String>;
+
+/// Takes any value.
+pub(super) fn given(text: &str, context: &Context<'_>) -> Result<Given, Invalid> {
+    Any.parse(text, context).map(Some)
+}
 
 /// Warns of arguments that say how the host's kernel is to be used.
-fn warn_of(args: &Args<'_>, given: &[(&str, &Given)]) {
-    for (name, _) in given.iter().filter(|(_, given)| given.is_some()) {
+pub(super) fn warn_of(args: &Args<'_>, all: &[(&str, &Given)]) {
+    for (name, _) in all.iter().filter(|(_, given)| given.is_some()) {
         args.warning(format_args!("{name} has no meaning in a guest; ignored"));
-    }
-}
-
-fn any() -> impl router::args::Parser<Given> {
-    |text: &str, context: &router::args::Context<'_>| context.parse_with(Any, text).map(Some)
-}
-
-/// FromNetfront under the name and with the arguments of the host's FromDevice.
-#[derive(Default)]
-pub(super) struct FromDevice(Receiver);
-
-impl FromDevice {
-    pub(super) fn is_of(&self, interface: &str) -> bool {
-        self.0.interface == interface
-    }
-}
-
-impl Class for FromDevice {
-    const NAME: &'static str = "FromDevice";
-    const PORTS: &'static str = "0/1-2";
-    const PROCESSING: &'static str = "/h";
-    const IS_A: &'static [&'static str] = &["FromNetfront"];
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for FromDevice {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let [
-            mut promisc,
-            mut snaplen,
-            mut sniffer,
-            mut method,
-            mut capture,
-        ] = [const { None }; 5];
-        let [
-            mut filter,
-            mut protocol,
-            mut outbound,
-            mut headroom,
-            mut encap,
-        ] = [const { None }; 5];
-        let mut force_ip = false;
-        self.0.burst = 64;
-        args.mandatory_positional("DEVNAME", &mut self.0.interface)
-            .positional_with("PROMISC", any(), &mut promisc)
-            .positional_with("SNAPLEN", any(), &mut snaplen)
-            .keyword_with("SNIFFER", any(), &mut sniffer)
-            .keyword("FORCE_IP", &mut force_ip)
-            .keyword_with("METHOD", any(), &mut method)
-            .keyword_with("CAPTURE", any(), &mut capture)
-            .keyword_with("BPF_FILTER", any(), &mut filter)
-            .keyword_with("PROTOCOL", any(), &mut protocol)
-            .keyword_with("OUTBOUND", any(), &mut outbound)
-            .keyword_with("HEADROOM", any(), &mut headroom)
-            .keyword_with("ENCAP", any(), &mut encap)
-            .keyword("BURST", &mut self.0.burst)
-            .keyword("TIMESTAMP", &mut self.0.timestamp)
-            .complete()?;
-        warn_of(
-            args,
-            &[
-                ("PROMISC", &promisc),
-                ("SNAPLEN", &snaplen),
-                ("SNIFFER", &sniffer),
-                ("METHOD", &method),
-                ("CAPTURE", &capture),
-                ("BPF_FILTER", &filter),
-                ("PROTOCOL", &protocol),
-                ("OUTBOUND", &outbound),
-                ("HEADROOM", &headroom),
-                ("ENCAP", &encap),
-            ],
-        );
-        if self.0.burst == 0 {
-            return Err(args.fail("BURST out of range"));
-        }
-        self.0.force_ip = force_ip.then_some(LinkType::ETHERNET);
-        Ok(())
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("encap").read("kernel_drops");
-        self.0.handlers(list);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "encap" => Ok(LinkType::ETHERNET.name().into_owned()),
-            // The switch counts what found no room in the ring; a guest does not see it.
-            "kernel_drops" => Ok("??".into()),
-            _ => self.0.read(name),
-        }
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        self.0.write(name)
-    }
-}
-
-impl Element for FromDevice {
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.0.initialize(cx)
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
-        self.0.run_task(cx)
-    }
-}
-
-/// ToNetfront under the name and with the arguments of the host's ToDevice.
-#[derive(Default)]
-struct ToDevice(Sender);
-
-impl Class for ToDevice {
-    const NAME: &'static str = "ToDevice";
-    const PORTS: &'static str = "1/0";
-    const PROCESSING: &'static str = "a";
-    const IS_A: &'static [&'static str] = &["ToNetfront"];
-    const SEGMENTS: bool = true;
-}
-
-impl Declared for ToDevice {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut debug, mut method) = (false, String::new());
-        self.0.burst = 64;
-        args.mandatory_positional("DEVNAME", &mut self.0.interface)
-            .keyword("DEBUG", &mut debug)
-            .keyword_with("METHOD", WordArg, &mut method)
-            .keyword("BURST", &mut self.0.burst)
-            .complete()?;
-        let method = (!method.is_empty()).then_some(method);
-        warn_of(args, &[("METHOD", &method)]);
-        if self.0.burst == 0 {
-            return Err(args.fail("bad BURST"));
-        }
-        Ok(())
-    }
-
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn core::any::Any = old;
-        if let Some(old) = old.downcast_mut::<ToDevice>() {
-            self.0.take_state(cx, &mut old.0);
-        }
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        self.0.handlers(list);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.0.read(name)
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        self.0.write(name)
-    }
-}
-
-impl Element for ToDevice {
-    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.0.initialize(cx)
-    }
-
-    fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        self.0.cleanup(cx);
-    }
-
-    #[inline]
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.0.push(cx, batch);
-        0
-    }
-
-    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
-        self.0.run_task(cx)
     }
 }
 

@@ -1,10 +1,10 @@
-//! Receiving from a device: what FromNetfront and a guest's FromDevice share.
+//! Receiving from a device: FromNetfront's and a guest's FromDevice's common part.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 
 use packet::{Batch, Packet, PacketType};
 use router::args::{EtherAddress, Failed};
-use router::{Cx, DeviceId, HandlerError, HandlerList, Ran, Side, TaskId};
+use router::{Component, Cx, DeviceId, ElementId, Interface, Ran, Side, TaskId, handlers};
 
 use crate::link_type::LinkType;
 
@@ -13,9 +13,23 @@ use crate::link_type::LinkType;
 const EMPTY_POLLS: u32 = 256;
 
 /// A task that receives from one device.
-#[derive(Default)]
+#[derive(Component)]
+#[component(handlers, task)]
 pub struct Receiver {
-    /// What the configuration calls the device.
+    /// Frames received.
+    #[handler(read)]
+    count: u64,
+    /// Bytes received.
+    #[handler(read, name = "byte_count")]
+    bytes: u64,
+    /// The interface's Ethernet address.
+    #[handler(read)]
+    #[init(EtherAddress::ZERO)]
+    mac: EtherAddress,
+    /// Its largest IP packet, in bytes.
+    #[handler(read)]
+    mtu: usize,
+    /// The configuration's name of the device.
     pub interface: String,
     /// Most frames each time the task is scheduled.
     pub burst: u32,
@@ -24,16 +38,31 @@ pub struct Receiver {
     /// Whether only IP packets leave by output 0, and by which link type they are told.
     pub force_ip: Option<LinkType>,
     opened: Option<(DeviceId, TaskId)>,
-    mac: [u8; 6],
-    mtu: usize,
     /// Frames left of the burst under way.
     left: u32,
     /// Whether packets may come that stand for several, and whether the device knows.
     segments: bool,
     said: bool,
     empty_polls: u32,
-    count: u64,
-    bytes: u64,
+}
+
+/// An element that receives from one of the guest's interfaces.
+pub trait Receives {
+    /// Whether it is the interface of that name.
+    fn receives_from(&self, interface: &str) -> bool;
+}
+
+impl Interface for dyn Receives {
+    const NAME: &'static str = "Receives";
+}
+
+#[handlers]
+impl Receiver {
+    /// Sets the counts to 0.
+    #[write(button)]
+    fn reset_counts(&mut self) {
+        (self.count, self.bytes) = (0, 0);
+    }
 }
 
 impl Receiver {
@@ -45,13 +74,23 @@ impl Receiver {
             )));
         };
         let info = cx.device_info(device);
-        (self.mac, self.mtu) = (info.mac(), info.mtu());
-        let others = super::receivers_of(cx, &self.interface);
-        self.segments = others.into_iter().all(|id| cx.segments_go_on(id));
+        (self.mac, self.mtu) = (EtherAddress(info.mac()), info.mtu());
+        self.segments = self.segments_go_on(cx);
         let task = cx.task();
         self.opened = Some((device, task));
         cx.schedule(task);
         Ok(())
+    }
+
+    /// Whether packets that stand for several may go on from every element that receives from this
+    /// interface. All are configured.
+    fn segments_go_on(&self, cx: &mut Cx<'_>) -> bool {
+        let mut elements = (0..cx.graph().elements.len()).map(ElementId::new);
+        elements.all(|id| {
+            let other = cx.link::<dyn Receives>(id).and_then(|link| cx.view(link));
+            let receives = other.is_some_and(|other| other.receives_from(&self.interface));
+            (id != cx.id() && !receives) || cx.segments_go_on(id)
+        })
     }
 
     #[inline]
@@ -114,34 +153,11 @@ impl Receiver {
         self.bytes += bytes;
         for packet in batch.iter_mut() {
             packet.set_mac_header(0);
-            packet.set_packet_type(packet_type(packet, &self.mac));
+            packet.set_packet_type(packet_type(packet, &self.mac.0));
             if now != 0 {
                 packet.set_timestamp(now);
             }
         }
-    }
-
-    pub fn handlers(&self, list: &mut HandlerList) {
-        list.read("count").read("byte_count").button("reset_counts");
-        list.read("mac").read("mtu").task(false);
-    }
-
-    pub fn read(&self, name: &str) -> Result<String, HandlerError> {
-        match name {
-            "count" => Ok(self.count.to_string()),
-            "byte_count" => Ok(self.bytes.to_string()),
-            "mac" => Ok(EtherAddress(self.mac).to_string()),
-            "mtu" => Ok(self.mtu.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    pub fn write(&mut self, name: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset_counts" => (self.count, self.bytes) = (0, 0),
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
     }
 }
 

@@ -1,19 +1,36 @@
-//! Sending by a device: what ToNetfront and a guest's ToDevice share.
+//! Sending by a device: ToNetfront's and a guest's ToDevice's common part.
 
 use alloc::boxed::Box;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 
 use packet::Batch;
 use router::args::{EtherAddress, Failed};
-use router::{Cx, DeviceId, HandlerError, HandlerList, Ran, Side, Signal, TaskId};
+use router::{Component, Cx, DeviceId, Ran, Side, Signal, TaskId, handlers};
 
 /// Bytes of a frame beyond the MTU: Ethernet header and two VLAN tags.
 const FRAMING: usize = 14 + 8;
 
 /// A device, and on a pull input a task that feeds it.
-#[derive(Default)]
+#[derive(Component)]
+#[component(handlers, task(when = self.pull.is_some()))]
 pub struct Sender {
-    /// What the configuration calls the device.
+    /// Frames sent.
+    #[handler(read)]
+    count: u64,
+    /// Bytes sent.
+    #[handler(read, name = "byte_count")]
+    bytes: u64,
+    /// Frames dropped.
+    #[handler(read)]
+    drops: u64,
+    /// The interface's Ethernet address.
+    #[handler(read)]
+    #[init(EtherAddress::ZERO)]
+    mac: EtherAddress,
+    /// Its largest IP packet, in bytes.
+    #[handler(read)]
+    mtu: usize,
+    /// The configuration's name of the device.
     pub interface: String,
     /// Most frames each time the task is scheduled.
     pub burst: u32,
@@ -23,11 +40,15 @@ pub struct Sender {
     held: Option<Box<Batch>>,
     /// Frames left of the burst under way.
     left: u32,
-    mac: [u8; 6],
-    mtu: usize,
-    count: u64,
-    bytes: u64,
-    drops: u64,
+}
+
+#[handlers]
+impl Sender {
+    /// Sets the counts and `drops` to 0.
+    #[write(button)]
+    fn reset_counts(&mut self) {
+        (self.count, self.bytes, self.drops) = (0, 0, 0);
+    }
 }
 
 impl Sender {
@@ -39,7 +60,7 @@ impl Sender {
             )));
         };
         let info = cx.device_info(device);
-        (self.mac, self.mtu) = (info.mac(), info.mtu());
+        (self.mac, self.mtu) = (EtherAddress(info.mac()), info.mtu());
         self.device = Some(device);
         if !cx.input_is_push(0) {
             let task = cx.task();
@@ -57,7 +78,7 @@ impl Sender {
         };
         self.transmit(cx, device, batch);
         if !batch.is_empty() {
-            self.drops += batch.len() as u64;
+            self.drops += batch.tally().0;
             cx.pool().recycle(batch);
         }
     }
@@ -130,17 +151,18 @@ impl Sender {
 
     #[cold]
     fn drop_long(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, longest: usize) {
-        let before = batch.len();
         batch.filter(
-            cx,
+            &mut (&mut self.drops, cx),
             |_, packet| (packet.segment_len() > longest).then_some(()),
-            |cx, packet, ()| cx.kill(packet),
+            |(drops, cx), packet, ()| {
+                **drops += packet.stands_for() as u64;
+                cx.kill(packet);
+            },
         );
-        self.drops += (before - batch.len()) as u64;
     }
 
     /// Takes over the frames that its predecessor had pulled and could not send yet.
-    pub fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut Sender) {
+    pub fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut Sender) {
         if self.interface != old.interface {
             return;
         }
@@ -160,32 +182,5 @@ impl Sender {
         if let Some(batch) = self.held.take() {
             cx.done(batch);
         }
-    }
-
-    pub fn handlers(&self, list: &mut HandlerList) {
-        list.read("count").read("byte_count").read("drops");
-        list.read("mac").read("mtu").button("reset_counts");
-        if self.pull.is_some() {
-            list.task(false);
-        }
-    }
-
-    pub fn read(&self, name: &str) -> Result<String, HandlerError> {
-        match name {
-            "count" => Ok(self.count.to_string()),
-            "byte_count" => Ok(self.bytes.to_string()),
-            "drops" => Ok(self.drops.to_string()),
-            "mac" => Ok(EtherAddress(self.mac).to_string()),
-            "mtu" => Ok(self.mtu.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    pub fn write(&mut self, name: &str) -> Result<(), HandlerError> {
-        match name {
-            "reset_counts" => (self.count, self.bytes, self.drops) = (0, 0, 0),
-            _ => return Err(HandlerError::Unknown),
-        }
-        Ok(())
     }
 }

@@ -55,9 +55,10 @@ prop_compose! {
         payload in proptest::collection::vec(any::<u8>(), 1..12_000),
         size in 100u16..1400, segmented in any::<bool>(),
     ) -> Large {
-        let payload = match segmented {
-            true => payload,
-            false => payload[..payload.len().min(1000)].to_vec(),
+        let payload = if segmented {
+            payload
+        } else {
+            payload[..payload.len().min(1000)].to_vec()
         };
         let (protocol, header) = if tcp { (6, 20 + 4 * options) } else { (17, 8) };
         let length = header + payload.len();
@@ -240,7 +241,7 @@ fn one_element_that_needs_whole_packets_is_enough() {
         "FromNetfront(a) -> c :: Classifier(12/0806, -) -> Discard;
         c[1] -> Queue -> Unqueue -> CheckTCPHeader -> Discard;"
     ));
-    // And whoever receives them.
+    // Every receiver of the interface counts.
     assert!(!takes(
         "FromNetfront(a) -> Discard; FromNetfront(a) -> Align(4, 0) -> Discard;"
     ));

@@ -2,30 +2,15 @@ use alloc::string::String;
 
 use packet::Batch;
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Ran, TaskId};
+use router::{Cx, Element, Ran, TaskId};
 
 use super::sender::Sender;
 
 /// Sends frames by one of the guest's interfaces.
 ///
-/// On a pull input it pulls what there is room for in the interface's ring, and waits while the
-/// ring is full or upstream is empty. What is pushed into it is sent at once, and dropped where
+/// On a pull input it pulls as many frames as the interface's ring has room for, and waits while
+/// the ring is full or upstream is empty. A frame that is pushed is sent at once, and dropped if
 /// the ring is full. Frames too long for the interface are dropped.
-///
-/// # Arguments
-/// - `INTERFACE` (string): the interface's name, as the guest was given it.
-/// - `BURST` (integer, 64): most frames pulled each time it is scheduled.
-///
-/// # Ports
-/// One input, agnostic; no output.
-///
-/// # Handlers
-/// - `count`, `byte_count` (read): frames and bytes sent.
-/// - `drops` (read): frames dropped.
-/// - `mac` (read): the interface's Ethernet address.
-/// - `mtu` (read): its largest IP packet, in bytes.
-/// - `reset_counts` (write): sets the counts and `drops` to 0.
-/// - `scheduled`, `tickets`, `home_thread`: the task's; on a pull input.
 ///
 /// # Example
 /// ```click
@@ -34,65 +19,51 @@ use super::sender::Sender;
 ///
 /// # See also
 /// FromNetfront, ToDevice
-#[derive(Default)]
-pub struct ToNetfront(Sender);
-
-impl Class for ToNetfront {
-    const NAME: &'static str = "ToNetfront";
-    const PORTS: &'static str = "1/0";
-    const PROCESSING: &'static str = "a";
-    const SEGMENTS: bool = true;
+#[derive(Element)]
+#[element(ports = "1/0", processing = "a", segments, take_over)]
+pub struct ToNetfront {
+    /// The interface's name, as the guest was given it.
+    #[arg(mandatory)]
+    interface: String,
+    /// Most frames pulled each time it is scheduled.
+    #[arg(positional, default = 64)]
+    burst: u32,
+    #[flatten]
+    sender: Sender,
 }
 
-impl Declared for ToNetfront {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.0.burst = 64;
-        args.mandatory_positional("INTERFACE", &mut self.0.interface)
-            .positional("BURST", &mut self.0.burst)
-            .complete()?;
-        if self.0.burst == 0 {
-            return Err(args.fail("BURST must be at least 1"));
-        }
-        Ok(())
-    }
-
-    fn take_state(&mut self, cx: &mut Cx<'_>, old: &mut dyn Element) {
-        let old: &mut dyn core::any::Any = old;
-        if let Some(old) = old.downcast_mut::<ToNetfront>() {
-            self.0.take_state(cx, &mut old.0);
-        }
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        self.0.handlers(list);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.0.read(name)
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<(), HandlerError> {
-        self.0.write(name)
+impl ToNetfront {
+    fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut Self) {
+        self.sender.take_over(cx, &mut old.sender);
     }
 }
 
 impl Element for ToNetfront {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if self.burst == 0 {
+            return Err(args.fail("BURST must be at least 1"));
+        }
+        self.sender.interface.clone_from(&self.interface);
+        self.sender.burst = self.burst;
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.0.initialize(cx)
+        self.sender.initialize(cx)
     }
 
     fn cleanup(&mut self, cx: &mut Cx<'_>) {
-        self.0.cleanup(cx);
+        self.sender.cleanup(cx);
     }
 
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.0.push(cx, batch);
+        self.sender.push(cx, batch);
         0
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
-        self.0.run_task(cx)
+        self.sender.run_task(cx)
     }
 }
 

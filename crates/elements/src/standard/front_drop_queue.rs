@@ -1,6 +1,6 @@
 use router::{Element, Storage};
 
-use super::store::{Store, queue};
+use super::queue_storage::{QueueStorage, queue};
 
 /// Stores packets first in, first out, and drops the oldest when it is full.
 ///
@@ -19,7 +19,7 @@ use super::store::{Store, queue};
 #[outputs("packets stored", "packets dropped to make room")]
 pub struct FrontDropQueue {
     #[flatten]
-    store: Store,
+    storage: QueueStorage,
 }
 
 queue!(FrontDropQueue, Oldest, sleep: Late, nonfull: false);

@@ -1,6 +1,6 @@
 use router::{Element, Storage};
 
-use super::store::{Store, Tried, queue};
+use super::queue_storage::{QueueStorage, TestedQueue, queue};
 
 /// Stores packets first in, first out: another name of Queue.
 ///
@@ -12,12 +12,12 @@ use super::store::{Store, Tried, queue};
 /// # See also
 /// Queue
 #[derive(Element)]
-#[element(ports = "1/1-2", processing = "h/lh", segments, live, take_over, provides(Storage, Tried),
+#[element(ports = "1/1-2", processing = "h/lh", segments, live, take_over, provides(Storage, TestedQueue),
     is_a("SimpleQueue", "NotifierQueue", "Queue"))]
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct FullNoteQueue {
     #[flatten]
-    store: Store,
+    storage: QueueStorage,
 }
 
 queue!(FullNoteQueue, New, sleep: Late, nonfull: true);

@@ -1,6 +1,6 @@
 use router::{Element, Storage};
 
-use super::store::{Store, queue};
+use super::queue_storage::{QueueStorage, queue};
 
 /// Stores packets first in, first out, or last in, first out.
 ///
@@ -25,7 +25,7 @@ use super::store::{Store, queue};
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct MixedQueue {
     #[flatten]
-    store: Store,
+    storage: QueueStorage,
 }
 
 queue!(MixedQueue, New, sleep: Late, nonfull: false);

@@ -7,10 +7,10 @@ mod delay;
 mod input_signals;
 mod limit;
 mod metered;
+pub(crate) mod queue_storage;
 mod rated_pull;
 mod shape;
 mod source;
-pub(crate) mod store;
 mod stride;
 mod timed_pull;
 

@@ -1,6 +1,6 @@
 use router::{Element, Storage};
 
-use super::store::{Store, queue};
+use super::queue_storage::{QueueStorage, queue};
 
 /// Stores packets first in, first out, and says when it is empty.
 ///
@@ -19,7 +19,7 @@ use super::store::{Store, queue};
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct NotifierQueue {
     #[flatten]
-    store: Store,
+    storage: QueueStorage,
 }
 
 queue!(NotifierQueue, New, sleep: Late, nonfull: false);

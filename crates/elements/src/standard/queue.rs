@@ -1,6 +1,6 @@
 use router::{Element, Storage};
 
-use super::store::{Store, Tried, queue};
+use super::queue_storage::{QueueStorage, TestedQueue, queue};
 
 /// Stores packets first in, first out, and says when it is empty and when it is full.
 ///
@@ -16,12 +16,12 @@ use super::store::{Store, Tried, queue};
 /// # See also
 /// NotifierQueue, SimpleQueue, FrontDropQueue, MixedQueue, Unqueue
 #[derive(Element)]
-#[element(ports = "1/1-2", processing = "h/lh", segments, live, take_over, provides(Storage, Tried),
+#[element(ports = "1/1-2", processing = "h/lh", segments, live, take_over, provides(Storage, TestedQueue),
     is_a("SimpleQueue", "NotifierQueue", "FullNoteQueue"))]
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct Queue {
     #[flatten]
-    store: Store,
+    storage: QueueStorage,
 }
 
 queue!(Queue, New, sleep: Late, nonfull: true);

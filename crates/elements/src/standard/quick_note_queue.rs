@@ -1,6 +1,6 @@
 use router::{Element, Storage};
 
-use super::store::{Store, queue};
+use super::queue_storage::{QueueStorage, queue};
 
 /// Stores packets first in, first out, and says at once when it is empty.
 ///
@@ -20,7 +20,7 @@ use super::store::{Store, queue};
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct QuickNoteQueue {
     #[flatten]
-    store: Store,
+    storage: QueueStorage,
 }
 
 queue!(QuickNoteQueue, New, sleep: AtOnce, nonfull: true);

@@ -144,9 +144,10 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(12))]
         #[test]
         fn packets_pass_with_the_probability(percent in 0u32..=100, pull: bool, drop: bool) {
-            let sample = match drop {
-                true => alloc::format!("DROP {}", f64::from(100 - percent) / 100.0),
-                false => alloc::format!("{}", f64::from(percent) / 100.0),
+            let sample = if drop {
+                alloc::format!("DROP {}", f64::from(100 - percent) / 100.0)
+            } else {
+                alloc::format!("{}", f64::from(percent) / 100.0)
             };
             let (passed, others) = sampled(&sample, pull);
             prop_assert_eq!(passed + others, 10_000);

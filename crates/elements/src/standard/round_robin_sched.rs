@@ -58,7 +58,7 @@ impl RoundRobinSched {
         }
     }
 
-    /// Pulls `room` packets at most, as many from each input, and deals them out in turn; returns
+    /// Pulls `room` packets at most, as many from each input, and takes them in turn; returns
     /// whether there were any.
     fn pull_round(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, room: usize) -> bool {
         let share = (room / self.signals.len()).max(1);
@@ -69,11 +69,11 @@ impl RoundRobinSched {
                 left -= self.pulled[i].len();
             }
         }
-        let mut to_deal = room - left;
-        while to_deal > 0 {
+        let mut untaken = room - left;
+        while untaken > 0 {
             for i in self.order() {
                 if batch.append(&mut self.pulled[i], 1) > 0 {
-                    to_deal -= 1;
+                    untaken -= 1;
                     self.next = (i + 1) % self.signals.len();
                     break;
                 }

@@ -1,6 +1,6 @@
 use router::{Element, Storage};
 
-use super::store::{Store, queue};
+use super::queue_storage::{QueueStorage, queue};
 
 /// Stores packets first in, first out, without notifiers.
 ///
@@ -18,7 +18,7 @@ use super::store::{Store, queue};
 #[outputs("packets stored", "packets for which there was no room")]
 pub struct SimpleQueue {
     #[flatten]
-    store: Store,
+    storage: QueueStorage,
 }
 
 queue!(SimpleQueue, New, sleep: Never, nonfull: false);

@@ -1,5 +1,5 @@
-//! What sources share: their packets' data; and, of those that make packets as fast as they can,
-//! bursts, a limit, an end.
+//! The common parts of sources: the data of their packets; and bursts, limit and end of sources
+//! that make packets as fast as they can.
 
 use alloc::string::String;
 use alloc::vec::Vec;

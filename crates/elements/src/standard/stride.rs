@@ -88,7 +88,7 @@ impl Stride {
                 client.advance();
             }
         }
-        // Backwards, so that those that stand together go in order.
+        // Backwards, so that ports with the same pass go in order.
         self.order.clear();
         for port in (0..ports).rev() {
             self.insert(port);
@@ -96,7 +96,7 @@ impl Stride {
         Ok(())
     }
 
-    /// Puts a port before those that stand where it does, or further.
+    /// Puts a port before the ports whose pass is the same or later.
     fn insert(&mut self, port: usize) {
         let client = self.clients[port];
         if client.tickets == 0 {

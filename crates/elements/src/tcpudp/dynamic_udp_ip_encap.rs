@@ -1,6 +1,7 @@
+use core::net::Ipv4Addr;
 use packet::Packet;
-use router::args::{Args, Failed, Port};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::args::{Args, Failed, UdpPort};
+use router::{Cx, Element, Verdict};
 
 use super::udp_ip_encap::UDPIPEncap;
 use crate::destination::Destination;
@@ -8,18 +9,6 @@ use crate::destination::Destination;
 /// Puts UDP and IP headers in front of packets, whose ports go up as packets come.
 ///
 /// As UDPIPEncap, but for the ports.
-///
-/// # Arguments
-/// - `SRC` (IP address), `SPORT` (port): who the first packets are from.
-/// - `DST` (IP address), `DPORT` (port): who they are for.
-/// - `CHECKSUM` (boolean, true): whether to compute the UDP checksum.
-/// - `INTERVAL` (integer, 0): packets after which both ports go up by one; never if 0.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -30,46 +19,53 @@ use crate::destination::Destination;
 ///
 /// # See also
 /// UDPIPEncap, IPEncap
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct DynamicUDPIPEncap {
-    encap: UDPIPEncap,
+    /// The source address.
+    #[arg(mandatory, name = "SRC")]
+    #[init(Ipv4Addr::UNSPECIFIED)]
+    source: Ipv4Addr,
+    /// The first packets' source port.
+    #[arg(mandatory, name = "SPORT")]
+    source_port: UdpPort,
+    /// The destination address.
+    #[arg(mandatory, name = "DST")]
+    #[init(Ipv4Addr::UNSPECIFIED)]
+    destination: Ipv4Addr,
+    /// The first packets' destination port.
+    #[arg(mandatory, name = "DPORT")]
+    destination_port: UdpPort,
+    /// Whether to compute the UDP checksum.
+    #[arg(positional, default = true)]
+    checksum: bool,
+    /// Packets after which both ports go up by one; never if 0.
+    #[arg(positional, default = 0)]
     interval: u32,
+    encap: UDPIPEncap,
     /// Packets since the ports went up.
     count: u32,
 }
 
-impl Class for DynamicUDPIPEncap {
-    const NAME: &'static str = "DynamicUDPIPEncap";
-    const PORTS: &'static str = "1/1";
-}
-
-impl Declared for DynamicUDPIPEncap {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut to, encap) = (None, &mut self.encap);
-        args.mandatory_positional("SRC", &mut encap.source)
-            .mandatory_positional_with("SPORT", Port::UDP, &mut encap.ports.0)
-            .mandatory_positional("DST", &mut to)
-            .mandatory_positional_with("DPORT", Port::UDP, &mut encap.ports.1)
-            .positional("CHECKSUM", &mut encap.checksum)
-            .positional("INTERVAL", &mut self.interval)
-            .complete()?;
-        if let Some(to) = to {
-            encap.destination = Destination::To(to);
-        }
+impl Element for DynamicUDPIPEncap {
+    fn configured(&mut self, _cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        let encap = &mut self.encap;
+        (encap.source, encap.source_port) = (self.source, self.source_port.0);
+        encap.destination = Destination::To(self.destination);
+        encap.destination_port = self.destination_port.0;
+        encap.checksum = self.checksum;
         Ok(())
     }
-}
 
-impl Element for DynamicUDPIPEncap {
     #[inline]
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         let verdict = self.encap.action(cx, packet);
         self.count = self.count.wrapping_add(1);
         if self.interval > 0 && self.count == self.interval {
             self.count = 0;
-            let (source, destination) = &mut self.encap.ports;
-            *source = source.wrapping_add(1);
-            *destination = destination.wrapping_add(1);
+            let encap = &mut self.encap;
+            encap.source_port = encap.source_port.wrapping_add(1);
+            encap.destination_port = encap.destination_port.wrapping_add(1);
         }
         verdict
     }

@@ -1,10 +1,10 @@
-//! What the sources that are benchmark tools share: pace, limit, counts, handlers.
+//! What the sources that are benchmark tools share: rate, limit, counts.
 
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 
 use router::args::{Args, Failed};
-use router::{Cx, HandlerError, HandlerFlags, HandlerList, Steady};
+use router::{Component, Cx, Steady, handlers};
 
 use crate::gap_rate::GapRate;
 
@@ -12,40 +12,55 @@ use crate::gap_rate::GapRate;
 const RATE_MAX: u32 = 1_000_000_000;
 
 /// When packets are due, and how many there were.
-#[derive(Default)]
+#[derive(Component)]
+#[component(handlers)]
 pub struct Pace {
+    /// Packets a second; as many as are pulled if 0.
+    #[arg(mandatory)]
+    rate: u32,
+    /// Packets after which it stops; no limit if negative.
+    #[arg(mandatory, write, error = "limit parameter must be integer >= 0")]
+    limit: i32,
     gaps: GapRate,
-    /// Rather than as fast as they are pulled.
-    limited: bool,
-    /// Packets after which it stops.
-    limit: Option<u32>,
-    active: bool,
+    /// Packets made.
+    #[handler(read)]
     count: u64,
     first: Option<Steady>,
     last: Option<Steady>,
 }
 
+#[handlers]
 impl Pace {
-    /// Takes RATE (0: as fast as can be), LIMIT (negative: none) and ACTIVE.
-    pub fn configure(
-        &mut self,
-        args: &Args<'_>,
-        rate: u32,
-        limit: i32,
-        active: bool,
-    ) -> Result<(), Failed> {
-        if rate > RATE_MAX {
-            return Err(args.fail(format_args!("RATE too large; max is {RATE_MAX}")));
-        }
-        self.set_rate(rate, Steady(0));
-        self.limit = u32::try_from(limit).ok();
-        self.active = active;
-        Ok(())
+    /// Packets a second from the first to the last, after LIMIT packets; 0 before.
+    #[read]
+    fn read_rate(&self) -> u128 {
+        let (Some(first), Some(last)) = (self.first, self.last) else {
+            return 0;
+        };
+        let nanoseconds = last.since(first).max(1_000_000);
+        u128::from(self.count) * 1_000_000_000 / u128::from(nanoseconds)
     }
 
-    fn set_rate(&mut self, rate: u32, now: Steady) {
-        self.limited = rate > 0;
-        self.gaps.set_rate(rate.into(), now);
+    /// The argument RATE.
+    #[write(error = "rate parameter must be integer >= 0")]
+    fn write_rate(&mut self, cx: &mut Cx<'_>, rate: u32) -> Result<(), String> {
+        if rate > RATE_MAX {
+            return Err(format!("rate too large; max is {RATE_MAX}"));
+        }
+        self.rate = rate;
+        self.gaps.set_rate(rate.into(), cx.steady());
+        Ok(())
+    }
+}
+
+impl Pace {
+    /// Checks the arguments.
+    pub fn configured(&mut self, args: &Args<'_>) -> Result<(), Failed> {
+        if self.rate > RATE_MAX {
+            return Err(args.fail(format_args!("RATE too large; max is {RATE_MAX}")));
+        }
+        self.gaps.set_rate(self.rate.into(), Steady(0));
+        Ok(())
     }
 
     /// Packets so far.
@@ -55,104 +70,43 @@ impl Pace {
 
     /// Whether as many were made as there are to be.
     pub fn is_spent(&self) -> bool {
-        self.limit.is_some_and(|limit| self.count >= limit.into())
+        u64::try_from(self.limit).is_ok_and(|limit| self.count >= limit)
     }
 
     /// How many packets may be made now, `most` at most; beyond the limit too, for sources that
     /// have something to send after it.
-    pub fn due(&mut self, cx: &Cx<'_>, most: usize) -> usize {
-        match (self.active, self.limited) {
-            (false, _) => 0,
-            (true, false) => most,
-            (true, true) => self.gaps.allowed(cx.steady()).min(most as u64) as usize,
+    pub fn due(&mut self, now: Steady, most: usize) -> usize {
+        if self.rate == 0 {
+            return most;
         }
+        self.gaps.allowed(now).min(most as u64) as usize
     }
 
     /// How many packets the limit has left, `most` at most.
     pub fn left(&self, most: usize) -> usize {
-        let left = self.limit.map_or(u64::MAX, |limit| {
-            u64::from(limit).saturating_sub(self.count)
-        });
+        let limit = u64::try_from(self.limit).unwrap_or(u64::MAX);
+        let left = limit.saturating_sub(self.count);
         left.min(most as u64) as usize
     }
 
     /// Counts packets that were made.
-    pub fn made(&mut self, cx: &Cx<'_>, packets: usize) {
+    pub fn made(&mut self, now: Steady, packets: usize) {
         if packets == 0 {
             return;
         }
-        if self.limited {
+        if self.rate > 0 {
             self.gaps.count(packets as u64);
         }
         self.count += packets as u64;
-        let now = cx.steady();
         self.first.get_or_insert(now);
         if self.is_spent() {
             self.last = Some(now);
         }
     }
 
-    fn reset(&mut self) {
+    /// Sets the counts to 0.
+    pub fn reset(&mut self) {
         (self.count, self.first, self.last) = (0, None, None);
-    }
-
-    pub fn handlers(list: &mut HandlerList) {
-        list.read("count").read_write("rate").button("reset");
-        list.write("active").add("active", HandlerFlags::CHECKBOX);
-        list.write("limit");
-    }
-
-    pub fn read(&self, name: &str) -> Result<String, HandlerError> {
-        match name {
-            "count" => Ok(self.count.to_string()),
-            "rate" => Ok(self.average().to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    /// Packets a second between the first and the last, once the last was sent.
-    fn average(&self) -> u64 {
-        let (Some(first), Some(last)) = (self.first, self.last) else {
-            return 0;
-        };
-        let milliseconds = (last.since(first) / 1_000_000).max(1);
-        self.count.saturating_mul(1000) / milliseconds
-    }
-
-    /// Takes a handler's value; returns whether the counts were set to 0.
-    pub fn write(&mut self, cx: &Cx<'_>, name: &str, value: &str) -> Result<bool, HandlerError> {
-        let names = cx.names();
-        match name {
-            "rate" => {
-                let rate: u32 = names
-                    .parse(value)
-                    .map_err(|_| "rate parameter must be integer >= 0")?;
-                if rate > RATE_MAX {
-                    return Err(format!("rate too large; max is {RATE_MAX}").into());
-                }
-                self.set_rate(rate, cx.steady());
-                return Ok(false);
-            }
-            "limit" => {
-                let limit: i32 = names
-                    .parse(value)
-                    .map_err(|_| "limit parameter must be integer >= 0")?;
-                self.limit = u32::try_from(limit).ok();
-                return Ok(false);
-            }
-            "active" => {
-                self.active = names
-                    .parse(value)
-                    .map_err(|_| "active parameter must be boolean")?;
-                if !self.active {
-                    return Ok(false);
-                }
-            }
-            "reset" => {}
-            _ => return Err(HandlerError::Unknown),
-        }
-        self.reset();
-        Ok(true)
     }
 }
 

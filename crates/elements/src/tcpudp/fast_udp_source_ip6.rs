@@ -1,15 +1,11 @@
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
 use packet::Batch;
 use packet::checksum::Delta;
-use packet::wire::{
-    EtherAddress, EtherType, EthernetFrame, EthernetHeader, IpProtocol, Ipv6Header, Ipv6Packet,
-    UdpHeader, UdpPacket,
-};
-use router::args::{Args, Failed, Port};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
+use packet::wire::{EtherAddress, EtherType, EthernetFrame, EthernetHeader, IpProtocol, Ipv6Header, Ipv6Packet, UdpHeader, UdpPacket};
+use router::args::{Args, Failed, UdpPort};
+use router::{Cx, Element, handlers};
 
 use super::fast::{self, Pace};
 
@@ -23,26 +19,6 @@ const LENGTH_MIN: u32 = 62;
 ///
 /// The IPv6 header is marked, and the destination address annotation set.
 ///
-/// # Arguments
-/// - `RATE` (integer): packets a second; as many as are pulled if 0.
-/// - `LIMIT` (integer): packets after which it stops; no limit if negative.
-/// - `LENGTH` (integer): length of frames, in bytes; 62 at least.
-/// - `SRCETH`, `SRCIP6`, `SPORT`, `DSTETH`, `DSTIP6`, `DPORT` (addresses and ports): whom they are
-///   from and for.
-/// - `CHECKSUM` (boolean, true): whether UDP has a checksum, as it has to over IPv6.
-/// - `INTERVAL` (integer, 0): packets after which both ports go up by one; never if 0.
-/// - `ACTIVE` (boolean, true): whether it makes packets.
-///
-/// # Ports
-/// No input; one pull output.
-///
-/// # Handlers
-/// - `count` (read): packets made.
-/// - `rate` (read): packets a second from the first to the last, after LIMIT packets; 0 before.
-/// - `rate`, `limit` (write): the arguments.
-/// - `active` (write): the argument; if true, also `reset`.
-/// - `reset` (write): starts anew.
-///
 /// # Example
 /// ```click
 /// FastUDPSourceIP6(0, 10, 64, 0:0:0:0:0:0, 2001:db8::1, 1234,
@@ -52,43 +28,63 @@ const LENGTH_MIN: u32 = 62;
 ///
 /// # See also
 /// FastUDPFlows, UDPIP6Encap, InfiniteSource
+#[derive(Element)]
+#[element(ports = "0/1", processing = "l", handlers)]
 pub struct FastUDPSourceIP6 {
+    #[flatten]
     pace: Pace,
-    ip: (Ipv6Addr, Ipv6Addr),
-    ports: (u16, u16),
+    /// Length of frames, in bytes; 62 at least.
+    #[arg(mandatory)]
+    length: u32,
+    /// The source Ethernet address.
+    #[arg(mandatory, name = "SRCETH")]
+    #[init(EtherAddress::ZERO)]
+    from_ether: EtherAddress,
+    /// The source address.
+    #[arg(mandatory, name = "SRCIP6")]
+    #[init(Ipv6Addr::UNSPECIFIED)]
+    from: Ipv6Addr,
+    /// The source port.
+    #[arg(mandatory, name = "SPORT")]
+    from_port: UdpPort,
+    /// The destination Ethernet address.
+    #[arg(mandatory, name = "DSTETH")]
+    #[init(EtherAddress::ZERO)]
+    to_ether: EtherAddress,
+    /// The destination address.
+    #[arg(mandatory, name = "DSTIP6")]
+    #[init(Ipv6Addr::UNSPECIFIED)]
+    to: Ipv6Addr,
+    /// The destination port.
+    #[arg(mandatory, name = "DPORT")]
+    to_port: UdpPort,
+    /// Whether UDP has a checksum, as it has to over IPv6.
+    #[arg(positional, default = true)]
     checksum: bool,
+    /// Packets after which both ports go up by one; never if 0.
+    #[arg(positional, default = 0)]
     interval: u32,
+    /// Whether it makes packets. Written true, it also resets.
+    #[arg(
+        positional,
+        default = true,
+        write,
+        checkbox,
+        error = "active parameter must be boolean",
+        then = activated
+    )]
+    active: bool,
     /// How often the ports went up.
     raised: u16,
     template: Vec<u8>,
 }
 
-impl Default for FastUDPSourceIP6 {
-    fn default() -> Self {
-        FastUDPSourceIP6 {
-            pace: Pace::default(),
-            ip: (Ipv6Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED),
-            ports: (0, 0),
-            checksum: true,
-            interval: 0,
-            raised: 0,
-            template: Vec::new(),
-        }
-    }
-}
-
-impl Class for FastUDPSourceIP6 {
-    const NAME: &'static str = "FastUDPSourceIP6";
-    const PORTS: &'static str = "0/1";
-    const PROCESSING: &'static str = "l";
-}
-
 impl FastUDPSourceIP6 {
-    fn make_template(&mut self, length: u32, ether: (EtherAddress, EtherAddress)) {
-        let mut frame = alloc::vec![0; length as usize];
+    fn make_template(&mut self) {
+        let mut frame = alloc::vec![0; self.length as usize];
         let header = EthernetHeader {
-            source: ether.0,
-            destination: ether.1,
+            source: self.from_ether,
+            destination: self.to_ether,
             ethertype: EtherType::IPV6,
         };
         header.emit(&mut EthernetFrame::new_unchecked(&mut frame[..]));
@@ -99,15 +95,15 @@ impl FastUDPSourceIP6 {
             payload_len: length,
             next_header: IpProtocol::UDP,
             hop_limit: 250,
-            source: self.ip.0,
-            destination: self.ip.1,
+            source: self.from,
+            destination: self.to,
         };
         let mut ip = Ipv6Packet::new_unchecked(&mut frame[IP..]);
         header.emit(&mut ip);
         let pseudo = ip.pseudo_header(IpProtocol::UDP, length.into());
         let header = UdpHeader {
-            source: self.ports.0,
-            destination: self.ports.1,
+            source: self.from_port.0,
+            destination: self.to_port.0,
             length,
         };
         let mut udp = UdpPacket::new_unchecked(ip.payload_mut());
@@ -124,8 +120,8 @@ impl FastUDPSourceIP6 {
         let udp = self.template.get_mut(UDP..).unwrap_or_default();
         let mut udp = UdpPacket::new_unchecked(udp);
         let ports = (
-            self.ports.0.wrapping_add(raised),
-            self.ports.1.wrapping_add(raised),
+            self.from_port.0.wrapping_add(raised),
+            self.to_port.0.wrapping_add(raised),
         );
         let delta = Delta::of_u16(udp.source(), ports.0)
             + Delta::of_u16(udp.destination(), ports.1);
@@ -135,58 +131,46 @@ impl FastUDPSourceIP6 {
     }
 }
 
-impl Declared for FastUDPSourceIP6 {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut rate, mut limit, mut active, mut length) = (0u32, 0i32, true, 0u32);
-        let mut ether = (EtherAddress::ZERO, EtherAddress::ZERO);
-        args.mandatory_positional("RATE", &mut rate)
-            .mandatory_positional("LIMIT", &mut limit)
-            .mandatory_positional("LENGTH", &mut length)
-            .mandatory_positional("SRCETH", &mut ether.0)
-            .mandatory_positional("SRCIP6", &mut self.ip.0)
-            .mandatory_positional_with("SPORT", Port::UDP, &mut self.ports.0)
-            .mandatory_positional("DSTETH", &mut ether.1)
-            .mandatory_positional("DSTIP6", &mut self.ip.1)
-            .mandatory_positional_with("DPORT", Port::UDP, &mut self.ports.1)
-            .positional("CHECKSUM", &mut self.checksum)
-            .positional("INTERVAL", &mut self.interval)
-            .positional("ACTIVE", &mut active)
-            .complete()?;
-        let length = fast::at_least(cx, length, LENGTH_MIN);
-        fast::check(length, 1).map_err(|error| args.fail(error))?;
-        self.make_template(length, ether);
-        self.pace.configure(args, rate, limit, active)
+#[handlers]
+impl FastUDPSourceIP6 {
+    /// Starts from the beginning.
+    #[write(button)]
+    fn reset(&mut self) {
+        self.pace.reset();
+        self.raise(0);
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        Pace::handlers(list);
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        self.pace.read(name)
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if self.pace.write(cx, name, value)? {
-            self.raise(0);
+    fn activated(&mut self, _cx: &mut Cx<'_>) {
+        if self.active {
+            self.reset();
         }
-        Ok(())
     }
 }
 
 impl Element for FastUDPSourceIP6 {
+    fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        self.length = fast::at_least(cx, self.length, LENGTH_MIN);
+        fast::check(self.length, 1).map_err(|error| args.fail(error))?;
+        self.make_template();
+        self.pace.configured(args)
+    }
+
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
+        if !self.active {
+            return;
+        }
+        let now = cx.steady();
         let most = self.pace.left(most);
-        for _ in 0..self.pace.due(cx, most) {
+        for _ in 0..self.pace.due(now, most) {
             let Some(mut packet) = cx.pool().copy(&self.template) else {
                 break;
             };
             packet.set_network_header(IP, 40);
-            packet.set_dst_ip6(self.ip.1);
+            packet.set_dst_ip6(self.to);
             if batch.push(packet).is_err() {
                 break;
             }
-            self.pace.made(cx, 1);
+            self.pace.made(now, 1);
             if self.interval > 0 && self.pace.count().is_multiple_of(self.interval.into()) {
                 self.raise(self.raised.wrapping_add(1));
             }

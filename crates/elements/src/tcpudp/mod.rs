@@ -1,12 +1,14 @@
 //! Click's tcpudp group: TCP and UDP headers.
 
 mod fast;
+mod fast_flows;
 
 crate::elements! {
     check_tcp_header: CheckTCPHeader;
     check_udp_header: CheckUDPHeader;
     dynamic_udp_ip_encap: DynamicUDPIPEncap;
-    fast_flows: FastTCPFlows, FastUDPFlows;
+    fast_tcp_flows: FastTCPFlows;
+    fast_udp_flows: FastUDPFlows;
     fast_udp_source: FastUDPSource;
     fast_udp_source_ip6: FastUDPSourceIP6;
     ip_rewriter: IPRewriter;

@@ -1,23 +1,12 @@
 use packet::Packet;
 use packet::checksum::pseudo_header_v4;
 use packet::wire::{Ipv4Packet, TcpPacket};
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Computes the checksum of TCP segments.
 ///
 /// Packets must have their IP header marked; that they are TCP is not checked. Packets whose
 /// lengths do not fit are dropped with a message.
-///
-/// # Arguments
-/// - `FIXOFF` (boolean, false): whether to mend the TCP header length where it is below 20 bytes,
-///   or past the end of a packet that is no fragment.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -26,14 +15,13 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// CheckTCPHeader, SetIPChecksum, SetUDPChecksum
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1")]
 pub struct SetTCPChecksum {
+    /// Whether to mend the TCP header length where it is below 20 bytes, or past the end of a packet
+    /// that is no fragment.
+    #[arg(positional, name = "FIXOFF")]
     fix_offset: bool,
-}
-
-impl Class for SetTCPChecksum {
-    const NAME: &'static str = "SetTCPChecksum";
-    const PORTS: &'static str = "1/1";
 }
 
 impl SetTCPChecksum {
@@ -67,12 +55,6 @@ impl SetTCPChecksum {
             length as u16,
         ));
         Some(())
-    }
-}
-
-impl Declared for SetTCPChecksum {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.positional("FIXOFF", &mut self.fix_offset).complete()
     }
 }
 

@@ -1,22 +1,12 @@
 use packet::Packet;
 use packet::checksum::pseudo_header_v4;
 use packet::wire::{Ipv4Packet, UdpPacket};
-use router::{Class, Cx, Declared, Element, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// Computes the checksum of UDP datagrams.
 ///
 /// Packets must have their IP header marked; that they are UDP is not checked. Fragments and
 /// packets that end before the datagram does are dropped, the first with a message.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// One agnostic input. Output 0 is agnostic. Output 1, optional, is push: fragments and short
-/// packets, without a message.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -25,15 +15,11 @@ use router::{Class, Cx, Declared, Element, Verdict};
 ///
 /// # See also
 /// CheckUDPHeader, SetIPChecksum, SetTCPChecksum
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah")]
+#[outputs("datagrams", "fragments and short packets, without a message")]
 pub struct SetUDPChecksum {
     warned: bool,
-}
-
-impl Class for SetUDPChecksum {
-    const NAME: &'static str = "SetUDPChecksum";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
 }
 
 /// Computes the checksum; `None` if the datagram is not there whole.
@@ -50,8 +36,6 @@ fn fill(packet: &mut Packet) -> Option<()> {
     udp.fill_checksum(pseudo);
     Some(())
 }
-
-impl Declared for SetUDPChecksum {}
 
 impl Element for SetUDPChecksum {
     #[inline]

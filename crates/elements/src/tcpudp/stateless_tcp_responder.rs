@@ -1,12 +1,9 @@
-use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use packet::wire::{
-    IpProtocol, Ipv4Header, Ipv4Packet, TcpFlags, TcpHeader, TcpOption, TcpPacket, TcpSequence,
-};
+use packet::wire::{IpProtocol, Ipv4Header, Ipv4Packet, TcpFlags, TcpHeader, TcpOption, TcpPacket, TcpSequence};
 use packet::{HEADROOM, Packet};
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
+use router::{Cx, Element, Verdict};
 
 /// The largest segment of a peer that does not say (RFC 9293, section 3.7.1).
 const MSS_DEFAULT: u16 = 536;
@@ -27,17 +24,6 @@ const DATA_MAX: usize = 0xffff - 2;
 ///
 /// Packets must have their IP header marked. Answers have theirs marked.
 ///
-/// # Arguments
-/// - `DATA` (string): what to answer; at most 65533 bytes.
-///
-/// # Ports
-/// One agnostic input. Output 0 is agnostic: answers. Output 1, optional, is push: packets that are
-/// not TCP, or no first fragment.
-///
-/// # Handlers
-/// - `resets` (read): connections that peers reset.
-/// - `evil` (read): segments with flags or numbers that no peer of ours can have sent.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap) -> Strip(14) -> CheckIPHeader
@@ -47,18 +33,20 @@ const DATA_MAX: usize = 0xffff - 2;
 ///
 /// # See also
 /// TCPReflector, TCPIPSend
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1-2", processing = "a/ah")]
+#[outputs("answers", "packets that are not TCP, or no first fragment")]
 pub struct StatelessTCPResponder {
+    /// The answer; at most 65533 bytes.
+    #[arg(positional)]
     data: Vec<u8>,
     ident: u16,
+    /// Connections that peers reset.
+    #[handler(read)]
     resets: u64,
+    /// Segments with flags or numbers that no peer of ours can have sent.
+    #[handler(read)]
     evil: u64,
-}
-
-impl Class for StatelessTCPResponder {
-    const NAME: &'static str = "StatelessTCPResponder";
-    const PORTS: &'static str = "1/1-2";
-    const PROCESSING: &'static str = "a/ah";
 }
 
 /// Why there is no answer.
@@ -203,29 +191,14 @@ impl StatelessTCPResponder {
     }
 }
 
-impl Declared for StatelessTCPResponder {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.positional("DATA", &mut self.data).complete()?;
+impl Element for StatelessTCPResponder {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         if self.data.len() > DATA_MAX {
             return Err(args.fail(format_args!("DATA too long; max {DATA_MAX} bytes")));
         }
         Ok(())
     }
 
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("resets").read("evil");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "resets" => Ok(self.resets.to_string()),
-            "evil" => Ok(self.evil.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-}
-
-impl Element for StatelessTCPResponder {
     fn action(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         // Even numbers, as Click's: two in a row of one host are told apart.
         let ident = self.ident;

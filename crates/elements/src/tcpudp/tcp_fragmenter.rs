@@ -1,9 +1,8 @@
-use alloc::string::{String, ToString};
 
 use packet::wire::{IpProtocol, Ipv4Packet, TcpFlags, TcpPacket};
 use packet::{Batch, HEADROOM, Packet};
-use router::args::{AnnoArg, Annotation, Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
+use router::args::{Args, Failed, AnnoOf};
+use router::{Cx, Element};
 
 /// Cuts TCP segments that are too long into shorter ones.
 ///
@@ -12,19 +11,6 @@ use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 /// checksums; FIN and PSH are the last one's alone. What stands in front of the IP header is copied
 /// too.
 ///
-/// # Arguments
-/// - `MTU` (integer, 0): longest packet, in bytes from the start of the IP header; no limit if 0.
-/// - `MTU_ANNO` (annotation of two bytes): where the annotation is not 0 and lower than MTU, it
-///   counts instead. One of the two must be given.
-///
-/// # Ports
-/// One push input, one push output.
-///
-/// # Handlers
-/// - `count` (read): packets that came.
-/// - `fragmented_count` (read): packets that were cut.
-/// - `fragments` (read): segments made of those.
-///
 /// # Example
 /// ```click
 /// FromDump(in.pcap) -> MarkIPHeader(14) -> TCPFragmenter(MTU 576) -> IPPrint -> Discard;
@@ -32,19 +18,25 @@ use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 ///
 /// # See also
 /// IPFragmenter
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", processing = "h/h", live)]
 pub struct TCPFragmenter {
+    /// Longest packet, in bytes from the start of the IP header; no limit if 0.
+    #[arg(default = 0)]
     mtu: u16,
-    anno: Option<Annotation>,
+    /// Where the annotation is not 0 and lower than MTU, it counts instead. One of the two must be
+    /// given.
+    #[arg(name = "MTU_ANNO")]
+    anno: Option<AnnoOf<2>>,
+    /// Packets that came.
+    #[handler(read)]
     count: u64,
+    /// Packets that were cut.
+    #[handler(read, name = "fragmented_count")]
     cut: u64,
+    /// Segments made of those.
+    #[handler(read)]
     fragments: u64,
-}
-
-impl Class for TCPFragmenter {
-    const NAME: &'static str = "TCPFragmenter";
-    const PORTS: &'static str = "1/1";
-    const PROCESSING: &'static str = "h/h";
 }
 
 /// How a packet is cut.
@@ -60,7 +52,7 @@ struct Plan {
 impl TCPFragmenter {
     fn mtu(&self, packet: &Packet) -> usize {
         let marked = self.anno.and_then(|anno| {
-            let bytes = packet.annotations().get(usize::from(anno.offset)..)?;
+            let bytes = packet.annotations().get(anno.offset()..)?;
             bytes.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))
         });
         let limits = [self.mtu, marked.unwrap_or(0)];
@@ -134,41 +126,14 @@ impl TCPFragmenter {
     }
 }
 
-impl Declared for TCPFragmenter {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut mtu, mut anno) = (0, None);
-        let two_bytes = |text: &str, context: &router::args::Context<'_>| {
-            context.parse_with(AnnoArg(2), text).map(Some)
-        };
-        args.keyword("MTU", &mut mtu)
-            .keyword_with("MTU_ANNO", two_bytes, &mut anno)
-            .complete()?;
-        if mtu == 0 && anno.is_none() {
+impl Element for TCPFragmenter {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if self.mtu == 0 && self.anno.is_none() {
             return Err(args.fail("At least one of MTU and MTU_ANNO must be set"));
         }
-        (self.mtu, self.anno) = (mtu, anno);
         Ok(())
     }
 
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("fragments").read("fragmented_count").read("count");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "fragments" => Ok(self.fragments.to_string()),
-            "fragmented_count" => Ok(self.cut.to_string()),
-            "count" => Ok(self.count.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-}
-
-impl Element for TCPFragmenter {
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
         self.count += batch.len() as u64;

@@ -2,11 +2,9 @@ use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 use packet::HEADROOM;
-use packet::wire::{
-    IpProtocol, Ipv4Header, Ipv4Packet, TcpFlags, TcpHeader, TcpPacket, TcpSequence,
-};
+use packet::wire::{IpProtocol, Ipv4Header, Ipv4Packet, TcpFlags, TcpHeader, TcpPacket, TcpSequence};
 use router::args::{Failed, Port};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Ran, TaskId};
+use router::{Cx, Element, HandlerError, Ran, TaskId, handlers};
 
 use crate::values;
 
@@ -14,17 +12,6 @@ use crate::values;
 ///
 /// The packets have no data and right checksums; their IP header is marked. Asked again before all
 /// packets of before were sent, it sends the new ones instead of the rest.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// No input; one push output.
-///
-/// # Handlers
-/// - `send` (write, `SRC SPORT DST DPORT SEQNO ACKNO FLAGS [COUNT [STOP]]`): sends COUNT (1) packets
-///   with these addresses, ports, numbers and flags (an integer); with STOP true, stops the driver
-///   then.
 ///
 /// # Example
 /// ```click
@@ -34,18 +21,13 @@ use crate::values;
 ///
 /// # See also
 /// InfiniteSource, FastTCPFlows
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/1", processing = "h", handlers)]
 pub struct TCPIPSend {
     template: Vec<u8>,
     left: u32,
     stop: bool,
     task: Option<TaskId>,
-}
-
-impl Class for TCPIPSend {
-    const NAME: &'static str = "TCPIPSend";
-    const PORTS: &'static str = "0/1";
-    const PROCESSING: &'static str = "h";
 }
 
 fn packet(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16), numbers: (u32, u32), flags: u8) -> [u8; 40] {
@@ -82,7 +64,7 @@ fn packet(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16), numbers: (u32, 
 
 impl TCPIPSend {
     /// Sends as many packets as go at once; stops the driver after the last if it is to be.
-    fn send(&mut self, cx: &mut Cx<'_>) {
+    fn send_some(&mut self, cx: &mut Cx<'_>) {
         for _ in 0..self.left.min(cx.limit() as u32) {
             let Some(mut packet) = cx.pool().packet(HEADROOM, self.template.len()) else {
                 // Others hold the buffers: later.
@@ -99,15 +81,12 @@ impl TCPIPSend {
     }
 }
 
-impl Declared for TCPIPSend {
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("send");
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        if name != "send" {
-            return Err(HandlerError::Unknown);
-        }
+#[handlers]
+impl TCPIPSend {
+    /// `SRC SPORT DST DPORT SEQNO ACKNO FLAGS [COUNT [STOP]]`: sends COUNT (1) packets with these
+    /// addresses, ports, numbers and flags (an integer); with STOP true, stops the driver then.
+    #[write]
+    fn send(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
         let nobody = (Ipv4Addr::UNSPECIFIED, 0);
         let (mut source, mut destination) = (nobody, nobody);
         let (mut numbers, mut flags, mut count, mut stop) = ((0, 0), 0, 1, false);
@@ -125,7 +104,7 @@ impl Declared for TCPIPSend {
         })?;
         self.template = packet(source, destination, numbers, flags).to_vec();
         (self.left, self.stop) = (count, stop);
-        self.send(cx);
+        self.send_some(cx);
         if let Some(task) = self.task.filter(|_| self.left > 0) {
             cx.schedule(task);
         }
@@ -140,7 +119,7 @@ impl Element for TCPIPSend {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        self.send(cx);
+        self.send_some(cx);
         if self.left > 0 {
             cx.schedule(task);
         }

@@ -3,11 +3,10 @@ use core::net::Ipv6Addr;
 
 use packet::Packet;
 use packet::wire::{IpProtocol, Ipv6Header, Ipv6Packet, UdpHeader, UdpPacket};
-use router::args::{Any, Args, Failed, Port, unparse};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
+use router::args::{Any, Args, Failed, Port};
+use router::{Cx, Element, Verdict, handlers};
 
 use crate::destination::Destination;
-use crate::values;
 
 /// Length of both headers.
 const HEADERS: usize = 48;
@@ -16,17 +15,6 @@ const HEADERS: usize = 48;
 ///
 /// Lengths and checksum are each packet's own: over IPv6, UDP always has a checksum. The IPv6
 /// header is marked, and the destination address annotation set to the destination.
-///
-/// # Arguments
-/// - `SRC` (IPv6 address), `SPORT` (port): who they are from.
-/// - `DST` (IPv6 address or `DST_ANNO`), `DPORT` (port): who they are for; with `DST_ANNO`, whom
-///   their destination address annotation says.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `src`, `sport`, `dst`, `dport` (read, write): the arguments.
 ///
 /// # Example
 /// ```click
@@ -37,81 +25,55 @@ const HEADERS: usize = 48;
 ///
 /// # See also
 /// IP6Encap, UDPIPEncap, Strip
+#[derive(Element)]
+#[element(ports = "1/1", live, handlers)]
 pub struct UDPIP6Encap {
+    /// The source address.
+    #[arg(mandatory, name = "SRC", read, write, config)]
+    #[init(Ipv6Addr::UNSPECIFIED)]
     source: Ipv6Addr,
+    /// The source port.
+    #[arg(mandatory, name = "SPORT", with = Port::UDP, kind = "port", read, write, config)]
+    source_port: u16,
+    /// The destination address; with `DST_ANNO`, the packet's destination address annotation.
+    #[arg(
+        mandatory,
+        name = "DST",
+        with = Any,
+        kind = "IPv6 address or DST_ANNO",
+        write,
+        config,
+        then = set_destination
+    )]
+    destination_text: String,
+    /// The destination port.
+    #[arg(mandatory, name = "DPORT", with = Port::UDP, kind = "port", read, write, config)]
+    destination_port: u16,
     destination: Destination<Ipv6Addr>,
-    ports: (u16, u16),
 }
 
-impl Default for UDPIP6Encap {
-    fn default() -> Self {
-        UDPIP6Encap {
-            source: Ipv6Addr::UNSPECIFIED,
-            destination: Destination::Annotation,
-            ports: (0, 0),
-        }
+#[handlers]
+impl UDPIP6Encap {
+    /// The argument DST.
+    #[read]
+    fn dst(&self) -> String {
+        self.destination.to_string()
     }
-}
 
-impl Class for UDPIP6Encap {
-    const NAME: &'static str = "UDPIP6Encap";
-    const PORTS: &'static str = "1/1";
-}
-
-impl Declared for UDPIP6Encap {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut to = String::new();
-        let mut new = UDPIP6Encap::default();
-        args.mandatory_positional("SRC", &mut new.source)
-            .mandatory_positional_with("SPORT", Port::UDP, &mut new.ports.0)
-            .mandatory_positional_with("DST", Any, &mut to)
-            .mandatory_positional_with("DPORT", Port::UDP, &mut new.ports.1)
-            .complete()?;
-        new.destination =
-            Destination::parse(&to, &args.context()).ok_or_else(|| args.fail("bad DST"))?;
-        *self = new;
+    fn set_destination(&mut self, cx: &mut Cx<'_>) -> Result<(), &'static str> {
+        let destination = Destination::parse(&self.destination_text, &cx.names());
+        self.destination = destination.ok_or("bad DST")?;
         Ok(())
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        for name in ["src", "sport", "dst", "dport"] {
-            list.read_write(name);
-        }
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "src" => unparse::ip6(self.source),
-            "sport" => self.ports.0.to_string(),
-            "dst" => self.destination.to_string(),
-            "dport" => self.ports.1.to_string(),
-            _ => return Err(HandlerError::Unknown),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let ports = &mut self.ports;
-        match name {
-            "src" => values::argument(cx, 0, "SRC", value, &mut self.source),
-            "sport" => values::argument_with(cx, 1, "SPORT", value, Port::UDP, &mut ports.0),
-            "dport" => values::argument_with(cx, 3, "DPORT", value, Port::UDP, &mut ports.1),
-            "dst" => {
-                let destination =
-                    Destination::parse(value.trim(), &cx.names()).ok_or("bad DST")?;
-                values::argument_with(cx, 2, "DST", value, Any, &mut String::new())?;
-                self.destination = destination;
-                Ok(())
-            }
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 
 impl Element for UDPIP6Encap {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let destination = Destination::parse(&self.destination_text, &args.context());
+        self.destination = destination.ok_or_else(|| args.fail("bad DST"))?;
+        Ok(())
+    }
+
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         if !packet.push(HEADERS) {
@@ -132,8 +94,8 @@ impl Element for UDPIP6Encap {
         header.emit(&mut ip);
         let pseudo = ip.pseudo_header(IpProtocol::UDP, length.into());
         let header = UdpHeader {
-            source: self.ports.0,
-            destination: self.ports.1,
+            source: self.source_port,
+            destination: self.destination_port,
             length,
         };
         let mut udp = UdpPacket::new_unchecked(ip.payload_mut());

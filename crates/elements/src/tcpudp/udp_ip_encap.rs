@@ -5,10 +5,9 @@ use packet::Packet;
 use packet::checksum::pseudo_header_v4;
 use packet::wire::{IpProtocol, Ipv4Header, Ipv4Packet, UdpHeader, UdpPacket};
 use router::args::{Any, Args, Failed, Port};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Verdict};
+use router::{Cx, Element, Verdict, handlers};
 
 use crate::destination::Destination;
-use crate::values;
 
 /// Length of both headers.
 const HEADERS: usize = 28;
@@ -17,18 +16,6 @@ const HEADERS: usize = 28;
 ///
 /// Lengths, identification (which counts up from 0) and checksums are each packet's own. The IP
 /// header is marked, and the destination address annotation set to the destination.
-///
-/// # Arguments
-/// - `SRC` (IP address), `SPORT` (port): who they are from.
-/// - `DST` (IP address or `DST_ANNO`), `DPORT` (port): who they are for; with `DST_ANNO`, whom
-///   their destination address annotation says.
-/// - `CHECKSUM` (boolean, true): whether to compute the UDP checksum.
-///
-/// # Ports
-/// One input, one output, agnostic.
-///
-/// # Handlers
-/// - `src`, `sport`, `dst`, `dport` (read, write): the arguments.
 ///
 /// # Example
 /// ```click
@@ -39,29 +26,35 @@ const HEADERS: usize = 28;
 ///
 /// # See also
 /// IPEncap, Strip
+#[derive(Element)]
+#[element(ports = "1/1", live, handlers)]
 pub struct UDPIPEncap {
+    /// The source address.
+    #[arg(mandatory, name = "SRC", read, write, config)]
+    #[init(Ipv4Addr::UNSPECIFIED)]
     pub(super) source: Ipv4Addr,
-    pub(super) destination: Destination<Ipv4Addr>,
-    pub(super) ports: (u16, u16),
+    /// The source port.
+    #[arg(mandatory, name = "SPORT", with = Port::UDP, kind = "port", read, write, config)]
+    pub(super) source_port: u16,
+    /// The destination address; with `DST_ANNO`, the packet's destination address annotation.
+    #[arg(
+        mandatory,
+        name = "DST",
+        with = Any,
+        kind = "IP address or DST_ANNO",
+        write,
+        config,
+        then = set_destination
+    )]
+    destination_text: String,
+    /// The destination port.
+    #[arg(mandatory, name = "DPORT", with = Port::UDP, kind = "port", read, write, config)]
+    pub(super) destination_port: u16,
+    /// Whether to compute the UDP checksum.
+    #[arg(positional, default = true)]
     pub(super) checksum: bool,
+    pub(super) destination: Destination<Ipv4Addr>,
     ident: u16,
-}
-
-impl Default for UDPIPEncap {
-    fn default() -> Self {
-        UDPIPEncap {
-            source: Ipv4Addr::UNSPECIFIED,
-            destination: Destination::Annotation,
-            ports: (0, 0),
-            checksum: true,
-            ident: 0,
-        }
-    }
-}
-
-impl Class for UDPIPEncap {
-    const NAME: &'static str = "UDPIPEncap";
-    const PORTS: &'static str = "1/1";
 }
 
 impl UDPIPEncap {
@@ -81,8 +74,8 @@ impl UDPIPEncap {
             destination,
         };
         let udp = UdpHeader {
-            source: self.ports.0,
-            destination: self.ports.1,
+            source: self.source_port,
+            destination: self.destination_port,
             length: length.wrapping_sub(Ipv4Packet::<&[u8]>::HEADER_LEN as u16),
         };
         let mut bytes = [0; HEADERS];
@@ -93,62 +86,28 @@ impl UDPIPEncap {
     }
 }
 
-impl Declared for UDPIPEncap {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut to = String::new();
-        let mut new = UDPIPEncap::default();
-        args.mandatory_positional("SRC", &mut new.source)
-            .mandatory_positional_with("SPORT", Port::UDP, &mut new.ports.0)
-            .mandatory_positional_with("DST", Any, &mut to)
-            .mandatory_positional_with("DPORT", Port::UDP, &mut new.ports.1)
-            .positional("CHECKSUM", &mut new.checksum)
-            .complete()?;
-        new.destination = Destination::parse(&to, &args.context())
-            .ok_or_else(|| args.fail("bad DST"))?;
-        new.ident = self.ident;
-        *self = new;
+#[handlers]
+impl UDPIPEncap {
+    /// The argument DST.
+    #[read]
+    fn dst(&self) -> String {
+        self.destination.to_string()
+    }
+
+    fn set_destination(&mut self, cx: &mut Cx<'_>) -> Result<(), &'static str> {
+        let destination = Destination::parse(&self.destination_text, &cx.names());
+        self.destination = destination.ok_or("bad DST")?;
         Ok(())
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        for name in ["src", "sport", "dst", "dport"] {
-            list.read_write(name);
-        }
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        Ok(match name {
-            "src" => self.source.to_string(),
-            "sport" => self.ports.0.to_string(),
-            "dst" => self.destination.to_string(),
-            "dport" => self.ports.1.to_string(),
-            _ => return Err(HandlerError::Unknown),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        let ports = &mut self.ports;
-        match name {
-            "src" => values::argument(cx, 0, "SRC", value, &mut self.source),
-            "sport" => values::argument_with(cx, 1, "SPORT", value, Port::UDP, &mut ports.0),
-            "dport" => values::argument_with(cx, 3, "DPORT", value, Port::UDP, &mut ports.1),
-            "dst" => {
-                let destination =
-                    Destination::parse(value.trim(), &cx.names()).ok_or("bad DST")?;
-                values::argument_with(cx, 2, "DST", value, Any, &mut String::new())?;
-                self.destination = destination;
-                Ok(())
-            }
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 
 impl Element for UDPIPEncap {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        let destination = Destination::parse(&self.destination_text, &args.context());
+        self.destination = destination.ok_or_else(|| args.fail("bad DST"))?;
+        Ok(())
+    }
+
     #[inline]
     fn action(&mut self, _cx: &mut Cx<'_>, packet: &mut Packet) -> Verdict {
         if !packet.push(HEADERS) {

@@ -1,16 +1,7 @@
 use router::args::Microseconds;
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
+use router::{Element, handlers};
 
 /// Keeps a thread from its work for a while, for trials.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// None.
-///
-/// # Handlers
-/// - `block` (write): a time, for which the thread that this element is on does nothing.
 ///
 /// # Example
 /// ```click
@@ -20,28 +11,16 @@ use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
 ///
 /// # See also
 /// StaticThreadSched, Script
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/0", handlers)]
 pub struct BlockThread;
 
-impl Class for BlockThread {
-    const NAME: &'static str = "BlockThread";
-    const PORTS: &'static str = "0/0";
-}
-
-impl Declared for BlockThread {
-    fn handlers(&self, list: &mut HandlerList) {
-        list.write("block");
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "block" => {
-                let time = cx.names().parse::<Microseconds>(value.trim());
-                std::thread::sleep(time.map_err(|_| "bad TIME")?.into());
-                Ok(())
-            }
-            _ => Err(HandlerError::Unknown),
-        }
+#[handlers]
+impl BlockThread {
+    /// A time, for which the thread that this element is on does nothing.
+    #[write(error = "bad TIME")]
+    fn block(&mut self, time: Microseconds) {
+        std::thread::sleep(time.into());
     }
 }
 

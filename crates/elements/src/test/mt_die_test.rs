@@ -1,16 +1,7 @@
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Ran, TaskId};
+use router::{Cx, Element, Ran, TaskId};
 
 /// Asks the router to stop, once for each thread, for trials of how it stops.
-///
-/// # Arguments
-/// - `NTHREADS` (integer, the router's threads): how often it asks, each time from a task of its own.
-///
-/// # Ports
-/// None.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -20,33 +11,28 @@ use router::{Class, Cx, Declared, Element, Ran, TaskId};
 ///
 /// # See also
 /// DriverManager, StaticThreadSched
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/0")]
 pub struct MTDieTest {
-    threads: u32,
+    /// How often it asks, each time from a task of its own; once for each of the router's threads
+    /// if not given.
+    #[arg(name = "NTHREADS")]
+    threads: Option<u32>,
 }
 
 /// Most tasks it makes.
 const MOST: u32 = 1024;
 
-impl Class for MTDieTest {
-    const NAME: &'static str = "MTDieTest";
-    const PORTS: &'static str = "0/0";
-}
-
-impl Declared for MTDieTest {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        self.threads = cx.threads().into();
-        args.keyword("NTHREADS", &mut self.threads).complete()?;
-        match self.threads {
-            0..=MOST => Ok(()),
-            _ => Err(args.fail(format_args!("NTHREADS: at most {MOST}"))),
-        }
-    }
-}
-
 impl Element for MTDieTest {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        if self.threads.is_some_and(|threads| threads > MOST) {
+            return Err(args.fail(format_args!("NTHREADS: at most {MOST}")));
+        }
+        Ok(())
+    }
+
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        for _ in 0..self.threads {
+        for _ in 0..self.threads.unwrap_or(cx.threads().into()) {
             let task = cx.task();
             cx.schedule(task);
         }

@@ -1,23 +1,12 @@
 use alloc::string::String;
 
-use packet::Packet;
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, Signal, Verdict};
 use router::args::Failed;
+use router::{Cx, Element, Signal, handlers};
 
 /// Passes packets on, and shows the notifiers that an element in its place would listen to.
 ///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// One input, one output, agnostic. In a path that packets are pushed along it looks for notifiers
-/// of full queues downstream, else for those of empty queues upstream.
-///
-/// # Handlers
-/// - `signal` (read): the notifiers' signals, by words of up to 32: the notice and the word's number;
-///   behind a slash, in hexadecimal, the signals, and those of them that are active; a star if any
-///   is.
-///   `busy*` where there is a path without notifier, `idle` where nothing ever comes.
+/// In a path that packets are pushed along it looks for notifiers of full queues downstream, else
+/// for those of empty queues upstream.
 ///
 /// # Example
 /// ```click
@@ -27,41 +16,31 @@ use router::args::Failed;
 ///
 /// # See also
 /// NotifierQueue, Queue
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/1", handlers)]
 pub struct NotifierDebug {
-    signal: Signal,
+    notifiers: Signal,
 }
 
-impl Class for NotifierDebug {
-    const NAME: &'static str = "NotifierDebug";
-    const PORTS: &'static str = "1/1";
-}
-
-impl Declared for NotifierDebug {
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("signal");
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "signal" => Ok(cx.describe_signal(&self.signal)),
-            _ => Err(HandlerError::Unknown),
-        }
+#[handlers]
+impl NotifierDebug {
+    /// The notifiers' signals, by words of up to 32: the notice and the word's number; behind a
+    /// slash, in hexadecimal, the signals, and those of them that are active; a star if any is.
+    /// `busy*` where there is a path without notifier, `idle` where nothing ever comes.
+    #[read]
+    fn signal(&self, cx: &mut Cx<'_>) -> String {
+        cx.describe_signal(&self.notifiers)
     }
 }
 
 impl Element for NotifierDebug {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
-        self.signal = match cx.input_is_push(0) {
-            true => cx.downstream_signal(0, None),
-            false => cx.upstream_signal(0, None),
+        self.notifiers = if cx.input_is_push(0) {
+            cx.downstream_signal(0, None)
+        } else {
+            cx.upstream_signal(0, None)
         };
         Ok(())
-    }
-
-    #[inline]
-    fn action(&mut self, _cx: &mut Cx<'_>, _packet: &mut Packet) -> Verdict {
-        Verdict::Forward
     }
 }
 

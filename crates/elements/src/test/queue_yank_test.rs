@@ -7,7 +7,7 @@ use packet::{Batch, Packet};
 use router::args::Failed;
 use router::{Cx, Element, Link, Ran, TaskId};
 
-use crate::standard::store::{Overflow, Store, Tried};
+use crate::standard::queue_storage::{Overflow, QueueStorage, TestedQueue};
 
 /// Tries a queue, packets taken out of its midst included, when the router starts.
 ///
@@ -26,13 +26,13 @@ use crate::standard::store::{Overflow, Store, Tried};
 pub struct QueueYankTest {
     /// The queue.
     #[arg(mandatory)]
-    queue: Option<Link<dyn Tried>>,
+    queue: Option<Link<dyn TestedQueue>>,
 }
 
 /// What is put into the queue: packets of one letter.
 const LETTERS: &[u8] = b"abcde";
 
-/// Letters of the packets wanted, the most to be yanked, what is to come, and what is to stay.
+/// Letters of the packets wanted, the most to be yanked, the letters yanked, and the letters left.
 const TESTS: [(&str, usize, &str, &str); 7] = [
     ("", 5, "", "abcde"),
     ("c", 1, "c", "abde"),
@@ -58,7 +58,7 @@ impl QueueYankTest {
     /// Tries it once; says what was wrong.
     fn test(
         cx: &mut Cx<'_>,
-        store: &mut Store,
+        storage: &mut QueueStorage,
         (wanted, most, out, stay): (&str, usize, &str, &str),
     ) -> Result<(), String> {
         let mut batch = Box::new(Batch::new());
@@ -68,14 +68,14 @@ impl QueueYankTest {
                 cx.kill(packet);
             }
         }
-        store.push(cx, &mut batch, Overflow::New);
+        storage.push(cx, &mut batch, Overflow::New);
         let is_wanted = |packet: &Packet| packet.data().iter().any(|b| wanted.as_bytes().contains(b));
-        let yanked = store.yank(cx, most, is_wanted);
+        let yanked = storage.yank(cx, most, is_wanted);
         let yanked = letters(cx, yanked.into_iter());
-        store.pull(cx, &mut batch, LETTERS.len());
+        storage.pull(cx, &mut batch, LETTERS.len());
         let rest: Vec<Packet> = batch.drain().collect();
         let rest = letters(cx, rest.into_iter());
-        if (yanked.as_str(), rest.as_str(), store.len()) == (out, stay, 0) {
+        if (yanked.as_str(), rest.as_str(), storage.len()) == (out, stay, 0) {
             return Ok(());
         }
         Err(format!(
@@ -94,11 +94,11 @@ impl Element for QueueYankTest {
     fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
         let tested = self.queue.and_then(|queue| {
             cx.reach(queue, |queue, cx| {
-                let store = queue.store();
-                if store.len() > 0 || store.room() < LETTERS.len() {
+                let storage = queue.storage();
+                if storage.len() > 0 || storage.room() < LETTERS.len() {
                     return Err("the queue is to be empty, and to hold five packets".into());
                 }
-                TESTS.into_iter().try_for_each(|test| Self::test(cx, store, test))
+                TESTS.into_iter().try_for_each(|test| Self::test(cx, storage, test))
             })
         });
         let declaration = cx.declaration();

@@ -1,9 +1,7 @@
-use alloc::string::{String, ToString};
+use alloc::string::String;
 
 use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList, phase};
-
-use crate::values;
+use router::{Cx, Element, HandlerError, handlers, phase, write_argument};
 
 /// Starts random numbers from a seed, so that every run of a router makes the same choices.
 ///
@@ -11,15 +9,6 @@ use crate::values;
 /// and Script's `random`, are then also those that Click makes with this seed where the C library is
 /// glibc. Without a seed, or without this element, a router starts from one that nobody knows. A
 /// seed is for the thread that this element is on.
-///
-/// # Arguments
-/// - `SEED` (integer): the seed.
-///
-/// # Ports
-/// None.
-///
-/// # Handlers
-/// - `seed` (read, write): the seed. Writing it starts anew; an empty one is unknown.
 ///
 /// # Example
 /// ```click
@@ -31,56 +20,38 @@ use crate::values;
 ///
 /// # See also
 /// RandomSwitch, RandomSample, IPRewriter, Script
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/0", phase = phase::INFO, live, handlers)]
 pub struct RandomSeed {
+    /// The seed.
+    #[arg(positional, read)]
     seed: Option<u32>,
 }
 
-impl Class for RandomSeed {
-    const NAME: &'static str = "RandomSeed";
-    const PORTS: &'static str = "0/0";
-    const PHASE: i32 = phase::INFO;
-}
-
-impl Declared for RandomSeed {
-    fn configure(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        let mut seed = None;
-        args.positional("SEED", &mut seed).complete()?;
-        self.seed = seed;
-        cx.seed_random(seed);
-        Ok(())
-    }
-
-    fn can_live_reconfigure(&self) -> bool {
-        true
-    }
-
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read_write("seed");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "seed" => Ok(self.seed.map_or(String::new(), |seed| seed.to_string())),
-            _ => Err(HandlerError::Unknown),
-        }
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), HandlerError> {
-        match name {
-            "seed" if value.trim().is_empty() => {
-                self.seed = None;
-                cx.set_config(String::new());
-            }
-            "seed" => values::argument(cx, 0, "SEED", value, &mut self.seed)?,
-            _ => return Err(HandlerError::Unknown),
+#[handlers]
+impl RandomSeed {
+    /// Starts again from a seed; an empty one is unknown.
+    #[write]
+    fn write_seed(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
+        if value.trim().is_empty() {
+            self.seed = None;
+            cx.set_config(String::new());
+        } else {
+            let parse = <Option<u32> as router::args::Argument>::parse;
+            self.seed = router::parse_value(cx, "SEED", value, parse, "")?;
+            write_argument(cx, "SEED", Some(0), value);
         }
         cx.seed_random(self.seed);
         Ok(())
     }
 }
 
-impl Element for RandomSeed {}
+impl Element for RandomSeed {
+    fn configured(&mut self, cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        cx.seed_random(self.seed);
+        Ok(())
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,20 +1,11 @@
-use router::args::{Args, Failed};
-use router::{Class, Cx, Declared, Element, Steady};
+use router::args::Failed;
+use router::{Cx, Element, Steady};
 
 use crate::token_bucket::TokenBucket;
 
 /// Tries the token bucket that shapers and meters share, when the router is initialized.
 ///
 /// Says `All tests pass!`, or which did not; then the router does not start.
-///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// None.
-///
-/// # Handlers
-/// None of its own.
 ///
 /// # Example
 /// ```click
@@ -23,13 +14,9 @@ use crate::token_bucket::TokenBucket;
 ///
 /// # See also
 /// Shaper, BandwidthShaper, RatedSplitter
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/0")]
 pub struct TokenBucketTest;
-
-impl Class for TokenBucketTest {
-    const NAME: &'static str = "TokenBucketTest";
-    const PORTS: &'static str = "0/0";
-}
 
 /// A time, in milliseconds.
 fn milliseconds(n: u64) -> Steady {
@@ -107,12 +94,6 @@ const TESTS: [Test; 6] = [
     ("a bucket is ready when it says", is_ready_when_it_says),
     ("a bucket without income stays empty", stays_empty_without_income),
 ];
-
-impl Declared for TokenBucketTest {
-    fn configure(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
-        args.none()
-    }
-}
 
 impl Element for TokenBucketTest {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {

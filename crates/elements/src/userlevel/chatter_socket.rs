@@ -26,6 +26,11 @@ const BACKLOG: usize = 500_000;
 /// Connections outlive a hotswap if the new configuration has an element of the same name with
 /// the same type, address and channel, and with RETRIES of 1 or more.
 ///
+/// # Arguments
+/// After TYPE:
+/// - `PORT` (TCP port): with `TCP`, the port.
+/// - `FILENAME` (file name): with `UNIX`, the socket's path, which may not exist.
+///
 /// # Example
 /// ```click
 /// ChatterSocket(TCP, 7778);
@@ -34,11 +39,6 @@ const BACKLOG: usize = 500_000;
 ///
 /// # See also
 /// ControlSocket, IPPrint
-///
-/// # Arguments
-/// After TYPE:
-/// - `PORT` (TCP port): with `TCP`, the port.
-/// - `FILENAME` (file name): with `UNIX`, the socket's path, which may not exist.
 #[derive(Element)]
 #[element(ports = "0/0", phase = phase::INFO, raw, take_over, provides(Descriptors))]
 pub struct ChatterSocket {

@@ -8,15 +8,15 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 use router::args::{Args, ElementRef, Failed, TcpPort, WordArg};
-use router::{Cx, Declared, Descriptors, Element, ElementId, HandlerError, HandlerFlags, HandlerList, Llrpc, TimerId, handlers};
+use router::{Cx, Descriptors, Element, TimerId, handlers};
 
 pub mod protocol;
-#[cfg(test)]
-mod tests;
+mod reach;
 
 use super::listener::{CONNECTIONS, Listener, Retry, transient, unix_path};
 use super::os_error;
-use protocol::{Missing, Session, Target};
+use protocol::Session;
+use reach::Reach;
 
 /// Ports that `PORT+` tries after the first.
 const PORTS_TRIED: u16 = 11;
@@ -35,6 +35,12 @@ const PORTS_TRIED: u16 = 11;
 /// A client can make the router hold at most 16 MiB of data and a line of 1 MiB; a client that sends
 /// more is refused.
 ///
+/// # Arguments
+/// After TYPE:
+/// - `PORT` (TCP port): with `TCP`, the port; `PORT+` takes the first free one from there on.
+/// - `FILENAME` (file name): with `UNIX`, the socket's path, which may not exist.
+/// - `FD` (integer): with `SOCKET`, an open descriptor to speak on.
+///
 /// # Example
 /// ```click
 /// ControlSocket(TCP, 7777, LOCALHOST true);
@@ -42,12 +48,6 @@ const PORTS_TRIED: u16 = 11;
 ///
 /// # See also
 /// Script
-///
-/// # Arguments
-/// After TYPE:
-/// - `PORT` (TCP port): with `TCP`, the port; `PORT+` takes the first free one from there on.
-/// - `FILENAME` (file name): with `UNIX`, the socket's path, which may not exist.
-/// - `FD` (integer): with `SOCKET`, an open descriptor to speak on.
 #[derive(Element)]
 #[element(ports = "0/0", raw, handlers, take_over, provides(Descriptors))]
 pub struct ControlSocket {
@@ -248,95 +248,6 @@ impl ControlSocket {
     }
 }
 
-/// The router, as the element reaches it.
-struct Reach<'a, 'c> {
-    element: &'a mut ControlSocket,
-    cx: &'a mut Cx<'c>,
-}
-
-impl Reach<'_, '_> {
-    fn is_own(&self, element: Option<ElementId>) -> bool {
-        element == Some(self.cx.id())
-    }
-}
-
-fn words(error: HandlerError) -> String {
-    match error {
-        // The protocol is ASCII.
-        HandlerError::Failed(text) => text.replace(['‘', '’'], "'"),
-        HandlerError::Unknown => "no such handler".to_string(),
-    }
-}
-
-impl Target for Reach<'_, '_> {
-    type Handler = (Option<ElementId>, String);
-
-    fn find(&mut self, name: &str) -> Result<(Self::Handler, HandlerFlags), Missing> {
-        let (element, handler) = match (&self.element.proxy, name.split_once('.')) {
-            (Some(proxy), _) => (Some(ElementId::new(proxy.index)), name),
-            (None, None) => (None, name),
-            (None, Some((element, handler))) => match self.element(element) {
-                Some(id) => (Some(id), handler),
-                None => return Err(Missing::Element(element.to_string())),
-            },
-        };
-        let mut flags = self.cx.handler(element, handler);
-        if flags.is_none() && self.is_own(element) {
-            let mut own = HandlerList::default();
-            self.element.handlers(&mut own);
-            flags = own.find(handler);
-        }
-        let visible = HandlerFlags::READ.with(HandlerFlags::WRITE);
-        match flags {
-            Some(flags) if flags.any(visible) && !flags.has(HandlerFlags::PRIVATE) => {
-                Ok(((element, handler.to_string()), flags))
-            }
-            _ if self.element.proxy.is_some() => Err(Missing::Proxied),
-            _ => Err(Missing::Handler),
-        }
-    }
-
-    fn read(&mut self, handler: &Self::Handler, parameter: &str) -> Result<String, String> {
-        let (element, name) = handler;
-        if self.is_own(*element)
-            && let Ok(text) = self.element.read(self.cx, name, parameter)
-        {
-            return Ok(text);
-        }
-        self.cx
-            .read_handler(*element, name, parameter)
-            .map_err(words)
-    }
-
-    fn write(&mut self, handler: &Self::Handler, value: &str) -> Result<(), String> {
-        let (element, name) = handler;
-        self.cx.write_handler(*element, name, value).map_err(words)
-    }
-
-    fn llrpc(&mut self, handler: &Self::Handler, call: Llrpc, data: &mut [u8]) -> Result<(), String> {
-        let refused = || "Invalid argument".to_string();
-        // What stands in for the router's elements has no LLRPCs of theirs.
-        let element = handler.0.filter(|_| self.element.proxy.is_none());
-        let made = self.cx.llrpc(element.ok_or_else(refused)?, call, data);
-        made.map_err(|error| match error {
-            HandlerError::Failed(text) => text,
-            HandlerError::Unknown => refused(),
-        })
-    }
-}
-
-impl Reach<'_, '_> {
-    /// The element of a name, or of a number from 1.
-    fn element(&self, name: &str) -> Option<ElementId> {
-        let graph = self.cx.graph();
-        graph.find(name).or_else(|| {
-            let number: usize = name.parse().ok()?;
-            let index = number.checked_sub(1)?;
-            (index < graph.elements.len()).then(|| ElementId::new(index))
-        })
-    }
-}
-
 #[handlers]
 impl ControlSocket {
     /// The port.
@@ -470,4 +381,67 @@ fn parse_port(text: &str, cx: &Cx<'_>) -> Option<(u16, bool)> {
     }
     let first: u16 = cx.names().parse(text.strip_suffix('+')?).ok()?;
     (first > 0).then_some((first, true))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::format;
+    use std::io::{ErrorKind, Read, Write};
+    use std::os::unix::net::UnixStream;
+    use std::string::String;
+
+    use super::super::testing::{TempFile, run_until};
+    use crate::testing::Rig;
+
+    /// Sends `commands`, and takes what is answered until it ends in `end`.
+    fn talk(rig: &mut Rig, client: &mut UnixStream, commands: &str, end: &str) -> String {
+        client.write_all(commands.as_bytes()).unwrap();
+        let mut heard = String::new();
+        run_until(rig, |_| {
+            let mut room = [0; 4096];
+            match client.read(&mut room) {
+                Ok(count) => heard.push_str(core::str::from_utf8(&room[..count]).unwrap()),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+            heard.ends_with(end)
+        });
+        heard
+    }
+
+    fn connect(socket: &TempFile) -> UnixStream {
+        let client = UnixStream::connect(socket.path()).unwrap();
+        client.set_nonblocking(true).unwrap();
+        client
+    }
+
+    #[test]
+    fn clients_read_and_write_handlers() {
+        let socket = TempFile::new("control");
+        let config = format!("s :: ControlSocket(UNIX, \"{socket}\"); Idle -> p :: Paint(3) -> Discard;");
+        let mut rig = Rig::new(&config);
+        assert_eq!(rig.read("s.filename"), format!("{socket}"));
+        assert!(rig.try_read("s.port").is_err());
+        let mut client = connect(&socket);
+        let greeting = talk(&mut rig, &mut client, "", "\r\n");
+        assert_eq!(greeting, "Click::ControlSocket/1.3\r\n");
+        let heard = talk(&mut rig, &mut client, "READ p.color\r\n", "DATA 1\r\n3");
+        assert!(heard.starts_with("200 "), "{heard}");
+        let heard = talk(&mut rig, &mut client, "WRITE p.color 5\r\n", "\r\n");
+        assert!(heard.starts_with("200 "), "{heard}");
+        assert_eq!(rig.read("p.color"), "5");
+    }
+
+    #[test]
+    fn a_read_only_socket_refuses_writes() {
+        let socket = TempFile::new("control-readonly");
+        let config = format!(
+            "ControlSocket(UNIX, \"{socket}\", READONLY true); Idle -> p :: Paint(3) -> Discard;"
+        );
+        let mut rig = Rig::new(&config);
+        let mut client = connect(&socket);
+        talk(&mut rig, &mut client, "", "\r\n");
+        let heard = talk(&mut rig, &mut client, "WRITE p.color 5\r\n", "\r\n");
+        assert!(heard.starts_with("5"), "{heard}");
+        assert_eq!(rig.read("p.color"), "3");
+    }
 }

@@ -2,17 +2,19 @@ use alloc::string::{String, ToString};
 use std::boxed::Box;
 use std::fs::File;
 
-use packet::anno::EXTRA_LENGTH;
 use packet::{Batch, Packet};
 use router::args::{self, Args, Failed, FilenameArg, Timestamp};
-use router::{Call, Cx, Declared, Element, HandlerError, Notice, Ran, Search, SignalId, Steady, TaskId, TimerId, handlers};
+use router::{Call, Cx, Declared, Element, HandlerError, Notice, Ran, Search, SignalId, TaskId, TimerId, handlers};
 
 use super::sample::Sample;
-use super::capture::{Capture, Frame, Source};
+use super::capture::{Capture, Source};
 use crate::link_type::LinkType;
 
-/// Packets passed over in one scheduling.
-const SKIPS: u32 = 16;
+mod fill;
+mod times;
+
+use fill::Filled;
+use times::Times;
 
 /// Reads packets from a capture file.
 ///
@@ -130,46 +132,6 @@ enum End {
     Call(Call),
 }
 
-/// Which part of the file is wanted, in nanoseconds since 1970.
-#[derive(Clone, Copy, Default)]
-struct Times {
-    first: Option<i64>,
-    first_is_relative: bool,
-    last: Option<i64>,
-    last_is_relative: bool,
-    last_is_interval: bool,
-    /// Relative times are made absolute by the first packet.
-    known: bool,
-    /// The end time as it is extended; kept when the end was reached.
-    end: i64,
-    /// What to add to a packet's time for its moment on the steady clock.
-    offset: i64,
-}
-
-/// What reading gave.
-enum Next {
-    Packet,
-    PassedOver,
-    End,
-}
-
-impl Times {
-    /// Takes the first packet's time.
-    fn start(&mut self, time: i64, steady: Steady) {
-        let first = self.first.unwrap_or(0);
-        let start = if self.first_is_relative || self.first.is_none() { first.saturating_add(time) } else { first };
-        self.first = self.first.map(|_| start);
-        if self.last_is_relative {
-            self.end = self.end.saturating_add(time);
-        } else if self.last_is_interval {
-            self.end = self.end.saturating_add(start);
-        }
-        self.last = self.last.map(|_| self.end);
-        self.offset = (steady.0 as i64).saturating_sub(time);
-        self.known = true;
-    }
-}
-
 impl FromDump {
     fn print_filename(&self) -> &str {
         shown(&self.filename)
@@ -249,173 +211,6 @@ impl FromDump {
             }
         }
     }
-
-    /// Reads the next packet into `self.pending`.
-    fn read_packet(&mut self, cx: &mut Cx<'_>) -> Next {
-        let Some(capture) = &mut self.capture else {
-            return Next::End;
-        };
-        self.packet_filepos = capture.position();
-        let frame = match capture.next_frame() {
-            Ok(Some(frame)) => frame,
-            Ok(None) => return Next::End,
-            Err(error) => {
-                self.capture = None;
-                let name = self.print_filename();
-                cx.chatter(format_args!("{name}: {error}"));
-                return Next::End;
-            }
-        };
-        if !self.times.known {
-            self.times.start(frame.time, cx.steady());
-        }
-        if let Some(first) = self.times.first {
-            if frame.time < first {
-                return Next::PassedOver;
-            }
-            self.times.first = None;
-        }
-        match make_packet(cx, &frame) {
-            Some(packet) => {
-                self.pending = Some(Pending {
-                    link: frame.link,
-                    packet,
-                    wanted: false,
-                });
-                Next::Packet
-            }
-            None => Next::PassedOver,
-        }
-    }
-
-    /// Whether the packet that was read is at the end of what is wanted.
-    fn is_at_end(&self) -> bool {
-        match (&self.pending, self.times.last) {
-            (Some(pending), Some(last)) => !pending.wanted && pending.packet.timestamp() >= last,
-            _ => false,
-        }
-    }
-
-    /// Ends, unless the call at the end makes it go on; returns whether it does.
-    #[cold]
-    fn reached_end(&mut self, cx: &mut Cx<'_>) -> bool {
-        self.times.last = None;
-        self.call_end(cx);
-        if !self.active {
-            self.drop_pending(cx);
-        }
-        self.active
-    }
-
-    fn drop_pending(&mut self, cx: &mut Cx<'_>) {
-        if let Some(pending) = self.pending.take() {
-            cx.kill(pending.packet);
-        }
-    }
-
-    /// Whether the packet's time has come; if not, the timer is set to it.
-    fn is_time(&mut self, cx: &mut Cx<'_>) -> bool {
-        let Some(pending) = &self.pending else {
-            return true;
-        };
-        let time = pending.packet.timestamp();
-        let due = time.saturating_add(self.times.offset).max(0) as u64;
-        if cx.steady().0 >= due {
-            return true;
-        }
-        if let Some(timer) = self.timer {
-            cx.schedule_at(timer, Steady(due));
-        }
-        self.sleep(cx);
-        false
-    }
-
-    /// Takes the packet that was read, if it may go by output 0; others leave by output 1.
-    fn take(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
-        let Pending {
-            mut packet, link, ..
-        } = self.pending.take()?;
-        if self.force_ip && !link.force_ip(&mut packet) {
-            cx.emit(1, packet);
-            return None;
-        }
-        self.count += 1;
-        Some(packet)
-    }
-
-    /// Adds at most `most` packets to `batch`. What is to happen at the end waits until what was
-    /// read before is on its way.
-    fn fill(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, most: usize) -> Filled {
-        let mut skips = 0;
-        while batch.len() < most && skips < SKIPS {
-            if self.pending.is_none() {
-                match self.read_packet(cx) {
-                    Next::Packet => {}
-                    Next::PassedOver => {
-                        skips += 1;
-                        continue;
-                    }
-                    Next::End if batch.is_empty() => {
-                        self.call_end(cx);
-                        return Filled::Ended;
-                    }
-                    Next::End => return Filled::More,
-                }
-            }
-            if self.is_at_end() {
-                if !batch.is_empty() {
-                    return Filled::More;
-                }
-                if !self.reached_end(cx) {
-                    return Filled::Ended;
-                }
-                continue;
-            }
-            let Some(pending) = &mut self.pending else {
-                continue;
-            };
-            if !core::mem::replace(&mut pending.wanted, true) && !self.sample.draw(cx) {
-                self.drop_pending(cx);
-                skips += 1;
-                continue;
-            }
-            if self.timing && !self.is_time(cx) {
-                return Filled::Early;
-            }
-            match self.take(cx) {
-                Some(packet) => {
-                    if let Err(packet) = batch.push(packet) {
-                        cx.kill(packet);
-                    }
-                }
-                None => skips += 1,
-            }
-        }
-        Filled::More
-    }
-}
-
-/// How far filling a batch came.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Filled {
-    /// There may be more at once.
-    More,
-    /// The next packet's time is yet to come.
-    Early,
-    /// The file, or what is wanted of it, is at its end.
-    Ended,
-}
-
-/// A packet of what a file holds. `None` if there is no memory.
-#[inline]
-fn make_packet(cx: &mut Cx<'_>, frame: &Frame<'_>) -> Option<Packet> {
-    let mut packet = cx.pool().copy(frame.data)?;
-    packet.set_timestamp(frame.time);
-    packet.set_mac_header(0);
-    if frame.missing > 0 {
-        packet.set_anno(EXTRA_LENGTH, frame.missing);
-    }
-    Some(packet)
 }
 
 #[handlers]

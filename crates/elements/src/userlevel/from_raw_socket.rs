@@ -13,3 +13,34 @@ one_way! {
     /// RawSocket, ToRawSocket
     FromRawSocket, "0/1", "/h", RawSocket
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::vec::Vec;
+
+    use super::super::testing::{Namespace, can_run, run_until};
+    use crate::testing::Rig;
+
+    #[test]
+    fn it_receives_as_a_raw_socket_does() {
+        if !can_run() {
+            return;
+        }
+        let namespace = Namespace::new("from-raw-socket");
+        namespace.ip("link set lo up");
+        namespace.within(|| {
+            let mut rig = Rig::new("FromRawSocket(UDP) -> c :: Collect;");
+            let warning = "FromRawSocket is deprecated, use RawSocket instead";
+            assert!(rig.printed().concat().contains(warning));
+            let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+            sender.send_to(b"hello", "127.0.0.1:4000").unwrap();
+            let mut received = Vec::new();
+            run_until(&mut rig, |rig| {
+                received.extend(rig.data("c"));
+                !received.is_empty()
+            });
+            assert_eq!(received[0][28..], *b"hello");
+        });
+    }
+}

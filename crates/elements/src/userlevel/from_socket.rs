@@ -13,3 +13,30 @@ one_way! {
     /// Socket, ToSocket
     FromSocket, "0/1", "/h", Socket
 }
+
+#[cfg(test)]
+mod tests {
+    use std::format;
+    use std::os::unix::net::UnixDatagram;
+    use std::vec::Vec;
+
+    use super::super::testing::{TempFile, run_until};
+    use crate::testing::Rig;
+
+    #[test]
+    fn it_receives_as_a_socket_does() {
+        let file = TempFile::new("from-socket");
+        let config = format!("FromSocket(UNIX_DGRAM, \"{file}\") -> c :: Collect;");
+        let mut rig = Rig::new(&config);
+        let warning = "FromSocket is deprecated, use Socket instead";
+        assert!(rig.printed().concat().contains(warning));
+        let sender = UnixDatagram::unbound().unwrap();
+        sender.send_to(b"hello", file.path()).unwrap();
+        let mut received = Vec::new();
+        run_until(&mut rig, |rig| {
+            received.extend(rig.data("c"));
+            !received.is_empty()
+        });
+        assert_eq!(received, [b"hello"]);
+    }
+}

@@ -69,6 +69,10 @@ pub(super) fn send_raw(socket: &OwnedFd, packet: &Packet) -> Result<Sent, Errno>
 /// and may answer them. With PORT, a TCP or UDP socket is bound to the port, so that no other
 /// program gets it; all ports' packets are received anyway.
 ///
+/// # Arguments
+/// - `PORT` (integer): a port to keep, with `TCP` and `UDP`; else without meaning. It is the
+///   second argument.
+///
 /// # Example
 /// ```click
 /// RawSocket(UDP, 53) -> IPPrint -> Discard;
@@ -76,10 +80,6 @@ pub(super) fn send_raw(socket: &OwnedFd, packet: &Packet) -> Result<Sent, Errno>
 ///
 /// # See also
 /// Socket, IPFlowRawSockets, FromDevice
-///
-/// # Arguments
-/// - `PORT` (integer): a port to keep, with `TCP` and `UDP`; else without meaning. It is the
-///   second argument.
 #[derive(Element)]
 #[element(ports = "0-1/0-1", processing = "l/h", flow = "x/y", raw, provides(Descriptors))]
 #[inputs("packets to send")]

@@ -1,65 +1,18 @@
 use alloc::string::{String, ToString};
-use core::net::{Ipv4Addr, SocketAddrV4};
-use std::format;
+use core::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use packet::{Batch, Packet};
-use router::args::{Args, ElementOf, ElementRef, Failed, FilenameArg, IpProtocol, Port, Context, Invalid, Parser};
+use router::args::{Args, ElementOf, ElementRef, Failed, Context, Invalid, Parser};
 use router::{Cx, Descriptors, Element, ElementId, Ran, TaskId};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
-use rustix::net::addr::SocketAddrArg;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, bind, connect, ipproto, listen, recvfrom, send, sendto, shutdown, socket_with, sockopt};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketFlags, acceptfrom_with, recvfrom, send, sendto, shutdown};
 
-use super::transport::{Inlet, Outlet, Sent, call_failed, wait_writable};
+use super::transport::{Inlet, Outlet, Sent, wait_writable};
 
-/// Connections that may wait to be accepted.
-const BACKLOG: i32 = 2;
+mod open;
 
-/// Where a socket is, or where it leads.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
-    Internet(SocketAddrV4),
-    /// A file name; one that starts with a zero byte is in the abstract name space.
-    File(String),
-}
-
-impl Place {
-    fn address(&self) -> Result<SocketAddrAny, Errno> {
-        match self {
-            Place::Internet(address) => Ok(address.as_any()),
-            Place::File(name) => Ok(match name.strip_prefix('\0') {
-                Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
-                None => SocketAddrUnix::new(name.as_str())?,
-            }
-            .as_any()),
-        }
-    }
-
-    fn is_set(&self) -> bool {
-        match self {
-            Place::Internet(address) => address.port() != 0,
-            Place::File(name) => !name.is_empty(),
-        }
-    }
-
-    fn name(&self) -> String {
-        match self {
-            Place::Internet(address) => address.to_string(),
-            Place::File(name) => name.replace('\0', "@"),
-        }
-    }
-
-    /// As messages show an address.
-    fn colon(address: &SocketAddrAny) -> String {
-        if let Ok(address) = SocketAddrV4::try_from(address.clone()) {
-            return address.to_string();
-        }
-        let path = SocketAddrUnix::try_from(address.clone()).ok();
-        let path = path.and_then(|unix| Some(String::from_utf8_lossy(unix.path_bytes()?).into()));
-        path.unwrap_or_default()
-    }
-}
+use open::Place;
 
 /// What a socket element is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +35,14 @@ enum Kind {
 /// A packet that is pushed waits for room in the socket; a pulled one waits without holding up
 /// others.
 ///
+/// # Arguments
+/// With `TCP` and `UDP`, these follow TYPE:
+/// - `ADDR` (IP address), `PORT` (port): what a server listens on, and what a client sends to.
+/// - `LOCAL_ADDR` (IP address), `LOCAL_PORT` (port), optional: what a client sends from.
+///
+/// With `UNIX` and `UNIX_DGRAM`:
+/// - `FILENAME`, and optionally `LOCAL_FILENAME` (file names): the same.
+///
 /// # Example
 /// ```click
 /// allow :: RadixIPLookup(127.0.0.1 0);
@@ -93,14 +54,6 @@ enum Kind {
 ///
 /// # See also
 /// RawSocket, McastSocket, Reframe
-///
-/// # Arguments
-/// With `TCP` and `UDP`, these follow TYPE:
-/// - `ADDR` (IP address), `PORT` (port): what a server listens on, and what a client sends to.
-/// - `LOCAL_ADDR` (IP address), `LOCAL_PORT` (port), optional: what a client sends from.
-///
-/// With `UNIX` and `UNIX_DGRAM`:
-/// - `FILENAME`, and optionally `LOCAL_FILENAME` (file names): the same.
 #[derive(Element)]
 #[element(ports = "0-1/0-1", processing = "a/h", flow = "x/y", raw, provides(Descriptors))]
 #[inputs("packets to send")]
@@ -171,82 +124,6 @@ impl Socket {
     /// The descriptor that bytes are sent and received by.
     fn active(&self) -> Option<&OwnedFd> {
         if self.is_stream() && !self.client { self.connection.as_ref() } else { self.socket.as_ref() }
-    }
-
-    /// Opens the socket; an error is a sentence.
-    fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let Some(remote) = self.remote.clone() else {
-            return Ok(());
-        };
-        let name = remote.name();
-        let (family, protocol) = match (&remote, self.kind) {
-            (Place::File(_), _) => (AddressFamily::UNIX, None),
-            (_, Some(Kind::Stream)) => (AddressFamily::INET, Some(ipproto::TCP)),
-            _ => (AddressFamily::INET, Some(ipproto::UDP)),
-        };
-        let kind = if self.is_stream() { SocketType::STREAM } else { SocketType::DGRAM };
-        let socket = socket_with(family, kind, SocketFlags::CLOEXEC, protocol);
-        let socket = socket.map_err(|errno| call_failed("socket", &name, errno))?;
-        self.set_options(&socket, protocol == Some(ipproto::TCP))?;
-        let local = if self.client { self.local.clone().filter(Place::is_set) } else { Some(remote.clone()) };
-        if let Some(local) = local {
-            let bound = local.address().and_then(|address| bind(&socket, &address));
-            bound.map_err(|errno| call_failed("bind", &local.name(), errno))?;
-            if let Place::File(name) = local
-                && !name.starts_with('\0')
-            {
-                self.bound = Some(name);
-            }
-        }
-        let address = remote.address();
-        let address = address.map_err(|errno| call_failed("connect", &name, errno))?;
-        if self.is_stream() {
-            self.open_stream(cx, &socket, &address, &name)?;
-        }
-        if self.client {
-            self.peer = Some(address);
-        }
-        let flags = fcntl_getfl(&socket).unwrap_or(OFlags::empty()) | OFlags::NONBLOCK;
-        fcntl_setfl(&socket, flags).map_err(|errno| call_failed("fcntl", &name, errno))?;
-        self.socket = Some(socket);
-        Ok(())
-    }
-
-    fn open_stream(
-        &self,
-        cx: &mut Cx<'_>,
-        socket: &OwnedFd,
-        address: &SocketAddrAny,
-        name: &str,
-    ) -> Result<(), String> {
-        let (declaration, fd) = (cx.declaration(), socket.as_raw_fd());
-        let said = if self.client {
-            connect(socket, address).map_err(|errno| call_failed("connect", name, errno))?;
-            format!("{declaration}: opened connection {fd} to {name}")
-        } else {
-            listen(socket, BACKLOG).map_err(|errno| call_failed("listen", name, errno))?;
-            format!("{declaration}: listening for connections on {name} ({fd})")
-        };
-        if self.verbose {
-            cx.chatter(said);
-        }
-        Ok(())
-    }
-
-    fn set_options(&self, socket: &OwnedFd, tcp: bool) -> Result<(), String> {
-        let failed = |option: &'static str| {
-            move |errno| call_failed(&format!("setsockopt({option})"), "", errno)
-        };
-        if tcp && self.no_delay {
-            sockopt::set_tcp_nodelay(socket, true).map_err(failed("TCP_NODELAY"))?;
-        }
-        if let Ok(size) = usize::try_from(self.send_buffer) {
-            sockopt::set_socket_send_buffer_size(socket, size).map_err(failed("SO_SNDBUF"))?;
-        }
-        if let Ok(size) = usize::try_from(self.receive_buffer) {
-            sockopt::set_socket_recv_buffer_size(socket, size).map_err(failed("SO_RCVBUF"))?;
-        }
-        Ok(())
     }
 
     /// Whether a server takes what comes from an address.
@@ -441,41 +318,6 @@ impl Socket {
             let reason = super::os_error(&errno.into());
             cx.chatter(format_args!("{declaration}: {reason}, dropping packet"));
         }
-    }
-
-    fn configure_places(&mut self, args: &mut Args<'_>, kind: &str) -> Result<(), Failed> {
-        let protocol = match kind {
-            "TCP" => IpProtocol::TCP,
-            "UDP" => IpProtocol::UDP,
-            _ => return self.configure_files(args),
-        };
-        let [mut to, mut from] = [Ipv4Addr::UNSPECIFIED; 2];
-        let [mut port, mut from_port] = [0; 2];
-        args.mandatory_positional("ADDR", &mut to)
-            .mandatory_positional_with("PORT", Port(protocol.0), &mut port)
-            .positional("LOCAL_ADDR", &mut from)
-            .positional_with("LOCAL_PORT", Port(protocol.0), &mut from_port)
-            .complete()?;
-        self.remote = Some(Place::Internet(SocketAddrV4::new(to, port)));
-        self.local = Some(Place::Internet(SocketAddrV4::new(from, from_port)));
-        Ok(())
-    }
-
-    fn configure_files(&mut self, args: &mut Args<'_>) -> Result<(), Failed> {
-        let (mut remote, mut local) = (String::new(), String::new());
-        args.mandatory_positional_with("FILENAME", FilenameArg, &mut remote)
-            .positional_with("LOCAL_FILENAME", FilenameArg, &mut local)
-            .complete()?;
-        for (which, name) in [("remote", &remote), ("local", &local)] {
-            // The size of sun_path, with its closing zero byte but in the abstract name space;
-            // see unix(7).
-            if name.len() > 108 || (name.len() == 108 && !name.starts_with('\0')) {
-                return Err(args.fail(format_args!("{which} filename '{name}' too long")));
-            }
-        }
-        self.remote = Some(Place::File(remote));
-        self.local = Some(Place::File(local));
-        Ok(())
     }
 }
 

@@ -14,3 +14,35 @@ one_way! {
     /// RawSocket, FromRawSocket
     ToRawSocket, "1/0", "l", RawSocket
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::super::testing::{Namespace, can_run, run_until};
+    use crate::testing::{Rig, udp};
+
+    #[test]
+    fn it_sends_as_a_raw_socket_does() {
+        if !can_run() {
+            return;
+        }
+        let namespace = Namespace::new("to-raw-socket");
+        namespace.ip("link set lo up");
+        namespace.within(|| {
+            let receiver = UdpSocket::bind("127.0.0.1:4000").unwrap();
+            receiver.set_nonblocking(true).unwrap();
+            let mut rig = Rig::new("i :: Inject -> Queue -> ToRawSocket(UDP);");
+            let warning = "ToRawSocket is deprecated, use RawSocket instead";
+            assert!(rig.printed().concat().contains(warning));
+            let local = [127, 0, 0, 1].into();
+            rig.push("i", &udp((local, 5000), (local, 4000), b"hello"));
+            let (mut room, mut length) = ([0; 16], 0);
+            run_until(&mut rig, |_| {
+                length = receiver.recv(&mut room).unwrap_or(length);
+                length > 0
+            });
+            assert_eq!(room[..length], *b"hello");
+        });
+    }
+}

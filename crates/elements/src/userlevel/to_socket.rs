@@ -13,3 +13,30 @@ one_way! {
     /// Socket, FromSocket
     ToSocket, "1/0", "l", Socket
 }
+
+#[cfg(test)]
+mod tests {
+    use std::format;
+    use std::os::unix::net::UnixDatagram;
+
+    use super::super::testing::{TempFile, run_until};
+    use crate::testing::Rig;
+
+    #[test]
+    fn it_sends_as_a_socket_does() {
+        let file = TempFile::new("to-socket");
+        let receiver = UnixDatagram::bind(file.path()).unwrap();
+        receiver.set_nonblocking(true).unwrap();
+        let config = format!("i :: Inject -> Queue -> ToSocket(UNIX_DGRAM, \"{file}\");");
+        let mut rig = Rig::new(&config);
+        let warning = "ToSocket is deprecated, use Socket instead";
+        assert!(rig.printed().concat().contains(warning));
+        rig.push("i", b"hello");
+        let (mut room, mut length) = ([0; 16], 0);
+        run_until(&mut rig, |_| {
+            length = receiver.recv(&mut room).unwrap_or(length);
+            length > 0
+        });
+        assert_eq!(room[..length], *b"hello");
+    }
+}

@@ -7,8 +7,10 @@ use ipnet::IpNet;
 
 use ::switch::links::{Device, Gro, HostLink, Mode, Tap, Vxlan, vhost_listener};
 use ::switch::lookup::Mac;
+use ::switch::port::vhost::Connection;
+use ::switch::port::{LinkRecord, PortKind};
 use ::switch::properties::PortProperties;
-use ::switch::protocol::{LinkKind, PatchEnd, PortDescription, PortKind};
+use ::switch::protocol::{PatchEnd, PortDescription};
 
 use super::{Host, Port, namespace, network};
 use crate::error::{Error, Result};
@@ -41,7 +43,7 @@ pub struct Attached {
 impl Host {
     /// Keeps what keeps an interface alive, of a port that a switch has already.
     pub(super) fn hold(&mut self, port: &PortDescription) {
-        if !lives_on(port.kind) {
+        if !port.kind.is_kept_by_files() {
             return;
         }
         let files = self.client().map(|client| client.files(port.id));
@@ -74,7 +76,7 @@ impl Host {
             });
         }
         let mut open = match (link.mode, self.held.get(&link.name)) {
-            _ if let Some(tunnel) = &link.tunnel => HostLink::vxlan(&Vxlan {
+            _ if let Some(tunnel) = &link.tunnel => HostLink::open(&Vxlan {
                 name: &link.name,
                 vni: tunnel.vni,
                 local: tunnel.local,
@@ -84,9 +86,15 @@ impl Host {
             })?,
             (Some(LinkMode::Tap), Some(held)) => {
                 let files = held.duplicates(&link.name)?;
-                HostLink::reopened(LinkKind::Tap, &link.name, Mac([0; 6]), link.mtu, files)
+                HostLink::reopened(
+                    LinkRecord::Tap(()),
+                    &link.name,
+                    Mac([0; 6]),
+                    link.mtu,
+                    files,
+                )
             }
-            (Some(LinkMode::Tap), None) => HostLink::tap(&Tap {
+            (Some(LinkMode::Tap), None) => HostLink::open(&Tap {
                 name: &link.name,
                 mac: None,
                 mtu: link.mtu,
@@ -139,21 +147,18 @@ impl Host {
             mtu: vnic.properties.mtu.unwrap_or(mtu).min(mtu),
             owner: None,
         };
-        let again = |kind, files| HostLink::reopened(kind, &vnic.name, vnic.mac, mtu, files);
+        let again = |record, files| HostLink::reopened(record, &vnic.name, vnic.mac, mtu, files);
+        let vhost = LinkRecord::VhostUser(Connection::Listening);
         let is_new = !self.held.contains_key(&vnic.name);
         let open = match (&vnic.serves, self.held.get(&vnic.name)) {
             (Serves::Guest, _) => return Ok(()),
             (Serves::Host | Serves::Netns(_), Some(held)) => {
-                again(LinkKind::Tap, held.duplicates(&vnic.name)?)
+                again(LinkRecord::Tap(()), held.duplicates(&vnic.name)?)
             }
-            (Serves::Host, None) => HostLink::tap(&tap)?,
-            (Serves::Netns(name), None) => namespace::within(name, || HostLink::tap(&tap))??,
-            (Serves::VhostUser(_), Some(held)) => {
-                again(LinkKind::VhostUser, held.duplicates(&vnic.name)?)
-            }
-            (Serves::VhostUser(path), None) => {
-                again(LinkKind::VhostUser, vec![listen(Path::new(path))?])
-            }
+            (Serves::Host, None) => HostLink::open(&tap)?,
+            (Serves::Netns(name), None) => namespace::within(name, || HostLink::open(&tap))??,
+            (Serves::VhostUser(_), Some(held)) => again(vhost, held.duplicates(&vnic.name)?),
+            (Serves::VhostUser(path), None) => again(vhost, vec![listen(Path::new(path))?]),
         };
         let open = open.within_mtu(mtu);
         self.attach(&vnic.name, open, domain, vnic.properties.clone())?;
@@ -168,11 +173,8 @@ impl Host {
     /// Why an interface that a link attached is not there, or passes nothing. Its port stays, and is
     /// the interface's again as soon as that is up and has its name.
     pub fn is_link_down(&self, link: &Link) -> Option<String> {
-        match self.port_kind(&link.name)? {
-            PortKind::Xdp | PortKind::Packet | PortKind::Tap => {}
-            PortKind::Guest | PortKind::VhostUser | PortKind::Vxlan | PortKind::Patch => {
-                return None;
-            }
+        if !self.port_kind(&link.name)?.has_interface() {
+            return None;
         }
         let name = &link.name;
         let Some(index) = link.index else {
@@ -204,9 +206,9 @@ impl Host {
     /// What is wrong with the MTU that a link was attached with, if its interface has another now.
     pub fn has_other_mtu(&self, link: &Link) -> Option<String> {
         let (name, was) = (&link.name, link.mtu);
-        match self.port_kind(name)? {
-            PortKind::Xdp | PortKind::Packet => {}
-            _ => return None,
+        let kind = self.port_kind(name)?;
+        if !kind.has_interface() || !kind.is_uplink() {
+            return None;
         }
         let is = network::interface(None, name).ok()??.mtu;
         (is != u32::from(was)).then(|| {
@@ -317,10 +319,10 @@ impl Host {
         properties: PortProperties,
     ) -> Result<()> {
         let link = link.called(name);
-        let kind = PortKind::from(link.kind());
+        let kind = link.kind();
         let client = self.client()?;
         let id = client.attach_link(link, domain, properties)?;
-        if lives_on(kind) && !self.held.contains_key(name) {
+        if kind.is_kept_by_files() && !self.held.contains_key(name) {
             match client.files(id) {
                 Ok(files) => {
                     self.held.insert(name.into(), Held { files });
@@ -388,11 +390,6 @@ fn place(vnic: &Vnic) -> Option<&str> {
         Serves::Netns(name) => Some(name),
         _ => None,
     }
-}
-
-/// Whether what a port leads to lives on in its descriptors, so that it outlives a switch.
-fn lives_on(kind: PortKind) -> bool {
-    matches!(kind, PortKind::Tap | PortKind::VhostUser)
 }
 
 /// A socket at which vhost-user frontends connect, in the place of one that nobody listens on.

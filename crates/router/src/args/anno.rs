@@ -50,8 +50,8 @@ impl Argument for Annotation {
     }
 }
 
-/// An annotation of `SIZE` bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// An annotation of `SIZE` bytes; the first by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AnnoOf<const SIZE: usize>(u8);
 
 impl<const SIZE: usize> AnnoOf<SIZE> {

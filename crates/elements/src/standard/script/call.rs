@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use click::config::{self, Style};
-use router::{Call, Cx, HandlerError, HandlerFlags};
+use router::{Call, Component, Cx, HandlerError, HandlerFlags};
 
 use super::errors::Errors;
 use super::machine::Machine;
@@ -45,7 +45,7 @@ impl Machine {
         }
     }
 
-    /// `read`: shows a handler's name and value to whoever watches.
+    /// `read`: shows a handler's name and value to the log.
     pub fn show(&mut self, cx: &mut Cx<'_>, text: &str, unquote: bool, errors: &mut Errors) {
         if let Some((call, value)) = self.call_read(cx, text, unquote, errors) {
             let name = call.full_name(cx);
@@ -72,14 +72,15 @@ impl Machine {
     }
 
     /// Writes the handler that an instruction names.
-    pub fn write_handler(&mut self, cx: &mut Cx<'_>, text: &str, unquote: bool, errors: &mut Errors) {
+    pub fn call_write(&mut self, cx: &mut Cx<'_>, text: &str, unquote: bool, errors: &mut Errors) {
         let call = self.find_call(cx, text, HandlerFlags::WRITE, unquote, errors);
         let Some(call) = call else {
             return;
         };
-        let written = match call.element == Some(cx.id()) {
-            true => self.write(cx, &call.handler, &call.value),
-            false => call.write(cx),
+        let written = if call.element == Some(cx.id()) {
+            self.write_handler(cx, &call.handler, &call.value)
+        } else {
+            call.write(cx)
         };
         self.status = 0;
         if let Err(error) = written {
@@ -132,7 +133,7 @@ impl Machine {
         if call.element != Some(cx.id()) {
             return call.read(cx);
         }
-        match self.read(cx, &call.handler, &call.value) {
+        match self.read_handler(cx, &call.handler, &call.value) {
             // Handlers that every element has; the router answers them.
             Err(HandlerError::Unknown) => call.read(cx),
             answer => answer,

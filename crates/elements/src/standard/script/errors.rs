@@ -8,9 +8,9 @@ use router::Cx;
 
 /// Where a script's errors go.
 pub(super) enum Errors {
-    /// To whoever called a handler, a line each.
+    /// To the caller of a handler, a line each.
     Caller(Vec<String>),
-    /// To whoever watches the router, after a heading, if there is still one to be printed.
+    /// To the log, after a heading, if there is still one to be printed.
     Watcher { heading: Option<String>, indent: bool },
 }
 

@@ -126,9 +126,10 @@ impl Machine {
         if name == "args" {
             return Ok(&mut self.args);
         }
-        let variable = match add {
-            true => Some(self.program.variable(name)),
-            false => self.program.find_variable(name),
+        let variable = if add {
+            Some(self.program.variable(name))
+        } else {
+            self.program.find_variable(name)
         };
         match variable {
             Some(i) => Ok(&mut self.program.variables[i].1),

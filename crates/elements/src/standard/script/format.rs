@@ -146,9 +146,10 @@ impl Conversion {
             return format!("{prefix}{body:0>rest$}");
         }
         let text = format!("{prefix}{body}");
-        match self.left {
-            true => format!("{text:<width$}"),
-            false => format!("{text:>width$}"),
+        if self.left {
+            format!("{text:<width$}")
+        } else {
+            format!("{text:>width$}")
         }
     }
 }

@@ -9,12 +9,14 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use click::config;
-use router::args::{Context, Timestamp};
-use router::{Cx, HandlerError, TimerId};
+use router::args::{Any, Context, Failed, Timestamp};
+use router::{Component, Cx, HandlerError, TimerId};
 
-use super::Kind;
 use super::errors::Errors;
 use super::program::{Ending, Op, Program, Target};
+use super::script_type::ScriptType;
+#[cfg(feature = "host")]
+use super::signal::Signals;
 
 /// Jumps that a script may make without blocking.
 const JUMPS: u32 = 1000;
@@ -37,10 +39,24 @@ pub(super) enum Request {
 }
 
 /// A script and where it stands.
-#[derive(Default)]
+#[derive(Component)]
+#[component(handlers, dynamic)]
 pub(super) struct Machine {
-    pub kind: Kind,
+    /// When it runs. ACTIVE: as soon as the router does. PASSIVE: when `run` is called. PACKET: for
+    /// each packet; the value that it returns is the output. PROXY: when any handler of the script
+    /// is called. DRIVER: as DriverManager. SIGNAL followed by names or numbers: when the process
+    /// gets such a signal; on a host only. PACKET if there are ports and ACTIVE if not, unless
+    /// given.
+    #[arg(name = "TYPE", with = Any,
+        kind = "ACTIVE, PASSIVE, PACKET, PROXY, DRIVER or SIGNAL SIGNUM...")]
+    pub type_text: String,
+    /// The instructions, in order.
+    #[arg(rest, name = "INSTRUCTION", kind = "instruction, any number of them")]
+    pub instructions: Vec<String>,
+    pub script_type: ScriptType,
     pub program: Program,
+    #[cfg(feature = "host")]
+    signals: Signals,
     pub timer: Option<TimerId>,
     /// The next instruction.
     at: usize,
@@ -59,8 +75,18 @@ pub(super) struct Machine {
 }
 
 impl Machine {
+    /// Starts the script, and takes signals if it waits for any.
+    pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.start(cx);
+        #[cfg(feature = "host")]
+        if let ScriptType::Signal(numbers) = &self.script_type {
+            self.signals.install(cx, numbers)?;
+        }
+        Ok(())
+    }
+
     /// Sets the variables that are set once, and starts a script that starts of itself.
-    pub fn initialize(&mut self, cx: &mut Cx<'_>) {
+    fn start(&mut self, cx: &mut Cx<'_>) {
         self.timer = Some(cx.timer());
         let mut errors = Errors::while_executing(cx);
         for i in 0..self.program.instructions.len() {
@@ -73,7 +99,7 @@ impl Machine {
                 self.assign(cx, variable, &text, unquote, &mut errors);
             }
         }
-        if !matches!(self.kind, Kind::Active | Kind::Driver) {
+        if !matches!(self.script_type, ScriptType::Active | ScriptType::Driver) {
             return;
         }
         match self.program.instructions.first().map(|i| i.op) {
@@ -82,9 +108,9 @@ impl Machine {
             }
             Some(Op::Start) => {
                 self.fresh = true;
-                match (&self.kind, self.timer) {
+                match (&self.script_type, self.timer) {
                     // The driver finds that it is to stop, and asks the script first.
-                    (Kind::Driver, _) => cx.stop(),
+                    (ScriptType::Driver, _) => cx.stop(),
                     (_, Some(timer)) => cx.schedule_after(timer, 0),
                     _ => {}
                 }
@@ -99,13 +125,23 @@ impl Machine {
         self.run(cx, 1, Cause::Plain, &mut errors);
     }
 
-    /// A signal arrived.
+    /// Runs the script once for all signals that arrived. If it says `exit`, or anything else that
+    /// ends it but `end`, it takes no more.
     #[cfg(feature = "host")]
-    pub fn signalled(&mut self, cx: &mut Cx<'_>) {
+    pub fn signals_arrived(&mut self, cx: &mut Cx<'_>) {
+        if !self.signals.take() {
+            return;
+        }
         let mut errors = Errors::while_executing(cx);
         self.restart(cx);
         self.run(cx, 0, Cause::Plain, &mut errors);
+        if !matches!(self.ending(), None | Some(Ending::End)) {
+            self.signals.give_up(cx);
+        }
     }
+
+    #[cfg(not(feature = "host"))]
+    pub fn signals_arrived(&mut self, _cx: &mut Cx<'_>) {}
 
     /// Goes back to the first instruction.
     fn restart(&mut self, cx: &mut Cx<'_>) {
@@ -337,7 +373,7 @@ impl Machine {
             }
             Op::Write { unquote } => {
                 let text = instruction.text.clone();
-                self.write_handler(cx, &text, unquote, errors);
+                self.call_write(cx, &text, unquote, errors);
             }
             Op::Init { .. } | Op::Label => {}
         }
@@ -382,7 +418,7 @@ impl Machine {
         match target {
             Target::End(end) => Flow::End(end),
             Target::Instruction(to) => {
-                // What is behind the target blocks anew.
+                // The instructions behind the target block again.
                 let behind = self.program.instructions.get_mut(to..at);
                 for instruction in behind.into_iter().flatten() {
                     instruction.done = 0;

@@ -13,9 +13,6 @@ use signal_hook::SigId;
 use signal_hook::flag;
 use signal_hook::low_level::{pipe, unregister};
 
-use super::machine::Machine;
-use super::program::Ending;
-
 const NAMES: &[(&str, i32)] = &[
     ("ABRT", 6),
     ("ALRM", 14),
@@ -74,25 +71,24 @@ impl Signals {
         Ok(())
     }
 
-    /// Signals arrived: runs the script once for all of them. If it says `exit`, or anything else
-    /// that ends it but `end`, it takes no more.
-    pub fn arrived(&mut self, cx: &mut Cx<'_>, machine: &mut Machine) {
+    /// Whether signals arrived since it was asked last.
+    pub fn take(&mut self) -> bool {
         let Some(pipe) = &mut self.pipe else {
-            return;
+            return false;
         };
         let mut bytes = [0; 64];
         let mut any = false;
         while pipe.read(&mut bytes).is_ok_and(|read| read > 0) {
             any = true;
         }
-        if !any {
-            return;
-        }
-        machine.signalled(cx);
-        if !matches!(machine.ending(), None | Some(Ending::End)) {
-            let fd = pipe.as_raw_fd();
-            self.given_up.store(true, Ordering::SeqCst);
-            cx.watch(fd, false, false);
+        any
+    }
+
+    /// Takes no more signals.
+    pub fn give_up(&mut self, cx: &mut Cx<'_>) {
+        self.given_up.store(true, Ordering::SeqCst);
+        if let Some(pipe) = &self.pipe {
+            cx.watch(pipe.as_raw_fd(), false, false);
         }
     }
 }

@@ -2,14 +2,13 @@ mod connection;
 #[cfg(test)]
 mod tests;
 
-use alloc::string::{String, ToString};
 use core::net::Ipv4Addr;
 
 use hashbrown::HashMap;
 use packet::wire::{IpProtocol, Ipv4Packet, TcpFlags, TcpPacket, TcpSequence};
 use packet::{Batch, Packet};
 use router::args::Failed;
-use router::{Class, Cx, Declared, Element, HandlerError, HandlerList};
+use router::{Cx, Element};
 
 use self::connection::{Acknowledgment, Connection, Fate};
 
@@ -35,19 +34,6 @@ const IDLE: u64 = 10;
 /// The table holds 1024 connections and a quarter of the packet buffers. What finds no room
 /// is not kept, unless a connection was idle for ten seconds.
 ///
-/// # Arguments
-/// None.
-///
-/// # Ports
-/// Input 0, agnostic: packets from servers to mobile hosts, which leave by output 0. Input 1,
-/// agnostic: packets of mobile hosts to servers, which leave by output 1, but for those that the
-/// servers need not know of. Push output 2: segments that are sent to mobile hosts again. Push
-/// output 3: nothing.
-///
-/// # Handlers
-/// - `connections`, `cached` (read): connections, and segments that are kept.
-/// - `retransmissions`, `suppressed` (read): segments sent again, acknowledgments kept from servers.
-///
 /// # Example
 /// ```click
 /// snoop :: SnoopTCP;
@@ -59,22 +45,31 @@ const IDLE: u64 = 10;
 ///
 /// # See also
 /// TCPFragmenter
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "2/4", processing = "aa/aahh", flow = "xyz/xy")]
+#[inputs("packets from servers to mobile hosts", "packets from mobile hosts to servers")]
+#[outputs(
+    "the packets of input 0",
+    "the packets of input 1, but for those that the servers need not know of",
+    "segments that are sent to mobile hosts again",
+    "nothing"
+)]
 pub struct SnoopTCP {
+    /// How many there are.
+    #[handler(read = HashMap::len)]
     connections: HashMap<Key, Connection>,
+    /// Segments that are kept.
+    #[handler(read)]
     cached: usize,
     cached_max: usize,
     /// When idle connections were last looked for, in seconds.
     cleared: u64,
+    /// Segments sent again.
+    #[handler(read)]
     retransmissions: u64,
+    /// Acknowledgments kept from servers.
+    #[handler(read)]
     suppressed: u64,
-}
-
-impl Class for SnoopTCP {
-    const NAME: &'static str = "SnoopTCP";
-    const PORTS: &'static str = "2/4";
-    const PROCESSING: &'static str = "aa/aahh";
-    const FLOW: &'static str = "xyz/xy";
 }
 
 /// A server and a mobile host, with their ports.
@@ -224,23 +219,6 @@ impl SnoopTCP {
             |(snoop, cx), packet| (!snoop.see_acknowledgment(cx, packet, now)).then_some(()),
             |(_, cx), packet, ()| cx.kill(packet),
         );
-    }
-}
-
-impl Declared for SnoopTCP {
-    fn handlers(&self, list: &mut HandlerList) {
-        list.read("connections").read("cached");
-        list.read("retransmissions").read("suppressed");
-    }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _: &str) -> Result<String, HandlerError> {
-        match name {
-            "connections" => Ok(self.connections.len().to_string()),
-            "cached" => Ok(self.cached.to_string()),
-            "retransmissions" => Ok(self.retransmissions.to_string()),
-            "suppressed" => Ok(self.suppressed.to_string()),
-            _ => Err(HandlerError::Unknown),
-        }
     }
 }
 

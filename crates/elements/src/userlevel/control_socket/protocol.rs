@@ -568,3 +568,6 @@ fn first_line(bytes: &[u8], closed: bool) -> Option<(&[u8], usize)> {
         None => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

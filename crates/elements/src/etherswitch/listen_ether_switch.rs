@@ -1,0 +1,81 @@
+use packet::Batch;
+use router::args::{Args, Failed};
+use router::{Cx, Element};
+
+use super::learning::{Aging, Destination, Learning, flood};
+
+/// Switches Ethernet frames as EtherSwitch does, with one more output that gets all of them.
+///
+/// The last output gets a copy of every frame, also of frames that go to no other output.
+///
+/// # Example
+/// ```click
+/// switch :: ListenEtherSwitch;
+/// FromDevice(eth0) -> [0] switch [0] -> Queue -> ToDevice(eth0);
+/// FromDevice(eth1) -> [1] switch [1] -> Queue -> ToDevice(eth1);
+/// switch [2] -> Print(seen) -> Discard;
+/// ```
+///
+/// # See also
+/// EtherSwitch, EtherSpanTree
+#[derive(Element)]
+#[element(ports = "-/=+", processing = "h", flow = "#/[^#]", is_a("EtherSwitch"), provides(Aging))]
+pub struct ListenEtherSwitch {
+    #[flatten]
+    learning: Learning,
+}
+
+impl Aging for ListenEtherSwitch {
+    fn set_aging(&mut self, nanoseconds: Option<u64>) {
+        self.learning.aging = nanoseconds;
+    }
+}
+
+impl Element for ListenEtherSwitch {
+    fn configured(&mut self, _cx: &mut Cx<'_>, _args: &mut Args<'_>) -> Result<(), Failed> {
+        self.learning.configured();
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, source: usize, batch: &mut Batch) -> usize {
+        let (now, timeout) = (cx.steady().0, self.learning.timeout());
+        let listen = cx.outputs().saturating_sub(1);
+        for packet in batch.drain() {
+            match self.learning.destination(source, &packet, now, timeout) {
+                Destination::Port(port) if port == source => cx.emit(listen, packet),
+                Destination::Port(port) => {
+                    if let Some(copy) = cx.pool().clone(&packet) {
+                        cx.emit(listen, copy);
+                    }
+                    cx.emit(port, packet);
+                }
+                Destination::Flood => flood(cx, source, packet),
+                Destination::Nowhere => cx.emit(listen, packet),
+            }
+        }
+        source
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::etherswitch::ether_switch::tests::{frame, left};
+    use crate::testing::Rig;
+
+    #[test]
+    fn a_listener_sees_every_frame() {
+        let mut rig = Rig::with_batch(
+            "i0 :: Inject -> [0] s :: ListenEtherSwitch; i1 :: Inject -> [1] s;
+             s[0] -> Paint(0) -> q :: Collect; s[1] -> Paint(1) -> q; s[2] -> Paint(2) -> q;",
+            1,
+        );
+        rig.push("i0", &frame(4, 2, 1));
+        assert_eq!(left(&mut rig), [(2, 1), (1, 1)]);
+        rig.push("i1", &frame(2, 4, 2));
+        assert_eq!(left(&mut rig), [(2, 2), (0, 2)]);
+        rig.push("i1", &frame(4, 6, 3));
+        assert_eq!(left(&mut rig), [(2, 3)]);
+        rig.push("i1", &[9; 13]);
+        assert_eq!(rig.collected("q")[0].paint(), 2);
+    }
+}

@@ -1,0 +1,75 @@
+use alloc::string::String;
+
+use packet::Batch;
+use router::args::{Args, Context, Failed, Invalid, Parser, WordArg};
+use router::{Cx, Element, Ran, TaskId};
+
+use super::guest::{Given, warn_of};
+use super::sender::Sender;
+
+/// ToNetfront under the name and with the arguments of the host's ToDevice.
+#[derive(Element)]
+#[element(
+    name = "ToDevice",
+    ports = "1/0",
+    processing = "a",
+    is_a("ToNetfront"),
+    segments,
+    take_over
+)]
+pub struct GuestToDevice {
+    /// The interface's name, as the guest was given it.
+    #[arg(mandatory, name = "DEVNAME")]
+    interface: String,
+    /// Without meaning in a guest.
+    #[arg]
+    debug: bool,
+    /// Without meaning in a guest.
+    #[arg(with = word, kind = "word")]
+    method: Given,
+    /// Most frames pulled each time it is scheduled.
+    #[arg(default = 64)]
+    burst: u32,
+    #[flatten]
+    sender: Sender,
+}
+
+fn word(text: &str, context: &Context<'_>) -> Result<Given, Invalid> {
+    WordArg.parse(text, context).map(Some)
+}
+
+impl GuestToDevice {
+    fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut Self) {
+        self.sender.take_over(cx, &mut old.sender);
+    }
+}
+
+impl Element for GuestToDevice {
+    fn configured(&mut self, _cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
+        warn_of(args, &[("METHOD", &self.method)]);
+        if self.burst == 0 {
+            return Err(args.fail("bad BURST"));
+        }
+        self.sender.interface.clone_from(&self.interface);
+        self.sender.burst = self.burst;
+        Ok(())
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
+        self.sender.initialize(cx)
+    }
+
+    fn cleanup(&mut self, cx: &mut Cx<'_>) {
+        self.sender.cleanup(cx);
+    }
+
+    #[inline]
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
+        self.sender.push(cx, batch);
+        0
+    }
+
+    fn run_task(&mut self, cx: &mut Cx<'_>, _task: TaskId) -> Ran {
+        self.sender.run_task(cx)
+    }
+}

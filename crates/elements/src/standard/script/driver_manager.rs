@@ -1,0 +1,29 @@
+use router::{Descriptors, DriverHook, Element};
+
+use super::machine::Machine;
+use super::run_script;
+use super::script_type::ScriptType;
+
+/// Runs a script that decides what happens when the router is asked to stop.
+///
+/// It is a Script of TYPE DRIVER, with the instructions of a Script: each time an element or a
+/// handler asks the driver to stop, the script goes on behind the `pause` or `wait` where it is,
+/// and the router stops only when the script ends or says `stop`. There may be one in a router.
+/// Without instructions, the router stops when it is asked to.
+///
+/// # Example
+/// ```click
+/// InfiniteSource(LIMIT 1000, STOP true) -> Queue -> c :: Counter -> Discard;
+/// DriverManager(pause, wait 0.1s, print c.count, stop);
+/// ```
+///
+/// # See also
+/// Script
+#[derive(Element)]
+#[element(ports = "-/-", processing = "ah/ah", provides(Descriptors, DriverHook))]
+pub struct DriverManager {
+    #[flatten]
+    machine: Machine,
+}
+
+run_script!(DriverManager, Some(ScriptType::Driver));
