@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use click::{Diagnostics, Limits, Options};
-use packet::{Batch, Offload, Packet, Pool};
+use packet::{Batch, Offload, Packet, Pool, SegmentKind, Segments};
 use router::{
     Class, ClassEntry, Cx, Declared, Device, Element, ElementId, Embedding, HandlerError, Library,
     Llrpc, Router, Runtime, Settings, Side, Status, Steady,
@@ -462,6 +462,29 @@ impl Rig {
             let mut packet = cx.pool().copy(data).expect("the pool has room");
             prepare(&mut packet);
             cx.emit(0, packet);
+        });
+    }
+
+    /// Pushes a TCP packet over IPv4 that stands for several `segments` of 100 bytes of payload.
+    pub fn push_segments(
+        &mut self,
+        name: &str,
+        segments: usize,
+        prepare: impl FnOnce(&mut Packet),
+    ) {
+        let payload = std::vec![7; 100 * segments];
+        let packet = tcp(([1; 4].into(), 1), ([2; 4].into(), 2), 0, &payload);
+        self.push_with(name, &packet, |packet| {
+            packet.set_offload(Some(Offload {
+                checksum_start: 20,
+                checksum_offset: 16,
+                segments: Some(Segments {
+                    kind: SegmentKind::Tcp4,
+                    size: 100,
+                    ecn: false,
+                }),
+            }));
+            prepare(packet);
         });
     }
 

@@ -108,6 +108,9 @@ pub enum News {
     },
 }
 
+/// Makes a lookup function: see [`Function::build`].
+pub type Build = fn(&DomainProperties, bool) -> Result<Box<dyn Lookup>, String>;
+
 /// A kind of lookup function, by the name that [`LookupKind`](crate::properties::LookupKind) has
 /// for it.
 pub struct Function {
@@ -115,7 +118,7 @@ pub struct Function {
     pub name: &'static str,
     /// Makes the function of a domain with these properties. `true` if it is one of several
     /// replicas, one for each lane. The error is the reason, as a sentence.
-    pub build: fn(&DomainProperties, bool) -> Result<Box<dyn Lookup>, String>,
+    pub build: Build,
 }
 
 /// The functions of every switch.

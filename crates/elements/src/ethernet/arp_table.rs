@@ -8,6 +8,7 @@ use router::{Cx, Element, HandlerError, Interface, Link, TimerId, handlers};
 
 use crate::values;
 
+mod limits;
 pub(super) mod table;
 
 use table::{Limits, Millis, Table};

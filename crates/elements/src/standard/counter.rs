@@ -241,6 +241,16 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_counts_as_its_segments() {
+        for arguments in ["", "COUNT_CALL 9 stop"] {
+            let config = ["i :: Inject -> k :: Counter(", arguments, ") -> Discard;"].concat();
+            let mut rig = Rig::new(&config);
+            rig.push_segments("i", 3, |_| {});
+            assert_eq!((rig.read("k.count"), rig.read("k.byte_count")), ("3".into(), "420".into()));
+        }
+    }
+
+    #[test]
     fn rates_follow_the_packets() {
         let config = "RatedSource(RATE 1000, LENGTH 100) -> k :: Counter -> Discard;";
         let mut rig = Rig::new(config);

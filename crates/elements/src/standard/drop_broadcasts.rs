@@ -86,4 +86,11 @@ mod tests {
         });
         assert_eq!(rig.data("b"), [[1]]);
     }
+
+    #[test]
+    fn a_packet_counts_as_its_segments() {
+        let mut rig = Rig::new("i :: Inject -> d :: DropBroadcasts -> c :: Collect;");
+        rig.push_segments("i", 3, |packet| packet.set_packet_type(PacketType::Multicast));
+        assert_eq!((rig.read("d.drops"), rig.outstanding()), ("3".into(), 0));
+    }
 }

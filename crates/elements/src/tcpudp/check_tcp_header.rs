@@ -25,7 +25,7 @@ fn look(packet: &Packet) -> Result<(), Reason> {
 }
 
 check! {
-    /// Checks the lengths and checksum of TCP segments, and drops those that are wrong.
+    /// Checks the lengths and checksum of TCP segments, and drops wrong ones.
     ///
     /// Packets must have their IP header marked. The first wrong packet draws a message.
     ///

@@ -170,8 +170,8 @@ impl<T: Value> Value for Option<T> {
     }
 
     fn check(&self, name: &str, range: &Range) -> Result<(), PropertyError> {
-        let value = self.iter();
-        value.map(|value| value.check(name, range)).collect()
+        let mut value = self.iter();
+        value.try_for_each(|value| value.check(name, range))
     }
 
     fn form(range: &Range) -> ValueType {
