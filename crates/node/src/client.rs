@@ -5,13 +5,19 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
-use hyper::{Method, Request, StatusCode};
+use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::net::UnixStream;
 
 use crate::error::{Error, Kind, Result};
+use crate::model::{
+    Address, Entry, FlowStats, HandlerRead, HandlerValue, HandlerWrite, LaneStats, NodeStatus,
+    Object, PortStats, Purge, Spec, Wire, WireChange,
+};
+use crate::operation::{Operation, Payload, others as operations};
 
 /// Longest that an answer may take: creating a guest on a busy machine takes longest.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -40,37 +46,180 @@ impl Client {
         std::os::unix::net::UnixStream::connect(&self.socket).is_ok()
     }
 
-    /// Reads what is at `path`: segments, each as it is.
-    pub fn get<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T> {
-        self.ask(Method::GET, path, None)
+    /// Lists all resources of a kind.
+    pub fn list<S: Spec>(&self) -> Result<Vec<Object<S>>> {
+        self.call(&Object::<S>::list_operation(), &[], &())
     }
 
-    /// Makes something new.
-    pub fn post<B: Serialize, T: DeserializeOwned>(&self, path: &[&str], body: &B) -> Result<T> {
-        self.ask(Method::POST, path, Some(encode(body)?))
+    /// Shows one resource.
+    pub fn show<S: Spec>(&self, name: &str) -> Result<Object<S>> {
+        self.call(&Object::<S>::show_operation(), &[name], &())
     }
 
-    /// Makes something what `body` says, whether it is there or not.
-    pub fn put<B: Serialize, T: DeserializeOwned>(&self, path: &[&str], body: &B) -> Result<T> {
-        self.ask(Method::PUT, path, Some(encode(body)?))
+    /// Shows one resource, or lists all.
+    pub fn some<S: Spec>(&self, name: Option<&str>) -> Result<Vec<Object<S>>> {
+        match name {
+            Some(name) => Ok(vec![self.show(name)?]),
+            None => self.list(),
+        }
     }
 
-    /// Changes something.
-    pub fn patch<B: Serialize, T: DeserializeOwned>(&self, path: &[&str], body: &B) -> Result<T> {
-        self.ask(Method::PATCH, path, Some(encode(body)?))
+    /// Creates a resource.
+    pub fn create<S: Spec>(&self, new: &Object<S>) -> Result<Object<S>> {
+        self.call(&Object::<S>::create_operation(), &[], new)
     }
 
-    /// Removes something.
-    pub fn delete(&self, path: &[&str]) -> Result<()> {
-        self.ask(Method::DELETE, path, None)
+    /// Creates a resource, or has it be as it is given.
+    pub fn put<S: Spec>(&self, new: &Object<S>) -> Result<Object<S>> {
+        self.call(&Object::<S>::put_operation(), &[&new.name], new)
     }
 
-    fn ask<T: DeserializeOwned>(
+    /// Changes fields of a resource (JSON merge patch).
+    pub fn patch<S: Spec>(&self, name: &str, patch: &Value) -> Result<Object<S>> {
+        self.call(&Object::<S>::patch_operation(), &[name], patch)
+    }
+
+    /// Removes a resource.
+    pub fn delete<S: Spec>(&self, name: &str) -> Result<()> {
+        self.call(&Object::<S>::delete_operation(), &[name], &())
+    }
+
+    /// Shows the node itself.
+    pub fn node(&self) -> Result<NodeStatus> {
+        self.call(&operations::show_node(), &[], &())
+    }
+
+    /// Removes everything and ends the node.
+    pub fn purge(&self, confirmation: &Purge) -> Result<()> {
+        self.call(&operations::purge_node(), &[], confirmation)
+    }
+
+    /// Reads a handler of a guest.
+    pub fn read(&self, guest: &str, handler: &HandlerRead) -> Result<HandlerValue> {
+        self.call(&operations::read_handler(), &[guest], handler)
+    }
+
+    /// Writes a handler of a guest.
+    pub fn write(&self, guest: &str, handler: &HandlerWrite) -> Result<HandlerValue> {
+        self.call(&operations::write_handler(), &[guest], handler)
+    }
+
+    /// Lists the addresses that the switch of a link knows.
+    pub fn macs(&self, link: &str) -> Result<Vec<Address>> {
+        self.call(&operations::list_macs(), &[link], &())
+    }
+
+    /// Removes the addresses that the switch of a link has learned.
+    pub fn flush(&self, link: &str) -> Result<()> {
+        self.call(&operations::flush_macs(), &[link], &())
+    }
+
+    /// Lists the entries of a link's flow table.
+    pub fn entries(&self, link: &str) -> Result<Vec<Entry>> {
+        self.call(&operations::list_entries(), &[link], &())
+    }
+
+    /// Adds an entry to a link's flow table.
+    pub fn add_entry(&self, link: &str, entry: &Entry) -> Result<Entry> {
+        self.call(&operations::add_entry(), &[link], entry)
+    }
+
+    /// Removes an entry from a link's flow table.
+    pub fn remove_entry(&self, link: &str, flow: &str) -> Result<()> {
+        self.call(&operations::remove_entry(), &[link, flow], &())
+    }
+
+    /// Makes a wire what `wire` says; the steps that were taken.
+    pub fn apply(&self, wire: &Wire) -> Result<WireChange> {
+        let wire = Object::new(&wire.wire, wire.clone());
+        self.call(&operations::apply_wire(), &[&wire.name], &wire)
+    }
+
+    /// The steps that applying a wire would take.
+    pub fn compare(&self, wire: &Wire) -> Result<WireChange> {
+        let wire = Object::new(&wire.wire, wire.clone());
+        self.call(&operations::compare_wire(), &[&wire.name], &wire)
+    }
+
+    /// Counters of all ports.
+    pub fn stats(&self) -> Result<Vec<PortStats>> {
+        self.call(&operations::list_stats(), &[], &())
+    }
+
+    /// Counters of one port.
+    pub fn stats_of(&self, port: &str) -> Result<PortStats> {
+        self.call(&operations::show_stats(), &[port], &())
+    }
+
+    /// Counters of one port, of each lane apart.
+    pub fn stats_by_lane(&self, port: &str) -> Result<Vec<PortStats>> {
+        self.call(&operations::show_lane_stats(), &[port], &())
+    }
+
+    /// Counters of all flows.
+    pub fn flow_stats(&self) -> Result<Vec<FlowStats>> {
+        self.call(&operations::list_flow_stats(), &[], &())
+    }
+
+    /// Counters of one flow.
+    pub fn stats_of_flow(&self, flow: &str) -> Result<FlowStats> {
+        self.call(&operations::show_flow_stats(), &[flow], &())
+    }
+
+    /// Counters of the switch's lanes.
+    pub fn lanes(&self) -> Result<Vec<LaneStats>> {
+        self.call(&operations::list_lanes(), &[], &())
+    }
+
+    /// All counters in Prometheus's text format.
+    pub fn metrics(&self) -> Result<String> {
+        let (_, body) = self.exchange("GET", "/metrics", Vec::new())?;
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+
+    /// Asks for an operation, with the parameters of its path in their order.
+    fn call<B: Payload, T: Payload>(
         &self,
-        method: Method,
-        path: &[&str],
-        body: Option<Vec<u8>>,
+        operation: &Operation<B, T>,
+        parameters: &[&str],
+        body: &B,
     ) -> Result<T> {
+        let mut given = parameters.iter();
+        let path: String = operation
+            .path
+            .split('/')
+            .skip(1)
+            .map(|segment| {
+                let given = if segment.starts_with('{') {
+                    given.next()
+                } else {
+                    None
+                };
+                encoded(given.copied().unwrap_or(segment))
+            })
+            .collect();
+        let body = if operation.has_body() {
+            encode(body)?
+        } else {
+            Vec::new()
+        };
+        self.ask(operation.method.name(), &path, body)
+    }
+
+    fn ask<T: DeserializeOwned>(&self, method: &str, path: &str, body: Vec<u8>) -> Result<T> {
+        let (status, body) = self.exchange(method, path, body)?;
+        if status.is_success() {
+            // Nothing is written where there is nothing to say.
+            let body: &[u8] = if body.is_empty() { b"null" } else { &body };
+            return serde_json::from_slice(body).map_err(|error| confused(&error));
+        }
+        Err(serde_json::from_slice(&body).unwrap_or_else(|_| {
+            Error::failed(format_args!("the node answered {status} without a reason"))
+        }))
+    }
+
+    /// Sends a request and waits for the answer.
+    fn exchange(&self, method: &str, path: &str, body: Vec<u8>) -> Result<(StatusCode, Bytes)> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -82,17 +231,9 @@ impl Client {
                 format_args!("the node did not answer within {} s", PATIENCE.as_secs()),
             )
         };
-        let (status, body) = runtime
+        runtime
             .block_on(async { tokio::time::timeout(PATIENCE, exchange).await })
-            .map_err(|_| late())??;
-        if status.is_success() {
-            // Nothing is written where there is nothing to say.
-            let body: &[u8] = if body.is_empty() { b"null" } else { &body };
-            return serde_json::from_slice(body).map_err(|error| confused(&error));
-        }
-        Err(serde_json::from_slice(&body).unwrap_or_else(|_| {
-            Error::failed(format_args!("the node answered {status} without a reason"))
-        }))
+            .map_err(|_| late())?
     }
 }
 
@@ -108,9 +249,9 @@ fn confused(error: &dyn std::fmt::Display) -> Error {
 
 async fn exchange(
     socket: &Path,
-    method: Method,
-    path: &[&str],
-    body: Option<Vec<u8>>,
+    method: &str,
+    path: &str,
+    body: Vec<u8>,
 ) -> Result<(StatusCode, Bytes)> {
     let broken = |error: &dyn std::fmt::Display| {
         Error::new(
@@ -132,13 +273,12 @@ async fn exchange(
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|error| broken(&error))?;
     tokio::spawn(connection);
-    let path: String = path.iter().map(|segment| encoded(segment)).collect();
     let request = Request::builder()
         .method(method)
-        .uri(format!("/v1{path}"))
+        .uri(path)
         .header("host", "node")
         .header("content-type", "application/json")
-        .body(Full::new(Bytes::from(body.unwrap_or_default())))
+        .body(Full::new(Bytes::from(body)))
         .map_err(|error| broken(&error))?;
     let ended = |error: hyper::Error| {
         Error::new(
@@ -159,9 +299,10 @@ async fn exchange(
 fn encoded(segment: &str) -> String {
     let mut text = String::from("/");
     for byte in segment.bytes() {
-        match byte.is_ascii_alphanumeric() || b"._-~".contains(&byte) {
-            true => text.push(byte.into()),
-            false => text.push_str(&format!("%{byte:02X}")),
+        if byte.is_ascii_alphanumeric() || b"._-~".contains(&byte) {
+            text.push(byte.into());
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
         }
     }
     text
@@ -179,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_node_that_is_not_there_is_told_with_its_remedy() {
-        let error = Client::new("/nowhere/node.sock").get::<()>(&["node"]);
+        let error = Client::new("/nowhere/node.sock").node();
         assert_eq!(
             error.unwrap_err().error,
             "no node runs at /nowhere/node.sock: `weir node` starts one"

@@ -1,25 +1,25 @@
-//! What can go wrong, as whoever asked is told: one sentence, and what kind of thing it is.
+//! What can go wrong: [`Fault`] has a sentence for each case, which the API passes on as an [`Error`]
+//! with its kind.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
-use utoipa::{IntoResponses, ToSchema};
+use switch::lookup::Mac;
+use utoipa::ToSchema;
 
 /// What kind of thing went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// What was asked for cannot be, whatever is there.
+    /// The request itself is wrong, whatever there is.
     Invalid,
-    /// What was named is not there.
+    /// There is nothing of that name.
     NotFound,
     /// The name, or the address, is taken.
     Exists,
-    /// Something else stands on it.
+    /// Something else needs it.
     InUse,
-    /// The host, the switch or the guest said no.
+    /// The host, the switch or the guest refused.
     Refused,
     /// What would have to answer does not.
     Unavailable,
@@ -28,6 +28,17 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All.
+    pub const ALL: [Kind; 7] = [
+        Kind::Invalid,
+        Kind::NotFound,
+        Kind::Exists,
+        Kind::InUse,
+        Kind::Refused,
+        Kind::Unavailable,
+        Kind::Failed,
+    ];
+
     /// The HTTP status that goes with it.
     pub const fn status(self) -> u16 {
         match self {
@@ -41,13 +52,16 @@ impl Kind {
     }
 }
 
-/// Why the node did not do what it was asked.
+/// Why the node did not do what was asked, as the API answers it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Error {
     /// What kind of thing went wrong.
     pub kind: Kind,
-    /// What, where, and what to do about it.
+    /// What was wrong, where, and what would be right.
     pub error: String,
+    /// The field of the request that is wrong, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
 }
 
 /// The result of what the node is asked.
@@ -59,20 +73,21 @@ impl Error {
         Error {
             kind,
             error: sentence.to_string(),
+            field: None,
         }
     }
 
-    /// Something that cannot be asked for.
+    /// The request itself is wrong.
     pub fn invalid(sentence: impl fmt::Display) -> Error {
         Error::new(Kind::Invalid, sentence)
     }
 
-    /// Something that is not there.
+    /// There is nothing of that name.
     pub fn not_found(sentence: impl fmt::Display) -> Error {
         Error::new(Kind::NotFound, sentence)
     }
 
-    /// Something that the host, the switch or a guest does not do.
+    /// The host, the switch or a guest refused.
     pub fn refused(sentence: impl fmt::Display) -> Error {
         Error::new(Kind::Refused, sentence)
     }
@@ -80,6 +95,14 @@ impl Error {
     /// A failure of the node's own.
     pub fn failed(sentence: impl fmt::Display) -> Error {
         Error::new(Kind::Failed, sentence)
+    }
+
+    /// The same with another sentence around it.
+    pub fn within(self, sentence: impl FnOnce(&str) -> String) -> Error {
+        Error {
+            error: sentence(&self.error),
+            ..self
+        }
     }
 }
 
@@ -91,15 +114,205 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// How the API's description has it: whatever is asked, this may be the answer.
-impl IntoResponses for Error {
-    fn responses() -> BTreeMap<String, RefOr<Response>> {
-        let schema = Ref::from_schema_name("Error");
-        let content = ContentBuilder::new().schema(Some(schema)).build();
-        let response = ResponseBuilder::new()
-            .description("It is not done, and why")
-            .content("application/json", content);
-        BTreeMap::from([("default".into(), response.build().into())])
+/// Declares the faults, each with its kind, the field that is wrong, if any, and its sentence.
+macro_rules! faults {
+    ($($(#[doc = $doc:literal])+ $name:ident { $($part:ident: $type:ty),* $(,)? }
+        $kind:ident $($field:literal)? => $sentence:literal $(, $argument:expr)*;)*) => {
+        /// One thing that can be wrong with a request: what, where, and what would be right.
+        #[derive(Debug)]
+        #[expect(missing_docs, reason = "the sentence beside each says what its parts are")]
+        pub enum Fault {
+            $($(#[doc = $doc])+ $name { $($part: $type),* },)*
+        }
+
+        impl Fault {
+            /// What kind of thing it is.
+            pub fn kind(&self) -> Kind {
+                match self { $(Fault::$name { .. } => Kind::$kind,)* }
+            }
+
+            /// The field of the request that is wrong.
+            pub fn field(&self) -> Option<&'static str> {
+                match self { $(Fault::$name { .. } => [$($field,)? ""].first().copied().filter(|f: &&str| !f.is_empty()),)* }
+            }
+        }
+
+        impl fmt::Display for Fault {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self { $(Fault::$name { $($part),* } => write!(f, $sentence $(, $argument)*),)* }
+            }
+        }
+    };
+}
+
+faults! {
+    /// A name that cannot be.
+    Name { what: String, name: String, most: usize } Invalid "name" =>
+        "‘{name}’ is no name for {what}: use 1 to {most} letters, digits, ‘.’, ‘_’ or ‘-’, not starting with ‘.’ or ‘-’";
+    /// No link.
+    NoLink { name: String } NotFound =>
+        "no link ‘{name}’: `weir link show` lists those there are, `weir link attach` and `weir stub create` make more";
+    /// A link where a stub is asked for.
+    NoStub { name: String } Invalid =>
+        "‘{name}’ is no stub but an attached interface: `weir link show {name}` shows it, `weir link detach {name}` removes it";
+    /// A stub where a link is asked for.
+    IsStub { name: String } Invalid =>
+        "‘{name}’ is a stub, which has no interface: `weir stub show {name}` shows it, `weir stub delete {name}` removes it, `weir switch set {name}` changes it, and properties are set on its VNICs";
+    /// No VNIC.
+    NoVnic { name: String } NotFound => "no VNIC ‘{name}’: `weir vnic show` lists those there are";
+    /// Neither a link nor a VNIC.
+    NoLinkOrVnic { name: String } NotFound "link" =>
+        "no link or VNIC ‘{name}’: `weir link show` and `weir vnic show` list those there are";
+    /// Nothing that counts.
+    NoPort { name: String } NotFound =>
+        "no attached interface or VNIC ‘{name}’: `weir link show` and `weir vnic show` list those there are";
+    /// No guest.
+    NoGuest { name: String } NotFound => "no guest ‘{name}’: `weir ls` lists those there are";
+    /// No flow.
+    NoFlow { name: String } NotFound => "no flow ‘{name}’: `weir flow show` lists those there are";
+    /// No wire.
+    NoWire { name: String } NotFound => "no wire ‘{name}’: `weir wire show` lists those there are";
+    /// No entry.
+    NoEntry { link: String, flow: String } NotFound =>
+        "the flow table of ‘{link}’ has no entry for {flow}: `weir switch flows {link}` lists those there are";
+    /// An entry to what is no port of the link.
+    NotOnLink { port: String, link: String } NotFound "port" =>
+        "‘{port}’ is no VNIC on ‘{link}’: `weir vnic show` lists those there are";
+    /// A guest's interface on nothing.
+    StandsOnNothing { guest: String, interface: String, on: String } NotFound "interfaces" =>
+        "interface ‘{interface}’ of guest ‘{guest}’: no VNIC or link ‘{on}’: `weir vnic show` and `weir link show` list those there are";
+    /// A namespace that is to exist.
+    NoNamespace { name: String } NotFound "existing" =>
+        "there is no network namespace ‘{name}’, which is said to exist: `ip netns add {name}`, or leave out ‘existing’";
+
+    /// A name of a link or VNIC that is taken.
+    Taken { what: &'static str, name: String } Exists "name" =>
+        "there is {what} called ‘{name}’ already: choose another name";
+    /// A link that is attached.
+    Attached { name: String } Exists "name" =>
+        "‘{name}’ is attached already: `weir link detach {name}` first to attach it otherwise";
+    /// A guest of that name.
+    GuestExists { name: String } Exists "name" =>
+        "there is a guest called ‘{name}’ already: choose another name, or `weir destroy {name}` first";
+    /// A flow of that name.
+    FlowExists { name: String } Exists "name" =>
+        "there is a flow called ‘{name}’ already: choose another name";
+    /// An Ethernet address that another VNIC has.
+    AddressTaken { mac: Mac, link: String, other: String } Exists "mac" =>
+        "VNIC ‘{other}’ on ‘{link}’ has the address {mac} already: choose another, or none for a random one";
+    /// An entry that leads elsewhere.
+    EntryExists { name: String, port: String } Exists =>
+        "there is one already, which leads to ‘{port}’: `weir switch remove-flow {name}` first";
+
+    /// A link with VNICs on it.
+    HasVnics { name: String, vnics: String } InUse =>
+        "‘{name}’ is in use: delete what stands on it first ({vnics})";
+    /// A link or VNIC with flows.
+    HasFlows { name: String, flows: String } InUse =>
+        "‘{name}’ has flows: remove them first ({flows})";
+    /// A VNIC that is the default of a flow table.
+    IsDefault { vnic: String, link: String } InUse =>
+        "‘{vnic}’ is in use: what has no entry in the flow table of ‘{link}’ goes to it: set `default` of its switch to normal, drop or output:VNIC first";
+    /// A VNIC of a guest.
+    HasGuest { vnic: String, guest: String } InUse =>
+        "VNIC ‘{vnic}’ is an interface of guest ‘{guest}’: `weir destroy {guest}` first";
+    /// A VNIC that another guest has.
+    GuestHas { vnic: String, guest: String } InUse "interfaces" =>
+        "VNIC ‘{vnic}’ is an interface of guest ‘{guest}’ already";
+    /// A VNIC that serves no guest.
+    ServesNoGuest { vnic: String } InUse "interfaces" =>
+        "VNIC ‘{vnic}’ does not serve guests: make one without `namespace`, `host` and `vhost-user`";
+    /// An MTU that a guest was told.
+    MtuTold { vnic: String, guest: String } InUse "properties" =>
+        "the MTU of VNIC ‘{vnic}’ cannot change while guest ‘{guest}’ runs, which was told of it when it started: `weir destroy {guest}` first";
+    /// Fields that cannot change in use.
+    Fixed { what: &'static str, name: String, can: &'static str } InUse =>
+        "of {what} ‘{name}’, only {can} can change in use: remove it first, then create it with the new specification";
+    /// A wire that is being changed.
+    WireChanging { name: String } InUse =>
+        "wire ‘{name}’ is being changed: try again when that is done";
+    /// A link of a wire that is attached in another way.
+    AttachedOtherwise { name: String } InUse =>
+        "‘{name}’ is attached already, and otherwise: `weir link detach {name}` first, or have the wire say how it is (`weir link show {name}`)";
+    /// A link of a wire whose port has other properties.
+    AttachedWith { name: String, has: String, said: String } InUse =>
+        "‘{name}’ is attached already, and its port has {has}, not {said}: `weir link detach {name}` first, or leave that out of the wire";
+    /// A link of a wire that cannot be attached in another way while it is attached.
+    LinkFixed { name: String, wire: String } InUse =>
+        "link ‘{name}’ is attached: how cannot change while it is; `weir wire delete {wire}` first";
+
+    /// Several places of a VNIC.
+    Places { vnic: String } Invalid "namespace" =>
+        "VNIC ‘{vnic}’ can be in one place only: give one of `namespace`, `host` and `vhost-user`";
+    /// A field of an interface that there is none of.
+    NoInterface { vnic: String, field: &'static str } Invalid =>
+        "‘{vnic}’ has no interface on this host: `{field}` is for a VNIC with `namespace` or `host`";
+    /// An Ethernet address that cannot be a VNIC's.
+    NotUnicast { mac: Mac } Invalid "mac" =>
+        "{mac} cannot be a VNIC's address: it must be a unicast address that is not zero";
+    /// One VNIC for two interfaces.
+    VnicTwice { vnic: String } Invalid "interfaces" =>
+        "VNIC ‘{vnic}’ cannot be two interfaces of one guest";
+    /// A number of CPUs.
+    Cpus { cpus: usize, most: usize } Invalid "cpus" =>
+        "{cpus} CPUs cannot be: a guest has 1 to {most}";
+    /// A CPU that there is none of.
+    NoCpu { cpu: usize, there: String } Invalid "pin" =>
+        "there is no CPU {cpu} that the node may use: it has {there}";
+    /// An MTU of a stub.
+    StubMtu { mtu: u16, least: u16, most: u16 } Invalid "mtu" =>
+        "an MTU of {mtu} cannot be: a stub's is from {least} to {most} bytes";
+    /// An MTU above a guest's largest.
+    GuestMtu { vnic: String, asked: u16, most: u16 } Invalid "properties" =>
+        "mtu={asked} for ‘{vnic}’ cannot be: a guest takes IP packets of at most {most} bytes";
+    /// An MTU above the link's.
+    LinkMtu { vnic: String, asked: u16, link: String, mtu: u16, tag: &'static str } Invalid "properties" =>
+        "mtu={asked} for ‘{vnic}’ cannot be: its link ‘{link}’ has an MTU of {mtu} bytes{tag}, which is the most";
+    /// An MTU above that of the link's own interface.
+    OwnMtu { link: String, asked: u16, mtu: u16 } Invalid "port" =>
+        "mtu={asked} for ‘{link}’ cannot be: it has an MTU of {mtu} bytes, which is the most";
+    /// An MTU below IPv6's least.
+    Ipv6Mtu { vnic: String, asked: u16, address: ipnet::IpNet, least: u16 } Invalid "properties" =>
+        "mtu={asked} for ‘{vnic}’ cannot be: its interface has the address {address}, and IPv6 takes {least} bytes at least";
+    /// More lanes than there are.
+    Lanes { asked: u16, there: usize } Invalid "lanes" =>
+        "lanes={asked} cannot be: the switch has {there} {}; end the node and start `weir node --lanes {asked}` for more",
+        if *there == 1 { "lane" } else { "lanes" };
+    /// A device of a link by VXLAN.
+    DeviceOfVxlan { name: String } Invalid "device" =>
+        "link ‘{name}’ has `vxlan`, so it has no `device` and no `mode`: leave them out";
+    /// A device of another name.
+    OtherDevice { name: String, device: String } Invalid "device" =>
+        "link ‘{name}’ is called as its interface: `device` is ‘{name}’ or left out, not ‘{device}’";
+    /// No flow table.
+    NoTable { name: String, lookup: String } Invalid "lookup" =>
+        "the switch of ‘{name}’ has no flow table, it works by {lookup}: set its `lookup` to flow-table first";
+    /// A default without a flow table.
+    NoDefault { name: String, lookup: String } Invalid "default" =>
+        "`default` is for a switch whose `lookup` is flow-table; ‘{name}’ works by {lookup}";
+    /// An action that is none.
+    Action { action: String } Invalid "default" =>
+        "default={action} cannot be: it is normal (by addresses), drop, or output:VNIC";
+    /// A wire under another's name.
+    WireName { path: String, text: String } Invalid "wire" =>
+        "the wire is called ‘{text}’ in its text and ‘{path}’ in its path: they have to be one";
+    /// A body under another's name.
+    OtherName { path: String, body: String } Invalid "name" =>
+        "the resource is called ‘{body}’ in the body and ‘{path}’ in the path: they have to be one";
+    /// A purge without confirmation.
+    Unconfirmed {} Invalid "confirm" =>
+        "this removes all guests, VNICs, links and the switch, and ends the node: it needs the body {{\"confirm\": true}}";
+    /// A step that is none.
+    NoStep { part: String } Failed => "{part} cannot change so";
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        Error {
+            kind: fault.kind(),
+            field: fault.field().map(str::to_string),
+            error: fault.to_string(),
+        }
     }
 }
 
@@ -131,7 +344,10 @@ impl From<switch::links::LinkError> for Error {
 
 impl From<switch::properties::PropertyError> for Error {
     fn from(error: switch::properties::PropertyError) -> Error {
-        Error::invalid(error)
+        Error {
+            field: Some("properties".into()),
+            ..Error::invalid(error)
+        }
     }
 }
 
@@ -159,4 +375,27 @@ impl From<abi::region::GeometryError> for Error {
     fn from(error: abi::region::GeometryError) -> Error {
         Error::invalid(error)
     }
+}
+
+/// What can be down: the subject of a fault that the node tries again to mend.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Subject {
+    /// There is no switch.
+    Switch,
+    /// What runs cannot be kept in the state.
+    State,
+    /// A link or stub.
+    Link(String),
+    /// A VNIC.
+    Vnic(String),
+    /// The end of a patch.
+    Patch(String),
+    /// A flow.
+    Flow(String),
+    /// The entries of flow tables that lead to a port.
+    Entries(String),
+    /// A guest.
+    Guest(String),
+    /// A network namespace of a wire.
+    Namespace(String),
 }

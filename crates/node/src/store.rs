@@ -4,6 +4,8 @@
 //! together is changed in one transaction ([`Store::change`]); one that is not committed, whatever
 //! the reason, leaves nothing.
 
+mod migration;
+
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,11 +14,9 @@ use redb::{
     Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, ReadableTableMetadata,
     StorageError, TableDefinition, TableError, WriteTransaction,
 };
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::error::Error;
-use crate::model::{AppliedWire, Flow, FlowEntry, Guest, Leaving, Link, Vnic};
+use crate::model::Record;
 
 /// Names of the database's file in the state folder.
 const FILE: &str = "node.redb";
@@ -87,29 +87,14 @@ impl From<StoreError> for Error {
 /// The result of using the store.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
-/// Something that the store keeps.
-pub trait Record: Serialize + DeserializeOwned {
-    /// Its table.
-    const TABLE: Table;
-    /// Its key.
-    fn key(&self) -> &str;
+/// The table of a kind of record.
+const fn table<T: Record>() -> Table {
+    TableDefinition::new(T::TABLE)
 }
-
-macro_rules! record {
-    ($($type:ty: $table:literal),* $(,)?) => { $(
-        impl Record for $type {
-            const TABLE: Table = TableDefinition::new($table);
-            fn key(&self) -> &str {
-                &self.name
-            }
-        }
-    )* };
-}
-record!(Link: "links", Vnic: "vnics", Flow: "flows", FlowEntry: "flow-entries", Guest: "guests", Leaving: "leaving", AppliedWire: "wires");
 
 impl StoreError {
     /// Whether the database gave up after an earlier error, such as a disk that was full, and has to
-    /// be opened anew before it does anything again.
+    /// be reopened before it does anything again.
     fn gave_up(&self) -> bool {
         matches!(self, StoreError::Access { source, .. } if matches!(**source, redb::Error::PreviousIo))
     }
@@ -150,7 +135,7 @@ fn open(folder: &Path) -> Result<Database> {
         let why = "it is empty".into();
         return Err(StoreError::Damaged { path, why });
     }
-    // Whoever trusts a page that is not as it was written panics.
+    // redb panics when it trusts a damaged page.
     let opened = Database::builder()
         .set_check_integrity_on_open(true)
         .create(&path);
@@ -195,13 +180,16 @@ impl Store {
                 opened => break opened?,
             }
         };
+        let write = database.begin_write().map_err(writing)?;
+        migration::migrate(&write)?;
+        write.commit().map_err(writing)?;
         Ok(Store {
             database: RefCell::new(Some(database)),
             folder: folder.into(),
         })
     }
 
-    /// Does something with the database, which is opened anew if it had given up.
+    /// Does something with the database, which is reopened if it had given up.
     fn with<R>(&self, work: impl Fn(&Database) -> Result<R>) -> Result<R> {
         if let Some(database) = &*self.database.borrow() {
             match work(database) {
@@ -226,7 +214,7 @@ impl Store {
     pub fn get<T: Record>(&self, name: &str) -> Result<Option<T>> {
         self.with(|database| {
             let read = database.begin_read().map_err(reading)?;
-            let table = match read.open_table(T::TABLE) {
+            let table = match read.open_table(table::<T>()) {
                 Ok(table) => table,
                 Err(TableError::TableDoesNotExist(_)) => return Ok(None),
                 Err(error) => return Err(reading(error)),
@@ -240,7 +228,7 @@ impl Store {
     pub fn all<T: Record>(&self) -> Result<Vec<T>> {
         self.with(|database| {
             let read = database.begin_read().map_err(reading)?;
-            let table = match read.open_table(T::TABLE) {
+            let table = match read.open_table(table::<T>()) {
                 Ok(table) => table,
                 Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
                 Err(error) => return Err(reading(error)),
@@ -259,7 +247,7 @@ impl Store {
     pub fn count<T: Record>(&self) -> Result<usize> {
         self.with(|database| {
             let read = database.begin_read().map_err(reading)?;
-            match read.open_table(T::TABLE) {
+            match read.open_table(table::<T>()) {
                 Ok(table) => Ok(table.len().map_err(reading)? as usize),
                 Err(TableError::TableDoesNotExist(_)) => Ok(0),
                 Err(error) => Err(reading(error)),
@@ -295,14 +283,14 @@ impl Change {
             name: record.key().into(),
             why: error.to_string(),
         })?;
-        let mut table = self.write.open_table(T::TABLE).map_err(writing)?;
+        let mut table = self.write.open_table(table::<T>()).map_err(writing)?;
         let old = table.insert(record.key(), bytes.as_slice());
         old.map(drop).map_err(writing)
     }
 
     /// Removes a record.
     pub fn remove<T: Record>(&self, name: &str) -> Result<()> {
-        let mut table = self.write.open_table(T::TABLE).map_err(writing)?;
+        let mut table = self.write.open_table(table::<T>()).map_err(writing)?;
         let old = table.remove(name);
         old.map(drop).map_err(writing)
     }
@@ -332,7 +320,7 @@ impl Change {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Class;
+    use crate::model::{Class, Link, LinkRecord};
 
     struct Folder(PathBuf);
 
@@ -349,18 +337,15 @@ mod tests {
         }
     }
 
-    fn stub(name: &str, domain: u32) -> Link {
-        Link {
+    fn stub(name: &str, domain: u32) -> LinkRecord {
+        LinkRecord {
             name: name.into(),
+            spec: Link::default(),
             domain,
             class: Class::Stub,
-            mode: None,
-            tunnel: None,
             mtu: 1500,
             gro: false,
             index: None,
-            port: Default::default(),
-            properties: Default::default(),
             default: Default::default(),
         }
     }
@@ -377,13 +362,13 @@ mod tests {
             let change = store.change().unwrap();
             assert_eq!(change.next("domain").unwrap(), 2);
             change.put(&stub("b", 2)).unwrap();
-            change.remove::<Link>("a").unwrap();
+            change.remove::<LinkRecord>("a").unwrap();
         }
         let store = Store::open(&folder.0, Duration::ZERO).unwrap();
-        let names: Vec<_> = store.all::<Link>().unwrap();
+        let names: Vec<_> = store.all::<LinkRecord>().unwrap();
         assert_eq!(names.len(), 1);
-        assert_eq!(store.get::<Link>("a").unwrap().unwrap().domain, 1);
-        assert!(store.get::<Link>("b").unwrap().is_none());
+        assert_eq!(store.get::<LinkRecord>("a").unwrap().unwrap().domain, 1);
+        assert!(store.get::<LinkRecord>("b").unwrap().is_none());
         assert_eq!(store.change().unwrap().next("domain").unwrap(), 2);
     }
 
@@ -411,7 +396,7 @@ mod tests {
                 std::fs::write(&file, bad).unwrap();
                 match Store::open(&folder.0, Duration::ZERO) {
                     Ok(store) => {
-                        let there = store.all::<Link>().unwrap().len();
+                        let there = store.all::<LinkRecord>().unwrap().len();
                         assert!(there >= names().count() - 1, "{there}, page {page}");
                         store.put(&stub("more", 99)).unwrap();
                     }

@@ -1,7 +1,8 @@
 //! Bodies of requests, whatever they hold: understood or refused, and never more than they say.
 
 use node::model::{
-    NewFlow, NewGuest, NewLink, NewStub, NewVnic, PropertyChange, Serves, SwitchChange, check_name,
+    Entry, Flow, Guest, HandlerWrite, Link, Object, Purge, Stub, SwitchFunction, Vnic, Wire,
+    check_name, patched,
 };
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
@@ -12,13 +13,20 @@ fn parse_all(bytes: &[u8]) {
     fn parse<T: DeserializeOwned>(bytes: &[u8]) {
         let _ = serde_json::from_slice::<T>(bytes);
     }
-    parse::<NewLink>(bytes);
-    parse::<NewStub>(bytes);
-    parse::<NewVnic>(bytes);
-    parse::<NewFlow>(bytes);
-    parse::<NewGuest>(bytes);
-    parse::<PropertyChange>(bytes);
-    parse::<SwitchChange>(bytes);
+    parse::<Object<Link>>(bytes);
+    parse::<Object<Stub>>(bytes);
+    parse::<Object<Vnic>>(bytes);
+    parse::<Object<Flow>>(bytes);
+    parse::<Object<Guest>>(bytes);
+    parse::<Object<Wire>>(bytes);
+    parse::<Object<SwitchFunction>>(bytes);
+    parse::<Entry>(bytes);
+    parse::<HandlerWrite>(bytes);
+    parse::<Purge>(bytes);
+    if let Ok(patch) = serde_json::from_slice(bytes) {
+        let _ = patched(&Vnic::default(), &patch);
+        let _ = patched(&SwitchFunction::default(), &patch);
+    }
 }
 
 /// JSON that is nearly a body: the right fields with wrong values, and some that are not there.
@@ -29,14 +37,15 @@ fn nearly() -> impl Strategy<Value = Value> {
         any::<i64>().prop_map(Value::from),
         ".{0,20}".prop_map(Value::from),
         proptest::collection::vec(any::<u8>(), 0..4).prop_map(Value::from),
-        Just(json!({ "netns": "a" })),
-        Just(json!([{ "name": "a", "on": "b" }])),
+        Just(json!({ "maxbw": "1G" })),
+        Just(json!({ "a": "b" })),
     ];
     let field = prop_oneof![
         Just("name".to_string()),
         Just("link".to_string()),
         Just("mac".to_string()),
-        Just("serves".to_string()),
+        Just("vhost-user".to_string()),
+        Just("status".to_string()),
         Just("properties".to_string()),
         Just("config".to_string()),
         Just("interfaces".to_string()),
@@ -71,18 +80,17 @@ proptest! {
         name in "[a-z]{1,15}",
         mac in any::<[u8; 6]>(),
         netns in proptest::option::of("\\PC{1,20}"),
-        properties in "\\PC{0,30}",
+        share in 1u16..=1000,
     ) {
-        let new = NewVnic {
-            name,
+        let mut vnic = Vnic {
             link: "lan".into(),
             mac: Some(switch::lookup::Mac(mac)),
-            serves: netns.map_or(Serves::Guest, Serves::Netns),
-            interface: None,
-            addresses: Vec::new(),
-            properties,
+            namespace: netns,
+            ..Vnic::default()
         };
-        let read: NewVnic = serde_json::from_slice(&serde_json::to_vec(&new).unwrap()).unwrap();
-        prop_assert_eq!(format!("{new:?}"), format!("{read:?}"));
+        vnic.properties.set("share", &share.to_string()).unwrap();
+        let new = Object::new(name, vnic);
+        let read: Object<Vnic> = serde_json::from_slice(&serde_json::to_vec(&new).unwrap()).unwrap();
+        prop_assert_eq!(new, read);
     }
 }

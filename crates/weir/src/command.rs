@@ -28,22 +28,8 @@ enum Verb {
     Read(run::ReadArgs),
     Write(run::WriteArgs),
     Top(run::TopArgs),
-    Node(nouns::node::NodeArgs),
-    Create(nouns::guest::CreateArgs),
-    Ls(nouns::guest::LsArgs),
-    Destroy(nouns::guest::DestroyArgs),
-    #[command(subcommand, arg_required_else_help = true)]
-    Link(nouns::link::LinkCommand),
-    #[command(subcommand, arg_required_else_help = true)]
-    Stub(nouns::stub::StubCommand),
-    #[command(subcommand, arg_required_else_help = true)]
-    Switch(nouns::switch::SwitchCommand),
-    #[command(subcommand, arg_required_else_help = true)]
-    Vnic(nouns::vnic::VnicCommand),
-    #[command(subcommand, arg_required_else_help = true)]
-    Flow(nouns::flow::FlowCommand),
-    #[command(subcommand, arg_required_else_help = true)]
-    Wire(nouns::wire::WireCommand),
+    #[command(flatten)]
+    Noun(nouns::NounCommand),
     Check(check::CheckArgs),
     Element(element::ElementArgs),
     /// Runs a configuration as a program of this machine, with Click's own command line.
@@ -123,16 +109,9 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
         Verb::Top(args) => run::client::top(args)
             .map(|()| ExitCode::SUCCESS)
             .map_err(Into::into),
-        Verb::Node(args) => noun(nouns::node::run(args)),
-        Verb::Create(args) => noun(nouns::guest::create(args)),
-        Verb::Ls(args) => noun(nouns::guest::ls(args)),
-        Verb::Destroy(args) => noun(nouns::guest::destroy(args)),
-        Verb::Link(command) => noun(nouns::link::run(command)),
-        Verb::Stub(command) => noun(nouns::stub::run(command)),
-        Verb::Switch(command) => noun(nouns::switch::run(command)),
-        Verb::Vnic(command) => noun(nouns::vnic::run(command)),
-        Verb::Flow(command) => noun(nouns::flow::run(command)),
-        Verb::Wire(command) => noun(nouns::wire::run(command)),
+        Verb::Noun(command) => nouns::run(command)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Into::into),
         Verb::Check(args) => check::run(args).map_err(Into::into),
         Verb::Element(args) => element::run(args)
             .map(|()| ExitCode::SUCCESS)
@@ -156,11 +135,6 @@ pub fn main(program: OsString, arguments: Vec<OsString>) -> ExitCode {
         log::say(lines.join("\n"));
         ExitCode::FAILURE
     })
-}
-
-/// What became of a command that asks a node.
-fn noun(done: nouns::Result) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    done.map(|()| ExitCode::SUCCESS).map_err(Into::into)
 }
 
 fn parse(words: &[OsString]) -> Result<Command, clap::Error> {

@@ -6,6 +6,7 @@ pub mod click;
 mod command;
 pub mod demo;
 pub mod element;
+pub mod graph;
 pub mod host;
 pub mod lab;
 pub mod nouns;

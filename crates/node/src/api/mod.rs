@@ -1,46 +1,27 @@
 //! The API: REST and JSON over HTTP, described by OpenAPI at `/v1/openapi.json`.
 //!
-//! Thin: a request's body becomes a value of [`crate::model`], the node does the rest. Whatever
-//! fails is answered with an [`Error`] and the HTTP status of its kind.
+//! Thin: a request's body becomes a value of [`crate::model`], the node does the rest. A failure is
+//! answered with an [`Error`] and the HTTP status of its kind.
 
-mod flows;
-mod guests;
-mod links;
+mod body;
+mod metrics;
 pub mod serve;
-mod vnics;
-mod wires;
 
-use std::time::Duration;
-
-use axum::body::HttpBody;
-use axum::extract::rejection::JsonRejection;
-use axum::extract::{FromRequest, Request, State};
+use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, on};
 use axum::{Json, Router};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
-use tokio::sync::Semaphore;
-use utoipa::OpenApi;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use utoipa::openapi::{InfoBuilder, OpenApi, OpenApiBuilder};
 
-use crate::error::{Error, Result};
-use crate::model::NodeView;
-use crate::service::Handle;
-
-/// Longest body of a request, in bytes: a configuration as JSON, every character escaped.
-const BODY_MAX: usize = 6 * abi::boot::CONFIG_MAX + 4096;
-
-#[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "Weir node",
-        description = "One host: its links, stubs, VNICs, flows and guests. On a Unix socket, `$WEIR_RUN/node.sock`."
-    ),
-    components(schemas(Error))
-)]
-struct Description;
+use crate::error::{Error, Fault, Result};
+use crate::model::{
+    Flow, Guest, HandlerValue, Link, Object, Stub, SwitchFunction, Verb, Vnic, Wire, patched,
+};
+use crate::node::for_each_resource;
+use crate::node::resource::found;
+use crate::operation::{Method, Operation, Payload, others as operations};
+use crate::service::{Handle, Served};
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
@@ -50,155 +31,345 @@ impl IntoResponse for Error {
     }
 }
 
-/// How long the next part of a request's body may take.
-const BODY_WAIT: Duration = Duration::from_secs(2);
-/// Bodies over so many bytes, or of a length that is not told, are large.
-const LARGE: u64 = 1 << 20;
-/// Large bodies wait for each other, so that no number of clients takes all memory.
-static LARGE_BODIES: Semaphore = Semaphore::const_new(8);
+/// Routes and their description, growing together.
+struct Api {
+    router: Router<Handle>,
+    description: OpenApi,
+}
 
-/// A request's body; one that cannot be understood is an [`Error`].
-pub struct Body<T>(pub T);
-
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
-    type Rejection = Error;
-
-    async fn from_request(request: Request, state: &S) -> Result<Body<T>> {
-        let length = request.body().size_hint().exact();
-        let _turn = match length.is_some_and(|length| length <= LARGE) {
-            true => None,
-            false => LARGE_BODIES.acquire().await.ok(),
+impl Api {
+    /// Adds an operation, which `work` does: it is given the path's parameters and the body.
+    fn on<B: Payload, T: Payload, F: Future<Output = Result<T>> + Send>(
+        &mut self,
+        operation: Operation<B, T>,
+        work: impl Fn(Handle, Vec<String>, B) -> F + Clone + Send + Sync + 'static,
+    ) {
+        operation.describe(&mut self.description);
+        let has_body = operation.has_body();
+        let status = StatusCode::from_u16(operation.status).unwrap_or(StatusCode::OK);
+        let serve = async move |State(handle): State<Handle>,
+                                names: Option<Path<Vec<String>>>,
+                                request: Request| {
+            let body = if has_body {
+                body::body(request).await?
+            } else {
+                serde_json::from_value(serde_json::Value::Null).map_err(Error::failed)?
+            };
+            let names = names.map(|Path(names)| names).unwrap_or_default();
+            let answer = work(handle, names, body).await?;
+            Ok::<_, Error>(match status {
+                StatusCode::NO_CONTENT => status.into_response(),
+                _ => (status, Json(answer)).into_response(),
+            })
         };
-        let (parts, body) = request.into_parts();
-        let body = read(body).await?;
-        // What is made of an object would be made of its values alone as well.
-        if body.trim_ascii_start().starts_with(b"[") {
-            return Err(Error::invalid(
-                "the request's body is an array: it is to be an object, {\"name\": …}",
-            ));
+        let method = match operation.method {
+            Method::Get => MethodFilter::GET,
+            Method::Post => MethodFilter::POST,
+            Method::Put => MethodFilter::PUT,
+            Method::Patch => MethodFilter::PATCH,
+            Method::Delete => MethodFilter::DELETE,
+        };
+        let serve = move |handle: State<Handle>, names: Option<Path<Vec<String>>>, request| {
+            let serve = serve.clone();
+            async move { serve(handle, names, request).await }
+        };
+        let router = std::mem::take(&mut self.router);
+        self.router = router.route(&operation.path, on(method, serve));
+    }
+
+    /// Adds the operations of a resource.
+    fn resource<S: Served>(&mut self) {
+        for verb in S::VERBS {
+            match verb {
+                Verb::List => self.on(Object::<S>::list_operation(), |handle, _, ()| async move {
+                    let mut all = handle.run(|node| S::all(node)).await?;
+                    all.iter_mut().for_each(|one| one.spec.shorten());
+                    Ok(all)
+                }),
+                Verb::Show => self.on(
+                    Object::<S>::show_operation(),
+                    |handle, names, ()| async move {
+                        handle.run(move |node| S::one(node, &name(&names))).await
+                    },
+                ),
+                Verb::Create => {
+                    self.on(Object::<S>::create_operation(), |handle, _, new| async move {
+                        S::create_on(handle, new.name, new.spec).await
+                    });
+                }
+                Verb::Put => self.on(Object::<S>::put_operation(), put),
+                Verb::Patch => self.on(Object::<S>::patch_operation(), patch),
+                Verb::Delete => self.on(
+                    Object::<S>::delete_operation(),
+                    |handle, names, ()| async move { S::delete_on(handle, name(&names)).await },
+                ),
+            }
         }
-        let body = axum::body::Body::from(body);
-        match Json::from_request(Request::from_parts(parts, body), state).await {
-            Ok(Json(body)) => Ok(Body(body)),
-            Err(rejection) => Err(Error::invalid(sentence(&rejection))),
+    }
+}
+
+/// The first parameter of a path.
+fn name(names: &[String]) -> String {
+    names.first().cloned().unwrap_or_default()
+}
+
+/// A body under another's name cannot be.
+fn check_name(path: &str, body: &str) -> Result<()> {
+    if path == body {
+        return Ok(());
+    }
+    let (path, body) = (path.into(), body.into());
+    Err(Fault::OtherName { path, body }.into())
+}
+
+async fn put<S: Served>(handle: Handle, names: Vec<String>, new: Object<S>) -> Result<Object<S>> {
+    let name = name(&names);
+    check_name(&name, &new.name)?;
+    let wanted = name.clone();
+    match handle.run(move |node| found::<S>(node, &wanted)).await? {
+        Some(is) if is.spec == new.spec => Ok(is),
+        Some(_) => S::change_on(handle, name, new.spec).await,
+        None if S::VERBS.contains(&Verb::Create) => S::create_on(handle, name, new.spec).await,
+        // It is told what there is none of.
+        None => handle.run(move |node| S::one(node, &name)).await,
+    }
+}
+
+async fn patch<S: Served>(
+    handle: Handle,
+    names: Vec<String>,
+    mut patch: serde_json::Value,
+) -> Result<Object<S>> {
+    let name = name(&names);
+    if let Some(fields) = patch.as_object_mut() {
+        fields.remove("status");
+        if let Some(serde_json::Value::String(body)) = fields.remove("name") {
+            check_name(&name, &body)?;
         }
+        S::complete(fields);
     }
+    let wanted = name.clone();
+    let is = handle.run(move |node| S::one(node, &wanted)).await?;
+    let spec = patched(&is.spec, &patch);
+    let spec = spec.map_err(|error| {
+        Error::invalid(format_args!(
+            "the request's body cannot be understood: {error}"
+        ))
+    })?;
+    if spec == is.spec {
+        return Ok(is);
+    }
+    S::change_on(handle, name, spec).await
 }
 
-/// All of a body, as long as it keeps coming and is not too long.
-async fn read(body: axum::body::Body) -> Result<Vec<u8>> {
-    let wrong = |why: &dyn std::fmt::Display| {
-        Error::invalid(format_args!("the request's body cannot be read: {why}"))
+/// A wire under another's name cannot be.
+fn check_wire(names: &[String], wire: &Object<Wire>) -> Result<()> {
+    check_name(&name(names), &wire.name)?;
+    if wire.name == wire.spec.wire {
+        return Ok(());
+    }
+    Err(Fault::WireName {
+        path: wire.name.clone(),
+        text: wire.spec.wire.clone(),
+    }
+    .into())
+}
+
+/// The API's routes and their description.
+fn api() -> Api {
+    let info = InfoBuilder::new()
+        .title("Weir node")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(
+            "One host: its links, stubs, VNICs, flows, guests and wires. On a Unix socket, `$WEIR_RUN/node.sock`. `GET /metrics` shows all counters in Prometheus's text format.",
+        ));
+    let mut api = Api {
+        router: Router::new(),
+        description: OpenApiBuilder::new().info(info.build()).build(),
     };
-    let late = format!("nothing came for {} s", BODY_WAIT.as_secs());
-    let long = format!("it is longer than {BODY_MAX} bytes, which is the most");
-    if body.size_hint().lower() > BODY_MAX as u64 {
-        return Err(wrong(&long));
+    api.on(operations::show_node(), async |handle, _, ()| {
+        handle.run(|node| node.status()).await
+    });
+    api.on(operations::purge_node(), async |handle, _, purge| {
+        if !purge.confirm {
+            return Err(Fault::Unconfirmed {}.into());
+        }
+        handle.run(|node| node.purge()).await
+    });
+    macro_rules! resources {
+        ($($resource:ident),*; $($waiting:ident),*) => {
+            $(api.resource::<$resource>();)*
+            $(api.resource::<$waiting>();)*
+        };
     }
-    let mut body = Limited::new(body, BODY_MAX);
-    let mut bytes = Vec::new();
-    let next = async |body: &mut Limited<axum::body::Body>| {
-        let frame = tokio::time::timeout(BODY_WAIT, body.frame()).await;
-        frame.map_err(|_| wrong(&late))
-    };
-    while let Some(frame) = next(&mut body).await? {
-        let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
-            true => wrong(&long),
-            false => wrong(&error),
-        })?;
-        bytes.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
-    }
-    Ok(bytes)
+    for_each_resource!(resources);
+    switches(&mut api);
+    guests(&mut api);
+    api.on(operations::apply_wire(), async |handle, names, wire| {
+        check_wire(&names, &wire)?;
+        handle.apply_wire(wire.spec).await
+    });
+    api.on(operations::compare_wire(), async |handle, names, wire| {
+        check_wire(&names, &wire)?;
+        handle.run(move |node| node.compare_wire(&wire.spec)).await
+    });
+    statistics(&mut api);
+    api
 }
 
-fn sentence(rejection: &JsonRejection) -> String {
-    format!(
-        "the request's body cannot be understood: {}",
-        rejection.body_text()
-    )
+fn switches(api: &mut Api) {
+    api.on(operations::list_macs(), async |handle, names, ()| {
+        handle.run(move |node| node.addresses(&name(&names))).await
+    });
+    api.on(operations::flush_macs(), async |handle, names, ()| {
+        handle.run(move |node| node.flush(&name(&names))).await
+    });
+    api.on(operations::list_entries(), async |handle, names, ()| {
+        handle
+            .run(move |node| node.flow_entries(&name(&names)))
+            .await
+    });
+    api.on(operations::add_entry(), async |handle, names, new| {
+        let added = handle.run(move |node| node.add_flow_entry(&name(&names), &new));
+        added.await
+    });
+    api.on(operations::remove_entry(), async |handle, names, ()| {
+        let flow = names.get(1).cloned().unwrap_or_default();
+        let removed = handle.run(move |node| node.remove_flow_entry(&name(&names), &flow));
+        removed.await
+    });
 }
 
-/// What the API's routes and their descriptions are.
-fn routes() -> OpenApiRouter<Handle> {
-    OpenApiRouter::with_openapi(Description::openapi())
-        .routes(routes!(node, purge))
-        .merge(links::routes())
-        .merge(vnics::routes())
-        .merge(flows::routes())
-        .merge(wires::routes())
-        .merge(guests::routes())
+fn guests(api: &mut Api) {
+    api.on(operations::read_handler(), async |handle, names, read| {
+        let asked = handle.ask(move |node| node.ask_read(&name(&names), &read.handler));
+        let value = asked.await?;
+        Ok(HandlerValue { value })
+    });
+    api.on(operations::write_handler(), async |handle, names, write| {
+        let (guest, asked) = (name(&names), write.clone());
+        let ask = handle.ask(move |node| node.ask_write(&guest, &asked.handler, &asked.value));
+        let value = ask.await?;
+        if write.handler == "hotconfig" {
+            let keep = handle.run(move |node| node.keep_config(&name(&names), &write.value));
+            keep.await?;
+        }
+        Ok(HandlerValue { value })
+    });
+}
+
+fn statistics(api: &mut Api) {
+    api.on(operations::list_stats(), async |handle, _, ()| {
+        handle.run(|node| node.all_stats()).await
+    });
+    api.on(operations::show_stats(), async |handle, names, ()| {
+        handle.run(move |node| node.stats(&name(&names))).await
+    });
+    api.on(operations::show_lane_stats(), async |handle, names, ()| {
+        handle
+            .run(move |node| node.stats_by_lane(&name(&names)))
+            .await
+    });
+    api.on(operations::list_flow_stats(), async |handle, _, ()| {
+        handle.run(|node| node.flow_stats()).await
+    });
+    api.on(operations::show_flow_stats(), async |handle, names, ()| {
+        handle
+            .run(move |node| node.stats_of_flow(&name(&names)))
+            .await
+    });
+    api.on(operations::list_lanes(), async |handle, _, ()| {
+        handle.run(|node| node.lanes()).await
+    });
 }
 
 /// The API's description, as JSON.
 pub fn description() -> String {
-    let (_, description) = routes().split_for_parts();
     // It has no map with keys that are not text, which is all that can go wrong.
-    description.to_pretty_json().unwrap_or_default()
+    api().description.to_pretty_json().unwrap_or_default()
+}
+
+async fn show_metrics(State(handle): State<Handle>) -> Result<Response> {
+    let scrape = handle.run(|node| node.scrape()).await?;
+    let kind = [(
+        axum::http::header::CONTENT_TYPE,
+        "text/plain; version=0.0.4",
+    )];
+    Ok((kind, metrics::render(&scrape)).into_response())
 }
 
 /// The API of a node.
 pub fn router(handle: Handle) -> Router {
-    let (router, _) = routes().split_for_parts();
     let described = axum::routing::get(async || {
         let json = [(axum::http::header::CONTENT_TYPE, "application/json")];
         (json, description())
     });
-    router
+    api()
+        .router
         .route("/v1/openapi.json", described)
+        .route("/metrics", axum::routing::get(show_metrics))
         .fallback(async || {
             Error::not_found("the API has no such resource: /v1/openapi.json describes it")
         })
         .method_not_allowed_fallback(async || {
             Error::invalid("that cannot be done with this resource: /v1/openapi.json describes it")
         })
-        .layer(axum::extract::DefaultBodyLimit::max(BODY_MAX))
+        .layer(axum::extract::DefaultBodyLimit::max(body::BODY_MAX))
         .with_state(handle)
-}
-
-/// What the node is and has.
-#[utoipa::path(get, path = "/v1/node", tag = "node",
-    responses((status = 200, description = "What was asked for", body = NodeView), Error))]
-async fn node(State(handle): State<Handle>) -> Result<Json<NodeView>> {
-    handle.run(|node| node.view()).await.map(Json)
-}
-
-/// Removes everything and ends the node.
-#[utoipa::path(delete, path = "/v1/node", tag = "node",
-    responses((status = 204, description = "It is done"), Error))]
-async fn purge(State(handle): State<Handle>) -> Result<StatusCode> {
-    handle.run(|node| node.purge()).await?;
-    Ok(StatusCode::NO_CONTENT)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
     #[test]
-    fn every_route_is_described() {
-        let description: serde_json::Value = serde_json::from_str(&super::description()).unwrap();
+    fn every_operation_has_a_sentence_of_its_own_an_example_and_its_errors() {
+        let description: Value = serde_json::from_str(&super::description()).unwrap();
+        let schemas = description["components"]["schemas"].as_object().unwrap();
+        let (mut ids, mut sentences) = (BTreeSet::new(), BTreeSet::new());
         let paths = description["paths"].as_object().unwrap();
-        for path in [
-            "/v1/node",
-            "/v1/links/{name}",
-            "/v1/vnics",
-            "/v1/guests/{name}/read",
-        ] {
-            assert!(paths.contains_key(path), "{path}");
-        }
         let operations = paths.values().flat_map(|path| path.as_object().unwrap());
-        let mut ids = std::collections::BTreeSet::new();
         for (method, operation) in operations {
-            let id = &operation["operationId"];
-            assert!(ids.insert(id.to_string()), "two operations are called {id}");
+            let id = operation["operationId"].as_str().unwrap();
+            assert!(ids.insert(id), "two operations are called {id}");
+            let sentence = operation["summary"].as_str().unwrap();
+            assert!(sentence.ends_with('.') && sentence.len() > 10, "{id}");
+            assert!(sentences.insert(sentence), "{id}: {sentence} is another's");
+            if ["post", "put", "patch"].contains(&method.as_str()) && id != "flush-macs" {
+                let body = &operation["requestBody"]["content"]["application/json"];
+                assert!(body["example"].is_object(), "{id}: its body has no example");
+                assert!(body["schema"].is_object(), "{id}");
+            }
             let responses = operation["responses"].as_object().unwrap();
-            assert!(responses.contains_key("default"), "{method} {id}");
+            let mut errors = 0;
             for (status, response) in responses {
                 let said = response["description"].as_str();
                 assert!(said.is_some_and(|said| !said.is_empty()), "{id} {status}");
+                let content = &response["content"]["application/json"];
+                errors += usize::from(status.starts_with(['4', '5']));
+                assert!(
+                    status == "204" || !content["example"].is_null(),
+                    "{id} {status}"
+                );
+                assert!(
+                    status == "204" || content["schema"].is_object(),
+                    "{id} {status}"
+                );
             }
+            assert!(errors >= 2, "{id}: its errors are not described");
+            let named = operation["parameters"].is_array();
+            assert!(
+                !named || responses.contains_key("404"),
+                "{id}: no name is unknown to it"
+            );
         }
-        let schemas = description["components"]["schemas"].as_object().unwrap();
-        for schema in ["Error", "LinkView", "NewVnic", "GuestView"] {
-            assert!(schemas.contains_key(schema), "{schema}");
+        // Every schema that is named is there.
+        let text = description.to_string();
+        for part in text.split("\"#/components/schemas/").skip(1) {
+            let name = part.split('"').next().unwrap();
+            assert!(schemas.contains_key(name), "{name}");
         }
     }
 }

@@ -4,7 +4,7 @@ use switch::protocol::FlowOn;
 
 use super::Host;
 use crate::error::{Error, Kind, Result};
-use crate::model::{Flow, FlowStats};
+use crate::model::{FlowRecord, FlowStats};
 
 impl Host {
     /// Notes which flows a switch has already.
@@ -24,7 +24,7 @@ impl Host {
     }
 
     /// Adds a flow, if it is not there: on a domain, or on the port that it names.
-    pub fn add_flow(&mut self, flow: &Flow, domain: Option<u32>) -> Result<()> {
+    pub fn add_flow(&mut self, flow: &FlowRecord, domain: Option<u32>) -> Result<()> {
         if self.flows.contains_key(&flow.name) {
             return Ok(());
         }

@@ -26,16 +26,16 @@ const LINES_MAX: usize = 20;
 
 /// What decides which guests a process that was made ready can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mould {
+pub(super) struct ProcessKind {
     isolation: Isolation,
     cpus: usize,
     memory: u64,
     data: usize,
 }
 
-/// A process made ready for the next guest of its mould.
-pub(super) struct Ready {
-    mould: Mould,
+/// A process made ready for the next guest of its kind.
+pub(super) struct PreForked {
+    kind: ProcessKind,
     prepared: vmm::Prepared<'static>,
     doorbell: OwnedFd,
 }
@@ -53,32 +53,32 @@ pub(super) struct RunningGuest {
 
 impl Host {
     /// Makes a process ready for another guest like the last one, if there is none.
-    pub fn make_ready(&mut self) {
-        let last = self.mould.filter(|_| self.ready.is_none());
-        if let Some(mould) = last {
+    pub fn pre_fork(&mut self) {
+        let last = self.last_kind.filter(|_| self.pre_forked.is_none());
+        if let Some(kind) = last {
             // Without one, the next guest takes a little longer.
-            self.ready = self.prepare(mould).ok();
+            self.pre_forked = self.prepare(kind).ok();
         }
     }
 
-    /// Whether [`make_ready`](Self::make_ready) has something to do.
-    pub fn wants_ready(&self) -> bool {
-        self.mould.is_some() && self.ready.is_none()
+    /// Whether [`pre_fork`](Self::pre_fork) has something to do.
+    pub fn wants_pre_forked(&self) -> bool {
+        self.last_kind.is_some() && self.pre_forked.is_none()
     }
 
-    fn prepare(&self, mould: Mould) -> Result<Ready> {
+    fn prepare(&self, kind: ProcessKind) -> Result<PreForked> {
         let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| Error::failed(format_args!("cannot make a doorbell: {error}")))?;
         let prepared = self.template.prepare(&Shape {
-            isolation: mould.isolation,
-            cpus: mould.cpus,
-            memory: mould.memory,
-            data: mould.data,
+            isolation: kind.isolation,
+            cpus: kind.cpus,
+            memory: kind.memory,
+            data: kind.data,
             switch_doorbell: Some(doorbell.as_fd()),
             control_doorbell: None,
         })?;
-        Ok(Ready {
-            mould,
+        Ok(PreForked {
+            kind,
             prepared,
             doorbell,
         })
@@ -109,18 +109,18 @@ impl Host {
         note: impl FnOnce(Trace) -> Result<bool>,
     ) -> Result<()> {
         let geometry = launch.geometry()?;
-        let mould = Mould {
+        let kind = ProcessKind {
             isolation: launch.isolation,
             cpus: launch.cpus,
             memory: launch.memory,
             data: geometry.bytes(),
         };
-        self.mould = Some(mould);
-        let ready = match self.ready.take_if(|ready| ready.mould == mould) {
+        self.last_kind = Some(kind);
+        let ready = match self.pre_forked.take_if(|ready| ready.kind == kind) {
             Some(ready) => ready,
             None => {
-                self.ready = None;
-                self.prepare(mould)?
+                self.pre_forked = None;
+                self.prepare(kind)?
             }
         };
         let interfaces = launch
@@ -252,7 +252,7 @@ impl Host {
         }
     }
 
-    /// Changes what is kept of a guest's port for when it is attached anew.
+    /// Changes what is kept of a guest's port for when it is reattached.
     pub fn keep_properties(&mut self, id: u64, name: &str, properties: &PortProperties) {
         let running = self.guests.get_mut(&id);
         let ports = running.into_iter().flat_map(|r| &mut r.launch.ports);
@@ -286,9 +286,10 @@ impl Host {
             Err(_) => Exit::Killed(0),
         };
         let never_ran = running.start.is_some() && running.boot.is_none();
-        let lines = match never_ran && !matches!(exit, Exit::Halted) {
-            true => running.last_lines(),
-            false => Vec::new(),
+        let lines = if never_ran && !matches!(exit, Exit::Halted) {
+            running.last_lines()
+        } else {
+            Vec::new()
         };
         let launch = self.guests.remove(&id).map(|running| running.launch)?;
         self.detach_guest(&launch);

@@ -5,16 +5,16 @@ use std::path::Path;
 
 use ipnet::IpNet;
 
-use ::switch::links::{Device, Gro, HostLink, Mode, Tap, Vxlan, vhost_listener};
+use ::switch::links::{Device, Gro, HostLink, Mode as AttachMode, Tap, Vxlan, vhost_listener};
 use ::switch::lookup::Mac;
 use ::switch::port::vhost::Connection;
-use ::switch::port::{LinkRecord, PortKind};
+use ::switch::port::{LinkRecord as SwitchRecord, PortKind};
 use ::switch::properties::PortProperties;
 use ::switch::protocol::{PatchEnd, PortDescription};
 
 use super::{Host, Port, namespace, network};
 use crate::error::{Error, Result};
-use crate::model::{Class, Link, LinkMode, Serves, Vnic};
+use crate::model::{Class, LinkRecord, Mode, Place, VnicRecord};
 
 /// A TAP device or a socket, which is there as long as this is.
 pub(super) struct Held {
@@ -53,7 +53,7 @@ impl Host {
     }
 
     /// Attaches a link's interface, if it is not. Returns what of the link follows from it.
-    pub fn attach_uplink(&mut self, link: &Link) -> Result<Attached> {
+    pub fn attach_uplink(&mut self, link: &LinkRecord) -> Result<Attached> {
         let is_there = self.has_port(&link.name);
         // It may be off: of a link that was to be detached when its node was killed.
         if link.gro && !self.gro.contains_key(&link.name) {
@@ -75,8 +75,8 @@ impl Host {
                 index: link.index,
             });
         }
-        let mut open = match (link.mode, self.held.get(&link.name)) {
-            _ if let Some(tunnel) = &link.tunnel => HostLink::open(&Vxlan {
+        let mut open = match (link.mode(), self.held.get(&link.name)) {
+            _ if let Some(tunnel) = &link.vxlan => HostLink::open(&Vxlan {
                 name: &link.name,
                 vni: tunnel.vni,
                 local: tunnel.local,
@@ -84,17 +84,17 @@ impl Host {
                 port: tunnel.port,
                 mtu: None,
             })?,
-            (Some(LinkMode::Tap), Some(held)) => {
+            (Mode::Tap, Some(held)) => {
                 let files = held.duplicates(&link.name)?;
                 HostLink::reopened(
-                    LinkRecord::Tap(()),
+                    SwitchRecord::Tap(()),
                     &link.name,
                     Mac([0; 6]),
                     link.mtu,
                     files,
                 )
             }
-            (Some(LinkMode::Tap), None) => HostLink::open(&Tap {
+            (Mode::Tap, None) => HostLink::open(&Tap {
                 name: &link.name,
                 mac: None,
                 mtu: link.mtu,
@@ -102,9 +102,9 @@ impl Host {
             })?,
             (mode, _) => {
                 let mode = match mode {
-                    Some(LinkMode::Xdp) => Mode::Xdp,
-                    Some(LinkMode::Packet) => Mode::Packet,
-                    Some(LinkMode::Tap | LinkMode::Vxlan) | None => Mode::Auto,
+                    Mode::Xdp => AttachMode::Xdp,
+                    Mode::Packet => AttachMode::Packet,
+                    Mode::Tap | Mode::Vxlan | Mode::Auto => AttachMode::Auto,
                 };
                 let name = &link.name;
                 let lanes = link.port.lanes.unwrap_or(1).into();
@@ -137,28 +137,28 @@ impl Host {
     /// Attaches the interface of a VNIC that serves a namespace, the host or a vhost-user
     /// frontend, making it if it is not there. `mtu` is its link's, which its port is on whatever
     /// MTU its interface has. Others have nothing that can be attached by itself.
-    pub fn attach_vnic(&mut self, vnic: &Vnic, domain: u32, mtu: u16) -> Result<()> {
+    pub fn attach_vnic(&mut self, vnic: &VnicRecord, domain: u32, mtu: u16) -> Result<()> {
         if self.has_port(&vnic.name) {
             return Ok(());
         }
         let tap = Tap {
             name: vnic.interface(),
-            mac: Some(vnic.mac),
+            mac: Some(vnic.mac()),
             mtu: vnic.properties.mtu.unwrap_or(mtu).min(mtu),
             owner: None,
         };
-        let again = |record, files| HostLink::reopened(record, &vnic.name, vnic.mac, mtu, files);
-        let vhost = LinkRecord::VhostUser(Connection::Listening);
+        let again = |record, files| HostLink::reopened(record, &vnic.name, vnic.mac(), mtu, files);
+        let vhost = SwitchRecord::VhostUser(Connection::Listening);
         let is_new = !self.held.contains_key(&vnic.name);
-        let open = match (&vnic.serves, self.held.get(&vnic.name)) {
-            (Serves::Guest, _) => return Ok(()),
-            (Serves::Host | Serves::Netns(_), Some(held)) => {
-                again(LinkRecord::Tap(()), held.duplicates(&vnic.name)?)
+        let open = match (vnic.place(), self.held.get(&vnic.name)) {
+            (Place::Guest, _) => return Ok(()),
+            (Place::Host | Place::Namespace(_), Some(held)) => {
+                again(SwitchRecord::Tap(()), held.duplicates(&vnic.name)?)
             }
-            (Serves::Host, None) => HostLink::open(&tap)?,
-            (Serves::Netns(name), None) => namespace::within(name, || HostLink::open(&tap))??,
-            (Serves::VhostUser(_), Some(held)) => again(vhost, held.duplicates(&vnic.name)?),
-            (Serves::VhostUser(path), None) => again(vhost, vec![listen(Path::new(path))?]),
+            (Place::Host, None) => HostLink::open(&tap)?,
+            (Place::Namespace(name), None) => namespace::within(name, || HostLink::open(&tap))??,
+            (Place::VhostUser(_), Some(held)) => again(vhost, held.duplicates(&vnic.name)?),
+            (Place::VhostUser(path), None) => again(vhost, vec![listen(path)?]),
         };
         let open = open.within_mtu(mtu);
         self.attach(&vnic.name, open, domain, vnic.properties.clone())?;
@@ -172,7 +172,7 @@ impl Host {
 
     /// Why an interface that a link attached is not there, or passes nothing. Its port stays, and is
     /// the interface's again as soon as that is up and has its name.
-    pub fn is_link_down(&self, link: &Link) -> Option<String> {
+    pub fn is_link_down(&self, link: &LinkRecord) -> Option<String> {
         if !self.port_kind(&link.name)?.has_interface() {
             return None;
         }
@@ -190,10 +190,10 @@ impl Host {
         }
     }
 
-    /// Why nothing passes between a VNIC, whose port is there, and whoever it serves. Its port stays,
+    /// Why nothing passes between a VNIC, whose port is there, and its user. Its port stays,
     /// and frames pass again as soon as a frontend is connected, or the interface is up, under its
     /// name and in its place.
-    pub fn is_vnic_down(&self, vnic: &Vnic) -> Option<String> {
+    pub fn is_vnic_down(&self, vnic: &VnicRecord) -> Option<String> {
         match self.port_kind(&vnic.name)? {
             PortKind::Tap => passes_nothing(place(vnic), vnic.interface()),
             PortKind::VhostUser if !self.has_frontend(&vnic.name) => {
@@ -204,7 +204,7 @@ impl Host {
     }
 
     /// What is wrong with the MTU that a link was attached with, if its interface has another now.
-    pub fn has_other_mtu(&self, link: &Link) -> Option<String> {
+    pub fn has_other_mtu(&self, link: &LinkRecord) -> Option<String> {
         let (name, was) = (&link.name, link.mtu);
         let kind = self.port_kind(name)?;
         if !kind.has_interface() || !kind.is_uplink() {
@@ -213,7 +213,7 @@ impl Host {
         let is = network::interface(None, name).ok()??.mtu;
         (is != u32::from(was)).then(|| {
             format!(
-                "its MTU was {was} bytes when it was attached and is {is} now: attach it anew for that, or `ip link set {name} mtu {was}`"
+                "its MTU was {was} bytes when it was attached and is {is} now: reattach it for that, or `ip link set {name} mtu {was}`"
             )
         })
     }
@@ -226,8 +226,8 @@ impl Host {
     /// Whether the namespace that a VNIC's interface was made in is no more the one that has its
     /// name: it was deleted, and perhaps there is another. What is held of the interface keeps the
     /// old one from ending, with the interface in it, so that nothing else tells of it.
-    pub fn has_lost(&self, vnic: &Vnic) -> bool {
-        let (Serves::Netns(name), Some(held)) = (&vnic.serves, self.held.get(&vnic.name)) else {
+    pub fn has_lost(&self, vnic: &VnicRecord) -> bool {
+        let (Place::Namespace(name), Some(held)) = (vnic.place(), self.held.get(&vnic.name)) else {
             return false;
         };
         let tap = held.files.first().map(OwnedFd::as_fd);
@@ -237,22 +237,20 @@ impl Host {
 
     /// Whether a VNIC in a namespace or on the host has no interface there, though it is to have
     /// one: somebody removed it, or the namespace.
-    pub fn has_no_interface(&self, vnic: &Vnic) -> bool {
+    pub fn has_no_interface(&self, vnic: &VnicRecord) -> bool {
         let is_gone = || matches!(network::interface(place(vnic), vnic.interface()), Ok(None));
-        matches!(vnic.serves, Serves::Host | Serves::Netns(_))
-            && (!self.holds(&vnic.name) || self.has_lost(vnic) || is_gone())
+        vnic.has_interface() && (!self.holds(&vnic.name) || self.has_lost(vnic) || is_gone())
     }
 
     /// Whether a VNIC's interface that is there has not all of these addresses.
-    pub fn lacks_addresses(&self, vnic: &Vnic, addresses: &[IpNet]) -> bool {
-        let has_interface = matches!(vnic.serves, Serves::Host | Serves::Netns(_));
-        has_interface
+    pub fn lacks_addresses(&self, vnic: &VnicRecord, addresses: &[IpNet]) -> bool {
+        vnic.has_interface()
             && network::look(place(vnic))
                 .is_ok_and(|seen| seen.lacks_addresses(vnic.interface(), addresses))
     }
 
     /// Gives a VNIC's interface the addresses `new` in the place of `old`.
-    pub fn set_addresses(&self, vnic: &Vnic, old: &[IpNet], new: &[IpNet]) -> Result<()> {
+    pub fn set_addresses(&self, vnic: &VnicRecord, old: &[IpNet], new: &[IpNet]) -> Result<()> {
         if old.is_empty() && new.is_empty() {
             return Ok(());
         }
@@ -261,11 +259,11 @@ impl Host {
 
     /// Gives a VNIC's interface an MTU, if it has one that is there: one that is not is made with
     /// it.
-    pub fn set_mtu(&self, vnic: &Vnic, mtu: u16) -> Result<()> {
-        let is_tap = matches!(vnic.serves, Serves::Host | Serves::Netns(_));
-        match is_tap && self.holds(&vnic.name) && !self.has_lost(vnic) {
-            true => network::set_mtu(place(vnic), vnic.interface(), mtu),
-            false => Ok(()),
+    pub fn set_mtu(&self, vnic: &VnicRecord, mtu: u16) -> Result<()> {
+        if vnic.has_interface() && self.holds(&vnic.name) && !self.has_lost(vnic) {
+            network::set_mtu(place(vnic), vnic.interface(), mtu)
+        } else {
+            Ok(())
         }
     }
 
@@ -385,11 +383,8 @@ fn within(place: Option<&str>) -> String {
 }
 
 /// The namespace that a VNIC's interface is in; `None` is the host's own.
-fn place(vnic: &Vnic) -> Option<&str> {
-    match &vnic.serves {
-        Serves::Netns(name) => Some(name),
-        _ => None,
-    }
+fn place(vnic: &VnicRecord) -> Option<&str> {
+    vnic.namespace.as_deref()
 }
 
 /// A socket at which vhost-user frontends connect, in the place of one that nobody listens on.

@@ -26,8 +26,8 @@ use ::switch::properties::{DomainProperties, PortProperties};
 use ::switch::protocol::{PortId, PortKind, PortState};
 use rustix::event::epoll;
 
-use crate::error::{Error, Kind, Result};
-use guests::{Ready, RunningGuest};
+use crate::error::{Error, Kind, Result, Subject};
+use guests::{PreForked, ProcessKind, RunningGuest};
 use interfaces::{Held, turn_off_gro};
 use switch::SwitchProcess;
 
@@ -77,12 +77,12 @@ pub struct Host {
     /// numbers.
     gro: HashMap<String, u32>,
     /// What is wanted and could not be brought about, and why not.
-    faults: BTreeMap<String, String>,
+    faults: BTreeMap<Subject, String>,
     guests: HashMap<u64, RunningGuest>,
     template: &'static vmm::Template,
-    ready: Option<Ready>,
+    pre_forked: Option<PreForked>,
     /// What the last guest was made from: the next one is often alike.
-    mould: Option<guests::Mould>,
+    last_kind: Option<ProcessKind>,
     /// Readable when something ended.
     events: OwnedFd,
 }
@@ -106,10 +106,10 @@ impl Host {
             gro: HashMap::new(),
             faults: BTreeMap::new(),
             guests: HashMap::new(),
-            // One in a process, for its whole life: processes made ready for guests refer to it.
+            // One in a process, for its whole life: pre-forked processes refer to it.
             template: Box::leak(Box::new(template)),
-            ready: None,
-            mould: None,
+            pre_forked: None,
+            last_kind: None,
             events,
         })
     }
@@ -162,18 +162,18 @@ impl Host {
     }
 
     /// Why something that is wanted is not there.
-    pub fn fault(&self, name: &str) -> Option<&str> {
-        self.faults.get(name).map(String::as_str)
+    pub fn fault(&self, subject: &Subject) -> Option<&str> {
+        self.faults.get(subject).map(String::as_str)
     }
 
     /// What is wanted and not there.
-    pub fn faulty(&self) -> Vec<String> {
+    pub fn faulty(&self) -> Vec<Subject> {
         self.faults.keys().cloned().collect()
     }
 
     /// Forgets that something is wrong.
-    pub fn clear_fault(&mut self, name: &str) {
-        self.faults.remove(name);
+    pub fn clear_fault(&mut self, subject: &Subject) {
+        self.faults.remove(subject);
     }
 
     /// Names of the ports that there are.
@@ -187,17 +187,11 @@ impl Host {
     }
 
     /// Notes whether something that is wanted could be brought about.
-    pub fn note<T>(&mut self, name: &str, outcome: Result<T>) -> Option<T> {
+    pub fn note<T>(&mut self, subject: Subject, outcome: Result<T>) {
         match outcome {
-            Ok(value) => {
-                self.faults.remove(name);
-                Some(value)
-            }
-            Err(error) => {
-                self.faults.insert(name.into(), error.error);
-                None
-            }
-        }
+            Ok(_) => self.faults.remove(&subject),
+            Err(error) => self.faults.insert(subject, error.error),
+        };
     }
 
     /// Whether there is a port of that name.
@@ -279,10 +273,13 @@ impl Host {
         Ok(self.client()?.flush(domain)?)
     }
 
-    /// Detaches a port and lets go of its interface. What is not there any more needs no detaching.
+    /// Detaches a port and releases its interface. What is not there any more needs no detaching.
     pub fn detach(&mut self, name: &str) {
         self.held.remove(name);
-        self.faults.remove(name);
+        let named = [Subject::Link, Subject::Vnic, Subject::Patch];
+        for subject in named {
+            self.faults.remove(&subject(name.into()));
+        }
         self.detach_port(name);
         self.put_back(name);
     }

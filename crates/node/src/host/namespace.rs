@@ -12,9 +12,10 @@ use crate::error::{Error, Result};
 /// The file of a namespace, by its name (as `ip netns` has it) or a path such as
 /// `/proc/PID/ns/net`.
 fn path(namespace: &str) -> PathBuf {
-    match namespace.contains('/') {
-        true => namespace.into(),
-        false => Path::new("/run/netns").join(namespace),
+    if namespace.contains('/') {
+        namespace.into()
+    } else {
+        Path::new("/run/netns").join(namespace)
     }
 }
 

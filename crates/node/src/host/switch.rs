@@ -4,7 +4,6 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use redb::TableDefinition;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_open, pidfd_send_signal,
@@ -18,8 +17,8 @@ use switch::protocol::PortDescription;
 use super::interfaces::turn_off_gro;
 use super::{Host, PATIENCE, Port, SWITCH};
 use crate::error::{Error, Result};
+use crate::model::Record;
 use crate::places::clear_socket;
-use crate::store::Record;
 
 /// By what a switch is found again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,8 +42,7 @@ impl SwitchRun {
 }
 
 impl Record for SwitchRun {
-    const TABLE: TableDefinition<'static, &'static str, &'static [u8]> =
-        TableDefinition::new("switches");
+    const TABLE: &'static str = "switches";
     fn key(&self) -> &str {
         &self.name
     }
@@ -126,7 +124,7 @@ impl Host {
         Ok(())
     }
 
-    /// How the switch ended, if it has; it is let go of then.
+    /// How the switch ended, if it has; it is released then.
     pub fn switch_ended(&mut self) -> Option<String> {
         let switch = self.switch.as_ref()?;
         if !has_ended(&switch.pidfd) {

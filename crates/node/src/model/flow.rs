@@ -1,53 +1,32 @@
 //! Flows.
 
 use serde::{Deserialize, Serialize};
-use switch::properties::{FlowAttributes, FlowProperties};
+use switch::properties::{FlowAttributes, FlowProperties, Transport};
 use utoipa::ToSchema;
 
 use super::State;
-use super::stats::less;
+use super::object::{Object, Spec, Verb, is_default, record};
+use super::stats::counters;
 
-/// A flow as it is wanted.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// A class of traffic on a link or VNIC.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Flow {
-    /// Its name.
-    pub name: String,
-    /// The link or VNIC that it is on.
+    /// The link, stub or VNIC that it is on.
     pub link: String,
-    /// Which frames are its own.
+    /// Which frames belong to it, by flowadm's names: `local_ip`, `transport`, `local_port` …
+    #[schema(value_type = Object)]
     pub attributes: FlowAttributes,
-    /// What it may do.
+    /// Its limit and priority.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schema(value_type = Object)]
     pub properties: FlowProperties,
-}
-
-/// A flow to be added.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewFlow {
-    /// Its name.
-    pub name: String,
-    /// The link or VNIC that it is on.
-    pub link: String,
-    /// `local_ip=10.0.0.1,transport=tcp,local_port=80`, as on the command line.
-    pub attributes: String,
-    /// `maxbw=100M,priority=high`, as on the command line.
-    #[serde(default)]
-    pub properties: String,
 }
 
 /// A flow as it is.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct FlowView {
-    /// Its name.
-    pub name: String,
-    /// The link or VNIC that it is on.
-    pub link: String,
-    /// Which frames are its own.
-    #[schema(value_type = Object)]
-    pub attributes: FlowAttributes,
-    /// What it may do.
-    #[schema(value_type = Object)]
-    pub properties: FlowProperties,
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct FlowStatus {
     /// Whether it works.
     pub state: State,
     /// Why not.
@@ -55,8 +34,33 @@ pub struct FlowView {
     pub reason: Option<String>,
 }
 
-/// What passed of a flow.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+impl Spec for Flow {
+    type Status = FlowStatus;
+    const PATH: &'static str = "flows";
+    const NOUN: &'static str = "flow";
+    const CALLED: [&'static str; 2] = ["a flow", "flows"];
+    const VERBS: &'static [Verb] = &[Verb::List, Verb::Show, Verb::Create, Verb::Delete];
+
+    fn note(verb: Verb) -> &'static str {
+        match verb {
+            Verb::Create => "On a VNIC that is down it waits until that is up.",
+            _ => "",
+        }
+    }
+
+    fn example() -> Object<Flow> {
+        let mut flow = Object::new("web", Flow::default());
+        flow.spec.link = "lan".into();
+        flow.spec.attributes.transport = Some(Transport::TCP);
+        flow.spec.attributes.local_port = Some(80);
+        flow.status.state = State::Up;
+        flow
+    }
+}
+
+/// Counters of a flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
 pub struct FlowStats {
     /// Its name.
     pub name: String,
@@ -66,22 +70,21 @@ pub struct FlowStats {
     pub frames: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Of these, frames that had to wait for the flow's limit.
+    /// Of these, frames that waited for the flow's limit.
     pub held: u64,
-    /// Of these, frames that were dropped since too many waited.
+    /// Frames dropped since too many waited.
     pub dropped: u64,
 }
 
-impl FlowStats {
-    /// What was counted since `before`, of the same flow.
-    pub fn since(&self, before: &FlowStats) -> FlowStats {
-        FlowStats {
-            name: self.name.clone(),
-            link: self.link.clone(),
-            frames: less(self.frames, before.frames),
-            bytes: less(self.bytes, before.bytes),
-            held: less(self.held, before.held),
-            dropped: less(self.dropped, before.dropped),
-        }
-    }
+counters!(FlowStats: frames, bytes, held, dropped);
+
+record!(FlowRecord: "flows", Flow);
+
+/// A flow.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FlowRecord {
+    /// Its name.
+    pub name: String,
+    /// What is wanted.
+    pub spec: Flow,
 }

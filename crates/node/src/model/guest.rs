@@ -1,7 +1,14 @@
 //! Guests.
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
+
+use super::object::{Object, Spec, Verb, is_default, record};
 
 /// The wall around a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -26,7 +33,7 @@ impl From<Isolation> for vmm::Isolation {
     }
 }
 
-/// When a guest that ended is started anew.
+/// When a guest that ended is restarted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Restart {
@@ -39,42 +46,287 @@ pub enum Restart {
     Never,
 }
 
+/// A network function in a virtual machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Guest {
+    /// The file of its configuration. In a wire's file it is read from there, relative to the wire's
+    /// own folder; in the API it is the configuration's name in messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub file: Option<PathBuf>,
+    /// The configuration, in Click's language. A list of guests leaves it out.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub config: String,
+    /// By the names of its interfaces: the VNIC of each, or a link for which a VNIC is made that is
+    /// removed with the guest.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub interfaces: BTreeMap<String, String>,
+    /// Private memory; 4 MiB if none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "4M")]
+    pub memory: Option<Memory>,
+    /// Slots of each of its rings, a power of two from 64 to 2048; 256 if none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ring_slots: Option<u32>,
+    /// Virtual CPUs; 1 if none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<usize>,
+    /// CPUs of the host that those are tied to, one each in turn; without any, they run on all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pin: Vec<usize>,
+    /// The wall around it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub isolation: Isolation,
+    /// When it is restarted.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub restart: Restart,
+}
+
+impl Guest {
+    /// Slots of each ring, if none are given.
+    pub const RING_SLOTS: u32 = 256;
+
+    /// Bytes of private memory.
+    pub fn memory(&self) -> u64 {
+        self.memory
+            .map_or(vmm::DEFAULT_MEMORY, |Memory(bytes)| bytes)
+    }
+
+    /// Slots of each of its rings.
+    pub fn ring_slots(&self) -> u32 {
+        self.ring_slots.unwrap_or(Self::RING_SLOTS)
+    }
+
+    /// Number of its virtual CPUs.
+    pub fn cpus(&self) -> usize {
+        self.cpus.unwrap_or(1)
+    }
+
+    /// The configuration's name in messages.
+    pub fn file_name(&self) -> String {
+        let file = self.file.as_ref();
+        file.map_or_else(|| "config".into(), |file| file.display().to_string())
+    }
+}
+
+/// An amount of memory in bytes: a number, or one with K, M or G for the binary multiples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
+pub struct Memory(pub u64);
+
+/// A text that is no amount of memory.
+#[derive(Debug, thiserror::Error)]
+#[error("‘{0}’ is no size: write bytes, or a number with K, M or G")]
+pub struct NoSize(String);
+
+impl FromStr for Memory {
+    type Err = NoSize;
+
+    fn from_str(text: &str) -> Result<Memory, NoSize> {
+        let end = text.find(|c: char| !c.is_ascii_digit());
+        let (digits, unit) = text.split_at(end.unwrap_or(text.len()));
+        let shift = match unit.trim_end_matches(['b', 'B']).trim_end_matches('i') {
+            "" => 0,
+            "k" | "K" => 10,
+            "m" | "M" => 20,
+            "g" | "G" => 30,
+            _ => return Err(NoSize(text.into())),
+        };
+        let size = digits
+            .parse::<u64>()
+            .ok()
+            .and_then(|n| n.checked_mul(1 << shift));
+        size.map(Memory).ok_or_else(|| NoSize(text.into()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Memory {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Memory, D::Error> {
+        struct Size;
+        impl serde::de::Visitor<'_> for Size {
+            type Value = Memory;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a size: bytes, or a text with K, M or G")
+            }
+
+            fn visit_u64<E>(self, bytes: u64) -> Result<Memory, E> {
+                Ok(Memory(bytes))
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, bytes: i64) -> Result<Memory, E> {
+                u64::try_from(bytes).map(Memory).map_err(E::custom)
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Memory, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Size)
+    }
+}
+
+impl From<Memory> for String {
+    fn from(Memory(bytes): Memory) -> String {
+        let units = [(30, "G"), (20, "M"), (10, "K"), (0, "")];
+        let fits = |(shift, _): &(u32, &str)| bytes.is_multiple_of(1 << shift);
+        let (shift, unit) = units.into_iter().find(fits).unwrap_or((0, ""));
+        format!("{}{unit}", bytes >> shift)
+    }
+}
+
+/// State of a guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuestState {
+    /// It boots.
+    #[default]
+    Starting,
+    /// It runs.
+    Running,
+    /// It ended in good order.
+    Halted,
+    /// It ended otherwise, or could not be started.
+    Crashed,
+}
+
+/// A guest as it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct GuestStatus {
+    /// Its number; never given twice.
+    pub id: u64,
+    /// Its state.
+    pub state: GuestState,
+    /// How it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Its process.
+    pub pid: Option<u32>,
+    /// The wall that it has got: `vm` or `process`.
+    pub wall: Option<String>,
+    /// Milliseconds from the order to start it to its main loop; none if this node adopted it.
+    pub boot_ms: Option<f64>,
+    /// Number of times that this node has restarted it.
+    pub restarts: u32,
+    /// The VNIC of each interface.
+    pub vnics: BTreeMap<String, String>,
+    /// Warnings about its configuration; in the answer to its creation only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<String>,
+}
+
+impl Spec for Guest {
+    type Status = GuestStatus;
+    const PATH: &'static str = "guests";
+    const NOUN: &'static str = "guest";
+    const CALLED: [&'static str; 2] = ["a guest", "guests"];
+    const VERBS: &'static [Verb] = &[
+        Verb::List,
+        Verb::Show,
+        Verb::Create,
+        Verb::Put,
+        Verb::Patch,
+        Verb::Delete,
+    ];
+
+    fn note(verb: Verb) -> &'static str {
+        match verb {
+            Verb::List => "The configurations are left out.",
+            Verb::Create => "The answer comes when it runs; one that does not start is removed.",
+            Verb::Put | Verb::Patch => {
+                "`config` (a hotswap that keeps state) and `restart` can change while it runs."
+            }
+            Verb::Delete => "VNICs that were made for it are removed with it.",
+            Verb::Show => "",
+        }
+    }
+
+    fn example() -> Object<Guest> {
+        let interfaces = [("lan", "lan0")].map(|(name, vnic)| (name.into(), vnic.into()));
+        let mut guest = Object::new(
+            "fw",
+            Guest {
+                config: "FromNetfront(lan) -> EtherMirror -> ToNetfront(lan);".into(),
+                interfaces: interfaces.clone().into(),
+                memory: Some(Memory(4 << 20)),
+                restart: Restart::OnFailure,
+                ..Guest::default()
+            },
+        );
+        guest.status = GuestStatus {
+            id: 1,
+            state: GuestState::Running,
+            pid: Some(4711),
+            wall: Some("vm".into()),
+            boot_ms: Some(1.5),
+            vnics: interfaces.into(),
+            ..GuestStatus::default()
+        };
+        guest
+    }
+
+    fn shorten(&mut self) {
+        self.config = String::new();
+    }
+}
+
+/// A handler to be read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HandlerRead {
+    /// `ELEMENT.HANDLER`, or `HANDLER` for one of the router's own, with its argument behind a
+    /// space.
+    pub handler: String,
+}
+
+/// The value of a handler.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HandlerValue {
+    /// Its value; bytes that are no text are replaced.
+    pub value: String,
+}
+
+/// A handler to be written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HandlerWrite {
+    /// `ELEMENT.HANDLER`, or `HANDLER` for one of the router's own.
+    pub handler: String,
+    /// The value.
+    #[serde(default)]
+    pub value: String,
+}
+
+record!(GuestRecord: "guests", Guest);
+record!(Leaving: "leaving");
+
+/// A guest.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct GuestRecord {
+    /// Its name.
+    pub name: String,
+    /// What is wanted; its configuration is the last one that was set.
+    pub spec: Guest,
+    /// Its number; never given twice.
+    pub id: u64,
+    /// Its interfaces, in the order of its data region.
+    pub ports: Vec<GuestPort>,
+    /// Bytes of the configuration that it was booted with, which decides where things lie in it.
+    pub booted_config: usize,
+    /// Whether it runs.
+    pub run: Run,
+}
+
 /// One interface of a guest.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Interface {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestPort {
     /// Its name in the configuration.
     pub name: String,
     /// The VNIC that it is.
     pub vnic: String,
-}
-
-/// A guest as it is wanted.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Guest {
-    /// Its name.
-    pub name: String,
-    /// Its number; never given twice.
-    pub id: u64,
-    /// Its configuration, or the last one that took its place.
-    pub config: String,
-    /// Its interfaces, in the order of its data region.
-    pub interfaces: Vec<Interface>,
-    /// The wall asked for.
-    pub isolation: Isolation,
-    /// Bytes of private memory.
-    pub memory: u64,
-    /// Bytes of the configuration that it was booted with, which decides where things lie in it.
-    pub booted_config: usize,
-    /// Slots of each of its rings.
-    pub ring_slots: u32,
-    /// How many CPUs it has.
-    pub cpus: usize,
-    /// CPUs of the host that they are tied to; none: any.
-    pub pins: Vec<usize>,
-    /// When it is started anew.
-    pub restart: Restart,
-    /// Whether it runs.
-    pub run: Run,
 }
 
 /// Whether a guest runs, and by what it is found again.
@@ -89,14 +341,14 @@ pub enum Run {
         pid: u32,
         /// When that was started (field 22 of `/proc/PID/stat`).
         started: u64,
-        /// Which boot of the machine that was on.
+        /// The boot of the machine that it was started on.
         boot: String,
         /// Whether it is a virtual machine.
         vm: bool,
-        /// Number that its process has the switch's doorbell by.
+        /// Number of the descriptor of the switch's doorbell in its process.
         doorbell: Option<i32>,
     },
-    /// It ended, and is not to be started anew.
+    /// It ended, and is not to be restarted.
     Ended {
         /// Whether that was in good order.
         halted: bool,
@@ -116,126 +368,10 @@ pub struct Leaving {
 
 impl Leaving {
     /// Of a guest.
-    pub fn of(guest: &Guest) -> Leaving {
+    pub fn of(guest: &GuestRecord) -> Leaving {
         Leaving {
             name: guest.id.to_string(),
             run: guest.run.clone(),
         }
     }
-}
-
-/// One interface of a guest to be created.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewInterface {
-    /// Its name in the configuration.
-    pub name: String,
-    /// The VNIC that it is, or the link for which one is made that goes with the guest.
-    pub on: String,
-}
-
-/// A guest to be created.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewGuest {
-    /// Its name.
-    pub name: String,
-    /// Its configuration, in Click's language.
-    pub config: String,
-    /// The name of the configuration in messages; without one, `config`.
-    #[serde(default)]
-    pub file: Option<String>,
-    /// Its interfaces.
-    #[serde(default)]
-    pub interfaces: Vec<NewInterface>,
-    /// The wall around it.
-    #[serde(default)]
-    pub isolation: Isolation,
-    /// Bytes of private memory; without it, 4 MiB.
-    #[serde(default)]
-    pub memory: Option<u64>,
-    /// Slots of each of its rings, a power of two from 64 to 2048; without it, 256.
-    #[serde(default)]
-    pub ring_slots: Option<u32>,
-    /// How many CPUs it has; without it, 1.
-    #[serde(default)]
-    pub cpus: Option<usize>,
-    /// CPUs of the host that they are tied to, one each in turn; without any, they run on all.
-    #[serde(default)]
-    pub pins: Vec<usize>,
-    /// When it is started anew.
-    #[serde(default)]
-    pub restart: Restart,
-}
-
-/// How a guest fares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum GuestState {
-    /// It boots.
-    Starting,
-    /// It runs.
-    Running,
-    /// It ended in good order.
-    Halted,
-    /// It ended otherwise, or could not be started.
-    Crashed,
-}
-
-/// A guest as it is.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct GuestView {
-    /// Its name.
-    pub name: String,
-    /// Its number.
-    pub id: u64,
-    /// How it fares.
-    pub state: GuestState,
-    /// How it ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Its process.
-    pub pid: Option<u32>,
-    /// The wall that it has got: `vm` or `process`.
-    pub wall: Option<String>,
-    /// Milliseconds from the order to start it to its main loop; none if this node took it over.
-    pub boot_ms: Option<f64>,
-    /// Bytes of private memory.
-    pub memory: u64,
-    /// When it is started anew.
-    pub restart: Restart,
-    /// How often this node has started it anew.
-    pub restarts: u32,
-    /// Its interfaces.
-    pub interfaces: Vec<Interface>,
-    /// What is odd about its configuration; told when it is created.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub messages: Option<String>,
-}
-
-/// A handler to be read.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct HandlerRead {
-    /// `ELEMENT.HANDLER`, or `HANDLER` for one of the router's own, with what it takes behind a
-    /// space.
-    pub handler: String,
-}
-
-/// What a handler says.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct HandlerValue {
-    /// Its value; bytes that are no text are replaced.
-    pub value: String,
-}
-
-/// A handler to be written.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct HandlerWrite {
-    /// `ELEMENT.HANDLER`, or `HANDLER` for one of the router's own.
-    pub handler: String,
-    /// The value.
-    #[serde(default)]
-    pub value: String,
 }

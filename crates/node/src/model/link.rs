@@ -1,36 +1,43 @@
-//! Links: interfaces of the host that are attached, and stubs. Each is a domain of the switch.
+//! Links and stubs. Each is a domain of the switch.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use switch::lookup::{FlowDefault, Mac};
-use switch::properties::{DomainProperties, PortProperties};
+use switch::lookup::FlowDefault;
+use switch::properties::{Bandwidth, DomainProperties, LookupKind, PortProperties};
 use utoipa::ToSchema;
 
-use crate::error::{Error, Result};
+use super::object::{Object, Spec, Verb, is_default, record};
+use crate::error::{Fault, Result};
 
 /// What a link is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// An interface of the host, attached.
+    /// An interface of the host, attached, or other hosts.
     Nic,
     /// A switch without an interface (Crossbow's etherstub).
+    #[default]
     Stub,
 }
 
-/// How an interface is attached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// How an interface of the host is attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum LinkMode {
+pub enum Mode {
+    /// The best that works.
+    #[default]
+    Auto,
     /// By AF_XDP sockets, one for each of its queues.
     Xdp,
     /// By AF_PACKET sockets: any Ethernet interface can be attached so.
     Packet,
     /// A TAP device of that name, made for it: the host's own network stack is at its other end.
     Tap,
-    /// No interface of this host's, but other hosts, by VXLAN (RFC 7348).
+    /// No interface of this host's, but other hosts, by VXLAN (RFC 7348). Status only: in a
+    /// specification, `vxlan` says so.
+    #[serde(skip_deserializing)]
     Vxlan,
 }
 
@@ -67,31 +74,246 @@ impl fmt::Display for Tunnel {
 }
 
 /// Whether something does what it is there for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// It does.
     Up,
-    /// It does not; the reason is told beside. The node goes on trying.
+    /// It does not; the reason is given beside. The node goes on trying.
     Down,
     /// Nothing uses it yet.
+    #[default]
     Unused,
 }
 
-/// A link as it is wanted.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// A switch with a NIC: an interface of the host, or other hosts by VXLAN.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Link {
+    /// The host's interface; without one, that of the link's name. With `vxlan` there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub device: String,
+    /// Other hosts, instead of an interface.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vxlan: Option<Tunnel>,
+    /// How the interface is attached.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub mode: Mode,
+    /// Properties of the interface's port: `lanes`, `maxbw` and so on.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schema(value_type = Object)]
+    pub port: PortProperties,
+    /// Properties of the switch.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schema(value_type = Object)]
+    pub properties: DomainProperties,
+}
+
+impl Link {
+    /// What the node calls the link that is called `name` in a wire's file: as its interface.
+    pub fn called(&self, name: &str) -> String {
+        match self.vxlan {
+            Some(_) => name.into(),
+            None => self.device.clone(),
+        }
+    }
+}
+
+/// A link or stub as it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct LinkStatus {
+    /// Link or stub.
+    pub class: Class,
+    /// How the interface is attached: `xdp`, `packet`, `tap` or `vxlan`; none for a stub.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "attached_mode"
+    )]
+    pub mode: Option<Mode>,
+    /// Largest IP packet, in bytes.
+    pub mtu: u16,
+    /// Whether it works.
+    pub state: State,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Number of VNICs on it.
+    pub vnics: usize,
+}
+
+/// A mode of a status, where VXLAN is one.
+fn attached_mode<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Mode>, D::Error> {
+    let name = Option::<String>::deserialize(from)?;
+    Ok(name.and_then(|name| match name.as_str() {
+        "vxlan" => Some(Mode::Vxlan),
+        name => serde_json::from_value(name.into()).ok(),
+    }))
+}
+
+const ALL: &[Verb] = &[
+    Verb::List,
+    Verb::Show,
+    Verb::Create,
+    Verb::Put,
+    Verb::Patch,
+    Verb::Delete,
+];
+
+impl Spec for Link {
+    type Status = LinkStatus;
+    const PATH: &'static str = "links";
+    const NOUN: &'static str = "link";
+    const CALLED: [&'static str; 2] = ["a link", "links"];
+    const VERBS: &'static [Verb] = ALL;
+
+    fn note(verb: Verb) -> &'static str {
+        match verb {
+            Verb::Create => "The interface belongs to the switch until the link is removed.",
+            Verb::Patch => "Properties hold from the next frame on.",
+            Verb::Delete => "The interface is restored to its former state.",
+            _ => "",
+        }
+    }
+
+    fn example() -> Object<Link> {
+        let mut link = Object::new("eth1", Link::default());
+        link.spec.device = "eth1".into();
+        link.spec.port.lanes = Some(2);
+        link.status = LinkStatus {
+            class: Class::Nic,
+            mode: Some(Mode::Packet),
+            mtu: 1500,
+            state: State::Up,
+            reason: None,
+            vnics: 1,
+        };
+        link
+    }
+}
+
+/// A switch without a NIC.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "StubFields", into = "StubFields")]
+pub struct Stub {
+    /// Largest IP packet, in bytes; 1500 if none is given.
+    pub mtu: Option<u16>,
+    /// The switch's properties.
+    pub properties: DomainProperties,
+}
+
+/// A switch without a NIC, as it is written: all in one table, where an unknown key is an error
+/// with its line.
+#[derive(Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[schema(as = Stub)]
+struct StubFields {
+    /// Largest IP packet, in bytes; 1500 if none is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mtu: Option<u16>,
+    /// The lookup function: `learning`, `hash`, `flow-table` or a Click configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    lookup: Option<LookupKind>,
+    /// Seconds after which an address that was not seen again is removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aging: Option<u32>,
+    /// Most addresses that are learned behind one port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mac_limit: Option<u32>,
+    /// Highest rate of each port without a `maxbw` of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    speed: Option<Bandwidth>,
+}
+
+impl From<StubFields> for Stub {
+    fn from(fields: StubFields) -> Stub {
+        let default = DomainProperties::default();
+        Stub {
+            mtu: fields.mtu,
+            properties: DomainProperties {
+                lookup: fields.lookup.unwrap_or(default.lookup),
+                aging: fields.aging.unwrap_or(default.aging),
+                mac_limit: fields.mac_limit.unwrap_or(default.mac_limit),
+                speed: fields.speed,
+            },
+        }
+    }
+}
+
+impl From<Stub> for StubFields {
+    fn from(stub: Stub) -> StubFields {
+        let (default, is) = (DomainProperties::default(), stub.properties);
+        StubFields {
+            mtu: stub.mtu,
+            lookup: (is.lookup != default.lookup).then_some(is.lookup),
+            aging: (is.aging != default.aging).then_some(is.aging),
+            mac_limit: (is.mac_limit != default.mac_limit).then_some(is.mac_limit),
+            speed: is.speed,
+        }
+    }
+}
+
+impl utoipa::PartialSchema for Stub {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        StubFields::schema()
+    }
+}
+
+impl ToSchema for Stub {}
+
+impl Spec for Stub {
+    type Status = LinkStatus;
+    const PATH: &'static str = "stubs";
+    const NOUN: &'static str = "stub";
+    const CALLED: [&'static str; 2] = ["a stub", "stubs"];
+    const VERBS: &'static [Verb] = ALL;
+
+    fn note(verb: Verb) -> &'static str {
+        match verb {
+            Verb::Put | Verb::Patch => "The MTU of a stub cannot change.",
+            Verb::Delete => "No VNIC may be on it.",
+            _ => "",
+        }
+    }
+
+    fn example() -> Object<Stub> {
+        let mut stub = Object::new("lan", Stub::default());
+        stub.spec.mtu = Some(9000);
+        stub.status.mtu = 9000;
+        stub.status.state = State::Up;
+        stub
+    }
+}
+
+/// Smallest and largest MTU of a stub, in bytes: IPv4's least (RFC 791), and what any port takes.
+pub const STUB_MTUS: std::ops::RangeInclusive<u16> = 68..=9216;
+
+/// Whether a stub can have an MTU.
+pub fn check_stub_mtu(mtu: u16) -> Result<()> {
+    if STUB_MTUS.contains(&mtu) {
+        Ok(())
+    } else {
+        let (least, most) = (*STUB_MTUS.start(), *STUB_MTUS.end());
+        Err(Fault::StubMtu { mtu, least, most }.into())
+    }
+}
+
+record!(LinkRecord: "links", Link);
+
+/// A link or stub.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct LinkRecord {
     /// Its name: the interface's, or the stub's.
     pub name: String,
+    /// What is wanted; of a stub, its properties.
+    pub spec: Link,
     /// Number of its domain in the switch; never given twice.
     pub domain: u32,
-    /// Interface or stub.
+    /// Link or stub.
     pub class: Class,
-    /// How the interface is to be attached; if it is not said, as suits it best.
-    pub mode: Option<LinkMode>,
-    /// Where it leads, if it is by VXLAN.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tunnel: Option<Tunnel>,
     /// Largest IP packet, in bytes.
     pub mtu: u16,
     /// Its interface's GRO was off, and is on for as long as it is attached.
@@ -100,164 +322,26 @@ pub struct Link {
     /// The number of its interface when it was attached, by which it is known whatever it is called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<u32>,
-    /// What the interface's port may do.
-    #[serde(default)]
-    pub port: PortProperties,
-    /// How its domain works.
-    pub properties: DomainProperties,
-    /// Where a flow table sends what has no entry.
+    /// The action of a flow table for frames without an entry.
     #[serde(default)]
     pub default: FlowDefault<String>,
 }
 
-/// An interface to be attached.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewLink {
-    /// The interface; by VXLAN, what the link is to be called.
-    pub name: String,
-    /// How; without one, the best that the interface can.
-    #[serde(default)]
-    pub mode: Option<LinkMode>,
-    /// Where it leads, if it is by VXLAN.
-    #[serde(default)]
-    pub tunnel: Option<Tunnel>,
-    /// `maxbw=1G,cpus=0+1`, as on the command line.
-    #[serde(default)]
-    pub properties: String,
-}
-
-/// A stub to be made.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewStub {
-    /// Its name.
-    pub name: String,
-    /// Largest IP packet, in bytes; without it, 1500.
-    #[serde(default)]
-    pub mtu: Option<u16>,
-}
-
-/// A link as it is.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct LinkView {
-    /// Its name.
-    pub name: String,
-    /// Interface or stub.
-    pub class: Class,
-    /// How the interface is attached; none for a stub.
-    pub mode: Option<LinkMode>,
-    /// Where it leads, if it is by VXLAN.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tunnel: Option<Tunnel>,
-    /// Largest IP packet, in bytes.
-    pub mtu: u16,
-    /// Whether it works.
-    pub state: State,
-    /// Why not.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// VNICs that stand on it.
-    pub vnics: usize,
-    /// What the interface's port may do.
-    #[schema(value_type = Object)]
-    pub properties: PortProperties,
-}
-
-/// A link's switching function as it is.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct SwitchView {
-    /// The link.
-    pub link: String,
-    /// Its properties: lookup, aging, mac-limit, speed.
-    #[schema(value_type = Object)]
-    #[serde(serialize_with = "DomainProperties::serialize_whole")]
-    pub properties: DomainProperties,
-    /// Where a flow table sends what has no entry, in ovs-ofctl's words: `normal` (by addresses),
-    /// `drop`, or `output:VNIC`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub default: Option<String>,
-    /// When a Click configuration was set: names in it that no port of the link has yet.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub missing: Vec<String>,
-}
-
-/// Properties to be set back, and then those to be set. All or none.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PropertyChange {
-    /// `maxbw=100M,priority=high`, as on the command line.
-    #[serde(default)]
-    pub set: String,
-    /// Names of properties that are to be as if they had never been given.
-    #[serde(default)]
-    pub reset: Vec<String>,
-}
-
-impl PropertyChange {
-    /// Sets what `text` says, as on the command line.
-    pub fn set(text: String) -> PropertyChange {
-        PropertyChange {
-            set: text,
-            reset: Vec::new(),
+impl LinkRecord {
+    /// The specification, if it is a stub.
+    pub fn stub(&self) -> Stub {
+        Stub {
+            mtu: Some(self.mtu),
+            properties: self.spec.properties.clone(),
         }
     }
 
-    /// Sets the properties of these names back.
-    pub fn reset(names: &[String]) -> PropertyChange {
-        PropertyChange {
-            set: String::new(),
-            reset: names.to_vec(),
+    /// How the interface is to be attached.
+    pub fn mode(&self) -> Mode {
+        if self.vxlan.is_some() {
+            Mode::Vxlan
+        } else {
+            self.spec.mode
         }
-    }
-}
-
-/// A change of how a link's switch works. All or none.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SwitchChange {
-    /// `lookup=hash,aging=60`, as on the command line.
-    #[serde(default)]
-    pub set: String,
-    /// Names of properties that are to be as if they had never been given.
-    #[serde(default)]
-    pub reset: Vec<String>,
-    /// Where a flow table is to send what has no entry: `normal`, `drop` or `output:VNIC`.
-    #[serde(default)]
-    pub default: Option<String>,
-    /// A Click configuration that is to be the lookup function.
-    #[serde(default)]
-    pub click: Option<String>,
-    /// The configuration's name in messages.
-    #[serde(default)]
-    pub file: Option<String>,
-}
-
-/// An address that a link's switch knows.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Address {
-    /// The address.
-    #[schema(value_type = String, example = "02:00:00:00:00:01")]
-    pub mac: Mac,
-    /// Its VLAN; 0 for frames without a tag.
-    pub vlan: u16,
-    /// The VNIC or interface that it is behind.
-    pub port: String,
-    /// Seconds since it was last seen; none for one that does not age.
-    pub age: Option<u32>,
-}
-
-/// Smallest and largest MTU of a stub, in bytes: IPv4's least (RFC 791), and what any port takes.
-pub const STUB_MTUS: std::ops::RangeInclusive<u16> = 68..=9216;
-
-/// Whether a stub can have an MTU.
-pub fn check_stub_mtu(mtu: u16) -> Result<()> {
-    match STUB_MTUS.contains(&mtu) {
-        true => Ok(()),
-        false => Err(Error::invalid(format_args!(
-            "an MTU of {mtu} cannot be: a stub's is from {} to {} bytes",
-            STUB_MTUS.start(),
-            STUB_MTUS.end()
-        ))),
     }
 }

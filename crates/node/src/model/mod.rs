@@ -1,44 +1,51 @@
-//! What is wanted of a host, and what is told of it: the bodies of the API and the records of the
-//! store, with what each may say.
+//! Specifications and statuses of all resources, shared by the API, the store, wire files, the
+//! client and the commands; and the store's records around them.
 
-mod entry;
 mod flow;
 mod guest;
 mod link;
 mod name;
+mod object;
 mod stats;
+mod switch;
 mod vnic;
 mod wire;
 
-pub use entry::{FlowEntry, FlowEntryView, NewFlowEntry};
-pub use flow::{Flow, FlowStats, FlowView, NewFlow};
+pub use self::switch::{
+    Address, Entry, EntryRecord, EntryStatus, SwitchFunction, SwitchStatus, action_text, output,
+};
+pub use flow::{Flow, FlowRecord, FlowStats, FlowStatus};
 pub use guest::{
-    Guest, GuestState, GuestView, HandlerRead, HandlerValue, HandlerWrite, Interface, Isolation,
-    Leaving, NewGuest, NewInterface, Restart, Run,
+    Guest, GuestPort, GuestRecord, GuestState, GuestStatus, HandlerRead, HandlerValue,
+    HandlerWrite, Isolation, Leaving, Memory, NoSize, Restart, Run,
 };
 pub use link::{
-    Address, Class, Link, LinkMode, LinkView, NewLink, NewStub, PropertyChange, STUB_MTUS, State,
-    SwitchChange, SwitchView, Tunnel, check_stub_mtu,
+    Class, Link, LinkRecord, LinkStatus, Mode, STUB_MTUS, State, Stub, Tunnel, check_stub_mtu,
 };
 pub use name::{INTERFACE_NAME_MAX, NAME_MAX, check_interface, check_name};
-pub use stats::{LaneStats, PortStats};
+pub use object::{Object, Record, Spec, Verb, patched};
+pub use stats::{LaneStats, PortStats, Scrape};
 pub(crate) use vnic::takes_less;
-pub use vnic::{NewVnic, Serves, Vnic, VnicView, is_usable};
-pub use wire::{AppliedWire, Forwarding, WireChange, WireGuest, WireView};
+pub use vnic::{Place, Vnic, VnicRecord, VnicStatus, is_usable};
+pub use wire::{
+    Forwarding, Namespace, NoRoute, Patch, Route, Table, Wire, WireChange, WireGuest, WireRecord,
+    WireStatus,
+};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a node tells of itself.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct NodeView {
+/// The node itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct NodeStatus {
     /// Its version.
     pub version: String,
     /// Its process.
     pub pid: u32,
     /// The switch's process; none while there is none.
     pub switch_pid: Option<u32>,
-    /// How often this node had to start a switch anew because the last one ended.
+    /// Number of times that this node had to start a switch because the last one ended.
     pub switch_restarts: u64,
     /// Links, stubs included.
     pub links: usize,
@@ -48,4 +55,13 @@ pub struct NodeView {
     pub flows: usize,
     /// Guests.
     pub guests: usize,
+}
+
+/// The confirmation that everything is to be removed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Purge {
+    /// Has to be true.
+    #[serde(default)]
+    pub confirm: bool,
 }

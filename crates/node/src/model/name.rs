@@ -1,6 +1,6 @@
 //! Names of links, VNICs, flows and guests.
 
-use crate::error::{Error, Result};
+use crate::error::{Fault, Result};
 
 /// Longest name, in bytes.
 pub const NAME_MAX: usize = 64;
@@ -22,17 +22,16 @@ fn check(what: &str, name: &str, longest: usize) -> Result<()> {
     let right = (1..=longest).contains(&name.len())
         && name.chars().all(letters)
         && !name.starts_with(['.', '-']);
-    let article = match what.starts_with(['a', 'e', 'i', 'o', 'u']) {
-        true => "an",
-        false => "a",
-    };
-    match right {
-        true => Ok(()),
-        false => Err(Error::invalid(format_args!(
-            "‘{}’ is no name for {article} {what}: use 1 to {longest} letters, digits, ‘.’, ‘_’ or ‘-’, not starting with ‘.’ or ‘-’",
-            shown(name)
-        ))),
+    if right {
+        return Ok(());
     }
+    let an = what.starts_with(['a', 'e', 'i', 'o', 'u']);
+    Err(Fault::Name {
+        what: format!("{} {what}", if an { "an" } else { "a" }),
+        name: shown(name),
+        most: longest,
+    }
+    .into())
 }
 
 /// A name in a message: of one that is far too long, its beginning.

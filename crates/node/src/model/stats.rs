@@ -5,12 +5,54 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::{FlowStats, Guest, NodeStatus, Object};
+
+/// Declares which fields of statistics are counters, each once.
+macro_rules! counters {
+    ($type:ident: $($counter:ident),* $(,)?) => {
+        impl $type {
+            /// Its counters by name.
+            pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($counter), self.$counter)),*].into_iter()
+            }
+
+            /// What was counted since `before`, for the same name.
+            pub fn since(&self, before: &$type) -> $type {
+                let mut counted = self.clone();
+                $(counted.$counter = $crate::model::stats::less(self.$counter, before.$counter);)*
+                $crate::model::stats::ByReason::since_by_reason(&mut counted, before);
+                counted
+            }
+        }
+    };
+}
+pub(super) use counters;
+
+/// Counters by reason, which only some statistics have.
+pub(super) trait ByReason {
+    /// Takes from them what was counted before.
+    fn since_by_reason(&mut self, _before: &Self) {}
+}
+
+impl ByReason for super::FlowStats {}
+impl ByReason for LaneStats {}
+
+impl ByReason for PortStats {
+    fn since_by_reason(&mut self, before: &PortStats) {
+        for (reason, frames) in &mut self.drops {
+            *frames = less(*frames, before.drops.get(reason).copied().unwrap_or(0));
+        }
+        self.drops.retain(|_, frames| *frames > 0);
+    }
+}
+
 /// Counters of a link's interface, of a VNIC or of an end of a wire's patch, since it was attached
 /// to the switch that runs.
 ///
 /// "Received" is from its own point of view: from the wire for an interface, from the switch for a
 /// VNIC or a patch.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
 pub struct PortStats {
     /// The interface or VNIC; for a patch WIRE/PATCH:a or b, as ‘between’ names its ends.
     pub name: String,
@@ -53,9 +95,10 @@ impl PortStats {
     ) -> PortStats {
         let into_switch = (stats.frames_in, stats.bytes_in);
         let out_of_switch = (stats.frames_out, stats.bytes_out);
-        let (rx, tx) = match from_outside {
-            true => (into_switch, out_of_switch),
-            false => (out_of_switch, into_switch),
+        let (rx, tx) = if from_outside {
+            (into_switch, out_of_switch)
+        } else {
+            (out_of_switch, into_switch)
         };
         PortStats {
             name: name.into(),
@@ -78,39 +121,20 @@ impl PortStats {
         }
     }
 
-    /// What was counted since `before`, of the same port.
-    pub fn since(&self, before: &PortStats) -> PortStats {
-        let drops = self.drops.iter().filter_map(|(reason, &frames)| {
-            let old = before.drops.get(reason).copied().unwrap_or(0);
-            let frames = frames.saturating_sub(old);
-            (frames > 0).then(|| (reason.clone(), frames))
-        });
-        PortStats {
-            name: self.name.clone(),
-            link: self.link.clone(),
-            lane: self.lane,
-            rx_frames: less(self.rx_frames, before.rx_frames),
-            rx_bytes: less(self.rx_bytes, before.rx_bytes),
-            tx_frames: less(self.tx_frames, before.tx_frames),
-            tx_bytes: less(self.tx_bytes, before.tx_bytes),
-            by_poll: less(self.by_poll, before.by_poll),
-            by_wakeup: less(self.by_wakeup, before.by_wakeup),
-            wakeups: less(self.wakeups, before.wakeups),
-            chains_under_10: less(self.chains_under_10, before.chains_under_10),
-            chains_10_to_50: less(self.chains_10_to_50, before.chains_10_to_50),
-            chains_over_50: less(self.chains_over_50, before.chains_over_50),
-            drops: drops.collect(),
-        }
-    }
-
     /// All frames dropped.
     pub fn dropped(&self) -> u64 {
         self.drops.values().sum()
     }
 }
 
+counters!(
+    PortStats: rx_frames, rx_bytes, tx_frames, tx_bytes, by_poll, by_wakeup, wakeups,
+    chains_under_10, chains_10_to_50, chains_over_50,
+);
+
 /// Counters of one lane of the switch.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
 pub struct LaneStats {
     /// Its number.
     pub lane: u32,
@@ -144,28 +168,10 @@ pub struct LaneStats {
     pub asleep: u64,
 }
 
-impl LaneStats {
-    /// What was counted since `before`, of the same lane.
-    pub fn since(&self, before: &LaneStats) -> LaneStats {
-        LaneStats {
-            lane: self.lane,
-            cpu: self.cpu,
-            queues: self.queues,
-            frames: less(self.frames, before.frames),
-            by_poll: less(self.by_poll, before.by_poll),
-            by_wakeup: less(self.by_wakeup, before.by_wakeup),
-            chains_under_10: less(self.chains_under_10, before.chains_under_10),
-            chains_10_to_50: less(self.chains_10_to_50, before.chains_10_to_50),
-            chains_over_50: less(self.chains_over_50, before.chains_over_50),
-            wakeups: less(self.wakeups, before.wakeups),
-            crossings: less(self.crossings, before.crossings),
-            crossing_drops: less(self.crossing_drops, before.crossing_drops),
-            busy: less(self.busy, before.busy),
-            idle: less(self.idle, before.idle),
-            asleep: less(self.asleep, before.asleep),
-        }
-    }
-}
+counters!(
+    LaneStats: frames, by_poll, by_wakeup, chains_under_10, chains_10_to_50, chains_over_50,
+    wakeups, crossings, crossing_drops, busy, idle, asleep,
+);
 
 impl From<switch::lane::LaneStats> for LaneStats {
     fn from(stats: switch::lane::LaneStats) -> LaneStats {
@@ -189,7 +195,23 @@ impl From<switch::lane::LaneStats> for LaneStats {
     }
 }
 
-/// What a counter counted since it stood at `then`. A switch that was started anew counts from 0.
+/// All that is counted at one moment.
+pub struct Scrape {
+    /// The node itself.
+    pub node: NodeStatus,
+    /// All ports, with the guest that has each.
+    pub ports: Vec<(PortStats, Option<String>)>,
+    /// The same of each lane apart, where there are several.
+    pub port_lanes: Vec<PortStats>,
+    /// Lanes.
+    pub lanes: Vec<LaneStats>,
+    /// Flows.
+    pub flows: Vec<FlowStats>,
+    /// Guests.
+    pub guests: Vec<Object<Guest>>,
+}
+
+/// What a counter counted since it stood at `then`. A switch that was restarted counts from 0.
 pub(super) fn less(now: u64, then: u64) -> u64 {
     now.checked_sub(then).unwrap_or(now)
 }

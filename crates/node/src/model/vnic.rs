@@ -1,5 +1,7 @@
 //! VNICs.
 
+use std::path::PathBuf;
+
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use switch::lookup::Mac;
@@ -8,120 +10,164 @@ use switch::properties::PortProperties;
 use utoipa::ToSchema;
 
 use super::State;
+use super::object::{Object, Spec, Verb, is_default, record};
+use crate::error::{Fault, Result};
 
 /// Whether an interface can have `mac` as its own.
 pub fn is_usable(mac: Mac) -> bool {
     !mac.is_multicast() && mac.0 != [0; 6]
 }
 
-/// What a VNIC is for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Serves {
-    /// A guest's interface: the guest takes it when it is created.
-    #[default]
-    Guest,
-    /// A network namespace: an interface is made there. Its name (`ip netns`), or a path.
-    Netns(String),
-    /// The host: an interface is made there.
-    Host,
-    /// A virtual machine or program that connects to this socket, which the switch serves by
-    /// vhost-user.
-    VhostUser(String),
-}
-
-/// A VNIC as it is wanted.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// A virtual NIC. It is in a namespace, or the host's own, or a guest's that names it, or a
+/// program's that speaks vhost-user.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Vnic {
-    /// Its name, and that of its port.
-    pub name: String,
-    /// The link that it stands on.
+    /// The stub or link that it is on.
     pub link: String,
-    /// Its address.
-    pub mac: Mac,
-    /// What it is for.
-    pub serves: Serves,
-    /// The name that its interface has in the namespace or on the host, if not its own.
+    /// The network namespace that it is in: a name (`ip netns`), or a path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Whether it is in the host's namespace.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub host: bool,
+    /// The socket where a vhost-user frontend connects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub vhost_user: Option<PathBuf>,
+    /// The interface's name in the namespace or on the host; the VNIC's own if none is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// The IP addresses of its interface in the namespace or on the host.
+    /// Its Ethernet address; without one, a wire's follows from the names, another's is random.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, example = "02:00:00:00:00:01")]
+    pub mac: Option<Mac>,
+    /// The IP addresses of its interface, with their prefixes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>, example = json!(["10.0.0.2/24"]))]
     pub addresses: Vec<IpNet>,
-    /// Whether it was made for a guest's interface and goes with the guest.
-    #[serde(default)]
-    pub implicit: bool,
-    /// What its port may do.
+    /// Speed, delay, loss, VLAN, protection and so on.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schema(value_type = Object)]
     pub properties: PortProperties,
 }
 
+/// Where a VNIC's interface is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// In a guest, which takes it when it is created.
+    Guest,
+    /// In a network namespace.
+    Namespace(&'a str),
+    /// On the host.
+    Host,
+    /// In a program that connects to this socket.
+    VhostUser(&'a std::path::Path),
+}
+
 impl Vnic {
-    /// The name that its interface has in the namespace or on the host.
-    pub fn interface(&self) -> &str {
-        self.interface.as_deref().unwrap_or(&self.name)
+    /// Where its interface is.
+    pub fn place(&self) -> Place<'_> {
+        match (&self.namespace, self.host, &self.vhost_user) {
+            (Some(namespace), ..) => Place::Namespace(namespace),
+            (_, true, _) => Place::Host,
+            (.., Some(socket)) => Place::VhostUser(socket),
+            _ => Place::Guest,
+        }
+    }
+
+    /// Whether the node makes an interface for it, on the host or in a namespace.
+    pub fn has_interface(&self) -> bool {
+        matches!(self.place(), Place::Host | Place::Namespace(_))
+    }
+
+    /// Refuses fields that exclude each other.
+    pub fn check_place(&self, name: &str) -> Result<()> {
+        let places = [
+            self.namespace.is_some(),
+            self.host,
+            self.vhost_user.is_some(),
+        ];
+        if places.iter().filter(|place| **place).count() > 1 {
+            return Err(Fault::Places { vnic: name.into() }.into());
+        }
+        let without = |field| Fault::NoInterface {
+            vnic: name.into(),
+            field,
+        };
+        match self.has_interface() {
+            false if self.interface.is_some() => Err(without("interface").into()),
+            false if !self.addresses.is_empty() => Err(without("addresses").into()),
+            _ => Ok(()),
+        }
     }
 }
 
-/// A VNIC to be made.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NewVnic {
-    /// Its name.
-    pub name: String,
-    /// The link that it stands on.
-    pub link: String,
-    /// Its address; without one, a random one.
-    #[serde(default)]
-    #[schema(value_type = Option<String>, example = "02:00:00:00:00:01")]
-    pub mac: Option<Mac>,
-    /// What it is for.
-    #[serde(default)]
-    pub serves: Serves,
-    /// The name that its interface has in the namespace or on the host, if not its own.
-    #[serde(default)]
-    pub interface: Option<String>,
-    /// The IP addresses of that interface, with their prefixes.
-    #[serde(default)]
-    #[schema(value_type = Vec<String>, example = json!(["10.0.0.2/24"]))]
-    pub addresses: Vec<IpNet>,
-    /// `maxbw=100M,priority=high`, as on the command line.
-    #[serde(default)]
-    pub properties: String,
-}
-
 /// A VNIC as it is.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct VnicView {
-    /// Its name.
-    pub name: String,
-    /// The link that it stands on.
-    pub link: String,
-    /// Its address.
-    #[schema(value_type = String, example = "02:00:00:00:00:01")]
-    pub mac: Mac,
-    /// Its VLAN, if it gives access to one.
-    pub vlan: Option<u16>,
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct VnicStatus {
+    /// Whether it works.
+    pub state: State,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// Largest IP packet, in bytes.
     pub mtu: u16,
-    /// What it is for.
-    pub serves: Serves,
     /// The guest that has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest: Option<String>,
     /// The name of its interface in the namespace or on the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// The IP addresses that the node gives that interface.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<String>, example = json!(["10.0.0.2/24"]))]
-    pub addresses: Vec<IpNet>,
-    /// Whether it works.
-    pub state: State,
-    /// Why not.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// Its properties as they are set.
-    #[schema(value_type = Object)]
-    pub properties: PortProperties,
+}
+
+impl Spec for Vnic {
+    type Status = VnicStatus;
+    const PATH: &'static str = "vnics";
+    const NOUN: &'static str = "vnic";
+    const CALLED: [&'static str; 2] = ["a VNIC", "VNICs"];
+    const VERBS: &'static [Verb] = &[
+        Verb::List,
+        Verb::Show,
+        Verb::Create,
+        Verb::Put,
+        Verb::Patch,
+        Verb::Delete,
+    ];
+
+    fn note(verb: Verb) -> &'static str {
+        match verb {
+            Verb::Create => "Its interface in a namespace or on the host is made with it.",
+            Verb::Put | Verb::Patch => {
+                "`properties` and `addresses` can change; properties hold from the next frame on."
+            }
+            Verb::Delete => "Its interface is removed with it; no guest may have it.",
+            _ => "",
+        }
+    }
+
+    fn example() -> Object<Vnic> {
+        let mut vnic = Object::new(
+            "desk0",
+            Vnic {
+                link: "lan".into(),
+                namespace: Some("desk".into()),
+                interface: Some("eth0".into()),
+                mac: Some(Mac([2, 0, 0, 0, 0, 1])),
+                addresses: "10.0.0.2/24".parse().into_iter().collect(),
+                ..Vnic::default()
+            },
+        );
+        vnic.spec.properties.mtu = Some(1400);
+        vnic.status = VnicStatus {
+            state: State::Up,
+            mtu: 1400,
+            interface: Some("eth0".into()),
+            ..VnicStatus::default()
+        };
+        vnic
+    }
 }
 
 /// That a guest takes shorter packets by a VNIC than its link of this MTU carries, unless the VNIC was
@@ -134,14 +180,29 @@ pub(crate) fn takes_less(vnic: &str, asked: Option<u16>, link: &str, mtu: u16) -
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+record!(VnicRecord: "vnics", Vnic);
 
-    #[test]
-    fn what_a_vnic_is_for_has_one_form() {
-        let json = |serves: &Serves| serde_json::to_string(serves).unwrap();
-        assert_eq!(json(&Serves::Host), "\"host\"");
-        assert_eq!(json(&Serves::Netns("a".into())), "{\"netns\":\"a\"}");
+/// A VNIC.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct VnicRecord {
+    /// Its name, and that of its port.
+    pub name: String,
+    /// What is wanted, with its address.
+    pub spec: Vnic,
+    /// Whether it was made for a guest's interface and is removed with the guest.
+    #[serde(default)]
+    pub implicit: bool,
+}
+
+impl VnicRecord {
+    /// Its address.
+    pub fn mac(&self) -> Mac {
+        self.spec.mac.unwrap_or(Mac([0; 6]))
+    }
+
+    /// The name that its interface has in the namespace or on the host.
+    pub fn interface(&self) -> &str {
+        self.spec.interface.as_deref().unwrap_or(&self.name)
     }
 }

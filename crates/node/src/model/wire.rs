@@ -1,24 +1,310 @@
-//! Virtual wires, as the node keeps and tells of them.
+//! Virtual wires: whole networks.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+use switch::properties::PortProperties;
 use utoipa::ToSchema;
 
-use super::GuestState;
-use crate::wire::file::Wire;
+use super::object::{Object, Spec, Verb, is_default, record};
+use super::{Flow, Guest, GuestState, Link, Stub, Vnic, output};
 
-/// A wire as it is wanted.
+/// A virtual wire: a whole network. Each part has a name of its own among those of its kind.
+///
+/// As text it is TOML:
+///
+/// ```toml
+/// wire = "two-subnets"
+///
+/// [stub.office]
+/// speed = "1G"
+///
+/// [namespace.desk]
+/// routes = ["default via 10.0.1.1"]
+///
+/// [vnic.desk0]
+/// link = "office"
+/// namespace = "desk"
+/// addresses = ["10.0.1.2/24"]
+/// properties = { maxbw = "100M", delay = "2ms" }
+///
+/// [guest.router]
+/// file = "router.click"
+/// interfaces = { inside = "router0", outside = "router1" }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Wire {
+    /// Its name.
+    pub wire: String,
+    /// What it is, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Switches without a NIC, and their properties.
+    #[serde(rename = "stub", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stubs: BTreeMap<String, Stub>,
+    /// Switches with a NIC: interfaces of the host that are attached.
+    #[serde(rename = "link", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub links: BTreeMap<String, Link>,
+    /// Wires between switches.
+    #[serde(rename = "patch", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub patches: BTreeMap<String, Patch>,
+    /// Hosts that are network namespaces.
+    #[serde(
+        rename = "namespace",
+        default,
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    pub namespaces: BTreeMap<String, Namespace>,
+    /// Virtual NICs.
+    #[serde(rename = "vnic", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub vnics: BTreeMap<String, Vnic>,
+    /// Network functions.
+    #[serde(rename = "guest", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub guests: BTreeMap<String, Guest>,
+    /// Traffic classes on links and stubs.
+    #[serde(rename = "flow", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub flows: BTreeMap<String, Flow>,
+    /// Flow tables of switches that work by one, by the switches' names.
+    #[serde(rename = "table", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tables: BTreeMap<String, Table>,
+}
+
+/// A wire between two switches.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Patch {
+    /// The two stubs or links.
+    pub between: [String; 2],
+    /// What the wire does, from the first to the second, and back unless that is said.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schema(value_type = Object)]
+    pub properties: PortProperties,
+    /// What it does from the second to the first, if that is another thing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub back: Option<PortProperties>,
+}
+
+/// A network namespace, as `ip netns` knows it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Namespace {
+    /// Whether it is there already: then the wire neither makes nor removes it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub existing: bool,
+    /// Whether it forwards IP packets between its interfaces.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub forwarding: bool,
+    /// Its routes, besides those that follow from its addresses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>, example = json!(["default via 10.0.1.1"]))]
+    pub routes: Vec<Route>,
+}
+
+/// A switch's flow table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// Where goes what has no entry, in ovs-ofctl's words: `normal` (by addresses), `drop` or
+    /// `output:VNIC`; `normal` if none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// Flows, in ovs-ofctl's words, and the VNIC that each goes to, or the switch's own name for
+    /// its NIC.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub flows: BTreeMap<String, String>,
+}
+
+impl Table {
+    /// The port that the default names.
+    pub fn default_port(&self) -> Option<&str> {
+        self.default.as_deref().and_then(output)
+    }
+}
+
+/// A route: `PREFIX|default [via ADDRESS] [dev VNIC] [metric N]`, as `ip route` has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Route {
+    /// Where to.
+    pub to: IpNet,
+    /// The next router.
+    pub via: Option<IpAddr>,
+    /// The VNIC that it goes out by.
+    pub vnic: Option<String>,
+    /// Which of several to one prefix is taken: that with the least.
+    pub metric: Option<u32>,
+}
+
+/// A text that is no route.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "‘{0}’ is no route: write PREFIX or default, then ‘via ADDRESS’, ‘dev VNIC’ or both, and ‘metric N’ if it has one"
+)]
+pub struct NoRoute(String);
+
+impl FromStr for Route {
+    type Err = NoRoute;
+
+    fn from_str(text: &str) -> Result<Route, NoRoute> {
+        let wrong = || NoRoute(text.into());
+        let mut words = text.split_whitespace();
+        let to = words.next().ok_or_else(wrong)?;
+        let (mut via, mut vnic, mut metric) = (None, None, None);
+        while let Some(word) = words.next() {
+            let value = words.next().ok_or_else(wrong)?;
+            match word {
+                "via" if via.is_none() => via = Some(value.parse::<IpAddr>().map_err(|_| wrong())?),
+                "dev" if vnic.is_none() => vnic = Some(value.to_string()),
+                "metric" if metric.is_none() => {
+                    metric = Some(value.parse::<u32>().map_err(|_| wrong())?);
+                }
+                _ => return Err(wrong()),
+            }
+        }
+        let everything = match via {
+            Some(IpAddr::V6(_)) => IpNet::new(IpAddr::from([0; 16]), 0),
+            _ => IpNet::new(IpAddr::from([0; 4]), 0),
+        };
+        let to = match to {
+            "default" => everything.map_err(|_| wrong())?,
+            to => match (to.parse::<IpNet>(), to.parse::<IpAddr>()) {
+                (Ok(net), _) => net.trunc(),
+                (_, Ok(host)) => IpNet::from(host),
+                _ => return Err(wrong()),
+            },
+        };
+        let one_family = via.is_none_or(|via| via.is_ipv4() == to.addr().is_ipv4());
+        if !one_family || (via.is_none() && vnic.is_none()) {
+            return Err(wrong());
+        }
+        Ok(Route {
+            to,
+            via,
+            vnic,
+            metric,
+        })
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without a gateway to tell its family, an IPv6 default has to be written out.
+        match (self.to.prefix_len(), self.to.addr(), self.via) {
+            (0, IpAddr::V4(_), _) | (0, IpAddr::V6(_), Some(_)) => f.write_str("default")?,
+            _ => write!(f, "{}", self.to)?,
+        }
+        if let Some(via) = self.via {
+            write!(f, " via {via}")?;
+        }
+        if let Some(vnic) = &self.vnic {
+            write!(f, " dev {vnic}")?;
+        }
+        if let Some(metric) = self.metric {
+            write!(f, " metric {metric}")?;
+        }
+        Ok(())
+    }
+}
+
+impl TryFrom<String> for Route {
+    type Error = NoRoute;
+
+    fn try_from(text: String) -> Result<Route, NoRoute> {
+        text.parse()
+    }
+}
+
+impl From<Route> for String {
+    fn from(route: Route) -> String {
+        route.to_string()
+    }
+}
+
+impl Spec for Wire {
+    type Status = WireStatus;
+    const PATH: &'static str = "wires";
+    const NOUN: &'static str = "wire";
+    const CALLED: [&'static str; 2] = ["a wire", "wires"];
+    const VERBS: &'static [Verb] = &[Verb::List, Verb::Show, Verb::Delete];
+
+    fn note(verb: Verb) -> &'static str {
+        match verb {
+            Verb::List => "The configurations of guests are left out.",
+            Verb::Delete => "All its parts are removed with it.",
+            _ => "",
+        }
+    }
+
+    fn example() -> Object<Wire> {
+        let mut wire = Wire {
+            wire: "office".into(),
+            description: "A switch and a host".into(),
+            ..Wire::default()
+        };
+        wire.stubs.insert("lan".into(), Stub::default());
+        wire.namespaces.insert("desk".into(), Namespace::default());
+        wire.vnics.insert("desk0".into(), Vnic::example().spec);
+        Object::new("office", wire)
+    }
+
+    fn shorten(&mut self) {
+        self.guests.values_mut().for_each(Guest::shorten);
+    }
+}
+
+/// A wire as it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct WireStatus {
+    /// The state of each of its guests.
+    pub guests: Vec<WireGuest>,
+    /// Whether it is being changed.
+    pub changing: bool,
+}
+
+/// State of a guest of a wire.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct WireGuest {
+    /// Its name.
+    pub name: String,
+    /// Its state; none, if somebody removed it.
+    pub state: Option<GuestState>,
+    /// How it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The steps that applying a wire took, or would take.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct WireChange {
+    /// The steps in their order, a line each: `+` makes a part, `-` removes it, `~` changes it.
+    pub steps: Vec<String>,
+    /// What the wire's author should know.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+record!(WireRecord: "wires");
+
+/// A wire.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct AppliedWire {
+pub struct WireRecord {
     /// Its name.
     pub name: String,
     /// What is there.
     pub applied: Wire,
-    /// What is being made of it; the node that finds this after a restart takes it back.
+    /// What is being made of it; a node that finds this after a restart takes it back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Wire>,
-    /// Links that were attached for it, and not before by somebody else: they go with it.
+    /// Links that were attached for it, and not before by somebody else: they are removed with it.
     #[serde(default)]
     pub links: Vec<String>,
     /// What namespaces that were there before forwarded, where that was changed for it.
@@ -26,8 +312,8 @@ pub struct AppliedWire {
     pub forwarding: BTreeMap<String, Forwarding>,
 }
 
-impl AppliedWire {
-    /// What there is to be of it.
+impl WireRecord {
+    /// What is wanted of it.
     pub fn wanted(&self) -> &Wire {
         self.pending.as_ref().unwrap_or(&self.applied)
     }
@@ -47,74 +333,4 @@ impl Forwarding {
     pub const fn all(on: bool) -> Forwarding {
         Forwarding { ipv4: on, ipv6: on }
     }
-}
-
-/// A wire as it is.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct WireView {
-    /// Its name.
-    pub name: String,
-    /// What it is, for people.
-    pub description: String,
-    /// Switches: stubs and links.
-    pub switches: usize,
-    /// VNICs.
-    pub vnics: usize,
-    /// Namespaces.
-    pub namespaces: usize,
-    /// Guests.
-    pub guests: usize,
-    /// How its guests fare.
-    pub states: Vec<WireGuest>,
-    /// Whether it is being changed.
-    pub changing: bool,
-}
-
-/// How a guest of a wire fares.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct WireGuest {
-    /// Its name.
-    pub name: String,
-    /// How it fares; none, if somebody removed it.
-    pub state: Option<GuestState>,
-    /// How it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-}
-
-impl WireView {
-    /// Of a wire as it is wanted, and its guests as they are.
-    pub fn new(record: &AppliedWire, states: Vec<WireGuest>) -> WireView {
-        let wire = &record.applied;
-        WireView {
-            name: record.name.clone(),
-            description: wire.description.clone(),
-            switches: wire.stubs.len() + wire.links.len(),
-            vnics: wire.vnics.len(),
-            namespaces: wire.namespaces.len(),
-            guests: wire.guests.len(),
-            states,
-            changing: record.pending.is_some(),
-        }
-    }
-}
-
-/// What applying a wire did, or would do.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
-pub struct WireChange {
-    /// What is not the same, a line each: `+` for what is new, `-` for what is no more, `~` for
-    /// what is another.
-    pub differences: Vec<String>,
-    /// Parts that had been removed by hand and are made again.
-    #[serde(default)]
-    pub missing: Vec<String>,
-    /// Parts that had been changed by hand and are set again as the wire has them.
-    #[serde(default)]
-    pub altered: Vec<String>,
-    /// Guests that had ended otherwise than in good order and are started anew, each with how.
-    #[serde(default)]
-    pub ended: Vec<String>,
-    /// What the wire's author should know.
-    #[serde(default)]
-    pub warnings: Vec<String>,
 }

@@ -3,7 +3,7 @@
 use abi::message::kind;
 
 use super::Node;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// A request to a guest that is to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,9 +30,9 @@ impl Node {
         let request = self
             .host
             .ask(guest, kind, contents)
-            .map_err(|error| Error::new(error.kind, format_args!("guest ‘{name}’: {error}")))?;
+            .map_err(|error| error.within(|why| format!("guest ‘{name}’: {why}")))?;
         let asked = Asked { guest, request };
-        self.asked.insert(asked, None);
+        self.guests.asked.insert(asked, None);
         Ok(asked)
     }
 
@@ -45,7 +45,7 @@ impl Node {
                 Ok(Some(answer)) => {
                     let request = answer.request;
                     // One that nobody waits for any more is dropped.
-                    if let Some(place) = self.asked.get_mut(&Asked { guest, request }) {
+                    if let Some(place) = self.guests.asked.get_mut(&Asked { guest, request }) {
                         *place = Some(answer);
                     }
                 }
@@ -56,7 +56,7 @@ impl Node {
                 }
             }
         }
-        let answer = self.asked.get_mut(&asked).and_then(Option::take);
+        let answer = self.guests.asked.get_mut(&asked).and_then(Option::take);
         if answer.is_some() {
             self.forget(asked);
         }
@@ -65,11 +65,10 @@ impl Node {
 
     /// Forgets a request whose answer nobody waits for.
     pub fn forget(&mut self, asked: Asked) {
-        self.asked.remove(&asked);
+        self.guests.asked.remove(&asked);
     }
 
-    /// Keeps the configuration that took the place of a guest's, so that it is the one that it is
-    /// started with anew.
+    /// Keeps the configuration that took the place of a guest's, for its next start.
     pub fn keep_config(&mut self, name: &str, config: &str) -> Result<()> {
         let mut guest = self.find_guest(name)?;
         guest.config = config.into();

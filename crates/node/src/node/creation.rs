@@ -8,45 +8,36 @@ use switch::properties::{PortProperties, cpus_here};
 use super::Node;
 use super::guests::started;
 use super::vnics::mtu;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Fault, Result};
 use crate::host::{Launch, LaunchPort};
 use crate::model::{
-    Guest, GuestView, Interface, Link, NewGuest, NewInterface, Run, Serves, Vnic, check_name,
-    takes_less,
+    Guest, GuestPort, GuestRecord, LinkRecord, Memory, Object, Place, Run, Vnic, VnicRecord,
+    check_name, takes_less,
 };
 
-/// Slots of each ring, unless others are asked for.
-const RING_SLOTS: u32 = 256;
-/// CPUs, unless others are asked for.
-const CPUS: usize = 1;
 /// What an interface may stand on, in messages.
 const STAND: &str = "LINK";
 
 impl Node {
     /// Whether a name is no guest's yet.
     pub(super) fn check_no_guest(&self, name: &str) -> Result<()> {
-        match self.store.get::<Guest>(name)? {
+        match self.store.get::<GuestRecord>(name)? {
             None => Ok(()),
-            Some(_) => Err(Error::new(
-                Kind::Exists,
-                format_args!(
-                    "there is a guest called ‘{name}’ already: choose another name, or `weir destroy {name}` first"
-                ),
-            )),
+            Some(_) => Err(Fault::GuestExists { name: name.into() }.into()),
         }
     }
 
     /// Creates a guest and starts it. Whether it comes to run shows in its state.
-    pub fn create_guest(&mut self, new: NewGuest) -> Result<GuestView> {
-        self.check_no_guest(&new.name)?;
-        let (vnics, made) = self.interfaces(&new)?;
-        let interfaces: Vec<_> = new
+    pub fn create_guest(&mut self, name: &str, mut spec: Guest) -> Result<Object<Guest>> {
+        self.check_no_guest(name)?;
+        let (vnics, made) = self.interfaces(name, &spec)?;
+        let interfaces: Vec<_> = spec
             .interfaces
-            .iter()
+            .keys()
             .zip(&vnics)
-            .map(|(interface, vnic)| (interface.name.clone(), vnic.mac))
+            .map(|(interface, vnic)| (interface.clone(), vnic.mac()))
             .collect();
-        let mut diagnostics = self.check_guest(&new, &interfaces)?;
+        let mut diagnostics = self.check_guest(name, &spec, &interfaces)?;
         for vnic in &vnics {
             let link = self.find_link(&vnic.link)?;
             let less = takes_less(&vnic.name, vnic.properties.mtu, &link.name, link.mtu);
@@ -55,27 +46,22 @@ impl Node {
             }
         }
         self.need_switch()?;
-        let mut guest = Guest {
+        let port = |(interface, vnic): (&String, &VnicRecord)| GuestPort {
+            name: interface.clone(),
+            vnic: vnic.name.clone(),
+        };
+        let ports = spec.interfaces.keys().zip(&vnics).map(port).collect();
+        // What is not given now is not to be another with another version.
+        spec.memory = Some(Memory(spec.memory()));
+        spec.ring_slots = Some(spec.ring_slots());
+        spec.cpus = Some(spec.cpus());
+        let mut guest = GuestRecord {
+            name: name.into(),
             id: 0,
-            interfaces: new
-                .interfaces
-                .iter()
-                .zip(&vnics)
-                .map(|(interface, vnic)| Interface {
-                    name: interface.name.clone(),
-                    vnic: vnic.name.clone(),
-                })
-                .collect(),
-            isolation: new.isolation,
-            memory: new.memory.unwrap_or(vmm::DEFAULT_MEMORY),
-            booted_config: new.config.len(),
-            ring_slots: new.ring_slots.unwrap_or(RING_SLOTS),
-            cpus: new.cpus.unwrap_or(CPUS),
-            pins: new.pins,
-            restart: new.restart,
+            ports,
+            booted_config: spec.config.len(),
             run: Run::Wanted,
-            name: new.name,
-            config: new.config,
+            spec,
         };
         let change = self.store.change()?;
         guest.id = change.next("guest")?;
@@ -102,12 +88,12 @@ impl Node {
             self.index.add_vnic(vnic);
         }
         self.index.add_guest(&guest);
-        for interface in &guest.interfaces {
-            self.bring_flows(&interface.vnic);
+        for port in &guest.ports {
+            self.bring_flows(&port.vnic);
         }
         let mut view = self.view_guest(&guest);
         let messages = diagnostics.to_string();
-        view.messages = (!messages.is_empty()).then_some(messages);
+        view.status.messages = (!messages.is_empty()).then_some(messages);
         Ok(view)
     }
 
@@ -115,18 +101,17 @@ impl Node {
     /// addresses of its interfaces. What is merely odd is in the diagnostics.
     pub(super) fn check_guest(
         &self,
-        new: &NewGuest,
+        name: &str,
+        spec: &Guest,
         interfaces: &[(String, Mac)],
     ) -> Result<Diagnostics> {
-        check_name("guest", &new.name)?;
-        let cpus = new.cpus.unwrap_or(CPUS);
+        check_name("guest", name)?;
+        let cpus = spec.cpus();
         if !(1..=abi::CPUS_MAX).contains(&cpus) {
-            return Err(Error::invalid(format_args!(
-                "{cpus} CPUs cannot be: a guest has 1 to {}",
-                abi::CPUS_MAX
-            )));
+            let most = abi::CPUS_MAX;
+            return Err(Fault::Cpus { cpus, most }.into());
         }
-        check_cpus(&new.pins)?;
+        check_cpus(&spec.pin)?;
         let port = |(name, mac): &(String, Mac)| LaunchPort {
             interface: name.clone(),
             name: String::new(),
@@ -137,20 +122,20 @@ impl Node {
         };
         self.host.check(&Launch {
             id: 0,
-            name: new.name.clone(),
-            config: new.config.clone().into_bytes(),
+            name: name.into(),
+            config: spec.config.clone().into_bytes(),
             ports: interfaces.iter().map(port).collect(),
-            isolation: new.isolation.into(),
-            memory: new.memory.unwrap_or(vmm::DEFAULT_MEMORY),
-            ring_slots: new.ring_slots.unwrap_or(RING_SLOTS),
+            isolation: spec.isolation.into(),
+            memory: spec.memory(),
+            ring_slots: spec.ring_slots(),
             cpus,
-            pins: new.pins.clone(),
+            pins: spec.pin.clone(),
         })?;
-        let file = new.file.as_deref().unwrap_or("config");
+        let file = spec.file_name();
         let named = interfaces.iter().map(|(name, mac)| (name.clone(), mac.0));
         let named: Vec<_> = named.collect();
-        let config = new.config.as_bytes();
-        let diagnostics = crate::check::check(config, file, &named, cpus, STAND);
+        let config = spec.config.as_bytes();
+        let diagnostics = crate::check::check(config, &file, &named, cpus, STAND);
         match diagnostics.errors() {
             0 => Ok(diagnostics),
             _ => Err(Error::invalid(diagnostics.to_string().trim_end())),
@@ -159,20 +144,13 @@ impl Node {
 
     /// The VNICs that a new guest's interfaces are, in their order, and those among them that are
     /// made for it.
-    fn interfaces(&self, new: &NewGuest) -> Result<(Vec<Vnic>, Vec<Vnic>)> {
-        let (mut all, mut made): (Vec<Vnic>, Vec<Vnic>) = (Vec::new(), Vec::new());
-        for (i, interface) in new.interfaces.iter().enumerate() {
-            let twice = |other: &NewInterface| other.name == interface.name;
-            if new.interfaces[..i].iter().any(twice) {
-                return Err(Error::invalid(format_args!(
-                    "two links are called ‘{}’: give each interface one --link",
-                    interface.name
-                )));
-            }
-            let vnic = match self.store.get::<Vnic>(&interface.on)? {
+    fn interfaces(&self, guest: &str, spec: &Guest) -> Result<(Vec<VnicRecord>, Vec<VnicRecord>)> {
+        let (mut all, mut made): (Vec<VnicRecord>, Vec<VnicRecord>) = (Vec::new(), Vec::new());
+        for (interface, on) in &spec.interfaces {
+            let vnic = match self.store.get::<VnicRecord>(on)? {
                 Some(vnic) => self.free_vnic(vnic, &all)?,
                 None => {
-                    let vnic = self.implicit_vnic(&new.name, interface)?;
+                    let vnic = self.implicit_vnic(guest, interface, on)?;
                     made.push(vnic.clone());
                     vnic
                 }
@@ -183,62 +161,55 @@ impl Node {
     }
 
     /// A VNIC that a guest may take, if it may.
-    fn free_vnic(&self, vnic: Vnic, taken: &[Vnic]) -> Result<Vnic> {
-        let name = &vnic.name;
-        if vnic.serves != Serves::Guest {
-            return Err(Error::new(
-                Kind::InUse,
-                format_args!(
-                    "VNIC ‘{name}’ does not serve guests: make one without --netns, --host and --vhost-user"
-                ),
-            ));
+    fn free_vnic(&self, vnic: VnicRecord, taken: &[VnicRecord]) -> Result<VnicRecord> {
+        let name = vnic.name.clone();
+        if vnic.place() != Place::Guest {
+            return Err(Fault::ServesNoGuest { vnic: name }.into());
         }
-        let own = taken.iter().any(|other| other.name == *name);
-        match (self.index.guest_of(name), own) {
-            (Some(guest), _) => Err(Error::new(
-                Kind::InUse,
-                format_args!("VNIC ‘{name}’ is an interface of guest ‘{guest}’ already"),
-            )),
-            (None, true) => Err(Error::invalid(format_args!(
-                "VNIC ‘{name}’ cannot be two interfaces of one guest"
-            ))),
-            (None, false) => Ok(vnic),
+        if let Some(guest) = self.index.guest_of(&name) {
+            let guest = guest.into();
+            return Err(Fault::GuestHas { vnic: name, guest }.into());
         }
+        if taken.iter().any(|other| other.name == name) {
+            return Err(Fault::VnicTwice { vnic: name }.into());
+        }
+        Ok(vnic)
     }
 
     /// A VNIC made for one interface of a guest, on a link.
-    fn implicit_vnic(&self, guest: &str, interface: &NewInterface) -> Result<Vnic> {
-        let Some(link) = self.store.get::<Link>(&interface.on)? else {
-            return Err(Error::not_found(format_args!(
-                "interface ‘{}’ of guest ‘{guest}’: no VNIC or link ‘{}’: `weir vnic show` and `weir link show` list those there are",
-                interface.name, interface.on
-            )));
+    fn implicit_vnic(&self, guest: &str, interface: &str, on: &str) -> Result<VnicRecord> {
+        let Some(link) = self.store.get::<LinkRecord>(on)? else {
+            return Err(Fault::StandsOnNothing {
+                guest: guest.into(),
+                interface: interface.into(),
+                on: on.into(),
+            }
+            .into());
         };
-        let name = format!("{guest}.{}", interface.name);
+        let name = format!("{guest}.{interface}");
         self.check_free(&name)?;
-        Ok(Vnic {
+        Ok(VnicRecord {
             name,
-            mac: self.address(&link.name, None)?,
-            link: link.name,
-            serves: Serves::Guest,
-            interface: None,
-            addresses: Vec::new(),
+            spec: Vnic {
+                mac: Some(self.address(&link.name, None)?),
+                link: link.name,
+                ..Vnic::default()
+            },
             implicit: true,
-            properties: PortProperties::default(),
         })
     }
 
     /// What the host needs to know to run a guest.
-    pub(super) fn launch_of(&self, guest: &Guest, vnics: &[Vnic]) -> Result<Launch> {
+    pub(super) fn launch_of(&self, guest: &GuestRecord, vnics: &[VnicRecord]) -> Result<Launch> {
         let mut ports = Vec::new();
-        for (interface, vnic) in guest.interfaces.iter().zip(vnics) {
+        for (interface, vnic) in guest.ports.iter().zip(vnics) {
             let link = self.find_link(&vnic.link)?;
             ports.push(LaunchPort {
                 interface: interface.name.clone(),
                 name: vnic.name.clone(),
                 domain: link.domain,
                 mtu: mtu(vnic, &link),
-                mac: vnic.mac,
+                mac: vnic.mac(),
                 properties: vnic.properties.clone(),
             });
         }
@@ -248,10 +219,10 @@ impl Node {
             config: guest.config.clone().into_bytes(),
             ports,
             isolation: guest.isolation.into(),
-            memory: guest.memory,
-            ring_slots: guest.ring_slots,
-            cpus: guest.cpus,
-            pins: guest.pins.clone(),
+            memory: guest.memory(),
+            ring_slots: guest.ring_slots(),
+            cpus: guest.cpus(),
+            pins: guest.pin.clone(),
         })
     }
 }
@@ -262,12 +233,10 @@ pub(super) fn check_cpus(cpus: &[usize]) -> Result<()> {
     let missing = |cpu: &&usize| !here.iter().any(|here| usize::from(*here) == **cpu);
     match cpus.iter().find(missing) {
         None => Ok(()),
-        Some(cpu) => Err(Error::invalid(format_args!(
-            "there is no CPU {cpu} that the node may use: it has {}",
-            here.iter()
-                .map(u16::to_string)
-                .collect::<Vec<_>>()
-                .join(", ")
-        ))),
+        Some(cpu) => {
+            let there: Vec<_> = here.iter().map(u16::to_string).collect();
+            let there = there.join(", ");
+            Err(Fault::NoCpu { cpu: *cpu, there }.into())
+        }
     }
 }

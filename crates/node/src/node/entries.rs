@@ -4,42 +4,40 @@ use switch::lookup::{Flow, FlowDefault};
 use switch::properties::LookupKind;
 
 use super::Node;
-use crate::error::{Error, Kind, Result};
-use crate::model::{FlowEntry, FlowEntryView, Link, NewFlowEntry, State, Vnic};
+use crate::error::{Error, Fault, Kind, Result, Subject};
+use crate::model::{Class, Entry, EntryRecord, EntryStatus, LinkRecord, State, VnicRecord, output};
 use crate::store::Change;
-
-/// The name under which what is wrong with a port's entries is noted: names have no spaces.
-pub(super) fn entries_fault(port: &str) -> String {
-    format!("entries {port}")
-}
 
 impl Node {
     /// The link, if it works by a flow table.
-    fn flow_table(&self, name: &str) -> Result<Link> {
+    fn flow_table(&self, name: &str) -> Result<LinkRecord> {
         let link = self.find_link(name)?;
         match link.properties.lookup {
             LookupKind::FlowTable => Ok(link),
-            other => Err(Error::invalid(format_args!(
-                "the switch of ‘{name}’ has no flow table, it works by {other}: `weir switch set {name} --lookup flow-table` first"
-            ))),
+            _ => Err(Fault::NoTable {
+                name: name.into(),
+                lookup: link.properties.lookup.to_string(),
+            }
+            .into()),
         }
     }
 
     /// A name that must be a port's of a link: a VNIC's on it, or its own.
-    fn check_port(&self, link: &Link, port: &str) -> Result<()> {
-        let own = link.name == port && link.class == crate::model::Class::Nic;
-        let vnic = self.store.get::<Vnic>(port)?;
-        match own || vnic.is_some_and(|vnic| vnic.link == link.name) {
-            true => Ok(()),
-            false => Err(Error::not_found(format_args!(
-                "‘{port}’ is no VNIC on ‘{0}’: `weir vnic show -l {0}` lists those there are",
-                link.name
-            ))),
+    fn check_port(&self, link: &LinkRecord, port: &str) -> Result<()> {
+        let own = link.name == port && link.class == Class::Nic;
+        let vnic = self.store.get::<VnicRecord>(port)?;
+        if own || vnic.is_some_and(|vnic| vnic.link == link.name) {
+            return Ok(());
         }
+        Err(Fault::NotOnLink {
+            port: port.into(),
+            link: link.name.clone(),
+        }
+        .into())
     }
 
     /// The entries of a link's flow table: those made by command, and those that were learned.
-    pub fn flow_entries(&self, name: &str) -> Result<Vec<FlowEntryView>> {
+    pub fn flow_entries(&self, name: &str) -> Result<Vec<Entry>> {
         let link = self.flow_table(name)?;
         let mut there = match self.host.entries_of(link.domain) {
             // A domain without ports.
@@ -47,35 +45,30 @@ impl Node {
             there => there?,
         };
         let known: std::collections::HashSet<Flow> = there.iter().map(|(flow, ..)| *flow).collect();
-        let wanted = self.store.all::<FlowEntry>()?.into_iter();
+        let wanted = self.store.all::<EntryRecord>()?.into_iter();
         let down: Vec<_> = wanted
             .filter(|entry| entry.link == name && !known.contains(&entry.flow))
             .map(|entry| (entry.flow, entry.port, None))
             .collect();
         there.extend(down);
         there.sort();
-        let view = |(flow, port, age): (Flow, String, Option<u32>)| FlowEntryView {
-            state: match known.contains(&flow) {
-                true => State::Up,
-                false => State::Down,
-            },
-            flow: flow.to_string(),
-            port,
-            age,
+        let view = |(flow, port, age): (Flow, String, Option<u32>)| {
+            let up = known.contains(&flow);
+            entry(flow, port, age, up)
         };
         Ok(there.into_iter().map(view).collect())
     }
 
     /// Has a flow go to a port, be it that the flow had another before. An entry for a port that
     /// is not up waits until it is.
-    pub fn add_flow_entry(&mut self, link: &str, new: &NewFlowEntry) -> Result<FlowEntryView> {
+    pub fn add_flow_entry(&mut self, link: &str, new: &Entry) -> Result<Entry> {
         let link = self.flow_table(link)?;
         self.check_port(&link, &new.port)?;
         let flow: Flow = new.flow.parse().map_err(Error::invalid)?;
         self.need_switch()?;
-        let name = FlowEntry::key(&link.name, flow);
-        let old = self.store.get::<FlowEntry>(&name)?;
-        let entry = FlowEntry {
+        let name = EntryRecord::key(&link.name, flow);
+        let old = self.store.get::<EntryRecord>(&name)?;
+        let entry = EntryRecord {
             name,
             link: link.name,
             flow,
@@ -87,9 +80,10 @@ impl Node {
         if let Some(old) = &old {
             self.host.remove_entry(link.domain, flow, &old.port);
         }
-        let added = match up {
-            true => self.host.add_entry(link.domain, flow, &entry.port),
-            false => Ok(()),
+        let added = if up {
+            self.host.add_entry(link.domain, flow, &entry.port)
+        } else {
+            Ok(())
         };
         let kept = added.and_then(|()| Ok(change.commit()?));
         if let Err(error) = kept {
@@ -103,27 +97,23 @@ impl Node {
             self.index.remove_entry(&old);
         }
         self.index.add_entry(&entry);
-        Ok(FlowEntryView {
-            flow: flow.to_string(),
-            port: entry.port,
-            age: None,
-            state: if up { State::Up } else { State::Down },
-        })
+        Ok(self::entry(flow, entry.port, None, up))
     }
 
     /// Removes a flow's entry that was made by command.
     pub fn remove_flow_entry(&mut self, link: &str, flow: &str) -> Result<()> {
         let link = self.flow_table(link)?;
         let flow: Flow = flow.parse().map_err(Error::invalid)?;
-        let key = FlowEntry::key(&link.name, flow);
-        let Some(entry) = self.store.get::<FlowEntry>(&key)? else {
-            return Err(Error::not_found(format_args!(
-                "the flow table of ‘{0}’ has no entry for {flow}: `weir switch flows {0}` lists those there are",
-                link.name
-            )));
+        let key = EntryRecord::key(&link.name, flow);
+        let Some(entry) = self.store.get::<EntryRecord>(&key)? else {
+            return Err(Fault::NoEntry {
+                link: link.name,
+                flow: flow.to_string(),
+            }
+            .into());
         };
         let change = self.store.change()?;
-        change.remove::<FlowEntry>(&key)?;
+        change.remove::<EntryRecord>(&key)?;
         change.commit()?;
         self.index.remove_entry(&entry);
         self.host.remove_entry(link.domain, flow, &entry.port);
@@ -131,27 +121,25 @@ impl Node {
     }
 
     /// Refuses to let a VNIC go that is the default of its link's flow table.
-    pub(super) fn check_no_default(&self, vnic: &Vnic) -> Result<()> {
+    pub(super) fn check_no_default(&self, vnic: &VnicRecord) -> Result<()> {
         let link = self.find_link(&vnic.link)?;
-        match link.default == FlowDefault::Port(vnic.name.clone()) {
-            true => Err(Error::new(
-                Kind::InUse,
-                format_args!(
-                    "‘{}’ is in use: what has no entry in the flow table of ‘{1}’ goes to it: `weir switch set {1} --default normal` first, or drop, or output:VNIC",
-                    vnic.name, vnic.link
-                ),
-            )),
-            false => Ok(()),
+        if link.default != FlowDefault::Port(vnic.name.clone()) {
+            return Ok(());
         }
+        Err(Fault::IsDefault {
+            vnic: vnic.name.clone(),
+            link: vnic.link.clone(),
+        }
+        .into())
     }
 
     /// Removes what was made for a port, which goes: its entries, and that it is the default of
     /// its link.
     pub(super) fn drop_entries(&self, change: &Change, link: &str, port: &str) -> Result<()> {
         for name in self.index.entries_to(port) {
-            change.remove::<FlowEntry>(name)?;
+            change.remove::<EntryRecord>(name)?;
         }
-        if let Some(mut link) = self.store.get::<Link>(link)?
+        if let Some(mut link) = self.store.get::<LinkRecord>(link)?
             && link.default == FlowDefault::Port(port.into())
         {
             link.default = FlowDefault::Addresses;
@@ -161,32 +149,33 @@ impl Node {
     }
 
     /// Removes all entries of a link, whose switch is to work otherwise.
-    pub(super) fn drop_table(&self, change: &Change, link: &str) -> Result<Vec<FlowEntry>> {
-        let mut gone = self.store.all::<FlowEntry>()?;
+    pub(super) fn drop_table(&self, change: &Change, link: &str) -> Result<Vec<EntryRecord>> {
+        let mut gone = self.store.all::<EntryRecord>()?;
         gone.retain(|entry| entry.link == link);
         for entry in &gone {
-            change.remove::<FlowEntry>(&entry.name)?;
+            change.remove::<EntryRecord>(&entry.name)?;
         }
         Ok(gone)
     }
 
     /// What is to be the default of a link's flow table, from ovs-ofctl's words for it.
-    pub(super) fn default_of(&self, link: &Link, text: &str) -> Result<FlowDefault<String>> {
-        match text.split_once(':') {
-            None if text == "normal" => Ok(FlowDefault::Addresses),
-            None if text == "drop" => Ok(FlowDefault::Drop),
-            Some(("output", port)) => {
+    pub(super) fn default_of(&self, link: &LinkRecord, text: &str) -> Result<FlowDefault<String>> {
+        match (text, output(text)) {
+            ("normal", _) => Ok(FlowDefault::Addresses),
+            ("drop", _) => Ok(FlowDefault::Drop),
+            (_, Some(port)) => {
                 self.check_port(link, port)?;
                 Ok(FlowDefault::Port(port.into()))
             }
-            _ => Err(Error::invalid(format_args!(
-                "default={text} cannot be: it is normal (by addresses), drop, or output:VNIC"
-            ))),
+            _ => Err(Fault::Action {
+                action: text.into(),
+            }
+            .into()),
         }
     }
 
     /// Has a link's flow table send what has no entry where it is to go, as far as it can.
-    pub(super) fn bring_default(&self, link: &Link) -> Result<()> {
+    pub(super) fn bring_default(&self, link: &LinkRecord) -> Result<()> {
         match &link.default {
             FlowDefault::Port(port) if !self.host.has_port(port) => Ok(()),
             default => match self.host.set_default(link.domain, default) {
@@ -200,19 +189,19 @@ impl Node {
     /// Adds the entries for a port that are not there, and the default of its link.
     pub(super) fn bring_entries(&mut self, port: &str) {
         let brought = self.try_entries(port);
-        self.host.note(&entries_fault(port), brought);
+        self.host.note(Subject::Entries(port.into()), brought);
     }
 
     fn try_entries(&mut self, port: &str) -> Result<()> {
         if !self.host.has_port(port) {
             return Ok(());
         }
-        let link = match self.store.get::<Vnic>(port)? {
-            Some(vnic) => vnic.link,
+        let link = match self.store.get::<VnicRecord>(port)? {
+            Some(vnic) => vnic.spec.link,
             None => port.into(),
         };
-        let link = self.store.get::<Link>(&link)?;
-        let table = |link: &Link| link.properties.lookup == LookupKind::FlowTable;
+        let link = self.store.get::<LinkRecord>(&link)?;
+        let table = |link: &LinkRecord| link.properties.lookup == LookupKind::FlowTable;
         let Some(link) = link.filter(table) else {
             return Ok(());
         };
@@ -221,7 +210,7 @@ impl Node {
         }
         let names: Vec<_> = self.index.entries_to(port).map(str::to_string).collect();
         for name in names {
-            if let Some(entry) = self.store.get::<FlowEntry>(&name)? {
+            if let Some(entry) = self.store.get::<EntryRecord>(&name)? {
                 self.host.add_entry(link.domain, entry.flow, port)?;
             }
         }
@@ -231,7 +220,7 @@ impl Node {
     /// Takes over the flow tables of a switch that ran on, and removes what nobody wants: of an
     /// operation that a node did not live to finish.
     pub(super) fn adopt_tables(&mut self) -> Result<()> {
-        for link in self.store.all::<Link>()? {
+        for link in self.store.all::<LinkRecord>()? {
             if link.properties.lookup != LookupKind::FlowTable {
                 continue;
             }
@@ -242,7 +231,7 @@ impl Node {
             for (flow, port, age) in self.host.entries_of(link.domain)? {
                 let wanted = self
                     .store
-                    .get::<FlowEntry>(&FlowEntry::key(&link.name, flow))?;
+                    .get::<EntryRecord>(&EntryRecord::key(&link.name, flow))?;
                 let wanted = wanted.is_some_and(|entry| entry.port == port);
                 if age.is_none() && !wanted {
                     self.host.remove_entry(link.domain, flow, &port);
@@ -250,5 +239,15 @@ impl Node {
             }
         }
         Ok(())
+    }
+}
+
+/// An entry as the API has it.
+fn entry(flow: Flow, port: String, age: Option<u32>, up: bool) -> Entry {
+    let state = if up { State::Up } else { State::Down };
+    Entry {
+        flow: flow.to_string(),
+        port,
+        status: EntryStatus { age, state },
     }
 }

@@ -1,72 +1,68 @@
 //! Flows.
 
-use switch::properties::FlowProperties;
-
 use super::Node;
-use crate::error::{Error, Kind, Result};
-use crate::model::{Flow, FlowStats, FlowView, Link, NewFlow, State, check_name};
+use super::resource::Resource;
+use crate::error::{Error, Fault, Kind, Result, Subject};
+use crate::model::{
+    Flow, FlowRecord, FlowStats, FlowStatus, LinkRecord, Object, State, check_name,
+};
 
-/// The name under which what is wrong with a flow is noted: names have no spaces.
-pub(super) fn flow_fault(name: &str) -> String {
-    format!("flow {name}")
+impl Resource for Flow {
+    fn all(node: &mut Node) -> Result<Vec<Object<Flow>>> {
+        let flows = node.store.all::<FlowRecord>()?;
+        Ok(flows.into_iter().map(|flow| node.view_flow(flow)).collect())
+    }
+
+    fn one(node: &mut Node, name: &str) -> Result<Object<Flow>> {
+        Ok(node.view_flow(node.find_flow(name)?))
+    }
+
+    fn create(node: &mut Node, name: &str, spec: Flow) -> Result<()> {
+        node.add_flow(name, spec)
+    }
+
+    fn delete(node: &mut Node, name: &str) -> Result<()> {
+        node.remove_flow(name)
+    }
 }
 
 impl Node {
-    /// All flows.
-    pub fn flows(&self) -> Result<Vec<FlowView>> {
-        let flows = self.store.all::<Flow>()?;
-        Ok(flows.into_iter().map(|flow| self.view_flow(flow)).collect())
+    pub(super) fn find_flow(&self, name: &str) -> Result<FlowRecord> {
+        let found = self.store.get::<FlowRecord>(name)?;
+        Ok(found.ok_or_else(|| Fault::NoFlow { name: name.into() })?)
     }
 
-    /// One flow.
-    pub fn flow(&self, name: &str) -> Result<FlowView> {
-        Ok(self.view_flow(self.find_flow(name)?))
-    }
-
-    fn find_flow(&self, name: &str) -> Result<Flow> {
-        let found = self.store.get::<Flow>(name)?;
-        found.ok_or_else(|| {
-            Error::not_found(format_args!(
-                "no flow ‘{name}’: `weir flow show` lists those there are"
-            ))
-        })
-    }
-
-    fn view_flow(&self, flow: Flow) -> FlowView {
+    fn view_flow(&self, flow: FlowRecord) -> Object<Flow> {
         let up = self.host.has_flow(&flow.name);
-        let fault = self.host.fault(&flow_fault(&flow.name));
+        let fault = self.host.fault(&Subject::Flow(flow.name.clone()));
         let reason = fault.map_or_else(|| format!("‘{}’ is not up", flow.link), str::to_string);
-        FlowView {
-            state: if up { State::Up } else { State::Down },
-            reason: (!up).then_some(reason),
+        Object {
             name: flow.name,
-            link: flow.link,
-            attributes: flow.attributes,
-            properties: flow.properties,
+            spec: flow.spec,
+            status: FlowStatus {
+                state: if up { State::Up } else { State::Down },
+                reason: (!up).then_some(reason),
+            },
         }
     }
 
     /// Whether a name is no flow's yet.
     pub(super) fn check_no_flow(&self, name: &str) -> Result<()> {
-        match self.store.get::<Flow>(name)? {
+        match self.store.get::<FlowRecord>(name)? {
             None => Ok(()),
-            Some(_) => Err(Error::new(
-                Kind::Exists,
-                format_args!("there is a flow called ‘{name}’ already: choose another name"),
-            )),
+            Some(_) => Err(Fault::FlowExists { name: name.into() }.into()),
         }
     }
 
     /// Adds a flow on a link or VNIC. On a VNIC that is not up it waits until that is.
-    pub fn add_flow(&mut self, new: NewFlow) -> Result<FlowView> {
-        check_name("flow", &new.name)?;
-        self.check_no_flow(&new.name)?;
-        let domain = self.domain_of(&new.link)?;
-        let flow = Flow {
-            attributes: new.attributes.parse()?,
-            properties: new.properties.parse::<FlowProperties>()?,
-            name: new.name,
-            link: new.link,
+    pub fn add_flow(&mut self, name: &str, spec: Flow) -> Result<()> {
+        check_name("flow", name)?;
+        self.check_no_flow(name)?;
+        let domain = self.domain_of(&spec.link)?;
+        spec.attributes.check()?;
+        let flow = FlowRecord {
+            name: name.into(),
+            spec,
         };
         self.need_switch()?;
         let change = self.store.change()?;
@@ -79,19 +75,20 @@ impl Node {
             return Err(error.into());
         }
         self.index.add_flow(&flow);
-        Ok(self.view_flow(flow))
+        Ok(())
     }
 
     /// The number of a link's domain; `None` for a VNIC.
     fn domain_of(&self, name: &str) -> Result<Option<u32>> {
-        if let Some(link) = self.store.get::<Link>(name)? {
+        if let Some(link) = self.store.get::<LinkRecord>(name)? {
             return Ok(Some(link.domain));
         }
         match self.find_vnic(name) {
             Ok(_) => Ok(None),
-            Err(error) if error.kind == Kind::NotFound => Err(Error::not_found(format_args!(
-                "no link or VNIC ‘{name}’: `weir link show` and `weir vnic show` list those there are"
-            ))),
+            Err(Error {
+                kind: Kind::NotFound,
+                ..
+            }) => Err(Fault::NoLinkOrVnic { name: name.into() }.into()),
             Err(error) => Err(error),
         }
     }
@@ -100,11 +97,11 @@ impl Node {
     pub fn remove_flow(&mut self, name: &str) -> Result<()> {
         let flow = self.find_flow(name)?;
         let change = self.store.change()?;
-        change.remove::<Flow>(name)?;
+        change.remove::<FlowRecord>(name)?;
         change.commit()?;
         self.index.remove_flow(&flow);
         self.host.remove_flow(name);
-        self.host.clear_fault(&flow_fault(name));
+        self.host.clear_fault(&Subject::Flow(name.into()));
         Ok(())
     }
 
@@ -114,13 +111,13 @@ impl Node {
         let names: Vec<_> = self.index.flows_on(on).map(str::to_string).collect();
         for name in names {
             let brought = self.bring_flow(&name);
-            self.host.note(&flow_fault(&name), brought);
+            self.host.note(Subject::Flow(name), brought);
         }
         self.bring_entries(on);
     }
 
     pub(super) fn bring_flow(&mut self, name: &str) -> Result<()> {
-        let Some(flow) = self.store.get::<Flow>(name)? else {
+        let Some(flow) = self.store.get::<FlowRecord>(name)? else {
             return Ok(());
         };
         let domain = self.domain_of(&flow.link)?;
@@ -133,14 +130,31 @@ impl Node {
     /// What passed of each flow; of one that is not up, nothing.
     pub fn flow_stats(&self) -> Result<Vec<FlowStats>> {
         let counted = self.host.flow_stats()?;
-        let stats = |flow: Flow| {
+        let stats = |flow: FlowRecord| {
             let found = counted.iter().find(|stats| stats.name == flow.name);
             FlowStats {
                 name: flow.name,
-                link: flow.link,
+                link: flow.spec.link,
                 ..found.cloned().unwrap_or_default()
             }
         };
-        Ok(self.store.all::<Flow>()?.into_iter().map(stats).collect())
+        Ok(self
+            .store
+            .all::<FlowRecord>()?
+            .into_iter()
+            .map(stats)
+            .collect())
+    }
+
+    /// What passed of one flow.
+    pub fn stats_of_flow(&self, name: &str) -> Result<FlowStats> {
+        let flow = self.find_flow(name)?;
+        let counted = self.host.flow_stats()?;
+        let found = counted.into_iter().find(|stats| stats.name == name);
+        Ok(FlowStats {
+            name: flow.name,
+            link: flow.spec.link,
+            ..found.unwrap_or_default()
+        })
     }
 }

@@ -1,86 +1,126 @@
-//! Guests: shown, looked after, started anew, destroyed.
+//! Guests: shown, looked after, restarted, destroyed.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use vmm::{Exit, Trace, Wall};
 
-use super::{Node, guest_fault};
-use crate::error::{Error, Kind, Result};
+use super::Node;
+use super::asking::Asked;
+use super::resource::Resource;
+use super::restart::Restarts;
+use crate::error::{Error, Fault, Kind, Result, Subject};
 use crate::log;
-use crate::model::{Guest, GuestState, GuestView, Leaving, Restart, Run, Vnic};
+use crate::model::{
+    Guest, GuestRecord, GuestState, GuestStatus, Leaving, Object, Restart, Run, VnicRecord,
+};
+
+/// What the node knows of guests beside their records.
+#[derive(Default)]
+pub(super) struct Guests {
+    /// When guests that ended are to be restarted.
+    pub(super) restarts: Restarts,
+    /// How guests ended, by their numbers, as long as it cannot be kept.
+    pub(super) unkept: HashMap<u64, Run>,
+    /// Requests to guests, and their answers as far as they came.
+    pub(super) asked: HashMap<Asked, Option<vmm::Answer>>,
+}
+
+impl Resource for Guest {
+    fn all(node: &mut Node) -> Result<Vec<Object<Guest>>> {
+        let guests = node.store.all::<GuestRecord>()?;
+        Ok(guests.iter().map(|guest| node.view_guest(guest)).collect())
+    }
+
+    fn one(node: &mut Node, name: &str) -> Result<Object<Guest>> {
+        let guest = node.find_guest(name)?;
+        Ok(node.view_guest(&guest))
+    }
+
+    fn reconcile(node: &mut Node) -> Result<()> {
+        let guests = node.store.all::<GuestRecord>()?;
+        guests.iter().for_each(|guest| node.bring_guest(guest));
+        Ok(())
+    }
+
+    fn delete(node: &mut Node, name: &str) -> Result<()> {
+        node.destroy_guest(name)
+    }
+}
 
 impl Node {
-    /// All guests.
-    pub fn guests(&mut self) -> Result<Vec<GuestView>> {
-        let guests = self.store.all::<Guest>()?;
-        Ok(guests.iter().map(|guest| self.view_guest(guest)).collect())
+    pub(super) fn find_guest(&self, name: &str) -> Result<GuestRecord> {
+        let found = self.store.get::<GuestRecord>(name)?;
+        Ok(found.ok_or_else(|| Fault::NoGuest { name: name.into() })?)
     }
 
-    /// One guest.
-    pub fn guest(&mut self, name: &str) -> Result<GuestView> {
-        let guest = self.find_guest(name)?;
-        Ok(self.view_guest(&guest))
-    }
-
-    pub(super) fn find_guest(&self, name: &str) -> Result<Guest> {
-        let found = self.store.get::<Guest>(name)?;
-        found.ok_or_else(|| {
-            Error::not_found(format_args!(
-                "no guest ‘{name}’: `weir ls` lists those there are"
-            ))
-        })
-    }
-
-    pub(super) fn view_guest(&mut self, guest: &Guest) -> GuestView {
+    pub(super) fn view_guest(&mut self, guest: &GuestRecord) -> Object<Guest> {
         let launched = self.host.launched(guest.id);
-        let fault = self.host.fault(&guest_fault(&guest.name));
+        let fault = self.host.fault(&Subject::Guest(guest.name.clone()));
         let (state, reason) = match (&launched, self.run_of(guest)) {
             (Some(launched), _) if launched.running => (GuestState::Running, fault),
             (Some(_), _) => (GuestState::Starting, fault),
-            (None, Run::Ended { halted, reason }) => match halted {
-                true => (GuestState::Halted, Some(reason.as_str())),
-                false => (GuestState::Crashed, Some(reason.as_str())),
-            },
-            (None, _) if self.restarts.is_waiting(guest.id) => (GuestState::Starting, fault),
+            (
+                None,
+                Run::Ended {
+                    halted: true,
+                    reason,
+                },
+            ) => (GuestState::Halted, Some(reason.as_str())),
+            (None, Run::Ended { reason, .. }) => (GuestState::Crashed, Some(reason.as_str())),
+            (None, _) if self.guests.restarts.is_waiting(guest.id) => (GuestState::Starting, fault),
             (None, _) => (GuestState::Crashed, fault),
         };
-        GuestView {
+        let vnics = guest.ports.iter();
+        Object {
             name: guest.name.clone(),
-            id: guest.id,
-            state,
-            reason: reason.map(str::to_string),
-            pid: launched.as_ref().map(|launched| launched.pid),
-            wall: launched.as_ref().map(|launched| launched.wall.to_string()),
-            boot_ms: launched
-                .and_then(|launched| launched.boot)
-                .map(|boot| boot.as_secs_f64() * 1e3),
-            memory: guest.memory,
-            restart: guest.restart,
-            restarts: self.restarts.count(guest.id),
-            interfaces: guest.interfaces.clone(),
-            messages: None,
+            spec: guest.spec.clone(),
+            status: GuestStatus {
+                id: guest.id,
+                state,
+                reason: reason.map(str::to_string),
+                pid: launched.as_ref().map(|launched| launched.pid),
+                wall: launched.as_ref().map(|launched| launched.wall.to_string()),
+                boot_ms: launched
+                    .and_then(|launched| launched.boot)
+                    .map(|boot| boot.as_secs_f64() * 1e3),
+                restarts: self.guests.restarts.count(guest.id),
+                vnics: vnics.map(|it| (it.name.clone(), it.vnic.clone())).collect(),
+                messages: None,
+            },
+        }
+    }
+
+    /// How a guest ended, or why it cannot be started.
+    pub(super) fn end_reason(&self, guest: &GuestRecord) -> Option<String> {
+        match self.run_of(guest) {
+            Run::Ended { reason, .. } => Some(reason.clone()),
+            _ => {
+                let subject = Subject::Guest(guest.name.clone());
+                self.host.fault(&subject).map(str::to_string)
+            }
         }
     }
 
     /// Whether a guest has ended otherwise than in good order, or could not be started, and no time
     /// is set for it to be.
-    pub(super) fn has_crashed(&self, guest: &Guest) -> bool {
+    pub(super) fn has_crashed(&self, guest: &GuestRecord) -> bool {
         let halted = matches!(self.run_of(guest), Run::Ended { halted: true, .. });
-        !halted && !self.host.runs(guest.id) && !self.restarts.is_waiting(guest.id)
+        !halted && !self.host.runs(guest.id) && !self.guests.restarts.is_waiting(guest.id)
     }
 
     /// Whether a guest runs, be it that this could not be kept yet.
-    pub(super) fn run_of<'a>(&'a self, guest: &'a Guest) -> &'a Run {
-        self.unkept.get(&guest.id).unwrap_or(&guest.run)
+    pub(super) fn run_of<'a>(&'a self, guest: &'a GuestRecord) -> &'a Run {
+        self.guests.unkept.get(&guest.id).unwrap_or(&guest.run)
     }
 
-    fn vnics_of(&self, guest: &Guest) -> Result<Vec<Vnic>> {
-        let vnics = guest.interfaces.iter();
+    fn vnics_of(&self, guest: &GuestRecord) -> Result<Vec<VnicRecord>> {
+        let vnics = guest.ports.iter();
         vnics.map(|i| self.find_vnic(&i.vnic)).collect()
     }
 
     /// Starts a guest that is wanted and does not run.
-    pub(super) fn start_again(&mut self, guest: &Guest) -> Result<()> {
+    pub(super) fn start_again(&mut self, guest: &GuestRecord) -> Result<()> {
         let vnics = self.vnics_of(guest)?;
         let launch = self.launch_of(guest, &vnics)?;
         let mut record = guest.clone();
@@ -96,34 +136,34 @@ impl Node {
     }
 
     /// Keeps how a guest ended, if that could not be kept yet. Says whether it had ended.
-    pub(super) fn keep_unkept(&mut self, guest: &Guest) -> Result<bool> {
-        let Some(run) = self.unkept.get(&guest.id) else {
+    pub(super) fn keep_unkept(&mut self, guest: &GuestRecord) -> Result<bool> {
+        let Some(run) = self.guests.unkept.get(&guest.id) else {
             return Ok(false);
         };
         let run = run.clone();
-        self.store.put(&Guest {
+        self.store.put(&GuestRecord {
             run,
             ..guest.clone()
         })?;
-        self.unkept.remove(&guest.id);
+        self.guests.unkept.remove(&guest.id);
         Ok(true)
     }
 
     /// Takes over guests that an earlier node started. One that cannot be does not keep the others
     /// from it.
     pub(super) fn adopt_guests(&mut self) -> Result<()> {
-        for guest in self.store.all::<Guest>()? {
-            let fault = guest_fault(&guest.name);
+        for guest in self.store.all::<GuestRecord>()? {
+            let fault = Subject::Guest(guest.name.clone());
             let adopted = self.adopt_guest(guest);
-            self.host.note(&fault, adopted);
+            self.host.note(fault, adopted);
         }
         Ok(())
     }
 
-    fn adopt_guest(&mut self, mut guest: Guest) -> Result<()> {
+    fn adopt_guest(&mut self, mut guest: GuestRecord) -> Result<()> {
         let Some(trace) = trace(&guest.run) else {
             if let Run::Started { .. } = guest.run {
-                // The machine was booted anew.
+                // The machine was rebooted.
                 guest.run = Run::Wanted;
                 self.store.put(&guest)?;
             }
@@ -133,9 +173,10 @@ impl Node {
         let mut launch = self.launch_of(&guest, &vnics)?;
         // Only its length matters, by which what lies behind it is found.
         launch.config = vec![b' '; guest.booted_config];
-        match self.host.adopt_guest(launch, trace)? {
-            true => Ok(()),
-            false => self.keep_end(guest, false, "it ended while no node was running".into()),
+        if self.host.adopt_guest(launch, trace)? {
+            Ok(())
+        } else {
+            self.keep_end(guest, false, "it ended while no node was running".into())
         }
     }
 
@@ -145,46 +186,46 @@ impl Node {
             return;
         };
         let name = self.index.guest_numbered(id).map(str::to_string);
-        let guest = name.and_then(|name| self.store.get::<Guest>(&name).ok().flatten());
+        let guest = name.and_then(|name| self.store.get::<GuestRecord>(&name).ok().flatten());
         if let Some(guest) = guest {
             let halted = matches!(exit, Exit::Halted);
             let name = guest.name.clone();
             let lines = printed.iter().map(|line| format!("\n  {line}"));
             let reason = exit.to_string() + &lines.collect::<String>();
             let kept = self.keep_end(guest, halted, reason);
-            self.host.note(&guest_fault(&name), kept);
+            self.host.note(Subject::Guest(name), kept);
         }
     }
 
-    /// Keeps how a guest ended, or sees to it that it is started anew; then how it ended is the
+    /// Keeps how a guest ended, or sees to it that it is restarted; then how it ended is the
     /// error.
-    fn keep_end(&mut self, guest: Guest, halted: bool, reason: String) -> Result<()> {
+    fn keep_end(&mut self, guest: GuestRecord, halted: bool, reason: String) -> Result<()> {
         let again = match guest.restart {
             Restart::Always => true,
             Restart::OnFailure => !halted,
             Restart::Never => false,
         };
         if again {
-            let delay = self.restarts.schedule(guest.id, Instant::now());
-            let what = format_args!("it is started anew in {} s", delay.as_secs_f64());
+            let delay = self.guests.restarts.schedule(guest.id, Instant::now());
+            let what = format_args!("it is restarted in {} s", delay.as_secs_f64());
             log::ended(&format_args!("guest ‘{}’", guest.name), &reason, what);
             return Err(Error::new(Kind::Unavailable, reason));
         }
         let what = match guest.restart {
-            Restart::Never => "it is not started anew, as it has no ‘restart’",
-            _ => "it is not started anew, as it ended in good order",
+            Restart::Never => "it is not restarted, as it has no ‘restart’",
+            _ => "it is not restarted, as it ended in good order",
         };
         log::ended(&format_args!("guest ‘{}’", guest.name), &reason, what);
         let run = Run::Ended { halted, reason };
-        self.unkept.insert(guest.id, run);
+        self.guests.unkept.insert(guest.id, run);
         self.keep_unkept(&guest).map(drop)
     }
 
-    /// Starts guests anew whose time has come.
+    /// Restarts the guests whose time has come.
     pub fn restart_due(&mut self) {
-        for id in self.restarts.take_due(Instant::now()) {
+        for id in self.guests.restarts.take_due(Instant::now()) {
             let name = self.index.guest_numbered(id).map(str::to_string);
-            let guest = name.and_then(|name| self.store.get::<Guest>(&name).ok().flatten());
+            let guest = name.and_then(|name| self.store.get::<GuestRecord>(&name).ok().flatten());
             if let Some(guest) = guest {
                 self.bring_guest(&guest);
             }
@@ -203,13 +244,13 @@ impl Node {
         self.forget_guest(&guest, &made)
     }
 
-    pub(super) fn forget_guest(&mut self, guest: &Guest, made: &[Vnic]) -> Result<()> {
+    pub(super) fn forget_guest(&mut self, guest: &GuestRecord, made: &[VnicRecord]) -> Result<()> {
         let change = self.store.change()?;
-        change.remove::<Guest>(&guest.name)?;
+        change.remove::<GuestRecord>(&guest.name)?;
         let leaving = Leaving::of(guest);
         change.put(&leaving)?;
         for vnic in made {
-            change.remove::<Vnic>(&vnic.name)?;
+            change.remove::<VnicRecord>(&vnic.name)?;
             self.drop_entries(&change, &vnic.link, &vnic.name)?;
         }
         change.commit()?;
@@ -217,10 +258,10 @@ impl Node {
         for vnic in made {
             self.index.remove_vnic(vnic);
         }
-        self.restarts.forget(guest.id);
-        self.unkept.remove(&guest.id);
+        self.guests.restarts.forget(guest.id);
+        self.guests.unkept.remove(&guest.id);
         self.host.end_guest(guest.id);
-        self.host.clear_fault(&guest_fault(&guest.name));
+        self.host.clear_fault(&Subject::Guest(guest.name.clone()));
         // If that cannot be kept, the next node finds out by itself.
         let _ = self.has_left(&leaving);
         Ok(())

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use switch::lookup::Mac;
 
 use crate::error::Result;
-use crate::model::{Flow, FlowEntry, Guest, Vnic};
+use crate::model::{EntryRecord, FlowRecord, GuestRecord, VnicRecord};
 use crate::store::Store;
 
 /// The index; it says what the store says.
@@ -29,64 +29,64 @@ impl Index {
     /// Of what the store has.
     pub fn load(store: &Store) -> Result<Index> {
         let mut index = Index::default();
-        for vnic in store.all::<Vnic>()? {
+        for vnic in store.all::<VnicRecord>()? {
             index.add_vnic(&vnic);
         }
-        for guest in store.all::<Guest>()? {
+        for guest in store.all::<GuestRecord>()? {
             index.add_guest(&guest);
         }
-        for flow in store.all::<Flow>()? {
+        for flow in store.all::<FlowRecord>()? {
             index.add_flow(&flow);
         }
-        for entry in store.all::<FlowEntry>()? {
+        for entry in store.all::<EntryRecord>()? {
             index.add_entry(&entry);
         }
         Ok(index)
     }
 
-    pub fn add_vnic(&mut self, vnic: &Vnic) {
+    pub fn add_vnic(&mut self, vnic: &VnicRecord) {
         let on = self.vnics.entry(vnic.link.clone()).or_default();
         on.insert(vnic.name.clone());
         self.macs
-            .insert((vnic.link.clone(), vnic.mac), vnic.name.clone());
+            .insert((vnic.link.clone(), vnic.mac()), vnic.name.clone());
     }
 
-    pub fn remove_vnic(&mut self, vnic: &Vnic) {
+    pub fn remove_vnic(&mut self, vnic: &VnicRecord) {
         remove(&mut self.vnics, &vnic.link, &vnic.name);
-        self.macs.remove(&(vnic.link.clone(), vnic.mac));
+        self.macs.remove(&(vnic.link.clone(), vnic.mac()));
         self.entries.remove(&vnic.name);
     }
 
-    pub fn add_guest(&mut self, guest: &Guest) {
-        for interface in &guest.interfaces {
+    pub fn add_guest(&mut self, guest: &GuestRecord) {
+        for interface in &guest.ports {
             self.guests
                 .insert(interface.vnic.clone(), guest.name.clone());
         }
         self.names.insert(guest.id, guest.name.clone());
     }
 
-    pub fn remove_guest(&mut self, guest: &Guest) {
-        for interface in &guest.interfaces {
+    pub fn remove_guest(&mut self, guest: &GuestRecord) {
+        for interface in &guest.ports {
             self.guests.remove(&interface.vnic);
         }
         self.names.remove(&guest.id);
     }
 
-    pub fn add_flow(&mut self, flow: &Flow) {
+    pub fn add_flow(&mut self, flow: &FlowRecord) {
         let on = self.flows.entry(flow.link.clone()).or_default();
         on.insert(flow.name.clone());
     }
 
-    pub fn remove_flow(&mut self, flow: &Flow) {
+    pub fn remove_flow(&mut self, flow: &FlowRecord) {
         remove(&mut self.flows, &flow.link, &flow.name);
     }
 
-    pub fn add_entry(&mut self, entry: &FlowEntry) {
+    pub fn add_entry(&mut self, entry: &EntryRecord) {
         let to = self.entries.entry(entry.port.clone()).or_default();
         to.insert(entry.name.clone());
     }
 
-    pub fn remove_entry(&mut self, entry: &FlowEntry) {
+    pub fn remove_entry(&mut self, entry: &EntryRecord) {
         remove(&mut self.entries, &entry.port, &entry.name);
     }
 

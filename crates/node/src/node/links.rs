@@ -5,184 +5,311 @@ use switch::properties::{DomainProperties, LookupKind, PortProperties, cpus_here
 use switch::protocol::PortKind;
 
 use super::Node;
+use super::resource::Resource;
 use crate::check;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Fault, Result, Subject};
 use crate::model::{
-    Address, Class, Link, LinkMode, LinkView, NewLink, NewStub, PropertyChange, State,
-    SwitchChange, SwitchView, Vnic, check_interface, check_name, check_stub_mtu,
+    Address, Class, Link, LinkRecord, LinkStatus, Mode, Object, State, Stub, SwitchFunction,
+    SwitchStatus, VnicRecord, action_text, check_interface, check_name, check_stub_mtu,
 };
 use crate::store::Change;
 
 /// MTU of a stub, unless it is given another, in bytes.
 pub(super) const MTU: u16 = 1500;
 
-impl Node {
-    /// All links.
-    pub fn links(&self) -> Result<Vec<LinkView>> {
-        let links = self.store.all::<Link>()?;
-        Ok(links.iter().map(|link| self.view_link(link)).collect())
+impl Resource for Link {
+    fn all(node: &mut Node) -> Result<Vec<Object<Link>>> {
+        let mut links = node.store.all::<LinkRecord>()?;
+        links.retain(|link| link.class == Class::Nic);
+        let object = |link: LinkRecord| Object {
+            status: node.link_status(&link),
+            name: link.name,
+            spec: link.spec,
+        };
+        Ok(links.into_iter().map(object).collect())
     }
 
-    /// One link.
-    pub fn link(&self, name: &str) -> Result<LinkView> {
-        Ok(self.view_link(&self.find_link(name)?))
-    }
-
-    pub(super) fn find_link(&self, name: &str) -> Result<Link> {
-        let found = self.store.get::<Link>(name)?;
-        found.ok_or_else(|| {
-            Error::not_found(format_args!(
-                "no link ‘{name}’: `weir link show` lists those there are, `weir link attach` and `weir stub create` make more"
-            ))
+    fn one(node: &mut Node, name: &str) -> Result<Object<Link>> {
+        let link = node.find_link(name)?;
+        if link.class == Class::Stub {
+            return Err(Fault::IsStub { name: name.into() }.into());
+        }
+        Ok(Object {
+            status: node.link_status(&link),
+            name: link.name,
+            spec: link.spec,
         })
     }
 
-    pub(super) fn view_link(&self, link: &Link) -> LinkView {
-        let fault = self.fault(&link.name);
+    fn create(node: &mut Node, name: &str, spec: Link) -> Result<()> {
+        node.attach_link(name, spec)
+    }
+
+    fn change(node: &mut Node, name: &str, spec: Link) -> Result<()> {
+        let spec = canonical(name, spec)?;
+        let is = Self::one(node, name)?.spec;
+        let fixed = Link {
+            port: is.port.clone(),
+            properties: is.properties.clone(),
+            ..spec.clone()
+        };
+        if fixed != is {
+            return Err(Fault::Fixed {
+                what: "link",
+                name: name.into(),
+                can: "`port` and `properties`",
+            }
+            .into());
+        }
+        spec.properties.check()?;
+        if spec.port != is.port {
+            node.set_link(name, &spec.port)?;
+        }
+        if spec.properties != is.properties {
+            node.set_domain(name, &spec.properties)?;
+        }
+        Ok(())
+    }
+
+    /// Stubs, too: both are domains of the switch.
+    fn reconcile(node: &mut Node) -> Result<()> {
+        let links = node.store.all::<LinkRecord>()?;
+        links.iter().for_each(|link| node.bring_link(link));
+        Ok(())
+    }
+
+    fn delete(node: &mut Node, name: &str) -> Result<()> {
+        node.remove_link(name, Class::Nic)
+    }
+}
+
+impl Resource for Stub {
+    fn all(node: &mut Node) -> Result<Vec<Object<Stub>>> {
+        let mut links = node.store.all::<LinkRecord>()?;
+        links.retain(|link| link.class == Class::Stub);
+        let object = |link: LinkRecord| Object {
+            status: node.link_status(&link),
+            spec: link.stub(),
+            name: link.name,
+        };
+        Ok(links.into_iter().map(object).collect())
+    }
+
+    fn one(node: &mut Node, name: &str) -> Result<Object<Stub>> {
+        let link = node.find_link(name)?;
+        if link.class == Class::Nic {
+            return Err(Fault::NoStub { name: name.into() }.into());
+        }
+        Ok(Object {
+            status: node.link_status(&link),
+            spec: link.stub(),
+            name: link.name,
+        })
+    }
+
+    fn create(node: &mut Node, name: &str, spec: Stub) -> Result<()> {
+        node.create_stub(name, spec)
+    }
+
+    fn change(node: &mut Node, name: &str, spec: Stub) -> Result<()> {
+        if spec.mtu.unwrap_or(MTU) != node.find_link(name)?.mtu {
+            return Err(Fault::Fixed {
+                what: "stub",
+                name: name.into(),
+                can: "the properties of its switch",
+            }
+            .into());
+        }
+        node.set_domain(name, &spec.properties)
+    }
+
+    fn delete(node: &mut Node, name: &str) -> Result<()> {
+        node.remove_link(name, Class::Stub)
+    }
+}
+
+impl Resource for SwitchFunction {
+    fn all(node: &mut Node) -> Result<Vec<Object<SwitchFunction>>> {
+        let links = node.store.all::<LinkRecord>()?;
+        Ok(links.into_iter().map(view_switch).collect())
+    }
+
+    fn one(node: &mut Node, name: &str) -> Result<Object<SwitchFunction>> {
+        node.find_link(name).map(view_switch)
+    }
+}
+
+/// A specification of a link as it is kept: with the name of its interface.
+fn canonical(name: &str, mut spec: Link) -> Result<Link> {
+    if spec.vxlan.is_some() {
+        if !spec.device.is_empty() || spec.mode != Mode::Auto {
+            return Err(Fault::DeviceOfVxlan { name: name.into() }.into());
+        }
+    } else if spec.device.is_empty() {
+        spec.device = name.into();
+    } else if spec.device != name {
+        return Err(Fault::OtherDevice {
+            name: name.into(),
+            device: spec.device,
+        }
+        .into());
+    }
+    Ok(spec)
+}
+
+impl Node {
+    pub(super) fn find_link(&self, name: &str) -> Result<LinkRecord> {
+        let found = self.store.get::<LinkRecord>(name)?;
+        Ok(found.ok_or_else(|| Fault::NoLink { name: name.into() })?)
+    }
+
+    pub(super) fn link_status(&self, link: &LinkRecord) -> LinkStatus {
+        let fault = self.fault(&Subject::Link(link.name.clone()));
         let down = fault.or_else(|| self.host.is_link_down(link));
-        LinkView {
-            name: link.name.clone(),
+        LinkStatus {
             class: link.class,
             mode: match (self.host.port_kind(&link.name), link.class) {
                 (_, Class::Stub) => None,
-                (Some(PortKind::Xdp), _) => Some(LinkMode::Xdp),
-                (Some(PortKind::Packet), _) => Some(LinkMode::Packet),
-                (Some(PortKind::Tap), _) => Some(LinkMode::Tap),
-                (Some(PortKind::Vxlan), _) => Some(LinkMode::Vxlan),
-                _ => link.mode,
+                (Some(PortKind::Xdp), _) => Some(Mode::Xdp),
+                (Some(PortKind::Packet), _) => Some(Mode::Packet),
+                (Some(PortKind::Tap), _) => Some(Mode::Tap),
+                (Some(PortKind::Vxlan), _) => Some(Mode::Vxlan),
+                _ => Some(link.mode()).filter(|mode| *mode != Mode::Auto),
             },
-            tunnel: link.tunnel.clone(),
             mtu: link.port.mtu.unwrap_or(link.mtu).min(link.mtu),
-            state: match down {
-                Some(_) => State::Down,
-                None => State::Up,
+            state: if down.is_some() {
+                State::Down
+            } else {
+                State::Up
             },
             reason: down.or_else(|| self.host.has_other_mtu(link)),
             vnics: self.index.vnics_on(&link.name).count(),
-            properties: link.port.clone(),
         }
     }
 
     /// Links and VNICs have one space of names: flows and statistics name either.
     pub(super) fn check_free(&self, name: &str) -> Result<()> {
-        let taken = match self.store.get::<Link>(name)? {
+        let taken = match self.store.get::<LinkRecord>(name)? {
             Some(link) if link.class == Class::Stub => "a stub",
             Some(_) => "an attached interface",
-            None if self.store.get::<Vnic>(name)?.is_some() => "a VNIC",
+            None if self.store.get::<VnicRecord>(name)?.is_some() => "a VNIC",
             None => return Ok(()),
         };
-        Err(Error::new(
-            Kind::Exists,
-            format_args!("there is {taken} called ‘{name}’ already: choose another name"),
-        ))
+        Err(Fault::Taken {
+            what: taken,
+            name: name.into(),
+        }
+        .into())
     }
 
     fn check_not_attached(&self, name: &str) -> Result<()> {
-        match self.store.get::<Link>(name)? {
-            Some(link) if link.class == Class::Nic => Err(Error::new(
-                Kind::Exists,
-                format_args!(
-                    "‘{name}’ is attached already: `weir link detach {name}` first to attach it otherwise"
-                ),
-            )),
+        match self.store.get::<LinkRecord>(name)? {
+            Some(link) if link.class == Class::Nic => {
+                Err(Fault::Attached { name: name.into() }.into())
+            }
             _ => Ok(()),
         }
     }
 
     /// Attaches an interface of the host.
-    pub fn attach_link(&mut self, new: NewLink) -> Result<LinkView> {
-        match (new.mode, &new.tunnel) {
-            (Some(LinkMode::Vxlan), Some(_)) => check_name("link", &new.name)?,
-            (Some(LinkMode::Vxlan), None) => {
-                return Err(Error::invalid(
-                    "a link by VXLAN needs a network and other hosts: --vni N --remote ADDRESS,…",
-                ));
-            }
-            (_, Some(_)) => {
-                return Err(Error::invalid(
-                    "--vni, --remote, --local and --port are for --mode vxlan only",
-                ));
-            }
-            (_, None) => check_interface("link", &new.name)?,
+    pub fn attach_link(&mut self, name: &str, spec: Link) -> Result<()> {
+        let spec = canonical(name, spec)?;
+        if spec.vxlan.is_some() {
+            check_name("link", name)?;
+        } else {
+            check_interface("link", name)?;
         }
-        self.check_not_attached(&new.name)?;
-        self.check_free(&new.name)?;
-        let mut port = PortProperties::default();
-        port.set_all(&new.properties)?;
-        port.check(MTU, &cpus_here())?;
+        self.check_not_attached(name)?;
+        self.check_free(name)?;
+        spec.port.check(MTU, &cpus_here())?;
+        spec.properties.check()?;
         self.need_switch()?;
-        self.check_lanes(&port)?;
+        self.check_lanes(&spec.port)?;
         let change = self.store.change()?;
-        let mut link = Link {
-            name: new.name,
+        let mut link = LinkRecord {
+            name: name.into(),
+            spec,
             domain: next_domain(&change)?,
             class: Class::Nic,
-            mode: new.mode,
-            tunnel: new.tunnel,
             mtu: MTU,
             gro: false,
             index: None,
-            port,
-            properties: DomainProperties::default(),
             default: FlowDefault::default(),
         };
         let attached = self.host.attach_uplink(&link)?;
         (link.mtu, link.gro, link.index) = (attached.mtu, attached.gro, attached.index);
         let kept = check_mtu(&link)
             .and_then(|()| Ok(change.put(&link)?))
-            .and_then(|()| Ok(change.commit()?));
+            .and_then(|()| self.commit_domain(change, &link));
         if let Err(error) = kept {
             self.host.detach(&link.name);
             return Err(error);
         }
-        Ok(self.view_link(&link))
+        Ok(())
     }
 
     /// Makes a stub.
-    pub fn create_stub(&mut self, new: NewStub) -> Result<LinkView> {
-        check_name("stub", &new.name)?;
-        self.check_free(&new.name)?;
-        let mtu = new.mtu.unwrap_or(MTU);
+    pub fn create_stub(&mut self, name: &str, spec: Stub) -> Result<()> {
+        check_name("stub", name)?;
+        self.check_free(name)?;
+        let mtu = spec.mtu.unwrap_or(MTU);
         check_stub_mtu(mtu)?;
+        spec.properties.check()?;
         let change = self.store.change()?;
-        let link = Link {
-            name: new.name,
+        let link = LinkRecord {
+            name: name.into(),
+            spec: Link {
+                properties: spec.properties,
+                ..Link::default()
+            },
             domain: next_domain(&change)?,
             class: Class::Stub,
-            mode: None,
-            tunnel: None,
             mtu,
             gro: false,
             index: None,
-            port: PortProperties::default(),
-            properties: DomainProperties::default(),
             default: FlowDefault::default(),
         };
         change.put(&link)?;
-        change.commit()?;
-        Ok(self.view_link(&link))
+        self.commit_domain(change, &link)
+    }
+
+    /// Has the domain of a new link work as it is to, and commits the link.
+    fn commit_domain(&mut self, change: Change, link: &LinkRecord) -> Result<()> {
+        let usual = DomainProperties::default();
+        if link.properties == usual {
+            return Ok(change.commit()?);
+        }
+        self.need_switch()?;
+        let set = self.host.set_domain(link.domain, &link.properties);
+        let kept = set.and_then(|()| Ok(change.commit()?));
+        if kept.is_err() {
+            // The number was not given: another link will have it.
+            let _ = self.host.set_domain(link.domain, &usual);
+        }
+        kept
     }
 
     /// Detaches an interface, which is as it was before, or removes a stub.
     pub fn remove_link(&mut self, name: &str, class: Class) -> Result<()> {
         let link = self.find_link(name)?;
         if link.class != class {
-            let verb = match link.class {
-                Class::Nic => "an attached interface: `weir link detach`",
-                Class::Stub => "a stub: `weir stub delete`",
-            };
-            return Err(Error::invalid(format_args!("‘{name}’ is {verb}")));
+            let name = name.into();
+            return Err(match link.class {
+                Class::Nic => Fault::NoStub { name }.into(),
+                Class::Stub => Fault::IsStub { name }.into(),
+            });
         }
         let standing = list(self.index.vnics_on(name));
         if let Some(standing) = standing {
-            return Err(Error::new(
-                Kind::InUse,
-                format_args!("‘{name}’ is in use: delete what stands on it first ({standing})"),
-            ));
+            return Err(Fault::HasVnics {
+                name: name.into(),
+                vnics: standing,
+            }
+            .into());
         }
         self.check_no_flows(name)?;
         let change = self.store.change()?;
-        change.remove::<Link>(name)?;
+        change.remove::<LinkRecord>(name)?;
         self.drop_table(&change, name)?;
         // While there is a record of it: a node that is killed in between finds it by that.
         self.host.put_back(name);
@@ -199,19 +326,13 @@ impl Node {
         Ok(())
     }
 
-    /// Changes what the port of a link's interface may do; from its next frame on.
-    pub fn set_link(&mut self, name: &str, new: &PropertyChange) -> Result<LinkView> {
+    /// Gives the port of a link's interface other properties, from its next frame on.
+    pub(super) fn set_link(&mut self, name: &str, port: &PortProperties) -> Result<()> {
         let mut link = self.find_link(name)?;
         if link.class == Class::Stub {
-            return Err(Error::invalid(format_args!(
-                "‘{name}’ is a stub, which has no interface: set properties of its VNICs, or `weir switch set {name}`"
-            )));
+            return Err(Fault::IsStub { name: name.into() }.into());
         }
-        let old = link.port.clone();
-        for property in &new.reset {
-            link.port.reset(property)?;
-        }
-        link.port.set_all(&new.set)?;
+        let old = std::mem::replace(&mut link.port, port.clone());
         link.port.check(link.mtu, &cpus_here())?;
         if link.port.mtu != old.mtu {
             check_mtu(&link)?;
@@ -222,7 +343,7 @@ impl Node {
             let _ = self.host.set_properties(name, &old);
             return Err(error.into());
         }
-        Ok(self.view_link(&link))
+        Ok(())
     }
 
     /// Whether the switch has as many lanes as a port is to be served by. One that was taken up
@@ -233,73 +354,52 @@ impl Node {
         };
         match self.host.lane_count()? {
             there if usize::from(asked) <= there => Ok(()),
-            there => Err(Error::invalid(format_args!(
-                "lanes={asked} cannot be: the switch has {}; end the node and start `weir node --lanes {asked}` for more",
-                match there {
-                    1 => "1 lane".to_string(),
-                    there => format!("{there} lanes"),
-                }
-            ))),
+            there => Err(Fault::Lanes { asked, there }.into()),
         }
     }
 
     pub(super) fn check_no_flows(&self, name: &str) -> Result<()> {
         match list(self.index.flows_on(name)) {
-            Some(flows) => Err(Error::new(
-                Kind::InUse,
-                format_args!("‘{name}’ has flows: remove them first ({flows})"),
-            )),
+            Some(flows) => Err(Fault::HasFlows {
+                name: name.into(),
+                flows,
+            }
+            .into()),
             None => Ok(()),
         }
     }
 
-    /// The switching functions of all links.
-    pub fn switches(&self) -> Result<Vec<SwitchView>> {
-        let links = self.store.all::<Link>()?;
-        Ok(links.into_iter().map(view_switch).collect())
-    }
-
-    /// The switching function of a link.
-    pub fn switch(&self, link: &str) -> Result<SwitchView> {
-        self.find_link(link).map(view_switch)
-    }
-
-    /// Changes how a link's switch works.
-    pub fn set_switch(&mut self, name: &str, new: SwitchChange) -> Result<SwitchView> {
+    /// Has a link's switch work as `new` says. A default of a flow table that is not given is
+    /// `normal`.
+    pub fn set_switch(
+        &mut self,
+        name: &str,
+        new: &SwitchFunction,
+    ) -> Result<Object<SwitchFunction>> {
         let mut link = self.find_link(name)?;
-        let (defaults, properties): (Vec<_>, Vec<_>) = new
-            .reset
-            .iter()
-            .partition(|property| *property == "default");
-        for property in properties {
-            link.properties.reset(property)?;
-        }
-        link.properties.set_all(&new.set)?;
         let mut missing = Vec::new();
-        if let Some(config) = new.click {
-            let named = check::lookup(&config, new.file.as_deref().unwrap_or("lookup"))?;
+        link.properties = new.properties();
+        if let LookupKind::Click { config } = &new.lookup {
+            let named = check::lookup(config, new.file.as_deref().unwrap_or("lookup"))?;
             missing = self.without_port(&link, named)?;
-            link.properties.lookup = LookupKind::Click { config };
         }
         let is_table = link.properties.lookup == LookupKind::FlowTable;
-        // Without a flow table there is none.
-        let reset = (is_table && !defaults.is_empty()).then(|| "normal".to_string());
-        let default = new.default.or(reset);
-        // Told before anything is changed.
-        if let Some(default) = &default {
+        // Refused before anything is changed.
+        if let Some(default) = &new.default {
             check_has_default(&link)?;
             self.default_of(&link, default)?;
         }
         self.set_domain(name, &link.properties)?;
-        if let Some(default) = &default {
-            self.set_default(name, default)?;
+        if is_table {
+            self.set_default(name, new.default.as_deref().unwrap_or("normal"))?;
         }
-        let view = self.find_link(name).map(view_switch)?;
-        Ok(SwitchView { missing, ..view })
+        let mut view = self.find_link(name).map(view_switch)?;
+        view.status = SwitchStatus { missing };
+        Ok(view)
     }
 
     /// Of these names, those that no port of a link has.
-    fn without_port(&self, link: &Link, names: Vec<String>) -> Result<Vec<String>> {
+    fn without_port(&self, link: &LinkRecord, names: Vec<String>) -> Result<Vec<String>> {
         let vnics: Vec<&str> = self.index.vnics_on(&link.name).collect();
         let mut missing = Vec::new();
         for name in names {
@@ -320,12 +420,11 @@ impl Node {
         let table = |properties: &DomainProperties| properties.lookup == LookupKind::FlowTable;
         let change = self.store.change()?;
         // A flow table's entries go with it.
-        let gone = match table(&old) && !table(properties) {
-            true => {
-                link.default = FlowDefault::default();
-                self.drop_table(&change, name)?
-            }
-            false => Vec::new(),
+        let gone = if table(&old) && !table(properties) {
+            link.default = FlowDefault::default();
+            self.drop_table(&change, name)?
+        } else {
+            Vec::new()
         };
         change.put(&link)?;
         self.host.set_domain(link.domain, properties)?;
@@ -375,40 +474,37 @@ impl Node {
 }
 
 /// Whether a link's switch sends what has no entry somewhere.
-fn check_has_default(link: &Link) -> Result<()> {
+fn check_has_default(link: &LinkRecord) -> Result<()> {
     match &link.properties.lookup {
         LookupKind::FlowTable => Ok(()),
-        other => Err(Error::invalid(format_args!(
-            "--default is for --lookup flow-table only; ‘{}’ works by {other}",
-            link.name
-        ))),
+        other => Err(Fault::NoDefault {
+            name: link.name.clone(),
+            lookup: other.to_string(),
+        }
+        .into()),
     }
 }
 
 /// Whether a link's port can have the MTU that its properties ask for.
-fn check_mtu(link: &Link) -> Result<()> {
+fn check_mtu(link: &LinkRecord) -> Result<()> {
     match link.port.mtu {
-        Some(asked) if asked > link.mtu => Err(Error::invalid(format_args!(
-            "mtu={asked} for ‘{}’ cannot be: it has an MTU of {} bytes, which is the most",
-            link.name, link.mtu
-        ))),
+        Some(asked) if asked > link.mtu => Err(Fault::OwnMtu {
+            link: link.name.clone(),
+            asked,
+            mtu: link.mtu,
+        }
+        .into()),
         _ => Ok(()),
     }
 }
 
-fn view_switch(link: Link) -> SwitchView {
-    let default = match (&link.properties.lookup, &link.default) {
-        (LookupKind::FlowTable, FlowDefault::Addresses) => Some("normal".into()),
-        (LookupKind::FlowTable, FlowDefault::Drop) => Some("drop".into()),
-        (LookupKind::FlowTable, FlowDefault::Port(port)) => Some(format!("output:{port}")),
-        _ => None,
+fn view_switch(link: LinkRecord) -> Object<SwitchFunction> {
+    let is_table = link.properties.lookup == LookupKind::FlowTable;
+    let spec = SwitchFunction {
+        default: is_table.then(|| action_text(&link.default)),
+        ..SwitchFunction::from(link.spec.properties)
     };
-    SwitchView {
-        default,
-        link: link.name,
-        properties: link.properties,
-        missing: Vec::new(),
-    }
+    Object::new(link.name, spec)
 }
 
 fn next_domain(change: &Change) -> Result<u32> {

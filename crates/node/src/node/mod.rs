@@ -1,7 +1,7 @@
 //! The node: what is wanted of this host, and what runs on it, brought together.
 //!
 //! Everything here happens at once, on one thread: an operation either is done and kept, or left
-//! nothing. Waiting is for those who ask ([`crate::service`]).
+//! nothing. Waiting is the service's.
 
 mod asking;
 mod creation;
@@ -10,27 +10,39 @@ mod flows;
 mod guests;
 mod index;
 mod links;
+mod reconcile;
+pub mod resource;
 mod restart;
+mod stats;
 mod vnics;
 mod wires;
 
-use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use switch::process::Options;
 
-use crate::error::{Error, Kind, Result};
-use crate::host::{Attached, Event, Host, SwitchRun};
+use crate::error::{Error, Result, Subject};
+use crate::host::{Event, Host, SwitchRun};
 use crate::log;
 use crate::model::{
-    Class, Flow, FlowEntry, Guest, LaneStats, Leaving, Link, NodeView, PortStats, Run, Serves, Vnic,
+    EntryRecord, FlowRecord, GuestRecord, Leaving, LinkRecord, NodeStatus, Place, VnicRecord,
 };
 use crate::places::Places;
 use crate::store::{self, Store};
+use guests::Guests;
 use index::Index;
-use restart::Restarts;
+use wires::Wires;
 
 pub use asking::Asked;
+
+/// Calls a macro with all resources, in the order in which they are brought about. Those behind the
+/// semicolon are served with something to wait for.
+macro_rules! for_each_resource {
+    ($call:ident) => {
+        $call! { Link, Stub, Vnic, Flow; SwitchFunction, Guest, Wire }
+    };
+}
+pub(crate) use for_each_resource;
 
 /// One host.
 pub struct Node {
@@ -38,13 +50,8 @@ pub struct Node {
     store: Store,
     host: Host,
     index: Index,
-    restarts: Restarts,
-    /// How guests ended, by their numbers, as long as it cannot be kept.
-    unkept: HashMap<u64, Run>,
-    /// Requests to guests, and their answers as far as they came.
-    asked: HashMap<Asked, Option<vmm::Answer>>,
-    /// Wires that are being changed.
-    changing: BTreeSet<String>,
+    guests: Guests,
+    wires: Wires,
     /// Calls of [`tick`](Node::tick) so far.
     ticks: u64,
     /// Whether everything was removed, so that the node is to end.
@@ -55,11 +62,6 @@ pub struct Node {
 pub(crate) const LOCK: Duration = Duration::from_secs(1);
 /// Every how many ticks ports are looked at whose interface or namespace may be gone.
 const LOOK_TICKS: u64 = 5;
-
-/// The name under which what is wrong with a guest is noted: names have no spaces.
-fn guest_fault(name: &str) -> String {
-    format!("guest {name}")
-}
 
 impl Node {
     /// Opens the node's state, takes over what runs of it, and brings about what does not. This
@@ -86,10 +88,8 @@ impl Node {
             store,
             host,
             index,
-            restarts: Restarts::default(),
-            unkept: HashMap::new(),
-            asked: HashMap::new(),
-            changing: BTreeSet::new(),
+            guests: Guests::default(),
+            wires: Wires::default(),
             ticks: 0,
             over: false,
         };
@@ -131,213 +131,18 @@ impl Node {
     /// Tells, once, that it cannot be kept what runs. It is tried again each second.
     fn tell_unkept(&mut self, kept: store::Result<()>) {
         let Err(error) = kept else { return };
-        if self.host.fault(STATE_FAULT).is_none() {
-            log::say(format_args!(
-                "{error}: the switch and guests that are started now go on, but are not kept, and the next node starts them anew; to keep the switch is tried each second"
-            ));
+        if self.host.fault(&Subject::State).is_none() {
+            tracing::error!(
+                "{error}: the switch and guests that are started now go on, but are not kept, and the next node restarts them; to keep the switch is tried each second"
+            );
         }
-        self.host.note::<()>(STATE_FAULT, Err(error.into()));
+        self.host.note::<()>(Subject::State, Err(error.into()));
     }
 
     /// Keeps by what the switch is found again.
     fn keep_switch(&self) -> Result<()> {
         let run = self.host.switch_run();
         Ok(run.map_or(Ok(()), |run| self.store.put(run))?)
-    }
-
-    /// Detaches ports that nobody wants: of an operation that a node did not live to finish.
-    fn detach_leftovers(&mut self) -> Result<()> {
-        for name in self.host.port_names() {
-            let wanted = match self.store.get::<Vnic>(&name)? {
-                Some(vnic) => vnic.serves != Serves::Guest || self.runs_with(&name)?,
-                None => self.store.get::<Link>(&name)?.is_some() || self.is_patch(&name)?,
-            };
-            if !wanted {
-                self.host.detach(&name);
-            }
-        }
-        self.remove_leftover_flows()
-    }
-
-    fn remove_leftover_flows(&mut self) -> Result<()> {
-        for name in self.host.flow_names() {
-            if self.store.get::<Flow>(&name)?.is_none() {
-                self.host.remove_flow(&name);
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a guest runs that has this VNIC.
-    fn runs_with(&self, vnic: &str) -> Result<bool> {
-        let guest = self.index.guest_of(vnic);
-        let guest = guest
-            .map(|name| self.store.get::<Guest>(name))
-            .transpose()?;
-        Ok(guest
-            .flatten()
-            .is_some_and(|guest| self.host.runs(guest.id)))
-    }
-
-    /// Brings about what is wanted and is not there. What cannot be is noted with its reason and
-    /// tried again later; the rest goes on.
-    pub fn reconcile(&mut self) -> Result<()> {
-        self.bring_namespaces()?;
-        for link in self.store.all::<Link>()? {
-            self.bring_link(&link);
-        }
-        self.bring_patches()?;
-        for vnic in self.store.all::<Vnic>()? {
-            self.bring_vnic(&vnic)?;
-        }
-        for guest in self.store.all::<Guest>()? {
-            self.bring_guest(&guest);
-        }
-        Ok(())
-    }
-
-    fn bring_link(&mut self, link: &Link) {
-        let set = self.host.set_domain(link.domain, &link.properties);
-        let attached = set.and_then(|()| self.host.attach_uplink(link));
-        let kept = attached.and_then(|Attached { gro, index, .. }| {
-            match (gro, index) == (link.gro, link.index) {
-                true => Ok(()),
-                // An interface that is another than before, of the same name.
-                false => Ok(self.store.put(&Link {
-                    gro,
-                    index,
-                    ..link.clone()
-                })?),
-            }
-        });
-        self.host.note(&link.name, kept);
-        self.bring_flows(&link.name);
-    }
-
-    fn bring_vnic(&mut self, vnic: &Vnic) -> Result<()> {
-        if vnic.serves != Serves::Guest
-            && let Some(link) = self.store.get::<Link>(&vnic.link)?
-        {
-            if self.host.has_lost(vnic) {
-                self.host.detach(&vnic.name);
-            }
-            let was_there = self.host.holds(&vnic.name);
-            let mtu = vnics::mtu_max(vnic, &link);
-            let mut attached = self.host.attach_vnic(vnic, link.domain, mtu);
-            if let (Ok(()), false, Serves::Netns(namespace)) = (&attached, was_there, &vnic.serves)
-            {
-                attached = self.bring_routes(namespace);
-            }
-            self.host.note(&vnic.name, attached);
-            self.bring_flows(&vnic.name);
-        }
-        Ok(())
-    }
-
-    fn bring_guest(&mut self, guest: &Guest) {
-        let brought = match self.keep_unkept(guest) {
-            Err(error) => Err(error),
-            Ok(true) => Ok(()),
-            Ok(false) => match &guest.run {
-                Run::Ended { .. } => return,
-                // Be it that its start could not be kept.
-                _ if self.host.runs(guest.id) => self.host.reattach_guest(guest.id),
-                // It is started anew when its time comes.
-                _ if self.restarts.is_waiting(guest.id) => return,
-                Run::Wanted | Run::Started { .. } => self.start_again(guest),
-            },
-        };
-        self.host.note(&guest_fault(&guest.name), brought);
-        for interface in &guest.interfaces {
-            self.bring_flows(&interface.vnic);
-        }
-    }
-
-    /// Looks after what is down, and after guests whose time to be started anew has come. Called
-    /// about once a second, and when [`next_restart`](Self::next_restart) says.
-    pub fn tick(&mut self) {
-        self.ticks += 1;
-        if self.host.has_silent_switch() {
-            return self.give_switch_up();
-        }
-        if self.ticks.is_multiple_of(LOOK_TICKS) {
-            self.drop_closed_ports();
-            // A state that cannot be read now can be later.
-            let _ = self.leave_lost_namespaces();
-        }
-        for name in self.host.faulty() {
-            // A state that cannot be read now can be later.
-            let _ = self.heal(&name);
-        }
-    }
-
-    fn heal(&mut self, fault: &str) -> Result<()> {
-        if fault == SWITCH_FAULT {
-            let started = self.need_switch();
-            self.host.note(SWITCH_FAULT, started);
-        } else if fault == STATE_FAULT {
-            let kept = self.keep_switch();
-            self.host.note(STATE_FAULT, kept);
-        } else if let Some(name) = fault.strip_prefix("flow ") {
-            let brought = self.bring_flow(name);
-            self.host.note(fault, brought);
-        } else if let Some(port) = fault.strip_prefix("entries ") {
-            self.bring_entries(port);
-        } else if let Some(name) = fault.strip_prefix("guest ") {
-            if let Some(guest) = self.store.get::<Guest>(name)? {
-                self.bring_guest(&guest);
-            }
-        } else if fault.starts_with("namespace ") {
-            self.bring_namespaces()?;
-        } else if self.is_patch(fault)? {
-            self.bring_patches()?;
-        } else if let Some(link) = self.store.get::<Link>(fault)? {
-            self.bring_link(&link);
-        } else if let Some(vnic) = self.store.get::<Vnic>(fault)? {
-            self.bring_vnic(&vnic)?;
-        }
-        Ok(())
-    }
-
-    /// Kills a switch that does not answer: its end is dealt with as any other.
-    fn give_switch_up(&self) {
-        log::say("the switch does not answer: it is killed");
-        self.host.kill_switch();
-    }
-
-    /// Lets go of ports whose interface is gone; they are attached anew when it is back. A guest's
-    /// port that is closed stays so: it broke the rules.
-    fn drop_closed_ports(&mut self) {
-        if self.host.switch_pid().is_none() {
-            return;
-        }
-        let Ok(closed) = self.host.closed_ports() else {
-            return self.give_switch_up();
-        };
-        for name in closed {
-            if self.index.guest_of(&name).is_none() {
-                self.host.detach(&name);
-                let gone = Err(Error::new(Kind::Unavailable, "its interface is gone"));
-                self.host.note::<()>(&name, gone);
-            }
-        }
-    }
-
-    /// Lets go of interfaces whose namespace is gone, so that it can end, and makes them anew if
-    /// there is another of its name. While a wire changes, its namespaces come and go.
-    fn leave_lost_namespaces(&mut self) -> Result<()> {
-        if !self.changing.is_empty() {
-            return Ok(());
-        }
-        let mut lost = Vec::new();
-        for name in self.host.held() {
-            let vnic = self.store.get::<Vnic>(name)?;
-            lost.extend(vnic.filter(|vnic| self.host.has_lost(vnic)));
-        }
-        if !lost.is_empty() {
-            self.bring_namespaces()?;
-        }
-        lost.iter().try_for_each(|vnic| self.bring_vnic(vnic))
     }
 
     /// Readable when a process ended.
@@ -375,7 +180,7 @@ impl Node {
             (Ok(()), None) => {}
         }
         let replaced = started.and_then(|()| self.reconcile());
-        self.host.note(SWITCH_FAULT, replaced);
+        self.host.note(Subject::Switch, replaced);
     }
 
     /// Starts a switch if there is none.
@@ -386,102 +191,44 @@ impl Node {
         }
     }
 
-    /// When the next guest is to be started anew.
+    /// When the next guest is to be restarted.
     pub fn next_restart(&self) -> Option<Instant> {
-        self.restarts.next()
+        self.guests.restarts.next()
     }
 
     /// Whether there is something that can be done ahead.
     pub fn wants_idle(&self) -> bool {
-        self.host.wants_ready()
+        self.host.wants_pre_forked()
     }
 
     /// Does what can be done ahead, while nothing else is to do.
     pub fn idle(&mut self) {
-        self.host.make_ready();
+        self.host.pre_fork();
     }
 
     /// What the node tells of itself.
-    pub fn view(&self) -> Result<NodeView> {
-        Ok(NodeView {
+    pub fn status(&self) -> Result<NodeStatus> {
+        Ok(NodeStatus {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
             switch_pid: self.host.switch_pid(),
             switch_restarts: self.host.switch_restarts(),
-            links: self.store.count::<Link>()?,
-            vnics: self.store.count::<Vnic>()?,
-            flows: self.store.count::<Flow>()?,
-            guests: self.store.count::<Guest>()?,
+            links: self.store.count::<LinkRecord>()?,
+            vnics: self.store.count::<VnicRecord>()?,
+            flows: self.store.count::<FlowRecord>()?,
+            guests: self.store.count::<GuestRecord>()?,
         })
     }
 
-    /// Counters of a link's interface, a VNIC or an end of a wire's patch; of all, if none is named.
-    pub fn stats(&self, name: Option<&str>) -> Result<Vec<PortStats>> {
-        let mut all = Vec::new();
-        let named = |found: &str| name.is_none_or(|name| name == found);
-        for link in self.store.all::<Link>()? {
-            if named(&link.name) && link.class == Class::Nic {
-                let stats = self.host.stats(&link.name);
-                all.push(PortStats::new(&link.name, &link.name, &stats, true));
-            }
-        }
-        for vnic in self.store.all::<Vnic>()? {
-            if named(&vnic.name) {
-                let stats = self.host.stats(&vnic.name);
-                all.push(PortStats::new(&vnic.name, &vnic.link, &stats, false));
-            }
-        }
-        for (end, link) in self.patch_ends()? {
-            if named(&end) {
-                let stats = self.host.stats(&end);
-                all.push(PortStats::new(&end, &link, &stats, false));
-            }
-        }
-        match name {
-            Some(name) if all.is_empty() => Err(self.no_port(name)),
-            _ => Ok(all),
-        }
-    }
-
-    /// Counters of a link's interface or a VNIC, of each lane apart; none while it is down.
-    pub fn stats_by_lane(&self, name: &str) -> Result<Vec<PortStats>> {
-        let (link, outside) = match self.store.get::<Link>(name)? {
-            Some(link) if link.class == Class::Nic => (link.name, true),
-            Some(_) => return Err(self.no_port(name)),
-            None => match self.store.get::<Vnic>(name)? {
-                Some(vnic) => (vnic.link, false),
-                None => return Err(self.no_port(name)),
-            },
-        };
-        let lanes = self.host.stats_by_lane(name)?;
-        let stats = lanes.iter().zip(0..).map(|(stats, lane)| PortStats {
-            lane: Some(lane),
-            ..PortStats::new(name, &link, stats, outside)
-        });
-        Ok(stats.collect())
-    }
-
-    /// What the switch's lanes did so far.
-    pub fn lanes(&self) -> Result<Vec<LaneStats>> {
-        let lanes = self.host.lanes()?;
-        Ok(lanes.into_iter().map(LaneStats::from).collect())
-    }
-
     /// Why a port that is wanted is not there.
-    fn fault(&self, name: &str) -> Option<String> {
-        let own = self.host.fault(name).map(str::to_string);
+    fn fault(&self, subject: &Subject) -> Option<String> {
+        let own = self.host.fault(subject).map(str::to_string);
         let no_switch = || {
-            let why = self.host.fault(SWITCH_FAULT)?;
+            let why = self.host.fault(&Subject::Switch)?;
             let there = self.host.switch_pid().is_some();
             (!there).then(|| format!("there is no switch: {why}"))
         };
         own.or_else(no_switch)
-    }
-
-    fn no_port(&self, name: &str) -> Error {
-        Error::not_found(format_args!(
-            "no attached interface or VNIC ‘{name}’: `weir link show` and `weir vnic show` list those there are"
-        ))
     }
 
     /// Whether everything was removed, so that the node is to end.
@@ -491,8 +238,8 @@ impl Node {
 
     /// Removes everything: guests, VNICs, links, the switch, the state. The node ends then.
     pub fn purge(&mut self) -> Result<()> {
-        let guests = self.store.all::<Guest>()?;
-        let vnics = self.store.all::<Vnic>()?;
+        let guests = self.store.all::<GuestRecord>()?;
+        let vnics = self.store.all::<VnicRecord>()?;
         // With a full disk all ends as well: it is only that a node which is killed meanwhile has
         // another bring it back.
         let _ = self.forget_all(&guests, &vnics);
@@ -501,8 +248,7 @@ impl Node {
             self.host.end_guest(guest.id);
         }
         let namespaces = self.remove_namespaces();
-        self.restarts = Restarts::default();
-        self.unkept.clear();
+        self.guests = Guests::default();
         self.index = Index::default();
         self.host.stop_switch();
         self.over = true;
@@ -512,37 +258,32 @@ impl Node {
     }
 
     /// Has the state be that nothing is wanted.
-    fn forget_all(&self, guests: &[Guest], vnics: &[Vnic]) -> Result<()> {
+    fn forget_all(&self, guests: &[GuestRecord], vnics: &[VnicRecord]) -> Result<()> {
         let change = self.store.change()?;
         for guest in guests {
-            change.remove::<Guest>(&guest.name)?;
+            change.remove::<GuestRecord>(&guest.name)?;
             change.put(&Leaving::of(guest))?;
         }
-        for flow in self.store.all::<Flow>()? {
-            change.remove::<Flow>(&flow.name)?;
+        for flow in self.store.all::<FlowRecord>()? {
+            change.remove::<FlowRecord>(&flow.name)?;
         }
         for vnic in vnics {
-            change.remove::<Vnic>(&vnic.name)?;
+            change.remove::<VnicRecord>(&vnic.name)?;
         }
-        for entry in self.store.all::<FlowEntry>()? {
-            change.remove::<FlowEntry>(&entry.name)?;
+        for entry in self.store.all::<EntryRecord>()? {
+            change.remove::<EntryRecord>(&entry.name)?;
         }
-        for link in self.store.all::<Link>()? {
-            change.remove::<Link>(&link.name)?;
+        for link in self.store.all::<LinkRecord>()? {
+            change.remove::<LinkRecord>(&link.name)?;
         }
         change.remove::<SwitchRun>(SwitchRun::NAME)?;
         Ok(change.commit()?)
     }
 }
 
-/// The name under which it is noted that there is no switch.
-const SWITCH_FAULT: &str = "the switch";
-/// The name under which it is noted that it cannot be kept what runs.
-const STATE_FAULT: &str = "the state";
-
 /// Removes the socket of a VNIC that goes, if it has one.
-fn remove_socket(vnic: &Vnic) {
-    if let Serves::VhostUser(path) = &vnic.serves {
+fn remove_socket(vnic: &VnicRecord) {
+    if let Place::VhostUser(path) = vnic.place() {
         let _ = std::fs::remove_file(path);
     }
 }

@@ -1,4 +1,4 @@
-//! When guests that ended are started anew.
+//! When guests that ended are restarted.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// A guest that ran this long is one that never ended before.
 const STEADY: Duration = Duration::from_secs(60);
 
-/// Guests that ended and were started anew, or are to be.
+/// Guests that ended and were restarted, or are to be.
 #[derive(Default)]
 pub struct Restarts {
     guests: HashMap<u64, History>,
@@ -24,7 +24,7 @@ struct History {
 }
 
 impl Restarts {
-    /// Notes that a guest has ended and is to be started anew: the sooner, the longer it ran.
+    /// Notes that a guest has ended and is to be restarted: the sooner, the longer it ran.
     pub fn schedule(&mut self, id: u64, now: Instant) -> Duration {
         let history = self.guests.entry(id).or_insert(History {
             count: 0,
@@ -33,9 +33,10 @@ impl Restarts {
             due: None,
         });
         let ran = now.saturating_duration_since(history.last);
-        history.delay = match history.count > 0 && ran < STEADY + history.delay {
-            true => (history.delay * 2).min(LONGEST),
-            false => FIRST,
+        history.delay = if history.count > 0 && ran < STEADY + history.delay {
+            (history.delay * 2).min(LONGEST)
+        } else {
+            FIRST
         };
         history.count += 1;
         history.last = now;
@@ -43,12 +44,12 @@ impl Restarts {
         history.delay
     }
 
-    /// Whether a guest waits to be started anew.
+    /// Whether a guest waits to be restarted.
     pub fn is_waiting(&self, id: u64) -> bool {
         self.guests.get(&id).is_some_and(|h| h.due.is_some())
     }
 
-    /// How often a guest was to be started anew.
+    /// How often a guest was to be restarted.
     pub fn count(&self, id: u64) -> u32 {
         self.guests.get(&id).map_or(0, |history| history.count)
     }

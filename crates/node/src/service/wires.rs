@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::Handle;
 use crate::error::{Error, Result};
-use crate::model::WireChange;
+use crate::model::{Guest, Wire, WireChange};
 use crate::node::Node;
-use crate::wire::file::{Guest, Wire};
+use crate::node::resource::Resource;
 use crate::wire::plan::{Part, Step};
 
 /// How often a step back is tried.
@@ -28,7 +28,7 @@ impl Handle {
     pub async fn delete_wire(&self, name: String) -> Result<()> {
         // One that is not there is told so.
         let wanted = name.clone();
-        self.run(move |node| node.wire(&wanted)).await?;
+        self.run(move |node| Wire::one(node, &wanted)).await?;
         let nothing = Wire {
             wire: name,
             ..Wire::default()
@@ -37,7 +37,7 @@ impl Handle {
     }
 
     /// Takes back what a node before did not live to finish, or could not.
-    pub(super) async fn finish_wires(&self) -> Result<()> {
+    pub(crate) async fn finish_wires(&self) -> Result<()> {
         let mut finished = Ok(());
         for (name, steps) in self.run(|node| node.unfinished_wires()).await? {
             for step in steps {
@@ -58,7 +58,7 @@ impl Handle {
         self.finish_wires().await?;
         let begun = self.run(move |node| node.begin_wire(new)).await;
         let (change, steps) =
-            begun.map_err(|error| Error::new(error.kind, format_args!("{error}; {UNCHANGED}")))?;
+            begun.map_err(|error| error.within(|why| format!("{why}; {UNCHANGED}")))?;
         let mut taken: Vec<Step> = Vec::new();
         let mut failed = None;
         for step in steps {
@@ -89,21 +89,19 @@ impl Handle {
         let wanted = name.clone();
         let ended = self.run(move |node| node.end_wire(&wanted, done)).await;
         if done && ended.is_err() {
-            // It cannot be kept, so it is not to be; where that cannot be kept either, whoever
-            // changes a wire next takes it back.
+            // It cannot be kept, so it is not to be; where that cannot be kept either, the
+            // next change of a wire takes it back.
             let _ = self.finish_wires().await;
         }
         let outcome = outcome(&again, &left);
         match (failed, ended) {
-            (Some((error, part)), _) => Err(Error::new(
-                error.kind,
-                format_args!("wire ‘{name}’, {part}: {error}; {outcome}"),
-            )),
+            (Some((error, part)), _) => {
+                Err(error.within(|why| format!("wire ‘{name}’, {part}: {why}; {outcome}")))
+            }
             (None, Ok(())) => Ok(change),
-            (None, Err(error)) => Err(Error::new(
-                error.kind,
-                format_args!("wire ‘{name}’: {error}; {outcome}"),
-            )),
+            (None, Err(error)) => {
+                Err(error.within(|why| format!("wire ‘{name}’: {why}; {outcome}")))
+            }
         }
     }
 
@@ -129,7 +127,8 @@ impl Handle {
 
     async fn step(&self, wire: &str, step: Step) -> Result<()> {
         if let Some(guest) = Node::guest_of_step(&step) {
-            return self.create_guest(guest).await.map(drop);
+            let created = self.create_guest(step.name, guest).await;
+            return created.map(drop);
         }
         if let (Some(Part::Guest(old)), Some(Part::Guest(new))) = (&step.from, &step.to) {
             return self.change_guest(&step.name, old, new).await;
@@ -139,7 +138,7 @@ impl Handle {
     }
 
     /// Changes a guest in use, and keeps that.
-    async fn change_guest(&self, name: &str, old: &Guest, new: &Guest) -> Result<()> {
+    pub(crate) async fn change_guest(&self, name: &str, old: &Guest, new: &Guest) -> Result<()> {
         let write = |config: &str| {
             let (name, config) = (name.to_string(), config.to_string());
             self.ask(move |node| node.ask_write(&name, "hotconfig", &config))
@@ -163,13 +162,13 @@ impl Handle {
 /// That whatever was asked for left no trace.
 const UNCHANGED: &str = "nothing was changed";
 
-/// The guests that steps end, which are started anew if those are taken back.
+/// The guests that steps end, which are restarted if those are taken back.
 fn started_again(taken: &[Step]) -> Vec<String> {
     let ends = taken.iter().filter(|step| step.ends_guest());
     ends.map(Step::part).collect()
 }
 
-/// What became of a wire that was not changed: the guests that were started anew when steps were
+/// What became of a wire that was not changed: the guests that were restarted when steps were
 /// taken back, and the steps that could not be.
 fn outcome(again: &[String], left: &[String]) -> String {
     if again.is_empty() && left.is_empty() {
@@ -178,8 +177,8 @@ fn outcome(again: &[String], left: &[String]) -> String {
     let mut outcome = String::from("what was changed was taken back");
     if !again.is_empty() {
         let lost = match again.len() {
-            1 => "was started anew and has lost its state",
-            _ => "were started anew and have lost their state",
+            1 => "was restarted and has lost its state",
+            _ => "were restarted and have lost their state",
         };
         outcome += &format!(", but {} {lost}", again.join(", "));
     }

@@ -7,8 +7,10 @@ use ipnet::IpNet;
 use switch::lookup::{Flow, Mac};
 use switch::properties::{DomainProperties, LookupKind, Vlan, cpus_here};
 
-use super::file::{Route, Vnic, Wire, output};
-use crate::model::{INTERFACE_NAME_MAX, NAME_MAX, check_stub_mtu, takes_less};
+use crate::model::{
+    Guest, INTERFACE_NAME_MAX, Mode, NAME_MAX, Route, Vnic, Wire, check_stub_mtu, output,
+    takes_less,
+};
 use crate::netlink;
 
 /// Longest name of a wire and of a patch, which ports are called by together.
@@ -128,6 +130,9 @@ impl Look<'_> {
                 self.error(format!(
                     "link ‘{name}’: it needs either ‘device’, the host's interface, or ‘vxlan’, the other hosts"
                 ));
+            }
+            if link.vxlan.is_some() && link.mode != Mode::Auto {
+                self.error(format!("link ‘{name}’: ‘mode’ is for a link with ‘device’"));
             }
             if let Err(error) = link.port.check(MTU, &cpus_here()) {
                 self.error(format!("link ‘{name}’: {error}"));
@@ -262,8 +267,7 @@ impl Look<'_> {
     /// The guest that a VNIC is an interface of.
     fn guest_of(&self, vnic: &str) -> Option<&str> {
         let guests = &self.wire.guests;
-        let has =
-            |(_, guest): &(_, &super::file::Guest)| guest.interfaces.values().any(|v| v == vnic);
+        let has = |(_, guest): &(_, &Guest)| guest.interfaces.values().any(|v| v == vnic);
         guests.iter().find(has).map(|(name, _)| name.as_str())
     }
 

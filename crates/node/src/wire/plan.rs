@@ -1,12 +1,16 @@
-//! The steps that make one wire of another, each of which can be taken back.
+//! The planner: the steps that make one wire of another, each of which can be taken back. What
+//! `weir wire diff` prints is this list, which `apply` carries out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
+use serde_json::Value;
 use switch::lookup::Flow as TableFlow;
 
-use super::file::{Attachment, Flow, Guest, Namespace, Patch, Route, Stub, Vnic, Wire, output};
-use super::order::order;
-use crate::model::FlowEntry;
+use super::sequence::sequence;
+use crate::model::{
+    EntryRecord, Flow, Guest, Link, Namespace, Patch, Route, Stub, Vnic, Wire, output,
+};
 
 /// One part of a wire, with the names of links resolved to those of the host's interfaces. The
 /// order is that in which parts are made: each needs only what comes before it.
@@ -17,7 +21,7 @@ pub enum Part {
     /// A switch without a NIC.
     Stub(Stub),
     /// A switch with a NIC; it is called as its interface.
-    Link(Attachment),
+    Link(Link),
     /// A wire between switches.
     Patch(Patch),
     /// A virtual NIC.
@@ -102,6 +106,23 @@ impl Part {
         }
     }
 
+    /// What the file says of it.
+    fn value(&self) -> Value {
+        let value = match self {
+            Part::Namespace(it) => serde_json::to_value(it),
+            Part::Stub(it) => serde_json::to_value(it),
+            Part::Link(it) => serde_json::to_value(it),
+            Part::Patch(it) => serde_json::to_value(it),
+            Part::Vnic(it) => serde_json::to_value(it),
+            Part::Routes(it) => Ok(serde_json::json!({ "routes": it })),
+            Part::Guest(it) => serde_json::to_value(it),
+            Part::Flow(it) => serde_json::to_value(it),
+            Part::Entry { port, .. } => Ok(serde_json::json!({ "port": port })),
+            Part::Default(action) => Ok(serde_json::json!({ "default": action })),
+        };
+        value.unwrap_or_default()
+    }
+
     /// Whether the part can become `other` while it is in use.
     fn can_become(&self, other: &Part) -> bool {
         match (self, other) {
@@ -130,22 +151,35 @@ impl Part {
     }
 }
 
-/// Whether a part of a wire is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum There {
-    /// It is.
-    Yes,
-    /// It is not: somebody removed it, and perhaps made another of its name.
-    No,
-    /// It is a VNIC whose interface, or the namespace that this was in, somebody removed.
+/// How a part of a wire that was made is found on the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Drift {
+    /// As it was made.
+    None,
+    /// Not at all: somebody removed it, and perhaps made another of its name.
+    Missing,
+    /// A VNIC whose interface, or the namespace that this was in, somebody removed.
     Lost,
-    /// It is a VNIC without some of its addresses, or some of the routes are not: somebody removed
-    /// those.
-    Lacks,
-    /// Somebody changed what can change in use.
-    Differs,
-    /// It is a guest that has ended otherwise than in good order, and is not started anew.
-    Ended,
+    /// A VNIC without some of its addresses, or routes some of which are gone.
+    Incomplete,
+    /// With other properties or another configuration, which somebody changed.
+    Altered,
+    /// A guest that has ended, and how, and is not restarted.
+    Ended(String),
+}
+
+/// One field that is another: its name, the value before and the value after.
+pub type Field = (String, Option<Value>, Option<Value>);
+
+/// Why a step is taken.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Why {
+    /// The file is another: a part is new or removed, or these fields of it changed.
+    File(Vec<Field>),
+    /// The host is another.
+    Drift(Drift),
+    /// A part that it needs is made again, or it is made again for the file's sake.
+    Again,
 }
 
 /// A step: a part that is there becomes another, or none; or one comes to be.
@@ -153,19 +187,21 @@ pub enum There {
 pub struct Step {
     /// The part's name.
     pub name: String,
-    /// What is there before.
+    /// The part before.
     pub from: Option<Part>,
-    /// What is there afterwards.
+    /// The part afterwards.
     pub to: Option<Part>,
+    /// Why.
+    pub why: Why,
 }
 
 impl Step {
     /// The step back.
     pub fn back(self) -> Step {
         Step {
-            name: self.name,
             from: self.to,
             to: self.from,
+            ..self
         }
     }
 
@@ -174,22 +210,101 @@ impl Step {
         matches!((&self.from, &self.to), (Some(Part::Guest(_)), None))
     }
 
-    /// What of the part there is not, if it lacks something.
-    pub fn lacking(&self) -> String {
-        match &self.to {
-            Some(Part::Vnic(_)) => format!("an address of {}", self.part()),
-            _ => format!("a route of namespace ‘{}’", self.name),
-        }
-    }
-
-    /// How an error calls the part.
+    /// How a message calls the part.
     pub fn part(&self) -> String {
         let part = self.to.as_ref().or(self.from.as_ref());
         format!("{} ‘{}’", part.map_or("part", Part::noun), self.name)
     }
 }
 
-type Parts = BTreeMap<(u8, String), Part>;
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lost = matches!(self.why, Why::Drift(Drift::Lost));
+        let sign = match (&self.from, &self.to) {
+            (None, _) => '+',
+            (_, None) => '-',
+            _ if lost => '+',
+            _ => '~',
+        };
+        write!(f, "{sign} {}", self.part())?;
+        match &self.why {
+            Why::File(fields) => show_fields(f, fields),
+            Why::Drift(Drift::None) => Ok(()),
+            Why::Drift(Drift::Missing | Drift::Lost) => f.write_str(", which was missing"),
+            Why::Drift(Drift::Incomplete) => match &self.to {
+                Some(Part::Vnic(_)) => f.write_str(", an address of which was missing"),
+                _ => f.write_str(", one of which was missing"),
+            },
+            Why::Drift(Drift::Altered) => f.write_str(", which was changed by hand, is set again"),
+            Why::Drift(Drift::Ended(how)) => match &self.to {
+                None => write!(f, ", which had ended ({how})"),
+                Some(_) => f.write_str(", which had ended, is restarted"),
+            },
+            Why::Again => match (&self.from, &self.to) {
+                (Some(_), None) => f.write_str(", which is made again"),
+                (None, _) => f.write_str(", made again"),
+                _ => f.write_str(", set again"),
+            },
+        }
+    }
+}
+
+fn show_fields(f: &mut fmt::Formatter<'_>, fields: &[Field]) -> fmt::Result {
+    let is_long = |value: &Option<Value>| {
+        let text = value.as_ref().and_then(Value::as_str);
+        text.is_some_and(|text| text.contains('\n'))
+    };
+    for (i, (name, old, new)) in fields.iter().enumerate() {
+        f.write_str(if i == 0 { ": " } else { ", " })?;
+        if is_long(old) || is_long(new) {
+            write!(f, "{name} is another")?;
+        } else {
+            write!(f, "{name} {} → {}", shown(old), shown(new))?;
+        }
+    }
+    Ok(())
+}
+
+/// A value as a person writes it.
+fn shown(value: &Option<Value>) -> String {
+    match value {
+        None => "none".into(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(all)) => {
+            let all = all.iter().map(|value| shown(&Some(value.clone())));
+            all.collect::<Vec<_>>().join(",")
+        }
+        Some(value) => value.to_string(),
+    }
+}
+
+/// The fields in which two parts differ.
+fn fields(old: &Part, new: &Part) -> Vec<Field> {
+    let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
+    leaves("", &old.value(), &mut before);
+    leaves("", &new.value(), &mut after);
+    let names: BTreeSet<_> = before.keys().chain(after.keys()).cloned().collect();
+    let pairs = names.into_iter().map(|name| {
+        let (old, new) = (before.get(&name).cloned(), after.get(&name).cloned());
+        (name, old, new)
+    });
+    pairs.filter(|(_, old, new)| old != new).collect()
+}
+
+fn leaves(name: &str, value: &Value, into: &mut BTreeMap<String, Value>) {
+    if let Value::Object(members) = value {
+        for (member, value) in members {
+            let dot = if name.is_empty() { "" } else { "." };
+            leaves(&format!("{name}{dot}{member}"), value, into);
+        }
+    } else {
+        into.insert(name.into(), value.clone());
+    }
+}
+
+/// Rank and name.
+type Key = (u8, String);
+type Parts = BTreeMap<Key, Part>;
 
 /// All parts of a wire.
 fn parts(wire: &Wire) -> Parts {
@@ -259,7 +374,7 @@ fn parts(wire: &Wire) -> Parts {
                 flow,
                 port: port(to),
             };
-            add(FlowEntry::key(&own, flow), entry);
+            add(EntryRecord::key(&own, flow), entry);
         }
         if let Some(action) = &table.default {
             let action = match output(action) {
@@ -281,83 +396,104 @@ pub fn patches(wire: &Wire) -> Vec<(String, Patch)> {
     parts(wire).into_iter().filter_map(patch).collect()
 }
 
-/// The steps from `old`, of which `there` tells what is left, to `new`. What can be lost for good if
-/// a step fails comes last: see [`order`].
-pub fn plan(old: &Wire, new: &Wire, there: impl Fn(&str, &Part) -> There) -> Vec<Step> {
-    let mut before = parts(old);
+/// The steps from `old`, as `drift` finds its parts on the host, to `new`. Steps that lose something
+/// for good come last: see [`sequence`].
+pub fn plan(old: &Wire, new: &Wire, drift: impl Fn(&str, &Part) -> Drift) -> Vec<Step> {
+    let was = parts(old);
     let after = parts(new);
-    let mut replaced: BTreeSet<(u8, String)> = BTreeSet::new();
-    let mut again: BTreeSet<(u8, String)> = BTreeSet::new();
-    before.retain(|key, part| {
-        let there = there(&key.1, part);
-        match there {
-            There::Ended => drop(replaced.insert(key.clone())),
-            There::Lost | There::Lacks | There::Differs => drop(again.insert(key.clone())),
-            There::Yes | There::No => {}
-        }
-        there != There::No
+    let drifts: BTreeMap<_, _> = was
+        .iter()
+        .map(|(key, part)| (key.clone(), drift(&key.1, part)))
+        .filter(|(_, drift)| *drift != Drift::None)
+        .collect();
+    let is = |key: &Key, wanted: fn(&Drift) -> bool| drifts.get(key).is_some_and(wanted);
+    let mut before = was.clone();
+    before.retain(|key, _| !is(key, |drift| *drift == Drift::Missing));
+    let replaced = replaced(&before, &after, |key| {
+        is(key, |drift| matches!(drift, Drift::Ended(_)))
     });
+    let why = |key: &Key| match (drifts.get(key), was.get(key), after.get(key)) {
+        (Some(drift), _, Some(_)) => Why::Drift(drift.clone()),
+        (_, Some(old), Some(new)) if old != new => Why::File(fields(old, new)),
+        (_, Some(_), Some(_)) => Why::Again,
+        _ => Why::File(Vec::new()),
+    };
+    let mut steps: Vec<Step> = Vec::new();
+    for (key, part) in before.iter().rev() {
+        let is_replaced = replaced.contains(key);
+        if !after.contains_key(key) || is_replaced {
+            // That what changed is told where it is made again.
+            let why = match why(key) {
+                Why::File(fields) if !fields.is_empty() => Why::Again,
+                why => why,
+            };
+            steps.push(Step {
+                name: key.1.clone(),
+                from: Some(part.clone()),
+                to: None,
+                why,
+            });
+        }
+    }
+    let mut moved: BTreeSet<String> = BTreeSet::new();
     for (key, part) in &after {
-        let is_another = |before: &Part| before != part && !before.can_become(part);
-        if before.get(key).is_some_and(is_another) {
+        let from = before.get(key).filter(|_| !replaced.contains(key));
+        // Routes go with the interface and address that they lead by.
+        let went = matches!(part, Part::Routes(_)) && moved.contains(&key.1);
+        if from == Some(part) && !went && !drifts.contains_key(key) {
+            continue;
+        }
+        if let Part::Vnic(vnic) = part {
+            let addressed =
+                matches!(from, Some(Part::Vnic(old)) if old.addresses == vnic.addresses);
+            let lost = is(key, |it| matches!(it, Drift::Lost | Drift::Incomplete));
+            let namespace = vnic.namespace.clone();
+            moved.extend(namespace.filter(|_| lost || !addressed));
+        }
+        steps.push(Step {
+            name: key.1.clone(),
+            from: from.cloned(),
+            to: Some(part.clone()),
+            why: why(key),
+        });
+    }
+    sequence(steps)
+}
+
+/// The parts that cannot become what they are to be, and with them the parts on them: they are
+/// removed and made again.
+fn replaced(before: &Parts, after: &Parts, ended: impl Fn(&Key) -> bool) -> BTreeSet<Key> {
+    let mut replaced: BTreeSet<Key> = before.keys().filter(|key| ended(key)).cloned().collect();
+    let both = || {
+        after
+            .iter()
+            .filter_map(|(key, new)| Some((key, before.get(key)?, new)))
+    };
+    for (key, old, new) in both() {
+        if old != new && !old.can_become(new) {
             replaced.insert(key.clone());
         }
     }
     // What is on a stub goes before it can, and comes back after it.
-    for (key, part) in &after {
-        let Some(old) = before.get(key) else {
-            continue;
-        };
+    for (key, old, new) in both() {
         let goes = |switch: &str| replaced.contains(&(STUB, switch.to_string()));
-        let stands_on = [part, old].map(|part| part.switches(&key.1));
+        let stands_on = [new, old].map(|part| part.switches(&key.1));
         if stands_on.into_iter().flatten().any(goes) {
             replaced.insert(key.clone());
         }
     }
     // A guest goes before its VNIC can, and comes back after it; so does what a flow table says of
     // a VNIC.
-    let is_vnic = |of: &Parts, vnic: &(u8, String)| of.contains_key(vnic);
-    for (key, part) in &after {
-        let Some(old) = before.get(key) else {
-            continue;
-        };
+    for (key, old, new) in both() {
         let moves = |vnic: &str| {
             let vnic = (VNIC, vnic.to_string());
-            replaced.contains(&vnic) || is_vnic(&before, &vnic) != is_vnic(&after, &vnic)
+            replaced.contains(&vnic) || before.contains_key(&vnic) != after.contains_key(&vnic)
         };
-        if part.vnics().into_iter().chain(old.vnics()).any(moves) {
+        if new.vnics().into_iter().chain(old.vnics()).any(moves) {
             replaced.insert(key.clone());
         }
     }
-    let mut steps: Vec<Step> = Vec::new();
-    for (key, part) in before.iter().rev() {
-        if !after.contains_key(key) || replaced.contains(key) {
-            steps.push(Step {
-                name: key.1.clone(),
-                from: Some(part.clone()),
-                to: None,
-            });
-        }
-    }
-    let mut moved: BTreeSet<String> = BTreeSet::new();
-    for (key, part) in after {
-        let from = before.get(&key).filter(|_| !replaced.contains(&key));
-        // Routes go with the interface and address that they lead by.
-        let went = matches!(part, Part::Routes(_)) && moved.contains(&key.1);
-        let is_whole = !went && !again.contains(&key);
-        if from == Some(&part) && is_whole {
-            continue;
-        }
-        if let Part::Vnic(vnic) = &part {
-            moved.extend(vnic.namespace.clone());
-        }
-        steps.push(Step {
-            name: key.1,
-            from: from.cloned(),
-            to: Some(part),
-        });
-    }
-    order(steps)
+    replaced
 }
 
 #[cfg(test)]
@@ -411,7 +547,7 @@ mod tests {
     }
 
     fn steps(old: &Wire, new: &Wire) -> Vec<String> {
-        told(&plan(old, new, |_, _| There::Yes))
+        told(&plan(old, new, |_, _| Drift::None))
     }
 
     #[test]
@@ -537,8 +673,8 @@ mod tests {
     #[test]
     fn what_is_missing_is_made_again() {
         let there = |name: &str, part: &Part| match part {
-            Part::Vnic(_) if name == "v" => There::No,
-            _ => There::Yes,
+            Part::Vnic(_) if name == "v" => Drift::Missing,
+            _ => Drift::None,
         };
         let again = told(&plan(&wire(WIRE), &wire(WIRE), there));
         assert_eq!(again, ["+ vnic ‘v’", "~ routes of namespace ‘a’"]);
@@ -547,9 +683,12 @@ mod tests {
     #[test]
     fn addresses_and_routes_that_are_missing_are_set_again() {
         let lacks = |wanted: fn(&Part) -> bool| {
-            let there = move |_: &str, part: &Part| match wanted(part) {
-                true => There::Lacks,
-                false => There::Yes,
+            let there = move |_: &str, part: &Part| {
+                if wanted(part) {
+                    Drift::Incomplete
+                } else {
+                    Drift::None
+                }
             };
             told(&plan(&wire(WIRE), &wire(WIRE), there))
         };
@@ -563,9 +702,9 @@ mod tests {
     #[test]
     fn what_was_changed_is_set_again_where_it_is() {
         let there = |_: &str, part: &Part| match part {
-            Part::Stub(_) | Part::Link(_) | Part::Guest(_) => There::Differs,
-            Part::Vnic(_) => There::Lost,
-            _ => There::Yes,
+            Part::Stub(_) | Part::Link(_) | Part::Guest(_) => Drift::Altered,
+            Part::Vnic(_) => Drift::Lost,
+            _ => Drift::None,
         };
         let again = told(&plan(&wire(WIRE), &wire(WIRE), there));
         let expected = [
@@ -582,8 +721,8 @@ mod tests {
     #[test]
     fn a_guest_that_has_ended_is_started_anew() {
         let there = |_: &str, part: &Part| match part {
-            Part::Guest(_) => There::Ended,
-            _ => There::Yes,
+            Part::Guest(_) => Drift::Ended(String::new()),
+            _ => Drift::None,
         };
         let again = told(&plan(&wire(WIRE), &wire(WIRE), there));
         assert_eq!(again, ["- guest ‘f’", "+ guest ‘f’"]);
@@ -673,7 +812,7 @@ mod tests {
 
     #[test]
     fn a_step_back_undoes_a_step() {
-        let steps = plan(&nothing(), &wire(WIRE), |_, _| There::Yes);
+        let steps = plan(&nothing(), &wire(WIRE), |_, _| Drift::None);
         let back: Vec<_> = steps.into_iter().map(Step::back).collect();
         let (mut back, mut removed) = (told(&back), self::steps(&wire(WIRE), &nothing()));
         back.sort();

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use router::Graph;
 
+use crate::graph::escape;
+
 /// The graph in the DOT language: a record for each element with its ports.
 pub fn draw(graph: &Graph) -> String {
     let mut text = String::from(
@@ -44,19 +46,4 @@ fn ports(text: &mut String, ports: &[bool], side: char) {
         let _ = write!(text, "<tr><td port=\"{side}{i}\">{sign}</td></tr>");
     }
     text.push_str("</table></td>");
-}
-
-/// Text for XML.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            _ => out.push(c),
-        }
-    }
-    out
 }

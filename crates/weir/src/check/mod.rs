@@ -6,7 +6,6 @@
 //! the configuration is to run, and checking leaves no traces.
 
 pub mod dot;
-mod layout;
 pub mod svg;
 
 use std::net::Ipv4Addr;

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 
 use router::{ElementInfo, Graph};
 
-use super::dot::escape;
-use super::layout::{Edge, Node, layout};
+use crate::graph::escape;
+use crate::graph::layout::{Edge, Node, layout, path};
 
 /// Height of a port's row.
 const PORT: f64 = 16.0;
@@ -160,40 +160,4 @@ fn draw_element(text: &mut String, element: &ElementInfo, node: &Node, (x, y): (
         );
     }
     text.push_str("</g>\n");
-}
-
-/// A smooth line through points: level at each of them.
-fn path(points: &[(f64, f64)]) -> String {
-    let mut text = String::new();
-    for (i, point) in points.iter().enumerate() {
-        let _ = match i.checked_sub(1).map(|last| points[last]) {
-            None => write!(text, "M{:.1} {:.1}", point.0, point.1),
-            Some(last) if i > 1 && i < points.len() - 1 && last.1 == point.1 => {
-                write!(text, "L{:.1} {:.1}", point.0, point.1)
-            }
-            Some(last) => {
-                // Lines leave boxes to the right and enter them from the left, also when they
-                // lead back.
-                let bend = ((point.0 - last.0).abs() / 2.0).max(24.0);
-                let back = if point.0 < last.0 { -1.0 } else { 1.0 };
-                let leave = if i == 1 { bend } else { bend * back };
-                let enter = if i == points.len() - 1 {
-                    bend
-                } else {
-                    bend * back
-                };
-                write!(
-                    text,
-                    "C{:.1} {:.1} {:.1} {:.1} {:.1} {:.1}",
-                    last.0 + leave,
-                    last.1,
-                    point.0 - enter,
-                    point.1,
-                    point.0,
-                    point.1
-                )
-            }
-        };
-    }
-    text
 }

@@ -3,12 +3,11 @@
 use clap::{Args, Subcommand};
 use node::client::Client;
 use node::error::{Error, Kind};
-use node::model::{FlowView, LinkView, NewFlow, VnicView};
-use switch::properties::{FlowAttributes, FlowProperties};
+use node::model::{Flow, Object, SwitchFunction, Vnic};
 
 use super::output::{Column, Output, made, maybe, name};
 use super::stat::{self, StatArgs};
-use super::{Result, client, joined};
+use super::{Result, client, properties};
 
 /// Gives part of a link's or VNIC's traffic a limit or a priority of its own
 #[derive(Debug, Subcommand)]
@@ -82,23 +81,23 @@ pub struct AddArgs {
     pub json: bool,
 }
 
-const COLUMNS: &[Column<FlowView>] = &[
+const COLUMNS: &[Column<Object<Flow>>] = &[
     Column::new("flow", |f| f.name.clone()),
-    Column::new("link", |f| f.link.clone()),
-    Column::new("state", |f| name(&f.state)),
-    Column::new("attributes", |f| f.attributes.to_string()),
-    Column::new("properties", |f| f.properties.to_string()),
-    Column::extra("reason", |f| maybe(f.reason.as_ref())),
+    Column::new("link", |f| f.spec.link.clone()),
+    Column::new("state", |f| name(&f.status.state)),
+    Column::new("attributes", |f| f.spec.attributes.to_string()),
+    Column::new("properties", |f| f.spec.properties.to_string()),
+    Column::extra("reason", |f| maybe(f.status.reason.as_ref())),
 ];
 
 /// Whether there is a link or VNIC of that name.
 fn check_there(client: &Client, name: &str) -> Result {
     let missing = |error: &Error| error.kind == Kind::NotFound;
-    match client.get::<LinkView>(&["links", name]) {
+    match client.show::<SwitchFunction>(name) {
         Err(error) if missing(&error) => {}
         found => return found.map(drop),
     }
-    match client.get::<VnicView>(&["vnics", name]) {
+    match client.show::<Vnic>(name) {
         Err(error) if missing(&error) => Err(Error::not_found(format_args!(
             "no link or VNIC ‘{name}’: `weir link show` and `weir vnic show` list those there are"
         ))),
@@ -111,25 +110,20 @@ pub fn run(command: &FlowCommand) -> Result {
     let client = client();
     match command {
         FlowCommand::Add(args) => {
-            let new = NewFlow {
-                name: args.flow.clone(),
+            let flow = Flow {
                 link: args.link.clone(),
-                attributes: joined(&args.attributes),
-                properties: joined(&args.properties),
+                attributes: properties(&args.attributes, None)?,
+                properties: properties(&args.properties, None)?,
             };
-            let flow: FlowView = client.post(&["flows"], &new)?;
-            made(args.json, &flow)
+            made(args.json, &client.create(&Object::new(&args.flow, flow))?)
         }
-        FlowCommand::Remove { flow } => client.delete(&["flows", flow]),
+        FlowCommand::Remove { flow } => client.delete::<Flow>(flow),
         FlowCommand::Show { flow, link, output } => {
             if let Some(link) = link {
                 check_there(&client, link)?;
             }
-            let mut flows: Vec<FlowView> = match flow {
-                Some(flow) => vec![client.get(&["flows", flow])?],
-                None => client.get(&["flows"])?,
-            };
-            flows.retain(|flow| link.as_ref().is_none_or(|link| flow.link == *link));
+            let mut flows = client.some::<Flow>(flow.as_deref())?;
+            flows.retain(|flow| link.as_ref().is_none_or(|link| flow.spec.link == *link));
             output.show(&flows, COLUMNS)
         }
         FlowCommand::Stat { flow, args } => stat::show_flows(&client, flow.as_deref(), args),

@@ -1,11 +1,12 @@
 //! `weir create`, `weir ls`, `weir destroy`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use node::error::Error;
-use node::model::{GuestView, Isolation, NewGuest, NewInterface, Restart};
+use node::model::{Guest, Isolation, Memory, Object, Restart};
 use vmm::DEFAULT_MEMORY;
 
 use super::output::{Column, Output, made, maybe, name};
@@ -40,7 +41,7 @@ pub struct CreateArgs {
     /// CPUs of the host that they are tied to, separated by commas; none: any
     #[arg(long, value_delimiter = ',', value_name = "CPU")]
     pub pin: Vec<usize>,
-    /// When it is started anew
+    /// When it is restarted
     #[arg(long, value_enum, default_value_t = RestartArg::Never)]
     pub restart: RestartArg,
     /// Print what was created as JSON
@@ -111,25 +112,24 @@ pub struct DestroyArgs {
     pub guests: Vec<String>,
 }
 
-const COLUMNS: &[Column<GuestView>] = &[
+const COLUMNS: &[Column<Object<Guest>>] = &[
     Column::new("guest", |g| g.name.clone()),
-    Column::new("state", |g| name(&g.state)),
-    Column::new("pid", |g| maybe(g.pid.as_ref())),
-    Column::new("wall", |g| maybe(g.wall.as_ref())),
+    Column::new("state", |g| name(&g.status.state)),
+    Column::new("pid", |g| maybe(g.status.pid.as_ref())),
+    Column::new("wall", |g| maybe(g.status.wall.as_ref())),
     Column::new("interfaces", |g| {
-        let shown = g
-            .interfaces
-            .iter()
-            .map(|i| format!("{}={}", i.name, i.vnic));
+        let vnics = g.status.vnics.iter();
+        let shown = vnics.map(|(name, vnic)| format!("{name}={vnic}"));
         shown.collect::<Vec<_>>().join(",")
     }),
-    Column::new("reason", |g| maybe(g.reason.as_ref())),
-    Column::extra("id", |g| g.id.to_string()),
-    Column::extra("memory", |g| g.memory.to_string()),
-    Column::extra("restart", |g| name(&g.restart)),
-    Column::extra("restarts", |g| g.restarts.to_string()),
+    Column::new("reason", |g| maybe(g.status.reason.as_ref())),
+    Column::extra("id", |g| g.status.id.to_string()),
+    Column::extra("memory", |g| g.spec.memory().to_string()),
+    Column::extra("restart", |g| name(&g.spec.restart)),
+    Column::extra("restarts", |g| g.status.restarts.to_string()),
     Column::extra("boot-ms", |g| {
-        g.boot_ms.map_or_else(String::new, |ms| format!("{ms:.2}"))
+        let ms = g.status.boot_ms;
+        ms.map_or_else(String::new, |ms| format!("{ms:.2}"))
     }),
 ];
 
@@ -140,28 +140,31 @@ pub fn create(args: &CreateArgs) -> Result {
     let config = config.map_err(|error| Error::invalid(format_args!("{file}: {error}")))?;
     let config = String::from_utf8(config)
         .map_err(|_| Error::invalid(format_args!("{file}: a configuration is UTF-8 text")))?;
-    let interface = |link: &GuestLink| NewInterface {
-        name: link.interface.clone(),
-        on: link.on.clone(),
-    };
-    let new = NewGuest {
-        name: args.guest.clone(),
+    let mut interfaces = BTreeMap::new();
+    for GuestLink { interface, on } in &args.links {
+        if interfaces.insert(interface.clone(), on.clone()).is_some() {
+            return Err(Error::invalid(format_args!(
+                "two links are called ‘{interface}’: give each interface one --link"
+            )));
+        }
+    }
+    let new = Guest {
         config,
-        file: Some(file),
-        interfaces: args.links.iter().map(interface).collect(),
+        file: Some(args.config.clone()),
+        interfaces,
         isolation: match args.isolation {
             IsolationArg::Vm => Isolation::Vm,
             IsolationArg::Process => Isolation::Process,
             IsolationArg::Auto => Isolation::Auto,
         },
-        memory: Some(args.memory),
+        memory: Some(Memory(args.memory)),
         ring_slots: Some(args.ring_slots),
         cpus: Some(args.cpus),
-        pins: args.pin.clone(),
+        pin: args.pin.clone(),
         restart: args.restart.into(),
     };
-    let guest: GuestView = client().post(&["guests"], &new)?;
-    if let Some(messages) = &guest.messages {
+    let guest = client().create(&Object::new(&args.guest, new))?;
+    if let Some(messages) = &guest.status.messages {
         eprint!("{messages}");
     }
     made(args.json, &guest)
@@ -169,17 +172,14 @@ pub fn create(args: &CreateArgs) -> Result {
 
 /// Runs `weir ls`.
 pub fn ls(args: &LsArgs) -> Result {
-    let guests: Vec<GuestView> = match &args.guest {
-        Some(guest) => vec![client().get(&["guests", guest])?],
-        None => client().get(&["guests"])?,
-    };
+    let guests = client().some::<Guest>(args.guest.as_deref())?;
     args.output.show(&guests, COLUMNS)
 }
 
 /// Runs `weir destroy`.
 pub fn destroy(args: &DestroyArgs) -> Result {
     let mut guests = args.guests.iter();
-    guests.try_for_each(|guest| client().delete(&["guests", guest]))
+    guests.try_for_each(|guest| client().delete::<Guest>(guest))
 }
 
 #[cfg(test)]

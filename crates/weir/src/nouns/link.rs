@@ -4,11 +4,16 @@ use std::net::IpAddr;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
-use node::model::{LinkMode, LinkView, NewLink, PropertyChange, Tunnel};
+use node::client::Client;
+use node::error::{Error, Kind};
+use node::model::{Link, LinkStatus, Mode, Object, Stub, Tunnel};
+use serde::Serialize;
+use serde_json::json;
+use switch::properties::PortProperties;
 
 use super::output::{Column, Output, made, maybe, name};
 use super::stat::{self, StatArgs};
-use super::{Result, client, joined};
+use super::{Result, client, properties, reset, set};
 
 /// Shows and attaches links: the host's interfaces, and stubs
 #[derive(Debug, Subcommand)]
@@ -98,7 +103,7 @@ pub struct AttachArgs {
     pub link: String,
     /// How; none: the best that the interface can
     #[arg(long, value_enum)]
-    pub mode: Option<Mode>,
+    pub mode: Option<ModeArg>,
     /// With --mode vxlan, the network's number
     #[arg(long, value_name = "N", requires = "remotes")]
     pub vni: Option<u32>,
@@ -139,16 +144,33 @@ impl AttachArgs {
         })
     }
 
-    fn properties(&self) -> String {
-        let lanes = self.lanes.iter().map(|lanes| format!("lanes={lanes}"));
-        let all: Vec<_> = self.properties.iter().cloned().chain(lanes).collect();
-        joined(&all)
+    fn link(&self) -> Result<Link> {
+        let vxlan = self.tunnel();
+        if vxlan.is_some() != (self.mode == Some(ModeArg::Vxlan)) {
+            return Err(Error::invalid(if vxlan.is_some() {
+                "--vni, --remote, --local and --port are for --mode vxlan only"
+            } else {
+                "a link by VXLAN needs a network and other hosts: --vni N --remote ADDRESS,…"
+            }));
+        }
+        let lanes = self.lanes.map(|lanes| ("lanes", lanes.to_string()));
+        Ok(Link {
+            vxlan,
+            mode: match self.mode {
+                Some(ModeArg::Xdp) => Mode::Xdp,
+                Some(ModeArg::Packet) => Mode::Packet,
+                Some(ModeArg::Tap) => Mode::Tap,
+                Some(ModeArg::Vxlan) | None => Mode::Auto,
+            },
+            port: properties(&self.properties, lanes)?,
+            ..Link::default()
+        })
     }
 }
 
 /// `--mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Mode {
+pub enum ModeArg {
     /// By AF_XDP sockets
     Xdp,
     /// By AF_PACKET sockets
@@ -159,39 +181,78 @@ pub enum Mode {
     Vxlan,
 }
 
-impl From<Mode> for LinkMode {
-    fn from(mode: Mode) -> LinkMode {
-        match mode {
-            Mode::Xdp => LinkMode::Xdp,
-            Mode::Packet => LinkMode::Packet,
-            Mode::Tap => LinkMode::Tap,
-            Mode::Vxlan => LinkMode::Vxlan,
+/// A link or stub in a list: both are segments of the switch.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Segment {
+    /// A link.
+    Link(Object<Link>),
+    /// A stub.
+    Stub(Object<Stub>),
+}
+
+impl Segment {
+    fn name(&self) -> &str {
+        match self {
+            Segment::Link(link) => &link.name,
+            Segment::Stub(stub) => &stub.name,
+        }
+    }
+
+    fn status(&self) -> &LinkStatus {
+        match self {
+            Segment::Link(link) => &link.status,
+            Segment::Stub(stub) => &stub.status,
+        }
+    }
+
+    fn link(&self) -> Option<&Link> {
+        match self {
+            Segment::Link(link) => Some(&link.spec),
+            Segment::Stub(_) => None,
         }
     }
 }
 
-pub(super) const COLUMNS: &[Column<LinkView>] = &[
-    Column::new("link", |l| l.name.clone()),
-    Column::new("class", |l| name(&l.class)),
-    Column::new("mtu", |l| l.mtu.to_string()),
-    Column::new("state", |l| name(&l.state)),
-    Column::new("mode", |l| l.mode.as_ref().map(name).unwrap_or_default()),
-    Column::new("vnics", |l| l.vnics.to_string()),
-    Column::extra("tunnel", |l| maybe(l.tunnel.as_ref())),
-    Column::extra("properties", |l| l.properties.to_string()),
-    Column::extra("reason", |l| maybe(l.reason.as_ref())),
+pub(super) const COLUMNS: &[Column<Segment>] = &[
+    Column::new("link", |l| l.name().into()),
+    Column::new("class", |l| name(&l.status().class)),
+    Column::new("mtu", |l| l.status().mtu.to_string()),
+    Column::new("state", |l| name(&l.status().state)),
+    Column::new("mode", |l| {
+        let mode = l.status().mode.as_ref();
+        mode.map(name).unwrap_or_default()
+    }),
+    Column::new("vnics", |l| l.status().vnics.to_string()),
+    Column::extra("tunnel", |l| {
+        maybe(l.link().and_then(|link| link.vxlan.as_ref()))
+    }),
+    Column::extra("properties", |l| maybe(l.link().map(|link| &link.port))),
+    Column::extra("reason", |l| maybe(l.status().reason.as_ref())),
 ];
+
+/// Links and stubs, by name: one, or all.
+fn segments(client: &Client, name: Option<&str>) -> Result<Vec<Segment>> {
+    let Some(name) = name else {
+        let links = client.list()?.into_iter().map(Segment::Link);
+        let stubs = client.list()?.into_iter().map(Segment::Stub);
+        let mut all: Vec<_> = links.chain(stubs).collect();
+        all.sort_by(|a, b| a.name().cmp(b.name()));
+        return Ok(all);
+    };
+    match client.show(name) {
+        // It is a stub.
+        Err(error) if error.kind == Kind::Invalid => Ok(vec![Segment::Stub(client.show(name)?)]),
+        link => Ok(vec![Segment::Link(link?)]),
+    }
+}
 
 /// Runs `weir link`.
 pub fn run(command: &LinkCommand) -> Result {
     let client = client();
     match command {
         LinkCommand::Show { link, output } => {
-            let links: Vec<LinkView> = match link {
-                Some(link) => vec![client.get(&["links", link])?],
-                None => client.get(&["links"])?,
-            };
-            output.show(&links, COLUMNS)
+            output.show(&segments(&client, link.as_deref())?, COLUMNS)
         }
         LinkCommand::Stat {
             lanes: true,
@@ -205,33 +266,25 @@ pub fn run(command: &LinkCommand) -> Result {
             stat::show(&client, link.as_deref(), |s| s.name == s.link, args)
         }
         LinkCommand::Attach(args) => {
-            let new = NewLink {
-                name: args.link.clone(),
-                mode: args.mode.map(LinkMode::from),
-                tunnel: args.tunnel(),
-                properties: args.properties(),
-            };
-            let link: LinkView = client.post(&["links"], &new)?;
-            made(args.json, &link)
+            let link = Object::new(&args.link, args.link()?);
+            made(args.json, &client.create(&link)?)
         }
         LinkCommand::SetProp {
             properties,
             link,
             json,
         } => {
-            let change = PropertyChange::set(joined(properties));
-            let link: LinkView = client.patch(&["links", link], &change)?;
-            made(*json, &link)
+            let patch = json!({ "port": set::<PortProperties>(properties)? });
+            made(*json, &client.patch::<Link>(link, &patch)?)
         }
         LinkCommand::ResetProp {
             properties,
             link,
             json,
         } => {
-            let change = PropertyChange::reset(properties);
-            let link: LinkView = client.patch(&["links", link], &change)?;
-            made(*json, &link)
+            let patch = json!({ "port": reset(properties)? });
+            made(*json, &client.patch::<Link>(link, &patch)?)
         }
-        LinkCommand::Detach { link } => client.delete(&["links", link]),
+        LinkCommand::Detach { link } => client.delete::<Link>(link),
     }
 }

@@ -12,18 +12,90 @@ pub mod switch;
 pub mod vnic;
 pub mod wire;
 
+use std::str::FromStr;
+
 use ::node::client::Client;
 use ::node::error::Error;
+use ::switch::properties::{PortProperties, PropertyError};
+use clap::Subcommand;
+use serde::Serialize;
+use serde_json::Value;
 
 /// The result of a command.
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
+
+// A documentation comment would be the whole command's help.
+#[derive(Debug, Subcommand)]
+pub enum NounCommand {
+    Node(node::NodeArgs),
+    Create(guest::CreateArgs),
+    Ls(guest::LsArgs),
+    Destroy(guest::DestroyArgs),
+    #[command(subcommand, arg_required_else_help = true)]
+    Link(link::LinkCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Stub(stub::StubCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Switch(switch::SwitchCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Vnic(vnic::VnicCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Flow(flow::FlowCommand),
+    #[command(subcommand, arg_required_else_help = true)]
+    Wire(wire::WireCommand),
+}
+
+/// Runs a command that asks a node, or is one.
+pub fn run(command: &NounCommand) -> Result {
+    match command {
+        NounCommand::Node(args) => node::run(args),
+        NounCommand::Create(args) => guest::create(args),
+        NounCommand::Ls(args) => guest::ls(args),
+        NounCommand::Destroy(args) => guest::destroy(args),
+        NounCommand::Link(command) => link::run(command),
+        NounCommand::Stub(command) => stub::run(command),
+        NounCommand::Switch(command) => switch::run(command),
+        NounCommand::Vnic(command) => vnic::run(command),
+        NounCommand::Flow(command) => flow::run(command),
+        NounCommand::Wire(command) => wire::run(command),
+    }
+}
 
 /// The node that the environment names.
 fn client() -> Client {
     Client::from_environment()
 }
 
-/// `-p` and what may be given several times: `a=1,b=2` each.
-fn joined(parts: &[String]) -> String {
-    parts.join(",")
+/// Reads properties as the command line has them: `a=1,b=2`, several times.
+fn properties<T>(parts: &[String], more: Option<(&str, String)>) -> Result<T>
+where
+    T: FromStr<Err = PropertyError>,
+{
+    let more = more.map(|(name, value)| format!("{name}={value}"));
+    let all: Vec<_> = parts.iter().cloned().chain(more).collect();
+    Ok(all.join(",").parse()?)
+}
+
+/// The changes of `set-prop` as a JSON merge patch: a property that is set to its default is null.
+fn set<T>(text: &[String]) -> Result<Value>
+where
+    T: FromStr<Err = PropertyError> + Serialize,
+{
+    let text = text.join(",");
+    let values = serde_json::to_value(text.parse::<T>()?).map_err(Error::failed)?;
+    let names = text.split(',').filter_map(|part| part.split_once('='));
+    let names = names.map(|(name, _)| name.trim());
+    Ok(names
+        .map(|name| (name.to_string(), values[name].clone()))
+        .collect())
+}
+
+/// The changes of `reset-prop` as a JSON merge patch.
+fn reset(names: &[String]) -> Result<Value> {
+    let mut properties = PortProperties::default();
+    let null = |name: &String| {
+        properties.reset(name)?;
+        Ok((name.clone(), Value::Null))
+    };
+    names.iter().map(null).collect()
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use node::log;
 use node::places::Places;
-use node::service::{self, Settings};
+use node::server::{self, Settings};
 use switch::process::Options;
 
 use super::Result;
@@ -21,6 +21,7 @@ switch runs as the last one did; with others than that has, another takes its pl
 Examples:
   weir node
   weir node --lanes 2 --cpus 0,1
+  weir node --log json
   weir node --openapi >node.json"
 )]
 pub struct NodeArgs {
@@ -39,6 +40,17 @@ pub struct NodeArgs {
     /// Print the API's description (OpenAPI) and end
     #[arg(long)]
     pub openapi: bool,
+    /// How to log on standard error: human, or json for a line of JSON for each event
+    #[arg(long, value_name = "FORMAT", env = "WEIR_LOG", default_value = "human")]
+    pub log: log::Format,
+    /// The least level that is logged: error, warn, info, debug or trace
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        env = "WEIR_LOG_LEVEL",
+        default_value = "info"
+    )]
+    pub log_level: tracing::Level,
 }
 
 /// Runs `weir node`.
@@ -46,6 +58,7 @@ pub fn run(args: &NodeArgs) -> Result {
     if args.openapi {
         return print(&(node::api::description() + "\n"));
     }
+    log::start(args.log, args.log_level);
     let asked = args.lanes.is_some() || !args.cpus.is_empty();
     let settings = Settings {
         switch: asked.then(|| Options {
@@ -56,10 +69,10 @@ pub fn run(args: &NodeArgs) -> Result {
     };
     let places = Places::from_environment();
     if args.purge {
-        return service::purge(places, settings.switch);
+        return server::purge(places, settings.switch);
     }
     let api = places.api();
-    service::run(places, &settings, |_| {
-        log::say(format_args!("the node is ready at {}", api.display()));
+    server::run(places, &settings, |_| {
+        tracing::info!("the node is ready at {}", api.display());
     })
 }

@@ -102,12 +102,11 @@ impl Output {
         columns: &[Column<T>],
         part: Part,
     ) -> Result<bool> {
-        let text = match self.json {
-            true => {
-                let json = serde_json::to_string_pretty(rows);
-                json.map_err(Error::failed)? + "\n"
-            }
-            false => self.text(rows, &self.columns(columns)?, part),
+        let text = if self.json {
+            let json = serde_json::to_string_pretty(rows);
+            json.map_err(Error::failed)? + "\n"
+        } else {
+            self.text(rows, &self.columns(columns)?, part)
         };
         is_read(&text)
     }
@@ -141,9 +140,12 @@ impl Output {
         for row in rows {
             let cells = cells(row);
             // A table has no empty cells: one can see that there is nothing.
-            let cells = cells.into_iter().map(|cell| match cell.is_empty() {
-                true => "--".to_string(),
-                false => cell,
+            let cells = cells.into_iter().map(|cell| {
+                if cell.is_empty() {
+                    "--".to_string()
+                } else {
+                    cell
+                }
             });
             table.add_row(cells);
         }
@@ -176,7 +178,7 @@ fn escaped(field: &str) -> String {
     field.replace('\\', "\\\\").replace(':', "\\:")
 }
 
-/// Writes to standard output; whoever reads it may stop when they like.
+/// Writes to standard output; its reader may stop at any time.
 pub fn print(text: &str) -> Result {
     is_read(text).map(drop)
 }
@@ -188,9 +190,10 @@ fn is_read(text: &str) -> Result<bool> {
 
 /// Shows what was made: as JSON if asked for, else not at all, as is the custom.
 pub fn made<T: Serialize>(json: bool, what: &T) -> Result {
-    match json {
-        true => print(&(serde_json::to_string_pretty(what).map_err(Error::failed)? + "\n")),
-        false => Ok(()),
+    if json {
+        print(&(serde_json::to_string_pretty(what).map_err(Error::failed)? + "\n"))
+    } else {
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use node::client::Client;
-use node::model::{FlowStats, FlowView, LaneStats, PortStats};
+use node::model::{FlowStats, LaneStats, PortStats};
 use serde::Serialize;
 
 use super::Result;
@@ -83,10 +83,11 @@ pub fn show(
     args: &StatArgs,
 ) -> Result {
     let read = || {
-        let mut path = vec!["stats"];
-        path.extend(name);
-        let mut stats: Vec<PortStats> = client.get(&path)?;
-        stats.retain(|stats| name.is_some() || wanted(stats));
+        if let Some(name) = name {
+            return Ok(vec![client.stats_of(name)?]);
+        }
+        let mut stats = client.stats()?;
+        stats.retain(&wanted);
         Ok(stats)
     };
     again(args, read, |s| s.name.clone(), PortStats::since, COLUMNS)
@@ -94,7 +95,7 @@ pub fn show(
 
 /// Shows counters of the port called `name`, of each lane apart.
 pub fn show_by_lane(client: &Client, name: &str, args: &StatArgs) -> Result {
-    let read = || client.get(&["stats", name, "lanes"]);
+    let read = || client.stats_by_lane(name);
     let columns: Vec<_> = [LANE].iter().chain(COLUMNS).copied().collect();
     again(
         args,
@@ -107,20 +108,15 @@ pub fn show_by_lane(client: &Client, name: &str, args: &StatArgs) -> Result {
 
 /// Shows counters of the switch's lanes.
 pub fn show_lanes(client: &Client, args: &StatArgs) -> Result {
-    let read = || client.get(&["lanes"]);
+    let read = || client.lanes();
     again(args, read, |s| s.lane.to_string(), LaneStats::since, LANES)
 }
 
 /// Shows counters of flows: of the one called `name`, or of all.
 pub fn show_flows(client: &Client, name: Option<&str>, args: &StatArgs) -> Result {
-    let read = || {
-        if let Some(name) = name {
-            // So that one that is not there is told.
-            let _: FlowView = client.get(&["flows", name])?;
-        }
-        let mut stats: Vec<FlowStats> = client.get(&["flow-stats"])?;
-        stats.retain(|stats| name.is_none_or(|name| stats.name == name));
-        Ok(stats)
+    let read = || match name {
+        Some(name) => Ok(vec![client.stats_of_flow(name)?]),
+        None => client.flow_stats(),
     };
     again(args, read, |s| s.name.clone(), FlowStats::since, FLOWS)
 }

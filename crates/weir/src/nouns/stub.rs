@@ -2,9 +2,9 @@
 
 use clap::Subcommand;
 use clap::builder::RangedI64ValueParser;
-use node::model::{Class, LinkView, NewStub, STUB_MTUS};
+use node::model::{Object, STUB_MTUS, Stub};
 
-use super::link::COLUMNS;
+use super::link::{COLUMNS, Segment};
 use super::output::{Output, made};
 use super::{Result, client};
 
@@ -50,25 +50,16 @@ pub fn run(command: &StubCommand) -> Result {
     let client = client();
     match command {
         StubCommand::Create { stub, mtu, json } => {
-            let new = NewStub {
-                name: stub.clone(),
+            let new = Stub {
                 mtu: Some(*mtu),
+                ..Stub::default()
             };
-            let stub: LinkView = client.post(&["stubs"], &new)?;
-            made(*json, &stub)
+            made(*json, &client.create(&Object::new(stub, new))?)
         }
-        StubCommand::Delete { stub } => client.delete(&["stubs", stub]),
+        StubCommand::Delete { stub } => client.delete::<Stub>(stub),
         StubCommand::Show { stub, output } => {
-            let stubs: Vec<LinkView> = match stub {
-                Some(stub) => vec![client.get(&["links", stub])?],
-                None => client.get(&["stubs"])?,
-            };
-            if let Some(other) = stubs.iter().find(|stub| stub.class != Class::Stub) {
-                return Err(node::error::Error::invalid(format_args!(
-                    "‘{0}’ is no stub: `weir link show {0}` shows it",
-                    other.name
-                )));
-            }
+            let stubs = client.some::<Stub>(stub.as_deref())?;
+            let stubs: Vec<_> = stubs.into_iter().map(Segment::Stub).collect();
             output.show(&stubs, COLUMNS)
         }
     }

@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand};
 use node::error::Error;
 use node::log;
-use node::model::{Address, FlowEntryView, NewFlowEntry, SwitchChange, SwitchView};
+use node::model::{Address, Entry, EntryStatus, Object, SwitchFunction};
+use serde_json::{Map, Value, json};
+use switch::properties::DomainProperties;
 
 use super::output::{Column, Output, made, maybe, name};
-use super::{Result, client};
+use super::{Result, client, set};
 
 /// Shows and changes how the switch of a link works
 #[derive(Debug, Subcommand)]
@@ -124,7 +126,7 @@ pub struct SetArgs {
 }
 
 impl SetArgs {
-    fn change(&self) -> Result<SwitchChange> {
+    fn patch(&self) -> Result<Value> {
         let click = self.lookup.as_deref() == Some("click");
         let config = match (&self.config, click) {
             (Some(path), true) => Some(
@@ -148,27 +150,40 @@ impl SetArgs {
             ("mac-limit", self.mac_limit.as_ref()),
             ("speed", self.speed.as_ref()),
         ];
-        let set = given.iter().filter_map(|(name, value)| {
+        let given = given.iter().filter_map(|(name, value)| {
             let value = value.as_ref()?;
             Some(format!("{name}={value}"))
         });
-        Ok(SwitchChange {
-            set: set.collect::<Vec<_>>().join(","),
-            reset: self.reset.clone(),
-            default: self.default.clone(),
-            click: config,
-            file: self.config.as_ref().map(|path| path.display().to_string()),
-        })
+        let given: Vec<_> = given.collect();
+        let mut patch = Map::new();
+        for name in &self.reset {
+            if name != "default" {
+                DomainProperties::default().reset(name)?;
+            }
+            patch.insert(name.clone(), Value::Null);
+        }
+        if !given.is_empty() {
+            let set = set::<DomainProperties>(&given)?;
+            patch.extend(set.as_object().cloned().unwrap_or_default());
+        }
+        if let Some(config) = config {
+            patch.insert("lookup".into(), json!({ "click": { "config": config } }));
+            patch.insert("file".into(), json!(self.config));
+        }
+        if let Some(default) = &self.default {
+            patch.insert("default".into(), json!(default));
+        }
+        Ok(Value::Object(patch))
     }
 }
 
-const COLUMNS: &[Column<SwitchView>] = &[
-    Column::new("link", |s| s.link.clone()),
-    Column::new("lookup", |s| s.properties.lookup.to_string()),
-    Column::new("aging", |s| s.properties.aging.to_string()),
-    Column::new("mac-limit", |s| s.properties.mac_limit.to_string()),
-    Column::new("speed", |s| maybe(s.properties.speed.as_ref())),
-    Column::new("default", |s| maybe(s.default.as_ref())),
+const COLUMNS: &[Column<Object<SwitchFunction>>] = &[
+    Column::new("link", |s| s.name.clone()),
+    Column::new("lookup", |s| s.spec.lookup.to_string()),
+    Column::new("aging", |s| s.spec.aging.to_string()),
+    Column::new("mac-limit", |s| s.spec.mac_limit.to_string()),
+    Column::new("speed", |s| maybe(s.spec.speed.as_ref())),
+    Column::new("default", |s| maybe(s.spec.default.as_ref())),
 ];
 
 const ADDRESSES: &[Column<Address>] = &[
@@ -178,15 +193,15 @@ const ADDRESSES: &[Column<Address>] = &[
     Column::new("age", |a| maybe(a.age.as_ref())),
 ];
 
-const FLOWS: &[Column<FlowEntryView>] = &[
+const FLOWS: &[Column<Entry>] = &[
     Column::new("flow", |f| f.flow.clone()),
     Column::new("port", |f| f.port.clone()),
-    Column::new("age", |f| maybe(f.age.as_ref())),
-    Column::extra("state", |f| name(&f.state)),
+    Column::new("age", |f| maybe(f.status.age.as_ref())),
+    Column::extra("state", |f| name(&f.status.state)),
 ];
 
 /// An entry as it is written: the flow, and among its fields where it goes.
-fn entry(text: &str) -> Result<NewFlowEntry> {
+fn entry(text: &str) -> Result<Entry> {
     let fields = text.split(',').map(str::trim);
     let (actions, flow): (Vec<_>, Vec<_>) = fields.partition(|field| field.starts_with("actions="));
     let port = match actions.as_slice() {
@@ -196,9 +211,10 @@ fn entry(text: &str) -> Result<NewFlowEntry> {
     let port = port.filter(|port| !port.is_empty()).ok_or_else(|| {
         Error::invalid("an entry says once where its flow goes: …,actions=output:VNIC")
     })?;
-    Ok(NewFlowEntry {
+    Ok(Entry {
         flow: flow.join(","),
         port: port.into(),
+        status: EntryStatus::default(),
     })
 }
 
@@ -211,36 +227,23 @@ pub fn run(command: &SwitchCommand) -> Result {
             macs: true,
             output,
         }
-        | SwitchCommand::Macs { link, output } => {
-            let addresses: Vec<Address> = client.get(&["switches", link, "macs"])?;
-            output.show(&addresses, ADDRESSES)
-        }
+        | SwitchCommand::Macs { link, output } => output.show(&client.macs(link)?, ADDRESSES),
         SwitchCommand::Show { link, output, .. } => {
-            let switches: Vec<SwitchView> = match link {
-                Some(link) => vec![client.get(&["switches", link])?],
-                None => client.get(&["switches"])?,
-            };
-            output.show(&switches, COLUMNS)
+            output.show(&client.some(link.as_deref())?, COLUMNS)
         }
-        SwitchCommand::Flush { link } => client.post(&["switches", link, "flush"], &()),
-        SwitchCommand::Flows { link, output } => {
-            let flows: Vec<FlowEntryView> = client.get(&["switches", link, "flows"])?;
-            output.show(&flows, FLOWS)
-        }
+        SwitchCommand::Flush { link } => client.flush(link),
+        SwitchCommand::Flows { link, output } => output.show(&client.entries(link)?, FLOWS),
         SwitchCommand::AddFlow { link, flow, json } => {
-            let added: FlowEntryView = client.post(&["switches", link, "flows"], &entry(flow)?)?;
-            made(*json, &added)
+            made(*json, &client.add_entry(link, &entry(flow)?)?)
         }
-        SwitchCommand::RemoveFlow { link, flow } => {
-            client.delete(&["switches", link, "flows", flow])
-        }
+        SwitchCommand::RemoveFlow { link, flow } => client.remove_entry(link, flow),
         SwitchCommand::Set(args) => {
-            let set: SwitchView = client.patch(&["switches", &args.link], &args.change()?)?;
-            if !set.missing.is_empty() {
+            let set = client.patch::<SwitchFunction>(&args.link, &args.patch()?)?;
+            if !set.status.missing.is_empty() {
                 log::say(format_args!(
                     "warning: ‘{}’ has no port called {}: frames to it are dropped until there is one",
-                    set.link,
-                    set.missing.join(", ")
+                    set.name,
+                    set.status.missing.join(", ")
                 ));
             }
             made(args.json, &set)

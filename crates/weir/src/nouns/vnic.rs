@@ -1,15 +1,18 @@
 //! `weir vnic`.
 
+use std::path::PathBuf;
+
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
-use node::model::{LinkView, NewVnic, PortStats, PropertyChange, Serves, VnicView};
+use node::model::{Object, Place, PortStats, SwitchFunction, Vnic};
+use serde_json::json;
 use switch::lookup::Mac;
 use switch::properties::PortProperties;
 
 use super::output::{Column, Output, made, maybe, name};
 use super::stat::{self, StatArgs};
-use super::{Result, client, joined};
+use super::{Result, client, properties, reset, set};
 
 /// Makes and shows VNICs: virtual interfaces on links, for guests, namespaces, the host, or
 /// other virtual machines
@@ -121,7 +124,7 @@ pub struct CreateArgs {
     pub host: bool,
     /// Serve vhost-user at this socket
     #[arg(long, value_name = "SOCKET", group = "serves", value_parser = socket)]
-    pub vhost_user: Option<String>,
+    pub vhost_user: Option<PathBuf>,
     /// With --netns or --host, the interface's name; none: the VNIC's
     #[arg(long, value_name = "NAME")]
     pub interface: Option<String>,
@@ -136,10 +139,8 @@ pub struct CreateArgs {
 }
 
 /// A socket's path, seen from here: the node runs elsewhere.
-fn socket(text: &str) -> Result<String, String> {
-    let path = std::path::absolute(text).map_err(|_| "a socket's path is not empty")?;
-    let path = path.into_os_string().into_string();
-    path.map_err(|_| "a socket's path is UTF-8 here".into())
+fn socket(text: &str) -> Result<PathBuf, String> {
+    std::path::absolute(text).map_err(|_| "a socket's path is not empty".into())
 }
 
 fn address(text: &str) -> Result<IpNet, String> {
@@ -148,46 +149,46 @@ fn address(text: &str) -> Result<IpNet, String> {
 }
 
 impl CreateArgs {
-    fn serves(&self) -> Serves {
-        match (&self.netns, self.host, &self.vhost_user) {
-            (Some(namespace), ..) => Serves::Netns(namespace.clone()),
-            (_, true, _) => Serves::Host,
-            (.., Some(socket)) => Serves::VhostUser(socket.clone()),
-            (None, false, None) => Serves::Guest,
-        }
-    }
-
-    fn properties(&self) -> String {
-        let vlan = self.vlan.iter().map(|vlan| format!("vlan={vlan}"));
-        let all: Vec<_> = self.properties.iter().cloned().chain(vlan).collect();
-        joined(&all)
-    }
-}
-
-fn serves(vnic: &VnicView) -> String {
-    match (&vnic.serves, &vnic.guest) {
-        (Serves::Guest, Some(guest)) => format!("guest:{guest}"),
-        (Serves::Netns(namespace), _) => format!("netns:{namespace}"),
-        (Serves::VhostUser(socket), _) => format!("vhost-user:{socket}"),
-        (serves, _) => name(serves),
+    fn vnic(&self) -> Result<Vnic> {
+        let vlan = self.vlan.clone().map(|vlan| ("vlan", vlan));
+        Ok(Vnic {
+            link: self.link.clone(),
+            namespace: self.netns.clone(),
+            host: self.host,
+            vhost_user: self.vhost_user.clone(),
+            interface: self.interface.clone(),
+            mac: self.mac,
+            addresses: self.addresses.clone(),
+            properties: properties(&self.properties, vlan)?,
+        })
     }
 }
 
-const COLUMNS: &[Column<VnicView>] = &[
+fn serves(vnic: &Object<Vnic>) -> String {
+    match (vnic.spec.place(), &vnic.status.guest) {
+        (Place::Guest, Some(guest)) => format!("guest:{guest}"),
+        (Place::Guest, None) => "guest".into(),
+        (Place::Namespace(namespace), _) => format!("netns:{namespace}"),
+        (Place::VhostUser(socket), _) => format!("vhost-user:{}", socket.display()),
+        (Place::Host, _) => "host".into(),
+    }
+}
+
+const COLUMNS: &[Column<Object<Vnic>>] = &[
     Column::new("vnic", |v| v.name.clone()),
-    Column::new("link", |v| v.link.clone()),
-    Column::new("mac", |v| v.mac.to_string()),
-    Column::new("vlan", |v| maybe(v.vlan.as_ref())),
-    Column::new("state", |v| name(&v.state)),
+    Column::new("link", |v| v.spec.link.clone()),
+    Column::new("mac", |v| maybe(v.spec.mac.as_ref())),
+    Column::new("vlan", |v| maybe(v.spec.properties.vlan.as_ref())),
+    Column::new("state", |v| name(&v.status.state)),
     Column::new("serves", serves),
-    Column::new("properties", |v| v.properties.to_string()),
-    Column::extra("mtu", |v| v.mtu.to_string()),
+    Column::new("properties", |v| v.spec.properties.to_string()),
+    Column::extra("mtu", |v| v.status.mtu.to_string()),
     Column::extra("addresses", |v| {
-        let addresses: Vec<_> = v.addresses.iter().map(ToString::to_string).collect();
+        let addresses: Vec<_> = v.spec.addresses.iter().map(ToString::to_string).collect();
         addresses.join(",")
     }),
-    Column::extra("interface", |v| maybe(v.interface.as_ref())),
-    Column::extra("reason", |v| maybe(v.reason.as_ref())),
+    Column::extra("interface", |v| maybe(v.status.interface.as_ref())),
+    Column::extra("reason", |v| maybe(v.status.reason.as_ref())),
 ];
 
 /// Runs `weir vnic`.
@@ -195,28 +196,16 @@ pub fn run(command: &VnicCommand) -> Result {
     let client = client();
     match command {
         VnicCommand::Create(args) => {
-            let new = NewVnic {
-                name: args.vnic.clone(),
-                link: args.link.clone(),
-                mac: args.mac,
-                serves: args.serves(),
-                interface: args.interface.clone(),
-                addresses: args.addresses.clone(),
-                properties: args.properties(),
-            };
-            let vnic: VnicView = client.post(&["vnics"], &new)?;
-            made(args.json, &vnic)
+            let vnic = Object::new(&args.vnic, args.vnic()?);
+            made(args.json, &client.create(&vnic)?)
         }
-        VnicCommand::Delete { vnic } => client.delete(&["vnics", vnic]),
+        VnicCommand::Delete { vnic } => client.delete::<Vnic>(vnic),
         VnicCommand::Show { vnic, link, output } => {
             if let Some(link) = link {
-                let _: LinkView = client.get(&["links", link])?;
+                client.show::<SwitchFunction>(link)?;
             }
-            let mut vnics: Vec<VnicView> = match vnic {
-                Some(vnic) => vec![client.get(&["vnics", vnic])?],
-                None => client.get(&["vnics"])?,
-            };
-            vnics.retain(|vnic| link.as_ref().is_none_or(|link| vnic.link == *link));
+            let mut vnics = client.some::<Vnic>(vnic.as_deref())?;
+            vnics.retain(|vnic| link.as_ref().is_none_or(|link| vnic.spec.link == *link));
             output.show(&vnics, COLUMNS)
         }
         VnicCommand::Stat { vnic, args } => stat::show(&client, vnic.as_deref(), is_vnic, args),
@@ -225,18 +214,16 @@ pub fn run(command: &VnicCommand) -> Result {
             vnic,
             json,
         } => {
-            let change = PropertyChange::set(joined(properties));
-            let vnic: VnicView = client.patch(&["vnics", vnic], &change)?;
-            made(*json, &vnic)
+            let patch = json!({ "properties": set::<PortProperties>(properties)? });
+            made(*json, &client.patch::<Vnic>(vnic, &patch)?)
         }
         VnicCommand::ResetProp {
             properties,
             vnic,
             json,
         } => {
-            let change = PropertyChange::reset(properties);
-            let vnic: VnicView = client.patch(&["vnics", vnic], &change)?;
-            made(*json, &vnic)
+            let patch = json!({ "properties": reset(properties)? });
+            made(*json, &client.patch::<Vnic>(vnic, &patch)?)
         }
     }
 }

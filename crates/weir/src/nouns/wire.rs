@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 use node::error::Error;
-use node::model::{WireChange, WireGuest, WireView};
-use node::wire::file::Wire;
-use node::wire::{capture, check, graph};
+use node::model::{Object, Wire, WireChange, WireGuest};
+use node::wire::{capture, check};
 
 use super::output::{Column, Output, name, print};
 use super::stat::{self, StatArgs};
 use super::{Result, client};
+use crate::graph::wire as graph;
 
 /// Makes whole networks from files, and files from networks
 #[derive(Debug, Subcommand)]
@@ -114,21 +114,28 @@ pub struct CaptureArgs {
     pub prefix: String,
 }
 
-const COLUMNS: &[Column<WireView>] = &[
+const COLUMNS: &[Column<Object<Wire>>] = &[
     Column::new("wire", |wire| wire.name.clone()),
-    Column::new("switches", |wire| wire.switches.to_string()),
-    Column::new("vnics", |wire| wire.vnics.to_string()),
-    Column::new("namespaces", |wire| wire.namespaces.to_string()),
-    Column::new("guests", |wire| wire.guests.to_string()),
+    Column::new("switches", |wire| {
+        (wire.spec.stubs.len() + wire.spec.links.len()).to_string()
+    }),
+    Column::new("vnics", |wire| wire.spec.vnics.len().to_string()),
+    Column::new("namespaces", |wire| wire.spec.namespaces.len().to_string()),
+    Column::new("guests", |wire| wire.spec.guests.len().to_string()),
     Column::new("states", |wire| {
         let state = |guest: &WireGuest| {
             let state = guest.state.as_ref().map_or("missing".into(), name);
             format!("{}={state}", guest.name)
         };
-        wire.states.iter().map(state).collect::<Vec<_>>().join(",")
+        wire.status
+            .guests
+            .iter()
+            .map(state)
+            .collect::<Vec<_>>()
+            .join(",")
     }),
-    Column::new("description", |wire| wire.description.clone()),
-    Column::extra("changing", |wire| wire.changing.to_string()),
+    Column::new("description", |wire| wire.spec.description.clone()),
+    Column::extra("changing", |wire| wire.status.changing.to_string()),
 ];
 
 /// Runs `weir wire`.
@@ -136,21 +143,16 @@ pub fn run(command: &WireCommand) -> Result {
     match command {
         WireCommand::Apply { file, json } => {
             let wire = read(file)?;
-            let change: WireChange = client().put(&["wires", &wire.wire], &wire)?;
-            tell(&change, *json)
+            tell(&client().apply(&wire)?, *json)
         }
         WireCommand::Diff { file, json } => {
             let wire = read(file)?;
-            let change = client().post(&["wires", &wire.wire, "diff"], &wire)?;
-            tell(&change, *json)
+            tell(&client().compare(&wire)?, *json)
         }
         WireCommand::Show(args) => show(args),
         WireCommand::Stat { wire, args } => stat(wire.as_deref(), args),
-        WireCommand::Export { wire } => {
-            let wire: Wire = client().get(&["wires", wire])?;
-            print(&wire.to_text())
-        }
-        WireCommand::Delete { wire } => client().delete(&["wires", wire]),
+        WireCommand::Export { wire } => print(&client().show::<Wire>(wire)?.spec.to_text()),
+        WireCommand::Delete { wire } => client().delete::<Wire>(wire),
         WireCommand::Capture(args) => captured(args),
     }
 }
@@ -175,73 +177,42 @@ fn tell(change: &WireChange, json: bool) -> Result {
     for warning in &change.warnings {
         eprintln!("warning: {warning}");
     }
-    let missing = change
-        .missing
-        .iter()
-        .map(|part| format!("+ {part}, which was missing\n"));
-    let altered = change
-        .altered
-        .iter()
-        .map(|part| format!("~ {part}, which was changed by hand, is set again\n"));
-    let ended = change
-        .ended
-        .iter()
-        .map(|guest| format!("~ {guest}, which had ended, is started anew\n"));
-    let differences = change.differences.iter().map(|line| format!("{line}\n"));
-    print(
-        &missing
-            .chain(altered)
-            .chain(ended)
-            .chain(differences)
-            .collect::<String>(),
-    )
+    let steps = change.steps.iter().map(|step| format!("{step}\n"));
+    print(&steps.collect::<String>())
 }
 
 fn show(args: &ShowArgs) -> Result {
     let Some(name) = &args.wire else {
-        let wires: Vec<WireView> = client().get(&["wires"])?;
-        return args.output.show(&wires, COLUMNS);
+        return args.output.show(&client().list::<Wire>()?, COLUMNS);
     };
-    let wire = match name.ends_with(".toml") {
-        true => read(Path::new(name))?,
-        false => client().get::<Wire>(&["wires", name])?,
+    let is_file = name.ends_with(".toml");
+    let wire = if is_file {
+        let wire = read(Path::new(name))?;
+        Object::new(&wire.wire.clone(), wire)
+    } else {
+        client().show::<Wire>(name)?
     };
     match args.graph {
-        Some(Graph::Svg) => print(&graph::svg(&wire)),
-        Some(Graph::Dot) => print(&graph::dot(&wire)),
+        Some(Graph::Svg) => print(&graph::svg(&wire.spec)),
+        Some(Graph::Dot) => print(&graph::dot(&wire.spec)),
         None if args.output.json => {
-            let text = serde_json::to_string_pretty(&wire).map_err(Error::failed)?;
+            let text = serde_json::to_string_pretty(&wire.spec).map_err(Error::failed)?;
             print(&(text + "\n"))
         }
-        None if name.ends_with(".toml") => print(&wire.to_text()),
-        None => {
-            let wires: Vec<WireView> = client().get(&["wires"])?;
-            let wires: Vec<_> = wires
-                .into_iter()
-                .filter(|wire| wire.name == *name)
-                .collect();
-            args.output.show(&wires, COLUMNS)
-        }
+        None if is_file => print(&wire.spec.to_text()),
+        None => args.output.show(&[wire], COLUMNS),
     }
 }
 
 fn stat(wire: Option<&str>, args: &StatArgs) -> Result {
     let client = client();
-    let names = match wire {
-        Some(wire) => vec![wire.to_string()],
-        None => {
-            let wires: Vec<WireView> = client.get(&["wires"])?;
-            wires.into_iter().map(|wire| wire.name).collect()
-        }
-    };
     let mut parts = BTreeSet::new();
-    for name in names {
-        let wire: Wire = client.get(&["wires", &name])?;
-        for patch in wire.patches.keys() {
+    for Object { name, spec, .. } in client.some::<Wire>(wire)? {
+        for patch in spec.patches.keys() {
             parts.extend(["a", "b"].map(|end| format!("{name}/{patch}:{end}")));
         }
-        parts.extend(wire.vnics.into_keys());
-        let links = wire.links.into_iter();
+        parts.extend(spec.vnics.into_keys());
+        let links = spec.links.into_iter();
         parts.extend(links.flat_map(|(name, link)| [name, link.device]));
     }
     stat::show(&client, None, |stats| parts.contains(&stats.name), args)
@@ -258,9 +229,10 @@ fn check_names(args: &CaptureArgs) -> Result {
         named.namespaces.extend(of_prefix);
     }
     let errors = check::check(&named).errors;
-    match errors.is_empty() {
-        true => Ok(()),
-        false => Err(Error::invalid(errors.join("\n"))),
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::invalid(errors.join("\n")))
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use node::model::{HandlerRead, HandlerValue, HandlerWrite};
+use node::model::{Guest, HandlerRead, HandlerWrite};
 
 use super::name::{self, NameError};
 use crate::host::print_on;
@@ -121,7 +121,7 @@ impl Client {
         if !node.is_there() {
             return Err(missing.into());
         }
-        let found: node::model::GuestView = node.get(&["guests", name])?;
+        let found = node.show::<Guest>(name)?;
         Ok(Client::OfNode(node, found.name))
     }
 
@@ -134,8 +134,7 @@ impl Client {
         let read = HandlerRead {
             handler: handler.into(),
         };
-        let value: HandlerValue = node.post(&["guests", name, "read"], &read)?;
-        Ok(value.value.into_bytes())
+        Ok(node.read(name, &read)?.value.into_bytes())
     }
 
     /// Writes a handler.
@@ -148,7 +147,7 @@ impl Client {
             handler: handler.into(),
             value: value.into(),
         };
-        let _: HandlerValue = node.post(&["guests", name, "write"], &write)?;
+        node.write(name, &write)?;
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use node::client::Client;
-use node::model::NodeView;
+use node::model::NodeStatus;
 use serde_json::Value;
 use weir::lab::{Namespace, Runner};
 
@@ -196,8 +196,8 @@ impl Host {
         self.config(name, &text.replace('@', &self.prefix))
     }
 
-    pub fn view(&self) -> NodeView {
-        self.client().get(&["node"]).unwrap()
+    pub fn view(&self) -> NodeStatus {
+        self.client().node().unwrap()
     }
 
     pub fn switch_pid(&self) -> u32 {

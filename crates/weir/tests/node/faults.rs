@@ -189,7 +189,9 @@ fn a_node_that_is_killed_while_it_makes_a_wire_leaves_all_of_it_or_none() {
         until("it is not brought to an end", || {
             let wires = host.json("wire show");
             let wires = wires.as_array().unwrap().iter();
-            wires.into_iter().all(|wire| wire["changing"] == false)
+            wires
+                .into_iter()
+                .all(|wire| wire["status"]["changing"] == false)
         });
         let there = !host.ok("wire show -p").is_empty();
         let same = |file: &str| there && host.ok(&format!("wire diff {file}")).is_empty();
@@ -417,7 +419,7 @@ for i in range(5000):
         kill("-KILL", killed);
         let (sent, came) = counted(ping);
         assert_eq!(sent, came, "others are not disturbed");
-        until("it is not started anew", || {
+        until("it is not restarted", || {
             pid().is_ok_and(|pid| pid != killed) && host.ok("ls -p -o state g") == "running\n"
         });
         until("it does not take frames", || {
@@ -503,7 +505,7 @@ fn wires_made_and_deleted_again_and_again_leave_nothing() {
         return;
     }
     let host = Host::new();
-    let small = node::wire::file::Wire::parse(
+    let small = node::model::Wire::parse(
         &"
 wire = 'small'
 [stub.@s]
@@ -531,14 +533,14 @@ attributes = { transport = 'icmp' }
     let mut larger = small.clone();
     larger.vnics.insert(
         format!("{}g", host.prefix),
-        node::wire::file::Vnic {
+        node::model::Vnic {
             link: format!("{}s", host.prefix),
             ..Default::default()
         },
     );
     larger.guests.insert(
         format!("{}g", host.prefix),
-        node::wire::file::Guest {
+        node::model::Guest {
             config: "FromNetfront(eth0) -> Discard;".into(),
             interfaces: [("eth0".into(), format!("{}g", host.prefix))].into(),
             ..Default::default()
@@ -551,8 +553,8 @@ attributes = { transport = 'icmp' }
         } else {
             &small
         };
-        let _: node::model::WireChange = client.put(&["wires", "small"], wire).unwrap();
-        client.delete(&["wires", "small"]).unwrap();
+        client.apply(wire).unwrap();
+        client.delete::<node::model::Wire>("small").unwrap();
     };
     // Tables and pools reach their sizes first.
     (0..50).for_each(round);

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use node::model::{GuestState, GuestView};
+use node::model::{Guest, GuestState, GuestStatus};
 
 use crate::common::{
     CROSSING, Host, LIMIT, alive, counted, holds, kill, not_root, pinging, pings, until,
@@ -180,8 +180,9 @@ fn with_a_full_disk_the_switch_and_guests_are_started_again() {
     };
     create("again", "always");
     create("once", "never");
-    let guest =
-        |host: &Host, name: &str| -> GuestView { host.client().get(&["guests", name]).unwrap() };
+    let guest = |host: &Host, name: &str| -> GuestStatus {
+        host.client().show::<Guest>(name).unwrap().status
+    };
     let told = |host: &Host, what: &str| {
         let said = host.said.lock().unwrap();
         said.iter().filter(|line| line.contains(what)).count()

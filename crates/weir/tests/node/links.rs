@@ -75,7 +75,7 @@ fn a_link_is_read_on_as_many_lanes_as_asked_for() {
             .zip(&before)
             .all(|(after, before)| after - before > 50)
     });
-    let whole = host.json(&format!("link stat {near}"))[0]["rx_frames"].as_u64();
+    let whole = host.json(&format!("link stat {near}"))[0]["rx-frames"].as_u64();
     let parts: u64 = by_lane(&host, &near, "rx_frames").iter().sum();
     assert!(parts >= whole.unwrap());
 
@@ -87,7 +87,7 @@ fn a_link_is_read_on_as_many_lanes_as_asked_for() {
     });
     pings(&inner, "10.86.0.1");
     flows(&far, "10.86.0.2");
-    until("the flows are not spread anew", || {
+    until("the flows are not spread again", || {
         by_lane(&host, &near, "rx_frames")
             .iter()
             .all(|&frames| frames > 50)
@@ -232,7 +232,10 @@ fn a_link_whose_interface_is_set_down_is_down_until_it_is_up_again() {
         run(ip(&format!("link set {near} down")));
         let view = host.json(&format!("link show {near}"));
         assert_eq!(
-            (view[0]["state"].as_str(), view[0]["reason"].as_str()),
+            (
+                view[0]["status"]["state"].as_str(),
+                view[0]["status"]["reason"].as_str()
+            ),
             (
                 Some("down"),
                 Some(format!("interface ‘{near}’ is down: `ip link set {near} up`").as_str())
@@ -435,7 +438,9 @@ fn flows_go_where_a_flow_tables_entries_say() {
     let made = |host: &Host| -> Vec<Value> {
         let flows = host.json("switch flows lan");
         let made = flows.as_array().unwrap().iter();
-        made.filter(|flow| flow["age"].is_null()).cloned().collect()
+        made.filter(|flow| flow["status"]["age"].is_null())
+            .cloned()
+            .collect()
     };
     let entry = serde_json::json!({"flow": ping, "port": "b0", "age": null, "state": "up"});
     assert_eq!(made(&host), std::slice::from_ref(&entry));

@@ -1,6 +1,7 @@
 //! `weir node` and the commands that ask it, on real traffic: namespaces, guests, interfaces, wires,
 //! kills.
 
+mod api;
 mod common;
 mod faults;
 mod limits;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use node::model::{NewVnic, Serves, VnicView};
+use node::model::{Object, Vnic};
 use serde_json::Value;
 use weir::lab::{Namespace, Runner, ip};
 
@@ -38,14 +38,14 @@ fn namespaces_on_a_stub_reach_each_other() {
         .collect();
     assert_eq!(ports, BTreeSet::from([Some("a0"), Some("b0")]));
     let stats = host.json("vnic stat a0");
-    assert!(stats[0]["rx_frames"].as_u64().unwrap() >= 3, "{stats}");
+    assert!(stats[0]["rx-frames"].as_u64().unwrap() >= 3, "{stats}");
     // The interface has the VNIC's address, and goes with the VNIC.
-    let vnic: VnicView = host.client().get(&["vnics", "a0"]).unwrap();
+    let vnic = host.client().show::<Vnic>("a0").unwrap().spec;
     let show = |namespace: &Namespace| {
         let output = namespace.command("ip", "link show a0").output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    assert!(show(&one).contains(&vnic.mac.to_string()));
+    assert!(show(&one).contains(&vnic.mac.unwrap().to_string()));
     host.ok("vnic delete a0");
     until("the interface is still there", || show(&one).is_empty());
     host.ok("vnic delete b0");
@@ -243,17 +243,17 @@ fn a_killed_guest_is_told_of_and_started_anew_if_asked_for() {
     });
     assert_eq!(host.ok("vnic show -p -o state left.eth0"), "down\n");
     assert!(host.refusal("read left c.count").contains("does not run"));
-    until("it is not started anew", || {
+    until("it is not restarted", || {
         host.ok("ls -p -o state kept") == "running\n" && pid("kept") != Ok(kept)
     });
     assert_eq!(host.ok("vnic show -p -o state kept.eth0"), "up\n");
     assert_eq!(host.ok("read kept c.count"), "0\n");
-    // One that ends while no node runs is told of by the next, or started anew.
+    // One that ends while no node runs is told of by the next, or restarted.
     let kept = pid("kept").unwrap();
     host.end("-KILL");
     kill("-KILL", kept);
     host.start();
-    until("it is not started anew", || {
+    until("it is not restarted", || {
         host.ok("ls -p -o state kept") == "running\n"
     });
     assert_eq!(host.ok("ls -p -o state left"), "crashed\n");
@@ -274,8 +274,10 @@ fn a_switch_works_as_it_is_set_and_so_does_the_one_that_takes_its_place() {
     host.ok("switch flush lan");
     let one = host.namespace("lan", "a0", "10.84.0.1/24", None);
     let _two = host.namespace("lan", "b0", "10.84.0.2/24", None);
-    let properties = serde_json::json!({"lookup": "learning", "aging": 300, "mac-limit": 1024});
-    assert_eq!(host.json("switch show lan")[0]["properties"], properties);
+    let expected = serde_json::json!(
+        {"name": "lan", "lookup": "learning", "aging": 300, "mac-limit": 1024, "status": {}}
+    );
+    assert_eq!(host.json("switch show lan")[0], expected);
     host.ok("switch set lan --aging 60 --mac-limit 7 --speed 1G");
     let shown = "switch show -p -o lookup,aging,mac-limit,speed";
     assert_eq!(host.ok(shown), "learning:60:7:1G\n");
@@ -331,7 +333,10 @@ fn a_click_configuration_is_told_which_ports_it_names_in_vain_and_where_it_is_wr
     let said = String::from_utf8(host.output(&set).stderr).unwrap();
     let warning = "weir: warning: ‘lan’ has no port called vaa: frames to it are dropped until there is one\n";
     assert_eq!(said, warning);
-    assert_eq!(host.json(&set)["missing"], serde_json::json!(["vaa"]));
+    assert_eq!(
+        host.json(&set)["status"]["missing"],
+        serde_json::json!(["vaa"])
+    );
     host.ok("vnic create -l lan vaa");
     assert!(host.output(&set).stderr.is_empty());
     let wrong = host.config("wrong.click", "FromPort(va)\n-> Nonsense -> ToPort(va);");
@@ -368,7 +373,7 @@ fn an_interface_is_attached_and_left_as_it_was() {
     let inner = host.namespace(&near, "in0", "10.83.0.2/24", None);
     pings(&inner, "10.83.0.1");
     let stats = host.json("link stat");
-    assert!(stats[0]["rx_frames"].as_u64().unwrap() >= 3, "{stats}");
+    assert!(stats[0]["rx-frames"].as_u64().unwrap() >= 3, "{stats}");
     assert!(host.refusal(&format!("link detach {near}")).contains("in0"));
     // An interface that goes is told of, and taken up again when it is back.
     runner.run(ip(&format!("link del {near}")), LIMIT).unwrap();
@@ -569,7 +574,7 @@ fn wrong_input_is_told_in_a_sentence_and_leaves_nothing() {
         ),
         ("switch set lan", "--aging"),
         ("stub delete lan", "delete what stands on it first (g0)"),
-        ("link detach lan", "`weir stub delete`"),
+        ("link detach lan", "`weir stub delete lan`"),
         ("link attach weir-none0", "no interface ‘weir-none0’"),
         ("link attach lo", "no Ethernet interface"),
         (
@@ -709,7 +714,7 @@ fn a_vhost_user_socket_is_where_the_command_was_given() {
         .output();
     let said = String::from_utf8(refused.unwrap().stderr).unwrap();
     assert!(said.contains("a socket's path is not empty"), "{said}");
-    let new = r#"{"name": "w", "link": "lan", "serves": {"vhost-user": "vm.sock"}}"#;
+    let new = r#"{"name": "w", "link": "lan", "vhost-user": "vm.sock"}"#;
     let (status, answer) = raw(&host, &request("POST", "/v1/vnics", new));
     assert_eq!(status, 400, "{answer}");
     host.ok("vnic delete v");
@@ -794,7 +799,10 @@ fn the_api_answers_whatever_it_is_asked() {
         );
     }
     let (status, made) = raw(&host, &request("POST", "/v1/stubs", "{\"name\":\"lan\"}"));
-    assert_eq!((status, &made["state"]), (201, &Value::from("up")));
+    assert_eq!(
+        (status, &made["status"]["state"]),
+        (201, &Value::from("up"))
+    );
     let (status, _) = raw(&host, &request("POST", "/v1/stubs", "{\"name\":\"lan\"}"));
     assert_eq!(status, 409);
     // What is described is what `weir node --openapi` prints.
@@ -821,22 +829,18 @@ fn a_thousand_vnics_made_and_deleted_leave_nothing() {
     let namespace = Namespace::new(&Runner::default()).unwrap();
     let client = host.client();
     let round = |i: u32| {
-        let serves = match i % 4 {
-            0 => Serves::Guest,
-            1 => Serves::VhostUser(host.folder.join("v.sock").to_str().unwrap().into()),
-            _ => Serves::Netns(path(&namespace)),
-        };
-        let new = NewVnic {
-            name: format!("v{i}"),
+        let mut vnic = Vnic {
             link: "lan".into(),
-            mac: None,
-            serves,
-            interface: None,
-            addresses: Vec::new(),
-            properties: "maxbw=10M".into(),
+            properties: "maxbw=10M".parse().unwrap(),
+            ..Vnic::default()
         };
-        let made: VnicView = client.post(&["vnics"], &new).unwrap();
-        client.delete(&["vnics", &made.name]).unwrap();
+        match i % 4 {
+            0 => {}
+            1 => vnic.vhost_user = Some(host.folder.join("v.sock")),
+            _ => vnic.namespace = Some(path(&namespace)),
+        }
+        let made = client.create(&Object::new(format!("v{i}"), vnic)).unwrap();
+        client.delete::<Vnic>(&made.name).unwrap();
     };
     // Tables and pools reach their sizes first.
     (0..100).for_each(round);
@@ -966,7 +970,7 @@ fn nobody_uses_the_processor_while_there_is_nothing_to_do() {
         let read = node::model::HandlerRead {
             handler: "c.count".into(),
         };
-        let _: node::model::HandlerValue = client.post(&["guests", "g3", "read"], &read).unwrap();
+        client.read("g3", &read).unwrap();
     }
     println!("200 answers took the node {:.2} s", used(view.pid) - before);
 }

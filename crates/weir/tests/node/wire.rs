@@ -27,7 +27,7 @@ fn two_subnets_of_different_speeds_are_joined_by_a_router() {
     let file = two_subnets(&host);
     let would = host.ok(&format!("wire diff {file}"));
     assert!(
-        would.contains("+ stub office") && would.contains("+ guest router"),
+        would.contains("+ stub ‘office’") && would.contains("+ guest ‘router’"),
         "{would}"
     );
     assert_eq!(host.ok(&format!("wire apply {file}")), would);
@@ -48,7 +48,10 @@ fn two_subnets_of_different_speeds_are_joined_by_a_router() {
     assert_eq!(host.ok(&format!("wire apply {file}")), "");
     host.ok("vnic delete desk0");
     let again = host.ok(&format!("wire apply {file}"));
-    assert_eq!(again, "+ vnic ‘desk0’, which was missing\n");
+    assert_eq!(
+        again,
+        format!("+ vnic ‘desk0’, which was missing\n~ routes of namespace ‘{desk}’, set again\n")
+    );
     assert!(ping(&desk, "10.0.2.2").is_some());
 
     let shown = host.ok("wire show -p -o wire,switches,vnics,namespaces,guests");
@@ -174,7 +177,7 @@ fn routes_and_addresses_are_those_of_the_wire_whatever_became_of_them() {
     assert!(wanted.contains("10.7.0.0/16 via 10.8.0.2 "), "{wanted}");
     assert!(wanted.contains("metric 7"), "{wanted}");
 
-    // A change that makes the interface anew is taken back, and the interface is made once more.
+    // A change that recreates the interface is taken back, and the interface is made once more.
     let socket = "[vnic.@z]\nlink = '@s'\nvhost-user = '/nonexistent/weir/socket'\n";
     let wrong = text.replace("vlan = 20", "vlan = 30") + socket;
     let wrong = host.file("wrong.toml", &wrong);
@@ -191,13 +194,13 @@ fn routes_and_addresses_are_those_of_the_wire_whatever_became_of_them() {
         assert_eq!(diff(), "");
     };
     assert_eq!(diff(), "");
-    let route = format!("+ a route of namespace ‘{m}’, which was missing\n");
+    let route = format!("~ routes of namespace ‘{m}’, one of which was missing\n");
     ip(&format!("-n {m} route del 10.7.0.0/16 metric 7"));
     mended(&route);
     ip(&format!("-n {m} addr del 10.8.0.3/24 dev eth0"));
     let vnic = format!("{}m", host.prefix);
     mended(&format!(
-        "+ an address of vnic ‘{vnic}’, which was missing\n{route}"
+        "~ vnic ‘{vnic}’, an address of which was missing\n{route}"
     ));
     // An interface that is down has no routes.
     ip(&format!("-n {m} link set eth0 down"));
@@ -217,7 +220,10 @@ fn a_wires_stub_has_the_mtu_that_it_is_given() {
     assert!(inside(&a, "ping -c 1 -W 1 -M do -s 8000 10.7.0.2").is_none());
     let larger = PAIR.replace("[stub.@s]", "[stub.@s]\nmtu = 9000");
     let file = host.file("larger.toml", &larger);
-    let line = format!("~ stub {stub}: mtu none → 9000\n");
+    let p = &host.prefix;
+    let line = format!(
+        "- vnic ‘{p}b’, which is made again\n- vnic ‘{p}a’, which is made again\n- stub ‘{stub}’, which is made again\n+ stub ‘{stub}’: mtu none → 9000\n+ vnic ‘{p}a’, made again\n+ vnic ‘{p}b’, made again\n"
+    );
     assert_eq!(host.ok(&format!("wire diff {file}")), line);
     assert_eq!(host.ok(&format!("wire apply {file}")), line);
     assert!(ping(&a, "10.7.0.2").is_some());
@@ -266,7 +272,10 @@ fn a_wires_flow_table_says_who_reaches_whom() {
     let p = host.prefix.clone();
     let file = host.file("table.toml", TABLE);
     let made = host.ok(&format!("wire apply {file}"));
-    assert!(made.contains(&format!("+ table {p}s")), "{made}");
+    assert!(
+        made.contains(&format!("+ default of flow table ‘{p}s’")),
+        "{made}"
+    );
     let answers = |from, to| answers(&p, from, to);
     assert!(!answers(2, 1) && !answers(3, 1), "there is no entry");
     assert!(answers(1, 2) && answers(1, 3));
@@ -301,7 +310,7 @@ fn a_wires_flow_table_says_who_reaches_whom() {
     let other = host.file("other.toml", &turned(TABLE));
     let change = host.ok(&format!("wire diff {other}"));
     let lines = format!(
-        "~ table {p}s: default drop → normal, flows.icmp,nw_src=10.7.0.1,nw_dst=10.7.0.3 {p}c → {p}b\n"
+        "~ flow table entry ‘{p}s icmp,nw_src=10.7.0.1,nw_dst=10.7.0.3’: port {p}c → {p}b\n~ default of flow table ‘{p}s’: default drop → normal\n"
     );
     assert_eq!(change, lines);
     let broken = turned(TABLE) + "[guest.@g]\nconfig = 'Idle -> NoSuchElement;'\n";
@@ -565,7 +574,7 @@ between = ['{p}br', 'second']
     let passed = |stats: &str, end: &str| {
         let stats = host.json(stats);
         let mut stats = stats.as_array().unwrap().iter();
-        stats.any(|one| one["name"] == format!("copy/second:{end}") && one["rx_frames"] != 0)
+        stats.any(|one| one["name"] == format!("copy/second:{end}") && one["rx-frames"] != 0)
     };
     assert!(passed("wire stat copy", "a") && passed("wire stat", "b"));
     assert!(!passed("vnic stat", "a"));

@@ -17,7 +17,7 @@ fn guest(host: &Host, name: &str) -> Value {
 }
 
 fn pid(host: &Host, name: &str) -> u32 {
-    guest(host, name)["pid"].as_u64().unwrap() as u32
+    guest(host, name)["status"]["pid"].as_u64().unwrap() as u32
 }
 
 /// Ends a guest as nobody should, and waits until the node knows.
@@ -26,7 +26,7 @@ fn murder(host: &Host, name: &str, state: &str) {
     kill("-KILL", pid);
     until("the node sees it", || {
         let view = guest(host, name);
-        view["state"] == state && view["pid"] != pid
+        view["status"]["state"] == state && view["status"]["pid"] != pid
     });
     assert!(!alive(pid));
 }
@@ -98,7 +98,7 @@ fn a_step_that_fails_ends_no_guest_and_one_behind_it_is_told_of() {
     let p = host.prefix.clone();
     host.ok(&format!("wire apply {}", host.file("w.toml", WIRE)));
     let first = pid(&host, "g");
-    // A guest that would be started anew, and an interface that there is already.
+    // A guest that would be restarted, and an interface that there is already.
     let taken = "[stub.@s]\n[vnic.@v]\nlink = '@s'\nhost = true\ninterface = 'lo'\n";
     let text = format!("{WIRE}memory = '8M'\n{taken}");
     let refusal = host.refusals(&format!("wire apply {}", host.file("x.toml", &text)));
@@ -108,7 +108,7 @@ fn a_step_that_fails_ends_no_guest_and_one_behind_it_is_told_of() {
     );
     assert_eq!(pid(&host, "g"), first);
 
-    // Two that are started anew, of which the second does not come up: its memory is enough to be
+    // Two that are restarted, of which the second does not come up: its memory is enough to be
     // started with, but not for its configuration.
     let greedy = "[guest.@z]\nconfig = 'Idle -> Discard;'\n";
     let both = host.file("both.toml", &format!("{WIRE}{greedy}"));
@@ -119,7 +119,7 @@ fn a_step_that_fails_ends_no_guest_and_one_behind_it_is_told_of() {
     let text = format!("{WIRE}memory = '8M'\n{greedy}");
     let refusal = host.refusals(&format!("wire apply {}", host.file("y.toml", &text)));
     let told = format!(
-        "what was changed was taken back, but guest ‘{p}g’, guest ‘{p}z’ were started anew and have lost their state"
+        "what was changed was taken back, but guest ‘{p}g’, guest ‘{p}z’ were restarted and have lost their state"
     );
     assert!(refusal.contains(&told), "{refusal}");
     assert!(!refusal.contains("nothing was changed"), "{refusal}");
@@ -141,10 +141,10 @@ fn a_guest_that_was_killed_is_told_of_and_started_anew() {
     murder(&host, "g", "crashed");
     assert_eq!(states(), format!("w:{p}g=crashed\n"));
     let shown = host.json("wire show");
-    let reason = shown[0]["states"][0]["reason"].as_str().unwrap();
+    let reason = shown[0]["status"]["guests"][0]["reason"].as_str().unwrap();
     assert!(reason.contains("killed by SIGKILL"), "{shown}");
     let line = format!(
-        "~ guest ‘{p}g’ (the guest's process was killed by SIGKILL), which had ended, is started anew\n"
+        "- guest ‘{p}g’, which had ended (the guest's process was killed by SIGKILL)\n+ guest ‘{p}g’, which had ended, is restarted\n"
     );
     assert_eq!(host.ok(&format!("wire diff {file}")), line);
     assert_eq!(host.ok(&format!("wire apply {file}")), line);
@@ -161,7 +161,9 @@ fn a_guest_that_was_killed_is_told_of_and_started_anew() {
     );
     host.ok("wire delete w");
     host.ok(&format!("wire apply {done}"));
-    until("it halts", || guest(&host, "g")["state"] == "halted");
+    until("it halts", || {
+        guest(&host, "g")["status"]["state"] == "halted"
+    });
     assert_eq!(host.ok(&format!("wire apply {done}")), "");
     assert_eq!(states(), format!("w:{p}g=halted\n"));
     assert!(named(&p).is_empty());
@@ -178,7 +180,7 @@ fn a_wires_guest_has_what_a_guest_by_command_has() {
     host.ok(&format!("wire apply {file}"));
     let view = guest(&host, "g");
     assert_eq!(
-        (&view["wall"], &view["restart"]),
+        (&view["status"]["wall"], &view["restart"]),
         (&"process".into(), &"on-failure".into())
     );
     let first = pid(&host, "g");
@@ -187,7 +189,7 @@ fn a_wires_guest_has_what_a_guest_by_command_has() {
     let copy = host.file("copy.toml", &host.ok("wire export w"));
     assert_eq!(host.ok(&format!("wire diff {copy}")), "");
 
-    // It is started anew by itself, so there is nothing to do.
+    // It is restarted by itself, so there is nothing to do.
     murder(&host, "g", "running");
     assert_eq!(host.ok(&format!("wire apply {file}")), "");
 
@@ -230,13 +232,13 @@ fn the_node_says_what_ended_and_what_it_does_about_it() {
     };
     murder(&host, "g", "crashed");
     let killed = "the guest's process was killed by SIGKILL";
-    let stays = "it is not started anew, as it has no ‘restart’";
+    let stays = "it is not restarted, as it has no ‘restart’";
     says(&host, &format!("weir: guest ‘{p}g’: {killed}: "), stays);
     murder(&host, "r", "running");
     says(
         &host,
         &format!("weir: guest ‘{p}r’: {killed}: "),
-        "it is started anew in 0.1 s",
+        "it is restarted in 0.1 s",
     );
     let switch = host.switch_pid();
     kill("-KILL", switch);

@@ -1,68 +1,77 @@
 //! Wires: what of them the node does at once. Applying one takes several such steps, and waits for
-//! guests in between: see [`crate::service`].
+//! guests in between, which is the service's.
 
-mod lacking;
+mod drift;
 mod namespaces;
 mod steps;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use switch::lookup::Mac;
 
 use super::Node;
-use crate::error::{Error, Kind, Result};
+use super::resource::Resource;
+use crate::error::{Error, Fault, Result, Subject};
 use crate::host::network;
 use crate::model::{
-    AppliedWire, Class, FlowEntry, Guest, Link, NewGuest, NewInterface, Serves, WireChange,
-    WireGuest, WireView,
+    Class, EntryRecord, Guest, GuestRecord, Link, LinkRecord, Mode, Object, Patch, Wire,
+    WireChange, WireGuest, WireRecord, WireStatus,
 };
-use crate::wire;
 use crate::wire::check::check;
-use crate::wire::diff::diff;
-use crate::wire::file::{Attachment, Patch, Wire};
-use crate::wire::plan::{Part, Step, There, patches, plan};
+use crate::wire::plan::{Drift, Part, Step, Why, patches, plan};
+
+/// What the node knows of wires beside their records.
+#[derive(Default)]
+pub(super) struct Wires {
+    /// Wires that are being changed.
+    pub(super) changing: BTreeSet<String>,
+}
+
+impl Resource for Wire {
+    fn all(node: &mut Node) -> Result<Vec<Object<Wire>>> {
+        let records = node.store.all::<WireRecord>()?;
+        records.into_iter().map(|it| node.view_wire(it)).collect()
+    }
+
+    fn one(node: &mut Node, name: &str) -> Result<Object<Wire>> {
+        let record = node.find_wire(name)?;
+        node.view_wire(record)
+    }
+
+    fn reconcile(node: &mut Node) -> Result<()> {
+        node.bring_patches()
+    }
+}
 
 impl Node {
-    /// All wires.
-    pub fn wires(&mut self) -> Result<Vec<WireView>> {
-        let records = self.store.all::<AppliedWire>()?;
-        records
-            .iter()
-            .map(|record| self.view_wire(record))
-            .collect()
-    }
-
-    fn view_wire(&mut self, record: &AppliedWire) -> Result<WireView> {
+    fn view_wire(&mut self, record: WireRecord) -> Result<Object<Wire>> {
         let mut guests = Vec::new();
         for name in record.applied.guests.keys() {
-            let there = self.store.get::<Guest>(name)?;
-            let view = there.map(|guest| self.view_guest(&guest));
+            let there = self.store.get::<GuestRecord>(name)?;
+            let status = there.map(|guest| self.view_guest(&guest).status);
             guests.push(WireGuest {
                 name: name.clone(),
-                state: view.as_ref().map(|view| view.state),
-                reason: view.and_then(|view| view.reason),
+                state: status.as_ref().map(|status| status.state),
+                reason: status.and_then(|status| status.reason),
             });
         }
-        Ok(WireView::new(record, guests))
-    }
-
-    /// One wire, as it was applied.
-    pub fn wire(&self, name: &str) -> Result<Wire> {
-        Ok(self.find_wire(name)?.applied)
-    }
-
-    fn find_wire(&self, name: &str) -> Result<AppliedWire> {
-        self.store.get::<AppliedWire>(name)?.ok_or_else(|| {
-            Error::not_found(format_args!(
-                "no wire ‘{name}’: `weir wire show` lists those there are"
-            ))
+        let changing = record.pending.is_some();
+        Ok(Object {
+            name: record.name,
+            spec: record.applied,
+            status: WireStatus { guests, changing },
         })
     }
 
+    fn find_wire(&self, name: &str) -> Result<WireRecord> {
+        let found = self.store.get::<WireRecord>(name)?;
+        Ok(found.ok_or_else(|| Fault::NoWire { name: name.into() })?)
+    }
+
     /// What there is of a wire: nothing, if it was never applied.
-    fn applied(&self, name: &str) -> Result<AppliedWire> {
-        let record = self.store.get::<AppliedWire>(name)?;
-        Ok(record.unwrap_or_else(|| AppliedWire {
+    fn applied(&self, name: &str) -> Result<WireRecord> {
+        let record = self.store.get::<WireRecord>(name)?;
+        Ok(record.unwrap_or_else(|| WireRecord {
             name: name.into(),
             applied: nothing(name),
             pending: None,
@@ -79,7 +88,7 @@ impl Node {
 
     /// What makes `new` of a wire, and the steps: all of which can be taken, as far as that can be
     /// told from what is asked for.
-    fn change_of(&mut self, record: &AppliedWire, new: &Wire) -> Result<(WireChange, Vec<Step>)> {
+    fn change_of(&mut self, record: &WireRecord, new: &Wire) -> Result<(WireChange, Vec<Step>)> {
         let findings = check(new);
         if !findings.errors.is_empty() {
             return Err(Error::invalid(findings.errors.join("\n")));
@@ -87,42 +96,26 @@ impl Node {
         // Of a guest that has just ended, too.
         self.take_events();
         let old = &record.applied;
-        let mut ended = Vec::new();
-        for name in new
-            .guests
-            .keys()
-            .filter(|name| old.guests.contains_key(*name))
-        {
-            ended.extend(self.end_of(name)?);
-        }
-        let lacking = self.lacking(old);
-        let there = |name: &str, part: &Part| self.there(&new.wire, name, part, &lacking);
-        let again = plan(old, old, there);
-        let (mut missing, mut altered) = (Vec::new(), Vec::new());
-        for step in &again {
-            match step.to.as_ref().map(|part| there(&step.name, part)) {
-                Some(There::No | There::Lost) => missing.push(step.part()),
-                Some(There::Lacks) => missing.push(step.lacking()),
-                Some(There::Differs) => altered.push(step.part()),
-                Some(There::Yes | There::Ended) | None => {}
-            }
-        }
-        let steps = plan(old, new, there);
+        let seen = self.kernel_drift(old);
+        let steps = plan(old, new, |name, part| {
+            self.drift(&new.wire, name, part, &seen)
+        });
         for step in &steps {
             self.check_free_for(step, &steps).map_err(|error| {
-                let remedy = step.to.as_ref().and_then(removes);
-                let remedy = remedy.filter(|_| missing.contains(&step.part()));
-                let why = match remedy {
-                    Some(command) => format!(
-                        "somebody removed it and made another of its name: `{command} {}` first, and it is made again",
-                        step.name
-                    ),
-                    None => error.error,
-                };
-                Error::new(
-                    error.kind,
-                    format_args!("wire ‘{}’, {}: {why}", new.wire, step.part()),
-                )
+                let missing = step.why == Why::Drift(Drift::Missing);
+                let remedy = step.to.as_ref().and_then(removes).filter(|_| missing);
+                error.within(|why| {
+                    let why = remedy.map_or_else(
+                        || why.to_string(),
+                        |command| {
+                            format!(
+                                "somebody removed it and made another of its name: `{command} {}` first, and it is made again",
+                                step.name
+                            )
+                        },
+                    );
+                    format!("wire ‘{}’, {}: {why}", new.wire, step.part())
+                })
             })?;
         }
         let errors: Vec<_> = steps
@@ -141,17 +134,14 @@ impl Node {
             return Err(Error::invalid(errors.join("\n")));
         }
         let change = WireChange {
-            differences: diff(old, new).iter().map(ToString::to_string).collect(),
-            missing,
-            altered,
-            ended,
+            steps: steps.iter().map(ToString::to_string).collect(),
             warnings: findings.warnings,
         };
         Ok((change, steps))
     }
 
     /// Whether a guest could be created, as far as that can be told from how it is described.
-    fn check_guest_of(&self, wire: &Wire, name: &str, guest: &wire::file::Guest) -> Result<()> {
+    fn check_guest_of(&self, wire: &Wire, name: &str, guest: &Guest) -> Result<()> {
         let mac = |vnic: &String| {
             let given = wire.vnics.get(vnic).and_then(|vnic| vnic.mac);
             given.unwrap_or_else(|| mac_of(&wire.wire, vnic))
@@ -160,22 +150,21 @@ impl Node {
         let interfaces: Vec<_> = interfaces
             .map(|(name, vnic)| (name.clone(), mac(vnic)))
             .collect();
-        self.check_guest(&new_guest(name, guest), &interfaces)
-            .map(drop)
+        self.check_guest(name, guest, &interfaces).map(drop)
     }
 
     /// Whether a link could be attached, or served by as many lanes as it is to be, as far as that
     /// shows before; and whether one that somebody else attached is as the wire says.
-    fn check_link_of(&mut self, wire: &str, step: &Step, link: &Attachment) -> Result<()> {
+    fn check_link_of(&mut self, wire: &str, step: &Step, link: &Link) -> Result<()> {
         let name = &step.name;
         if link.port.lanes.is_some() {
             self.need_switch()?;
             self.check_lanes(&link.port)?;
         }
-        match self.store.get::<Link>(name)? {
+        match self.store.get::<LinkRecord>(name)? {
             Some(_) if step.from.is_some() && self.has_attached(wire, name)? => Ok(()),
             Some(attached) => self.check_attached(&attached, link),
-            None if link.vxlan.is_some() => Ok(()),
+            None if link.vxlan.is_some() || link.mode == Mode::Tap => Ok(()),
             None => Ok(switch::links::check(name)?),
         }
     }
@@ -185,35 +174,30 @@ impl Node {
     pub fn begin_wire(&mut self, new: Wire) -> Result<(WireChange, Vec<Step>)> {
         let mut record = self.applied(&new.wire)?;
         if record.pending.is_some() {
-            return Err(Error::new(
-                Kind::InUse,
-                format_args!(
-                    "wire ‘{}’ is being changed: try again when that is done",
-                    new.wire
-                ),
-            ));
+            return Err(Fault::WireChanging { name: new.wire }.into());
         }
         let begun = self.change_of(&record, &new)?;
         let name = new.wire.clone();
         record.pending = Some(new);
         self.store.put(&record)?;
-        self.changing.insert(name);
+        self.wires.changing.insert(name);
         Ok(begun)
     }
 
     /// Ends what [`begin_wire`](Self::begin_wire) began: `done` if all steps were taken, else all
     /// were taken back.
     pub fn end_wire(&mut self, name: &str, done: bool) -> Result<()> {
-        self.changing.remove(name);
+        self.wires.changing.remove(name);
         let mut record = self.applied(name)?;
         let pending = record.pending.take();
         if let (Some(new), true) = (pending, done) {
             record.applied = new;
         }
         let change = self.store.change()?;
-        match record.applied == nothing(name) {
-            true => change.remove::<AppliedWire>(name)?,
-            false => change.put(&record)?,
+        if record.applied == nothing(name) {
+            change.remove::<WireRecord>(name)?;
+        } else {
+            change.put(&record)?;
         }
         change.commit()?;
         // Those of a switch that ended meanwhile. What is noted of them is tried again later.
@@ -242,20 +226,18 @@ impl Node {
                 Err(network::is_taken(name))
             }
             Part::Stub(_) | Part::Vnic(_) => self.check_free(name),
-            Part::Link(_) => match self.store.get::<Link>(name)? {
+            Part::Link(_) => match self.store.get::<LinkRecord>(name)? {
                 Some(link) if link.class == Class::Nic => Ok(()),
                 _ => self.check_free(name),
             },
             Part::Guest(_) => self.check_no_guest(name),
             Part::Flow(_) => self.check_no_flow(name),
-            Part::Entry { port, .. } => match self.store.get::<FlowEntry>(name)? {
-                Some(entry) if entry.port != *port => Err(Error::new(
-                    Kind::Exists,
-                    format_args!(
-                        "there is one already, which leads to ‘{}’: `weir switch remove-flow {name}` first",
-                        entry.port
-                    ),
-                )),
+            Part::Entry { port, .. } => match self.store.get::<EntryRecord>(name)? {
+                Some(entry) if entry.port != *port => Err(Fault::EntryExists {
+                    name: name.into(),
+                    port: entry.port,
+                }
+                .into()),
                 _ => Ok(()),
             },
             Part::Namespace(_) | Part::Patch(_) | Part::Routes(_) | Part::Default(_) => Ok(()),
@@ -265,22 +247,24 @@ impl Node {
     /// Wires that are not being changed and were not ended, with the steps back: a node did not
     /// live to do it, or could not keep it. They are being changed from now on.
     pub fn unfinished_wires(&mut self) -> Result<Vec<(String, Vec<Step>)>> {
-        let records = self.store.all::<AppliedWire>()?;
+        let records = self.store.all::<WireRecord>()?;
         let unfinished = records.into_iter().filter_map(|record| {
             let pending = record.pending?;
-            if self.changing.contains(&record.name) {
+            if self.wires.changing.contains(&record.name) {
                 return None;
             }
             for wire in [&pending, &record.applied] {
                 wire.namespaces.keys().for_each(|name| network::sweep(name));
             }
-            let lacking = self.lacking(&pending);
-            let there = |name: &str, part: &Part| self.there(&record.name, name, part, &lacking);
-            let back = plan(&pending, &record.applied, there);
+            let seen = self.kernel_drift(&pending);
+            let back = plan(&pending, &record.applied, |name, part| {
+                self.drift(&record.name, name, part, &seen)
+            });
             Some((record.name, back))
         });
         let unfinished: Vec<_> = unfinished.collect();
-        self.changing
+        self.wires
+            .changing
             .extend(unfinished.iter().map(|(name, _)| name.clone()));
         Ok(unfinished)
     }
@@ -293,9 +277,9 @@ impl Node {
 
     /// The wires that are not being changed: what of one that is has come and gone, only its steps
     /// know, and [`end_wire`](Self::end_wire) brings about what they did not.
-    fn settled_wires(&self) -> Result<Vec<AppliedWire>> {
-        let mut records = self.store.all::<AppliedWire>()?;
-        records.retain(|record| !self.changing.contains(&record.name));
+    fn settled_wires(&self) -> Result<Vec<WireRecord>> {
+        let mut records = self.store.all::<WireRecord>()?;
+        records.retain(|record| !self.wires.changing.contains(&record.name));
         Ok(records)
     }
 
@@ -304,8 +288,8 @@ impl Node {
         for record in self.settled_wires()? {
             for (name, part) in patches(&record.applied) {
                 let attached = self.attach_patch(&record.name, &name, &part);
-                self.host
-                    .note(&patch_ports(&record.name, &name)[0], attached);
+                let [end, _] = patch_ports(&record.name, &name);
+                self.host.note(Subject::Patch(end), attached);
             }
         }
         Ok(())
@@ -314,7 +298,7 @@ impl Node {
     /// The ports of all wires' patches, each with the link that it is on.
     pub(super) fn patch_ends(&self) -> Result<Vec<(String, String)>> {
         let mut ends = Vec::new();
-        for record in self.store.all::<AppliedWire>()? {
+        for record in self.store.all::<WireRecord>()? {
             for (name, patch) in record.applied.patches {
                 ends.extend(
                     patch_ports(&record.name, &name)
@@ -326,9 +310,29 @@ impl Node {
         Ok(ends)
     }
 
+    /// The link that an end of a patch is on: WIRE/PATCH:a or b. No other wire is looked at.
+    pub(super) fn patch_end(&self, port: &str) -> Result<Option<String>> {
+        let Some((wire, end)) = port.split_once('/') else {
+            return Ok(None);
+        };
+        let Some((patch, end)) = end.rsplit_once(':') else {
+            return Ok(None);
+        };
+        let record = self.store.get::<WireRecord>(wire)?;
+        let patch = record.and_then(|mut record| record.applied.patches.remove(patch));
+        Ok(patch.and_then(|patch| {
+            let [a, b] = patch.between;
+            match end {
+                "a" => Some(a),
+                "b" => Some(b),
+                _ => None,
+            }
+        }))
+    }
+
     /// Whether a port is a wire's patch.
     pub(super) fn is_patch(&self, port: &str) -> Result<bool> {
-        Ok(self.patch_ends()?.iter().any(|(end, _)| end == port))
+        Ok(self.patch_end(port)?.is_some())
     }
 }
 
@@ -352,36 +356,6 @@ fn removes(part: &Part) -> Option<&'static str> {
         Part::Guest(_) => Some("weir destroy"),
         Part::Flow(_) => Some("weir flow remove"),
         _ => None,
-    }
-}
-
-/// What a VNIC of a wire is for.
-fn serves(vnic: &wire::file::Vnic) -> Serves {
-    match (&vnic.namespace, vnic.host, &vnic.vhost_user) {
-        (Some(namespace), _, _) => Serves::Netns(namespace.clone()),
-        (_, true, _) => Serves::Host,
-        (_, _, Some(socket)) => Serves::VhostUser(socket.display().to_string()),
-        _ => Serves::Guest,
-    }
-}
-
-/// A guest of a wire, to be created.
-fn new_guest(name: &str, guest: &wire::file::Guest) -> NewGuest {
-    let interfaces = guest.interfaces.iter().map(|(name, vnic)| NewInterface {
-        name: name.clone(),
-        on: vnic.clone(),
-    });
-    NewGuest {
-        name: name.into(),
-        config: guest.config.clone(),
-        file: None,
-        interfaces: interfaces.collect(),
-        isolation: guest.isolation,
-        memory: guest.memory.map(|memory| memory.0),
-        ring_slots: guest.ring_slots,
-        cpus: guest.cpus,
-        pins: guest.pin.clone(),
-        restart: guest.restart,
     }
 }
 

@@ -1,10 +1,9 @@
 //! The namespaces of wires, and their routes.
 
 use super::Node;
-use crate::error::{Error, Result};
+use crate::error::{Fault, Result, Subject};
 use crate::host::network;
-use crate::model::{AppliedWire, Forwarding, Vnic};
-use crate::wire::file::{Namespace, Route};
+use crate::model::{Forwarding, Namespace, Route, VnicRecord, WireRecord};
 
 impl Node {
     /// Makes a namespace of a wire, or takes it as it is there.
@@ -12,18 +11,17 @@ impl Node {
         if !it.existing {
             network::create(name)?;
         } else if !network::exists(name) {
-            return Err(Error::not_found(format_args!(
-                "there is no network namespace ‘{name}’, which is said to exist: `ip netns add {name}`, or leave out ‘existing’"
-            )));
+            return Err(Fault::NoNamespace { name: name.into() }.into());
         }
         self.set_forwarding(wire, name, it)
     }
 
     /// Removes a namespace of a wire, or leaves it as it was before.
     pub(super) fn leave_namespace(&mut self, wire: &str, name: &str, it: &Namespace) -> Result<()> {
-        match it.existing {
-            true => self.put_forwarding_back(wire, name),
-            false => network::delete(name),
+        if it.existing {
+            self.put_forwarding_back(wire, name)
+        } else {
+            network::delete(name)
         }
     }
 
@@ -40,7 +38,7 @@ impl Node {
         if is == wanted {
             return Ok(());
         }
-        // Kept first, so that whoever takes this back knows what was there.
+        // Kept first, so that the step back knows what was there.
         let mut record = self.applied(wire)?;
         record.forwarding.entry(name.into()).or_insert(is);
         self.store.put(&record)?;
@@ -54,11 +52,11 @@ impl Node {
         let Some(was) = record.forwarding.remove(name) else {
             return Ok(());
         };
-        let wants = |other: &AppliedWire| {
+        let wants = |other: &WireRecord| {
             let namespace = other.wanted().namespaces.get(name);
             other.name != wire && namespace.is_some_and(|it| it.existing && it.forwarding)
         };
-        let heir = self.store.all::<AppliedWire>()?.into_iter().find(wants);
+        let heir = self.store.all::<WireRecord>()?.into_iter().find(wants);
         if heir.is_none() && network::exists(name) {
             network::set_forwarding(name, was)?;
         }
@@ -72,7 +70,7 @@ impl Node {
     }
 
     /// Brings about what a wire's namespaces are to be, as far as it is not there: after the
-    /// machine was booted anew there are none.
+    /// machine was rebooted there are none.
     pub(in crate::node) fn bring_namespaces(&mut self) -> Result<()> {
         for record in self.settled_wires()? {
             for (name, namespace) in &record.applied.namespaces {
@@ -81,7 +79,7 @@ impl Node {
                     let made = made.and_then(|()| {
                         network::set_forwarding(name, Forwarding::all(namespace.forwarding))
                     });
-                    self.host.note(&format!("namespace {name}"), made);
+                    self.host.note(Subject::Namespace(name.clone()), made);
                 }
             }
         }
@@ -90,7 +88,7 @@ impl Node {
 
     /// Removes the namespaces that wires made, and has others forward as they did before.
     pub(in crate::node) fn remove_namespaces(&self) -> Result<()> {
-        for record in self.store.all::<AppliedWire>()? {
+        for record in self.store.all::<WireRecord>()? {
             for (name, was) in record.forwarding {
                 if network::exists(&name) {
                     network::set_forwarding(&name, was)?;
@@ -130,7 +128,7 @@ impl Node {
         let mut left = Vec::new();
         for route in routes {
             let gone = match &route.vnic {
-                Some(vnic) => self.store.get::<Vnic>(vnic)?.is_none(),
+                Some(vnic) => self.store.get::<VnicRecord>(vnic)?.is_none(),
                 None => false,
             };
             if !gone {
@@ -140,7 +138,7 @@ impl Node {
         self.routes(&left)
     }
 
-    /// Sets the routes of a namespace that had an interface made anew.
+    /// Sets the routes of a namespace that had an interface recreated.
     pub(in crate::node) fn bring_routes(&mut self, namespace: &str) -> Result<()> {
         for record in self.settled_wires()? {
             if let Some(described) = record.applied.namespaces.get(namespace) {

@@ -1,35 +1,31 @@
 //! The steps in which a wire is made and taken back.
 
 use ipnet::IpNet;
-use switch::properties::{DomainProperties, PortProperties};
+use switch::properties::DomainProperties;
 
-use super::{Node, mac_of, new_guest, patch_ports, serves};
-use crate::error::{Error, Kind, Result};
+use super::{Node, mac_of, patch_ports};
+use crate::error::{Error, Fault, Kind, Result, Subject};
 use crate::host::network;
-use crate::model::{
-    AppliedWire, Class, Link, LinkMode, NewFlow, NewFlowEntry, NewGuest, NewLink, NewStub, NewVnic,
-    PropertyChange,
-};
-use crate::wire::file::{self, Attachment, Mode, Patch};
+use crate::model::{Class, Entry, EntryStatus, Guest, Link, LinkRecord, Patch, Vnic, WireRecord};
 use crate::wire::plan::{Part, Step};
 
 impl Node {
     /// The guest to be created by a step that creates one.
-    pub fn guest_of_step(step: &Step) -> Option<NewGuest> {
-        let (None, Some(Part::Guest(guest))) = (&step.from, &step.to) else {
-            return None;
-        };
-        Some(new_guest(&step.name, guest))
+    pub fn guest_of_step(step: &Step) -> Option<Guest> {
+        match (&step.from, &step.to) {
+            (None, Some(Part::Guest(guest))) => Some(guest.clone()),
+            _ => None,
+        }
     }
 
     /// The configuration that a guest has.
     pub fn config_of(&self, guest: &str) -> Result<String> {
-        Ok(self.find_guest(guest)?.config)
+        Ok(self.find_guest(guest)?.spec.config)
     }
 
-    /// Keeps what of a guest that a step changed in use: its configuration, and when it is started
-    /// anew.
-    pub fn keep_guest(&mut self, name: &str, part: &file::Guest) -> Result<()> {
+    /// Keeps what of a guest that a step changed in use: its configuration, and when it is
+    /// restarted.
+    pub fn keep_guest(&mut self, name: &str, part: &Guest) -> Result<()> {
         let mut guest = self.find_guest(name)?;
         guest.config.clone_from(&part.config);
         guest.restart = part.restart;
@@ -46,25 +42,18 @@ impl Node {
             (Some(Part::Namespace(_)), Some(Part::Namespace(it))) => {
                 self.set_forwarding(wire, name, it)
             }
-            (None, Some(Part::Stub(it))) => {
-                self.create_stub(NewStub {
-                    name: name.into(),
-                    mtu: it.mtu,
-                })?;
-                self.set_domain(name, &it.properties)
-            }
+            (None, Some(Part::Stub(it))) => self.create_stub(name, it.clone()),
             (Some(Part::Stub(_)), None) => self.remove_link(name, Class::Stub),
             (_, Some(Part::Stub(it))) => self.set_domain(name, &it.properties),
             (None, Some(Part::Link(it))) => self.attach_for(wire, name, it),
             (Some(Part::Link(_)), None) => self.detach_for(wire, name),
             (Some(Part::Link(old)), Some(Part::Link(it))) => {
                 if (old.mode, &old.vxlan) != (it.mode, &it.vxlan) {
-                    return Err(Error::new(
-                        Kind::InUse,
-                        format_args!(
-                            "link ‘{name}’ is attached: how cannot change while it is; `weir wire delete {wire}` first"
-                        ),
-                    ));
+                    return Err(Fault::LinkFixed {
+                        name: name.into(),
+                        wire: wire.into(),
+                    }
+                    .into());
                 }
                 self.adjust_link(wire, name, old, it)
             }
@@ -75,23 +64,16 @@ impl Node {
                 }
                 Ok(())
             }
-            (None, Some(Part::Vnic(it))) => self
-                .create_vnic(NewVnic {
-                    name: name.into(),
-                    link: it.link.clone(),
-                    mac: Some(it.mac.unwrap_or_else(|| mac_of(wire, name))),
-                    serves: serves(it),
-                    interface: it.interface.clone(),
-                    addresses: it.addresses.clone(),
-                    properties: it.properties.to_string(),
-                })
-                .map(drop),
+            (None, Some(Part::Vnic(it))) => {
+                let mac = Some(it.mac.unwrap_or_else(|| mac_of(wire, name)));
+                self.create_vnic(name, Vnic { mac, ..it.clone() })
+            }
             (Some(Part::Vnic(_)), None) => self.remove_vnic(name),
             (Some(Part::Vnic(old)), Some(Part::Vnic(it))) => {
                 self.restore_interface(name)?;
-                let is = self.find_vnic(name)?.properties;
+                let is = self.find_vnic(name)?.spec.properties;
                 if [&old.properties, &is] != [&it.properties; 2] {
-                    self.set_vnic(name, &whole(&it.properties))?;
+                    self.set_vnic(name, &it.properties)?;
                 }
                 self.set_addresses(name, &old.addresses, &it.addresses)
             }
@@ -102,24 +84,18 @@ impl Node {
                 };
                 network::set_routes(name, &old, &self.routes(new)?)
             }
-            (Some(Part::Routes(old)), None) => match network::exists(name) {
-                true => network::set_routes(name, &self.routes_left(old)?, &[]),
-                false => Ok(()),
-            },
+            (Some(Part::Routes(old)), None) if network::exists(name) => {
+                network::set_routes(name, &self.routes_left(old)?, &[])
+            }
+            (Some(Part::Routes(_)), None) => Ok(()),
             (Some(Part::Guest(_)), None) => self.destroy_guest(name),
-            (None, Some(Part::Flow(it))) => self
-                .add_flow(NewFlow {
-                    name: name.into(),
-                    link: it.link.clone(),
-                    attributes: it.attributes.to_string(),
-                    properties: it.properties.to_string(),
-                })
-                .map(drop),
+            (None, Some(Part::Flow(it))) => self.add_flow(name, it.clone()),
             (Some(Part::Flow(_)), None) => self.remove_flow(name),
             (_, Some(Part::Entry { link, flow, port })) => {
-                let entry = NewFlowEntry {
+                let entry = Entry {
                     flow: flow.to_string(),
                     port: port.clone(),
+                    status: EntryStatus::default(),
                 };
                 self.add_flow_entry(link, &entry).map(drop)
             }
@@ -129,31 +105,17 @@ impl Node {
             (_, Some(Part::Default(action))) => self.set_default(name, action),
             (Some(Part::Default(_)), None) => absent(self.set_default(name, "normal")),
             // The plan has no other steps.
-            _ => Err(Error::failed(format_args!(
-                "{} cannot change so",
-                step.part()
-            ))),
+            _ => Err(Fault::NoStep { part: step.part() }.into()),
         }
     }
 
-    fn attach_for(&mut self, wire: &str, name: &str, it: &Attachment) -> Result<()> {
-        if self.store.get::<Link>(name)?.is_none() {
-            let mode = match it.mode {
-                _ if it.vxlan.is_some() => Some(LinkMode::Vxlan),
-                Mode::Auto => None,
-                Mode::Xdp => Some(LinkMode::Xdp),
-                Mode::Packet => Some(LinkMode::Packet),
-            };
-            // Kept first, so that whoever takes this back knows whose link it is.
+    fn attach_for(&mut self, wire: &str, name: &str, it: &Link) -> Result<()> {
+        if self.store.get::<LinkRecord>(name)?.is_none() {
+            // Kept first, so that the step back knows whose link it is.
             let mut record = self.applied(wire)?;
             record.links.push(name.into());
             self.store.put(&record)?;
-            let attached = self.attach_link(NewLink {
-                name: name.into(),
-                mode,
-                tunnel: it.vxlan.clone(),
-                properties: it.port.to_string(),
-            });
+            let attached = self.attach_link(name, it.clone());
             if let Err(error) = attached {
                 record.links.retain(|link| link != name);
                 self.store.put(&record)?;
@@ -165,22 +127,17 @@ impl Node {
 
     /// Has an attached link be as a wire says; one that somebody else attached is left as it is
     /// where that says nothing.
-    fn adjust_link(
-        &mut self,
-        wire: &str,
-        name: &str,
-        old: &Attachment,
-        it: &Attachment,
-    ) -> Result<()> {
+    fn adjust_link(&mut self, wire: &str, name: &str, old: &Link, it: &Link) -> Result<()> {
         let is_ours = self.has_attached(wire, name)?;
-        let is = self.find_link(name)?.port;
+        let is = self.find_link(name)?.spec.port;
         if is_ours && [&old.port, &is] != [&it.port; 2] {
-            self.set_link(name, &whole(&it.port))?;
+            self.set_link(name, &it.port)?;
         }
         let unsaid = DomainProperties::default();
-        match is_ours || [&old.properties, &it.properties] != [&unsaid; 2] {
-            true => self.set_domain(name, &it.properties),
-            false => Ok(()),
+        if is_ours || [&old.properties, &it.properties] != [&unsaid; 2] {
+            self.set_domain(name, &it.properties)
+        } else {
+            Ok(())
         }
     }
 
@@ -200,15 +157,15 @@ impl Node {
             change.commit()?;
             return self.adjust_link(&heir.name, name, &it, &it);
         }
-        if self.store.get::<Link>(name)?.is_some() {
+        if self.store.get::<LinkRecord>(name)?.is_some() {
             self.remove_link(name, Class::Nic)?;
         }
         Ok(self.store.put(&record)?)
     }
 
     /// Another wire that has a link, and how; of one that is being changed, as it is to be.
-    fn other_with_link(&self, wire: &str, link: &str) -> Result<Option<(AppliedWire, Attachment)>> {
-        let records = self.store.all::<AppliedWire>()?.into_iter();
+    fn other_with_link(&self, wire: &str, link: &str) -> Result<Option<(WireRecord, Link)>> {
+        let records = self.store.all::<WireRecord>()?.into_iter();
         let mut others = records.filter(|record| record.name != wire);
         Ok(others.find_map(|record| {
             let mut links = record.wanted().links.iter();
@@ -228,7 +185,7 @@ impl Node {
             .map(drop)
     }
 
-    /// Makes a VNIC's interface anew, if it is gone.
+    /// Recreates a VNIC's interface if it is gone.
     fn restore_interface(&mut self, name: &str) -> Result<()> {
         let vnic = self.find_vnic(name)?;
         if !self.host.has_no_interface(&vnic) {
@@ -236,7 +193,7 @@ impl Node {
         }
         self.host.detach(name);
         self.bring_vnic(&vnic)?;
-        match self.host.fault(name) {
+        match self.host.fault(&Subject::Vnic(name.into())) {
             Some(fault) => Err(Error::new(Kind::Unavailable, fault)),
             None => Ok(()),
         }
@@ -244,7 +201,12 @@ impl Node {
 
     /// Gives a VNIC's interface its addresses instead of those that it had, and keeps them. What is
     /// kept may not be what there is: a node may have been killed between the two.
-    fn set_addresses(&mut self, name: &str, old: &[IpNet], addresses: &[IpNet]) -> Result<()> {
+    pub(in crate::node) fn set_addresses(
+        &mut self,
+        name: &str,
+        old: &[IpNet],
+        addresses: &[IpNet],
+    ) -> Result<()> {
         let mut vnic = self.find_vnic(name)?;
         let mut there = vnic.addresses.clone();
         there.extend(
@@ -267,13 +229,5 @@ fn absent(removed: Result<()>) -> Result<()> {
     match removed {
         Err(error) if matches!(error.kind, Kind::NotFound | Kind::Invalid) => Ok(()),
         removed => removed,
-    }
-}
-
-/// A change to these properties and no others.
-fn whole(properties: &PortProperties) -> PropertyChange {
-    PropertyChange {
-        set: properties.to_string(),
-        reset: PortProperties::NAMES.map(String::from).into(),
     }
 }

@@ -6,12 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use switch::lookup::Mac;
 use switch::properties::{Bandwidth, DomainProperties, Loss, Micros, PortProperties, Vlan};
 
-use super::seen::{Kind, Link, Namespace, Shaping};
-use crate::model::STUB_MTUS;
-use crate::wire::file::{self, Attachment, Patch, Route, Stub, Vnic, Wire};
+use super::seen::{Kind, Link as SeenLink, Namespace as SeenNamespace, Shaping};
+use crate::model::{Link, Namespace, Patch, Route, STUB_MTUS, Stub, Vnic, Wire};
 
 /// The MTU that needs no mention.
 const MTU: u16 = 1500;
@@ -54,7 +52,7 @@ impl Captured {
 }
 
 /// Makes a wire called `name` of what was seen; namespaces get `prefix` in front of their names.
-pub fn describe(seen: &[Namespace], name: &str, prefix: &str) -> Captured {
+pub fn describe(seen: &[SeenNamespace], name: &str, prefix: &str) -> Captured {
     let mut describing = Describing {
         seen,
         wire: Wire {
@@ -81,7 +79,7 @@ pub fn describe(seen: &[Namespace], name: &str, prefix: &str) -> Captured {
 type At = (usize, u32);
 
 struct Describing<'a> {
-    seen: &'a [Namespace],
+    seen: &'a [SeenNamespace],
     wire: Wire,
     notes: Vec<String>,
     prefix: &'a str,
@@ -92,7 +90,7 @@ struct Describing<'a> {
 }
 
 impl<'a> Describing<'a> {
-    fn note(&mut self, at: usize, link: &Link, text: &str) {
+    fn note(&mut self, at: usize, link: &SeenLink, text: &str) {
         let namespace = self.seen[at].called();
         self.notes
             .push(format!("‘{}’ of {namespace}: {text}", link.name));
@@ -124,7 +122,7 @@ impl<'a> Describing<'a> {
     }
 
     /// The other end of a veth pair.
-    fn peer(&self, link: &Link) -> Option<(usize, &'a Link)> {
+    fn peer(&self, link: &SeenLink) -> Option<(usize, &'a SeenLink)> {
         let Kind::Veth { index, namespace } = link.kind else {
             return None;
         };
@@ -133,7 +131,7 @@ impl<'a> Describing<'a> {
     }
 
     /// The bridge that an interface is a port of.
-    fn bridge_of(&self, at: usize, link: &Link) -> Option<&'a Link> {
+    fn bridge_of(&self, at: usize, link: &SeenLink) -> Option<&'a SeenLink> {
         let master = self.seen[at].link(link.master?)?;
         matches!(master.kind, Kind::Bridge { .. }).then_some(master)
     }
@@ -166,7 +164,7 @@ impl<'a> Describing<'a> {
     }
 
     /// Makes a bridge a stub, or a link if it has a NIC. Returns its name.
-    fn switch(&mut self, at: usize, bridge: &Link) -> String {
+    fn switch(&mut self, at: usize, bridge: &SeenLink) -> String {
         let name = self.name(&bridge.name, NAME_MAX);
         let mut properties = DomainProperties::default();
         if let Kind::Bridge {
@@ -187,10 +185,10 @@ impl<'a> Describing<'a> {
         let mut nics = ports.filter(|port| is_nic(&port.kind));
         match nics.next() {
             Some(nic) => {
-                let link = Attachment {
+                let link = Link {
                     device: nic.name.clone(),
                     properties,
-                    ..Attachment::default()
+                    ..Link::default()
                 };
                 self.wire.links.insert(name.clone(), link);
                 if at != 0 {
@@ -208,9 +206,9 @@ impl<'a> Describing<'a> {
         // A link has one interface: each further one has a link of its own, joined to the first.
         for nic in nics {
             let other = self.name(&format!("{name}-{}", nic.name), NAME_MAX);
-            let link = Attachment {
+            let link = Link {
                 device: nic.name.clone(),
-                ..Attachment::default()
+                ..Link::default()
             };
             self.wire.links.insert(other.clone(), link);
             if at != 0 {
@@ -227,7 +225,7 @@ impl<'a> Describing<'a> {
     }
 
     /// What a port of a bridge leads to.
-    fn port(&mut self, at: usize, port: &Link, switch: &str, switches: &BTreeMap<At, String>) {
+    fn port(&mut self, at: usize, port: &SeenLink, switch: &str, switches: &BTreeMap<At, String>) {
         let mut properties = self.toward(at, port, &port.shaping);
         if let Some(bridge) = self.bridge_of(at, port)
             && matches!(bridge.kind, Kind::Bridge { vlans: true, .. })
@@ -279,7 +277,7 @@ impl<'a> Describing<'a> {
     }
 
     /// Properties of the port by which frames go out that `shaping` shapes.
-    fn toward(&mut self, at: usize, link: &Link, shaping: &Shaping) -> PortProperties {
+    fn toward(&mut self, at: usize, link: &SeenLink, shaping: &Shaping) -> PortProperties {
         let micros = |time: u64| u32::try_from(time).ok().and_then(Micros::new);
         let loss = Loss::new((shaping.loss * 1e9).round() as u32);
         let (delay, jitter) = (micros(shaping.delay), micros(shaping.jitter));
@@ -300,7 +298,7 @@ impl<'a> Describing<'a> {
     }
 
     /// VNICs for the far end of a veth pair and the VLANs on it.
-    fn ends(&mut self, at: usize, link: &Link, switch: &str, mut properties: PortProperties) {
+    fn ends(&mut self, at: usize, link: &SeenLink, switch: &str, mut properties: PortProperties) {
         let sends = link.shaping;
         let rate = sends.rate.and_then(Bandwidth::from_bits);
         // A VNIC's rate is for both ways, and its delay and loss for what it receives: what differs
@@ -356,7 +354,7 @@ impl<'a> Describing<'a> {
     fn cable(
         &mut self,
         at: usize,
-        link: &Link,
+        link: &SeenLink,
         switch: &str,
         there: PortProperties,
         back: PortProperties,
@@ -374,7 +372,7 @@ impl<'a> Describing<'a> {
         stub
     }
 
-    fn vnic(&mut self, at: usize, link: &Link, switch: &str, properties: PortProperties) {
+    fn vnic(&mut self, at: usize, link: &SeenLink, switch: &str, properties: PortProperties) {
         let namespace = &self.seen[at];
         // A VLAN interface has the address of the one below, which is on the same switch.
         let own = !matches!(link.kind, Kind::Vlan { .. } | Kind::Bridge { .. });
@@ -397,7 +395,7 @@ impl<'a> Describing<'a> {
                 .map(|name| format!("{}{name}", self.prefix)),
             host: namespace.name.is_none(),
             interface: (name != link.name).then(|| link.name.clone()),
-            mac: link.mac.filter(|mac| own && *mac != [0; 6]).map(Mac),
+            mac: link.mac.filter(|mac| own && mac.0 != [0; 6]),
             addresses: link.addresses.clone(),
             properties,
             ..Vnic::default()
@@ -440,7 +438,7 @@ impl<'a> Describing<'a> {
                         ..link.shaping
                     },
                 );
-                let only_rate = |link: &Link| Link {
+                let only_rate = |link: &SeenLink| SeenLink {
                     shaping: Shaping {
                         rate: link.shaping.rate,
                         ..Shaping::default()
@@ -526,7 +524,7 @@ impl<'a> Describing<'a> {
     }
 
     /// Tells of addresses of a loopback, and of one end of a pair whose other end is not known.
-    fn end_left_out(&mut self, at: usize, link: &Link) {
+    fn end_left_out(&mut self, at: usize, link: &SeenLink) {
         match link.kind {
             Kind::Loopback => {
                 for address in &link.addresses {
@@ -578,10 +576,10 @@ impl<'a> Describing<'a> {
                 .values()
                 .any(|vnic| vnic.namespace.as_ref() == Some(&name))
             {
-                let described = file::Namespace {
+                let described = Namespace {
                     forwarding: namespace.forwards,
                     routes,
-                    ..file::Namespace::default()
+                    ..Namespace::default()
                 };
                 self.wire.namespaces.insert(name, described);
             }
@@ -590,7 +588,7 @@ impl<'a> Describing<'a> {
 }
 
 /// That the other end of a pair was not looked at, and how it can be.
-fn beyond(link: &Link) -> String {
+fn beyond(link: &SeenLink) -> String {
     match &link.beyond {
         Some(name) => format!(
             "its other end is in namespace ‘{name}’, which was not looked at: left out; `-n {name}` looks at that, too"

@@ -23,6 +23,7 @@ use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleHeader, RuleMess
 use netlink_packet_route::tc::{TcAttribute, TcMessage, TcOption};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use switch::lookup::Mac;
 
 use super::CaptureError;
 use super::seen::{Kind, Link, Namespace, Route};
@@ -264,7 +265,7 @@ fn link(message: &LinkMessage, ids: &HashMap<i32, usize>) -> Link {
             LinkAttribute::IfName(name) => link.name.clone_from(name),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
             LinkAttribute::Controller(master) => link.master = Some(*master),
-            LinkAttribute::Address(mac) => link.mac = mac.as_slice().try_into().ok(),
+            LinkAttribute::Address(mac) => link.mac = mac.as_slice().try_into().ok().map(Mac),
             LinkAttribute::Link(index) => below = Some(*index),
             LinkAttribute::LinkNetNsId(id) => elsewhere = Some(*id),
             LinkAttribute::LinkInfo(infos) => {

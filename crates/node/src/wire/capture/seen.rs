@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use switch::lookup::Mac;
 
 pub use crate::netlink::Route;
 
@@ -34,7 +35,7 @@ pub struct Link {
     /// Whether it is up.
     pub up: bool,
     /// Its Ethernet address.
-    pub mac: Option<[u8; 6]>,
+    pub mac: Option<Mac>,
     /// Largest IP packet, in bytes.
     pub mtu: u32,
     /// The bridge or bond that it is a port of.

@@ -3,6 +3,8 @@
 //! columns by their longest path, ordered within a column so that few edges cross, and moved up
 //! and down so that edges are short.
 
+use std::fmt::Write as _;
+
 /// A box to be placed. Lengths are in pixels.
 #[derive(Clone, Copy, Debug)]
 pub struct Node {
@@ -410,6 +412,42 @@ fn fit(wanted: &[f64], heights: &[f64]) -> Vec<f64> {
         }
     }
     fitted
+}
+
+/// The `d` of a smooth SVG path through points: level at each of them.
+pub fn path(points: &[(f64, f64)]) -> String {
+    let mut text = String::new();
+    for (i, point) in points.iter().enumerate() {
+        let _ = match i.checked_sub(1).map(|last| points[last]) {
+            None => write!(text, "M{:.1} {:.1}", point.0, point.1),
+            Some(last) if i > 1 && i < points.len() - 1 && last.1 == point.1 => {
+                write!(text, "L{:.1} {:.1}", point.0, point.1)
+            }
+            Some(last) => {
+                // Lines leave boxes to the right and enter them from the left, also when they
+                // lead back.
+                let bend = ((point.0 - last.0).abs() / 2.0).max(24.0);
+                let back = if point.0 < last.0 { -1.0 } else { 1.0 };
+                let leave = if i == 1 { bend } else { bend * back };
+                let enter = if i == points.len() - 1 {
+                    bend
+                } else {
+                    bend * back
+                };
+                write!(
+                    text,
+                    "C{:.1} {:.1} {:.1} {:.1} {:.1} {:.1}",
+                    last.0 + leave,
+                    last.1,
+                    point.0 - enter,
+                    point.1,
+                    point.0,
+                    point.1
+                )
+            }
+        };
+    }
+    text
 }
 
 #[cfg(test)]

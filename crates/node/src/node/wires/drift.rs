@@ -1,20 +1,22 @@
-//! What of a wire is there, and what is not, or otherwise.
+//! Drift: how the parts of a wire are found on the host.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use switch::properties::{DomainProperties, PortProperties};
+use switch::properties::{DomainProperties, LookupKind, PortProperties};
 
-use super::{Node, mac_of, patch_ports, serves};
-use crate::error::{Error, Kind, Result};
+use super::{Node, mac_of, patch_ports};
+use crate::error::{Fault, Result};
 use crate::host::network;
-use crate::model::{Class, Flow, FlowEntry, Guest, Link, LinkMode, Vnic};
+use crate::model::{
+    Class, EntryRecord, FlowRecord, Guest, GuestRecord, Link, LinkRecord, Mode, Route, Vnic,
+    VnicRecord, Wire, action_text,
+};
 use crate::node::links::MTU;
-use crate::wire::file::{self, Attachment, Mode, Wire};
-use crate::wire::plan::{Part, Step, There};
+use crate::wire::plan::{Drift, Part, Step};
 
-/// What of a wire was removed in the kernel by hand.
+/// What somebody removed in the kernel.
 #[derive(Default)]
-pub(super) struct Lacking {
+pub(super) struct KernelDrift {
     /// VNICs whose interfaces, or the namespaces that those were in, are gone.
     lost: BTreeSet<String>,
     /// VNICs whose interfaces have not all their addresses.
@@ -32,42 +34,41 @@ impl Node {
             .is_some_and(|part| self.has_part(wire, &step.name, part))
     }
 
-    /// Whether a part of a wire is there, and as the wire has it.
-    pub(super) fn there(&self, wire: &str, name: &str, part: &Part, lacking: &Lacking) -> There {
-        let lacks = match part {
-            Part::Vnic(_) => lacking.vnics.contains(name),
-            Part::Routes(_) => lacking.namespaces.contains(name),
-            _ => false,
-        };
+    /// How a part of a wire is found.
+    pub(super) fn drift(&self, wire: &str, name: &str, part: &Part, seen: &KernelDrift) -> Drift {
         if !self.has_part(wire, name, part) {
-            There::No
-        } else if matches!(part, Part::Guest(_)) && self.is_crashed(name) {
-            There::Ended
-        } else if matches!(part, Part::Vnic(_)) && lacking.lost.contains(name) {
-            There::Lost
-        } else if self.differs(wire, name, part).unwrap_or(false) {
-            There::Differs
-        } else if lacks {
-            There::Lacks
-        } else {
-            There::Yes
+            return Drift::Missing;
+        }
+        match part {
+            Part::Guest(_) if let Some(how) = self.end_of(name) => Drift::Ended(how),
+            Part::Vnic(_) if seen.lost.contains(name) => Drift::Lost,
+            _ if self.differs(wire, name, part).unwrap_or(false) => Drift::Altered,
+            Part::Vnic(_) if seen.vnics.contains(name) => Drift::Incomplete,
+            Part::Routes(_) if seen.namespaces.contains(name) => Drift::Incomplete,
+            _ => Drift::None,
         }
     }
 
-    fn is_crashed(&self, guest: &str) -> bool {
-        let guest = self.store.get::<Guest>(guest);
-        matches!(guest, Ok(Some(guest)) if self.has_crashed(&guest))
+    /// How a guest ended, if it has otherwise than in good order and is not restarted.
+    fn end_of(&self, guest: &str) -> Option<String> {
+        let guest = self.store.get::<GuestRecord>(guest).ok()??;
+        if !self.has_crashed(&guest) {
+            return None;
+        }
+        let reason = self.end_reason(&guest).unwrap_or_default();
+        // What it printed last may follow.
+        Some(reason.lines().next().unwrap_or("it does not run").into())
     }
 
     /// What of a wire's interfaces, addresses and routes is not in the kernel. An interface that is
-    /// not there lacks nothing, it gets all when it is made anew; nor do routes by one that is down,
+    /// not there lacks nothing, it gets all when it is recreated; nor do routes by one that is down,
     /// which the kernel does not take.
-    pub(super) fn lacking(&self, wire: &Wire) -> Lacking {
-        let mut lacking = Lacking::default();
+    pub(super) fn kernel_drift(&self, wire: &Wire) -> KernelDrift {
+        let mut drift = KernelDrift::default();
         for name in wire.vnics.keys() {
-            let vnic = self.store.get::<Vnic>(name);
+            let vnic = self.store.get::<VnicRecord>(name);
             if matches!(vnic, Ok(Some(vnic)) if self.host.has_no_interface(&vnic)) {
-                lacking.lost.insert(name.clone());
+                drift.lost.insert(name.clone());
             }
         }
         let interface = |name: &str| {
@@ -97,7 +98,7 @@ impl Node {
             for (name, vnic) in &inside {
                 let lacks = held(name).is_some_and(|it| seen.lacks_addresses(&it, &vnic.addresses));
                 if lacks {
-                    lacking.vnics.insert(name.to_string());
+                    drift.vnics.insert(name.to_string());
                 }
             }
             let Some(namespace) = place else {
@@ -106,13 +107,13 @@ impl Node {
             let routes = wire.namespaces.get(namespace);
             let routes = routes.map_or(&[][..], |it| &it.routes);
             let lacks = routes.iter().any(|route| {
-                let reaches = |vnic: &file::Vnic| {
+                let reaches = |vnic: &Vnic| {
                     let via = route.via;
                     via.is_some_and(|via| vnic.addresses.iter().any(|net| net.contains(&via)))
                 };
                 let near = inside.iter().find(|(_, vnic)| reaches(vnic));
                 // A gateway may be reached by a route without one instead.
-                let leads = |other: &&file::Route| {
+                let leads = |other: &&Route| {
                     other.via.is_none() && route.via.is_some_and(|via| other.to.contains(&via))
                 };
                 let straight = || routes.iter().find(leads)?.vnic.as_ref();
@@ -128,36 +129,24 @@ impl Node {
                 can_be && !seen.has_route(&wanted)
             });
             if lacks {
-                lacking.namespaces.insert(namespace.into());
+                drift.namespaces.insert(namespace.into());
             }
         }
-        lacking
+        drift
     }
 
-    /// Sets routes of a wire again that went with interfaces which were made anew while the wire
+    /// Sets routes of a wire again that went with interfaces which were recreated while the wire
     /// was taken back. Returns those that could not be.
     pub fn mend_routes(&mut self, wire: &str) -> Result<Vec<String>> {
         let wire = self.applied(wire)?.applied;
-        let lacking = self.lacking(&wire).namespaces;
-        let left = lacking.iter().filter_map(|name| {
+        let incomplete = self.kernel_drift(&wire).namespaces;
+        let left = incomplete.iter().filter_map(|name| {
             let routes = self.routes(&wire.namespaces[name].routes);
             let set = routes.and_then(|routes| network::set_routes(name, &[], &routes));
             let error = set.err()?;
             Some(format!("routes of namespace ‘{name}’ ({error})"))
         });
         Ok(left.collect())
-    }
-
-    /// Which guest of a wire has ended and how, if it has otherwise than in good order.
-    pub(super) fn end_of(&mut self, guest: &str) -> Result<Option<String>> {
-        let guest = self.store.get::<Guest>(guest)?;
-        let Some(guest) = guest.filter(|guest| self.has_crashed(guest)) else {
-            return Ok(None);
-        };
-        let reason = self.view_guest(&guest).reason.unwrap_or_default();
-        // What it printed last may follow.
-        let how = reason.lines().next().unwrap_or("it does not run");
-        Ok(Some(format!("guest ‘{}’ ({how})", guest.name)))
     }
 
     /// Whether a part of a wire is there, and no other of its name that somebody made.
@@ -171,49 +160,48 @@ impl Node {
             Part::Namespace(_) => network::exists(name),
             Part::Stub(it) => {
                 let mtu = it.mtu.unwrap_or(MTU);
-                let stub = self.store.get::<Link>(name)?;
+                let stub = self.store.get::<LinkRecord>(name)?;
                 stub.is_some_and(|is| is.class == Class::Stub && is.mtu == mtu)
             }
             Part::Link(it) => {
-                let link = self.store.get::<Link>(name)?;
+                let link = self.store.get::<LinkRecord>(name)?;
                 link.is_some_and(|is| is.class == Class::Nic && self.is_attached_so(&is, it))
             }
             Part::Patch(it) => {
                 let domains = self.domains_between(it)?;
                 self.host.has_patch(&patch_ports(wire, name), domains)
             }
-            Part::Vnic(it) => self.store.get::<Vnic>(name)?.is_some_and(|is| {
+            Part::Vnic(it) => self.store.get::<VnicRecord>(name)?.is_some_and(|is| {
                 let mac = it.mac.unwrap_or_else(|| mac_of(wire, name));
-                let place = (serves(it), it.interface.as_deref().unwrap_or(name));
-                (&is.link, is.mac) == (&it.link, mac)
-                    && (is.serves.clone(), is.interface()) == place
+                let place = (it.place(), it.interface.as_deref().unwrap_or(name));
+                (&is.link, is.mac()) == (&it.link, mac) && (is.place(), is.interface()) == place
             }),
             Part::Guest(it) => {
-                let guest = self.store.get::<Guest>(name)?;
+                let guest = self.store.get::<GuestRecord>(name)?;
                 guest.is_some_and(|is| is_guest(&is, it))
             }
-            Part::Flow(it) => self.store.get::<Flow>(name)?.is_some_and(|is| {
-                let is = (&is.link, &is.attributes, &is.properties);
-                is == (&it.link, &it.attributes, &it.properties)
-            }),
+            Part::Flow(it) => {
+                let flow = self.store.get::<FlowRecord>(name)?;
+                flow.is_some_and(|is| is.spec == *it)
+            }
             Part::Entry { port, .. } => {
-                let entry = self.store.get::<FlowEntry>(name)?;
+                let entry = self.store.get::<EntryRecord>(name)?;
                 entry.is_some_and(|entry| entry.port == *port)
             }
-            Part::Default(action) => self.switch(name)?.default.as_ref() == Some(action),
+            Part::Default(action) => {
+                let link = self.find_link(name)?;
+                link.properties.lookup == LookupKind::FlowTable
+                    && action_text(&link.default) == *action
+            }
             Part::Routes(_) => true,
         })
     }
 
     /// Whether a link is attached as a wire says. Of one that is not up, the best way is not known.
-    fn is_attached_so(&self, link: &Link, it: &Attachment) -> bool {
-        let wanted = match it.mode {
-            Mode::Auto => return link.tunnel == it.vxlan,
-            Mode::Xdp => LinkMode::Xdp,
-            Mode::Packet => LinkMode::Packet,
-        };
-        let mode = self.view_link(link).mode;
-        link.tunnel == it.vxlan && mode.is_none_or(|mode| mode == wanted)
+    fn is_attached_so(&self, link: &LinkRecord, it: &Link) -> bool {
+        let mode = || self.link_status(link).mode;
+        link.vxlan == it.vxlan
+            && (it.mode == Mode::Auto || mode().is_none_or(|mode| mode == it.mode))
     }
 
     /// Whether a link was attached for a wire, and not by somebody else.
@@ -223,22 +211,20 @@ impl Node {
     }
 
     /// Refuses a link that somebody else attached otherwise than a wire says.
-    pub(super) fn check_attached(&self, link: &Link, it: &Attachment) -> Result<()> {
-        let name = &link.name;
-        let refused = |sentence: String| Err(Error::new(Kind::InUse, sentence));
+    pub(super) fn check_attached(&self, link: &LinkRecord, it: &Link) -> Result<()> {
+        let name = link.name.clone();
         if !self.is_attached_so(link, it) {
-            return refused(format!(
-                "‘{name}’ is attached already, and otherwise: `weir link detach {name}` first, or have the wire say how it is (`weir link show {name}`)"
-            ));
+            return Err(Fault::AttachedOtherwise { name }.into());
         }
-        match has_all(&link.port, &it.port) {
-            true => Ok(()),
-            false => refused(format!(
-                "‘{name}’ is attached already, and its port has {}, not {}: `weir link detach {name}` first, or leave that out of the wire",
-                told(&link.port),
-                it.port
-            )),
+        if has_all(&link.port, &it.port) {
+            return Ok(());
         }
+        Err(Fault::AttachedWith {
+            name,
+            has: told(&link.port),
+            said: it.port.to_string(),
+        }
+        .into())
     }
 
     /// Whether somebody changed of a part, which is there, what can change in use. A link that
@@ -248,12 +234,11 @@ impl Node {
             Part::Stub(it) => self.find_link(name)?.properties != it.properties,
             Part::Link(it) => {
                 let is = self.find_link(name)?;
-                match self.has_attached(wire, name)? {
-                    true => (&is.port, &is.properties) != (&it.port, &it.properties),
-                    false => {
-                        let is_unsaid = it.properties == DomainProperties::default();
-                        !has_all(&is.port, &it.port) || !is_unsaid && is.properties != it.properties
-                    }
+                if self.has_attached(wire, name)? {
+                    (&is.port, &is.properties) != (&it.port, &it.properties)
+                } else {
+                    let is_unsaid = it.properties == DomainProperties::default();
+                    !has_all(&is.port, &it.port) || !is_unsaid && is.properties != it.properties
                 }
             }
             Part::Vnic(it) => self.find_vnic(name)?.properties != it.properties,
@@ -268,14 +253,16 @@ impl Node {
 
 /// Whether a guest is one that a wire describes, but for what changes in use. What the wire does not
 /// say is as it was when the guest was created.
-fn is_guest(guest: &Guest, it: &file::Guest) -> bool {
-    let interfaces = guest.interfaces.iter();
-    let interfaces: BTreeMap<_, _> = interfaces.map(|it| (&it.name, &it.vnic)).collect();
-    interfaces == it.interfaces.iter().collect()
-        && it.memory.is_none_or(|memory| memory.0 == guest.memory)
-        && it.ring_slots.is_none_or(|slots| slots == guest.ring_slots)
-        && it.cpus.is_none_or(|cpus| cpus == guest.cpus)
-        && (&it.pin, it.isolation) == (&guest.pins, guest.isolation)
+fn is_guest(guest: &GuestRecord, it: &Guest) -> bool {
+    let ports = guest.ports.iter();
+    let ports: BTreeMap<_, _> = ports.map(|it| (&it.name, &it.vnic)).collect();
+    ports == it.interfaces.iter().collect()
+        && it.memory.is_none_or(|memory| memory.0 == guest.memory())
+        && it
+            .ring_slots
+            .is_none_or(|slots| slots == guest.ring_slots())
+        && it.cpus.is_none_or(|cpus| cpus == guest.cpus())
+        && (&it.pin, it.isolation) == (&guest.pin, guest.isolation)
 }
 
 /// Properties in a sentence.

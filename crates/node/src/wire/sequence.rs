@@ -1,4 +1,4 @@
-//! The order in which the steps from one wire to another are taken.
+//! The sequence in which the steps from one wire to another are taken.
 //!
 //! Most steps can be taken back without a trace. A guest that is ended cannot: what it had in
 //! memory is gone. So such steps, and what has to wait for them, come last, where no other step can
@@ -6,8 +6,10 @@
 
 use std::collections::HashMap;
 
-use super::file::output;
+use switch::lookup::Mac;
+
 use super::plan::{Part, Step};
+use crate::model::output;
 
 /// What a step gives to those behind it, or has to have from those before it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -19,7 +21,7 @@ enum Need {
     /// The name of a link, stub or VNIC is free.
     PortName(String),
     /// The Ethernet address is free.
-    Address([u8; 6]),
+    Address(Mac),
     /// A VNIC less is on the switch.
     Leaves(String),
     /// An attached link less is there: its interface or its tunnel may be another's.
@@ -37,8 +39,8 @@ enum Need {
 /// Puts steps, each of which stands behind those that it needs, into the order in which as little
 /// as can be is lost if one of them fails: first what can be taken back, then configurations of
 /// guests that are replaced in use, then what ends guests and what waits for that. Of the last,
-/// each guest is started anew before the next is ended.
-pub fn order(steps: Vec<Step>) -> Vec<Step> {
+/// each guest is restarted before the next is ended.
+pub fn sequence(steps: Vec<Step>) -> Vec<Step> {
     let mut late = Late::default();
     for (i, step) in steps.iter().enumerate() {
         let before = late.before(step);
@@ -100,7 +102,7 @@ fn gives(step: &Step) -> Vec<Need> {
             unused.chain([Need::GuestName(name())]).collect()
         }
         (Some(Part::Vnic(it)), None) => {
-            let address = it.mac.map(|mac| Need::Address(mac.0));
+            let address = it.mac.map(Need::Address);
             let gone = [Need::PortName(name()), Need::Leaves(it.link.clone())];
             gone.into_iter().chain(address).collect()
         }
@@ -126,7 +128,7 @@ fn needs(step: &Step) -> Vec<Need> {
         (None, Some(Part::Link(_))) => vec![Need::PortName(name()), Need::Detached],
         (None, Some(Part::Patch(it))) => it.between.iter().cloned().map(Need::Switch).collect(),
         (None, Some(Part::Vnic(it))) => {
-            let address = it.mac.map(|mac| Need::Address(mac.0));
+            let address = it.mac.map(Need::Address);
             let place = [Need::PortName(name()), Need::Switch(it.link.clone())];
             place.into_iter().chain(address).collect()
         }

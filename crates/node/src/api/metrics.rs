@@ -1,0 +1,168 @@
+//! `GET /metrics`: all counters in Prometheus's text format, one set of series a scrape, so that what
+//! was removed is not shown any more.
+
+use metrics::{Unit, counter, describe_counter, describe_gauge, gauge, with_local_recorder};
+use metrics_exporter_prometheus::PrometheusBuilder;
+
+use crate::model::{GuestState, PortStats, Scrape};
+
+/// Counters of lanes that are nanoseconds.
+const TIMES: [&str; 3] = ["busy", "idle", "asleep"];
+
+/// All counters, as Prometheus reads them.
+pub fn render(scrape: &Scrape) -> String {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    with_local_recorder(&recorder, || record(scrape));
+    let mut text = recorder.handle().render();
+    // The recorder's counters are whole numbers; times are counters all the same.
+    for time in TIMES {
+        let name = format!("# TYPE weir_lane_{time}_seconds_total");
+        text = text.replace(&format!("{name} gauge"), &format!("{name} counter"));
+    }
+    text
+}
+
+fn record(scrape: &Scrape) {
+    let node = &scrape.node;
+    let version = node.version.clone();
+    gauge!("weir_node_info", "version" => version).set(1.0);
+    counter!("weir_switch_restarts_total").absolute(node.switch_restarts);
+    describe_counter!(
+        "weir_switch_restarts_total",
+        "Switches that this node started because the last one ended."
+    );
+    let counts = [
+        ("links", node.links),
+        ("vnics", node.vnics),
+        ("flows", node.flows),
+        ("guests", node.guests),
+    ];
+    for (what, count) in counts {
+        gauge!(format!("weir_{what}")).set(count as f64);
+        describe_gauge!(format!("weir_{what}"), format!("Number of {what}."));
+    }
+    for (port, guest) in &scrape.ports {
+        let guest = guest.clone().unwrap_or_default();
+        let labels = [
+            ("port", port.name.clone()),
+            ("link", port.link.clone()),
+            ("guest", guest),
+        ];
+        count("port", port.counters(), &labels);
+        drops("port", port, &labels);
+    }
+    for port in &scrape.port_lanes {
+        let lane = port.lane.unwrap_or_default().to_string();
+        let labels = [("port", port.name.clone()), ("lane", lane)];
+        count("port_lane", port.counters(), &labels);
+        drops("port_lane", port, &labels);
+    }
+    for lane in &scrape.lanes {
+        let labels = [("lane", lane.lane.to_string())];
+        let is_time = |(name, _): &(&str, u64)| TIMES.contains(name);
+        let (times, others): (Vec<_>, Vec<_>) = lane.counters().partition(is_time);
+        count("lane", others.into_iter(), &labels);
+        for (name, nanoseconds) in times {
+            let metric = format!("weir_lane_{name}_seconds_total");
+            let help = format!("Time that the lane was {name}.");
+            describe_gauge!(metric.clone(), Unit::Seconds, help);
+            gauge!(metric, &labels).set(nanoseconds as f64 / 1e9);
+        }
+        gauge!("weir_lane_queues", &labels).set(lane.queues);
+        describe_gauge!("weir_lane_queues", "Queues that the lane serves.");
+    }
+    for flow in &scrape.flows {
+        let labels = [("flow", flow.name.clone()), ("link", flow.link.clone())];
+        count("flow", flow.counters(), &labels);
+    }
+    for guest in &scrape.guests {
+        let labels = [("guest", guest.name.clone())];
+        let status = &guest.status;
+        let up = status.state == GuestState::Running;
+        gauge!("weir_guest_up", &labels).set(f64::from(u8::from(up)));
+        describe_gauge!("weir_guest_up", "1 while the guest runs.");
+        counter!("weir_guest_restarts_total", &labels).absolute(status.restarts.into());
+        describe_counter!("weir_guest_restarts_total", "Restarts of the guest.");
+        gauge!("weir_guest_memory_bytes", &labels).set(guest.spec.memory() as f64);
+        describe_gauge!(
+            "weir_guest_memory_bytes",
+            Unit::Bytes,
+            "Private memory of the guest."
+        );
+        if let Some(ms) = status.boot_ms {
+            gauge!("weir_guest_boot_seconds", &labels).set(ms / 1e3);
+            describe_gauge!(
+                "weir_guest_boot_seconds",
+                Unit::Seconds,
+                "Time from the order to start the guest to its main loop."
+            );
+        }
+    }
+}
+
+/// Counters by the names that `stat` shows.
+fn count<const N: usize>(
+    what: &str,
+    counters: impl Iterator<Item = (&'static str, u64)>,
+    labels: &[(&'static str, String); N],
+) {
+    for (name, value) in counters {
+        let metric = format!("weir_{what}_{name}_total");
+        let column = name.replace('_', "-");
+        let help = format!("‘{column}’ of `weir … stat`.");
+        describe_counter!(metric.clone(), help);
+        counter!(metric, labels).absolute(value);
+    }
+}
+
+/// Frames dropped, by reason.
+fn drops<const N: usize>(what: &str, port: &PortStats, labels: &[(&'static str, String); N]) {
+    let metric = format!("weir_{what}_dropped_frames_total");
+    describe_counter!(metric.clone(), "Frames dropped, by reason.");
+    for (reason, frames) in &port.drops {
+        let reason = [("reason", reason.clone())];
+        let labels: Vec<_> = labels.iter().cloned().chain(reason).collect();
+        counter!(metric.clone(), &labels).absolute(*frames);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Guest, LaneStats, NodeStatus, Spec};
+
+    #[test]
+    fn counters_have_prometheus_names_and_labels() {
+        let mut port = PortStats {
+            name: "g0".into(),
+            link: "lan".into(),
+            rx_frames: 3,
+            rx_bytes: 294,
+            ..PortStats::default()
+        };
+        port.drops.insert("spoofed-ip".into(), 2);
+        let scrape = Scrape {
+            node: NodeStatus::default(),
+            ports: vec![(port, Some("fw".into()))],
+            port_lanes: Vec::new(),
+            lanes: vec![LaneStats {
+                busy: 1_500_000_000,
+                ..LaneStats::default()
+            }],
+            flows: Vec::new(),
+            guests: vec![Guest::example()],
+        };
+        let text = render(&scrape);
+        for line in [
+            "weir_port_rx_frames_total{port=\"g0\",link=\"lan\",guest=\"fw\"} 3",
+            "weir_port_rx_bytes_total{port=\"g0\",link=\"lan\",guest=\"fw\"} 294",
+            "weir_port_dropped_frames_total{port=\"g0\",link=\"lan\",guest=\"fw\",reason=\"spoofed-ip\"} 2",
+            "# TYPE weir_lane_busy_seconds_total counter",
+            "weir_lane_busy_seconds_total{lane=\"0\"} 1.5",
+            "weir_guest_up{guest=\"fw\"} 1",
+            "weir_guest_boot_seconds{guest=\"fw\"} 0.0015",
+        ] {
+            assert!(text.lines().any(|there| there == line), "{line}:\n{text}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! A resource: a name, a specification (what is wanted) and a status (what is).
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+use utoipa::openapi::schema::{AllOfBuilder, ObjectBuilder, Schema, Type};
+use utoipa::openapi::{Ref, RefOr};
+use utoipa::{PartialSchema, ToSchema};
+
+/// What can be done with a resource of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Lists all.
+    List,
+    /// Shows one.
+    Show,
+    /// Creates one.
+    Create,
+    /// Creates one or changes it to the given specification.
+    Put,
+    /// Changes some fields.
+    Patch,
+    /// Removes one.
+    Delete,
+}
+
+/// The specification of a resource. The API, the store, wire files, the client and the commands use
+/// this one type; everything else about the resource follows from here.
+pub trait Spec:
+    Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + ToSchema + Send + 'static
+{
+    /// What the node reports beside it.
+    type Status: Clone
+        + fmt::Debug
+        + Default
+        + Serialize
+        + DeserializeOwned
+        + ToSchema
+        + Send
+        + 'static;
+    /// The collection in the API's paths: `vnics` for `/v1/vnics`.
+    const PATH: &'static str;
+    /// The resource in operation names.
+    const NOUN: &'static str;
+    /// The resource in sentences, with its article, and several of them.
+    const CALLED: [&'static str; 2];
+    /// What can be done with it.
+    const VERBS: &'static [Verb];
+    /// What a reader of the API should know of a verb.
+    fn note(_verb: Verb) -> &'static str {
+        ""
+    }
+    /// One as the API shows it.
+    fn example() -> Object<Self>;
+    /// Completes a merge patch by what follows from its fields.
+    fn complete(_patch: &mut Map<String, Value>) {}
+    /// Leaves out of a list what is long.
+    fn shorten(&mut self) {}
+}
+
+/// Something that the store keeps, as JSON under its key.
+pub trait Record: Serialize + DeserializeOwned {
+    /// The name of its table.
+    const TABLE: &'static str;
+    /// Its key.
+    fn key(&self) -> &str;
+}
+
+/// Has records be kept under their names; one with a specification is used as that.
+macro_rules! record {
+    ($record:ty: $table:literal $(, $spec:ty)?) => {
+        impl $crate::model::Record for $record {
+            const TABLE: &'static str = $table;
+            fn key(&self) -> &str {
+                &self.name
+            }
+        }
+        $(
+            impl std::ops::Deref for $record {
+                type Target = $spec;
+                fn deref(&self) -> &$spec {
+                    &self.spec
+                }
+            }
+            impl std::ops::DerefMut for $record {
+                fn deref_mut(&mut self) -> &mut $spec {
+                    &mut self.spec
+                }
+            }
+        )?
+    };
+}
+pub(super) use record;
+
+/// A resource as the API has it: the specification's fields, `name` and `status`. In a request, the
+/// status is ignored, so that an answer can be sent back.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Object<S: Spec> {
+    /// Its name.
+    pub name: String,
+    /// What is wanted.
+    #[serde(flatten)]
+    pub spec: S,
+    /// What is.
+    pub status: S::Status,
+}
+
+impl<S: Spec> Object<S> {
+    /// One as a request has it.
+    pub fn new(name: impl Into<String>, spec: S) -> Object<S> {
+        Object {
+            name: name.into(),
+            spec,
+            status: S::Status::default(),
+        }
+    }
+}
+
+/// `S` denies unknown fields, which serde's `flatten` cannot do for it.
+impl<'de, S: Spec> Deserialize<'de> for Object<S> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut fields = Map::<String, Value>::deserialize(deserializer)?;
+        let name = match fields.remove("name") {
+            Some(Value::String(name)) => name,
+            Some(_) => return Err(D::Error::custom("the field `name` is a text")),
+            None => return Err(D::Error::missing_field("name")),
+        };
+        let status = match fields.remove("status") {
+            None | Some(Value::Null) => S::Status::default(),
+            Some(status) => serde_json::from_value(status)
+                .map_err(|error| D::Error::custom(format_args!("in `status`: {error}")))?,
+        };
+        let spec = S::deserialize(Value::Object(fields)).map_err(D::Error::custom)?;
+        Ok(Object { name, spec, status })
+    }
+}
+
+impl<S: Spec> PartialSchema for Object<S> {
+    fn schema() -> RefOr<Schema> {
+        let name = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some("Its name."));
+        let own = ObjectBuilder::new()
+            .schema_type(Type::Object)
+            .property("name", name)
+            .property("status", Ref::from_schema_name(S::Status::name()))
+            .required("name");
+        let all = AllOfBuilder::new()
+            .item(own)
+            .item(Ref::from_schema_name(S::name()));
+        RefOr::T(Schema::AllOf(all.build()))
+    }
+}
+
+impl<S: Spec> ToSchema for Object<S> {
+    fn name() -> Cow<'static, str> {
+        format!("{}Object", S::name()).into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((S::name().into(), S::schema()));
+        S::schemas(schemas);
+        schemas.push((S::Status::name().into(), S::Status::schema()));
+        S::Status::schemas(schemas);
+    }
+}
+
+/// Changes a specification as a JSON merge patch (RFC 7396) says: a field that is null is as if it
+/// had never been given.
+pub fn patched<S: Spec>(spec: &S, patch: &Value) -> Result<S, serde_json::Error> {
+    let mut fields = serde_json::to_value(spec)?;
+    merge(&mut fields, patch);
+    serde_json::from_value(fields)
+}
+
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(changes) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(fields) = target else {
+        return;
+    };
+    for (name, change) in changes {
+        if change.is_null() {
+            fields.remove(name);
+        } else {
+            merge(fields.entry(name).or_insert(Value::Null), change);
+        }
+    }
+}
+
+/// Whether a field is as it would be if it were not given.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::Vnic;
+
+    #[test]
+    fn an_answer_can_be_sent_back_and_unknown_fields_cannot() {
+        let vnic = Vnic::example();
+        let text = serde_json::to_string(&vnic).unwrap();
+        assert_eq!(serde_json::from_str::<Object<Vnic>>(&text).unwrap(), vnic);
+        let wrong = |value: Value| {
+            let error = serde_json::from_value::<Object<Vnic>>(value).unwrap_err();
+            error.to_string()
+        };
+        assert_eq!(wrong(json!({"link": "lan"})), "missing field `name`");
+        assert_eq!(wrong(json!({"name": "a"})), "missing field `link`");
+        let unknown = wrong(json!({"name": "a", "link": "lan", "maxbw": "1G"}));
+        assert!(unknown.starts_with("unknown field `maxbw`"), "{unknown}");
+    }
+
+    #[test]
+    fn a_patch_changes_what_it_names_and_null_resets() {
+        let mut vnic = Vnic::example().spec;
+        vnic.properties = "maxbw=1G,share=7".parse().unwrap();
+        let patch = json!({"properties": {"maxbw": null, "delay": "2ms"}});
+        let changed = patched(&vnic, &patch).unwrap();
+        assert_eq!(changed.properties.to_string(), "share=7,delay=2ms");
+        assert_eq!(changed.link, vnic.link);
+        assert!(patched(&vnic, &json!({"properties": {"speed": 1}})).is_err());
+    }
+}

@@ -1,0 +1,214 @@
+//! Reconciling what runs with what is wanted: at once, and again and again where something is down.
+
+use super::resource::Resource;
+use super::{LOOK_TICKS, Node, for_each_resource};
+use crate::error::{Error, Kind, Result, Subject};
+use crate::host::Attached;
+use crate::model::{
+    Flow, FlowRecord, Guest, GuestRecord, Link, LinkRecord, Place, Run, Stub, SwitchFunction, Vnic,
+    VnicRecord, Wire,
+};
+
+impl Node {
+    /// Detaches ports that nobody wants: of an operation that a node did not live to finish.
+    pub(super) fn detach_leftovers(&mut self) -> Result<()> {
+        for name in self.host.port_names() {
+            let wanted = match self.store.get::<VnicRecord>(&name)? {
+                Some(vnic) => vnic.place() != Place::Guest || self.runs_with(&name)?,
+                None => self.store.get::<LinkRecord>(&name)?.is_some() || self.is_patch(&name)?,
+            };
+            if !wanted {
+                self.host.detach(&name);
+            }
+        }
+        self.remove_leftover_flows()
+    }
+
+    pub(super) fn remove_leftover_flows(&mut self) -> Result<()> {
+        for name in self.host.flow_names() {
+            if self.store.get::<FlowRecord>(&name)?.is_none() {
+                self.host.remove_flow(&name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a guest runs that has this VNIC.
+    pub(super) fn runs_with(&self, vnic: &str) -> Result<bool> {
+        let guest = self.index.guest_of(vnic);
+        let guest = guest
+            .map(|name| self.store.get::<GuestRecord>(name))
+            .transpose()?;
+        Ok(guest
+            .flatten()
+            .is_some_and(|guest| self.host.runs(guest.id)))
+    }
+
+    /// Brings about what is wanted and is not there. What cannot be is noted with its reason and
+    /// tried again later; the rest goes on.
+    pub fn reconcile(&mut self) -> Result<()> {
+        self.bring_namespaces()?;
+        macro_rules! reconcile {
+            ($($resource:ident),*; $($waiting:ident),*) => {
+                $(<$resource>::reconcile(self)?;)*
+                $(<$waiting>::reconcile(self)?;)*
+            };
+        }
+        for_each_resource!(reconcile);
+        Ok(())
+    }
+
+    pub(super) fn bring_link(&mut self, link: &LinkRecord) {
+        let set = self.host.set_domain(link.domain, &link.properties);
+        let attached = set.and_then(|()| self.host.attach_uplink(link));
+        let kept = attached.and_then(|Attached { gro, index, .. }| {
+            if (gro, index) == (link.gro, link.index) {
+                return Ok(());
+            }
+            // An interface that is another than before, of the same name.
+            Ok(self.store.put(&LinkRecord {
+                gro,
+                index,
+                ..link.clone()
+            })?)
+        });
+        self.host.note(Subject::Link(link.name.clone()), kept);
+        self.bring_flows(&link.name);
+    }
+
+    pub(super) fn bring_vnic(&mut self, vnic: &VnicRecord) -> Result<()> {
+        if vnic.place() != Place::Guest
+            && let Some(link) = self.store.get::<LinkRecord>(&vnic.link)?
+        {
+            if self.host.has_lost(vnic) {
+                self.host.detach(&vnic.name);
+            }
+            let was_there = self.host.holds(&vnic.name);
+            let mtu = super::vnics::mtu_max(vnic, &link);
+            let mut attached = self.host.attach_vnic(vnic, link.domain, mtu);
+            if let (Ok(()), false, Place::Namespace(namespace)) =
+                (&attached, was_there, vnic.place())
+            {
+                attached = self.bring_routes(namespace);
+            }
+            self.host.note(Subject::Vnic(vnic.name.clone()), attached);
+            self.bring_flows(&vnic.name);
+        }
+        Ok(())
+    }
+
+    pub(super) fn bring_guest(&mut self, guest: &GuestRecord) {
+        let brought = match self.keep_unkept(guest) {
+            Err(error) => Err(error),
+            Ok(true) => Ok(()),
+            Ok(false) => match &guest.run {
+                Run::Ended { .. } => return,
+                // Be it that its start could not be kept.
+                _ if self.host.runs(guest.id) => self.host.reattach_guest(guest.id),
+                // It is restarted when its time comes.
+                _ if self.guests.restarts.is_waiting(guest.id) => return,
+                Run::Wanted | Run::Started { .. } => self.start_again(guest),
+            },
+        };
+        self.host.note(Subject::Guest(guest.name.clone()), brought);
+        for port in &guest.ports {
+            self.bring_flows(&port.vnic);
+        }
+    }
+
+    /// Looks after what is down, and after guests whose time to be restarted has come. Called
+    /// about once a second, and when [`next_restart`](Self::next_restart) says.
+    pub fn tick(&mut self) {
+        self.ticks += 1;
+        if self.host.has_silent_switch() {
+            return self.give_switch_up();
+        }
+        if self.ticks.is_multiple_of(LOOK_TICKS) {
+            self.drop_closed_ports();
+            // A state that cannot be read now can be later.
+            let _ = self.leave_lost_namespaces();
+        }
+        for subject in self.host.faulty() {
+            // A state that cannot be read now can be later.
+            let _ = self.heal(subject);
+        }
+    }
+
+    /// Tries again to bring about what is down.
+    pub(super) fn heal(&mut self, subject: Subject) -> Result<()> {
+        match &subject {
+            Subject::Switch => {
+                let started = self.need_switch();
+                self.host.note(subject, started);
+            }
+            Subject::State => {
+                let kept = self.keep_switch();
+                self.host.note(subject, kept);
+            }
+            Subject::Flow(name) => {
+                let brought = self.bring_flow(name);
+                self.host.note(subject, brought);
+            }
+            Subject::Entries(port) => self.bring_entries(port),
+            Subject::Guest(name) => {
+                if let Some(guest) = self.store.get::<GuestRecord>(name)? {
+                    self.bring_guest(&guest);
+                }
+            }
+            Subject::Namespace(_) => self.bring_namespaces()?,
+            Subject::Patch(_) => self.bring_patches()?,
+            Subject::Link(name) => {
+                if let Some(link) = self.store.get::<LinkRecord>(name)? {
+                    self.bring_link(&link);
+                }
+            }
+            Subject::Vnic(name) => {
+                if let Some(vnic) = self.store.get::<VnicRecord>(name)? {
+                    self.bring_vnic(&vnic)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Kills a switch that does not answer: its end is dealt with as any other.
+    pub(super) fn give_switch_up(&self) {
+        tracing::error!("the switch does not answer: it is killed");
+        self.host.kill_switch();
+    }
+
+    /// Detaches ports whose interface is gone; they are reattached when it is back. A guest's
+    /// port that is closed stays so: it broke the rules.
+    pub(super) fn drop_closed_ports(&mut self) {
+        if self.host.switch_pid().is_none() {
+            return;
+        }
+        let Ok(closed) = self.host.closed_ports() else {
+            return self.give_switch_up();
+        };
+        for name in closed {
+            if self.index.guest_of(&name).is_none() {
+                self.host.detach(&name);
+                let gone = Err(Error::new(Kind::Unavailable, "its interface is gone"));
+                self.host.note::<()>(self.subject_of_port(&name), gone);
+            }
+        }
+    }
+
+    /// Releases interfaces whose namespace is gone, so that it can end, and recreates them if
+    /// there is another of its name. While a wire changes, its namespaces come and go.
+    pub(super) fn leave_lost_namespaces(&mut self) -> Result<()> {
+        if !self.wires.changing.is_empty() {
+            return Ok(());
+        }
+        let mut lost = Vec::new();
+        for name in self.host.held() {
+            let vnic = self.store.get::<VnicRecord>(name)?;
+            lost.extend(vnic.filter(|vnic| self.host.has_lost(vnic)));
+        }
+        if !lost.is_empty() {
+            self.bring_namespaces()?;
+        }
+        lost.iter().try_for_each(|vnic| self.bring_vnic(vnic))
+    }
+}

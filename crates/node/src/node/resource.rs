@@ -1,0 +1,52 @@
+//! What the node does with a resource: the same few operations for all.
+
+use super::Node;
+use crate::error::{Error, Fault, Kind, Result};
+use crate::model::{Object, Spec};
+
+/// A specification that the node brings about. All of it happens at once; where something has to be
+/// waited for, the service does more.
+pub trait Resource: Spec {
+    /// All, by name.
+    fn all(node: &mut Node) -> Result<Vec<Object<Self>>>;
+
+    /// The one called `name`.
+    fn one(node: &mut Node, name: &str) -> Result<Object<Self>>;
+
+    /// Makes one: all of it, or nothing.
+    fn create(_node: &mut Node, name: &str, _spec: Self) -> Result<()> {
+        Err(unchangeable::<Self>(name))
+    }
+
+    /// Has one that is there be as `spec` says.
+    fn change(_node: &mut Node, name: &str, _spec: Self) -> Result<()> {
+        Err(unchangeable::<Self>(name))
+    }
+
+    /// Brings about all that are wanted and not there. What cannot be is noted with its reason and
+    /// tried again later; the rest goes on.
+    fn reconcile(_node: &mut Node) -> Result<()> {
+        Ok(())
+    }
+
+    /// Removes one.
+    fn delete(_node: &mut Node, name: &str) -> Result<()> {
+        Err(unchangeable::<Self>(name))
+    }
+}
+
+/// No route leads here: a resource has routes for its own verbs only.
+fn unchangeable<S: Spec>(name: &str) -> Error {
+    let (what, name) = (S::NOUN, name.into());
+    let can = "nothing";
+    Fault::Fixed { what, name, can }.into()
+}
+
+/// The one called `name`, if there is one.
+pub fn found<R: Resource>(node: &mut Node, name: &str) -> Result<Option<Object<R>>> {
+    match R::one(node, name) {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if error.kind == Kind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

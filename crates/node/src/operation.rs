@@ -1,0 +1,388 @@
+//! Operations of the API, each declared once: the server's route, the description and the client
+//! follow from the declaration.
+
+pub mod others;
+
+use std::marker::PhantomData;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use utoipa::ToSchema;
+use utoipa::openapi::content::ContentBuilder;
+use utoipa::openapi::path::{
+    HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn, PathItem,
+};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::openapi::{OpenApi, Ref, RefOr, Required, ResponseBuilder};
+
+use crate::error::{Error, Kind};
+use crate::model::{Object, Spec, Verb};
+
+/// The method of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Method {
+    /// Reads.
+    Get,
+    /// Makes something, or asks for something to be done.
+    Post,
+    /// Makes something what the body says.
+    Put,
+    /// Changes some fields.
+    Patch,
+    /// Removes.
+    Delete,
+}
+
+impl Method {
+    /// Its name in HTTP.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Post => "POST",
+            Method::Put => "PUT",
+            Method::Patch => "PATCH",
+            Method::Delete => "DELETE",
+        }
+    }
+
+    fn described(self) -> HttpMethod {
+        match self {
+            Method::Get => HttpMethod::Get,
+            Method::Post => HttpMethod::Post,
+            Method::Put => HttpMethod::Put,
+            Method::Patch => HttpMethod::Patch,
+            Method::Delete => HttpMethod::Delete,
+        }
+    }
+}
+
+/// What goes over the wire in an operation: a body or an answer, or nothing, which is `()`.
+pub trait Payload: Serialize + DeserializeOwned + Send + 'static {
+    /// Its schema; none, if there is nothing.
+    fn described(_api: &mut OpenApi) -> Option<RefOr<Schema>>;
+}
+
+impl Payload for () {
+    fn described(_: &mut OpenApi) -> Option<RefOr<Schema>> {
+        None
+    }
+}
+
+impl Payload for serde_json::Value {
+    fn described(_: &mut OpenApi) -> Option<RefOr<Schema>> {
+        Some(ObjectBuilder::new().schema_type(Type::Object).into())
+    }
+}
+
+impl<T: ToSchema + Serialize + DeserializeOwned + Send + 'static> Payload for Vec<T> {
+    fn described(api: &mut OpenApi) -> Option<RefOr<Schema>> {
+        add_schema::<T>(api);
+        let items = Ref::from_schema_name(T::name());
+        let array = utoipa::openapi::schema::ArrayBuilder::new().items(items);
+        Some(array.into())
+    }
+}
+
+/// Has types be bodies and answers, described by their schemas.
+macro_rules! payloads {
+    ($($type:ty),* $(,)?) => { $(
+        impl Payload for $type {
+            fn described(api: &mut OpenApi) -> Option<RefOr<Schema>> {
+                add_schema::<$type>(api);
+                Some(Ref::from_schema_name(<$type>::name()).into())
+            }
+        }
+    )* };
+}
+payloads!(
+    crate::model::NodeStatus,
+    crate::model::Purge,
+    crate::model::HandlerRead,
+    crate::model::HandlerWrite,
+    crate::model::HandlerValue,
+    crate::model::Entry,
+    crate::model::PortStats,
+    crate::model::FlowStats,
+    crate::model::WireChange,
+);
+
+impl<S: Spec> Payload for Object<S> {
+    fn described(api: &mut OpenApi) -> Option<RefOr<Schema>> {
+        add_schema::<Object<S>>(api);
+        Some(Ref::from_schema_name(Object::<S>::name()).into())
+    }
+}
+
+fn add_schema<T: ToSchema>(api: &mut OpenApi) {
+    let mut schemas = vec![(T::name().into_owned(), T::schema())];
+    T::schemas(&mut schemas);
+    let components = api.components.get_or_insert_default();
+    components.schemas.extend(schemas);
+}
+
+/// An operation with a body `B` and an answer `T`.
+pub struct Operation<B, T> {
+    /// Its method.
+    pub method: Method,
+    /// Its path, with parameters in braces.
+    pub path: String,
+    /// Its name.
+    pub id: String,
+    /// What it does: a sentence of its own.
+    pub summary: String,
+    /// The HTTP status of its answer.
+    pub status: u16,
+    /// The kinds of errors that it answers with, besides those of every operation.
+    pub errors: Vec<Kind>,
+    /// An example of its body, if it has one.
+    pub body: B,
+    /// An example of its answer.
+    pub answer: T,
+    payloads: PhantomData<(B, T)>,
+}
+
+/// Every operation may answer so.
+const ALWAYS: [Kind; 2] = [Kind::Unavailable, Kind::Failed];
+
+impl<B: Payload, T: Payload> Operation<B, T> {
+    /// An operation.
+    pub fn new(
+        (method, path): (Method, &str),
+        (id, summary): (&str, &str),
+        errors: &[Kind],
+        body: B,
+        answer: T,
+    ) -> Operation<B, T> {
+        let has_answer = !serde_json::to_value(&answer).is_ok_and(|it| it.is_null());
+        Operation {
+            method,
+            path: path.into(),
+            id: id.into(),
+            summary: summary.into(),
+            status: if has_answer { 200 } else { 204 },
+            errors: errors.iter().copied().chain(ALWAYS).collect(),
+            body,
+            answer,
+            payloads: PhantomData,
+        }
+    }
+
+    fn creates(self) -> Operation<B, T> {
+        Operation {
+            status: 201,
+            ..self
+        }
+    }
+
+    /// Whether it has a body.
+    pub fn has_body(&self) -> bool {
+        !serde_json::to_value(&self.body).is_ok_and(|it| it.is_null())
+    }
+
+    /// The names of the path's parameters.
+    pub fn parameters(&self) -> impl Iterator<Item = &str> {
+        let segments = self.path.split('/');
+        segments.filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
+    }
+
+    /// Adds it to a description.
+    pub fn describe(&self, api: &mut OpenApi) {
+        let tag = self.path.split('/').nth(2).unwrap_or("node");
+        let mut operation = OperationBuilder::new()
+            .tag(tag)
+            .operation_id(Some(self.id.clone()))
+            .summary(Some(self.summary.clone()));
+        for parameter in self.parameters() {
+            let text = ObjectBuilder::new().schema_type(Type::String);
+            operation = operation.parameter(
+                ParameterBuilder::new()
+                    .name(parameter)
+                    .parameter_in(ParameterIn::Path)
+                    .required(Required::True)
+                    .schema(Some(text)),
+            );
+        }
+        if let Some(schema) = B::described(api) {
+            let content = ContentBuilder::new().schema(Some(schema));
+            let content = content
+                .example(serde_json::to_value(&self.body).ok())
+                .build();
+            let body = RequestBodyBuilder::new().content("application/json", content);
+            let body = body.required(Some(Required::True)).build();
+            operation = operation.request_body(Some(body));
+        }
+        let mut answer = ResponseBuilder::new().description(match self.status {
+            201 => "It is made.",
+            204 => "It is done.",
+            _ => "The answer.",
+        });
+        if let Some(schema) = T::described(api) {
+            let content = ContentBuilder::new().schema(Some(schema));
+            let content = content
+                .example(serde_json::to_value(&self.answer).ok())
+                .build();
+            answer = answer.content("application/json", content);
+        }
+        operation = operation.response(self.status.to_string(), answer.build());
+        let mut statuses: Vec<u16> = self.errors.iter().map(|kind| kind.status()).collect();
+        statuses.sort_unstable();
+        statuses.dedup();
+        add_schema::<Error>(api);
+        for status in statuses {
+            let kinds = self.errors.iter().filter(|kind| kind.status() == status);
+            let kinds: Vec<_> = kinds.copied().collect();
+            let content = ContentBuilder::new()
+                .schema(Some(Ref::from_schema_name("Error")))
+                .example(serde_json::to_value(example_of(kinds[0])).ok())
+                .build();
+            let names: Vec<_> = kinds.iter().map(|kind| told(*kind)).collect();
+            let response = ResponseBuilder::new().description(names.join(" "));
+            let response = response.content("application/json", content).build();
+            operation = operation.response(status.to_string(), response);
+        }
+        let item = PathItem::new(self.method.described(), operation.build());
+        let there = api.paths.paths.entry(self.path.clone()).or_default();
+        there.merge_operations(item);
+    }
+}
+
+/// What an error of a kind says, in the description.
+fn told(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Invalid => "`invalid`: the request itself is wrong.",
+        Kind::NotFound => "`not-found`: there is nothing of that name.",
+        Kind::Exists => "`exists`: the name or address is taken.",
+        Kind::InUse => "`in-use`: something else needs it.",
+        Kind::Refused => "`refused`: the host, the switch or the guest refused.",
+        Kind::Unavailable => "`unavailable`: there is no switch, or no answer, at the moment.",
+        Kind::Failed => "`failed`: the node failed; nothing is changed.",
+    }
+}
+
+fn example_of(kind: Kind) -> Error {
+    let sentence = match kind {
+        Kind::Invalid => {
+            "‘a b’ is no name for a VNIC: use 1 to 64 letters, digits, ‘.’, ‘_’ or ‘-’"
+        }
+        Kind::NotFound => "no VNIC ‘desk0’: `weir vnic show` lists those there are",
+        Kind::Exists => "there is a VNIC called ‘desk0’ already: choose another name",
+        Kind::InUse => "VNIC ‘desk0’ is an interface of guest ‘fw’: `weir destroy fw` first",
+        Kind::Refused => "interface ‘eth1’ is down: `ip link set eth1 up`",
+        Kind::Unavailable => "there is no switch at the moment: try again in a second",
+        Kind::Failed => "the node's state cannot be written: no space left on device",
+    };
+    Error::new(kind, sentence)
+}
+
+/// The operations that all resources have.
+impl<S: Spec> Object<S> {
+    /// An example as a request has it.
+    fn example_body() -> Object<S> {
+        let example = S::example();
+        Object::new(example.name, example.spec)
+    }
+
+    fn operation<B: Payload, T: Payload>(
+        verb: Verb,
+        method: Method,
+        named: bool,
+        errors: &[Kind],
+        body: B,
+        answer: T,
+    ) -> Operation<B, T> {
+        let [one, all] = S::CALLED;
+        let (id, does) = match verb {
+            Verb::List => (format!("list-{}", S::PATH), format!("Lists {all}.")),
+            Verb::Show => (format!("show-{}", S::NOUN), format!("Shows {one}.")),
+            Verb::Create => (format!("create-{}", S::NOUN), format!("Creates {one}.")),
+            Verb::Put => (
+                format!("put-{}", S::NOUN),
+                format!("Has {one} be as the body says: it is created or changed."),
+            ),
+            Verb::Patch => (
+                format!("patch-{}", S::NOUN),
+                format!(
+                    "Changes fields of {one} (JSON merge patch); a field that is null is reset."
+                ),
+            ),
+            Verb::Delete => (format!("delete-{}", S::NOUN), format!("Removes {one}.")),
+        };
+        let name = if named { "/{name}" } else { "" };
+        let path = format!("/v1/{}{name}", S::PATH);
+        let note = S::note(verb);
+        let space = if note.is_empty() { "" } else { " " };
+        let summary = format!("{does}{space}{note}");
+        Operation::new((method, &path), (&id, &summary), errors, body, answer)
+    }
+
+    /// `GET /v1/{resources}`.
+    pub fn list_operation() -> Operation<(), Vec<Object<S>>> {
+        let mut example = S::example();
+        example.spec.shorten();
+        Self::operation(Verb::List, Method::Get, false, &[], (), vec![example])
+    }
+
+    /// `GET /v1/{resources}/{name}`.
+    pub fn show_operation() -> Operation<(), Object<S>> {
+        let errors = [Kind::NotFound];
+        Self::operation(Verb::Show, Method::Get, true, &errors, (), S::example())
+    }
+
+    /// `POST /v1/{resources}`.
+    pub fn create_operation() -> Operation<Object<S>, Object<S>> {
+        let errors = [
+            Kind::Invalid,
+            Kind::NotFound,
+            Kind::Exists,
+            Kind::InUse,
+            Kind::Refused,
+        ];
+        let body = Self::example_body();
+        Self::operation(
+            Verb::Create,
+            Method::Post,
+            false,
+            &errors,
+            body,
+            S::example(),
+        )
+        .creates()
+    }
+
+    /// `PUT /v1/{resources}/{name}`.
+    pub fn put_operation() -> Operation<Object<S>, Object<S>> {
+        let errors = [
+            Kind::Invalid,
+            Kind::NotFound,
+            Kind::Exists,
+            Kind::InUse,
+            Kind::Refused,
+        ];
+        let body = Self::example_body();
+        Self::operation(Verb::Put, Method::Put, true, &errors, body, S::example())
+    }
+
+    /// `PATCH /v1/{resources}/{name}`.
+    pub fn patch_operation() -> Operation<serde_json::Value, Object<S>> {
+        let errors = [Kind::Invalid, Kind::NotFound, Kind::InUse, Kind::Refused];
+        let mut body = serde_json::to_value(S::example().spec).unwrap_or_default();
+        if let Some(fields) = body.as_object_mut() {
+            fields.retain(|name, _| !["link", "device", "config", "mtu"].contains(&name.as_str()));
+        }
+        Self::operation(
+            Verb::Patch,
+            Method::Patch,
+            true,
+            &errors,
+            body,
+            S::example(),
+        )
+    }
+
+    /// `DELETE /v1/{resources}/{name}`.
+    pub fn delete_operation() -> Operation<(), ()> {
+        let errors = [Kind::NotFound, Kind::InUse];
+        Self::operation(Verb::Delete, Method::Delete, true, &errors, (), ())
+    }
+}

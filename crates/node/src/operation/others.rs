@@ -1,0 +1,143 @@
+//! The operations that are not those of every resource.
+
+use super::{Method, Operation};
+use crate::error::Kind;
+use crate::model::{
+    Address, Entry, EntryStatus, FlowStats, HandlerRead, HandlerValue, HandlerWrite, LaneStats,
+    NodeStatus, Object, PortStats, Purge, State, Wire, WireChange,
+};
+
+use Kind::{Exists, InUse, Invalid, NotFound, Refused};
+use Method::{Delete, Get, Post, Put};
+
+/// Declares operations: the sentence, the name, method and path, kinds of errors, types of body and
+/// answer, and an example of each.
+macro_rules! operations {
+    ($(#[doc = $doc:literal] $name:ident: $method:ident $path:literal $errors:tt,
+        $body:ty => $answer:ty, $given:expr => $example:expr;)*) => { $(
+        #[doc = $doc]
+        pub fn $name() -> Operation<$body, $answer> {
+            let name = stringify!($name).replace('_', "-");
+            Operation::new(($method, $path), (&name, $doc.trim()), &$errors, $given, $example)
+        }
+    )* };
+}
+
+operations! {
+    /// Shows the node's version, processes and number of resources.
+    show_node: Get "/v1/node" [], () => NodeStatus, () => node();
+    /// Removes all guests, VNICs, links, the switch and the state, and ends the node; `confirm` has to be true.
+    purge_node: Delete "/v1/node" [Invalid], Purge => (), Purge { confirm: true } => ();
+
+    /// Reads a handler of a guest.
+    read_handler: Post "/v1/guests/{name}/read" [Invalid, NotFound, Refused],
+        HandlerRead => HandlerValue, HandlerRead { handler: "ping.count".into() } => value("3");
+    /// Writes a handler of a guest; `hotconfig` replaces its configuration, which is kept.
+    write_handler: Post "/v1/guests/{name}/write" [Invalid, NotFound, Refused],
+        HandlerWrite => HandlerValue, written() => value("");
+
+    /// Lists the Ethernet addresses that the switch of a link knows.
+    list_macs: Get "/v1/switches/{name}/macs" [NotFound, Refused],
+        () => Vec<Address>, () => vec![address()];
+    /// Removes the addresses that the switch of a link has learned.
+    flush_macs: Post "/v1/switches/{name}/flush" [NotFound, Refused], () => (), () => ();
+    /// Lists the entries of a link's flow table: those made by command, and those that were learned.
+    list_entries: Get "/v1/switches/{name}/flows" [Invalid, NotFound, Refused],
+        () => Vec<Entry>, () => vec![entry()];
+    /// Has a flow go to a port of the link, in the place of the port that it had before.
+    add_entry: Post "/v1/switches/{name}/flows" [Invalid, NotFound, Refused],
+        Entry => Entry, entry() => entry();
+    /// Removes the entry of a flow that was made by command.
+    remove_entry: Delete "/v1/switches/{name}/flows/{flow}" [Invalid, NotFound],
+        () => (), () => ();
+
+    /// Makes a wire what the body says: all of it, or nothing is changed. The answer lists the steps.
+    apply_wire: Put "/v1/wires/{name}" [Invalid, NotFound, Exists, InUse, Refused],
+        Object<Wire> => WireChange, Object::example_body() => change();
+    /// Lists the steps that applying a wire would take.
+    compare_wire: Post "/v1/wires/{name}/diff" [Invalid, NotFound, Exists, InUse, Refused],
+        Object<Wire> => WireChange, Object::example_body() => change();
+
+    /// Shows the counters of all attached interfaces, VNICs and patches.
+    list_stats: Get "/v1/stats" [], () => Vec<PortStats>, () => vec![port()];
+    /// Shows the counters of one attached interface, VNIC or end of a patch.
+    show_stats: Get "/v1/stats/{name}" [NotFound], () => PortStats, () => port();
+    /// Shows the counters of one attached interface, VNIC or end of a patch, of each lane apart.
+    show_lane_stats: Get "/v1/stats/{name}/lanes" [NotFound],
+        () => Vec<PortStats>, () => vec![PortStats { lane: Some(0), ..port() }];
+    /// Shows the counters of all flows.
+    list_flow_stats: Get "/v1/flow-stats" [], () => Vec<FlowStats>, () => vec![flow()];
+    /// Shows the counters of one flow.
+    show_flow_stats: Get "/v1/flow-stats/{name}" [NotFound], () => FlowStats, () => flow();
+    /// Shows the counters of the switch's lanes.
+    list_lanes: Get "/v1/lanes" [], () => Vec<LaneStats>,
+        () => vec![LaneStats { queues: 2, frames: 6, ..LaneStats::default() }];
+}
+
+fn node() -> NodeStatus {
+    NodeStatus {
+        version: env!("CARGO_PKG_VERSION").into(),
+        pid: 4700,
+        switch_pid: Some(4701),
+        ..NodeStatus::default()
+    }
+}
+
+fn value(value: &str) -> HandlerValue {
+    let value = value.into();
+    HandlerValue { value }
+}
+
+fn written() -> HandlerWrite {
+    HandlerWrite {
+        handler: "ping.reset_counts".into(),
+        value: String::new(),
+    }
+}
+
+fn address() -> Address {
+    Address {
+        mac: switch::lookup::Mac([2, 0, 0, 0, 0, 1]),
+        vlan: 0,
+        port: "desk0".into(),
+        age: Some(3),
+    }
+}
+
+fn entry() -> Entry {
+    Entry {
+        flow: "tcp,nw_src=10.0.0.1,nw_dst=10.0.0.2,tp_src=1024,tp_dst=80".into(),
+        port: "desk0".into(),
+        status: EntryStatus {
+            age: None,
+            state: State::Up,
+        },
+    }
+}
+
+fn port() -> PortStats {
+    PortStats {
+        name: "desk0".into(),
+        link: "lan".into(),
+        rx_frames: 3,
+        rx_bytes: 294,
+        ..PortStats::default()
+    }
+}
+
+fn flow() -> FlowStats {
+    FlowStats {
+        name: "web".into(),
+        link: "lan".into(),
+        frames: 3,
+        bytes: 294,
+        ..FlowStats::default()
+    }
+}
+
+fn change() -> WireChange {
+    WireChange {
+        steps: vec!["+ stub ‘lan’".into(), "+ vnic ‘desk0’".into()],
+        warnings: Vec::new(),
+    }
+}

@@ -1,0 +1,196 @@
+//! A node's process: its lock, its API on a socket, and a loop that gives it one job after the other.
+//! Between two jobs, processes that ended are dealt with.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use switch::process::Options;
+use tokio::io::unix::AsyncFd;
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::api;
+use crate::client::Client;
+use crate::error::{Error, Kind, Result};
+use crate::model::Purge;
+use crate::node::{LOCK, Node};
+use crate::places::{Places, clear_socket};
+use crate::service::Handle;
+
+/// How often what is down is looked after.
+const TICK: Duration = Duration::from_secs(1);
+/// How long a node may take to end that has removed everything.
+const END: Duration = Duration::from_secs(5);
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// How a node is to run.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The switch's; none: as the last one ran.
+    pub switch: Option<Options>,
+    /// Whether the group of the socket's folder may use the API, too.
+    pub group: bool,
+}
+
+/// Runs a node until it is asked to end (SIGTERM, SIGINT). Guests and the switch go on; the next
+/// node takes them over. This process has one thread. `ready` is called when the API can be asked.
+pub fn run(places: Places, settings: &Settings, ready: impl FnOnce(&Node)) -> Result<()> {
+    let failed = |what: &str, error: io::Error| Error::failed(format_args!("{what}: {error}"));
+    let socket = places.api();
+    make_folder(&places.run)?;
+    let lock_file = places.lock();
+    let _lock = lock(&places)?;
+    // What is there was left by a node that was killed, for the lock is ours.
+    clear_socket(&socket).map_err(|e| failed(&socket.display().to_string(), e))?;
+    let node = Node::open(places, settings.switch.clone())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| failed("the event loop", e))?;
+    let served = runtime.block_on(async {
+        let listener =
+            bind(&socket, settings.group).map_err(|e| failed(&socket.display().to_string(), e))?;
+        ready(&node);
+        serve(node, listener).await
+    });
+    // While the lock is ours, the socket and the lock's file are no other node's.
+    let _ = fs::remove_file(&socket);
+    let _ = fs::remove_file(&lock_file);
+    served
+}
+
+/// Ends and removes everything: has the node do so that runs, or does it where none does. Nothing of
+/// the node is left then.
+pub fn purge(places: Places, switch: Option<Options>) -> Result<()> {
+    let (socket, lock_file) = (places.api(), places.lock());
+    let client = Client::new(socket.clone());
+    if client.is_there() {
+        let held = || fs::metadata(&lock_file).map(|file| file.ino()).ok();
+        let its = held();
+        client.purge(&Purge { confirm: true })?;
+        let start = Instant::now();
+        // The last thing that it removes; another node has a file of its own.
+        while its.is_some() && held() == its {
+            if start.elapsed() > END {
+                return Err(Error::failed(format_args!(
+                    "everything is removed, but the node did not end within {} s",
+                    END.as_secs()
+                )));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        return Ok(());
+    }
+    make_folder(&places.run)?;
+    let _lock = lock(&places)?;
+    let purged = Node::open(places, switch).and_then(|mut node| node.purge());
+    let _ = fs::remove_file(&socket);
+    let _ = fs::remove_file(&lock_file);
+    purged
+}
+
+fn make_folder(folder: &Path) -> Result<()> {
+    let made = fs::create_dir_all(folder);
+    made.map_err(|error| Error::failed(format_args!("{}: {error}", folder.display())))
+}
+
+/// Takes the run folder for this node. Its last holder removes the file, so what was locked has to
+/// be there still. A holder that was killed may have left a child that is about to release it.
+fn lock(places: &Places) -> Result<fs::File> {
+    let path = places.lock();
+    let refuse = |error: io::Error| Error::failed(format_args!("{}: {error}", path.display()));
+    let start = Instant::now();
+    loop {
+        let file = fs::File::create(&path).map_err(refuse)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) if start.elapsed() < LOCK => {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+            Err(fs::TryLockError::WouldBlock) => {
+                return Err(Error::new(
+                    Kind::Exists,
+                    format_args!(
+                        "a node runs already at {}: end it first, or set WEIR_RUN and WEIR_STATE for another",
+                        places.run.display()
+                    ),
+                ));
+            }
+            Err(fs::TryLockError::Error(error)) => return Err(refuse(error)),
+        }
+        let ours = file.metadata().map_err(refuse)?;
+        if fs::metadata(&path).is_ok_and(|there| there.ino() == ours.ino()) {
+            return Ok(file);
+        }
+    }
+}
+
+/// The API's socket: only its user may connect, or its group as well.
+fn bind(path: &Path, group: bool) -> io::Result<UnixListener> {
+    use std::os::unix::fs::PermissionsExt;
+    // Nobody connects before the mode is right: a connection needs the right to write.
+    let listener = UnixListener::bind(path)?;
+    let mode = if group { 0o660 } else { 0o600 };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    Ok(listener)
+}
+
+async fn serve(mut node: Node, listener: UnixListener) -> Result<()> {
+    let failed = |error: io::Error| Error::failed(format_args!("the event loop: {error}"));
+    let (handle, mut queue) = Handle::new();
+    let unfinished = handle.clone();
+    tokio::spawn(async move { unfinished.finish_wires().await });
+    let api = api::router(handle);
+    let server = tokio::spawn(api::serve::serve(listener, api));
+    let ended: OwnedFd = node.events().try_clone_to_owned().map_err(failed)?;
+    #[expect(
+        deprecated,
+        reason = "its sound sibling is unsafe to call; an OwnedFd is what it asks for"
+    )]
+    let ended = AsyncFd::new(ended).map_err(failed)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while !node.is_over() {
+        let restart = node.next_restart();
+        tokio::select! {
+            biased;
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            ready = ended.readable() => {
+                // Readiness is kept until a look finds nothing.
+                if !node.take_events() {
+                    ready.map_err(failed)?.clear_ready();
+                }
+            }
+            () = until(restart) => node.restart_due(),
+            job = queue.recv() => match job {
+                Some(job) => job(&mut node),
+                None => break,
+            },
+            _ = tick.tick() => node.tick(),
+            // When there was nothing else to do.
+            () = tokio::task::yield_now(), if node.wants_idle() => node.idle(),
+        }
+    }
+    // Pending answers are sent.
+    tokio::task::yield_now().await;
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    server.abort();
+    Ok(())
+}
+
+/// Waits until a moment, or for good if there is none.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
+    }
+}

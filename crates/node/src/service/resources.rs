@@ -1,0 +1,94 @@
+//! Resources as the API serves them: at once, or with something to wait for.
+
+use super::Handle;
+use crate::error::{Fault, Result};
+use crate::model::{Flow, Guest, Link, Object, Stub, SwitchFunction, Vnic, Wire};
+use crate::node::for_each_resource;
+use crate::node::resource::Resource;
+
+/// A resource that a service has. Unless there is something to wait for, it is the node's.
+pub trait Served: Resource {
+    /// Creates one.
+    fn create_on(
+        handle: Handle,
+        name: String,
+        spec: Self,
+    ) -> impl Future<Output = Result<Object<Self>>> + Send {
+        async move {
+            let create = move |node: &mut _| {
+                Self::create(node, &name, spec)?;
+                Self::one(node, &name)
+            };
+            handle.run(create).await
+        }
+    }
+
+    /// Has one that is there be as `spec` says.
+    fn change_on(
+        handle: Handle,
+        name: String,
+        spec: Self,
+    ) -> impl Future<Output = Result<Object<Self>>> + Send {
+        async move {
+            let change = move |node: &mut _| {
+                Self::change(node, &name, spec)?;
+                Self::one(node, &name)
+            };
+            handle.run(change).await
+        }
+    }
+
+    /// Removes one.
+    fn delete_on(handle: Handle, name: String) -> impl Future<Output = Result<()>> + Send {
+        async move { handle.run(move |node| Self::delete(node, &name)).await }
+    }
+}
+
+macro_rules! served_at_once {
+    ($($resource:ident),*; $($waiting:ident),*) => {
+        $(impl Served for $resource {})*
+    };
+}
+for_each_resource!(served_at_once);
+
+impl Served for SwitchFunction {
+    async fn change_on(handle: Handle, name: String, spec: Self) -> Result<Object<Self>> {
+        handle.run(move |node| node.set_switch(&name, &spec)).await
+    }
+}
+
+impl Served for Guest {
+    async fn create_on(handle: Handle, name: String, spec: Self) -> Result<Object<Self>> {
+        handle.create_guest(name, spec).await
+    }
+
+    async fn change_on(handle: Handle, name: String, spec: Self) -> Result<Object<Self>> {
+        let wanted = name.clone();
+        let is = handle
+            .run(move |node| Guest::one(node, &wanted))
+            .await?
+            .spec;
+        let fixed = Guest {
+            file: is.file.clone(),
+            config: is.config.clone(),
+            restart: is.restart,
+            memory: spec.memory.or(is.memory),
+            ring_slots: spec.ring_slots.or(is.ring_slots),
+            cpus: spec.cpus.or(is.cpus),
+            ..spec.clone()
+        };
+        if fixed != is {
+            let can = "`config` and `restart`";
+            let what = "guest";
+            return Err(Fault::Fixed { what, name, can }.into());
+        }
+        handle.change_guest(&name, &is, &spec).await?;
+        handle.run(move |node| Guest::one(node, &name)).await
+    }
+}
+
+impl Served for Wire {
+    async fn delete_on(handle: Handle, name: String) -> Result<()> {
+        handle.delete_wire(name).await
+    }
+}
