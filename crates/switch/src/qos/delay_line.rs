@@ -224,16 +224,16 @@ mod tests {
     };
 
     #[derive(Clone, Debug)]
-    enum Step {
+    enum LineStep {
         Push(usize, u64),
         Pop,
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = LineStep> {
         prop_oneof![
             3 => (prop_oneof![14usize..2000, 60_000usize..66_000], 0u64..1000)
-                .prop_map(|(len, release)| Step::Push(len, release)),
-            2 => Just(Step::Pop),
+                .prop_map(|(len, release)| LineStep::Push(len, release)),
+            2 => Just(LineStep::Pop),
         ]
     }
 
@@ -248,7 +248,7 @@ mod tests {
             let (mut number, mut last) = (0u64, 0);
             for step in steps {
                 match step {
-                    Step::Push(len, release) => {
+                    LineStep::Push(len, release) => {
                         number += 1;
                         let bytes = vec![number as u8; len];
                         let fits = line.push(release, ENDPOINTS, VnetHeader::default(), len, |room| {
@@ -262,7 +262,7 @@ mod tests {
                             model.push_back((last, bytes));
                         }
                     }
-                    Step::Pop => {
+                    LineStep::Pop => {
                         let expected = model.pop_front();
                         prop_assert_eq!(line.first().map(|first| first.release), expected.as_ref().map(|e| e.0));
                         prop_assert_eq!(line.first_bytes(), expected.map(|e| e.1).unwrap_or_default());

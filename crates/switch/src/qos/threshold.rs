@@ -34,16 +34,18 @@ pub struct RingThreshold {
     total: u32,
 }
 
-impl RingThreshold {
+impl Default for RingThreshold {
     /// Nothing was offered yet.
-    pub fn new() -> RingThreshold {
+    fn default() -> RingThreshold {
         RingThreshold {
             offered: [(FrameSource::DelayLines, 0); SOURCES_MAX],
             sources: 0,
             total: 0,
         }
     }
+}
 
+impl RingThreshold {
     /// `source` offers frames for a ring of `slots` that is nearly full. Returns how many slots it
     /// is to leave free.
     pub fn offer(&mut self, source: FrameSource, frames: u32, slots: u32) -> u32 {
@@ -109,7 +111,7 @@ mod tests {
     /// offered as often as `every` says: one of each port in so many turns.
     fn arrived(every: &[u32], turns: u32) -> Vec<f64> {
         const SLOTS: u32 = 256;
-        let mut threshold = RingThreshold::new();
+        let mut threshold = RingThreshold::default();
         let mut ring = std::collections::VecDeque::new();
         let (mut offered, mut taken) = (vec![0.0; every.len()], vec![0.0; every.len()]);
         for turn in 0..turns {
@@ -164,7 +166,7 @@ mod tests {
 
     #[test]
     fn sources_that_are_gone_are_forgotten() {
-        let mut threshold = RingThreshold::new();
+        let mut threshold = RingThreshold::default();
         for port in 0..10_000 {
             threshold.offer(FrameSource::Port(port), 1, 64);
         }
@@ -174,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_source_that_floods_is_known_among_more_than_can_be_told_apart() {
-        let mut threshold = RingThreshold::new();
+        let mut threshold = RingThreshold::default();
         let mut free = Vec::new();
         for turn in 0..1_000 {
             for port in 0..200 {

@@ -218,7 +218,7 @@ impl Table {
             port.sends_by.get_or_insert(index);
             port.queues.push(index);
             if is_guest && port.threshold.is_none() {
-                port.threshold = Some(Box::new(RingThreshold::new()));
+                port.threshold = Some(Box::<RingThreshold>::default());
             }
         }
         index
