@@ -6,7 +6,7 @@ use packet::{Batch, Packet};
 use router::args::{Args, Argument, Bandwidth, Context, Failed, Invalid, Milliseconds, unparse};
 use router::{Component, Cx, Shown, Steady, TaskId};
 
-use crate::token_bucket::TokenBucket;
+use crate::rates::token_bucket::TokenBucket;
 
 /// Bytes that the bucket of a bandwidth has to hold before a packet is pulled, whatever the
 /// packet's length: more than any packet has.
@@ -40,7 +40,7 @@ impl<const BYTES: bool> Shown for Throughput<BYTES> {
 
 /// A token bucket as arguments set it up. Tokens are packets, or bytes if `BYTES`.
 #[derive(Component)]
-pub(super) struct Bucket<const BYTES: bool> {
+pub(super) struct RateBucket<const BYTES: bool> {
     /// Packets a second; or bytes a second, also with a unit as in `10Mbps`.
     #[arg(mandatory, read, write, config, then = set_rate)]
     rate: Throughput<BYTES>,
@@ -56,7 +56,7 @@ pub(super) struct Bucket<const BYTES: bool> {
     pub task: Option<TaskId>,
 }
 
-impl<const BYTES: bool> Bucket<BYTES> {
+impl<const BYTES: bool> RateBucket<BYTES> {
     /// Tokens that must be there for a packet to pass.
     const NEEDED: u64 = if BYTES { LONGEST } else { 1 };
 

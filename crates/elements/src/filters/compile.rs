@@ -1,12 +1,11 @@
-//! What the elements on top of the classification compiler share.
+//! How elements use the classification compiler: the names of a router, and errors of arguments.
 
 use core::net::Ipv4Addr;
 
-use packet::Packet;
 use router::args::{self, Args, Failed};
 
 use crate::classification::{
-    Compiled, Diagnostics, Headers, Names, NumberName, Program, ProtocolNames, Severity, View,
+    Compiled, Diagnostics, Names, NumberName, Program, ProtocolNames, Severity,
 };
 
 /// The names of a router, as patterns ask for them.
@@ -60,49 +59,4 @@ pub fn take_compiled(
         }
     }
     program
-}
-
-/// An IP packet, whose headers programs look at.
-#[derive(Clone, Copy)]
-pub struct IpView<'p>(pub &'p Packet);
-
-impl<'p> View<'p> for IpView<'p> {
-    #[inline(always)]
-    fn headers(self) -> Headers<'p> {
-        headers(self.0)
-    }
-
-    #[inline(always)]
-    fn front(self) -> &'p [u8] {
-        self.0.mac_header().unwrap_or(&[])
-    }
-
-    #[inline(always)]
-    fn plain_ip<const N: usize>(self) -> Option<&'p [u8; N]> {
-        self.0.plain_ip()
-    }
-}
-
-/// A packet whose data programs look at.
-#[derive(Clone, Copy)]
-pub struct DataView<'p>(pub &'p Packet);
-
-impl<'p> View<'p> for DataView<'p> {
-    #[inline(always)]
-    fn headers(self) -> Headers<'p> {
-        Headers::data(self.0.data())
-    }
-
-    #[inline(always)]
-    fn front(self) -> &'p [u8] {
-        self.0.data()
-    }
-}
-
-/// An IP packet as programs look at it.
-#[inline]
-pub fn headers(packet: &Packet) -> Headers<'_> {
-    let network = packet.network_header().unwrap_or(&[]);
-    let mac = packet.mac_header().unwrap_or(&[]);
-    Headers::ip(network, packet.network_header_len()).with_mac(mac)
 }

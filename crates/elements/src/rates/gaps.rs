@@ -18,11 +18,6 @@ pub struct GapRate {
 }
 
 impl GapRate {
-    /// Events a second.
-    pub fn rate(&self) -> u64 {
-        self.rate
-    }
-
     /// Sets the rate, in events a second, from `now` on.
     pub fn set_rate(&mut self, rate: u64, now: Steady) {
         if self.rate != rate {
