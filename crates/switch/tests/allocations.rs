@@ -177,14 +177,14 @@ fn main() {
     let until = Instant::now() + Duration::from_secs(4);
     let (mut number, mut received) = (0u16, 0);
     while Instant::now() < until {
-        for from in 0..guests.len() {
+        for guest in &mut guests {
             number = number.wrapping_add(1);
             let to = [2, 3, 4, 6, 9, 1, 0xff, 200, 8, 7][usize::from(number) % 10];
             // Some addresses that are never seen again, some that are.
             let source = if number % 4 == 0 { number } else { 0 };
             let port = 6 + (number / 10 % 4) as u8;
             let len = if number % 3 == 0 { 1514 } else { 60 };
-            guests[from].send(to, source, port, len);
+            guest.send(to, source, port, len);
         }
         // Some rings are full for a while.
         if number / 1024 % 4 != 3 {

@@ -1,7 +1,7 @@
 //! The shape of ESP packets, and what the elements that work on them share.
 
-use router::args::{Argument, Context, Invalid};
 use router::Component;
+use router::args::{Argument, Context, Invalid};
 
 use super::ciphers::{AES_BLOCK, Direction, SHORT_BLOCK};
 use super::tag::TAG;
