@@ -139,7 +139,7 @@ impl Worker {
             Some(QueueSetup {
                 link: queue.link,
                 guest,
-                polled: queue.state != QueueState::SendsOnly,
+                polled: queue.polled,
                 spreads: queue.spreads,
                 kept: queue.kept,
             })
@@ -154,7 +154,7 @@ impl Worker {
         let queues = queues.map_or(&[][..], |port| &port.queues).iter();
         let queues = queues
             .filter_map(|&index| self.table.queues.get(index))
-            .filter(|queue| queue.state != QueueState::SendsOnly);
+            .filter(|queue| queue.polled);
         let files = queues.flat_map(|queue| queue.link.files());
         files
             .filter_map(|fd| fd.try_clone_to_owned().ok())

@@ -227,8 +227,7 @@ impl Table {
     /// Takes out a queue, whose port names it no more.
     pub fn take_queue(&mut self, index: QueueIndex) -> Option<QueueEntry> {
         let queue = self.queues.take(index)?;
-        let is_link = queue.state != QueueState::SendsOnly && queue.guest.is_none();
-        self.links -= usize::from(is_link);
+        self.links -= usize::from(queue.polled && queue.guest.is_none());
         self.free_queues.push(index);
         Some(queue)
     }

@@ -133,6 +133,8 @@ pub(in crate::worker) struct QueueEntry {
     pub guest: Option<u32>,
     pub pace: Pace,
     pub state: QueueState,
+    /// Whether frames are taken from it; else they only leave by it.
+    pub polled: bool,
     /// The lanes over which its flows are spread; none if 0.
     pub spreads: LaneMask,
     /// The lanes to which frames of its last batch were handed off.
@@ -169,6 +171,7 @@ impl QueueEntry {
             } else {
                 QueueState::SendsOnly
             },
+            polled: setup.polled,
             spreads: setup.spreads,
             reached: 0,
             follows: None,
