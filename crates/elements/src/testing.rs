@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex};
 use click::{Diagnostics, Limits, Options};
 use packet::{Batch, Offload, Packet, Pool, SegmentKind, Segments};
 use router::{
-    Class, ClassEntry, Cx, Declared, Device, Element, ElementId, Embedding, HandlerError, Library,
-    Llrpc, Router, Runtime, Settings, Side, Status, Steady,
+    ClassEntry, Cx, Device, Element, ElementId, Embedding, HandlerError, Library, Llrpc, Router,
+    Runtime, Settings, Side, Status, Steady,
 };
 
 /// Wall-clock time at which every test starts: 1000000000 s after 1970.
@@ -195,49 +195,30 @@ impl Device for Cable {
 }
 
 /// Pushes what a test gives it: `Rig::push`.
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/1", processing = "h")]
 pub struct Inject;
-
-impl Class for Inject {
-    const NAME: &'static str = "Inject";
-    const PORTS: &'static str = "0/1";
-    const PROCESSING: &'static str = "h";
-}
-
-impl Declared for Inject {}
 
 impl Element for Inject {}
 
 /// Keeps what is pushed into it: `Rig::collected`.
-#[derive(Default)]
-pub struct Collect(Vec<Packet>);
-
-impl Class for Collect {
-    const NAME: &'static str = "Collect";
-    const PORTS: &'static str = "1/0";
-    const PROCESSING: &'static str = "h";
+#[derive(Element)]
+#[element(ports = "1/0", processing = "h")]
+pub struct Collect {
+    packets: Vec<Packet>,
 }
-
-impl Declared for Collect {}
 
 impl Element for Collect {
     fn push(&mut self, _cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.0.extend(batch.drain());
+        self.packets.extend(batch.drain());
         0
     }
 }
 
 /// Pulls when a test asks: `Rig::pull`.
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/0", processing = "l")]
 pub struct Puller;
-
-impl Class for Puller {
-    const NAME: &'static str = "Puller";
-    const PORTS: &'static str = "1/0";
-    const PROCESSING: &'static str = "l";
-}
-
-impl Declared for Puller {}
 
 impl Element for Puller {}
 
@@ -519,7 +500,7 @@ impl Rig {
         let taken = self.router.with(id, |element, _| {
             let element: &mut dyn Any = element;
             let collect = element.downcast_mut::<Collect>().expect("a Collect");
-            core::mem::take(&mut collect.0)
+            core::mem::take(&mut collect.packets)
         });
         taken.unwrap_or_default()
     }

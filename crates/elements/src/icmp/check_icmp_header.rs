@@ -1,7 +1,7 @@
 use packet::Packet;
 use packet::wire::{Icmpv4Packet, Icmpv4Type, IpProtocol, Ipv4Packet};
 
-use crate::transport_check::{Reason, check};
+use crate::headers::transport_check::{Reason, check};
 
 /// Looks whether a packet is ICMP, long enough for its type, and intact.
 #[inline(always)]

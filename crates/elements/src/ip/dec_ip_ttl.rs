@@ -50,7 +50,7 @@ impl DecIPTTL {
 
 impl Element for DecIPTTL {
     #[inline]
-    fn keeps(&self) -> Facts {
+    fn preserves(&self) -> Facts {
         Facts::ALL
     }
 

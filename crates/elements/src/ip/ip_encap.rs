@@ -7,7 +7,7 @@ use packet::wire::{Ecn, IpProtocol, Ipv4Header, Ipv4Packet};
 use router::args::{Any, Args, Failed, KeywordArg, Kind, NamedInt};
 use router::{Cx, Element, HandlerError, Verdict, handlers, write_argument};
 
-use crate::destination::{BAD_DESTINATION, Destination};
+use crate::headers::destination::{BAD_DESTINATION, Destination};
 
 /// Puts a fixed IP header in front of packets.
 ///

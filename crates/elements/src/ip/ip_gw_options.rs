@@ -137,12 +137,12 @@ impl IPGWOptions {
 
 impl Element for IPGWOptions {
     #[inline]
-    fn concerns(&self, packet: &Packet) -> bool {
+    fn affects(&self, packet: &Packet) -> bool {
         has_options(packet.network_header().unwrap_or_default())
     }
 
     #[inline]
-    fn moot(&self) -> Facts {
+    fn no_op_facts(&self) -> Facts {
         Facts::NO_OPTIONS
     }
 

@@ -6,7 +6,6 @@ use router::{Cx, Element, HandlerError, handlers};
 
 use super::association::Spec;
 use super::associations::{AssociationOwner, Associations, FULL, SharedAssociations};
-use crate::values;
 
 /// Keeps security associations for RadixIPsecLookup.
 ///
@@ -87,7 +86,7 @@ impl SATable {
     #[write]
     fn add(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
         let mut spec = None;
-        values::words(cx, value, |args| {
+        router::parse_words(cx, value, |args| {
             spec = Some(Spec::read(args)?);
             Ok(())
         })?;

@@ -6,7 +6,7 @@ use router::{Cx, Element, Ran, TaskId, handlers};
 
 use super::guest::{Ignored, given, warn_of};
 use super::receiver::{Receiver, Receives};
-use crate::link_type::LinkType;
+use crate::headers::link_type::LinkType;
 
 /// FromNetfront under the name and with the arguments of the host's FromDevice.
 #[derive(Element)]

@@ -20,7 +20,7 @@ use crate::standard::round_robin_sched::RoundRobinSched;
 /// # See also
 /// RoundRobinSched, SimplePrioSched, SimplePullSwitch
 #[derive(Element)]
-#[element(ports = "-/1", processing = "l", segments)]
+#[element(ports = "-/1", processing = "l", segments, alias("SimpleRRSched"))]
 pub struct SimpleRoundRobinSched {
     sched: RoundRobinSched,
 }

@@ -5,7 +5,7 @@ use packet::Batch;
 use router::args::{Any, Args, Failed};
 use router::{Call, Cx, Element, HandlerError, Llrpc, Llrpcs, handlers, llrpc};
 
-use crate::rate::Rate;
+use crate::rates::average::Rate;
 
 /// What is called when a count reaches a number.
 #[derive(Default)]

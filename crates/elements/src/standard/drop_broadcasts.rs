@@ -24,17 +24,17 @@ pub struct DropBroadcasts {
 
 impl Element for DropBroadcasts {
     #[inline]
-    fn concerns(&self, packet: &Packet) -> bool {
+    fn affects(&self, packet: &Packet) -> bool {
         packet.packet_type().is_to_many()
     }
 
     #[inline]
-    fn moot(&self) -> Facts {
+    fn no_op_facts(&self) -> Facts {
         Facts::UNICAST
     }
 
     #[inline]
-    fn keeps(&self) -> Facts {
+    fn preserves(&self) -> Facts {
         Facts::ALL
     }
 

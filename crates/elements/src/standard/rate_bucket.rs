@@ -6,7 +6,7 @@ use packet::{Batch, Packet};
 use router::args::{Args, Argument, Bandwidth, Context, Failed, Invalid, Milliseconds, unparse};
 use router::{Component, Cx, Shown, Steady, TaskId};
 
-use crate::token_bucket::TokenBucket;
+use crate::rates::token_bucket::TokenBucket;
 
 /// Bytes that the bucket of a bandwidth has to hold before a packet is pulled, whatever the
 /// packet's length: more than any packet has.

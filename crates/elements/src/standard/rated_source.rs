@@ -6,7 +6,7 @@ use router::{Cx, Element, Ran, TaskId, TimerId, handlers};
 
 use super::limit::Limit;
 use super::source::SourceData;
-use crate::token_bucket::TokenBucket;
+use crate::rates::token_bucket::TokenBucket;
 
 /// Makes packets of the same data at a rate.
 ///

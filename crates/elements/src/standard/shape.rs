@@ -4,7 +4,7 @@ use packet::Batch;
 use router::{Component, Cx, Shown, handlers};
 
 use super::rate_bucket::Throughput;
-use crate::gap_rate::GapRate;
+use crate::rates::gaps::GapRate;
 
 /// A rate, and when its events are due. Events are packets, or bytes if `BYTES`.
 #[derive(Component)]

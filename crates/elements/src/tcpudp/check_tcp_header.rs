@@ -2,7 +2,7 @@ use packet::Packet;
 use packet::checksum::pseudo_header_v4;
 use packet::wire::{IpProtocol, Ipv4Packet, TcpPacket};
 
-use crate::transport_check::{Reason, check};
+use crate::headers::transport_check::{Reason, check};
 
 /// Looks whether a packet is TCP, whole and intact.
 #[inline(always)]

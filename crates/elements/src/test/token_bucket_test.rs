@@ -1,7 +1,7 @@
 use router::args::Failed;
 use router::{Cx, Element, Steady};
 
-use crate::token_bucket::TokenBucket;
+use crate::rates::token_bucket::TokenBucket;
 
 /// Tries the token bucket that shapers and meters share, when the router is initialized.
 ///

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, ipproto, recvfrom, sendto, socket_with, sockopt};
 
 use super::transport::{Inlet, Outlet, Sent, call_failed};
-use crate::link_type::LinkType;
+use crate::headers::link_type::LinkType;
 
 /// Longest wait before a packet is tried again, in microseconds.
 const BACKOFF_MAX: u64 = 1 << 16;

@@ -16,7 +16,7 @@ use packet::{Packet, Pool};
 use router::args::Timestamp;
 
 pub use super::limits::{Limits, Millis};
-use crate::destination::Address;
+use crate::headers::destination::Address;
 
 /// Most entries of a table without an entry capacity: a neighbour for each address of a /20, in
 /// some hundred KiB of memory. What asks for more is a scan.

@@ -14,7 +14,7 @@ use router::{Cx, Element, handlers};
 
 use self::rewrite::{Flow, Refusal, Upper};
 use self::table::{Endpoint, Fixed, Pool, Side, Stock};
-use crate::dispatch::{DROP, dispatch};
+use crate::filters::dispatch::{DROP, dispatch};
 
 /// How often the element says the same.
 const COMPLAINTS: u32 = 5;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use packet::anno::EXTRA_LENGTH;
 use router::Status;
 
-use crate::link_type::LinkType;
+use crate::headers::link_type::LinkType;
 use crate::testing::{Rig, ether, udp};
 use crate::userlevel::capture::{Record, file_header, record_header};
 use crate::userlevel::testing::TempFile;

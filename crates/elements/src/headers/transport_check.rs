@@ -84,7 +84,7 @@ macro_rules! check {
         #[outputs("right packets", "wrong packets, and packets of other protocols")]
         pub struct $name {
             #[flatten]
-            faults: $crate::transport_check::Faults,
+            faults: $crate::headers::transport_check::Faults,
         }
 
         impl router::Element for $name {
