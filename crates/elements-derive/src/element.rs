@@ -97,6 +97,7 @@ pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
 fn class(input: &DeriveInput, attributes: &ElementAttributes) -> Result<TokenStream> {
     let ElementAttributes {
         is_a,
+        alias,
         provides,
         per_thread,
         segments,
@@ -141,6 +142,7 @@ fn class(input: &DeriveInput, attributes: &ElementAttributes) -> Result<TokenStr
             const FLOW: &'static str = #flow;
             const PHASE: i32 = #phase;
             const IS_A: &'static [&'static str] = &[#(#is_a),*];
+            const ALIASES: &'static [&'static str] = &[#(#alias),*];
             const PER_THREAD: bool = #per_thread;
             const SEGMENTS: bool = #segments;
             const CAPABILITIES: &'static [::router::Capability] = #capabilities;

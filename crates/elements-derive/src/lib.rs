@@ -14,6 +14,7 @@
 //! - `handlers`: there is a `#[handlers] impl` block.
 //! - `dynamic`: handlers that depend on the configuration, by `impl DynamicHandlers`.
 //! - `provides(Storage, …)`: capabilities, traits that the element implements.
+//! - `alias("…")`: other names of the class.
 //! - `is_a("…")`: other class names that it may stand for.
 //! - `phase = …`, `per_thread`: see `Class`.
 //! - `take_over`: on a hotswap `fn take_over(&mut self, cx: &mut Cx<'_>, old: &mut Self)` runs.

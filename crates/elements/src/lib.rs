@@ -33,21 +33,18 @@ pub mod analysis;
 pub mod app;
 pub mod aqm;
 pub mod classification;
-mod destination;
-mod dispatch;
 pub mod ethernet;
 pub mod etherswitch;
-mod gap_rate;
+mod filters;
+mod headers;
 pub mod icmp;
 pub mod ip;
 pub mod ip6;
 pub mod ipsec;
-mod link_type;
 pub mod local;
 pub mod net;
-mod rate;
+mod rates;
 pub mod rewriter;
-mod rules;
 pub mod simple;
 pub mod standard;
 pub mod tcpudp;
@@ -56,29 +53,8 @@ pub mod test;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod threads;
-mod token_bucket;
-mod transport_check;
 #[cfg(feature = "host")]
 pub mod userlevel;
-mod values;
-
-/// Second names of classes.
-static ALIASES: &[router::ClassEntry] = &[
-    router::ClassEntry::of::<ethernet::set_vlan_anno::SetVLANAnno>().named("SetVlanAnno"),
-    router::ClassEntry::of::<ethernet::strip_ether_vlan_header::StripEtherVLANHeader>()
-        .named("StripEtherVlanHeader"),
-    router::ClassEntry::of::<ethernet::ether_vlan_encap::EtherVLANEncap>().named("EtherVlanEncap"),
-    router::ClassEntry::of::<icmp::icmp_ping_source::ICMPPingSource>().named("ICMPSendPings"),
-    router::ClassEntry::of::<ipsec::ipsec_aes::IPsecAES>().named("Aes"),
-    router::ClassEntry::of::<ipsec::ipsec_des::IPsecDES>().named("Des"),
-    router::ClassEntry::of::<ip::rfc2507c::RFC2507c>().named("RFC2507Comp"),
-    router::ClassEntry::of::<ip::rfc2507d::RFC2507d>().named("RFC2507Decomp"),
-    router::ClassEntry::of::<standard::round_robin_sched::RoundRobinSched>().named("RRSched"),
-    router::ClassEntry::of::<simple::simple_round_robin_sched::SimpleRoundRobinSched>()
-        .named("SimpleRRSched"),
-    router::ClassEntry::of::<threads::balanced_thread_sched::BalancedThreadSched>()
-        .named("SortedTaskSched"),
-];
 
 /// The groups of classes that run anywhere.
 static GROUPS: &[&[router::ClassEntry]] = &[
@@ -97,7 +73,6 @@ static GROUPS: &[&[router::ClassEntry]] = &[
     aqm::CLASSES,
     ipsec::CLASSES,
     threads::CLASSES,
-    ALIASES,
 ];
 
 fn everywhere() -> router::Library {

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use click::{Diagnostics, Limits, Options};
-use packet::{Batch, Offload, Packet, Pool};
+use packet::{Batch, Offload, Packet, Pool, SegmentKind, Segments};
 use router::{
-    Class, ClassEntry, Cx, Declared, Device, Element, ElementId, Embedding, HandlerError, Library,
-    Llrpc, Router, Runtime, Settings, Side, Status, Steady,
+    ClassEntry, Cx, Device, Element, ElementId, Embedding, HandlerError, Library, Llrpc, Router,
+    Runtime, Settings, Side, Status, Steady,
 };
 
 /// Wall-clock time at which every test starts: 1000000000 s after 1970.
@@ -195,49 +195,30 @@ impl Device for Cable {
 }
 
 /// Pushes what a test gives it: `Rig::push`.
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "0/1", processing = "h")]
 pub struct Inject;
-
-impl Class for Inject {
-    const NAME: &'static str = "Inject";
-    const PORTS: &'static str = "0/1";
-    const PROCESSING: &'static str = "h";
-}
-
-impl Declared for Inject {}
 
 impl Element for Inject {}
 
 /// Keeps what is pushed into it: `Rig::collected`.
-#[derive(Default)]
-pub struct Collect(Vec<Packet>);
-
-impl Class for Collect {
-    const NAME: &'static str = "Collect";
-    const PORTS: &'static str = "1/0";
-    const PROCESSING: &'static str = "h";
+#[derive(Element)]
+#[element(ports = "1/0", processing = "h")]
+pub struct Collect {
+    packets: Vec<Packet>,
 }
-
-impl Declared for Collect {}
 
 impl Element for Collect {
     fn push(&mut self, _cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.0.extend(batch.drain());
+        self.packets.extend(batch.drain());
         0
     }
 }
 
 /// Pulls when a test asks: `Rig::pull`.
-#[derive(Default)]
+#[derive(Element)]
+#[element(ports = "1/0", processing = "l")]
 pub struct Puller;
-
-impl Class for Puller {
-    const NAME: &'static str = "Puller";
-    const PORTS: &'static str = "1/0";
-    const PROCESSING: &'static str = "l";
-}
-
-impl Declared for Puller {}
 
 impl Element for Puller {}
 
@@ -465,6 +446,29 @@ impl Rig {
         });
     }
 
+    /// Pushes a TCP packet over IPv4 that stands for several `segments` of 100 bytes of payload.
+    pub fn push_segments(
+        &mut self,
+        name: &str,
+        segments: usize,
+        prepare: impl FnOnce(&mut Packet),
+    ) {
+        let payload = std::vec![7; 100 * segments];
+        let packet = tcp(([1; 4].into(), 1), ([2; 4].into(), 2), 0, &payload);
+        self.push_with(name, &packet, |packet| {
+            packet.set_offload(Some(Offload {
+                checksum_start: 20,
+                checksum_offset: 16,
+                segments: Some(Segments {
+                    kind: SegmentKind::Tcp4,
+                    size: 100,
+                    ecn: false,
+                }),
+            }));
+            prepare(packet);
+        });
+    }
+
     /// Pushes several packets as one batch.
     #[track_caller]
     pub fn push_all(&mut self, name: &str, packets: &[Vec<u8>]) {
@@ -496,7 +500,7 @@ impl Rig {
         let taken = self.router.with(id, |element, _| {
             let element: &mut dyn Any = element;
             let collect = element.downcast_mut::<Collect>().expect("a Collect");
-            core::mem::take(&mut collect.0)
+            core::mem::take(&mut collect.packets)
         });
         taken.unwrap_or_default()
     }

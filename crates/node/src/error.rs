@@ -331,15 +331,12 @@ impl From<switch::client::ClientError> for Error {
 
 impl From<switch::links::LinkError> for Error {
     fn from(error: switch::links::LinkError) -> Error {
-        use switch::links::LinkError;
-        let kind = match &error {
-            LinkError::Missing(_) => Kind::NotFound,
-            LinkError::Exists(_) | LinkError::SocketTaken(_) => Kind::Exists,
-            LinkError::Name(_) | LinkError::Address { .. } | LinkError::SocketPath(_) => {
-                Kind::Invalid
-            }
-            LinkError::Vxlan(error) if error.is_invalid() => Kind::Invalid,
-            _ => Kind::Refused,
+        use switch::links::Fault;
+        let kind = match error.fault() {
+            Fault::Missing => Kind::NotFound,
+            Fault::Exists => Kind::Exists,
+            Fault::Invalid => Kind::Invalid,
+            Fault::Refused => Kind::Refused,
         };
         Error::new(kind, error)
     }

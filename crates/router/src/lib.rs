@@ -39,8 +39,8 @@ pub use classify::{Classify, DecisionTree, TreeBranch, TreeNode};
 pub use engine::element::{
     ArgumentDoc, Capability, Class, ClassEntry, Component, Declared, Descriptors, DriverHook,
     DynamicHandlers, Element, HandlerDoc, HandlersDeclared, Interface, Link, Llrpcs, Methods,
-    Outcome, Page, Provided, Reading, Shown, Storage, Verdict, filter, outcome, parse_value, phase,
-    reading, shown, write_argument,
+    Outcome, Page, Provided, Reading, Shown, Storage, Verdict, filter, outcome, parse_value,
+    parse_words, phase, reading, shown, write_argument,
 };
 /// Text as handlers exchange it.
 pub type Text = alloc::string::String;

@@ -140,7 +140,7 @@ impl Net {
     }
 
     fn stats(&self, guest: &Guest) -> PortStats {
-        self.counters.sum(guest.port.place())
+        self.counters.sum(guest.port.slot())
     }
 }
 
@@ -298,7 +298,7 @@ fn flow(net: &Net, source: &mut Guest, sink: &mut Guest, len: usize, bits: u64) 
     if len <= 1514 {
         source.prepare(sink.mac, len);
     }
-    // `switch::qos::bucket`: 256 KB, but at least 2 ms and at most 20 ms; and a frame's time.
+    // `switch::qos::token_bucket`: 256 KB, but at least 2 ms and at most 20 ms; and a frame's time.
     let depth = ((256 << 10) as f64 * 8.0 / bits as f64).clamp(0.002, 0.02);
     let depth = depth + len as f64 * 8.0 / bits as f64;
     // Twenty frames and more, and half a second and more.
@@ -392,7 +392,7 @@ fn fairness(sink: &str, len: usize) -> Value {
         (part * 1e3).round() / 1e3
     });
     json!({
-        "receiver": net.lanes.member(sink.port.place()).map(|member| member.properties.to_string()),
+        "receiver": net.lanes.member(sink.port.slot()).map(|member| member.properties.to_string()),
         "frame_bytes": len,
         "shares": shares,
         "part_over_share": parts.collect::<Vec<_>>(),

@@ -91,7 +91,7 @@ fn turn(size: u32, option: &str) -> Turn {
     let client = switch.client();
     let paths = ["vba", "vbb"].map(|what| std::env::temp_dir().join(unique(what)));
     let ports = paths.each_ref().map(|path| {
-        let link = HostLink::vhost_user(&VhostUser {
+        let link = HostLink::open(&VhostUser {
             path,
             name: "vm",
             mtu: 1500,

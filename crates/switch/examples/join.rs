@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for link in std::env::args().skip(1) {
         let opened = match link.split_once(':') {
             Some(("dev", name)) => HostLink::device(name)?,
-            Some(("tap", name)) => HostLink::tap(&Tap {
+            Some(("tap", name)) => HostLink::open(&Tap {
                 name,
                 mac: None,
                 mtu: 1500,

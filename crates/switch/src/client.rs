@@ -11,9 +11,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::counters::PortStats;
 use crate::lane::LaneStats;
-use crate::links::HostLink;
 use crate::lookup::{Answer, Command};
 use crate::memory::{CounterFile, MemoryError};
+use crate::port::links::HostLink;
 use crate::properties::{DomainProperties, FlowAttributes, FlowProperties, PortProperties};
 use crate::protocol::{
     self, AddressEntry, ExchangeError, FlowDescription, FlowOn, GuestInterface, PatchEnd,
@@ -38,7 +38,7 @@ pub enum ClientError {
     #[error("the switch refused: {0}")]
     Refused(String),
     /// It answered something else than it was asked.
-    #[error("the switch answered what it was not asked")]
+    #[error("the switch's answer does not match the request")]
     Confused,
     /// Its counters could not be mapped.
     #[error("cannot read the switch's counters: {0}")]
@@ -165,12 +165,11 @@ impl SwitchClient {
     ) -> Result<PortId, ClientError> {
         let mac = link.behind();
         let request = Request::AttachLink {
-            kind: link.kind,
+            record: link.record,
             name: link.name,
             domain,
             mtu: link.mtu,
             mac,
-            tunnel: link.tunnel,
             properties,
         };
         let files: Vec<_> = link.files.iter().map(AsFd::as_fd).collect();
@@ -227,10 +226,9 @@ impl SwitchClient {
         self.order(Request::SetDomain { domain, properties })
     }
 
-    /// The descriptors of a host link's queues. Whoever holds them keeps the link alive: a TAP
-    /// device is there as long as one of them is open. There are none of an AF_XDP link, of
-    /// whose memory only its switch knows which part is whose, nor of a VXLAN link: they are opened
-    /// anew.
+    /// The descriptors of a host link's queues. A process that holds them keeps the link alive: a
+    /// TAP device exists as long as one of them is open. There are none of links that are opened
+    /// again for another switch.
     pub fn files(&self, port: PortId) -> Result<Vec<OwnedFd>, ClientError> {
         match self.exchange(Request::Files { port }, &[])? {
             (Reply::Files, files) => Ok(files),
@@ -326,8 +324,8 @@ impl SwitchClient {
     pub fn ports(&self) -> Result<Vec<PortDescription>, ClientError> {
         let mut all = Vec::new();
         let mut from = Some(0);
-        while let Some(place) = from {
-            match self.ask(Request::Ports { from: place }, &[])? {
+        while let Some(slot) = from {
+            match self.ask(Request::Ports { from: slot }, &[])? {
                 Reply::Ports { ports, next } => {
                     all.extend(ports);
                     from = next;
@@ -342,12 +340,13 @@ impl SwitchClient {
     /// socket are in it as of the last time the port slept; [`catch_up`](Self::catch_up) first
     /// for those until now.
     pub fn stats(&self, port: PortId) -> PortStats {
-        self.counters.sum(port.place)
+        self.counters.sum(port.slot)
     }
 
-    /// As [`stats`](Self::stats), for each lane: what it took from the port, and what it gave to it.
+    /// As [`stats`](Self::stats), for each lane: what it took from the port, and what it gave to
+    /// it.
     pub fn stats_by_lane(&self, port: PortId) -> Vec<PortStats> {
-        self.counters.by_lane(port.place).collect()
+        self.counters.by_lane(port.slot).collect()
     }
 
     /// Has the switch ask the kernel what it dropped before a port's socket.

@@ -1,6 +1,6 @@
 //! What the switch's process gives up before it takes its first request: identity, capabilities,
 //! and every system call but those that moving frames needs. Every file and socket that it works
-//! on is opened by whoever is allowed to and handed over.
+//! on is opened by its parent and passed to it.
 
 use std::collections::BTreeMap;
 
@@ -89,7 +89,8 @@ const ALLOWED: &[i64] = &[
 /// a thread frees much or meets another; it does without.
 const REFUSED: &[i64] = &[libc::SYS_openat, libc::SYS_open];
 
-/// Gives up root, if this thread has it, and so for all threads to come, for user and group `nobody`, which nothing belongs to.
+/// Gives up root, if this thread has it, and so for all threads to come, for user and group
+/// `nobody`, which nothing belongs to.
 pub fn drop_privileges() -> Result<(), ConfineError> {
     let give_up = |what| move |source| ConfineError::GiveUp { what, source };
     if let Some(most) = rustix::process::getrlimit(Resource::Nofile).maximum {

@@ -1,142 +1,18 @@
-//! What a port counts, in memory shared with whoever reads it.
+//! The counters of ports, in memory that other processes can read, and of lanes.
 //!
 //! Each lane has counters of its own for each port and is their only writer, so a count is a load
 //! and a store without a locked instruction; readers map the same file read-only
 //! ([`crate::memory::CounterFile`]), add up the lanes', and cost them nothing. Counts are of frames
 //! unless their names say bytes. They begin at 0 when a port is attached.
 
+mod lane;
+mod reason;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use serde::{Deserialize, Serialize};
-
-/// Why a frame was dropped. A drop is counted at the port that could not take or give the frame:
-/// the destination for everything about room and size, the source for everything about the frame
-/// itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[repr(u8)]
-pub enum Reason {
-    /// The guest's receive ring has no free slot.
-    RingFull,
-    /// The kernel has no buffer or no room in its queue for a frame to send.
-    NoBuffer,
-    /// The frame, or one segment of it, is longer than the port's MTU allows.
-    TooLong,
-    /// The frame is shorter than an Ethernet header.
-    Runt,
-    /// A checksum to be completed or a segmentation that cannot be done: unknown kind, a tunnel's
-    /// inner headers, or numbers that contradict the frame.
-    Offload,
-    /// The guest's ring said what no honest guest says.
-    Violation,
-    /// The source address is a multicast address.
-    MulticastSource,
-    /// The destination is on the side that the frame came from.
-    SameSide,
-    /// No other port in the domain.
-    NoDestination,
-    /// The interface is down.
-    LinkDown,
-    /// The port is closed: its interface is gone, or its guest broke the ring's rules too often.
-    Closed,
-    /// The kernel dropped frames on their way to the switch, because the socket's queue was full.
-    SocketFull,
-    /// The source address is not the port's own (`protection=mac-nospoof`).
-    SpoofedMac,
-    /// The packet claims an IP address that is not the port's own (`protection=ip-nospoof`).
-    SpoofedIp,
-    /// A DHCP request for another, or a DHCP server's message (`protection=dhcp-nospoof`).
-    SpoofedDhcp,
-    /// Neither IP nor ARP (`protection=restricted`).
-    Restricted,
-    /// More broadcast, multicast or unknown unicast than the port may send (`flood-limit`).
-    FloodLimit,
-    /// More than the port's or the flow's rate (`maxbw`), where the sender could not be held back.
-    OverLimit,
-    /// A tagged frame from a port that gives access to one VLAN.
-    Vlan,
-    /// Lost on purpose (`loss`).
-    Loss,
-    /// More frames on their way than the port's line has room for (`delay`).
-    LineFull,
-    /// The lane that the frame was to cross to did not keep up. Counted at the source.
-    CrossingFull,
-    /// The frame went through too many patches, or came back by them: counted at the patch.
-    PatchLoop,
-    /// A packet of a tunnel that is none of its network: another VNI, or no VXLAN header.
-    BadTunnel,
-    /// A packet of a tunnel from a host that is no remote of the link's.
-    UnknownRemote,
-    /// The domain's lookup function let the frame go nowhere. Counted at the source.
-    Lookup,
-}
-
-impl Reason {
-    /// Number of reasons.
-    pub const COUNT: usize = Self::ALL.len();
-
-    /// All reasons, in the order of their numbers.
-    pub const ALL: [Reason; 26] = [
-        Reason::RingFull,
-        Reason::NoBuffer,
-        Reason::TooLong,
-        Reason::Runt,
-        Reason::Offload,
-        Reason::Violation,
-        Reason::MulticastSource,
-        Reason::SameSide,
-        Reason::NoDestination,
-        Reason::LinkDown,
-        Reason::Closed,
-        Reason::SocketFull,
-        Reason::SpoofedMac,
-        Reason::SpoofedIp,
-        Reason::SpoofedDhcp,
-        Reason::Restricted,
-        Reason::FloodLimit,
-        Reason::OverLimit,
-        Reason::Vlan,
-        Reason::Loss,
-        Reason::LineFull,
-        Reason::CrossingFull,
-        Reason::PatchLoop,
-        Reason::BadTunnel,
-        Reason::UnknownRemote,
-        Reason::Lookup,
-    ];
-
-    /// The reason's name, as users see it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Reason::RingFull => "ring-full",
-            Reason::NoBuffer => "no-buffer",
-            Reason::TooLong => "too-long",
-            Reason::Runt => "runt",
-            Reason::Offload => "offload",
-            Reason::Violation => "violation",
-            Reason::MulticastSource => "multicast-source",
-            Reason::SameSide => "same-side",
-            Reason::NoDestination => "no-destination",
-            Reason::LinkDown => "link-down",
-            Reason::Closed => "closed",
-            Reason::SocketFull => "socket-full",
-            Reason::SpoofedMac => "spoofed-mac",
-            Reason::SpoofedIp => "spoofed-ip",
-            Reason::SpoofedDhcp => "spoofed-dhcp",
-            Reason::Restricted => "restricted",
-            Reason::FloodLimit => "flood-limit",
-            Reason::OverLimit => "over-limit",
-            Reason::Vlan => "vlan",
-            Reason::Loss => "loss",
-            Reason::LineFull => "line-full",
-            Reason::CrossingFull => "crossing-full",
-            Reason::PatchLoop => "patch-loop",
-            Reason::BadTunnel => "bad-tunnel",
-            Reason::UnknownRemote => "unknown-remote",
-            Reason::Lookup => "lookup",
-        }
-    }
-}
+pub use lane::LaneStats;
+pub(crate) use lane::{LaneCounters, LaneStatus};
+pub use reason::Reason;
 
 /// Room for reasons to come, so that the layout stays when one is added.
 const REASONS_ROOM: usize = 32;
@@ -172,6 +48,16 @@ fn add(counter: &AtomicU64, n: u64) {
     counter.store(now.wrapping_add(n), Ordering::Relaxed);
 }
 
+/// The class of a chain by its length: under 10 frames, 10 to 50, over 50.
+#[inline]
+fn chain_class(frames: u64) -> usize {
+    match frames {
+        0..10 => 0,
+        10..=50 => 1,
+        _ => 2,
+    }
+}
+
 impl PortCounters {
     /// Counts `frames` that came in from the port, `bytes` together.
     #[inline]
@@ -187,7 +73,7 @@ impl PortCounters {
         add(&self.bytes_out, bytes);
     }
 
-    /// Counts frames among those that came in that stand for several.
+    /// Counts frames that came in and stand for several segments.
     #[inline]
     pub(crate) fn segmented_in(&self, frames: u64) {
         if frames > 0 {
@@ -203,29 +89,24 @@ impl PortCounters {
 
     /// Counts a frontend of a vhost-user port that came, or went.
     pub(crate) fn frontend(&self, came: bool) {
-        match came {
-            true => add(&self.frontends_came, 1),
-            false => add(&self.frontends_went, 1),
-        }
+        let counter = if came {
+            &self.frontends_came
+        } else {
+            &self.frontends_went
+        };
+        add(counter, 1);
     }
 
     /// Counts one chain of `frames` slots taken up together, by a wake-up or by a poll.
     #[inline]
     pub(crate) fn chain(&self, frames: u64, by_wakeup: bool) {
-        add(
-            if by_wakeup {
-                &self.by_wakeup
-            } else {
-                &self.by_poll
-            },
-            frames,
-        );
-        let class = match frames {
-            0..10 => 0,
-            10..=50 => 1,
-            _ => 2,
+        let by = if by_wakeup {
+            &self.by_wakeup
+        } else {
+            &self.by_poll
         };
-        add(&self.chains[class], 1);
+        add(by, frames);
+        add(&self.chains[chain_class(frames)], 1);
     }
 
     /// Counts a change from sleeping to polling.
@@ -305,13 +186,13 @@ pub struct PortStats {
     pub chains_10_to_50: u64,
     /// Chains of more than 50 frames.
     pub chains_over_50: u64,
-    /// Of the frames that the switch took from the port, those that stand for several segments.
+    /// Of the frames that the switch took from the port, frames that stand for several segments.
     pub segmented_in: u64,
     /// Frames that stand for several and were cut for the port, since it takes segments only.
     pub cut: u64,
     /// Frontends of a vhost-user port that came.
     pub frontends_came: u64,
-    /// Those of them that went again.
+    /// Of these, frontends that went again.
     pub frontends_went: u64,
     drops: [u64; Reason::COUNT],
 }
@@ -355,19 +236,5 @@ impl PortStats {
             .into_iter()
             .zip(self.drops)
             .filter(|&(_, frames)| frames > 0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reasons_are_numbered_as_listed_and_named_as_serialized() {
-        for (i, reason) in Reason::ALL.into_iter().enumerate() {
-            assert_eq!(reason as usize, i);
-            let json = serde_json::to_string(&reason).unwrap();
-            assert_eq!(json, format!("{:?}", reason.name()));
-        }
     }
 }

@@ -1,38 +1,34 @@
-//! A lane: a thread on a CPU with its worker, what it counts, and how it is given orders.
+//! A lane: a thread on a CPU with its worker, as the control thread holds it.
 //!
-//! Orders are what the control thread has a worker do: they come by a channel, and the worker looks
-//! for them when its bell was rung, between two rounds, or two batches of a round that takes long
-//! already. So a busy lane takes no lock.
+//! The control thread has a worker do *jobs*. They come by a channel, and the worker looks for them
+//! when it is woken, between two rounds, or between two batches of a round that takes long. So a busy
+//! lane takes no lock.
 
 use std::io::Write;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::thread::CpuSet;
-use serde::{Deserialize, Serialize};
 
-use crate::crossing::Bell;
-use crate::lookup::PortIndex;
+use crate::counters::LaneCounters;
+use crate::handoff::LaneWaker;
 use crate::sys;
-use crate::worker::{PORTS_MAX, Parts, Worker};
+use crate::worker::{Parts, Worker};
 
-/// A lane's place among those of its switch.
-pub type LaneIndex = u8;
-/// Most lanes of a switch.
-pub const LANES_MAX: usize = 16;
+pub use crate::counters::LaneStats;
+pub use crate::ids::{LANES_MAX, LaneIndex};
 
 /// Why a lane could not be started.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum LaneError {
-    /// There cannot be so many, or so few.
+    /// Too many, or none.
     #[error("a switch has 1 to {LANES_MAX} lanes, not {0}")]
     Number(usize),
-    /// Its CPU is not there, or not ours.
+    /// Its CPU does not exist, or must not be used.
     #[error("no lane can run on CPU {cpu}: {source}")]
     Cpu {
         /// The CPU.
@@ -45,182 +41,15 @@ pub enum LaneError {
     System(#[from] Errno),
 }
 
-/// What lanes say of ports to whoever asks.
-pub(crate) struct Board {
-    closed: Box<[AtomicBool]>,
-}
-
-impl Board {
-    pub fn new() -> Board {
-        Board {
-            closed: (0..PORTS_MAX).map(|_| AtomicBool::new(false)).collect(),
-        }
-    }
-
-    /// A port was closed.
-    pub fn close(&self, place: PortIndex) {
-        self.set(place, true);
-    }
-
-    /// Another port stands here.
-    pub fn reopen(&self, place: PortIndex) {
-        self.set(place, false);
-    }
-
-    fn set(&self, place: PortIndex, closed: bool) {
-        if let Some(state) = self.closed.get(usize::from(place)) {
-            state.store(closed, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether the port was closed.
-    pub fn is_closed(&self, place: PortIndex) -> bool {
-        let state = self.closed.get(usize::from(place));
-        state.is_some_and(|state| state.load(Ordering::Relaxed))
-    }
-}
-
-/// What a lane has done since it began.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LaneStats {
-    /// Which lane.
-    pub lane: LaneIndex,
-    /// The CPU that it runs on, if it is bound to one.
-    pub cpu: Option<usize>,
-    /// Queues that it serves.
-    pub queues: u32,
-    /// Frames that it picked up.
-    pub frames: u64,
-    /// Of these, those picked up while their queue was polled.
-    pub by_poll: u64,
-    /// Of these, those picked up first thing after a wake-up.
-    pub by_wakeup: u64,
-    /// Chains of fewer than 10 frames picked up at once.
-    pub chains_under_10: u64,
-    /// Chains of 10 to 50 frames.
-    pub chains_10_to_50: u64,
-    /// Chains of more than 50 frames.
-    pub chains_over_50: u64,
-    /// Rounds over the busy queues.
-    pub polls: u64,
-    /// Times that it slept until something woke it.
-    pub wakeups: u64,
-    /// Frames that came from other lanes.
-    pub crossings: u64,
-    /// Frames from other lanes whose port was gone or had moved meanwhile.
-    pub crossing_drops: u64,
-    /// Times that a queue was left alone because a crossing was full.
-    pub held_back: u64,
-    /// Nanoseconds of rounds that moved frames.
-    pub busy: u64,
-    /// Nanoseconds of rounds that found none.
-    pub idle: u64,
-    /// Nanoseconds asleep.
-    pub asleep: u64,
-}
-
-/// Where a lane counts. It is the only writer.
-#[derive(Default)]
-pub(crate) struct Meter {
-    by_poll: AtomicU64,
-    by_wakeup: AtomicU64,
-    chains: [AtomicU64; 3],
-    polls: AtomicU64,
-    wakeups: AtomicU64,
-    crossings: AtomicU64,
-    lost: AtomicU64,
-    held_back: AtomicU64,
-    busy: AtomicU64,
-    idle: AtomicU64,
-    asleep: AtomicU64,
-}
-
-#[inline]
-fn add(counter: &AtomicU64, n: u64) {
-    let now = counter.load(Ordering::Relaxed);
-    counter.store(now.wrapping_add(n), Ordering::Relaxed);
-}
-
-impl Meter {
-    /// A round is over that took `time` and moved frames or not.
-    #[inline]
-    pub fn round(&self, time: Duration, moved: bool) {
-        add(&self.polls, 1);
-        let nanoseconds = u64::from(time.subsec_nanos()) + time.as_secs() * 1_000_000_000;
-        add(if moved { &self.busy } else { &self.idle }, nanoseconds);
-    }
-
-    /// The lane slept, or might have.
-    pub fn slept(&self, time: Duration, soundly: bool) {
-        add(&self.asleep, time.as_nanos() as u64);
-        add(&self.wakeups, soundly.into());
-    }
-
-    /// So many frames were picked up from a queue at once.
-    #[inline]
-    pub fn chain(&self, frames: usize, by_wakeup: bool) {
-        let by = match by_wakeup {
-            true => &self.by_wakeup,
-            false => &self.by_poll,
-        };
-        add(by, frames as u64);
-        let class = match frames {
-            0..10 => 0,
-            10..=50 => 1,
-            _ => 2,
-        };
-        add(&self.chains[class], 1);
-    }
-
-    /// A queue was left alone since a crossing is full.
-    pub fn held_back(&self) {
-        add(&self.held_back, 1);
-    }
-
-    /// Frames came by a crossing.
-    pub fn arrived(&self, frames: usize) {
-        add(&self.crossings, frames as u64);
-    }
-
-    /// Frames that came by a crossing had nowhere to go.
-    pub fn lost(&self, frames: usize) {
-        add(&self.lost, frames as u64);
-    }
-
-    fn read(&self, lane: &Lane) -> LaneStats {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (by_poll, by_wakeup) = (get(&self.by_poll), get(&self.by_wakeup));
-        LaneStats {
-            lane: lane.index,
-            cpu: lane.cpu,
-            queues: lane.queues,
-            frames: by_poll + by_wakeup,
-            by_poll,
-            by_wakeup,
-            chains_under_10: get(&self.chains[0]),
-            chains_10_to_50: get(&self.chains[1]),
-            chains_over_50: get(&self.chains[2]),
-            polls: get(&self.polls),
-            wakeups: get(&self.wakeups),
-            crossings: get(&self.crossings),
-            crossing_drops: get(&self.lost),
-            held_back: get(&self.held_back),
-            busy: get(&self.busy),
-            idle: get(&self.idle),
-            asleep: get(&self.asleep),
-        }
-    }
-}
-
-/// The shortest time over which a lane's load is reckoned.
+/// The shortest time over which a lane's load is measured.
 const LOAD_OVER: Duration = Duration::from_millis(50);
 
-/// How busy a lane was when it was last looked at.
+/// How busy a lane was when that was last looked at.
 struct Load {
     since: Instant,
     /// Nanoseconds that it had been busy since it began.
     busy: u64,
-    /// For how many eighths of the time before.
+    /// Eighths of the time before.
     eighths: u32,
 }
 
@@ -249,8 +78,8 @@ impl Load {
     }
 }
 
-/// What the control thread has a worker do.
-type Order = Box<dyn FnOnce(&mut Worker) + Send>;
+/// A closure that the control thread has a worker call.
+type Job = Box<dyn FnOnce(&mut Worker) + Send>;
 
 /// A lane, as the control thread holds it. Dropping it ends the lane.
 pub(crate) struct Lane {
@@ -259,9 +88,9 @@ pub(crate) struct Lane {
     /// Queues that it serves.
     pub queues: u32,
     load: Load,
-    orders: Option<Sender<Order>>,
-    bell: Arc<Bell>,
-    meter: Arc<Meter>,
+    jobs: Option<Sender<Job>>,
+    waker: Arc<LaneWaker>,
+    counters: Arc<LaneCounters>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -269,9 +98,9 @@ impl Lane {
     /// Starts a lane. When this returns, its thread has made all the system calls that only a
     /// beginning thread makes.
     pub fn start(parts: Parts, cpu: Option<usize>) -> Result<Lane, LaneError> {
-        let (index, bell) = (parts.lane, Arc::clone(&parts.bell));
-        let meter = Arc::clone(&parts.meter);
-        let (orders, receive) = channel();
+        let (index, waker) = (parts.lane, Arc::clone(&parts.waker));
+        let counters = Arc::clone(&parts.counters);
+        let (jobs, receive) = channel();
         let (ready, is_ready) = channel();
         let thread = std::thread::Builder::new()
             .name(format!("weir-lane{index}"))
@@ -291,67 +120,65 @@ impl Lane {
             cpu,
             queues: 0,
             load: Load::new(Instant::now()),
-            orders: Some(orders),
-            bell,
-            meter,
+            jobs: Some(jobs),
+            waker,
+            counters,
             thread: Some(thread),
         })
     }
 
-    /// Has the worker do something, and goes on meanwhile. What it returns can be had from the
-    /// receiver.
-    pub fn order<R: Send + 'static>(
+    /// Has the worker do a job. Its result comes by the receiver.
+    pub fn submit<R: Send + 'static>(
         &self,
-        order: impl FnOnce(&mut Worker) -> R + Send + 'static,
+        job: impl FnOnce(&mut Worker) -> R + Send + 'static,
     ) -> Receiver<R> {
         let (send, receive) = channel();
-        self.tell(move |worker| {
-            // Whoever asked may not want to know.
-            let _ = send.send(order(worker));
+        self.post(move |worker| {
+            // The receiver may be gone.
+            let _ = send.send(job(worker));
         });
         receive
     }
 
-    /// Has the worker do something. Whatever it is told later, it does later.
-    pub fn tell(&self, order: impl FnOnce(&mut Worker) + Send + 'static) {
-        if let Some(orders) = &self.orders {
-            let _ = orders.send(Box::new(order) as Order);
+    /// Has the worker do a job without a result. It does jobs in their order.
+    pub fn post(&self, job: impl FnOnce(&mut Worker) + Send + 'static) {
+        if let Some(jobs) = &self.jobs {
+            let _ = jobs.send(Box::new(job) as Job);
         }
-        self.bell.order();
+        self.waker.wake_for_job();
     }
 
-    /// Has the worker do something and waits for what it returns.
-    pub fn ask<R: Send + 'static>(
+    /// Has the worker do a job, and waits for its result.
+    pub fn call<R: Send + 'static>(
         &self,
-        order: impl FnOnce(&mut Worker) -> R + Send + 'static,
+        job: impl FnOnce(&mut Worker) -> R + Send + 'static,
     ) -> R {
-        answer(self.order(order))
+        result(self.submit(job))
     }
 
-    /// For how many eighths of the time it was busy of late.
+    /// For how many eighths of the time it was busy lately.
     pub fn load(&mut self) -> u32 {
-        let busy = self.meter.busy.load(Ordering::Relaxed);
-        self.load.look(Instant::now(), busy)
+        self.load.look(Instant::now(), self.counters.busy())
     }
 
-    /// What it has done since it began.
+    /// Its statistics since it began.
     pub fn stats(&self) -> LaneStats {
-        self.meter.read(self)
+        self.counters.read(self.index, self.cpu, self.queues)
     }
 }
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        self.orders = None;
-        self.bell.order();
+        self.jobs = None;
+        self.waker.wake_for_job();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-/// What a worker returned.
-pub(crate) fn answer<R>(from: Receiver<R>) -> R {
+/// The result of a job.
+pub(crate) fn result<R>(from: Receiver<R>) -> R {
     from.recv()
         .expect("a lane whose thread ends takes the process with it")
 }
@@ -367,13 +194,13 @@ fn begin(parts: Parts, cpu: Option<usize>) -> Result<Worker, LaneError> {
         cpus.set(cpu);
         rustix::thread::sched_setaffinity(None, &cpus).map_err(failed)?;
     }
-    // What is due at a time is due then, not up to 50 µs later as the kernel's default has it.
+    // Timers fire at their time, not up to 50 µs later as by the kernel's default.
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
     Ok(Worker::new(parts)?)
 }
 
-/// A lane's life: until there is nobody to give orders any more.
-fn run(mut worker: Worker, orders: Receiver<Order>) {
+/// Runs a lane until the control thread has dropped it.
+fn run(mut worker: Worker, jobs: Receiver<Job>) {
     use std::sync::mpsc::TryRecvError;
     let _guard = EndsProcess;
     loop {
@@ -382,8 +209,8 @@ fn run(mut worker: Worker, orders: Receiver<Order>) {
             sys::process::exit(1);
         }
         loop {
-            match orders.try_recv() {
-                Ok(order) => order(&mut worker),
+            match jobs.try_recv() {
+                Ok(job) => job(&mut worker),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return,
             }
@@ -391,8 +218,7 @@ fn run(mut worker: Worker, orders: Receiver<Order>) {
     }
 }
 
-/// Ends the process if its thread panics: a switch without one of its lanes is worse than none,
-/// since nobody would notice.
+/// Ends the process if its thread panics: a switch that lacks a lane would not be noticed.
 struct EndsProcess;
 
 impl Drop for EndsProcess {
@@ -408,14 +234,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lanes_load_is_that_of_late() {
+    fn a_lanes_load_is_that_of_the_last_moments() {
         let mut now = Instant::now();
         let mut load = Load::new(now);
         let millisecond = 1_000_000;
         assert_eq!(load.look(now, 0), 0);
         now += Duration::from_millis(100);
         assert_eq!(load.look(now, 50 * millisecond), 4);
-        // Too soon after the last look to be told from chance.
+        // Too soon after the last look to be measured.
         now += Duration::from_millis(10);
         assert_eq!(load.look(now, 60 * millisecond), 4);
         now += Duration::from_millis(190);

@@ -13,10 +13,9 @@
 
 pub mod client;
 pub mod counters;
-pub mod flow_hash;
+pub mod ids;
 pub mod lane;
 pub mod lanes;
-pub mod links;
 pub mod lookup;
 pub mod mac;
 pub mod memory;
@@ -28,7 +27,9 @@ pub mod protocol;
 pub mod qos;
 pub mod worker;
 
+pub use port::links;
+
 mod confine;
-mod crossing;
+mod handoff;
 mod serve;
 mod sys;

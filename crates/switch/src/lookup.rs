@@ -19,13 +19,11 @@ use crate::counters::Reason;
 use crate::port::{Frame, HEAD};
 use crate::properties::DomainProperties;
 
+pub use crate::ids::PortIndex;
 pub use crate::mac::{Mac, NoMac};
 pub use command::{Answer, Command, FlowDefault, FlowEntry};
 pub use flow::Flow;
 pub use learning::{Learning, Limits};
-
-/// A port's index: its place among the ports of its worker.
-pub type PortIndex = u16;
 
 /// Seconds on a clock of the worker's.
 pub type Seconds = u32;
@@ -110,6 +108,9 @@ pub enum News {
     },
 }
 
+/// Makes a lookup function: see [`Function::build`].
+pub type Build = fn(&DomainProperties, bool) -> Result<Box<dyn Lookup>, String>;
+
 /// A kind of lookup function, by the name that [`LookupKind`](crate::properties::LookupKind) has
 /// for it.
 pub struct Function {
@@ -117,7 +118,7 @@ pub struct Function {
     pub name: &'static str,
     /// Makes the function of a domain with these properties. `true` if it is one of several
     /// replicas, one for each lane. The error is the reason, as a sentence.
-    pub build: fn(&DomainProperties, bool) -> Result<Box<dyn Lookup>, String>,
+    pub build: Build,
 }
 
 /// The functions of every switch.

@@ -20,6 +20,9 @@ pub struct Mac(pub [u8; 6]);
 pub struct NoMac(String);
 
 impl Mac {
+    /// The address that is none.
+    pub const ZERO: Mac = Mac([0; 6]);
+
     /// Whether it is a multicast or the broadcast address.
     pub fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0

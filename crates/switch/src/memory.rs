@@ -1,10 +1,11 @@
 //! Memory files: a guest's data region, and the switch's counters.
 //!
-//! With `sys`, the only place in the switch with unsafe code. What it hands out is safe to
-//! use: rings and pools that check what they read (`abi`), and atomics.
+//! Unsafe code in the switch is here and in `sys` only. The types that leave this module are safe
+//! to use: rings and pools check what they read (`abi`), and counters are atomics.
 #![allow(unsafe_code)]
 
-mod gatherer;
+mod collapse;
+mod counter_file;
 mod mapping;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,11 +18,8 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::ProtFlags;
 
-use crate::counters::{PORT_COUNTERS_BYTES, PortCounters, PortStats};
-use crate::lookup::PortIndex;
-use crate::worker::PORTS_MAX;
-
-pub(crate) use gatherer::Gatherer;
+pub(crate) use collapse::Collapser;
+pub use counter_file::{CounterFile, LanePorts};
 pub(crate) use mapping::Mapping;
 
 /// Why a memory file could not be made or mapped.
@@ -30,7 +28,7 @@ pub enum MemoryError {
     /// The kernel refused.
     #[error("cannot {action} a memory file of {bytes} bytes: {source}")]
     System {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// Size of the file.
         bytes: usize,
@@ -45,7 +43,7 @@ pub enum MemoryError {
         /// Size needed.
         needed: usize,
     },
-    /// The file could be made shorter under whoever maps it.
+    /// The file could be made shorter while it is mapped.
     #[error("the memory file can still change its size: seal it against shrinking and growing")]
     Unsealed,
     /// The geometry and the interfaces do not go together.
@@ -80,10 +78,10 @@ pub struct SharedRegion {
     geometry: Geometry,
     /// Bit `2 i`: the switch's side of interface `i` is taken; bit `2 i + 1`: the guest's.
     taken: AtomicU64,
-    /// It was said that the region is in steady use.
+    /// Whether the region is in steady use.
     busy: AtomicBool,
-    /// Who gathers it into large pages then.
-    gatherer: Option<Gatherer>,
+    /// Collapses it into huge pages then.
+    collapser: Option<Collapser>,
 }
 
 impl SharedRegion {
@@ -121,13 +119,13 @@ impl SharedRegion {
             geometry,
             taken: AtomicU64::new(0),
             busy: AtomicBool::new(false),
-            gatherer: None,
+            collapser: None,
         })
     }
 
-    /// Has `gatherer` gather the region into large pages once it is in steady use.
-    pub(crate) fn gathered_by(mut self, gatherer: Gatherer) -> SharedRegion {
-        self.gatherer = Some(gatherer);
+    /// Has `collapser` collapse the region into huge pages once it is in steady use.
+    pub(crate) fn collapsed_by(mut self, collapser: Collapser) -> SharedRegion {
+        self.collapser = Some(collapser);
         self
     }
 
@@ -135,16 +133,16 @@ impl SharedRegion {
     #[cold]
     fn say_busy(self: &Arc<Self>) {
         if !self.busy.swap(true, Ordering::Relaxed)
-            && let Some(gatherer) = &self.gatherer
+            && let Some(collapser) = &self.collapser
         {
-            gatherer.ask(self);
+            collapser.submit(self);
         }
     }
 
-    /// Gathers the region into large pages as far as it fills such; what is in it stays. Returns
-    /// how many it has then.
-    fn gather(&self) -> usize {
-        self.mapping.gather()
+    /// Collapses the region into huge pages, as far as it fills them; its content stays. Returns
+    /// how many huge pages it has then.
+    fn collapse(&self) -> usize {
+        self.mapping.collapse()
     }
 
     /// Sizes and places.
@@ -237,94 +235,6 @@ impl Drop for GuestSide {
     fn drop(&mut self) {}
 }
 
-/// Counters of a switch's ports in shared memory: one writer, any number of readers.
-pub struct CounterFile {
-    mapping: Mapping,
-}
-
-impl CounterFile {
-    /// Makes counters for `ports` ports, all 0, and the file by which others may read them. Pages
-    /// take memory only once a port in them counts.
-    pub fn create(ports: usize) -> Result<(CounterFile, OwnedFd), MemoryError> {
-        let bytes = ports * PORT_COUNTERS_BYTES;
-        let file = sealed_file("weir-counters", bytes)?;
-        let mapping = Mapping::new(file.as_fd(), bytes, ProtFlags::READ | ProtFlags::WRITE)?;
-        // From here on the file can be mapped for reading only.
-        rustix::fs::fcntl_add_seals(&file, SealFlags::FUTURE_WRITE | SealFlags::SEAL)
-            .map_err(|e| system("seal", bytes, e))?;
-        Ok((CounterFile { mapping }, file))
-    }
-
-    /// Maps another process's counters for reading.
-    pub fn open(file: BorrowedFd<'_>) -> Result<CounterFile, MemoryError> {
-        let seals = rustix::fs::fcntl_get_seals(file).unwrap_or(SealFlags::empty());
-        if !seals.contains(SealFlags::SHRINK) {
-            return Err(MemoryError::Unsealed);
-        }
-        let stat = rustix::fs::fstat(file).map_err(|e| system("look at", 0, e))?;
-        let bytes = usize::try_from(stat.st_size).unwrap_or(0);
-        Ok(CounterFile {
-            mapping: Mapping::new(file, bytes, ProtFlags::READ)?,
-        })
-    }
-
-    /// What the port at `place` has counted on all lanes, if the file is a switch's: a lane's
-    /// ports are followed by the next lane's.
-    pub fn sum(&self, place: PortIndex) -> PortStats {
-        let mut sum = PortStats::default();
-        self.by_lane(place).for_each(|lane| sum += lane);
-        sum
-    }
-
-    /// What the port at `place` has counted on each lane, if the file is a switch's.
-    pub fn by_lane(&self, place: PortIndex) -> impl Iterator<Item = PortStats> {
-        let lanes = self.mapping.bytes() / PORT_COUNTERS_BYTES / PORTS_MAX;
-        let counters = (0..lanes).map(move |lane| self.port(lane * PORTS_MAX + usize::from(place)));
-        counters.flatten().map(PortCounters::read)
-    }
-
-    /// The counters of the port with index `port`, if the file has them.
-    #[inline]
-    pub fn port(&self, port: usize) -> Option<&PortCounters> {
-        if port >= self.mapping.bytes() / PORT_COUNTERS_BYTES {
-            return None;
-        }
-        // SAFETY: inside the mapping and aligned, since the base is page aligned; only atomics,
-        // which a read-only mapping serves for loads. Writing methods are the worker's, whose
-        // mapping is writable.
-        Some(unsafe {
-            self.mapping
-                .base()
-                .cast::<PortCounters>()
-                .add(port)
-                .as_ref()
-        })
-    }
-}
-
-/// One lane's part of a switch's counters.
-pub struct LaneCounters {
-    file: Arc<CounterFile>,
-    first: usize,
-}
-
-impl LaneCounters {
-    /// The part of the `lane`-th lane of a file that was made for more than `lane` times
-    /// [`PORTS_MAX`] ports.
-    pub fn new(file: Arc<CounterFile>, lane: usize) -> LaneCounters {
-        let first = lane * PORTS_MAX;
-        assert!(file.port(first + PORTS_MAX - 1).is_some());
-        LaneCounters { file, first }
-    }
-
-    /// The counters of the port at `place`, below [`PORTS_MAX`].
-    #[inline]
-    pub fn port(&self, place: PortIndex) -> &PortCounters {
-        let counters = self.file.port(self.first + usize::from(place));
-        counters.expect("the file has room for as many ports as a switch")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -348,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn gathering_a_region_keeps_what_is_in_it() {
+    fn collapsing_a_region_keeps_its_content() {
         let geometry = Geometry::new(1024, 1).unwrap();
         let interface = Interface::new("eth0", [2, 0, 0, 0, 0, 1], 1500).unwrap();
         let (region, file) = SharedRegion::create(geometry, &[interface]).unwrap();
@@ -358,14 +268,14 @@ mod tests {
             len: 60,
             ..abi::ring::Slot::spent(buffer)
         };
-        // Some in the first large page, none in the second.
+        // Some in the first huge page, none in the second.
         for buffer in 0..500 {
             let bytes = guest.region.frame(slot(buffer)).unwrap();
             bytes.write(&[buffer as u8; 60]);
         }
-        let gathered = region.gather();
-        let whole = geometry.bytes() / mapping::LARGE_PAGE;
-        println!("{gathered} of {whole}");
+        let collapsed = region.collapse();
+        let whole = geometry.bytes() / mapping::HUGE_PAGE;
+        println!("{collapsed} of {whole}");
         let other = Arc::new(SharedRegion::map(file.as_fd(), geometry).unwrap());
         let other = other.guest_side(0).unwrap();
         for buffer in 0..geometry.buffers() {
@@ -381,22 +291,22 @@ mod tests {
             .filter_map(|line| line.strip_prefix("ShmemPmdMapped:"))
             .filter_map(|line| line.trim().strip_suffix(" kB")?.parse::<usize>().ok())
             .sum();
-        assert!(large * 1024 >= gathered * mapping::LARGE_PAGE, "{large} kB");
+        assert!(large * 1024 >= collapsed * mapping::HUGE_PAGE, "{large} kB");
     }
 
     #[test]
-    fn a_region_in_steady_use_is_gathered_once() {
+    fn a_region_in_steady_use_is_collapsed_once() {
         let geometry = Geometry::new(1024, 1).unwrap();
         let interface = Interface::new("eth0", [2, 0, 0, 0, 0, 1], 1500).unwrap();
         let (region, _) = SharedRegion::create(geometry, &[interface]).unwrap();
-        let (gatherer, asked) = Gatherer::channel();
-        let region = Arc::new(region.gathered_by(gatherer));
+        let (collapser, submitted) = Collapser::channel();
+        let region = Arc::new(region.collapsed_by(collapser));
         let side = region.switch_side(0).unwrap();
         side.say_busy();
         side.say_busy();
-        let first = asked.try_recv().unwrap().upgrade().unwrap();
+        let first = submitted.try_recv().unwrap().upgrade().unwrap();
         assert!(Arc::ptr_eq(&first, &region));
-        assert!(asked.try_recv().is_err());
+        assert!(submitted.try_recv().is_err());
     }
 
     #[test]
@@ -407,22 +317,5 @@ mod tests {
         rustix::fs::ftruncate(&file, geometry.bytes() as u64).unwrap();
         let refused = SharedRegion::map(file.as_fd(), geometry);
         assert!(matches!(refused, Err(MemoryError::Unsealed)));
-    }
-
-    #[test]
-    fn counters_are_read_through_the_file_and_not_written() {
-        let (ours, file) = CounterFile::create(4).unwrap();
-        ours.port(3).unwrap().came_in(2, 120);
-        let theirs = CounterFile::open(file.as_fd()).unwrap();
-        assert_eq!(theirs.port(3).unwrap().read().bytes_in, 120);
-        assert!(theirs.port(4).is_none());
-        assert!(
-            Mapping::new(
-                file.as_fd(),
-                PORT_COUNTERS_BYTES,
-                ProtFlags::READ | ProtFlags::WRITE
-            )
-            .is_err()
-        );
     }
 }

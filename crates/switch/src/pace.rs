@@ -1,14 +1,14 @@
-//! When to go on polling a quiet port and when to let it sleep.
+//! Dynamic polling: how long a quiet queue is polled before it sleeps.
 //!
-//! A sleeping port costs nothing but a wake-up when a frame comes: a doorbell of 10 to 20 µs. So
-//! a port is polled for a while after its last frame, about as long as a wake-up would take. How
-//! long follows from what that brought: if the port was woken again soon, polling on would have
-//! been the better choice, and the patience doubles; if it slept long, the polling was wasted, and
-//! the patience halves, down to none. (KVM's halt polling does the same for vCPUs.)
+//! A sleeping queue costs nothing but a wake-up when a frame comes: a doorbell of 10 to 20 µs. So a
+//! queue is polled for a while after its last frame, about as long as a wake-up would take (its
+//! *patience*). The patience follows from the last sleep: it doubles if the queue was woken again
+//! soon, since polling on would have been better, and halves, down to none, if it slept long. (KVM's
+//! halt polling does the same for vCPUs.)
 //!
-//! While the lane has others' frames to move, a look at a quiet port costs next to nothing, and the
-//! rounds are long: a sender that got its processor a moment late would find the port asleep after
-//! each of them. So a lane that is at work looks a number of times before it lets a port sleep.
+//! While the lane has other frames to move, a look at a quiet queue costs next to nothing, and the
+//! rounds are long: a sender that got its processor a moment late would find the queue asleep after
+//! each of them. So a lane that is at work looks a number of times before it lets a queue sleep.
 
 use std::time::{Duration, Instant};
 
@@ -16,23 +16,23 @@ use std::time::{Duration, Instant};
 const PATIENCE_MIN: Duration = Duration::from_micros(10);
 /// Longest patience: above it, a wake-up is the smaller cost.
 const PATIENCE_MAX: Duration = Duration::from_micros(80);
-/// Looks that a quiet port gets while its lane is at work: 64 take about as long as half a wake-up.
+/// Looks that a quiet queue gets while its lane is at work: 64 take about as long as half a wake-up.
 const LOOKS: u32 = 64;
 
-/// One port's dynamic polling.
+/// The dynamic polling of one queue, or of a lane's handoff rings.
 #[derive(Debug)]
 pub struct Pace {
     patience: Duration,
-    /// The last time that a frame was there, or the port woke.
+    /// The last time that a frame was there, or the queue woke.
     busy: Instant,
-    /// When the port went to sleep.
+    /// When the queue went to sleep.
     slept: Instant,
     /// Looks that found nothing since there was something.
     looks: u32,
 }
 
 impl Pace {
-    /// A port that has just been attached.
+    /// A queue that has just been attached.
     pub fn new(now: Instant) -> Pace {
         Pace {
             patience: PATIENCE_MIN,
@@ -49,26 +49,26 @@ impl Pace {
         self.looks = 0;
     }
 
-    /// Nothing was there: whether the port may sleep, on a lane that has others' frames to move
-    /// (`at_work`) or has not.
+    /// Nothing was there: whether the queue may sleep, on a lane that has other frames to move
+    /// (`at_work`) or has none.
     #[inline]
     pub fn finds_nothing(&mut self, now: Instant, at_work: bool) -> bool {
         self.looks = self.looks.saturating_add(1);
         (!at_work || self.looks >= LOOKS) && self.may_sleep(now)
     }
 
-    /// Nothing was there: whether the port has been quiet for long enough to sleep.
+    /// Nothing was there: whether the queue has been quiet for long enough to sleep.
     #[inline]
     pub fn may_sleep(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.busy) >= self.patience
     }
 
-    /// The port goes to sleep.
+    /// The queue goes to sleep.
     pub fn sleeps(&mut self, now: Instant) {
         self.slept = now;
     }
 
-    /// The port wakes.
+    /// The queue wakes.
     pub fn wakes(&mut self, now: Instant) {
         self.patience = if now.saturating_duration_since(self.slept) <= PATIENCE_MAX {
             (self.patience * 2).clamp(PATIENCE_MIN, PATIENCE_MAX)
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_at_work_looks_often_before_a_port_sleeps() {
+    fn a_lane_at_work_looks_often_before_a_queue_sleeps() {
         let mut now = Instant::now();
         let mut pace = Pace::new(now);
         for _ in 1..LOOKS {

@@ -6,11 +6,10 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 
-use serde::{Deserialize, Serialize};
-
 use crate::client::{ClientError, SwitchClient};
-use crate::lane::{LANES_MAX, LaneError};
 use crate::{serve, sys};
+
+pub use crate::lanes::Options;
 
 /// Why a switch could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -45,35 +44,6 @@ pub struct Switch {
     pid: Pid,
     /// Whose child it is.
     parent: Pid,
-}
-
-/// How a switch is to run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Options {
-    /// Number of lanes, at least 1.
-    pub lanes: usize,
-    /// The CPUs that lanes run on, in order and from the first again when there are more lanes; if
-    /// there are none here, the kernel moves them about.
-    pub cpus: Vec<usize>,
-}
-
-impl Options {
-    /// Whether there can be as many lanes.
-    pub fn check(&self) -> Result<(), LaneError> {
-        match self.lanes {
-            1..=LANES_MAX => Ok(()),
-            number => Err(LaneError::Number(number)),
-        }
-    }
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            lanes: 1,
-            cpus: Vec::new(),
-        }
-    }
 }
 
 /// A switch that goes on when the process that started it ends. Dropping this leaves it running.
@@ -115,7 +85,7 @@ impl Switch {
     /// one client after the other ([`SwitchClient::connect`]) until one of them tells it to stop.
     pub fn spawn_detached(options: &Options, listener: OwnedFd) -> Result<Detached, SpawnError> {
         let pid = sys::process::fork_with([listener], |[listener]| {
-            serve::serve(serve::Control::Listener(listener), options)
+            serve::serve(serve::ControlSocket::Listener(listener), options)
         })?;
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
         Ok(Detached { pidfd, pid })
@@ -134,7 +104,7 @@ impl Switch {
         let parent = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
         // `theirs` and `parent` are closed here as soon as the child has them.
         let pid = sys::process::fork_with([theirs, parent], |[control, parent]| {
-            serve::serve(serve::Control::Pair { control, parent }, options)
+            serve::serve(serve::ControlSocket::Pair { control, parent }, options)
         })?;
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
         let client = SwitchClient::new(ours)?;

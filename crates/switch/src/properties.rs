@@ -3,25 +3,38 @@
 //! Their names and values are dladm's and flowadm's where those have them. One form serves
 //! everywhere: on the command line `maxbw=100M,priority=high,cpus=0,share=200`, which is also how
 //! they are shown; in messages and files the same names and values, one field each. A property
-//! that is not given is as it would be without.
+//! that is not given has its default. [`table`] says what a property is made of.
 
-#[macro_use]
-mod text;
+mod declare;
 mod domain;
 mod flow;
 mod port;
+mod prefix;
+mod quantity;
+mod table;
+mod text;
 mod units;
+mod values;
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use quantity::{Quantity, bounded};
+
 pub use domain::{DomainProperties, LookupKind};
 pub use flow::{DsField, FlowAttributes, FlowProperties, Transport};
-pub use port::{LIST_MAX, MTU_MIN, PortProperties, cpus_here, rate_for};
+pub use port::{MTU_MIN, PortProperties, cpus_here, rate_for};
+pub use prefix::IpPrefix;
+pub use quantity::Invalid;
+pub use table::Property;
 pub use text::PropertyError;
-pub use units::{Bandwidth, IpPrefix, Loss, Micros, Unfit, Vlan};
+pub use units::{Bandwidth, Loss, Micros, Vlan};
+pub use values::ValueType;
+
+/// Most entries of a list of addresses or CPUs.
+pub const LIST_MAX: usize = 64;
 
 /// Which of two ports goes first when both have frames: the one of the higher level, always.
 #[derive(
@@ -57,20 +70,27 @@ pub enum Protection {
 
 /// The names of an enumeration's values, for reading and showing.
 macro_rules! names {
-    ($type:ident: $must:literal, $($name:literal = $value:ident),*) => {
-        impl FromStr for $type {
-            type Err = Unfit;
-            fn from_str(text: &str) -> Result<Self, Unfit> {
+    ($Type:ident: $must:literal, $($name:literal = $value:ident),*) => {
+        impl Quantity for $Type {
+            const MUST: &'static str = $must;
+            const CHOICES: &'static [&'static str] = &[$($name),*];
+        }
+
+        impl FromStr for $Type {
+            type Err = Invalid;
+
+            fn from_str(text: &str) -> Result<Self, Invalid> {
                 match text {
-                    $($name => Ok($type::$value),)*
-                    _ => Err(Unfit::new($must)),
+                    $($name => Ok($Type::$value),)*
+                    _ => Err(Invalid::new(Self::MUST)),
                 }
             }
         }
-        impl fmt::Display for $type {
+
+        impl fmt::Display for $Type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.pad(match self {
-                    $($type::$value => $name,)*
+                    $($Type::$value => $name,)*
                 })
             }
         }
@@ -82,10 +102,10 @@ names!(Protection: "a protection is mac-nospoof, ip-nospoof, dhcp-nospoof or res
     "mac-nospoof" = MacNospoof, "ip-nospoof" = IpNospoof, "dhcp-nospoof" = DhcpNospoof,
     "restricted" = Restricted);
 
-/// A port's weight among those of its domain that have frames: 1 to 1000.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "u16", into = "u16")]
-pub struct Share(u16);
+bounded! {
+    /// A port's weight among those of its domain that have frames: 1 to 1000.
+    Share, 1..=1000, "a share is a number from 1 to 1000"
+}
 
 impl Share {
     /// The weight.
@@ -97,62 +117,6 @@ impl Share {
 impl Default for Share {
     fn default() -> Self {
         Share(100)
-    }
-}
-
-impl TryFrom<u16> for Share {
-    type Error = Unfit;
-
-    fn try_from(weight: u16) -> Result<Self, Unfit> {
-        match weight {
-            1..=1000 => Ok(Share(weight)),
-            _ => Err(Unfit::new("a share is a number from 1 to 1000")),
-        }
-    }
-}
-
-impl From<Share> for u16 {
-    fn from(share: Share) -> u16 {
-        share.0
-    }
-}
-
-impl FromStr for Share {
-    type Err = Unfit;
-
-    fn from_str(text: &str) -> Result<Self, Unfit> {
-        Share::try_from(text.parse().unwrap_or(0))
-    }
-}
-
-impl fmt::Display for Share {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
-/// `name=value` by commas, being written.
-struct Written<'a, 'b> {
-    to: &'a mut fmt::Formatter<'b>,
-    any: bool,
-}
-
-impl<'a, 'b> Written<'a, 'b> {
-    fn new(to: &'a mut fmt::Formatter<'b>) -> Self {
-        Written { to, any: false }
-    }
-
-    fn some<T: fmt::Display>(&mut self, name: &str, value: Option<T>) -> fmt::Result {
-        let Some(value) = value else {
-            return Ok(());
-        };
-        let comma = if self.any { "," } else { "" };
-        self.any = true;
-        write!(self.to, "{comma}{name}={value}")
     }
 }
 

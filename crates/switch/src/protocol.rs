@@ -1,30 +1,28 @@
 //! What is said on the control socket of a switch: one request and one reply a message, JSON,
 //! at most [`MESSAGE_MAX`] bytes, on a `SOCK_SEQPACKET` Unix socket. Descriptors travel beside.
 
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::net::SocketAddr;
-use std::os::fd::{BorrowedFd, OwnedFd};
+mod socket;
 
-use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags,
-};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::lane::{LaneIndex, LaneStats};
-pub use crate::lanes::{FlowDescription, FlowOn};
-use crate::lookup::{Answer, Command, Mac};
+use crate::counters::LaneStats;
+use crate::ids::LaneIndex;
+use crate::lookup::{Answer, Command};
+use crate::mac::Mac;
+use crate::port::LinkRecord;
+pub use crate::port::PortKind;
 use crate::properties::{DomainProperties, FlowAttributes, FlowProperties, PortProperties};
+use crate::qos::flow::FlowStats;
+
+pub use socket::ExchangeError;
+pub(crate) use socket::{receive, send};
 
 /// The version of this protocol. Each side refuses any other.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Longest message, in bytes: what 32 interfaces with all their properties need.
 pub const MESSAGE_MAX: usize = 192 * 1024;
-/// Most descriptors with a message: a link's queues, and what they have in common.
-pub const DESCRIPTORS_MAX: usize = 3 + crate::links::QUEUES_MAX as usize;
+/// Most descriptors with a message.
+pub const DESCRIPTORS_MAX: usize = crate::port::FILES_MAX;
 /// Longest name of a port, in bytes: a guest's name (64), a dot, and its interface's (31).
 pub const NAME_MAX: usize = 96;
 /// Most ports told of in one reply.
@@ -37,16 +35,16 @@ pub const ADDRESSES_PER_REPLY: usize = 512;
 /// Names a port of a switch for as long as it is attached; never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PortId {
-    /// Its place, by which its counters are found.
-    pub(crate) place: u16,
-    /// Tells ports apart that had the same place one after the other.
-    pub(crate) turn: u32,
+    /// Its slot, by which its counters are found.
+    pub(crate) slot: u16,
+    /// Tells ports apart that had the same slot one after the other.
+    pub(crate) generation: u32,
 }
 
 impl PortId {
-    /// Its place among the ports of its switch, by which its counters are found.
-    pub fn place(self) -> u16 {
-        self.place
+    /// Its slot among the ports of its switch, by which its counters are found.
+    pub fn slot(self) -> u16 {
+        self.slot
     }
 }
 
@@ -78,106 +76,14 @@ pub struct PatchEnd {
     pub properties: PortProperties,
 }
 
-/// How a host link is opened, and with it which descriptors it comes with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LinkKind {
-    /// A TAP device with virtio-net headers: its file.
-    Tap,
-    /// AF_PACKET sockets with virtio-net headers: a socket for each queue.
-    Packet,
-    /// A Unix socket on which vhost-user frontends are waited for.
-    VhostUser,
-    /// A Unix socket that is connected to a vhost-user frontend.
-    VhostUserConnected,
-    /// AF_XDP sockets: the UMEMs' memory file, a packet socket that watches the interface, the
-    /// XDP program's link, and the socket of each queue.
-    Xdp,
-    /// A UDP socket for VXLAN, and a [`Tunnel`]: itself.
-    Vxlan,
-}
-
-/// What a VXLAN link's socket does not say.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tunnel {
-    /// The network's number.
-    pub vni: u32,
-    /// The other hosts, one at least.
-    pub remotes: Vec<SocketAddr>,
-}
-
-/// What a port leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PortKind {
-    /// A guest's rings.
-    Guest,
-    /// A TAP device.
-    Tap,
-    /// A host interface by an AF_PACKET socket.
-    Packet,
-    /// A virtual machine, by vhost-user.
-    VhostUser,
-    /// A host interface by AF_XDP sockets.
-    Xdp,
-    /// Another domain of the same switch.
-    Patch,
-    /// Other hosts by VXLAN.
-    Vxlan,
-}
-
-impl PortKind {
-    /// Its name, as users see it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            PortKind::Guest => "guest",
-            PortKind::Tap => "tap",
-            PortKind::Packet => "packet",
-            PortKind::VhostUser => "vhost-user",
-            PortKind::Xdp => "xdp",
-            PortKind::Patch => "patch",
-            PortKind::Vxlan => "vxlan",
-        }
-    }
-}
-
-impl PortKind {
-    /// Whether such a port leads out of the host, or to another switch.
-    pub const fn is_uplink(self) -> bool {
-        matches!(
-            self,
-            PortKind::Packet | PortKind::Xdp | PortKind::Vxlan | PortKind::Patch
-        )
-    }
-}
-
-impl From<LinkKind> for PortKind {
-    fn from(kind: LinkKind) -> PortKind {
-        match kind {
-            LinkKind::Tap => PortKind::Tap,
-            LinkKind::Packet => PortKind::Packet,
-            LinkKind::VhostUser | LinkKind::VhostUserConnected => PortKind::VhostUser,
-            LinkKind::Xdp => PortKind::Xdp,
-            LinkKind::Vxlan => PortKind::Vxlan,
-        }
-    }
-}
-
 /// Whether a port passes frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PortState {
     /// It does.
     Open,
-    /// It does no more: its interface is gone, or its guest broke the ring's rules too often.
+    /// It does not: its interface is gone, or its guest broke the ring's rules too often.
     Closed,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Versioned<T> {
-    pub version: u32,
-    #[serde(flatten)]
-    pub body: T,
 }
 
 /// What a switch is asked.
@@ -193,15 +99,13 @@ pub(crate) enum Request {
     },
     /// Attach a host link. With its descriptors.
     AttachLink {
-        kind: LinkKind,
+        record: LinkRecord,
         name: String,
         domain: u32,
         mtu: u16,
-        /// The address of whoever is behind it, if that is one alone.
+        /// The address of the machine behind it, if there is one alone.
         #[serde(default)]
         mac: Option<Mac>,
-        #[serde(default)]
-        tunnel: Option<Tunnel>,
         #[serde(default)]
         properties: PortProperties,
     },
@@ -234,7 +138,7 @@ pub(crate) enum Request {
     Detach { ports: Vec<PortId> },
     /// Forget what was learned in a domain.
     Flush { domain: u32 },
-    /// Tell of the ports from place `from` on, [`PORTS_PER_REPLY`] at most.
+    /// Tell of the ports from slot `from` on, [`PORTS_PER_REPLY`] at most.
     Ports { from: u16 },
     /// Tell of the addresses that a domain knows, from the `from`-th on, [`ADDRESSES_PER_REPLY`]
     /// at most. Those from 0 on are as of now, the others as of when 0 was last asked for.
@@ -246,7 +150,8 @@ pub(crate) enum Request {
     },
     /// Bring the counters up to date that the kernel keeps for a port.
     CatchUp { port: PortId },
-    /// Give copies of the descriptors of a host link's queues, if another switch can go on with them.
+    /// Give copies of the descriptors of a host link's queues, if another switch can go on with
+    /// them.
     Files { port: PortId },
     /// Tell what each lane does.
     Lanes,
@@ -310,6 +215,31 @@ pub struct AddressEntry {
     pub age: Option<u32>,
 }
 
+/// What a flow is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowOn {
+    /// All frames of the domain with this number.
+    Domain(u32),
+    /// The frames from and to a port.
+    Port(PortId),
+}
+
+/// What a switch tells of a flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowDescription {
+    /// Its name.
+    pub name: String,
+    /// What it is on.
+    pub on: FlowOn,
+    /// Which frames are its own.
+    pub attributes: FlowAttributes,
+    /// What it may do.
+    pub properties: FlowProperties,
+    /// What it has counted.
+    pub stats: FlowStats,
+}
+
 /// What a switch tells of a port.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortDescription {
@@ -329,251 +259,5 @@ pub struct PortDescription {
     pub lanes: Vec<LaneIndex>,
 }
 
-/// Why a message could not be exchanged.
-#[derive(Debug, thiserror::Error)]
-pub enum ExchangeError {
-    /// The other side has ended.
-    #[error("the switch has ended")]
-    Ended,
-    /// The other side has not answered for as long as the socket waits, and is not asked again: it
-    /// may yet answer, and that would be taken for the answer to the next request.
-    #[error("the switch does not answer")]
-    Silent,
-    /// The socket failed.
-    #[error("cannot exchange messages with the switch: {0}")]
-    Socket(Errno),
-    /// The message is none of this protocol.
-    #[error("a message on the switch's control socket is not understood: {0}")]
-    Malformed(String),
-    /// The other side speaks another version.
-    #[error(
-        "the switch's control socket speaks version {0} where this is version {VERSION}: start both from one build"
-    )]
-    Version(u32),
-}
-
-impl From<Errno> for ExchangeError {
-    fn from(error: Errno) -> Self {
-        match error {
-            Errno::PIPE | Errno::CONNRESET => ExchangeError::Ended,
-            Errno::AGAIN => ExchangeError::Silent,
-            error => ExchangeError::Socket(error),
-        }
-    }
-}
-
-/// Sends one message with its descriptors.
-pub(crate) fn send<T: Serialize>(
-    socket: BorrowedFd<'_>,
-    body: T,
-    descriptors: &[BorrowedFd<'_>],
-) -> Result<(), ExchangeError> {
-    let message = Versioned {
-        version: VERSION,
-        body,
-    };
-    let bytes =
-        serde_json::to_vec(&message).map_err(|e| ExchangeError::Malformed(e.to_string()))?;
-    if bytes.len() > MESSAGE_MAX {
-        return Err(ExchangeError::Malformed(format!(
-            "{} bytes where {MESSAGE_MAX} are the most",
-            bytes.len()
-        )));
-    }
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
-        return Err(ExchangeError::Malformed("too many descriptors".into()));
-    }
-    let parts = [IoSlice::new(&bytes)];
-    rustix::net::sendmsg(socket, &parts, &mut ancillary, SendFlags::NOSIGNAL)?;
-    Ok(())
-}
-
-/// Receives one message with its descriptors; waits for it unless the socket is non-blocking.
-pub(crate) fn receive<T: DeserializeOwned>(
-    socket: BorrowedFd<'_>,
-) -> Result<(T, Vec<OwnedFd>), ExchangeError> {
-    let mut bytes = vec![0; MESSAGE_MAX];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let received = loop {
-        let mut parts = [IoSliceMut::new(&mut bytes)];
-        match rustix::net::recvmsg(socket, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
-            Err(Errno::INTR) => {}
-            other => break other?,
-        }
-    };
-    let descriptors = ancillary
-        .drain()
-        .filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-    if received.bytes == 0 {
-        return Err(ExchangeError::Ended);
-    }
-    let whole = bytes.get(..received.bytes).unwrap_or_default();
-    Ok((parse(whole)?, descriptors))
-}
-
-/// Takes a message apart. The version is looked at first, so that a message of another version is
-/// told as that.
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ExchangeError> {
-    #[derive(Deserialize)]
-    struct Version {
-        version: u32,
-    }
-    let malformed = |e: serde_json::Error| ExchangeError::Malformed(e.to_string());
-    let Version { version } = serde_json::from_slice(bytes).map_err(malformed)?;
-    if version != VERSION {
-        return Err(ExchangeError::Version(version));
-    }
-    let message: Versioned<T> = serde_json::from_slice(bytes).map_err(malformed)?;
-    Ok(message.body)
-}
-
 #[cfg(test)]
-mod tests {
-    use std::os::fd::AsFd;
-
-    use proptest::prelude::*;
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-
-    use super::*;
-    use crate::properties::LIST_MAX;
-
-    fn pair() -> (OwnedFd, OwnedFd) {
-        let flags = SocketFlags::CLOEXEC;
-        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
-    }
-
-    #[test]
-    fn a_request_and_its_descriptors_arrive_whole() {
-        let (a, b) = pair();
-        let interface = GuestInterface {
-            name: "fw.inside".into(),
-            domain: 1,
-            mtu: 1500,
-            mac: Some(Mac([2, 0, 0, 0, 0, 1])),
-            properties: PortProperties::default(),
-        };
-        let request = Request::AttachGuest {
-            slots: 64,
-            interfaces: vec![interface; 32],
-        };
-        send(a.as_fd(), &request, &[a.as_fd(), b.as_fd()]).unwrap();
-        let (got, descriptors) = receive::<Request>(b.as_fd()).unwrap();
-        assert_eq!(descriptors.len(), 2);
-        assert_eq!(format!("{got:?}"), format!("{request:?}"));
-    }
-
-    #[test]
-    fn the_longest_messages_fit() {
-        let (a, b) = pair();
-        // Quotes take two bytes each in JSON; control characters, which take six, are refused.
-        let name = "\"".repeat(NAME_MAX);
-        let interface = GuestInterface {
-            name: name.clone(),
-            domain: u32::MAX,
-            mtu: u16::MAX,
-            mac: Some(Mac([255; 6])),
-            properties: all_properties(),
-        };
-        let request = Request::AttachGuest {
-            slots: u32::MAX,
-            interfaces: vec![interface; abi::region::INTERFACES_MAX],
-        };
-        send(a.as_fd(), &request, &[]).unwrap();
-        let (got, _) = receive::<Request>(b.as_fd()).unwrap();
-        assert_eq!(format!("{got:?}"), format!("{request:?}"));
-
-        let port = PortDescription {
-            id: PortId {
-                place: u16::MAX,
-                turn: u32::MAX,
-            },
-            name,
-            domain: u32::MAX,
-            kind: PortKind::Packet,
-            state: PortState::Closed,
-            properties: all_properties(),
-            lanes: vec![LaneIndex::MAX; DESCRIPTORS_MAX],
-        };
-        let reply = Reply::Ports {
-            ports: vec![port; PORTS_PER_REPLY],
-            next: Some(u16::MAX),
-        };
-        send(b.as_fd(), &reply, &[]).unwrap();
-        let (got, _) = receive::<Reply>(a.as_fd()).unwrap();
-        assert_eq!(format!("{got:?}"), format!("{reply:?}"));
-
-        let address = AddressEntry {
-            mac: Mac([255; 6]),
-            vlan: 4094,
-            port: PortId {
-                place: u16::MAX,
-                turn: u32::MAX,
-            },
-            age: Some(u32::MAX),
-        };
-        let reply = Reply::Table {
-            addresses: vec![address; ADDRESSES_PER_REPLY],
-            next: Some(u32::MAX),
-        };
-        send(b.as_fd(), &reply, &[]).unwrap();
-        let (got, _) = receive::<Reply>(a.as_fd()).unwrap();
-        assert_eq!(format!("{got:?}"), format!("{reply:?}"));
-    }
-
-    /// Properties that are as long as any.
-    fn all_properties() -> PortProperties {
-        let address = "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff/128";
-        let addresses = vec![address; LIST_MAX].join(",");
-        let mut properties = PortProperties::default();
-        for (name, value) in [
-            ("maxbw", "9999M"),
-            ("priority", "medium"),
-            ("share", "1000"),
-            ("vlan", "4094"),
-            ("mtu", "1500"),
-            (
-                "protection",
-                "mac-nospoof,ip-nospoof,dhcp-nospoof,restricted",
-            ),
-            ("flood-limit", "4000000"),
-            ("allowed-ips", &addresses),
-            ("delay", "999999us"),
-            ("jitter", "99999us"),
-            ("loss", "12.3456789%"),
-        ] {
-            properties.set(name, value).unwrap();
-        }
-        properties.cpus = vec![u16::MAX; LIST_MAX];
-        properties
-    }
-
-    #[test]
-    fn another_version_is_named_and_a_closed_socket_is_an_end() {
-        let (a, b) = pair();
-        rustix::io::write(&a, br#"{"version":9,"do":"dance"}"#).unwrap();
-        assert!(matches!(
-            receive::<Request>(b.as_fd()),
-            Err(ExchangeError::Version(9))
-        ));
-        drop(a);
-        assert!(matches!(
-            receive::<Request>(b.as_fd()),
-            Err(ExchangeError::Ended)
-        ));
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_parsed_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = parse::<Request>(&bytes);
-        }
-    }
-}
+mod tests;

@@ -12,16 +12,16 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use crate::confine;
-use crate::lanes::{Lanes, Member};
+use crate::lanes::{Attach, Lanes, Member, Options};
 use crate::lookup::PortIndex;
-use crate::process::Options;
+use crate::port::Attachment;
 use crate::protocol::{
     self, ADDRESSES_PER_REPLY, AddressEntry, ExchangeError, FLOWS_PER_REPLY, PORTS_PER_REPLY,
     PortDescription, PortId, PortState, Reply, Request,
 };
 
 /// Where a switch gets its requests.
-pub enum Control {
+pub enum ControlSocket {
     /// On one socket, until that is closed or the process behind the pidfd ends.
     Pair {
         /// The socket.
@@ -29,13 +29,13 @@ pub enum Control {
         /// The pidfd.
         parent: OwnedFd,
     },
-    /// From whoever connects to this, one after the other.
+    /// From the clients that connect to this, one after the other.
     Listener(OwnedFd),
 }
 
 /// Serves a switch until it is told to stop or its one client is gone. Returns the process's exit
 /// status.
-pub fn serve(control: Control, options: &Options) -> i32 {
+pub fn serve(control: ControlSocket, options: &Options) -> i32 {
     match run(control, options) {
         Ok(()) => 0,
         Err(error) => {
@@ -46,11 +46,11 @@ pub fn serve(control: Control, options: &Options) -> i32 {
     }
 }
 
-fn run(control: Control, options: &Options) -> Result<(), Box<dyn std::error::Error>> {
+fn run(control: ControlSocket, options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     rustix::thread::set_name(c"weir-switch")?;
     // A Ctrl-C at the parent's terminal is the parent's to deal with.
     rustix::process::setsid()?;
-    let waiting = Waiting::new()?;
+    let waiting = WaitSet::new()?;
     confine::drop_privileges()?;
     let (lanes, counters_file) = Lanes::start(options)?;
     confine::filter_system_calls()?;
@@ -61,11 +61,11 @@ fn run(control: Control, options: &Options) -> Result<(), Box<dyn std::error::Er
         table: Vec::new(),
     };
     match control {
-        Control::Pair { control, parent } => {
+        ControlSocket::Pair { control, parent } => {
             server.waiting.add(parent.as_fd(), PARENT)?;
             server.serve_client(&control).map(drop)
         }
-        Control::Listener(listener) => loop {
+        ControlSocket::Listener(listener) => loop {
             server.waiting.add(listener.as_fd(), LISTENER)?;
             server.waiting.wait()?;
             server.waiting.remove(listener.as_fd());
@@ -80,7 +80,7 @@ fn run(control: Control, options: &Options) -> Result<(), Box<dyn std::error::Er
     }
 }
 
-/// The client's number among what is waited for.
+/// The client's number in the epoll set.
 const CLIENT: u64 = 0;
 /// The parent's number.
 const PARENT: u64 = 1;
@@ -88,11 +88,11 @@ const PARENT: u64 = 1;
 const LISTENER: u64 = 2;
 
 /// The descriptors that the control thread waits for.
-struct Waiting(OwnedFd);
+struct WaitSet(OwnedFd);
 
-impl Waiting {
-    fn new() -> Result<Waiting, Errno> {
-        epoll::create(epoll::CreateFlags::CLOEXEC).map(Waiting)
+impl WaitSet {
+    fn new() -> Result<WaitSet, Errno> {
+        epoll::create(epoll::CreateFlags::CLOEXEC).map(WaitSet)
     }
 
     fn add(&self, fd: BorrowedFd<'_>, number: u64) -> Result<(), Errno> {
@@ -117,7 +117,7 @@ impl Waiting {
     }
 }
 
-/// Why a client is served no more.
+/// Why a client is no longer served.
 enum After {
     /// It is gone.
     Gone,
@@ -126,7 +126,7 @@ enum After {
 }
 
 struct Server {
-    waiting: Waiting,
+    waiting: WaitSet,
     lanes: Lanes,
     counters_file: OwnedFd,
     /// The addresses that are being told, a reply at a time.
@@ -163,8 +163,8 @@ impl Server {
                 protocol::send(client.as_fd(), welcome, &[self.counters_file.as_fd()])?;
                 return Ok(true);
             }
-            Ok((Request::Files { port }, _)) => match self.place(port) {
-                Ok(place) => (Ok(Reply::Files), self.lanes.files(place), true),
+            Ok((Request::Files { port }, _)) => match self.slot_of(port) {
+                Ok(slot) => (Ok(Reply::Files), self.lanes.files(slot), true),
                 Err(why) => (Err(why), Vec::new(), true),
             },
             Ok((request, descriptors)) => {
@@ -178,7 +178,14 @@ impl Server {
         };
         let reply = reply.unwrap_or_else(|why| Reply::Refused { why });
         let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-        protocol::send(client.as_fd(), reply, &files)?;
+        match protocol::send(client.as_fd(), reply, &files) {
+            // Too long for a message, as a handler's text or a router's diagnostics may be.
+            Err(ExchangeError::Malformed(why)) => {
+                let why = format!("the answer cannot be sent: {why}");
+                protocol::send(client.as_fd(), Reply::Refused { why }, &[])?;
+            }
+            sent => sent?,
+        }
         Ok(go_on)
     }
 
@@ -188,21 +195,32 @@ impl Server {
                 self.attach_guest(slots, interfaces, files)
             }
             Request::AttachLink {
-                kind,
+                record,
                 name,
                 domain,
                 mtu,
                 mac,
-                tunnel,
                 properties,
             } => {
-                let links = attach::host_links(kind, &name, mtu, tunnel, files)?;
-                self.attach_link(kind.into(), links, name, domain, mac, properties)
+                let kind = record.kind();
+                let links = record.attach(Attachment {
+                    name: &name,
+                    mtu,
+                    files,
+                })?;
+                self.attach_link(Attach {
+                    links,
+                    kind,
+                    name,
+                    domain,
+                    mac,
+                    properties,
+                })
             }
             Request::AttachPatch { ends } => self.attach_patch(ends),
             Request::SetProperties { port, properties } => {
-                let place = self.place(port)?;
-                let set = self.lanes.set_properties(place, properties);
+                let slot = self.slot_of(port)?;
+                let set = self.lanes.set_properties(slot, properties);
                 set.map(|()| Reply::Done).map_err(|e| e.to_string())
             }
             Request::SetDomain { domain, properties } => {
@@ -231,15 +249,15 @@ impl Server {
             }
             Request::Table { domain, from } => Ok(self.table(domain, from)),
             Request::Lookup { domain, command } => {
-                let command = command.map(|port| self.place(port))?;
+                let command = command.map(|port| self.slot_of(port))?;
                 let answer = self.lanes.command(domain, command)?;
-                let answer = answer.map(|place| self.lanes.member(place).map(|member| member.id));
+                let answer = answer.map(|slot| self.lanes.member(slot).map(|member| member.id));
                 Ok(Reply::Lookup { answer })
             }
             Request::Detach { ports } => {
                 for port in ports {
-                    let place = self.place(port)?;
-                    self.lanes.detach(place);
+                    let slot = self.slot_of(port)?;
+                    self.lanes.detach(slot);
                 }
                 Ok(Reply::Done)
             }
@@ -249,7 +267,7 @@ impl Server {
             }
             Request::Ports { from } => Ok(self.ports(from)),
             Request::CatchUp { port } => {
-                self.lanes.catch_up(self.place(port)?);
+                self.lanes.catch_up(self.slot_of(port)?);
                 Ok(Reply::Done)
             }
             Request::Lanes => Ok(Reply::Lanes {
@@ -289,7 +307,7 @@ impl Server {
         let ports = told.map(|member| self.describe(member)).collect();
         Reply::Ports {
             ports,
-            next: members.next().map(|member| member.id.place),
+            next: members.next().map(|member| member.id.slot),
         }
     }
 
@@ -299,7 +317,7 @@ impl Server {
             name: member.name.clone(),
             domain: member.domain,
             kind: member.kind,
-            state: match self.lanes.is_closed(member.id.place) {
+            state: match self.lanes.is_closed(member.id.slot) {
                 true => PortState::Closed,
                 false => PortState::Open,
             },
@@ -308,9 +326,9 @@ impl Server {
         }
     }
 
-    fn place(&self, port: PortId) -> Result<PortIndex, String> {
-        match self.lanes.member(port.place) {
-            Some(member) if member.id == port => Ok(port.place),
+    fn slot_of(&self, port: PortId) -> Result<PortIndex, String> {
+        match self.lanes.member(port.slot) {
+            Some(member) if member.id == port => Ok(port.slot),
             _ => Err("the port is not attached any more".into()),
         }
     }

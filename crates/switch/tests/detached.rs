@@ -14,9 +14,10 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use switch::client::{ClientError, SwitchClient};
 use switch::links::{HostLink, Tap};
 use switch::lookup::Mac;
+use switch::port::LinkRecord;
 use switch::process::{Options, Switch};
 use switch::properties::PortProperties;
-use switch::protocol::{ExchangeError, LinkKind, PortKind, PortState};
+use switch::protocol::{ExchangeError, PortKind, PortState};
 
 /// Set for the run of this program that plays a parent to be killed: the socket.
 const PARENT: &str = "SWITCH_TEST_PARENT";
@@ -55,7 +56,7 @@ fn socket_path(what: &str) -> PathBuf {
 }
 
 fn tap(name: &str) -> HostLink {
-    HostLink::tap(&Tap {
+    HostLink::open(&Tap {
         name,
         mac: None,
         mtu: 1500,
@@ -134,7 +135,7 @@ fn what_it_gave_back_goes_on_in_another() {
     let switch = Switch::spawn_detached(&Options::default(), listener(&path)).unwrap();
     let client = SwitchClient::connect(&path, PATIENCE).unwrap();
     for (file, name) in files.into_iter().zip(&names) {
-        let link = HostLink::reopened(LinkKind::Tap, name, Mac([0; 6]), 1500, vec![file]);
+        let link = HostLink::reopened(LinkRecord::Tap(()), name, Mac([0; 6]), 1500, vec![file]);
         client
             .attach_link(link, 0, PortProperties::default())
             .unwrap();

@@ -11,6 +11,7 @@ use common::{GuestMemory, Host, Wire, exchange, iperf, missing, run, wait_for};
 use switch::client::SwitchClient;
 use switch::counters::Reason;
 use switch::links::{Device, Gro, HostLink, Mode, Vxlan, XdpMode};
+use switch::port::LinkRecord;
 use switch::process::{Options, Switch};
 use switch::properties::PortProperties;
 use switch::protocol::{PortId, PortState};
@@ -77,7 +78,7 @@ fn interfaces_by_xdp() {
     let client = switch.client();
     let [pa, pb] = [&a_link, &b_link].map(|name| {
         let link = opened(name, Mode::Xdp);
-        assert_eq!(link.xdp_mode(), Some(XdpMode::Native));
+        assert_eq!(link.record(), &LinkRecord::Xdp(XdpMode::Native));
         join(client, link, 0)
     });
     assert!(has_program(&a_link) && has_program(&b_link));
@@ -113,7 +114,7 @@ fn xdp_and_packet() {
     let client = switch.client();
     join(client, opened(&a_link, Mode::Xdp), 0);
     let packet = opened(&b_link, Mode::Packet);
-    assert_eq!(packet.xdp_mode(), None);
+    assert_eq!(packet.record(), &LinkRecord::Packet(()));
     let pb = join(client, packet, 0);
     let rate = exchange(&a, &mut b, "100M");
     println!("  AF_XDP to AF_PACKET: {rate:.0} Mb/s");
@@ -286,7 +287,7 @@ impl Beyond {
 
 fn vxlan_link(beyond: &[&Beyond]) -> HostLink {
     let remotes: Vec<_> = beyond.iter().map(|beyond| beyond.theirs).collect();
-    HostLink::vxlan(&Vxlan {
+    HostLink::open(&Vxlan {
         name: "vx",
         vni: 42,
         local: (beyond.len() == 1).then(|| beyond[0].ours),

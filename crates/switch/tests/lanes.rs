@@ -82,7 +82,7 @@ fn lanes(client: &SwitchClient) -> [LaneStats; 2] {
 /// Attaches a TAP and takes its device into a namespace.
 fn tap(client: &SwitchClient, what: &str, host: u8, properties: PortProperties) -> (Host, PortId) {
     let name = unique(what);
-    let link = HostLink::tap(&Tap {
+    let link = HostLink::open(&Tap {
         name: &name,
         mac: None,
         mtu: 1500,
@@ -378,7 +378,7 @@ fn coming_and_going() {
     let mut round = |n: u16| {
         let mut guest = Player::attach(client, 2, 0, on(&[n % 2]));
         let name = unique("t");
-        let link = HostLink::tap(&Tap {
+        let link = HostLink::open(&Tap {
             name: &name,
             mac: None,
             mtu: 1500,

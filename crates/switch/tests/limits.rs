@@ -49,7 +49,7 @@ fn properties(text: &str) -> PortProperties {
 /// A host behind a TAP device in domain 0.
 fn host(client: &SwitchClient, what: &str, number: u8, asked: &str) -> (Host, PortId) {
     let tap = unique(what);
-    let link = HostLink::tap(&Tap {
+    let link = HostLink::open(&Tap {
         name: &tap,
         mac: None,
         mtu: 1500,

@@ -106,9 +106,9 @@ fn a_tap_device() {
         mtu: 1500,
         owner: None,
     };
-    let link = HostLink::tap(&options).unwrap();
+    let link = HostLink::open(&options).unwrap();
     assert_eq!(link.mac(), mac);
-    let taken = HostLink::tap(&options).unwrap_err().to_string();
+    let taken = HostLink::open(&options).unwrap_err().to_string();
     assert!(taken.contains("exists already"), "{taken}");
     let port = switch
         .client()
@@ -257,7 +257,7 @@ fn an_interface_goes_away() {
         mtu: 1500,
         owner: None,
     };
-    let link = HostLink::tap(&options).unwrap();
+    let link = HostLink::open(&options).unwrap();
     let port = switch
         .client()
         .attach_link(link, 0, PortProperties::default())
@@ -283,7 +283,7 @@ fn a_killed_switch() {
     switch
         .client()
         .attach_link(
-            HostLink::tap(&options).unwrap(),
+            HostLink::open(&options).unwrap(),
             0,
             PortProperties::default(),
         )
@@ -320,7 +320,7 @@ fn play_parent(tap: &str) {
     switch
         .client()
         .attach_link(
-            HostLink::tap(&options).unwrap(),
+            HostLink::open(&options).unwrap(),
             0,
             PortProperties::default(),
         )
@@ -455,7 +455,7 @@ fn attaching_and_detaching() {
         let tap = switch
             .client()
             .attach_link(
-                HostLink::tap(&options).unwrap(),
+                HostLink::open(&options).unwrap(),
                 1,
                 PortProperties::default(),
             )

@@ -10,7 +10,7 @@ use packet::{Batch, Packet};
 use router::args::{Any, Args, Failed, FilenameArg, unparse};
 use router::{Cx, Declared, Element, HandlerError, handlers};
 
-use crate::dispatch::dispatch;
+use crate::filters::dispatch::dispatch;
 
 mod trigger;
 

@@ -5,7 +5,7 @@ use packet::anno::AGGREGATE;
 use router::args::{Args, Failed};
 use router::{Cx, Element};
 
-use crate::dispatch::{DROP, dispatch};
+use crate::filters::dispatch::{DROP, dispatch};
 
 /// Sends packets different ways by their aggregate annotation.
 ///

@@ -22,7 +22,7 @@ const QUOTED: usize = 8;
 /// from that they are chosen by chance, when they are first seen. 0.0.0.0 and 255.255.255.255 stay
 /// as they are. The checksum of the IP header is updated. In the packets that ICMP errors quote the
 /// addresses are replaced too, with the checksum of the quoted header. (The method is that of
-/// tcpdpriv -A50. Who sees enough of the traffic may still guess addresses.)
+/// tcpdpriv -A50. An observer of enough traffic may still guess addresses.)
 ///
 /// Up to 1048576 addresses are known; when there are more, new ones become 0.0.0.0.
 ///

@@ -2,9 +2,9 @@
 //! IPClassifier and IPFilter.
 //!
 //! Pattern text goes in, a [`Program`] comes out; a program maps the bytes of
-//! one packet to an output number. Nothing here but `tree` knows of the
-//! engine: an element hands over its configuration arguments, a [`Names`] that resolves
-//! names, and at run time a [`Headers`] made of three slices.
+//! one packet to an output number. Nothing here but `tree` and `views` knows of
+//! the engine: an element passes its configuration arguments, a [`Names`] that
+//! resolves names, and at run time a [`Headers`] made of three slices.
 //!
 //! ```
 //! use elements::classification::{Headers, ProtocolNames, ip_filter};
@@ -57,6 +57,7 @@ mod terms;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod views;
 mod wide_tables;
 mod witness;
 
@@ -66,3 +67,4 @@ pub use headers::{Headers, View};
 pub use ip_filter::{ip_classifier, ip_filter};
 pub use names::{Names, NumberName, ProtocolNames};
 pub use program::{Form, NO_OUTPUT, Patterns, Program};
+pub use views::{DataView, IpView, headers};

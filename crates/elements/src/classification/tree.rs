@@ -15,7 +15,7 @@ use super::headers::View;
 use super::instruction::Layout;
 use super::lanes::{Lanes, Scratch};
 use super::program::{DROP, Patterns, first_bits, ranges_limit};
-use crate::rules::{DataView, IpView};
+use super::views::{DataView, IpView};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::any::Any;

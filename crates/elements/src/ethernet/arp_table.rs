@@ -6,8 +6,8 @@ use packet::wire::EtherAddress;
 use router::args::{Args, Failed};
 use router::{Cx, Element, HandlerError, Interface, Link, TimerId, handlers};
 
-use crate::values;
 
+mod limits;
 pub(super) mod table;
 
 use table::{Limits, Millis, Table};
@@ -69,7 +69,7 @@ pub(super) fn schedule(cx: &mut Cx<'_>, timer: TimerId, timeout: Millis, again: 
 /// Learns the address `IP ETH`.
 pub(super) fn insert(cx: &mut Cx<'_>, table: &mut Table, value: &str) -> Result<(), HandlerError> {
     let (mut ip, mut ether) = (Ipv4Addr::UNSPECIFIED, EtherAddress::BROADCAST);
-    values::words(cx, value, |args| {
+    router::parse_words(cx, value, |args| {
         args.mandatory_positional("IP", &mut ip)
             .mandatory_positional("ETH", &mut ether)
             .complete()
@@ -82,7 +82,7 @@ pub(super) fn insert(cx: &mut Cx<'_>, table: &mut Table, value: &str) -> Result<
 /// Forgets the address `IP`.
 pub(super) fn delete(cx: &mut Cx<'_>, table: &mut Table, value: &str) -> Result<(), HandlerError> {
     let mut ip = Ipv4Addr::UNSPECIFIED;
-    values::words(cx, value, |args| {
+    router::parse_words(cx, value, |args| {
         args.mandatory_positional("IP", &mut ip).complete()
     })?;
     let now = Millis::at(cx.steady());

@@ -52,7 +52,7 @@ impl Element for EtherEncap {
     }
 
     #[inline]
-    fn keeps(&self) -> Facts {
+    fn preserves(&self) -> Facts {
         // What was stripped and is overwritten may have been an IP header.
         Facts::UNICAST.and(Facts::SOURCE_STAYS)
     }

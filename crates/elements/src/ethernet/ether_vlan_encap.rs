@@ -23,7 +23,7 @@ use super::vlan_tag::Tagging;
 /// # See also
 /// VLANEncap, StripEtherVLANHeader, SetVLANAnno, EtherEncap, EnsureEther
 #[derive(Element)]
-#[element(ports = "1/1", segments, live, handlers)]
+#[element(ports = "1/1", segments, live, handlers, alias("EtherVlanEncap"))]
 pub struct EtherVLANEncap {
     /// The type of the payload, such as 0x0800 for IPv4.
     #[arg(mandatory, read, write, then = changed)]

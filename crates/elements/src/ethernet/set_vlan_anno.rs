@@ -19,7 +19,7 @@ use super::vlan_tag::{self, Tag};
 /// # See also
 /// EtherVLANEncap, VLANEncap, VLANDecap
 #[derive(Element)]
-#[element(ports = "1/1", segments, live, handlers)]
+#[element(ports = "1/1", segments, live, handlers, alias("SetVlanAnno"))]
 pub struct SetVLANAnno {
     #[flatten(then = changed)]
     tag: Tag<false>,

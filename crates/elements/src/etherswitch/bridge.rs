@@ -1,6 +1,6 @@
 //! The spanning tree protocol of a bridge (IEEE Std 802.1D-1998, clause 8): which ports forward,
-//! and what is said to other bridges. Without packets, clocks or elements: time comes with each
-//! call, in nanoseconds, and what is to be sent is left in an outbox.
+//! and which messages other bridges get. Without packets, clocks or elements: time comes with each
+//! call, in nanoseconds, and messages to send are put into an outbox.
 //!
 //! Names are the standard's; numbers in comments are its clauses.
 
@@ -11,42 +11,42 @@ use super::bpdu::{Bpdu, BridgeId, Configuration, Ticks, Times};
 const SECOND: u64 = 1_000_000_000;
 /// At least this long between two configurations sent by a port (table 8-3, hold time).
 const HOLD: u64 = SECOND;
-/// What each bridge adds to a configuration's age (table 8-2).
+/// Each bridge adds this to a configuration's age (table 8-2).
 const AGE_STEP: u64 = SECOND;
 
-/// What a port does (8.4).
+/// The state of a port (8.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nothing but the protocol: another port leads the same way.
     Blocking,
     /// The same, on the way to forwarding.
     Listening,
-    /// It learns who is there, and does not forward yet.
+    /// It learns its stations, and does not forward yet.
     Learning,
     /// It forwards.
     Forwarding,
 }
 
-/// A bridge's own wishes.
+/// A bridge's own parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The bridge.
     pub id: BridgeId,
-    /// What the way through each port costs, at least 1.
+    /// The cost of the path through each port, at least 1.
     pub path_cost: u32,
     /// The times, if it is the root.
     pub times: Times,
 }
 
-/// A port and what was heard there last, or would be said (8.5.5).
+/// A port, and the configuration last received or sent there (8.5.5).
 #[derive(Clone, Debug)]
 pub struct Port {
     id: u16,
     /// What it does.
     pub state: State,
-    /// The best that is known of the tree at the port's LAN.
+    /// The root that the port's LAN knows of.
     pub designated_root: BridgeId,
-    /// What the way to the root costs the LAN's designated bridge.
+    /// The cost of the path from the LAN's designated bridge to the root.
     pub designated_cost: u32,
     /// The LAN's designated bridge.
     pub designated_bridge: BridgeId,
@@ -54,7 +54,7 @@ pub struct Port {
     pub designated_port: u16,
     acknowledge: bool,
     config_pending: bool,
-    /// When what was heard was said by the root; not running where this bridge is designated.
+    /// When the root sent the information; `None` where this bridge is designated.
     heard: Option<i128>,
     forward_at: Option<u64>,
     hold_until: Option<u64>,
@@ -66,14 +66,14 @@ pub struct Bridge {
     ports: Vec<Port>,
     /// The root of the tree.
     pub root: BridgeId,
-    /// What the way there costs.
+    /// The cost of the path there.
     pub root_cost: u32,
     /// The port that leads there; `None`: this is the root.
     pub root_port: Option<usize>,
     /// The root's times.
     pub times: Times,
     change_detected: bool,
-    /// Whether stations are to be forgotten soon, for they may have moved.
+    /// Whether stations age faster, as they may have moved.
     pub topology_change: bool,
     hello_at: Option<u64>,
     notify_at: Option<u64>,
@@ -127,7 +127,7 @@ impl Bridge {
         &self.ports
     }
 
-    /// Takes what is to be sent, and by which ports.
+    /// Takes the messages to send, and their ports.
     pub fn take_outbox(&mut self) -> Vec<(usize, Bpdu)> {
         core::mem::take(&mut self.outbox)
     }
@@ -210,13 +210,13 @@ impl Bridge {
     fn receive_config(&mut self, number: usize, message: &Configuration, now: u64) {
         let port = &self.ports[number];
         let own = message.bridge == self.settings.id && message.port == port.id;
-        // Neither what is too old nor what comes back is heard (9.3.4).
+        // Messages that are too old or come back are ignored (9.3.4).
         if own || message.age >= message.times.max_age {
             return;
         }
         if !self.supersedes(number, message) {
             if self.is_designated(number) {
-                // Whoever said that does not know better yet.
+                // The sender does not know the better one yet.
                 self.send_config(number, now);
             }
             return;
@@ -378,7 +378,7 @@ impl Bridge {
         }
     }
 
-    /// What was heard at a port is too old: nobody is there who knows a way (8.7.4).
+    /// The information of a port is too old: no bridge there knows a path to the root (8.7.4).
     fn forget(&mut self, number: usize, now: u64) {
         let was_root = self.is_root();
         self.ports[number].heard = None;

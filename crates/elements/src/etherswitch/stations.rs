@@ -1,4 +1,4 @@
-//! Which port of a switch each station was last seen at.
+//! The port of a switch at which each station was last seen.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,10 +7,10 @@ use core::fmt::Write;
 use hashbrown::HashMap;
 use packet::wire::EtherAddress;
 
-/// Between two searches of a full table for stations to forget, in nanoseconds.
+/// Between two searches of a full table for stations to drop, in nanoseconds.
 const SWEEP: u64 = 1_000_000_000;
 
-/// A station's place.
+/// A station's port.
 #[derive(Clone, Copy)]
 struct Station {
     port: u32,
@@ -18,8 +18,8 @@ struct Station {
     seen: u64,
 }
 
-/// A table of stations by address. When it is full, stations not in it stay unknown until others
-/// are forgotten.
+/// A table of stations by address. When it is full, other stations stay unknown until some are
+/// dropped.
 pub struct Stations {
     known: HashMap<u64, Station>,
     /// Most stations.
@@ -64,8 +64,7 @@ impl Stations {
         self.known.insert(address.to_bits(), station);
     }
 
-    /// The port of a station; `None` if it is unknown, or was silent for `timeout`, and is forgotten
-    /// then.
+    /// The port of a station; `None` if it is unknown, or was silent for `timeout` and is dropped.
     #[inline(always)]
     pub fn find(&mut self, address: EtherAddress, now: u64, timeout: u64) -> Option<u32> {
         let station = self.known.get(&address.to_bits())?;
@@ -100,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn silent_stations_are_forgotten() {
+    fn silent_stations_are_dropped() {
         let mut stations = Stations::new(10);
         stations.learn(address(1), 7, 0, SECOND);
         assert_eq!(stations.find(address(1), SECOND - 1, SECOND), Some(7));
@@ -118,14 +117,14 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_learns_what_it_has_room_for() {
+    fn a_full_table_learns_no_more() {
         let mut stations = Stations::new(3);
         for n in 0..100 {
             stations.learn(address(n), 1, n, 2 * SECOND);
         }
         assert_eq!(stations.table().lines().count(), 3);
         assert_eq!(stations.find(address(50), 100, 2 * SECOND), None);
-        // Those known still move, and those that were silent make room.
+        // Known stations still move, and silent ones make room.
         stations.learn(address(1), 9, SECOND, 2 * SECOND);
         stations.learn(address(50), 5, 2 * SECOND + 10, 2 * SECOND);
         assert_eq!(

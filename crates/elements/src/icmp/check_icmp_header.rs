@@ -1,7 +1,7 @@
 use packet::Packet;
 use packet::wire::{Icmpv4Packet, Icmpv4Type, IpProtocol, Ipv4Packet};
 
-use crate::transport_check::{Reason, check};
+use crate::headers::transport_check::{Reason, check};
 
 /// Looks whether a packet is ICMP, long enough for its type, and intact.
 #[inline(always)]
@@ -30,7 +30,7 @@ fn look(packet: &Packet) -> Result<(), Reason> {
 }
 
 check! {
-    /// Checks the length and checksum of ICMP messages, and drops those that are wrong.
+    /// Checks the length and checksum of ICMP messages, and drops wrong ones.
     ///
     /// Packets must have their IP header marked, and end where the message ends, as CheckIPHeader
     /// leaves them. Errors must quote at least 28 bytes; timestamps and information messages must

@@ -32,7 +32,7 @@ const ARREARS_MAX: u64 = 1_000_000_000;
 /// # See also
 /// ICMPPingEncap, ICMPPingResponder, ICMPPingRewriter
 #[derive(Element)]
-#[element(ports = "0-1/1", processing = "h/a", handlers)]
+#[element(ports = "0-1/1", processing = "h/a", handlers, alias("ICMPSendPings"))]
 #[inputs("replies")]
 #[outputs("requests; by a pull output, one leaves whenever it is pulled")]
 pub struct ICMPPingSource {

@@ -9,7 +9,7 @@ use packet::{BATCH, Batch, Packet};
 use router::args::{AnnoOf, Any, Args, Failed};
 use router::{Cx, Element, ElementId, Link};
 
-use crate::dispatch::{self, DROP};
+use crate::filters::dispatch::{self, DROP};
 use crate::rewriter::base::{Rewriter, Translation};
 use crate::rewriter::flow::Direction;
 use crate::rewriter::headers;

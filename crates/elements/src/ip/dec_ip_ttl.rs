@@ -2,9 +2,9 @@ use packet::{Edit, Facts, Packet};
 use packet::wire::Ipv4Packet;
 use router::{Cx, Element, Verdict};
 
-/// Takes one hop off the time to live of IP packets, and drops those that have none left.
+/// Decrements the time to live of IP packets, and drops expired packets.
 ///
-/// Packets must have their IP header marked; those that have not are taken for expired. The
+/// Packets must have their IP header marked; others are taken for expired. The
 /// checksum is updated (RFC 1624).
 ///
 /// # Example
@@ -50,7 +50,7 @@ impl DecIPTTL {
 
 impl Element for DecIPTTL {
     #[inline]
-    fn keeps(&self) -> Facts {
+    fn preserves(&self) -> Facts {
         Facts::ALL
     }
 
@@ -78,7 +78,9 @@ mod tests {
     use alloc::vec::Vec;
     use core::net::Ipv4Addr;
 
-    use crate::testing::{Rig, checksum, udp};
+    use packet::{Offload, SegmentKind, Segments};
+
+    use crate::testing::{Rig, checksum, tcp, udp};
 
     fn packet(ttl: u8, to: [u8; 4]) -> Vec<u8> {
         let mut packet = udp((Ipv4Addr::new(1, 0, 0, 1), 5), (to.into(), 6), &[]);
@@ -140,5 +142,28 @@ mod tests {
         rig.push_with("i", &[0; 19], |packet| packet.set_network_header(0, 20));
         assert!(rig.data("c").is_empty());
         assert_eq!(rig.read("d.drops"), "2");
+    }
+
+    #[test]
+    fn a_packet_counts_as_its_segments() {
+        let mut rig = rig("");
+        let mut packet = tcp(([1; 4].into(), 1), ([2; 4].into(), 2), 0, &[7; 250]);
+        packet[8] = 1;
+        packet[10..12].fill(0);
+        let sum = checksum(&packet[..20]);
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        rig.push_with("i", &packet, |packet| {
+            packet.set_network_header(0, 20);
+            packet.set_offload(Some(Offload {
+                checksum_start: 20,
+                checksum_offset: 16,
+                segments: Some(Segments {
+                    kind: SegmentKind::Tcp4,
+                    size: 100,
+                    ecn: false,
+                }),
+            }));
+        });
+        assert_eq!(rig.read("d.drops"), "3");
     }
 }

@@ -32,12 +32,12 @@ pub struct FixIPSrc {
 
 impl Element for FixIPSrc {
     #[inline]
-    fn concerns(&self, packet: &Packet) -> bool {
+    fn affects(&self, packet: &Packet) -> bool {
         packet.anno(FIX_IP_SRC) != 0
     }
 
     #[inline]
-    fn moot(&self) -> Facts {
+    fn no_op_facts(&self) -> Facts {
         Facts::SOURCE_STAYS
     }
 

@@ -56,14 +56,14 @@ impl Element for GetIPAddress {
     }
 
     #[inline]
-    fn moot(&self) -> Facts {
+    fn no_op_facts(&self) -> Facts {
         // Where CheckIPHeader and its like put it already.
         let same = self.anno.offset() == DST_IP.offset && matches!(self.place, Place::At(16));
         Facts::DESTINATION.if_so(same)
     }
 
     #[inline]
-    fn keeps(&self) -> Facts {
+    fn preserves(&self) -> Facts {
         let known = Facts::ALL.without(Facts::DESTINATION);
         known.if_so(self.anno.offset() == DST_IP.offset)
     }

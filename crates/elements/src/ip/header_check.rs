@@ -59,8 +59,8 @@ pub(super) struct Check {
     details: bool,
     #[flatten]
     sources: BadSources,
-    /// Where the IP header starts, in bytes from the packet's start. It needs no keyword if no other
-    /// argument lacks one.
+    /// Where the IP header starts, in bytes from the packet's start. It needs no keyword if no
+    /// other argument lacks one.
     #[arg(alone, default = 0)]
     offset: u32,
     /// Wrong packets.
@@ -81,8 +81,8 @@ struct Seen {
     odd: u64,
     /// The highest bit is set if all usual IP packets fit an Ethernet frame.
     fit: u32,
-    /// How packets came off their link: 0 if all came to this host. Whoever asks whether one was
-    /// a broadcast takes others for one, too, which costs nothing but the fact.
+    /// The packets' link-level types, joined: 0 if all came to this host. Some other combinations
+    /// are taken for a broadcast, which costs nothing but the fact.
     types: u8,
     /// Not 0 if one is to get another source address.
     fixes: u8,
@@ -108,8 +108,8 @@ impl Check {
 }
 
 impl Check {
-    /// A check of headers at the start of packets. Packets from addresses in `old` are wrong, unless
-    /// `sources` says otherwise.
+    /// A check of headers at the start of packets. Packets from addresses in `old` are wrong,
+    /// unless `sources` has others.
     pub(super) fn of(sources: &BadSources, old: Option<Vec<Ipv4Addr>>) -> Check {
         let (bad_sources, good_destinations) = sources.resolve(old);
         Check {

@@ -9,9 +9,9 @@ use router::{Classify, Cx, DynamicHandlers, Element, HandlerError, HandlerList, 
 
 use super::ip_filter::filter;
 use crate::classification::{Program, ip_classifier};
-use crate::rules::{RouterNames, take_compiled};
+use crate::filters::compile::{RouterNames, take_compiled};
 
-/// Sorts IP packets by patterns like tcpdump's.
+/// Classifies IP packets by patterns like tcpdump's.
 ///
 /// A packet leaves by the output of the first pattern that it matches, and is dropped if it
 /// matches none. A pattern is made of primitives, joined by `and` (`&&`), `or` (`||`), `not`
@@ -148,7 +148,7 @@ impl Element for IPClassifier {
         Ok(())
     }
 
-    fn sorting(&self) -> Option<Arc<dyn Classify>> {
+    fn rules(&self) -> Option<Arc<dyn Classify>> {
         Some(self.program.as_ref()?.patterns()?)
     }
 

@@ -7,7 +7,7 @@ use packet::wire::{Ecn, IpProtocol, Ipv4Header, Ipv4Packet};
 use router::args::{Any, Args, Failed, KeywordArg, Kind, NamedInt};
 use router::{Cx, Element, HandlerError, Verdict, handlers, write_argument};
 
-use crate::destination::{BAD_DESTINATION, Destination};
+use crate::headers::destination::{BAD_DESTINATION, Destination};
 
 /// Puts a fixed IP header in front of packets.
 ///
@@ -45,8 +45,14 @@ pub struct IPEncap {
     /// Differentiated services code point.
     #[arg(default = -1, default_text = "0")]
     dscp: i32,
-    /// Whether the transport knows congestion notification; `2` is code point ECT(0), `true` ECT(1).
-    #[arg(default = "false".into(), with = KeywordArg, kind = "boolean or 2", default_text = "false")]
+    /// Whether the transport knows congestion notification; `2` is code point ECT(0), `true`
+    /// ECT(1).
+    #[arg(
+        default = "false".into(),
+        with = KeywordArg,
+        kind = "boolean or 2",
+        default_text = "false"
+    )]
     ect: String,
     /// Whether congestion was experienced.
     #[arg]

@@ -6,9 +6,9 @@ use packet::Batch;
 use router::args::{Args, Failed};
 use router::{Classify, Cx, Element, handlers};
 
-use crate::classification::{Program, ip_filter};
-use crate::dispatch::{DROP, route};
-use crate::rules::{IpView, RouterNames, take_compiled};
+use crate::classification::{IpView, Program, ip_filter};
+use crate::filters::dispatch::{DROP, route};
+use crate::filters::compile::{RouterNames, take_compiled};
 
 /// Filters IP packets by rules like tcpdump's.
 ///
@@ -74,7 +74,7 @@ impl Element for IPFilter {
         Ok(())
     }
 
-    fn sorting(&self) -> Option<Arc<dyn Classify>> {
+    fn rules(&self) -> Option<Arc<dyn Classify>> {
         Some(self.program.as_ref()?.patterns()?)
     }
 

@@ -225,13 +225,13 @@ impl Element for IPFragmenter {
     }
 
     #[inline]
-    fn moot(&self) -> Facts {
+    fn no_op_facts(&self) -> Facts {
         Facts::FITS_ETHERNET.if_so(self.mtu as usize >= Facts::ETHERNET)
     }
 
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        if batch.facts().include(self.moot()) {
+        if batch.facts().include(self.no_op_facts()) {
             return 0;
         }
         // All are asked, as that is quicker than to ask whether to go on.

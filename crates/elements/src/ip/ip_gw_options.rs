@@ -14,7 +14,7 @@ const MILLISECONDS_A_DAY: i64 = 86_400_000;
 ///
 /// It belongs in front of the interface by which packets leave, whose address the options record
 /// (RFC 1812, section 4.2.2.2). Packets must have their IP header marked. The checksum is computed
-/// anew where the header was touched. Packets with a malformed option are dropped; their ICMP
+/// again where the header was touched. Packets with a malformed option are dropped; their ICMP
 /// parameter problem annotation says where, counted in bytes from the start of the header.
 ///
 /// # Example
@@ -137,12 +137,12 @@ impl IPGWOptions {
 
 impl Element for IPGWOptions {
     #[inline]
-    fn concerns(&self, packet: &Packet) -> bool {
+    fn affects(&self, packet: &Packet) -> bool {
         has_options(packet.network_header().unwrap_or_default())
     }
 
     #[inline]
-    fn moot(&self) -> Facts {
+    fn no_op_facts(&self) -> Facts {
         Facts::NO_OPTIONS
     }
 

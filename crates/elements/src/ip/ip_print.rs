@@ -43,7 +43,12 @@ pub struct IPPrint {
     #[arg(positional)]
     label: String,
     /// Whether and how to print the packets' bytes; `true` is `HEX`.
-    #[arg(default = "no".into(), with = WordArg, kind = "NONE, HEX or ASCII", default_text = "NONE")]
+    #[arg(
+        default = "no".into(),
+        with = WordArg,
+        kind = "NONE, HEX or ASCII",
+        default_text = "NONE"
+    )]
     contents: String,
     /// The same of the bytes after the transport header. At most one of the two may be given.
     #[arg(default = "no".into(), with = WordArg, kind = "NO, HEX or ASCII", default_text = "NO")]

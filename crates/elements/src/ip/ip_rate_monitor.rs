@@ -137,8 +137,8 @@ impl IPRateMonitor {
         self.tree.set_limit(bytes(memory), epoch(cx.steady()));
     }
 
-    /// `IPADDR, LEVEL, SECONDS`: keeps no rates behind the first LEVEL (0 to 3) bytes and one of the
-    /// address for this long.
+    /// `IPADDR, LEVEL, SECONDS`: keeps no rates behind the first LEVEL (0 to 3) bytes and one of
+    /// the address for this long.
     #[write(name = "anno_level")]
     fn keep_shallow(&mut self, cx: &Cx<'_>, value: &str) -> Result<(), HandlerError> {
         let words = if value.contains(',') {

@@ -30,3 +30,18 @@ pub struct LinearIPLookup {
 impl Element for LinearIPLookup {
     lookup_methods!();
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn routes_change_but_are_not_flushed() {
+        let mut rig = Rig::new("Idle -> rt :: LinearIPLookup(10/8 0) -> Discard;");
+        rig.write("rt.set", "10/8 1.0.0.1 0");
+        assert_eq!(rig.read("rt.table"), "10.0.0.0/8\t\t1.0.0.1\t\t0\n");
+        assert!(rig.try_write("rt.flush", "").is_err());
+        rig.write("rt.remove", "10/8");
+        assert_eq!(rig.read("rt.table"), "");
+    }
+}

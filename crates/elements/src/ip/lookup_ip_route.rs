@@ -23,3 +23,16 @@ pub struct LookupIPRoute {
 impl Element for LookupIPRoute {
     lookup_methods!();
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn routes_stay() {
+        let mut rig = Rig::new("Idle -> rt :: LookupIPRoute(10/8 1.0.0.1 0) -> Discard;");
+        assert_eq!(rig.read("rt.table"), "10.0.0.0/8\t\t1.0.0.1\t\t0\n");
+        assert!(rig.try_write("rt.add", "11/8 0").is_err());
+        assert!(rig.try_write("rt.flush", "").is_err());
+    }
+}

@@ -25,7 +25,7 @@ use super::header_compression::{
 /// # See also
 /// RFC2507d
 #[derive(Element)]
-#[element(ports = "1/1")]
+#[element(ports = "1/1", alias("RFC2507Comp"))]
 pub struct RFC2507c {
     contexts: [Option<Headers>; CONTEXTS],
 }

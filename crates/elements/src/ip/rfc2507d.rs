@@ -20,7 +20,7 @@ use super::header_compression::{
 /// # See also
 /// RFC2507c
 #[derive(Element)]
-#[element(ports = "1/1")]
+#[element(ports = "1/1", alias("RFC2507Decomp"))]
 pub struct RFC2507d {
     contexts: [Option<Headers>; CONTEXTS],
     /// Packets dropped.

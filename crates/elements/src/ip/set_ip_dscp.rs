@@ -1,6 +1,6 @@
 use packet::Packet;
-use router::args::{Args, Argument, Failed};
-use router::{Cx, Element, HandlerError, Verdict, handlers, parse_value, write_argument};
+use router::args::{Args, Failed};
+use router::{Cx, Element, Verdict};
 
 use super::tos::{check_code_point, header};
 
@@ -17,23 +17,16 @@ use super::tos::{check_code_point, header};
 /// # See also
 /// SetIPECN, MarkIPCE
 #[derive(Element)]
-#[element(ports = "1/1", segments, live, handlers)]
+#[element(ports = "1/1", segments, live)]
 pub struct SetIPDSCP {
     /// The code point, 0 to 63.
-    #[arg(mandatory, read, calm)]
+    #[arg(mandatory, read, write, config, calm, then = check)]
     dscp: u32,
 }
 
-#[handlers]
 impl SetIPDSCP {
-    /// The argument DSCP.
-    #[write]
-    fn set_dscp(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
-        let dscp = parse_value(cx, "DSCP", value, u32::parse, "")?;
-        check_code_point(dscp)?;
-        self.dscp = dscp;
-        write_argument(cx, "DSCP", Some(0), value);
-        Ok(())
+    fn check(&mut self, _cx: &mut Cx<'_>) -> Result<(), &'static str> {
+        check_code_point(self.dscp)
     }
 }
 

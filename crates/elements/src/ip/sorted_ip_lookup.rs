@@ -25,3 +25,21 @@ pub struct SortedIPLookup {
 impl Element for SortedIPLookup {
     lookup_methods!("SortedIPLookup is deprecated; use LinearIPLookup or RadixIPLookup instead");
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn it_looks_up_routes_and_says_what_to_use_instead() {
+        let config = "i :: Inject -> rt :: SortedIPLookup(10/8 1, 0/0 0);
+            rt[0] -> a :: Collect; rt[1] -> b :: Collect;";
+        let mut rig = Rig::new(config);
+        rig.push_with("i", &[1], |packet| packet.set_dst_ip([10, 0, 0, 1].into()));
+        rig.push_with("i", &[2], |packet| packet.set_dst_ip([11, 0, 0, 1].into()));
+        assert_eq!(rig.data("a"), [[2]]);
+        assert_eq!(rig.data("b"), [[1]]);
+        let printed = rig.printed().concat();
+        assert!(printed.contains("SortedIPLookup is deprecated"), "{printed}");
+    }
+}

@@ -2,9 +2,9 @@ use packet::Packet;
 use packet::wire::Ipv6Packet;
 use router::{Cx, Element, Verdict};
 
-/// Takes one hop off the hop limit of IPv6 packets, and drops those that have none left.
+/// Decrements the hop limit of IPv6 packets, and drops expired packets.
 ///
-/// Packets must have their IPv6 header marked; those that have not are taken for expired.
+/// Packets must have their IPv6 header marked; others are taken for expired.
 ///
 /// # Example
 /// ```click

@@ -45,8 +45,8 @@ pub struct ICMP6Error {
     /// redirect's target is the packet's destination address annotation.
     #[arg(mandatory, name = "TYPE")]
     kind: i32,
-    /// The type's particular case. The pointer of a parameter problem of code 0 is the packet's ICMP
-    /// parameter problem annotation.
+    /// The type's particular case. The pointer of a parameter problem of code 0 is the packet's
+    /// ICMP parameter problem annotation.
     #[arg(mandatory)]
     code: i32,
     /// The next link's MTU that "packet too big" tells.

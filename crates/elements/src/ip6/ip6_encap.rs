@@ -6,7 +6,7 @@ use packet::wire::{IpProtocol, Ipv6Header, Ipv6Packet};
 use router::args::{Any, Args, Failed, Kind, NamedInt};
 use router::{Cx, Element, HandlerError, Verdict, handlers, write_argument};
 
-use crate::destination::{BAD_DESTINATION, Destination};
+use crate::headers::destination::{BAD_DESTINATION, Destination};
 
 /// Puts a fixed IPv6 header in front of packets.
 ///

@@ -13,8 +13,8 @@ use router::{Cx, Element};
 /// fragment already is cut further. Fragments start with the IPv6 header, and have the packet's
 /// annotations.
 ///
-/// To fragment is for the sender alone, or whoever translates for one: a router has to answer with
-/// "packet too big" instead. With HONOR_DF it takes every packet for one that must not be
+/// Only senders, and translators for them, may fragment: a router has to answer with "packet too
+/// big" instead. With HONOR_DF it takes every packet for one that must not be
 /// fragmented.
 ///
 /// # Example

@@ -9,8 +9,7 @@ use router::args::{Args, Context, Failed, Ip6PrefixArg, Ipv6Prefix, unparse};
 use router::{Cx, Element, HandlerError, handlers};
 
 use super::route_table::{Full, Hop, RouteTable};
-use crate::dispatch::{DROP, send};
-use crate::values;
+use crate::filters::dispatch::{DROP, send};
 
 /// Looks up IPv6 routes by the longest prefix.
 ///
@@ -99,7 +98,7 @@ impl LookupIP6Route {
         };
         let (mut gateway, mut port) = (Ipv6Addr::UNSPECIFIED, 0i32);
         let has_gateway = config::split_space(text).len() != 2;
-        values::words(cx, text, |args| {
+        router::parse_words(cx, text, |args| {
             let read = args.mandatory_positional_with(
                 "PREFIX",
                 Ip6PrefixArg::OR_ADDRESS,
@@ -125,7 +124,7 @@ impl LookupIP6Route {
         let parser = |text: &str, context: &Context<'_>| {
             context.parse_with(Ip6PrefixArg::OR_ADDRESS, text).map(Some)
         };
-        values::words(cx, text, |args| {
+        router::parse_words(cx, text, |args| {
             args.mandatory_positional_with("PREFIX", parser, &mut prefix)
                 .complete()
         })?;

@@ -43,3 +43,22 @@ impl Element for ProtocolTranslator64 {
         Verdict::Drop
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::net::Ipv4Addr;
+
+    use crate::testing::{Rig, ip6, udp};
+
+    #[test]
+    fn packets_are_translated_and_others_counted() {
+        let mut rig = Rig::new("i :: Inject -> p :: ProtocolTranslator64 -> c :: Collect;");
+        let (a, b) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+        let (a6, b6) = (a.to_ipv6_mapped(), b.to_ipv6_mapped());
+        rig.push("i", &ip6::udp((a6, 5), (b6, 6), &[1]));
+        rig.push("i", &[0x60]);
+        let packets = rig.collected("c");
+        assert_eq!(packets[0].data()[20..], udp((a, 5), (b, 6), &[1])[20..]);
+        assert_eq!((packets[0].dst_ip(), rig.read("p.drops")), (b, "1".into()));
+    }
+}

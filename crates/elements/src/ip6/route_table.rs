@@ -3,7 +3,7 @@
 //! Prefixes cut the address space into ranges, each of which leads to one hop; the ranges stand in
 //! one sorted array. A look-up is a binary search. The look-ups of a batch go in step, so that what
 //! they wait for from memory overlaps. A change writes the ranges of its prefix
-//! anew, and moves those behind it.
+//! again, and moves the ranges behind it.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -29,7 +29,7 @@ impl Hop {
     /// Where packets without a route go.
     pub const NOWHERE: Hop = Hop {
         gateway: Ipv6Addr::UNSPECIFIED,
-        port: crate::dispatch::DROP,
+        port: crate::filters::dispatch::DROP,
     };
 }
 
@@ -121,7 +121,7 @@ impl RouteTable {
         Ok(())
     }
 
-    /// Finds the ranges of the addresses in `changed` anew.
+    /// Recomputes the ranges of the addresses in `changed`.
     fn update(&mut self, changed: Key) {
         let (first, last) = (changed.0, last(changed));
         let mut run = Vec::new();

@@ -1,7 +1,7 @@
 use packet::Packet;
 use packet::wire::Ipv6Packet;
-use router::args::{Args, Argument, Failed};
-use router::{Cx, Element, HandlerError, Verdict, handlers, parse_value, write_argument};
+use router::args::{Args, Failed};
+use router::{Cx, Element, Verdict};
 use crate::ip::check_code_point;
 
 /// Sets IPv6 packets' differentiated services code point.
@@ -17,23 +17,24 @@ use crate::ip::check_code_point;
 /// # See also
 /// CheckIP6Header, MarkIP6Header
 #[derive(Element)]
-#[element(ports = "1/1", segments, live, handlers)]
+#[element(ports = "1/1", segments, live)]
 pub struct SetIP6DSCP {
     /// The code point, 0 to 63.
-    #[arg(mandatory, read, calm)]
+    #[arg(
+        mandatory,
+        read,
+        write,
+        config,
+        calm,
+        error = "expected integer",
+        then = check
+    )]
     dscp: u32,
 }
 
-#[handlers]
 impl SetIP6DSCP {
-    /// The argument DSCP.
-    #[write]
-    fn set_dscp(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
-        let dscp = parse_value(cx, "", value, u32::parse, "expected integer")?;
-        check_code_point(dscp)?;
-        self.dscp = dscp;
-        write_argument(cx, "DSCP", Some(0), value);
-        Ok(())
+    fn check(&mut self, _cx: &mut Cx<'_>) -> Result<(), &'static str> {
+        check_code_point(self.dscp)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The shape of ESP packets, and what the elements that work on them share.
 
-use router::args::{Argument, Context, Invalid};
 use router::Component;
+use router::args::{Argument, Context, Invalid};
 
 use super::ciphers::{AES_BLOCK, Direction, SHORT_BLOCK};
 use super::tag::TAG;
@@ -73,7 +73,7 @@ impl Cipher {
     }
 }
 
-/// Says something the first time only: what packets do must not flood whoever watches.
+/// Prints a message the first time only: packets must not flood the console.
 #[derive(Default)]
 pub(super) struct Once(bool);
 

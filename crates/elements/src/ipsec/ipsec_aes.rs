@@ -29,7 +29,7 @@ use super::esp::{BlockSize, Cipher, FIXED, Once};
 /// # See also
 /// IPsecESPEncap, IPsecAuthHMACSHA1, RadixIPsecLookup
 #[derive(Element)]
-#[element(ports = "1/1")]
+#[element(ports = "1/1", alias("Aes"))]
 pub struct IPsecAES {
     #[flatten]
     cipher: Cipher,

@@ -7,7 +7,7 @@ use super::tag;
 /// Adds a checksum to packets, or verifies it, by SHA-1.
 ///
 /// The checksum is the first 96 bits of the digest and stands at the packet's end. There is no
-/// key: whoever changes a packet can compute it anew, so it is no protection against that. Use
+/// key: an attacker who changes a packet can compute it too, so it is no protection. Use
 /// IPsecAuthHMACSHA1.
 ///
 /// # Example

@@ -26,7 +26,7 @@ use super::esp::{Cipher, FIXED, Once};
 /// # See also
 /// IPsecAES, IPsecESPEncap, RadixIPsecLookup
 #[derive(Element)]
-#[element(ports = "1/1")]
+#[element(ports = "1/1", alias("Des"))]
 pub struct IPsecDES {
     #[flatten]
     cipher: Cipher,

@@ -9,7 +9,7 @@ use router::{Cx, Element, HandlerError, Link, handlers};
 
 use super::associations::{AssociationOwner, Associations, Reference, SharedAssociations};
 use super::tunnel_route::{RouteText, Tunnel, TunnelRoute, TunnelRoutes};
-use crate::dispatch::{DROP, send};
+use crate::filters::dispatch::{DROP, send};
 
 /// The protocol number of ESP.
 const ESP: u8 = 50;

@@ -6,7 +6,6 @@ use router::{Cx, Element, HandlerError, handlers};
 
 use super::association::Spec;
 use super::associations::{AssociationOwner, Associations, FULL, SharedAssociations};
-use crate::values;
 
 /// Keeps security associations for RadixIPsecLookup.
 ///
@@ -33,10 +32,10 @@ use crate::values;
     provides(AssociationOwner, SharedAssociations)
 )]
 pub struct SATable {
-    /// An association. `SPI` is the security parameters index, not 0. The keys are of 16 or 32 bytes
-    /// (AES) and of 16 or 20 bytes (HMAC-SHA-1), written in hexadecimal as `\<00112233...>`.
-    /// `REPLAY` is the first sequence number, not 0. Packets more than `OOSIZE` (at most 255)
-    /// numbers behind the highest are refused.
+    /// An association. `SPI` is the security parameters index, not 0. The keys are of 16 or 32
+    /// bytes (AES) and of 16 or 20 bytes (HMAC-SHA-1), written in hexadecimal as
+    /// `\<00112233...>`. `REPLAY` is the first sequence number, not 0. Packets more than `OOSIZE`
+    /// (at most 255) numbers behind the highest are refused.
     #[arg(
         rest,
         name = "SPI ENCRYPT_KEY AUTH_KEY REPLAY OOSIZE",
@@ -70,8 +69,8 @@ impl SharedAssociations for SATable {}
 
 #[handlers]
 impl SATable {
-    /// The associations, one a line: index, number of the next packet to be sent, and highest number
-    /// received. Keys are not shown.
+    /// The associations, one a line: index, number of the next packet to be sent, and highest
+    /// number received. Keys are not shown.
     #[read(expensive)]
     fn table(&self) -> String {
         self.associations.lines()
@@ -87,7 +86,7 @@ impl SATable {
     #[write]
     fn add(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
         let mut spec = None;
-        values::words(cx, value, |args| {
+        router::parse_words(cx, value, |args| {
             spec = Some(Spec::read(args)?);
             Ok(())
         })?;

@@ -95,7 +95,7 @@ struct Target {
     spi: u32,
 }
 
-/// Routes, and the associations of those that lead through tunnels.
+/// Routes, and the associations of routes through tunnels.
 ///
 /// The routing table knows of each route the number of its target, in the place of an output.
 pub(super) struct TunnelRoutes {

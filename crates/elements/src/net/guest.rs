@@ -49,15 +49,15 @@ pub static CLASSES: &[ClassEntry] = &[
 ];
 
 /// Whether an argument was given; its value does not matter.
-pub(super) type Given = Option<String>;
+pub(super) type Ignored = Option<String>;
 
 /// Takes any value.
-pub(super) fn given(text: &str, context: &Context<'_>) -> Result<Given, Invalid> {
+pub(super) fn given(text: &str, context: &Context<'_>) -> Result<Ignored, Invalid> {
     Any.parse(text, context).map(Some)
 }
 
 /// Warns of arguments that say how the host's kernel is to be used.
-pub(super) fn warn_of(args: &Args<'_>, all: &[(&str, &Given)]) {
+pub(super) fn warn_of(args: &Args<'_>, all: &[(&str, &Ignored)]) {
     for (name, _) in all.iter().filter(|(_, given)| given.is_some()) {
         args.warning(format_args!("{name} has no meaning in a guest; ignored"));
     }

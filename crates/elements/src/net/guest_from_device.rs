@@ -4,9 +4,9 @@ use alloc::string::String;
 use router::args::{Args, Failed};
 use router::{Cx, Element, Ran, TaskId, handlers};
 
-use super::guest::{Given, given, warn_of};
+use super::guest::{Ignored, given, warn_of};
 use super::receiver::{Receiver, Receives};
-use crate::link_type::LinkType;
+use crate::headers::link_type::LinkType;
 
 /// FromNetfront under the name and with the arguments of the host's FromDevice.
 #[derive(Element)]
@@ -26,37 +26,37 @@ pub struct GuestFromDevice {
     interface: String,
     /// Without meaning in a guest.
     #[arg(positional, with = given, kind = "anything")]
-    promisc: Given,
+    promisc: Ignored,
     /// Without meaning in a guest.
     #[arg(positional, with = given, kind = "anything")]
-    snaplen: Given,
+    snaplen: Ignored,
     /// Without meaning in a guest.
     #[arg(with = given, kind = "anything")]
-    sniffer: Given,
+    sniffer: Ignored,
     /// Whether only IP packets leave by output 0, their network header marked.
     #[arg]
     force_ip: bool,
     /// Without meaning in a guest.
     #[arg(with = given, kind = "anything")]
-    method: Given,
+    method: Ignored,
     /// Without meaning in a guest.
     #[arg(with = given, kind = "anything")]
-    capture: Given,
+    capture: Ignored,
     /// Without meaning in a guest.
     #[arg(with = given, kind = "anything")]
-    bpf_filter: Given,
+    bpf_filter: Ignored,
     /// Without meaning in a guest.
     #[arg(with = given, kind = "anything")]
-    protocol: Given,
+    protocol: Ignored,
     /// Without meaning in a guest.
     #[arg(with = given, kind = "anything")]
-    outbound: Given,
+    outbound: Ignored,
     /// Without meaning in a guest.
     #[arg(with = given, kind = "anything")]
-    headroom: Given,
+    headroom: Ignored,
     /// Without meaning in a guest.
     #[arg(with = given, kind = "anything")]
-    encap: Given,
+    encap: Ignored,
     /// Most frames each time it is scheduled.
     #[arg(default = 64)]
     burst: u32,

@@ -4,7 +4,7 @@ use packet::Batch;
 use router::args::{Args, Context, Failed, Invalid, Parser, WordArg};
 use router::{Cx, Element, Ran, TaskId};
 
-use super::guest::{Given, warn_of};
+use super::guest::{Ignored, warn_of};
 use super::sender::Sender;
 
 /// ToNetfront under the name and with the arguments of the host's ToDevice.
@@ -26,7 +26,7 @@ pub struct GuestToDevice {
     debug: bool,
     /// Without meaning in a guest.
     #[arg(with = word, kind = "word")]
-    method: Given,
+    method: Ignored,
     /// Most frames pulled each time it is scheduled.
     #[arg(default = 64)]
     burst: u32,
@@ -34,7 +34,7 @@ pub struct GuestToDevice {
     sender: Sender,
 }
 
-fn word(text: &str, context: &Context<'_>) -> Result<Given, Invalid> {
+fn word(text: &str, context: &Context<'_>) -> Result<Ignored, Invalid> {
     WordArg.parse(text, context).map(Some)
 }
 

@@ -6,7 +6,7 @@ use packet::{Batch, Packet, PacketType};
 use router::args::{EtherAddress, Failed};
 use router::{Component, Cx, DeviceId, ElementId, Interface, Ran, Side, TaskId, handlers};
 
-use crate::link_type::LinkType;
+use crate::headers::link_type::LinkType;
 
 /// Polls that may find nothing before the router may sleep: about as much time as a sleep and
 /// the wake-up from it cost.

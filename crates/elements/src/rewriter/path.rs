@@ -20,7 +20,7 @@ use super::mapper::Mapper;
 use super::pattern::Pattern;
 use super::sequence::Sequences;
 use super::set::{FlowSet, NewFlow};
-use crate::dispatch::{self, DROP};
+use crate::filters::dispatch::{self, DROP};
 
 /// What a packet is to a rewriter.
 #[derive(Clone, Copy, Debug)]

@@ -50,7 +50,7 @@ pub struct NewFlow {
 /// Flows under one limit; see the [module](self).
 pub struct FlowSet {
     flows: Vec<Flow>,
-    /// The first free place among `flows`, plus one; others hang on it.
+    /// The first free slot among `flows`, plus one; it links to the others.
     free: u32,
     live: usize,
     index: Index,
@@ -206,8 +206,8 @@ impl FlowSet {
         })
     }
 
-    /// Room for one more flow: its place.
-    fn place(&mut self) -> Result<u32, NoMemory> {
+    /// Room for one more flow: its slot.
+    fn slot(&mut self) -> Result<u32, NoMemory> {
         self.deadlines.reserve(self.live + 1)?;
         self.reserve_index(2)?;
         if let Some(number) = self.free.checked_sub(1) {
@@ -271,13 +271,13 @@ impl FlowSet {
 
     fn try_add(&mut self, new: NewFlow, now: u64) -> Option<u32> {
         let table = *self.tables.get(usize::from(new.table))?;
-        let number = match self.place() {
+        let number = match self.slot() {
             Ok(number) => number,
             Err(NoMemory) => {
-                // No memory is the same as no room: another flow has to go, if one can.
+                // No memory is the same as no room: another flow is evicted, if one can be.
                 let victim = self.victim(now)?;
                 self.end(victim);
-                self.place().ok()?
+                self.slot().ok()?
             }
         };
         let reply = new.rewritten.reverse();
@@ -322,7 +322,7 @@ impl FlowSet {
         Some(number)
     }
 
-    /// Queues a flow anew whose time may be up sooner than it was to be.
+    /// Requeues a flow whose timeout may have become shorter.
     #[cold]
     pub fn hasten(&mut self, number: u32) {
         let Some(flow) = self.flows.get(number as usize) else {
@@ -395,7 +395,7 @@ impl FlowSet {
         }
     }
 
-    /// The flow to give up for another: the one whose time is up first, of those that may be.
+    /// The flow to evict for another: the first outside its guarantee whose time is up.
     fn victim(&mut self, now: u64) -> Option<u32> {
         self.best_effort(now).map(|(_, number)| number)
     }

@@ -35,3 +35,24 @@ impl Element for SimplePrioSched {
         self.sched.pull(cx, port, batch, most);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn inputs_are_asked_in_order_and_always() {
+        let config = "i :: Inject -> SimpleQueue -> [0] s :: SimplePrioSched -> u :: Unqueue
+                -> c :: Collect;
+            j :: Inject -> SimpleQueue -> [1] s;";
+        let mut rig = Rig::with_batch(config, 1);
+        for (input, data) in [("i", 1), ("i", 2), ("j", 3)] {
+            rig.push(input, &[data]);
+        }
+        for _ in 0..50 {
+            rig.step();
+        }
+        assert!(rig.data("c").into_iter().eq([1, 2, 3].map(|n| [n])));
+        assert_eq!(rig.read("u.scheduled"), "true");
+    }
+}

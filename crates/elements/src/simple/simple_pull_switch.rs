@@ -42,3 +42,22 @@ impl Element for SimplePullSwitch {
         self.chosen.pull(cx, batch, most);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn the_input_can_be_switched() {
+        let config = "i :: Inject -> Queue -> [0] s :: SimplePullSwitch(1) -> p :: Puller;
+            j :: Inject -> Queue -> [1] s;";
+        let mut rig = Rig::new(config);
+        rig.push("i", &[1]);
+        rig.push("j", &[2]);
+        assert_eq!(rig.pull("p", 9)[0].data(), [2]);
+        rig.write("s.switch", "0");
+        assert_eq!(rig.pull("p", 9)[0].data(), [1]);
+        rig.write("s.switch", "9");
+        assert_eq!(rig.read("s.switch"), "-1");
+    }
+}

@@ -20,7 +20,7 @@ use crate::standard::round_robin_sched::RoundRobinSched;
 /// # See also
 /// RoundRobinSched, SimplePrioSched, SimplePullSwitch
 #[derive(Element)]
-#[element(ports = "-/1", processing = "l", segments)]
+#[element(ports = "-/1", processing = "l", segments, alias("SimpleRRSched"))]
 pub struct SimpleRoundRobinSched {
     sched: RoundRobinSched,
 }
@@ -34,5 +34,26 @@ impl Element for SimpleRoundRobinSched {
     #[inline]
     fn pull(&mut self, cx: &mut Cx<'_>, port: usize, batch: &mut Batch, most: usize) {
         self.sched.pull(cx, port, batch, most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Rig;
+
+    #[test]
+    fn inputs_are_asked_in_order_and_always() {
+        let config = "i :: Inject -> SimpleQueue -> [0] s :: SimpleRRSched -> u :: Unqueue
+                -> c :: Collect;
+            j :: Inject -> SimpleQueue -> [1] s;";
+        let mut rig = Rig::with_batch(config, 1);
+        for (input, data) in [("i", 1), ("i", 2), ("j", 3)] {
+            rig.push(input, &[data]);
+        }
+        for _ in 0..50 {
+            rig.step();
+        }
+        assert!(rig.data("c").into_iter().eq([1, 3, 2].map(|n| [n])));
+        assert_eq!(rig.read("u.scheduled"), "true");
     }
 }

@@ -51,3 +51,32 @@ impl Element for BandwidthMeter {
         self.metered.output(cx, batch.tally().1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use crate::standard::meter::tests::{THREE, check_rates};
+    use crate::testing::Rig;
+
+    #[test]
+    fn the_rate_decides() {
+        check_rates("BandwidthMeter(100000, 400000)", 100);
+    }
+
+    #[test]
+    fn rates_may_have_units() {
+        let config = format!("Idle -> m :: BandwidthMeter(8Mbps, 100Gbps); {THREE}");
+        assert_eq!(Rig::new(&config).read("m.meters"), "1000000 12500000000");
+        let mut rig = Rig::new(&format!("Idle -> m :: BandwidthMeter(1kbps, 1000); {THREE}"));
+        let printed = rig.printed().concat();
+        assert!(printed.contains("no units for bandwidth argument 2, assuming Bps"), "{printed}");
+    }
+
+    #[test]
+    fn a_rate_is_needed() {
+        let errors = Rig::errors(&format!("Idle -> m :: BandwidthMeter; {THREE}"));
+        let message = "too few arguments to BandwidthMeter(bandwidth, ...)";
+        assert!(errors.contains(message), "{errors}");
+    }
+}

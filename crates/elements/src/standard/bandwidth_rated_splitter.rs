@@ -2,7 +2,7 @@ use packet::Batch;
 use router::args::{Args, Failed};
 use router::{Cx, Element};
 
-use super::bucket::Bucket;
+use super::rate_bucket::RateBucket;
 
 /// Lets packets pass at a bandwidth, and sends the others elsewhere.
 ///
@@ -23,7 +23,7 @@ use super::bucket::Bucket;
 #[outputs("packets within the bandwidth", "the others")]
 pub struct BandwidthRatedSplitter {
     #[flatten]
-    bucket: Bucket<true>,
+    bucket: RateBucket<true>,
     /// The bucket holds so many bytes; not together with BURST_DURATION.
     #[arg]
     burst_bytes: Option<u32>,

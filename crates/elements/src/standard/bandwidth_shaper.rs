@@ -2,7 +2,7 @@ use packet::Batch;
 use router::args::{Args, Failed};
 use router::{Cx, Element};
 
-use super::shape::Shape;
+use super::shape::RateShape;
 
 /// Lets packets be pulled at a bandwidth at most.
 ///
@@ -20,7 +20,7 @@ use super::shape::Shape;
 #[element(ports = "1/1", processing = "l", live, segments)]
 pub struct BandwidthShaper {
     #[flatten]
-    shape: Shape<true>,
+    shape: RateShape<true>,
 }
 
 impl Element for BandwidthShaper {

@@ -6,9 +6,9 @@ use packet::Batch;
 use router::args::{Args, Failed};
 use router::{Cx, Element, Classify, handlers};
 
-use crate::classification::{Program, classifier};
-use crate::dispatch::{DROP, route};
-use crate::rules::{DataView, take_compiled};
+use crate::classification::{DataView, Program, classifier};
+use crate::filters::dispatch::{DROP, route};
+use crate::filters::compile::take_compiled;
 
 /// Classifies packets by the bytes they hold.
 ///
@@ -63,7 +63,7 @@ impl Element for Classifier {
         Ok(())
     }
 
-    fn sorting(&self) -> Option<Arc<dyn Classify>> {
+    fn rules(&self) -> Option<Arc<dyn Classify>> {
         Some(self.program.as_ref()?.patterns()?)
     }
 

@@ -5,7 +5,7 @@ use packet::Batch;
 use router::args::{Any, Args, Failed};
 use router::{Call, Cx, Element, HandlerError, Llrpc, Llrpcs, handlers, llrpc};
 
-use crate::rate::Rate;
+use crate::rates::average::Rate;
 
 /// What is called when a count reaches a number.
 #[derive(Default)]
@@ -238,6 +238,16 @@ mod tests {
         rig.write("k.reset", "");
         rig.write("l.reset_counts", "");
         assert_eq!((rig.read("k.count"), rig.read("l.byte_count")), ("0".into(), "0".into()));
+    }
+
+    #[test]
+    fn a_packet_counts_as_its_segments() {
+        for arguments in ["", "COUNT_CALL 9 stop"] {
+            let config = ["i :: Inject -> k :: Counter(", arguments, ") -> Discard;"].concat();
+            let mut rig = Rig::new(&config);
+            rig.push_segments("i", 3, |_| {});
+            assert_eq!((rig.read("k.count"), rig.read("k.byte_count")), ("3".into(), "420".into()));
+        }
     }
 
     #[test]

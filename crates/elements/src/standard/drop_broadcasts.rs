@@ -24,17 +24,17 @@ pub struct DropBroadcasts {
 
 impl Element for DropBroadcasts {
     #[inline]
-    fn concerns(&self, packet: &Packet) -> bool {
+    fn affects(&self, packet: &Packet) -> bool {
         packet.packet_type().is_to_many()
     }
 
     #[inline]
-    fn moot(&self) -> Facts {
+    fn no_op_facts(&self) -> Facts {
         Facts::UNICAST
     }
 
     #[inline]
-    fn keeps(&self) -> Facts {
+    fn preserves(&self) -> Facts {
         Facts::ALL
     }
 
@@ -85,5 +85,12 @@ mod tests {
             packet.set_packet_type(PacketType::Broadcast)
         });
         assert_eq!(rig.data("b"), [[1]]);
+    }
+
+    #[test]
+    fn a_packet_counts_as_its_segments() {
+        let mut rig = Rig::new("i :: Inject -> d :: DropBroadcasts -> c :: Collect;");
+        rig.push_segments("i", 3, |packet| packet.set_packet_type(PacketType::Multicast));
+        assert_eq!((rig.read("d.drops"), rig.outstanding()), ("3".into(), 0));
     }
 }

@@ -2,7 +2,7 @@ use packet::{Batch, Packet};
 use router::args::{Args, Failed};
 use router::{Cx, Element};
 
-use crate::dispatch::dispatch;
+use crate::filters::dispatch::dispatch;
 
 /// Sends packets to outputs by a hash of some of their bytes.
 ///

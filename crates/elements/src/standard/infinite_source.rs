@@ -2,7 +2,7 @@ use packet::{Batch, Mold};
 use router::args::{Args, Failed};
 use router::{Cx, Element, Notice, Ran, Search, TaskId, handlers};
 
-use super::source::{Pace, Payload};
+use super::source::{SourcePace, SourceData};
 
 /// Makes packets of the same data as fast as it can.
 ///
@@ -17,9 +17,9 @@ use super::source::{Pace, Payload};
 #[element(ports = "0/1", processing = "a", handlers)]
 pub struct InfiniteSource {
     #[flatten]
-    payload: Payload,
+    payload: SourceData,
     #[flatten]
-    pace: Pace,
+    pace: SourcePace,
     mold: Mold,
 }
 

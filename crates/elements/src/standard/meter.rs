@@ -47,58 +47,57 @@ impl Element for Meter {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use alloc::format;
 
     use crate::testing::Rig;
 
     const SECOND: u64 = 1_000_000_000;
-    const THREE: &str = "m[0] -> a :: Counter -> Discard; m[1] -> b :: Counter -> Discard;
+    pub const THREE: &str = "m[0] -> a :: Counter -> Discard; m[1] -> b :: Counter -> Discard;
         m[2] -> c :: Counter -> Discard;";
+
+    /// Sends packets of 100 bytes at several rates: a meter of 1000 and 4000 packets a second sends
+    /// them by its outputs. `unit` is what a packet counts.
+    pub fn check_rates(meter: &str, unit: u64) {
+        for batch in [1, 64] {
+            let config =
+                format!("s :: RatedSource(LENGTH 100, RATE 500) -> m :: {meter}; {THREE}");
+            let mut rig = Rig::with_batch(&config, batch);
+            for (rate, output) in [(500, "a"), (2000, "b"), (8000, "c"), (2000, "b")] {
+                rig.write("s.rate", &format!("{rate}"));
+                // Until the average has settled.
+                rig.advance(SECOND);
+                for counter in ["a", "b", "c"] {
+                    rig.write(&format!("{counter}.reset"), "");
+                }
+                rig.advance(SECOND);
+                for counter in ["a", "b", "c"] {
+                    let count: u64 = rig.read(&format!("{counter}.count")).parse().unwrap();
+                    let expected = if counter == output { rate } else { 0 };
+                    assert!(count.abs_diff(expected) <= 20, "{meter} {rate} {counter}: {count}");
+                }
+                let shown: f64 = rig.read("m.rate").parse().unwrap();
+                let expected = (rate * unit) as f64;
+                assert!((shown - expected).abs() < expected / 2.0, "{shown}");
+            }
+        }
+    }
 
     #[test]
     fn the_rate_decides() {
-        for (class, unit) in [("Meter", 1), ("BandwidthMeter", 100)] {
-            for batch in [1, 64] {
-                let (low, high) = (1000 * unit, 4000 * unit);
-                let config = format!(
-                    "s :: RatedSource(LENGTH 100, RATE 500) -> m :: {class}({low}, {high}); {THREE}"
-                );
-                let mut rig = Rig::with_batch(&config, batch);
-                for (rate, output) in [(500, "a"), (2000, "b"), (8000, "c"), (2000, "b")] {
-                    rig.write("s.rate", &format!("{rate}"));
-                    // Until the average has settled.
-                    rig.advance(SECOND);
-                    for counter in ["a", "b", "c"] {
-                        rig.write(&format!("{counter}.reset"), "");
-                    }
-                    rig.advance(SECOND);
-                    for counter in ["a", "b", "c"] {
-                        let count: u64 = rig.read(&format!("{counter}.count")).parse().unwrap();
-                        let expected = if counter == output { rate } else { 0 };
-                        assert!(count.abs_diff(expected) <= 20, "{class} {rate} {counter}: {count}");
-                    }
-                    let shown: f64 = rig.read("m.rate").parse().unwrap();
-                    let expected = (rate * unit) as f64;
-                    assert!((shown - expected).abs() < expected / 2.0, "{shown}");
-                }
-            }
-        }
+        check_rates("Meter(1000, 4000)", 1);
     }
 
     #[test]
     fn handlers_show_the_rates() {
         let mut rig = Rig::new(&format!("Idle -> m :: Meter(1000, 64000); {THREE}"));
         assert_eq!((rig.read("m.rate"), rig.read("m.meters")), ("0".into(), "1000 64000".into()));
-        let config = format!("Idle -> m :: BandwidthMeter(8Mbps, 100Gbps); {THREE}");
-        assert_eq!(Rig::new(&config).read("m.meters"), "1000000 12500000000");
     }
 
     #[test]
     fn wrong_rates_are_refused() {
         for (meter, message) in [
             ("Meter", "too few arguments to Meter(rate, ...)"),
-            ("BandwidthMeter", "too few arguments to BandwidthMeter(bandwidth, ...)"),
             ("Meter(1, x)", "argument 2 syntax error"),
             ("Meter(1, 1)", "rate 2 must be > rate 1"),
             ("Meter(1)", "need 2 arguments, one less than the number of output ports"),
@@ -106,8 +105,5 @@ mod tests {
             let errors = Rig::errors(&format!("Idle -> m :: {meter}; {THREE}"));
             assert!(errors.contains(message), "{errors}");
         }
-        let mut rig = Rig::new(&format!("Idle -> m :: BandwidthMeter(1kbps, 1000); {THREE}"));
-        let printed = rig.printed().concat();
-        assert!(printed.contains("no units for bandwidth argument 2, assuming Bps"), "{printed}");
     }
 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use router::args::{Args, Failed};
 use router::{Component, Cx, handlers};
 
-use crate::rate::{Level, Rate};
+use crate::rates::average::{Level, Rate};
 
 /// A rate of packets or bytes, and the limits between outputs.
 #[derive(Component)]

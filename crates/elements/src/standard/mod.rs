@@ -1,6 +1,5 @@
 //! Click's standard group: sources and sinks, queues, schedulers, switches, counters.
 
-mod bucket;
 pub(crate) mod chosen_input;
 mod crc32;
 mod delay;
@@ -8,6 +7,7 @@ mod input_signals;
 mod limit;
 mod metered;
 pub(crate) mod queue_storage;
+mod rate_bucket;
 mod rated_pull;
 mod shape;
 mod source;

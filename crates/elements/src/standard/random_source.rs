@@ -2,7 +2,7 @@ use packet::Batch;
 use router::args::{Args, Failed};
 use router::{Cx, Element, Notice, Ran, Search, TaskId, handlers};
 
-use super::source::Pace;
+use super::source::SourcePace;
 
 /// Makes packets of random bytes as fast as it can.
 ///
@@ -20,7 +20,7 @@ pub struct RandomSource {
     #[arg(mandatory, read)]
     length: i32,
     #[flatten]
-    pace: Pace,
+    pace: SourcePace,
 }
 
 fn is_length(length: i32) -> bool {

@@ -1,7 +1,7 @@
 use packet::{BATCH, Batch};
 use router::{Cx, Element};
 
-use crate::dispatch::send;
+use crate::filters::dispatch::send;
 
 /// Sends each packet to an output chosen by chance.
 ///

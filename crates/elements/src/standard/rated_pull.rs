@@ -6,7 +6,7 @@ use alloc::string::String;
 use packet::Batch;
 use router::{Component, Cx, Ran, Signal, TaskId, TimerId, handlers};
 
-use super::bucket::Bucket;
+use super::rate_bucket::RateBucket;
 
 /// A task that pulls what a token bucket allows, and pushes it on. Tokens are packets, or bytes if
 /// `BYTES`.
@@ -14,7 +14,7 @@ use super::bucket::Bucket;
 #[component(handlers, task(schedule))]
 pub(super) struct RatedPull<const BYTES: bool> {
     #[flatten]
-    pub bucket: Bucket<BYTES>,
+    pub bucket: RateBucket<BYTES>,
     /// Whether it works.
     #[handler(read, write, checkbox, error = "expected boolean", then = wake)]
     #[init(true)]

@@ -5,8 +5,8 @@ use router::args::{Args, Bandwidth, Failed};
 use router::{Cx, Element, Ran, TaskId, TimerId, handlers};
 
 use super::limit::Limit;
-use super::source::Payload;
-use crate::token_bucket::TokenBucket;
+use super::source::SourceData;
+use crate::rates::token_bucket::TokenBucket;
 
 /// Makes packets of the same data at a rate.
 ///
@@ -24,7 +24,7 @@ use crate::token_bucket::TokenBucket;
 #[element(ports = "0/1", processing = "a", handlers, task(when = self.task.is_some()))]
 pub struct RatedSource {
     #[flatten]
-    payload: Payload,
+    payload: SourceData,
     /// Packets a second.
     #[arg(positional, default = 10, read, write, error = "syntax error", then = set_rate)]
     rate: u32,

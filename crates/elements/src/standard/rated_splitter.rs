@@ -2,7 +2,7 @@ use packet::Batch;
 use router::args::{Args, Failed};
 use router::{Cx, Element};
 
-use super::bucket::Bucket;
+use super::rate_bucket::RateBucket;
 
 /// Lets packets pass at a rate, and sends the others elsewhere.
 ///
@@ -23,7 +23,7 @@ use super::bucket::Bucket;
 #[outputs("packets within the rate", "the others")]
 pub struct RatedSplitter {
     #[flatten]
-    bucket: Bucket<false>,
+    bucket: RateBucket<false>,
     /// The bucket holds so many packets; not together with BURST_DURATION.
     #[arg]
     burst_size: Option<u32>,

@@ -22,7 +22,7 @@ use super::input_signals::{busy_signals, upstream_signals};
 /// # See also
 /// DRRSched, StrideSched, PrioSched, PullSwitch, RoundRobinSwitch
 #[derive(Element)]
-#[element(ports = "-/1", processing = "l", segments)]
+#[element(ports = "-/1", processing = "l", segments, alias("RRSched"))]
 pub struct RoundRobinSched {
     next: usize,
     signals: Vec<Signal>,

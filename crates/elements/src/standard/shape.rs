@@ -3,13 +3,13 @@
 use packet::Batch;
 use router::{Component, Cx, Shown, handlers};
 
-use super::bucket::Throughput;
-use crate::gap_rate::GapRate;
+use super::rate_bucket::Throughput;
+use crate::rates::gaps::GapRate;
 
 /// A rate, and when its events are due. Events are packets, or bytes if `BYTES`.
 #[derive(Component)]
 #[component(handlers)]
-pub(super) struct Shape<const BYTES: bool> {
+pub(super) struct RateShape<const BYTES: bool> {
     /// Packets a second; or bytes a second, also with a unit as in `10Mbps`.
     #[arg(mandatory, read, write, config, then = set_rate)]
     rate: Throughput<BYTES>,
@@ -17,7 +17,7 @@ pub(super) struct Shape<const BYTES: bool> {
 }
 
 #[handlers]
-impl<const BYTES: bool> Shape<BYTES> {
+impl<const BYTES: bool> RateShape<BYTES> {
     /// The argument RATE.
     #[read(calm)]
     fn config(&self) -> alloc::string::String {
@@ -31,7 +31,7 @@ impl<const BYTES: bool> Shape<BYTES> {
     }
 }
 
-impl<const BYTES: bool> Shape<BYTES> {
+impl<const BYTES: bool> RateShape<BYTES> {
     /// Takes the rate that was configured.
     pub fn set_rate(&mut self, cx: &mut Cx<'_>) {
         self.gaps.set_rate(self.rate.0, cx.steady());

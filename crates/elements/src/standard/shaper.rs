@@ -2,7 +2,7 @@ use packet::Batch;
 use router::args::{Args, Failed};
 use router::{Cx, Element};
 
-use super::shape::Shape;
+use super::shape::RateShape;
 
 /// Lets packets be pulled at a rate at most.
 ///
@@ -21,7 +21,7 @@ use super::shape::Shape;
 #[outputs("packets within the rate", "packets that can be pulled while output 0 gives none")]
 pub struct Shaper {
     #[flatten]
-    shape: Shape<false>,
+    shape: RateShape<false>,
 }
 
 impl Element for Shaper {

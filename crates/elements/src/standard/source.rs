@@ -28,7 +28,7 @@ const LENGTH_MAX: i32 = 65535;
 
 /// The data of a source's packets. The element has handlers that write it.
 #[derive(Component)]
-pub struct Payload {
+pub struct SourceData {
     /// What each packet holds; 64 bytes or more if not given.
     #[arg(positional, default = DATA.to_vec(), kind = "bytes", read = String::from_utf8_lossy)]
     pub data: Vec<u8>,
@@ -38,7 +38,7 @@ pub struct Payload {
     pub length: i32,
 }
 
-impl Payload {
+impl SourceData {
     /// Sets the length.
     pub fn set_length(&mut self, length: i32) -> Result<(), &'static str> {
         if length > LENGTH_MAX {
@@ -70,7 +70,7 @@ impl Payload {
 /// When a source makes packets.
 #[derive(Component)]
 #[component(handlers, task(when = self.task.is_some()))]
-pub struct Pace {
+pub struct SourcePace {
     /// Packets after which it stops; no limit if negative.
     #[arg(positional, default_text = "-1", read, write, then = wake,
         error = "limit parameter must be integer")]
@@ -103,7 +103,7 @@ pub struct Pace {
 }
 
 #[handlers]
-impl Pace {
+impl SourcePace {
     /// The argument BURST.
     #[write]
     fn write_burst(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), &'static str> {
@@ -121,7 +121,7 @@ impl Pace {
     }
 }
 
-impl Pace {
+impl SourcePace {
     /// Checks what was configured.
     pub fn configured(&mut self, cx: &mut Cx<'_>, args: &Args<'_>) -> Result<(), Failed> {
         if self.burst < 1 {

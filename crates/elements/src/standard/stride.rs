@@ -13,13 +13,13 @@ const MOST_TICKETS: i32 = 1 << 15;
 
 /// One port of a stride scheduler.
 #[derive(Clone, Copy, Default)]
-struct Client {
+struct StridePort {
     tickets: u32,
     /// Where it stands; the lowest is next.
     pass: u32,
 }
 
-impl Client {
+impl StridePort {
     fn stride(&self) -> u32 {
         STRIDE_ONE.checked_div(self.tickets).unwrap_or(0)
     }
@@ -36,7 +36,7 @@ pub(super) struct Stride {
     /// Each port's share, 0 to 32768.
     #[arg(rest, name = "TICKETS", kind = "integer, one for each port")]
     tickets: Vec<String>,
-    clients: Vec<Client>,
+    clients: Vec<StridePort>,
     /// Ports that have tickets, the next first.
     pub order: Vec<usize>,
 }
@@ -81,7 +81,7 @@ impl Stride {
         }
         args.finish()?;
         let first = self.clients.is_empty();
-        self.clients.resize(ports, Client::default());
+        self.clients.resize(ports, StridePort::default());
         for (client, tickets) in self.clients.iter_mut().zip(tickets) {
             client.tickets = tickets;
             if first {

@@ -22,7 +22,7 @@ pub struct Strip {
 
 impl Element for Strip {
     #[inline]
-    fn keeps(&self) -> Facts {
+    fn preserves(&self) -> Facts {
         Facts::ALL.without(Facts::DESTINATION)
     }
 

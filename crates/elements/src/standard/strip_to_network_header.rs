@@ -18,7 +18,7 @@ pub struct StripToNetworkHeader;
 
 impl Element for StripToNetworkHeader {
     #[inline]
-    fn keeps(&self) -> Facts {
+    fn preserves(&self) -> Facts {
         Facts::ALL.without(Facts::DESTINATION)
     }
 

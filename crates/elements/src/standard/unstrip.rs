@@ -22,7 +22,7 @@ pub struct Unstrip {
 
 impl Element for Unstrip {
     #[inline]
-    fn keeps(&self) -> Facts {
+    fn preserves(&self) -> Facts {
         Facts::ALL.without(Facts::DESTINATION)
     }
 

@@ -2,7 +2,7 @@ use packet::Packet;
 use packet::checksum::pseudo_header_v4;
 use packet::wire::{IpProtocol, Ipv4Packet, TcpPacket};
 
-use crate::transport_check::{Reason, check};
+use crate::headers::transport_check::{Reason, check};
 
 /// Looks whether a packet is TCP, whole and intact.
 #[inline(always)]
@@ -25,7 +25,7 @@ fn look(packet: &Packet) -> Result<(), Reason> {
 }
 
 check! {
-    /// Checks the lengths and checksum of TCP segments, and drops those that are wrong.
+    /// Checks the lengths and checksum of TCP segments, and drops wrong ones.
     ///
     /// Packets must have their IP header marked. The first wrong packet draws a message.
     ///

@@ -2,7 +2,7 @@ use packet::Packet;
 use packet::checksum::pseudo_header_v4;
 use packet::wire::{IpProtocol, Ipv4Packet, UdpPacket};
 
-use crate::transport_check::{Reason, check};
+use crate::headers::transport_check::{Reason, check};
 
 /// Looks whether a packet is UDP, whole and intact.
 #[inline(always)]
@@ -23,7 +23,7 @@ fn look(packet: &Packet) -> Result<(), Reason> {
 }
 
 check! {
-    /// Checks the length and checksum of UDP datagrams, and drops those that are wrong.
+    /// Checks the length and checksum of UDP datagrams, and drops wrong ones.
     ///
     /// Packets must have their IP header marked. A checksum of 0 is none, and right. The first
     /// wrong packet draws a message.

@@ -4,7 +4,7 @@ use router::args::{Args, Failed, UdpPort};
 use router::{Cx, Element, Verdict};
 
 use super::udp_ip_encap::UDPIPEncap;
-use crate::destination::Destination;
+use crate::headers::destination::Destination;
 
 /// Puts UDP and IP headers in front of packets, whose ports go up as packets come.
 ///

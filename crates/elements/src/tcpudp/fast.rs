@@ -6,7 +6,7 @@ use alloc::string::String;
 use router::args::{Args, Failed};
 use router::{Component, Cx, Steady, handlers};
 
-use crate::gap_rate::GapRate;
+use crate::rates::gaps::GapRate;
 
 /// Most packets a second (Click's limit).
 const RATE_MAX: u32 = 1_000_000_000;

@@ -6,7 +6,6 @@ use packet::wire::{IpProtocol, Ipv4Header, Ipv4Packet, TcpFlags, TcpHeader, TcpP
 use router::args::{Failed, Port};
 use router::{Cx, Element, HandlerError, Ran, TaskId, handlers};
 
-use crate::values;
 
 /// Makes TCP packets when asked to.
 ///
@@ -90,7 +89,7 @@ impl TCPIPSend {
         let nobody = (Ipv4Addr::UNSPECIFIED, 0);
         let (mut source, mut destination) = (nobody, nobody);
         let (mut numbers, mut flags, mut count, mut stop) = ((0, 0), 0, 1, false);
-        values::words(cx, value, |args| {
+        router::parse_words(cx, value, |args| {
             args.mandatory_positional("SRC", &mut source.0)
                 .mandatory_positional_with("SPORT", Port::TCP, &mut source.1)
                 .mandatory_positional("DST", &mut destination.0)

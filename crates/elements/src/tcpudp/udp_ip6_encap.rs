@@ -6,7 +6,7 @@ use packet::wire::{IpProtocol, Ipv6Header, Ipv6Packet, UdpHeader, UdpPacket};
 use router::args::{Any, Args, Failed, Port};
 use router::{Cx, Element, Verdict, handlers};
 
-use crate::destination::Destination;
+use crate::headers::destination::Destination;
 
 /// Length of both headers.
 const HEADERS: usize = 48;

@@ -1,7 +1,7 @@
 use router::args::Failed;
 use router::{Cx, Element, Steady};
 
-use crate::token_bucket::TokenBucket;
+use crate::rates::token_bucket::TokenBucket;
 
 /// Tries the token bucket that shapers and meters share, when the router is initialized.
 ///
@@ -84,9 +84,9 @@ fn stays_empty_without_income() -> bool {
 }
 
 /// What is held, and whether it does.
-type Test = (&'static str, fn() -> bool);
+type BucketTest = (&'static str, fn() -> bool);
 
-const TESTS: [Test; 6] = [
+const TESTS: [BucketTest; 6] = [
     ("a bucket gives what it holds", gives_what_it_holds),
     ("a bucket is filled at its rate", is_filled_at_its_rate),
     ("a bucket holds the income of a tick", holds_the_income_of_a_tick),

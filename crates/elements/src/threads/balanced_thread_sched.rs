@@ -25,7 +25,7 @@ const FIRST: u64 = 10 * MILLISECOND;
 /// # See also
 /// StaticThreadSched
 #[derive(Element)]
-#[element(ports = "0/0")]
+#[element(ports = "0/0", alias("SortedTaskSched"))]
 pub struct BalancedThreadSched {
     /// Milliseconds between two rounds.
     #[arg(positional, default = 1000)]

@@ -9,7 +9,7 @@ use router::{Cx, Descriptors, Element, Ran, TaskId, handlers};
 
 use super::kernel_filter::KernelFilter;
 use super::packet_socket::{Direction, PacketSocket, Received, Wish};
-use crate::link_type::LinkType;
+use crate::headers::link_type::LinkType;
 
 /// Receives frames from one of the host's network interfaces.
 ///

@@ -8,7 +8,7 @@ use router::{Call, Cx, Declared, Element, HandlerError, Notice, Ran, Search, Sig
 
 use super::sample::Sample;
 use super::capture::{Capture, Source};
-use crate::link_type::LinkType;
+use crate::headers::link_type::LinkType;
 
 mod fill;
 mod times;

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::host_device::{HostDevice, Setup};
 use super::transport::{HEADROOM_MAX, Inlet};
-use crate::link_type::LinkType;
+use crate::headers::link_type::LinkType;
 
 /// Receives what the host sends by a TAP interface of this program's own.
 ///

@@ -16,7 +16,7 @@ use super::packet_socket::attach_filter;
 use super::raw_socket::{open_raw, send_raw};
 use super::transport::{Inlet, Outlet, Sent};
 use crate::analysis::aggregate_events::{self, AggregateListener, AggregateNotifier};
-use crate::link_type::LinkType;
+use crate::headers::link_type::LinkType;
 
 /// Most flows at a time: each has a descriptor.
 const FLOWS: usize = 4096;

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::host_device::{HostDevice, Setup};
 use super::transport::{HEADROOM_MAX, Inlet, Outlet, Sent};
-use crate::link_type::LinkType;
+use crate::headers::link_type::LinkType;
 
 /// The kernel's own MTU for a new device.
 const MTU: u32 = 1500;

@@ -28,8 +28,7 @@ nix::setsockopt_impl!(
 
 /// Sends packets to a multicast group over UDP, and receives what others send there.
 ///
-/// Packets do not pass through it: those that come in go to the group, those that come from the
-/// group go out. With a source address, the interface that has it is the one used, and its own
+/// Packets do not pass through it: input packets go to the group, packets from the group go out. With a source address, the interface that has it is the one used, and its own
 /// packets, which the host hands back, are left out. Without, routing chooses, and its own packets
 /// come back unless LOOP is false.
 ///

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, ipproto, recvfrom, sendto, socket_with, sockopt};
 
 use super::transport::{Inlet, Outlet, Sent, call_failed};
-use crate::link_type::LinkType;
+use crate::headers::link_type::LinkType;
 
 /// Longest wait before a packet is tried again, in microseconds.
 const BACKOFF_MAX: u64 = 1 << 16;
@@ -60,12 +60,12 @@ pub(super) fn send_raw(socket: &OwnedFd, packet: &Packet) -> Result<Sent, Errno>
     }
 }
 
-/// Sends IP packets past the host's transport protocols, and receives copies of those that the
+/// Sends IP packets past the host's transport protocols, and receives copies of the packets that the
 /// host gets.
 ///
-/// Packets do not pass through it: those that come in are sent as they are, IP header included, to
-/// their destination; those that go out are copies of the packets of one protocol that are
-/// addressed to this host, with their IP header marked. The host's own TCP or UDP sees them too,
+/// Packets do not pass through it: input packets are sent as they are, IP header included, to their
+/// destination; output packets are copies of the packets of one protocol that are addressed to this
+/// host, with their IP header marked. The host's own TCP or UDP sees them too,
 /// and may answer them. With PORT, a TCP or UDP socket is bound to the port, so that no other
 /// program gets it; all ports' packets are received anyway.
 ///

@@ -23,8 +23,8 @@ enum Kind {
 
 /// Sends packets over a TCP, UDP or Unix socket, and receives what comes back.
 ///
-/// Packets do not pass through it: those that come in go to the other side, those from the other
-/// side go out. The bytes of a stream are cut into packets as they arrive; Reframe puts whole ones
+/// Packets do not pass through it: input packets go to the other side, packets from the other side
+/// go out. The bytes of a stream are cut into packets as they arrive; Reframe puts whole ones
 /// together again.
 ///
 /// A stream is either a server, which has one connection at a time, or a client, which connects

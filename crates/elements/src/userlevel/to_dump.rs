@@ -11,7 +11,7 @@ use router::{Cx, Element, ElementId, Ran, TaskId, phase, handlers};
 
 use super::puller::Puller;
 use super::capture::{Record, file_header, record_header};
-use crate::link_type::LinkType;
+use crate::headers::link_type::LinkType;
 
 /// Bytes that are held back before they are written.
 const BUFFER: usize = 64 << 10;

@@ -7,8 +7,10 @@ use ipnet::IpNet;
 
 use ::switch::links::{Device, Gro, HostLink, Mode as AttachMode, Tap, Vxlan, vhost_listener};
 use ::switch::lookup::Mac;
+use ::switch::port::vhost::Connection;
+use ::switch::port::{LinkRecord as SwitchRecord, PortKind};
 use ::switch::properties::PortProperties;
-use ::switch::protocol::{LinkKind, PatchEnd, PortDescription, PortKind};
+use ::switch::protocol::{PatchEnd, PortDescription};
 
 use super::{Host, Port, namespace, network};
 use crate::error::{Error, Result};
@@ -41,7 +43,7 @@ pub struct Attached {
 impl Host {
     /// Keeps what keeps an interface alive, of a port that a switch has already.
     pub(super) fn hold(&mut self, port: &PortDescription) {
-        if !lives_on(port.kind) {
+        if !port.kind.is_kept_by_files() {
             return;
         }
         let files = self.client().map(|client| client.files(port.id));
@@ -74,7 +76,7 @@ impl Host {
             });
         }
         let mut open = match (link.mode(), self.held.get(&link.name)) {
-            _ if let Some(tunnel) = &link.vxlan => HostLink::vxlan(&Vxlan {
+            _ if let Some(tunnel) = &link.vxlan => HostLink::open(&Vxlan {
                 name: &link.name,
                 vni: tunnel.vni,
                 local: tunnel.local,
@@ -84,9 +86,15 @@ impl Host {
             })?,
             (Mode::Tap, Some(held)) => {
                 let files = held.duplicates(&link.name)?;
-                HostLink::reopened(LinkKind::Tap, &link.name, Mac([0; 6]), link.mtu, files)
+                HostLink::reopened(
+                    SwitchRecord::Tap(()),
+                    &link.name,
+                    Mac([0; 6]),
+                    link.mtu,
+                    files,
+                )
             }
-            (Mode::Tap, None) => HostLink::tap(&Tap {
+            (Mode::Tap, None) => HostLink::open(&Tap {
                 name: &link.name,
                 mac: None,
                 mtu: link.mtu,
@@ -139,19 +147,18 @@ impl Host {
             mtu: vnic.properties.mtu.unwrap_or(mtu).min(mtu),
             owner: None,
         };
-        let again = |kind, files| HostLink::reopened(kind, &vnic.name, vnic.mac(), mtu, files);
+        let again = |record, files| HostLink::reopened(record, &vnic.name, vnic.mac(), mtu, files);
+        let vhost = SwitchRecord::VhostUser(Connection::Listening);
         let is_new = !self.held.contains_key(&vnic.name);
         let open = match (vnic.place(), self.held.get(&vnic.name)) {
             (Place::Guest, _) => return Ok(()),
             (Place::Host | Place::Namespace(_), Some(held)) => {
-                again(LinkKind::Tap, held.duplicates(&vnic.name)?)
+                again(SwitchRecord::Tap(()), held.duplicates(&vnic.name)?)
             }
-            (Place::Host, None) => HostLink::tap(&tap)?,
-            (Place::Namespace(name), None) => namespace::within(name, || HostLink::tap(&tap))??,
-            (Place::VhostUser(_), Some(held)) => {
-                again(LinkKind::VhostUser, held.duplicates(&vnic.name)?)
-            }
-            (Place::VhostUser(path), None) => again(LinkKind::VhostUser, vec![listen(path)?]),
+            (Place::Host, None) => HostLink::open(&tap)?,
+            (Place::Namespace(name), None) => namespace::within(name, || HostLink::open(&tap))??,
+            (Place::VhostUser(_), Some(held)) => again(vhost, held.duplicates(&vnic.name)?),
+            (Place::VhostUser(path), None) => again(vhost, vec![listen(path)?]),
         };
         let open = open.within_mtu(mtu);
         self.attach(&vnic.name, open, domain, vnic.properties.clone())?;
@@ -166,11 +173,8 @@ impl Host {
     /// Why an interface that a link attached is not there, or passes nothing. Its port stays, and is
     /// the interface's again as soon as that is up and has its name.
     pub fn is_link_down(&self, link: &LinkRecord) -> Option<String> {
-        match self.port_kind(&link.name)? {
-            PortKind::Xdp | PortKind::Packet | PortKind::Tap => {}
-            PortKind::Guest | PortKind::VhostUser | PortKind::Vxlan | PortKind::Patch => {
-                return None;
-            }
+        if !self.port_kind(&link.name)?.has_interface() {
+            return None;
         }
         let name = &link.name;
         let Some(index) = link.index else {
@@ -202,9 +206,9 @@ impl Host {
     /// What is wrong with the MTU that a link was attached with, if its interface has another now.
     pub fn has_other_mtu(&self, link: &LinkRecord) -> Option<String> {
         let (name, was) = (&link.name, link.mtu);
-        match self.port_kind(name)? {
-            PortKind::Xdp | PortKind::Packet => {}
-            _ => return None,
+        let kind = self.port_kind(name)?;
+        if !kind.has_interface() || !kind.is_uplink() {
+            return None;
         }
         let is = network::interface(None, name).ok()??.mtu;
         (is != u32::from(was)).then(|| {
@@ -313,10 +317,10 @@ impl Host {
         properties: PortProperties,
     ) -> Result<()> {
         let link = link.called(name);
-        let kind = PortKind::from(link.kind());
+        let kind = link.kind();
         let client = self.client()?;
         let id = client.attach_link(link, domain, properties)?;
-        if lives_on(kind) && !self.held.contains_key(name) {
+        if kind.is_kept_by_files() && !self.held.contains_key(name) {
             match client.files(id) {
                 Ok(files) => {
                     self.held.insert(name.into(), Held { files });
@@ -381,11 +385,6 @@ fn within(place: Option<&str>) -> String {
 /// The namespace that a VNIC's interface is in; `None` is the host's own.
 fn place(vnic: &VnicRecord) -> Option<&str> {
     vnic.namespace.as_deref()
-}
-
-/// Whether what a port leads to lives on in its descriptors, so that it outlives a switch.
-fn lives_on(kind: PortKind) -> bool {
-    matches!(kind, PortKind::Tap | PortKind::VhostUser)
 }
 
 /// A socket at which vhost-user frontends connect, in the place of one that nobody listens on.

@@ -33,14 +33,16 @@ impl Library {
 
     /// The class called `name`.
     pub fn find(&self, name: &str) -> Option<&'static ClassEntry> {
-        self.iter().find(|class| class.name == name)
+        self.iter()
+            .find(|class| class.name == name || class.aliases.contains(&name))
     }
 
     /// The class whose name is nearest to `name`, if one is near enough to be what was meant.
     pub fn nearest(&self, name: &str) -> Option<&'static str> {
         let limit = name.len().div_ceil(3);
         self.iter()
-            .map(|class| (distance(name, class.name), class.name))
+            .flat_map(|class| core::iter::once(&class.name).chain(class.aliases))
+            .map(|known| (distance(name, known), *known))
             .min()
             .filter(|(distance, _)| *distance <= limit)
             .map(|(_, name)| name)
@@ -97,8 +99,8 @@ impl Environment for Library {
     }
 }
 
-/// How many letters have to be changed, added or taken away to make one word of the other, upper
-/// and lower case being the same.
+/// The edit distance of two words, whatever their case. The crate strsim needs `std`, which a guest
+/// does not have.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<u8> = b.bytes().map(|c| c.to_ascii_lowercase()).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

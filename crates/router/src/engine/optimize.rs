@@ -12,9 +12,9 @@ use crate::topology::ElementId;
 fn effects(element: &dyn Element) -> Effects {
     Effects {
         edit: element.edit(),
-        no_op: element.moot(),
-        preserves: element.keeps(),
-        rules: element.sorting(),
+        no_op: element.no_op_facts(),
+        preserves: element.preserves(),
+        rules: element.rules(),
     }
 }
 

@@ -1,13 +1,13 @@
-//! Patches: two ports that are each other's other end, and join their domains.
+//! Patches: pairs of ports that join two domains.
 
-use super::{AttachError, Lanes, Member};
-use crate::lookup::PortIndex;
+use super::{AttachError, Lanes, Member, port_id};
+use crate::ids::{DomainIndex, LaneMask, PortIndex};
 use crate::protocol::{PortId, PortKind};
-use crate::worker::{Placed, Ways};
+use crate::worker::{Egress, PortSetup};
 
 pub use crate::protocol::PatchEnd;
 
-/// What a patch's rates are reckoned with; it takes whatever the ports of its domains do.
+/// The MTU of a patch, for its rates. It takes any frame that the ports of its domains take.
 const MTU: u16 = 1500;
 
 impl Lanes {
@@ -19,12 +19,12 @@ impl Lanes {
         &mut self,
         ends: [PatchEnd; 2],
     ) -> Result<([PortId; 2], bool), AttachError> {
-        if self.room() < 2 {
+        if self.free_slots() < 2 {
             return Err(AttachError::Full);
         }
         for end in &ends {
             self.check_properties(&end.properties, MTU)?;
-            self.shape(end.domain, None, &end.properties)?;
+            self.policy(end.domain, None, &end.properties)?;
         }
         let numbers = ends.each_ref().map(|end| end.domain);
         let cycle = self.are_joined(numbers[0], numbers[1]);
@@ -36,48 +36,47 @@ impl Lanes {
                 return Err(error);
             }
         };
-        let (Some(a), Some(b)) = (self.take_place(), self.take_place()) else {
+        let (Some(a), Some(b)) = (self.take_slot(), self.take_slot()) else {
             return Err(AttachError::Full);
         };
         for (from, to) in [(0, 1), (1, 0)] {
             if let Some(domain) = self.domains.get_mut(&numbers[from]) {
-                domain.patched.push(numbers[to]);
+                domain.patches.push(numbers[to]);
             }
         }
         let sides = [(a, first, b), (b, second, a)];
-        let mut ids = [PortId { place: 0, turn: 0 }; 2];
-        for (((place, domain, other), end), id) in sides.into_iter().zip(ends).zip(&mut ids) {
-            *id = self.place_end(place, domain, other, end);
+        let mut ids = [port_id(0, 0); 2];
+        for (((port, domain, other), end), id) in sides.into_iter().zip(ends).zip(&mut ids) {
+            *id = self.add_end(port, domain, other, end);
         }
         Ok((ids, cycle))
     }
 
-    fn place_end(
+    fn add_end(
         &mut self,
-        place: PortIndex,
-        domain: u32,
+        port: PortIndex,
+        domain: DomainIndex,
         other: PortIndex,
         end: PatchEnd,
     ) -> PortId {
-        let turn = self.next_turn;
-        self.next_turn = self.next_turn.wrapping_add(1);
-        let placed = Placed {
-            place,
-            turn,
+        let generation = self.next_generation();
+        let setup = PortSetup {
+            port,
+            generation,
             domain,
             mac: None,
             name: end.name.as_str().into(),
             uplink: true,
-            ways: Ways {
-                lanes: u64::MAX,
-                home: 0,
+            egress: Egress {
+                lanes: LaneMask::MAX,
+                lane: 0,
                 patch: Some(other),
             },
         };
-        self.board.reopen(place);
-        self.on_all(move |worker| worker.place(&placed));
-        let id = PortId { place, turn };
-        self.members[usize::from(place)] = Some(Member {
+        self.status.set_closed(port, false);
+        self.on_all(move |worker| worker.add_port(&setup));
+        let id = port_id(port, generation);
+        self.members[usize::from(port)] = Some(Member {
             mac: None,
             mtu: MTU,
             id,
@@ -88,8 +87,8 @@ impl Lanes {
             lanes: Vec::new(),
             patch: Some(other),
         });
-        // What cannot be was refused before.
-        let _ = self.reshape(place);
+        // Invalid properties were refused before.
+        let _ = self.update_policy(port);
         id
     }
 
@@ -102,7 +101,7 @@ impl Lanes {
                 return true;
             }
             at += 1;
-            for &next in self.domains.get(&number).map_or(&[][..], |d| &d.patched) {
+            for &next in self.domains.get(&number).map_or(&[][..], |d| &d.patches) {
                 if !seen.contains(&next) {
                     seen.push(next);
                 }
@@ -112,12 +111,12 @@ impl Lanes {
     }
 
     /// Notes that a patch between two domains is gone.
-    pub(super) fn part(&mut self, from: u32, to: u32) {
+    pub(super) fn unjoin(&mut self, from: u32, to: u32) {
         for (from, to) in [(from, to), (to, from)] {
             if let Some(domain) = self.domains.get_mut(&from)
-                && let Some(at) = domain.patched.iter().position(|&number| number == to)
+                && let Some(at) = domain.patches.iter().position(|&number| number == to)
             {
-                domain.patched.swap_remove(at);
+                domain.patches.swap_remove(at);
             }
         }
     }

@@ -1,5 +1,4 @@
-//! What lookup functions can be asked and told besides steering. Ports are named by what whoever
-//! asks knows them by.
+//! Commands to lookup functions. Ports have the names that the client has for them.
 
 use serde::{Deserialize, Serialize};
 

@@ -38,7 +38,7 @@ impl Flow {
     /// The flow of a frame. Frames that are not IP have none, and neither have fragments, whose
     /// ports only the first has, nor frames whose head does not show the ports.
     pub fn of(frame: &Frame) -> Option<Flow> {
-        Key::of(frame).map(Key::flow)
+        FlowWords::of(frame).map(FlowWords::flow)
     }
 
     /// The other direction.
@@ -55,11 +55,11 @@ impl Flow {
 
 /// A flow as words, for tables: source, destination, and ports, protocol and version.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Key([u64; 5]);
+pub(super) struct FlowWords([u64; 5]);
 
-impl Key {
+impl FlowWords {
     #[inline]
-    pub fn of(frame: &Frame) -> Option<Key> {
+    pub fn of(frame: &Frame) -> Option<FlowWords> {
         let head = frame.head();
         let len = frame.len().min(HEAD);
         let mut at = ETHERNET - 2;
@@ -79,7 +79,7 @@ impl Key {
                 let protocol = head[ip + 9];
                 let ports = ports(&head[..len], ip + header, protocol)?;
                 let address = |at: usize| u64::from(long(head, ip + at));
-                Some(Key([
+                Some(FlowWords([
                     0,
                     address(12),
                     0,
@@ -97,7 +97,7 @@ impl Key {
                     let at = ip + at;
                     u64::from(long(head, at)) << 32 | u64::from(long(head, at + 4))
                 };
-                Some(Key([
+                Some(FlowWords([
                     word(8),
                     word(16),
                     word(24),
@@ -109,12 +109,12 @@ impl Key {
         }
     }
 
-    pub fn of_flow(flow: Flow) -> Option<Key> {
+    pub fn of_flow(flow: Flow) -> Option<FlowWords> {
         let ports = u32::from(flow.source_port) << 16 | u32::from(flow.destination_port);
         match (flow.source, flow.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 let words = [source, destination].map(|address| u64::from(u32::from(address)));
-                Some(Key([
+                Some(FlowWords([
                     0,
                     words[0],
                     0,
@@ -128,17 +128,17 @@ impl Key {
                     [(bits >> 64) as u64, bits as u64]
                 };
                 let ([a, b], [c, d]) = (halves(source), halves(destination));
-                Some(Key([a, b, c, d, rest(6, flow.protocol, ports)]))
+                Some(FlowWords([a, b, c, d, rest(6, flow.protocol, ports)]))
             }
             _ => None,
         }
     }
 
     #[inline]
-    pub fn reversed(self) -> Key {
+    pub fn reversed(self) -> FlowWords {
         let [a, b, c, d, rest] = self.0;
         let ports = (rest as u32).rotate_left(16);
-        Key([c, d, a, b, rest & !0xffff_ffff | u64::from(ports)])
+        FlowWords([c, d, a, b, rest & !0xffff_ffff | u64::from(ports)])
     }
 
     pub fn flow(self) -> Flow {

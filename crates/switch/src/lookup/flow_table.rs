@@ -1,6 +1,6 @@
 //! The flow table: which port a flow goes to, exactly.
 //!
-//! An entry is made by whoever manages the switch, or learned: the first packet of a flow says
+//! An entry is added by the switch's administrator, or learned: the first packet of a flow says
 //! where the packets of the other direction go, namely back to where it came from. Learned entries
 //! age, stay with the port that was first, and are bounded, over all and for each port; a full
 //! table learns nothing new until something ages out. What has no entry goes by the
@@ -10,7 +10,7 @@
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry as Slot;
 
-use super::flow::{Flow, Key};
+use super::flow::{Flow, FlowWords};
 use super::{
     Answer, Command, Destination, FlowDefault, FlowEntry, Known, Learning, Limits, Lookup, Mac,
     NEWS_MAX, News, PortIndex, Seconds, is_group,
@@ -56,7 +56,7 @@ pub struct FlowTable {
     /// Addresses: where goes what has no entry.
     learning: Learning,
     limits: Limits,
-    table: HashMap<Key, TableEntry>,
+    table: HashMap<FlowWords, TableEntry>,
     /// How many entries were learned for each port.
     learned: HashMap<PortIndex, usize>,
     /// How many were made by hand, for ports that have such.
@@ -79,8 +79,9 @@ impl FlowTable {
                 port: per_port,
                 aging: addresses.aging,
             },
-            // So that steering never allocates.
-            table: HashMap::with_capacity(flows + 1),
+            // Twice as much as it may hold, so that no frame makes it grow, not even to get rid of
+            // removed entries.
+            table: HashMap::with_capacity(2 * (flows + 1)),
             learned: HashMap::new(),
             made: HashMap::new(),
             default: FlowDefault::Addresses,
@@ -103,7 +104,7 @@ impl FlowTable {
 
     /// The port of a flow, unless it has none or is on the side that the frame came from.
     #[inline]
-    fn find(&self, key: &Key, from: PortIndex) -> Option<PortIndex> {
+    fn find(&self, key: &FlowWords, from: PortIndex) -> Option<PortIndex> {
         let entry = self.table.get(key)?;
         let counts = entry.is_fresh(self.now, self.limits.aging) && entry.port != from;
         counts.then_some(entry.port)
@@ -111,7 +112,7 @@ impl FlowTable {
 
     /// Notes that packets of the flow `key` go to `port`.
     #[inline]
-    fn learn(&mut self, key: Key, port: PortIndex) {
+    fn learn(&mut self, key: FlowWords, port: PortIndex) {
         if self.note(key, port)
             && let Some(news) = &mut self.news
             && news.len() < NEWS_MAX
@@ -123,7 +124,7 @@ impl FlowTable {
 
     /// Makes or refreshes an entry, if there is room and nobody else has the flow. Returns whether
     /// there was something to it.
-    fn note(&mut self, key: Key, port: PortIndex) -> bool {
+    fn note(&mut self, key: FlowWords, port: PortIndex) -> bool {
         // Replicas must not forget what only one lane sees, nor be told of each packet.
         let lull = match self.news {
             Some(_) => self.limits.aging / 16,
@@ -187,7 +188,8 @@ impl FlowTable {
     }
 
     fn add(&mut self, flow: Flow, port: PortIndex) -> Result<(), String> {
-        let key = Key::of_flow(flow).ok_or("a flow's addresses are both IPv4 or both IPv6")?;
+        let key =
+            FlowWords::of_flow(flow).ok_or("a flow's addresses are both IPv4 or both IPv6")?;
         if !self.learned.contains_key(&port) {
             return Err("the port is in another domain".into());
         }
@@ -208,7 +210,7 @@ impl FlowTable {
     }
 
     fn remove(&mut self, flow: Flow) -> Result<(), String> {
-        let old = Key::of_flow(flow).and_then(|key| self.table.remove(&key));
+        let old = FlowWords::of_flow(flow).and_then(|key| self.table.remove(&key));
         self.forget(old);
         old.map(drop).ok_or_else(|| "no such flow".into())
     }
@@ -261,7 +263,7 @@ impl Lookup for FlowTable {
             if refused || is_group(frame.head()) {
                 continue;
             }
-            let Some(key) = Key::of(frame) else {
+            let Some(key) = FlowWords::of(frame) else {
                 continue;
             };
             let found = match last {
@@ -322,7 +324,7 @@ impl Lookup for FlowTable {
         match news {
             News::Address { .. } => self.learning.hear(news, now),
             News::Flow { flow, port } => {
-                if let Some(key) = Key::of_flow(flow) {
+                if let Some(key) = FlowWords::of_flow(flow) {
                     self.note(key, port);
                 }
             }

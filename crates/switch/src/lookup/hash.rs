@@ -132,7 +132,7 @@ impl Lookup for HashSteered {
             if matches!(to, Destination::Drop(_)) || is_group(head) || !is_ip(head) {
                 continue;
             }
-            let hash = crate::flow_hash::flow_hash(head);
+            let hash = crate::port::flow_hash::flow_hash(head);
             if from_uplink {
                 *to = self.member(hash);
                 continue;

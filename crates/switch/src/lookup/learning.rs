@@ -82,6 +82,8 @@ struct Station {
 /// is not known is flooded, so traffic still arrives.
 pub struct Learning {
     limits: Limits,
+    /// Most entries for which the table has its capacity: no frame makes it grow.
+    capacity: usize,
     table: HashMap<AddressKey, Station>,
     /// How many learned entries each port has.
     learned: HashMap<PortIndex, Learned>,
@@ -121,14 +123,18 @@ impl Learned {
 
     /// Notes another entry, which is the port's in `table`.
     fn note(&mut self, key: AddressKey, port: PortIndex, table: &HashMap<AddressKey, Station>) {
+        if self.many {
+            return;
+        }
         if self.keys.len() == KEYS {
             self.keys.sort_unstable();
             self.keys.dedup();
             self.keys.retain(|key| is_behind(table, *key, port));
         }
-        match self.keys.len() < KEYS {
-            true => self.keys.push(key),
-            false => self.many = true,
+        if self.keys.len() < KEYS {
+            self.keys.push(key);
+        } else {
+            self.many = true;
         }
     }
 
@@ -150,6 +156,7 @@ impl Learning {
     pub fn new(limits: Limits) -> Learning {
         Learning {
             limits,
+            capacity: 0,
             table: HashMap::new(),
             learned: HashMap::new(),
             swept: 0,
@@ -160,6 +167,16 @@ impl Learning {
     /// Has it keep [`news`](Lookup::news) for its replicas, or not.
     pub fn set_replicated(&mut self, replicated: bool) {
         self.news = replicated.then(|| Vec::with_capacity(NEWS_MAX));
+    }
+
+    /// Gives the table the capacity for all that its ports may learn.
+    fn reserve(&mut self) {
+        let entries = (self.learned.len() * (self.limits.port + 1)).min(self.limits.table + 1);
+        self.capacity = self.capacity.max(entries);
+        // Twice as much, so that the map never grows to get rid of removed entries.
+        let reserved = 2 * self.capacity;
+        self.table
+            .reserve(reserved - self.table.len().min(reserved));
     }
 
     /// For how long an address that is seen again and again counts as seen before it is noted, and
@@ -201,7 +218,7 @@ impl Learning {
     /// Has `key` be behind `port`, wherever it was before, unless it is pinned or the table full.
     /// Returns whether it is.
     fn put(&mut self, key: AddressKey, port: PortIndex, now: Seconds) -> bool {
-        let full = self.table.len() >= self.limits.table;
+        let full = self.table.len() >= self.capacity.min(self.limits.table);
         let new = Station {
             port,
             pinned: false,
@@ -301,9 +318,7 @@ impl Lookup for Learning {
     fn attach(&mut self, port: PortIndex, mac: Option<Mac>, vlan: u16) {
         let pinned = mac.map(|mac| key_of(mac, vlan));
         self.learned.insert(port, Learned::new(pinned));
-        // What steering may come to need, so that it never allocates.
-        let room = (self.learned.len() * (self.limits.port + 1)).min(self.limits.table + 1);
-        self.table.reserve(room.saturating_sub(self.table.len()));
+        self.reserve();
         if let Some(key) = pinned {
             let entry = Station {
                 port,
@@ -348,6 +363,7 @@ impl Lookup for Learning {
     fn configure(&mut self, properties: &DomainProperties) {
         self.limits.aging = properties.aging;
         self.limits.port = properties.mac_limit as usize;
+        self.reserve();
     }
 
     fn news(&mut self) -> Option<News> {

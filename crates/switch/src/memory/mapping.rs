@@ -11,8 +11,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use super::{MemoryError, system};
 
-/// Bytes of a large page.
-pub(super) const LARGE_PAGE: usize = 2 << 20;
+/// Bytes of a huge page.
+pub(super) const HUGE_PAGE: usize = 2 << 20;
 
 /// A mapping of a file that can be mapped, or of a part of it; unmapped when dropped.
 pub(crate) struct Mapping {
@@ -48,22 +48,22 @@ impl Mapping {
         Ok(Mapping::at(base?, bytes))
     }
 
-    /// As [`Self::new`], where the kernel can map the file by large pages if it has such.
+    /// As [`Self::new`], at an address where the kernel can use huge pages.
     pub(super) fn aligned(
         file: BorrowedFd<'_>,
         bytes: usize,
         protection: ProtFlags,
     ) -> Result<Self, MemoryError> {
-        if bytes < LARGE_PAGE {
+        if bytes < HUGE_PAGE {
             return Mapping::new(file, bytes, protection);
         }
-        let whole = (bytes + LARGE_PAGE).next_multiple_of(PAGE);
+        let whole = (bytes + HUGE_PAGE).next_multiple_of(PAGE);
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: reserves fresh addresses, maps over a part of them, and gives the rest back.
         let base = unsafe {
             rustix::mm::mmap_anonymous(null_mut(), whole, ProtFlags::empty(), flags).and_then(
                 |room| {
-                    let front = room.align_offset(LARGE_PAGE);
+                    let front = room.align_offset(HUGE_PAGE);
                     let base = room.byte_add(front);
                     let end = front + bytes.next_multiple_of(PAGE);
                     if front > 0 {
@@ -106,22 +106,22 @@ impl Mapping {
         }
     }
 
-    /// Gathers the file's pages into large ones, as far as the mapping fills such; content and
-    /// other mappings stay as they are. Whoever touches what is being gathered waits meanwhile, for
-    /// about a third of a millisecond. Returns how many large pages there are then.
-    pub(super) fn gather(&self) -> usize {
-        let mut gathered = 0;
-        for start in (0..self.bytes / LARGE_PAGE).map(|page| page * LARGE_PAGE) {
+    /// Collapses the file's pages into huge ones, as far as the mapping fills them; content and
+    /// other mappings stay as they are. A process that touches a page under collapse waits about a
+    /// third of a millisecond. Returns how many huge pages there are then.
+    pub(super) fn collapse(&self) -> usize {
+        let mut collapsed = 0;
+        for start in (0..self.bytes / HUGE_PAGE).map(|page| page * HUGE_PAGE) {
             // The kernel refuses where there is nothing at all.
             self.populate(start, 1);
             // SAFETY: inside the mapping; the content stays as it is.
             let done = unsafe {
                 let at = self.base.as_ptr().add(start);
-                libc::madvise(at.cast(), LARGE_PAGE, libc::MADV_COLLAPSE)
+                libc::madvise(at.cast(), HUGE_PAGE, libc::MADV_COLLAPSE)
             };
-            gathered += usize::from(done == 0);
+            collapsed += usize::from(done == 0);
         }
-        gathered
+        collapsed
     }
 
     /// Where it starts.

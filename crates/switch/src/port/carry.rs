@@ -1,9 +1,11 @@
 //! Batches of copies: how frames are carried from one lane to another.
 
-use super::{BATCH, Batch, Body, Cell, Frame, HEAD, Portion, STAGED_MAX, Stage, VnetHeader};
+use super::batch::{Cell, STAGED_MAX};
+use super::offload::VnetHeader;
+use super::{BATCH, Batch, Body, Frame, HEAD, Portion, Stage};
 use crate::sys::packet::ReceiveMany;
 
-/// Bytes of copies that a batch has room for: any batch that a port gives out fits.
+/// Bytes of copies that a batch has room for: any batch that a port receives fits.
 const ROOM: usize = STAGED_MAX + (128 << 10);
 /// Each copy starts a cache line.
 const LINE: usize = 64;

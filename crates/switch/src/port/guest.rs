@@ -5,31 +5,34 @@
 //! looked at is what is delivered; a frame's other bytes are copied once and may be anything. What
 //! breaks the rules is a [`Violation`], counted; the port is closed when there are too many.
 //!
-//! A guest that says that it takes segments ([`takes::SEGMENTS`]) gets frames that stand for several
-//! over as many slots as they need, and frames whose checksum is to be completed; what the guest
-//! says of its own frames is believed as far as it is true of them, and they are staged, so that
-//! they go on as those of a host link would. For all others the port cuts and completes: their
+//! A guest that says that it takes segments ([`takes::SEGMENTS`]) gets frames that stand for
+//! several over as many slots as they need, and frames whose checksum is to be completed; what the
+//! guest says of its own frames is believed as far as it is true of them, and they are staged, so
+//! that they go on as those of a host link would. For all others the port cuts and completes: their
 //! frames are whole, not longer than the MTU, their checksums complete.
 
 use abi::chain::{self, Broken, follow};
 use abi::region::{FRAME_MAX, PART_MAX, PART_OFFSET, RECEIVE_OFFSET, SharedBytes, takes};
 use abi::ring::{SLOTS_PER_LINE, Slot, Violation, flags};
 use rustix::thread::futex;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::backend::{Backend, Kind, Outcome};
 use super::offload::{
     ETHERNET, Segmenter, VLAN, VnetHeader, checksum_of, is_own_checksum, tags_len,
 };
-use super::{BATCH, Batch, Body, FRAME_WORK, Frame, HEAD, Outcome};
+use super::{BATCH, Batch, Body, FRAME_WORK, Frame, HEAD};
 use crate::counters::{PortCounters, Reason};
 use crate::memory::SwitchSide;
-use crate::qos::crowd::LEFT;
 
 /// Largest MTU that a guest's buffers allow, in bytes: with an Ethernet header and a VLAN tag a
 /// frame fills the room behind the receive offset.
 pub const MTU_MAX: u16 = (FRAME_MAX - ETHERNET - VLAN) as u16;
 
+/// Part of a receive ring that is reserved for senders of few frames: one slot in so many.
+pub(crate) const RING_RESERVE: u32 = 8;
 /// How many frames ahead long frames' lines are asked for. (A frame of 1514 bytes out of another
 /// processor's cache takes 165 ns to copy if they are all asked for at once, and 150 so.)
 const AHEAD: usize = 2;
@@ -76,7 +79,7 @@ const VALID: Slot = Slot {
 const KNOWN: u16 = flags::OFFLOADED | flags::CHECKSUM_VALID;
 
 /// How one delivery to a guest stands.
-struct Delivery<'a> {
+struct GuestDelivery<'a> {
     counters: &'a PortCounters,
     /// Whether the guest takes frames over several slots and with work left to do.
     takes_segments: bool,
@@ -106,7 +109,332 @@ impl GuestLink {
         link
     }
 
-    pub(super) fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
+    /// The frame that a slot of the transmit ring names, whole as it is.
+    #[inline]
+    fn check(&self, slot: Slot) -> Result<SharedBytes, Reason> {
+        let bytes = self
+            .side
+            .region
+            .frame(slot)
+            .map_err(|_| Reason::Violation)?;
+        if bytes.len() < ETHERNET {
+            return Err(Reason::Runt);
+        }
+        Ok(bytes)
+    }
+
+    /// Copies a frame over several slots, or on which something is left to do, into cell `cell` of
+    /// the stage. `first` is its first slot, the `from`-th of `filled`; `next` becomes the slot
+    /// behind its last one.
+    #[cold]
+    fn stage(
+        &self,
+        batch: &mut Batch,
+        cell: usize,
+        first: Slot,
+        from: u32,
+        filled: u32,
+        next: &mut u32,
+    ) -> Result<Frame, Reason> {
+        let region = &self.side.region;
+        let room = batch.stage.room_for_frame(cell);
+        let (mut len, mut broken) = (0, false);
+        let mut read = |slot: Slot| match region.frame(slot) {
+            // The room has `chain::BYTES`, and no chain has more.
+            Ok(bytes) => len += bytes.read(&mut room[len..]),
+            Err(_) => broken = true,
+        };
+        read(first);
+        match follow(&self.side.transmit, from, filled, first, read) {
+            Ok(slots) => *next = from + slots,
+            Err(Broken { slots, .. }) => {
+                *next = from + slots;
+                broken = true;
+            }
+        }
+        match () {
+            () if broken => Err(Reason::Violation),
+            () if len < ETHERNET => Err(Reason::Runt),
+            () if first.flags & !KNOWN != 0 => Err(Reason::Offload),
+            () => {
+                let vnet = VnetHeader::of_slot(first);
+                let frame = batch.stage.take_whole(cell, len, vnet)?;
+                let (bytes, vnet) = batch.stage.frame(cell as u16);
+                match vnet.is_segmented() || !vnet.needs_checksum() || is_own_checksum(bytes, vnet)
+                {
+                    true => Ok(frame),
+                    false => Err(Reason::Offload),
+                }
+            }
+        }
+    }
+
+    /// Wakes a guest that sleeps on a full ring, once that is half empty: else it would wake for
+    /// each batch.
+    #[inline]
+    fn wake_for_room(&mut self) {
+        let half = self.side.region.geometry().slots() / 2;
+        let left = self.side.transmit.filled(half + 1);
+        if left.is_ok_and(|left| left > half) {
+            return;
+        }
+        if let Some(cpu) = self.side.transmit.take_producer_sleeper() {
+            self.wake_guest(cpu);
+        }
+    }
+
+    /// Counts slots that were moved.
+    #[inline]
+    fn moved(&mut self, slots: u32) {
+        if self.until_busy > 0 {
+            self.until_busy = self.until_busy.saturating_sub(slots);
+            if self.until_busy == 0 {
+                self.side.say_busy();
+            }
+        }
+    }
+
+    /// Slots that may be filled, of which so many are wanted.
+    #[inline]
+    fn free(&mut self, wanted: u32) -> Result<u32, Violation> {
+        let free = self.side.receive.free(wanted + self.leaves)?;
+        Ok(free.saturating_sub(self.leaves))
+    }
+
+    /// Asks for the first lines of the rooms of so many frames, and for the next ones' slots.
+    #[inline(always)]
+    fn prefetch_rooms(&self, frames: u32, free: u32) {
+        for i in (frames..free.min(2 * frames)).step_by(SLOTS_PER_LINE as usize) {
+            // For the next batch.
+            self.side.receive.prefetch(i);
+        }
+        for i in 0..frames.min(free) {
+            let spent = self.side.receive.peek(i);
+            if let Ok(room) = self.side.region.room(spent.buffer, HEAD) {
+                room.prefetch_write();
+            }
+        }
+    }
+
+    /// What is copied of a long frame that is delivered [`AHEAD`] frames later, and where to.
+    #[inline(always)]
+    fn later(
+        &self,
+        delivery: &GuestDelivery<'_>,
+        frame: &Frame,
+    ) -> Option<(SharedBytes, SharedBytes)> {
+        let place = delivery.filled + AHEAD as u32;
+        match frame.body {
+            Body::Guest(shared) if frame.len() >= LONG && place < delivery.free => {
+                let spent = self.side.receive.peek(place);
+                let room = self.side.region.room(spent.buffer, frame.len()).ok()?;
+                Some((shared.skip(HEAD), room.skip(HEAD)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Longest frame that the guest takes, in bytes: VLAN tags come on top of the MTU.
+    #[inline(always)]
+    fn limit(&self, head: &[u8]) -> usize {
+        (usize::from(self.mtu) + ETHERNET + tags_len(head)).min(FRAME_MAX)
+    }
+
+    /// Shows the guest what has been filled. One that sleeps is woken when much has come, else
+    /// when the lane [notifies](super::Link::notify).
+    #[inline]
+    fn publish(&mut self, delivery: &mut GuestDelivery<'_>) {
+        if delivery.filled > 0 {
+            self.side.receive.publish(delivery.filled);
+            self.unseen += delivery.filled;
+            self.moved(delivery.filled);
+            delivery.filled = 0;
+            if self.unseen >= UNSEEN {
+                self.wake_for_news();
+            }
+        }
+    }
+
+    /// Makes sure that the guest sees what was delivered, waking it if it sleeps.
+    fn wake_for_news(&mut self) {
+        self.unseen = 0;
+        if let Some(cpu) = self.side.receive.take_consumer_sleeper() {
+            self.wake_guest(cpu);
+        }
+    }
+
+    /// Publishes now and then, and sees what the guest has emptied meanwhile: a batch of frames
+    /// to be cut may be many times what the ring holds.
+    fn keep_up(&mut self, delivery: &mut GuestDelivery<'_>) {
+        if delivery.filled >= CUT_PUBLISH || delivery.filled == delivery.free {
+            self.refresh(delivery);
+        }
+    }
+
+    fn refresh(&mut self, delivery: &mut GuestDelivery<'_>) {
+        self.publish(delivery);
+        let slots = self.side.region.geometry().slots();
+        // A cursor out of bounds is found and counted by the next delivery.
+        delivery.free = self.free(slots).unwrap_or(0);
+    }
+
+    /// Delivers a staged frame, completing and cutting it as far as the guest leaves that to
+    /// the port.
+    fn put_staged(&mut self, delivery: &mut GuestDelivery<'_>, frame: &[u8], vnet: VnetHeader) {
+        self.keep_up(delivery);
+        if vnet.is_segmented() {
+            return self.put_segments(delivery, frame, vnet);
+        }
+        if frame.len() > self.limit(frame) {
+            return delivery.counters.dropped(Reason::TooLong, 1);
+        }
+        if !vnet.needs_checksum() || (delivery.takes_segments && is_own_checksum(frame, vnet)) {
+            return self.put(delivery, frame.len(), vnet.to_slot(), |room| {
+                room.write(frame);
+            });
+        }
+        match checksum_of(frame, vnet) {
+            Ok((at, sum)) => self.put(delivery, frame.len(), VALID, |room| {
+                room.write(frame);
+                room.write_array(at, &sum);
+            }),
+            Err(_) => delivery.counters.dropped(Reason::Offload, 1),
+        }
+    }
+
+    /// Delivers a frame that stands for several: as it is, if the guest takes it, else cut.
+    fn put_segments(&mut self, delivery: &mut GuestDelivery<'_>, frame: &[u8], vnet: VnetHeader) {
+        let Ok(mut segments) = Segmenter::new(frame, vnet) else {
+            return delivery.counters.dropped(Reason::Offload, 1);
+        };
+        let count = segments.count() as u64;
+        if segments.longest() > self.limit(frame) {
+            return delivery.counters.dropped(Reason::TooLong, count);
+        }
+        if delivery.takes_segments && frame.len() <= chain::BYTES {
+            return self.put_chain(delivery, frame, vnet);
+        }
+        delivery.counters.cut();
+        for cut in 0..count {
+            self.keep_up(delivery);
+            if delivery.free == 0 {
+                return delivery.counters.dropped(Reason::RingFull, count - cut);
+            }
+            let Some((headers, payload)) = segments.next_segment() else {
+                return;
+            };
+            let len = headers.len() + payload.len();
+            self.put(delivery, len, VALID, |room| {
+                room.write(headers);
+                room.skip(headers.len()).write(payload);
+            });
+        }
+    }
+
+    /// Delivers a frame over as many slots as it needs, all of them or none.
+    fn put_chain(&mut self, delivery: &mut GuestDelivery<'_>, frame: &[u8], vnet: VnetHeader) {
+        let slots = chain::slots_for(frame.len());
+        if delivery.free - delivery.filled < slots {
+            self.refresh(delivery);
+        }
+        if delivery.free < slots + delivery.filled {
+            return delivery.counters.dropped(Reason::RingFull, 1);
+        }
+        let (head, rest) = frame.split_at(frame.len().min(FRAME_MAX));
+        let parts = core::iter::once(head).chain(rest.chunks(PART_MAX));
+        for (i, part) in (0..slots).zip(parts) {
+            let spent = self.side.receive.peek(delivery.filled + i);
+            let (room, offset, said) = match i {
+                0 => (
+                    self.side.region.room(spent.buffer, part.len()),
+                    RECEIVE_OFFSET,
+                    vnet.to_slot(),
+                ),
+                _ => (
+                    self.side.region.part_room(spent.buffer, part.len()),
+                    PART_OFFSET,
+                    Slot::spent(0),
+                ),
+            };
+            let Ok(room) = room else {
+                return self.refuse(delivery, i + 1);
+            };
+            room.write(part);
+            let more = if i + 1 < slots { flags::MORE } else { 0 };
+            let slot = Slot {
+                buffer: spent.buffer,
+                offset: offset as u16,
+                len: part.len() as u16,
+                flags: said.flags | more,
+                ..said
+            };
+            self.side.receive.fill(delivery.filled + i, slot);
+        }
+        delivery.filled += slots;
+        delivery.frames += 1;
+        delivery.bytes += frame.len() as u64;
+    }
+
+    /// Hands `n` slots back as they came, so that the ring moves on: one of them names no buffer.
+    #[cold]
+    fn refuse(&mut self, delivery: &mut GuestDelivery<'_>, n: u32) {
+        for i in delivery.filled..delivery.filled + n {
+            let same = Slot::spent(self.side.receive.peek(i).buffer);
+            self.side.receive.fill(i, same);
+        }
+        delivery.filled += n;
+        delivery.violations += 1;
+        delivery.counters.dropped(Reason::Violation, 1);
+    }
+
+    /// Fills the next free slot with a frame of `len` bytes of which it says what `said` does, and
+    /// that `write` puts into its room. The
+    /// room has at least [`HEAD`] bytes.
+    #[inline(always)]
+    fn put(
+        &mut self,
+        delivery: &mut GuestDelivery<'_>,
+        len: usize,
+        said: Slot,
+        write: impl FnOnce(&SharedBytes),
+    ) {
+        if delivery.filled == delivery.free {
+            return delivery.counters.dropped(Reason::RingFull, 1);
+        }
+        let spent = self.side.receive.peek(delivery.filled);
+        let Ok(room) = self.side.region.room(spent.buffer, len.max(HEAD)) else {
+            return self.refuse(delivery, 1);
+        };
+        write(&room);
+        let slot = Slot {
+            offset: RECEIVE_OFFSET as u16,
+            len: len as u16,
+            buffer: spent.buffer,
+            ..said
+        };
+        self.side.receive.fill(delivery.filled, slot);
+        delivery.filled += 1;
+        delivery.frames += 1;
+        delivery.bytes += len as u64;
+    }
+
+    /// Wakes the CPU that the guest says sleeps; if it has none of the number, another is
+    /// disturbed.
+    fn wake_guest(&self, cpu: u32) {
+        let words = self.side.region.wake_words();
+        let word = &words[cpu as usize % words.len()];
+        word.fetch_add(1, Ordering::SeqCst);
+        // One sleeper waits on a CPU's word. That nobody could be woken is no error.
+        let _ = futex::wake(word, futex::Flags::empty(), 1);
+    }
+}
+
+impl Kind for GuestLink {
+    const IN_MEMORY: bool = true;
+}
+
+impl Backend for GuestLink {
+    fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
         let mut outcome = Outcome::NOTHING;
         let portion = batch.portion;
         let Ok(filled) = self.side.transmit.filled(BATCH as u32) else {
@@ -170,74 +498,14 @@ impl GuestLink {
 
     /// Whether there is something to receive.
     #[inline]
-    pub(super) fn has_frames(&mut self) -> bool {
+    fn has_frames(&mut self) -> bool {
         self.side.transmit.filled(1) != Ok(0)
-    }
-
-    /// The frame that a slot of the transmit ring names, whole as it is.
-    #[inline]
-    fn check(&self, slot: Slot) -> Result<SharedBytes, Reason> {
-        let bytes = self
-            .side
-            .region
-            .frame(slot)
-            .map_err(|_| Reason::Violation)?;
-        if bytes.len() < ETHERNET {
-            return Err(Reason::Runt);
-        }
-        Ok(bytes)
-    }
-
-    /// Copies a frame over several slots, or on which something is left to do, into cell `cell` of
-    /// the stage. `first` is its first slot, the `from`-th of `filled`; `next` becomes the slot
-    /// behind its last one.
-    #[cold]
-    fn stage(
-        &self,
-        batch: &mut Batch,
-        cell: usize,
-        first: Slot,
-        from: u32,
-        filled: u32,
-        next: &mut u32,
-    ) -> Result<Frame, Reason> {
-        let region = &self.side.region;
-        let room = batch.stage.room_for_frame(cell);
-        let (mut len, mut broken) = (0, false);
-        let mut read = |slot: Slot| match region.frame(slot) {
-            // The room has `chain::BYTES`, and no chain has more.
-            Ok(bytes) => len += bytes.read(&mut room[len..]),
-            Err(_) => broken = true,
-        };
-        read(first);
-        match follow(&self.side.transmit, from, filled, first, read) {
-            Ok(slots) => *next = from + slots,
-            Err(Broken { slots, .. }) => {
-                *next = from + slots;
-                broken = true;
-            }
-        }
-        match () {
-            () if broken => Err(Reason::Violation),
-            () if len < ETHERNET => Err(Reason::Runt),
-            () if first.flags & !KNOWN != 0 => Err(Reason::Offload),
-            () => {
-                let vnet = VnetHeader::of_slot(first);
-                let frame = batch.stage.take_whole(cell, len, vnet)?;
-                let (bytes, vnet) = batch.stage.frame(cell as u16);
-                match vnet.is_segmented() || !vnet.needs_checksum() || is_own_checksum(bytes, vnet)
-                {
-                    true => Ok(frame),
-                    false => Err(Reason::Offload),
-                }
-            }
-        }
     }
 
     /// Hands the batch's slots back. Their buffers stay where they are: they are spent. A guest
     /// that sleeps on a full ring is woken.
     #[inline]
-    pub(super) fn release(&mut self) {
+    fn release(&mut self) {
         if self.taken > 0 {
             self.side.transmit.release(self.taken);
             self.moved(self.taken);
@@ -246,29 +514,18 @@ impl GuestLink {
         }
     }
 
-    /// Wakes a guest that sleeps on a full ring, once that is half empty: else it would wake for
-    /// each batch.
-    #[inline]
-    fn wake_for_room(&mut self) {
-        let half = self.side.region.geometry().slots() / 2;
-        let left = self.side.transmit.filled(half + 1);
-        if left.is_ok_and(|left| left > half) {
-            return;
-        }
-        if let Some(cpu) = self.side.transmit.take_producer_sleeper() {
-            self.wake_guest(cpu);
-        }
-    }
-
     /// Whether a sender whose frames are all for this guest is to be held back: the guest's ring
     /// is full, and has not been for long. The sender's own ring fills meanwhile, and it leaves the
     /// processor that the guest may be waiting for. A guest that stays away holds nobody back, and
     /// one that has been waited for has to empty half its ring before it is again.
     #[inline]
-    pub(super) fn holds_back(&mut self, now: Instant) -> bool {
+    fn holds_back(&mut self, now: Instant) -> bool {
         let slots = self.side.region.geometry().slots();
-        // What is left to those who send little is no room for others.
-        let (few, half) = ((slots / 8).min(BATCH as u32) + slots / LEFT, slots / 2);
+        // Slots that are reserved for light senders are not free for others.
+        let (few, half) = (
+            (slots / 8).min(BATCH as u32) + slots / RING_RESERVE,
+            slots / 2,
+        );
         let wanted = if self.full.is_some() { half } else { few };
         let Ok(free) = self.side.receive.free(wanted) else {
             return false;
@@ -279,50 +536,34 @@ impl GuestLink {
         free < few && now.saturating_duration_since(*self.full.get_or_insert(now)) < HOLD
     }
 
-    /// Counts slots that were moved.
-    #[inline]
-    fn moved(&mut self, slots: u32) {
-        if self.until_busy > 0 {
-            self.until_busy = self.until_busy.saturating_sub(slots);
-            if self.until_busy == 0 {
-                self.side.say_busy();
-            }
-        }
-    }
-
     /// Has [`release`](Self::release) hand back only the slots before frame `first`.
-    pub(super) fn release_before(&mut self, batch: &Batch, first: usize) -> bool {
+    fn release_before(&mut self, batch: &Batch, first: usize) -> bool {
         if let Some(frame) = batch.frames().get(first) {
             self.taken = self.taken.min(frame.slot.into());
         }
         true
     }
 
-    pub(super) fn set_mtu(&mut self, mtu: u16) {
+    fn set_mtu(&mut self, mtu: u16) {
         self.mtu = mtu.min(MTU_MAX);
     }
 
-    pub(super) fn mtu(&self) -> u16 {
+    fn mtu(&self) -> u16 {
         self.mtu
     }
 
     /// Delivers the frames `which` of a batch.
     #[inline]
-    pub(super) fn send(
-        &mut self,
-        batch: &Batch,
-        which: &[u16],
-        counters: &PortCounters,
-    ) -> Outcome {
+    fn send(&mut self, batch: &mut Batch, which: &[u16], counters: &PortCounters) -> Outcome {
         self.send_some(batch, which, &mut 0, usize::MAX, counters)
     }
 
     /// Delivers frames of `which` from the `from`-th on, until so much `work` is done
     /// ([`FRAME_WORK`]) or all are; `from` becomes the next.
     #[inline]
-    pub(super) fn send_some(
+    fn send_some(
         &mut self,
-        batch: &Batch,
+        batch: &mut Batch,
         which: &[u16],
         from: &mut usize,
         work: usize,
@@ -358,7 +599,7 @@ impl GuestLink {
             self.prefetch_rooms(frames, free);
         }
         let takes = self.side.region.takes(self.side.interface);
-        let mut delivery = Delivery {
+        let mut delivery = GuestDelivery {
             counters,
             takes_segments: takes & takes::SEGMENTS != 0,
             free,
@@ -406,35 +647,29 @@ impl GuestLink {
         counters.went_out(delivery.frames.into(), delivery.bytes);
         Outcome {
             violations: delivery.violations,
-            owes: self.unseen > 0,
+            notify: self.unseen > 0,
             ..Outcome::NOTHING
         }
     }
 
     /// How many slots there are if so many frames leave few of them free; for a ring that is read
-    /// by whoever has the other side.
+    /// by the other side's owner.
     #[inline]
-    pub(super) fn crowded(&mut self, frames: u32) -> Option<u32> {
+    fn crowded(&mut self, frames: usize) -> Option<u32> {
+        let frames = frames as u32;
         let slots = self.side.region.geometry().slots();
-        let enough = frames + slots / LEFT;
+        let enough = frames + slots / RING_RESERVE;
         let free = self.side.receive.free(enough);
         free.is_ok_and(|free| free < enough).then_some(slots)
     }
 
     /// Has the next delivery leave so many slots free.
-    pub(super) fn leave(&mut self, slots: u32) {
+    fn leave(&mut self, slots: u32) {
         self.leaves = slots;
     }
 
-    /// Slots that may be filled, of which so many are wanted.
-    #[inline]
-    fn free(&mut self, wanted: u32) -> Result<u32, Violation> {
-        let free = self.side.receive.free(wanted + self.leaves)?;
-        Ok(free.saturating_sub(self.leaves))
-    }
-
     /// Publishes what a delivery has not yet that is under way.
-    pub(super) fn flush(&mut self) {
+    fn flush(&mut self) {
         let filled = std::mem::take(&mut self.filled);
         if filled > 0 {
             self.side.receive.publish(filled);
@@ -443,235 +678,23 @@ impl GuestLink {
         }
     }
 
-    /// Asks for the first lines of the rooms of so many frames, and for the next ones' slots.
-    #[inline(always)]
-    fn prefetch_rooms(&self, frames: u32, free: u32) {
-        for i in (frames..free.min(2 * frames)).step_by(SLOTS_PER_LINE as usize) {
-            // For the next batch.
-            self.side.receive.prefetch(i);
-        }
-        for i in 0..frames.min(free) {
-            let spent = self.side.receive.peek(i);
-            if let Ok(room) = self.side.region.room(spent.buffer, HEAD) {
-                room.prefetch_write();
-            }
-        }
-    }
-
-    /// What is copied of a long frame that is delivered [`AHEAD`] frames later, and where to.
-    #[inline(always)]
-    fn later(&self, delivery: &Delivery<'_>, frame: &Frame) -> Option<(SharedBytes, SharedBytes)> {
-        let place = delivery.filled + AHEAD as u32;
-        match frame.body {
-            Body::Guest(shared) if frame.len() >= LONG && place < delivery.free => {
-                let spent = self.side.receive.peek(place);
-                let room = self.side.region.room(spent.buffer, frame.len()).ok()?;
-                Some((shared.skip(HEAD), room.skip(HEAD)))
-            }
-            _ => None,
-        }
-    }
-
-    /// Longest frame that the guest takes, in bytes: VLAN tags come on top of the MTU.
-    #[inline(always)]
-    fn limit(&self, head: &[u8]) -> usize {
-        (usize::from(self.mtu) + ETHERNET + tags_len(head)).min(FRAME_MAX)
-    }
-
-    /// Shows the guest what has been filled. One that sleeps is woken when much has come, else
-    /// when the lane [calls](super::Link::call).
     #[inline]
-    fn publish(&mut self, delivery: &mut Delivery<'_>) {
-        if delivery.filled > 0 {
-            self.side.receive.publish(delivery.filled);
-            self.unseen += delivery.filled;
-            self.moved(delivery.filled);
-            delivery.filled = 0;
-            if self.unseen >= UNSEEN {
-                self.wake_for_news();
-            }
-        }
+    fn notify(&mut self, _: &PortCounters) -> Outcome {
+        self.wake_for_news();
+        Outcome::NOTHING
     }
 
-    /// Makes sure that the guest sees what was delivered, waking it if it sleeps.
-    pub(super) fn wake_for_news(&mut self) {
-        self.unseen = 0;
-        if let Some(cpu) = self.side.receive.take_consumer_sleeper() {
-            self.wake_guest(cpu);
-        }
-    }
-
-    /// Publishes now and then, and sees what the guest has emptied meanwhile: a batch of frames
-    /// to be cut may be many times what the ring holds.
-    fn keep_up(&mut self, delivery: &mut Delivery<'_>) {
-        if delivery.filled >= CUT_PUBLISH || delivery.filled == delivery.free {
-            self.refresh(delivery);
-        }
-    }
-
-    fn refresh(&mut self, delivery: &mut Delivery<'_>) {
-        self.publish(delivery);
-        let slots = self.side.region.geometry().slots();
-        // A cursor out of bounds is found and counted by the next delivery.
-        delivery.free = self.free(slots).unwrap_or(0);
-    }
-
-    /// Delivers a staged frame, doing what is left to do on it as far as the guest leaves it to
-    /// the port.
-    fn put_staged(&mut self, delivery: &mut Delivery<'_>, frame: &[u8], vnet: VnetHeader) {
-        self.keep_up(delivery);
-        if vnet.is_segmented() {
-            return self.put_segments(delivery, frame, vnet);
-        }
-        if frame.len() > self.limit(frame) {
-            return delivery.counters.dropped(Reason::TooLong, 1);
-        }
-        if !vnet.needs_checksum() || (delivery.takes_segments && is_own_checksum(frame, vnet)) {
-            return self.put(delivery, frame.len(), vnet.to_slot(), |room| {
-                room.write(frame);
-            });
-        }
-        match checksum_of(frame, vnet) {
-            Ok((at, sum)) => self.put(delivery, frame.len(), VALID, |room| {
-                room.write(frame);
-                room.write_array(at, &sum);
-            }),
-            Err(_) => delivery.counters.dropped(Reason::Offload, 1),
-        }
-    }
-
-    /// Delivers a frame that stands for several: as it is, if the guest takes it, else cut.
-    fn put_segments(&mut self, delivery: &mut Delivery<'_>, frame: &[u8], vnet: VnetHeader) {
-        let Ok(mut segments) = Segmenter::new(frame, vnet) else {
-            return delivery.counters.dropped(Reason::Offload, 1);
-        };
-        let count = segments.count() as u64;
-        if segments.longest() > self.limit(frame) {
-            return delivery.counters.dropped(Reason::TooLong, count);
-        }
-        if delivery.takes_segments && frame.len() <= chain::BYTES {
-            return self.put_chain(delivery, frame, vnet);
-        }
-        delivery.counters.cut();
-        for cut in 0..count {
-            self.keep_up(delivery);
-            if delivery.free == 0 {
-                return delivery.counters.dropped(Reason::RingFull, count - cut);
-            }
-            let Some((headers, payload)) = segments.next_segment() else {
-                return;
-            };
-            let len = headers.len() + payload.len();
-            self.put(delivery, len, VALID, |room| {
-                room.write(headers);
-                room.skip(headers.len()).write(payload);
-            });
-        }
-    }
-
-    /// Delivers a frame over as many slots as it needs, all of them or none.
-    fn put_chain(&mut self, delivery: &mut Delivery<'_>, frame: &[u8], vnet: VnetHeader) {
-        let slots = chain::slots_for(frame.len());
-        if delivery.free - delivery.filled < slots {
-            self.refresh(delivery);
-        }
-        if delivery.free < slots + delivery.filled {
-            return delivery.counters.dropped(Reason::RingFull, 1);
-        }
-        let (head, rest) = frame.split_at(frame.len().min(FRAME_MAX));
-        let parts = core::iter::once(head).chain(rest.chunks(PART_MAX));
-        for (i, part) in (0..slots).zip(parts) {
-            let spent = self.side.receive.peek(delivery.filled + i);
-            let (room, offset, said) = match i {
-                0 => (
-                    self.side.region.room(spent.buffer, part.len()),
-                    RECEIVE_OFFSET,
-                    vnet.to_slot(),
-                ),
-                _ => (
-                    self.side.region.part_room(spent.buffer, part.len()),
-                    PART_OFFSET,
-                    Slot::spent(0),
-                ),
-            };
-            let Ok(room) = room else {
-                return self.refuse(delivery, i + 1);
-            };
-            room.write(part);
-            let more = if i + 1 < slots { flags::MORE } else { 0 };
-            let slot = Slot {
-                buffer: spent.buffer,
-                offset: offset as u16,
-                len: part.len() as u16,
-                flags: said.flags | more,
-                ..said
-            };
-            self.side.receive.fill(delivery.filled + i, slot);
-        }
-        delivery.filled += slots;
-        delivery.frames += 1;
-        delivery.bytes += frame.len() as u64;
-    }
-
-    /// Hands `n` slots back as they came, so that the ring moves on: one of them names no buffer.
-    #[cold]
-    fn refuse(&mut self, delivery: &mut Delivery<'_>, n: u32) {
-        for i in delivery.filled..delivery.filled + n {
-            let same = Slot::spent(self.side.receive.peek(i).buffer);
-            self.side.receive.fill(i, same);
-        }
-        delivery.filled += n;
-        delivery.violations += 1;
-        delivery.counters.dropped(Reason::Violation, 1);
-    }
-
-    /// Fills the next free slot with a frame of `len` bytes of which it says what `said` does, and
-    /// that `write` puts into its room. The
-    /// room has at least [`HEAD`] bytes.
-    #[inline(always)]
-    fn put(
-        &mut self,
-        delivery: &mut Delivery<'_>,
-        len: usize,
-        said: Slot,
-        write: impl FnOnce(&SharedBytes),
-    ) {
-        if delivery.filled == delivery.free {
-            return delivery.counters.dropped(Reason::RingFull, 1);
-        }
-        let spent = self.side.receive.peek(delivery.filled);
-        let Ok(room) = self.side.region.room(spent.buffer, len.max(HEAD)) else {
-            return self.refuse(delivery, 1);
-        };
-        write(&room);
-        let slot = Slot {
-            offset: RECEIVE_OFFSET as u16,
-            len: len as u16,
-            buffer: spent.buffer,
-            ..said
-        };
-        self.side.receive.fill(delivery.filled, slot);
-        delivery.filled += 1;
-        delivery.frames += 1;
-        delivery.bytes += len as u64;
-    }
-
-    /// Wakes the CPU that the guest says sleeps; if it has none of the number, another is disturbed.
-    fn wake_guest(&self, cpu: u32) {
-        let words = self.side.region.wake_words();
-        let word = &words[cpu as usize % words.len()];
-        word.fetch_add(1, Ordering::SeqCst);
-        // One sleeper waits on a CPU's word. That nobody could be woken is no error.
-        let _ = futex::wake(word, futex::Flags::empty(), 1);
-    }
-
-    pub(super) fn sleep(&mut self) -> bool {
+    fn sleep(&mut self) -> bool {
         self.side.transmit.set_sleeps(true);
         self.side.transmit.filled(1) == Ok(0)
     }
 
-    pub(super) fn wake(&mut self) {
+    fn wake(&mut self) {
         self.side.transmit.set_sleeps(false);
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
     }
 }
 

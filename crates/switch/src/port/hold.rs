@@ -81,7 +81,7 @@ impl Frame {
 
 impl Batch {
     /// What is left to do on frame `i`.
-    fn vnet(&self, i: u16) -> VnetHeader {
+    pub(super) fn vnet(&self, i: u16) -> VnetHeader {
         match self.frames[usize::from(i)].body {
             Body::Guest(_) => VnetHeader::default(),
             Body::Staged(cell) => self.stage.frame(cell).1,

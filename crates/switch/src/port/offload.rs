@@ -1,6 +1,6 @@
 //! What a host link leaves undone in a frame, and doing it.
 //!
-//! With default offloads, Linux hands out frames whose transport checksum covers the pseudo header
+//! With default offloads, Linux passes on frames whose transport checksum covers the pseudo header
 //! only, and TCP and UDP frames of up to 64 KB that stand for many ("GSO"). A virtio-net header
 //! in front says so (Virtual I/O Device 1.2, section 5.1.6). Another host link takes such a frame
 //! as it is; for a guest, [`checksum_of`] completes the checksum and [`Segmenter`] cuts the frame.

@@ -7,14 +7,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags};
 
-use super::{BATCH, Batch, Outcome, refusal};
+use super::backend::{Attachment, Backend, HostBackend, Kind, Outcome};
+use super::gro::Gro;
+use super::opening::{Interface, LinkError, Opened, SOCKET_QUEUE, refused};
+use super::{BATCH, Batch, QUEUES_MAX, refusal};
 use crate::counters::{PortCounters, Reason};
 use crate::sys::packet as socket;
 
 /// Fewest frames that are asked for at a time.
 const FEW: usize = 8;
 
-/// A raw socket on a host interface with virtio-net headers (see [`crate::links::HostLink`]).
+/// A raw socket on a host interface with virtio-net headers (see [`super::links::HostLink::attach`]).
 pub struct PacketLink {
     socket: OwnedFd,
     mtu: u16,
@@ -36,25 +39,71 @@ impl PacketLink {
         }
     }
 
-    /// What tells of frames to receive.
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    /// Sends all messages that the kernel takes. It stops at one that it refuses, which is then
+    /// the first of the next call and refused with its error.
+    fn send_all(
+        &mut self,
+        messages: &mut [MMsgHdr<'_>],
+        counters: &PortCounters,
+        len: impl Fn(usize) -> u64,
+    ) -> Outcome {
+        let mut outcome = Outcome::NOTHING;
+        let (mut at, mut frames, mut bytes) = (0, 0, 0);
+        while at < messages.len() {
+            match rustix::net::sendmmsg(&self.socket, &mut messages[at..], SendFlags::DONTWAIT) {
+                Ok(n) => {
+                    frames += n as u64;
+                    bytes += (at..at + n).map(&len).sum::<u64>();
+                    at += n.max(1);
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    // A full queue takes none of the others either.
+                    let all = matches!(error, Errno::AGAIN | Errno::NOBUFS);
+                    let lost = if all { messages.len() - at } else { 1 };
+                    let reason = refusal(error);
+                    counters.dropped(reason.unwrap_or(Reason::Closed), lost as u64);
+                    outcome.gone |= reason.is_none();
+                    at += lost;
+                }
+            }
+        }
+        counters.went_out(frames, bytes);
+        outcome
     }
+}
 
-    pub(super) fn another_way(&self) -> Option<PacketLink> {
+impl HostBackend for PacketLink {
+    type Record = ();
+
+    fn attach((): (), link: Attachment<'_>) -> Result<Vec<PacketLink>, String> {
+        let sockets = link.files.into_iter();
+        Ok(sockets
+            .map(|socket| PacketLink::new(socket, link.mtu))
+            .collect())
+    }
+}
+
+impl Kind for PacketLink {
+    const UPLINK: bool = true;
+    const INTERFACE: bool = true;
+}
+
+impl Backend for PacketLink {
+    fn another_way(&self) -> Option<PacketLink> {
         let socket = self.socket.try_clone().ok()?;
         Some(PacketLink::new(socket, self.mtu))
     }
 
-    pub(super) fn mtu(&self) -> u16 {
+    fn mtu(&self) -> u16 {
         self.mtu
     }
 
-    pub(super) fn set_mtu(&mut self, mtu: u16) {
+    fn set_mtu(&mut self, mtu: u16) {
         self.mtu = mtu;
     }
 
-    pub(super) fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
+    fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
         let asked = self.asks;
         let came = batch.stage.receive_many(self.socket.as_fd(), asked);
         self.asks = match came {
@@ -90,12 +139,7 @@ impl PacketLink {
         Outcome::BUSY
     }
 
-    pub(super) fn send(
-        &mut self,
-        batch: &mut Batch,
-        which: &[u16],
-        counters: &PortCounters,
-    ) -> Outcome {
+    fn send(&mut self, batch: &mut Batch, which: &[u16], counters: &PortCounters) -> Outcome {
         let mut fitting = [0; BATCH];
         let mut n = 0;
         for &i in which.iter().take(BATCH) {
@@ -127,53 +171,43 @@ impl PacketLink {
         })
     }
 
-    /// Sends all messages that the kernel takes. It stops at one that it refuses, which is then
-    /// the first of the next call and refused with its error.
-    fn send_all(
-        &mut self,
-        messages: &mut [MMsgHdr<'_>],
-        counters: &PortCounters,
-        len: impl Fn(usize) -> u64,
-    ) -> Outcome {
-        let mut outcome = Outcome::NOTHING;
-        let (mut at, mut frames, mut bytes) = (0, 0, 0);
-        while at < messages.len() {
-            match rustix::net::sendmmsg(&self.socket, &mut messages[at..], SendFlags::DONTWAIT) {
-                Ok(n) => {
-                    frames += n as u64;
-                    bytes += (at..at + n).map(&len).sum::<u64>();
-                    at += n.max(1);
-                }
-                Err(Errno::INTR) => {}
-                Err(error) => {
-                    // A full queue takes none of the others either.
-                    let all = matches!(error, Errno::AGAIN | Errno::NOBUFS);
-                    let lost = if all { messages.len() - at } else { 1 };
-                    let reason = refusal(error);
-                    counters.dropped(reason.unwrap_or(Reason::Closed), lost as u64);
-                    outcome.gone |= reason.is_none();
-                    at += lost;
-                }
-            }
-        }
-        counters.went_out(frames, bytes);
-        outcome
-    }
-
     /// The kernel tells of an interface that goes down, but not when a downed one goes away for
     /// good: see [`is_gone`](Self::is_gone).
-    pub(super) fn is_down(&self) -> bool {
+    fn is_down(&self) -> bool {
         self.down
     }
 
-    pub(super) fn is_gone(&self) -> bool {
+    fn is_gone(&self) -> bool {
         !socket::is_bound(self.socket.as_fd())
     }
 
-    pub(super) fn catch_up(&mut self, counters: &PortCounters) {
+    fn catch_up(&mut self, counters: &PortCounters) {
         let lost = socket::drops(self.socket.as_fd());
         if lost > 0 {
             counters.dropped(Reason::SocketFull, lost);
         }
     }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.socket.as_fd()]
+    }
+
+    fn files(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.socket.as_fd()]
+    }
+}
+
+/// Attaches an interface with a socket for each lane, over which the kernel spreads flows.
+pub(super) fn open(interface: &Interface<'_>, lanes: usize) -> Result<Opened<()>, LinkError> {
+    let sockets = lanes.clamp(1, QUEUES_MAX as usize);
+    let files = socket::open(interface.index, SOCKET_QUEUE, sockets)
+        .map_err(|source| refused("attach", interface.name, source))?;
+    Ok(Opened {
+        record: (),
+        name: interface.name.into(),
+        mtu: interface.mtu,
+        files,
+        mac: interface.mac,
+        gro: Gro::turn_on(interface.name),
+    })
 }

@@ -4,11 +4,16 @@ use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
+use rustix::net::netdevice;
 
-use super::{BATCH, Batch, Outcome, refusal};
+use super::backend::{Attachment, Backend, HostBackend, Kind, Outcome};
+use super::opening::{Fault, LinkError, Open, Opened, checked, refused};
+use super::{BATCH, Batch, refusal};
 use crate::counters::{PortCounters, Reason};
+use crate::mac::Mac;
+use crate::sys;
 
-/// An open TAP device with virtio-net headers (see [`crate::links::Tap`]).
+/// An open TAP device with virtio-net headers (see [`Tap`]).
 pub struct TapLink {
     file: OwnedFd,
     mtu: u16,
@@ -19,26 +24,37 @@ impl TapLink {
     pub fn new(file: OwnedFd, mtu: u16) -> TapLink {
         TapLink { file, mtu }
     }
+}
 
-    /// What tells of frames to receive.
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+impl HostBackend for TapLink {
+    type Record = ();
+
+    fn attach((): (), link: Attachment<'_>) -> Result<Vec<TapLink>, String> {
+        let files = link.files.into_iter();
+        Ok(files.map(|file| TapLink::new(file, link.mtu)).collect())
     }
+}
 
-    pub(super) fn another_way(&self) -> Option<TapLink> {
+impl Kind for TapLink {
+    const INTERFACE: bool = true;
+    const KEPT_BY_FILES: bool = true;
+}
+
+impl Backend for TapLink {
+    fn another_way(&self) -> Option<TapLink> {
         let file = self.file.try_clone().ok()?;
         Some(TapLink::new(file, self.mtu))
     }
 
-    pub(super) fn mtu(&self) -> u16 {
+    fn mtu(&self) -> u16 {
         self.mtu
     }
 
-    pub(super) fn set_mtu(&mut self, mtu: u16) {
+    fn set_mtu(&mut self, mtu: u16) {
         self.mtu = mtu;
     }
 
-    pub(super) fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
+    fn receive(&mut self, batch: &mut Batch, counters: &PortCounters) -> Outcome {
         let mut outcome = Outcome::NOTHING;
         for i in 0..BATCH {
             match rustix::io::read(&self.file, batch.stage.room(i)) {
@@ -59,12 +75,7 @@ impl TapLink {
         outcome
     }
 
-    pub(super) fn send(
-        &mut self,
-        batch: &mut Batch,
-        which: &[u16],
-        counters: &PortCounters,
-    ) -> Outcome {
+    fn send(&mut self, batch: &mut Batch, which: &[u16], counters: &PortCounters) -> Outcome {
         batch.fill_outbox(which);
         let (mut frames, mut bytes) = (0, 0);
         let mut outcome = Outcome::NOTHING;
@@ -89,5 +100,105 @@ impl TapLink {
         }
         counters.went_out(frames, bytes);
         outcome
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.file.as_fd()]
+    }
+
+    fn files(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.file.as_fd()]
+    }
+}
+
+/// A TAP device to be made.
+#[derive(Clone, Debug)]
+pub struct Tap<'a> {
+    /// The device's name.
+    pub name: &'a str,
+    /// The host's address on it; the kernel chooses one if there is none here.
+    pub mac: Option<Mac>,
+    /// Largest IP packet, in bytes.
+    pub mtu: u16,
+    /// The user id that may open the device besides root.
+    pub owner: Option<u32>,
+}
+
+/// There are no TAP devices here.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "no /dev/net/tun, which TAP ‘{0}’ needs: `modprobe tun`, or let the container have the device"
+)]
+pub struct NoTun(String);
+
+fn no_tun(name: &str) -> LinkError {
+    LinkError::of_kind(Fault::Refused, NoTun(name.into()))
+}
+
+impl Open for Tap<'_> {
+    type Link = TapLink;
+
+    /// Makes the device and sets it up.
+    fn open(&self) -> Result<Opened<()>, LinkError> {
+        let tap = self;
+        let name = checked(tap.name)?;
+        if let Some(mac) = tap.mac
+            && (mac.is_multicast() || mac == Mac::ZERO)
+        {
+            return Err(LinkError::Address {
+                name: name.into(),
+                mac,
+            });
+        }
+        let failed = |action| move |source| refused(action, name, source);
+        let socket = sys::interface_socket().map_err(failed("look at"))?;
+        if netdevice::name_to_index(&socket, name).is_ok() {
+            return Err(LinkError::Exists(name.into()));
+        }
+        let file = sys::open_tap(name).map_err(|error| match error {
+            Errno::BUSY => LinkError::Exists(name.into()),
+            Errno::NOENT | Errno::NODEV | Errno::NXIO => no_tun(name),
+            error => refused("make TAP", name, error),
+        })?;
+        if let Some(owner) = tap.owner {
+            sys::set_tap_owner(file.as_fd(), owner).map_err(failed("give away TAP"))?;
+        }
+        if let Some(Mac(mac)) = tap.mac {
+            sys::set_hardware_address(socket.as_fd(), name, mac)
+                .map_err(failed("set the address of"))?;
+        }
+        sys::set_mtu(socket.as_fd(), name, tap.mtu).map_err(failed("set the MTU of"))?;
+        sys::set_up(socket.as_fd(), name).map_err(failed("set up"))?;
+        let mac = sys::hardware_address(socket.as_fd(), name).map_err(failed("look at"))?;
+        Ok(Opened {
+            record: (),
+            name: name.into(),
+            mtu: tap.mtu,
+            files: vec![file],
+            gro: None,
+            mac: Mac(mac.ok_or_else(|| LinkError::NotEthernet(name.into()))?),
+        })
+    }
+}
+
+/// The network namespace that a TAP device was made in, by a descriptor of the device
+/// ([`crate::client::SwitchClient::files`]): the descriptors keep it from ending.
+pub fn tap_namespace(tap: BorrowedFd<'_>) -> std::io::Result<OwnedFd> {
+    Ok(sys::tap_namespace(tap)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_taken_is_told() {
+        let taken = Tap {
+            name: "lo",
+            mac: None,
+            mtu: 1500,
+            owner: None,
+        };
+        assert!(matches!(taken.open(), Err(LinkError::Exists(_))));
     }
 }

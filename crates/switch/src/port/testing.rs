@@ -1,9 +1,8 @@
 //! Two links joined without a worker, one step at a time: for what tries links from outside, as
 //! fuzz targets do.
 
-use super::{Batch, Body, Frame, HEAD, Link};
+use super::{Batch, Body, Frame, HEAD, Link, VIOLATIONS_MAX};
 use crate::memory::{CounterFile, MemoryError};
-use crate::worker::VIOLATIONS_MAX;
 
 /// A frame as lookup functions see it, which leads nowhere.
 pub fn frame(bytes: &[u8]) -> Frame {

@@ -1,26 +1,26 @@
-//! Delivering frames where only whole ones can go: cut into segments, checksums complete.
+//! Delivery to links that take whole frames only: cut into segments, checksums complete.
 
 use super::offload::{ETHERNET, Segmenter, VnetHeader, checksum_of, tags_len};
 use super::{Batch, Body, HEAD};
 use crate::counters::{PortCounters, Reason};
 
-/// What takes whole frames.
+/// A receiver of whole frames.
 pub(super) trait Whole {
     /// Takes a frame of `len` bytes that `write` puts into its room, which may be longer and is
     /// never shorter than [`HEAD`].
     fn put(&mut self, len: usize, write: impl FnOnce(&mut [u8]));
 
-    /// Where it counts.
+    /// Its counters.
     fn counters(&self) -> &PortCounters;
 
-    /// Counts frames that it does not get.
+    /// Counts dropped frames.
     fn dropped(&mut self, reason: Reason, frames: u64) {
         self.counters().dropped(reason, frames);
     }
 }
 
-/// Delivers frame `i` of a batch, doing what is left to do on it. Nothing longer gets there than
-/// the MTU allows, VLAN tags aside, and nothing longer than `longest` bytes.
+/// Delivers frame `i` of a batch, completing its checksum and cutting it into segments. A frame
+/// longer than the MTU, VLAN tags aside, or than `longest` bytes is dropped.
 #[inline]
 pub(super) fn deliver(batch: &Batch, i: u16, mtu: u16, longest: usize, to: &mut impl Whole) {
     let frame = &batch.frames[usize::from(i)];

@@ -5,9 +5,13 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::text::{self, PropertyError, read};
-use super::units::{Bandwidth, IpPrefix, Unfit};
-use super::{Priority, Written};
+use super::Priority;
+use super::declare::properties;
+use super::prefix::IpPrefix;
+use super::quantity::{Invalid, Quantity, as_text};
+use super::text::PropertyError;
+use super::units::Bandwidth;
+use super::values::Range;
 
 /// A transport protocol by its IP protocol number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -41,15 +45,16 @@ impl Transport {
 }
 
 impl FromStr for Transport {
-    type Err = Unfit;
+    type Err = Invalid;
 
-    fn from_str(text: &str) -> Result<Self, Unfit> {
+    fn from_str(text: &str) -> Result<Self, Invalid> {
         let named = Self::NAMES.iter().find(|(name, _)| *name == text);
         match named {
             Some(&(_, transport)) => Ok(transport),
-            None => text.parse().map(Transport).map_err(|_| {
-                Unfit::new("a transport is tcp, udp, sctp, icmp, icmpv6 or a number up to 255")
-            }),
+            None => {
+                let number = text.parse().map(Transport);
+                number.map_err(|_| Invalid::new(Self::MUST))
+            }
         }
     }
 }
@@ -91,9 +96,9 @@ impl DsField {
 }
 
 impl FromStr for DsField {
-    type Err = Unfit;
+    type Err = Invalid;
 
-    fn from_str(text: &str) -> Result<Self, Unfit> {
+    fn from_str(text: &str) -> Result<Self, Invalid> {
         let byte = |text: &str| match text.strip_prefix("0x") {
             Some(digits) => u8::from_str_radix(digits, 16).ok(),
             None => text.parse().ok(),
@@ -105,9 +110,7 @@ impl FromStr for DsField {
         let field = value
             .zip(mask)
             .and_then(|(value, mask)| DsField::new(value, mask));
-        field.ok_or_else(|| {
-            Unfit::new("a DS field is a byte as in 0xb8, or with the bits that count, 0xb8:0xfc")
-        })
+        field.ok_or_else(|| Invalid::new(Self::MUST))
     }
 }
 
@@ -121,64 +124,42 @@ impl fmt::Display for DsField {
     }
 }
 
-/// Which frames are a flow's: those for which every attribute given is so.
-///
-/// "Local" is the side of the VNIC that the flow is on: a frame from it has the local address as
-/// its source, a frame to it as its destination. On a domain a flow counts both ways, too: local
-/// is then either end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct FlowAttributes {
-    /// The local IP address or prefix.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub local_ip: Option<IpPrefix>,
-    /// The remote IP address or prefix.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remote_ip: Option<IpPrefix>,
-    /// The transport protocol.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub transport: Option<Transport>,
-    /// The local TCP, UDP or SCTP port.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub local_port: Option<u16>,
-    /// The remote TCP, UDP or SCTP port.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remote_port: Option<u16>,
-    /// The differentiated services field.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dsfield: Option<DsField>,
+as_text! {
+    Transport: "a transport is tcp, udp, sctp, icmp, icmpv6 or a number up to 255";
+    DsField: "a DS field is a byte as in 0xb8, or with the bits that count, 0xb8:0xfc";
 }
 
-impl FlowAttributes {
-    /// The attributes' names.
-    pub const NAMES: [&str; 6] = [
-        "local_ip",
-        "remote_ip",
-        "transport",
-        "local_port",
-        "remote_port",
-        "dsfield",
-    ];
-
-    fn set(&mut self, name: &str, value: &str) -> Result<(), PropertyError> {
-        let port = || {
-            let port = value.parse().ok().filter(|&port| port > 0);
-            port.ok_or_else(|| {
-                PropertyError::value(name, value, "a port is a number from 1 to 65535")
-            })
-        };
-        match name {
-            "local_ip" => self.local_ip = Some(read(name, value)?),
-            "remote_ip" => self.remote_ip = Some(read(name, value)?),
-            "transport" => self.transport = Some(read(name, value)?),
-            "local_port" => self.local_port = Some(port()?),
-            "remote_port" => self.remote_port = Some(port()?),
-            "dsfield" => self.dsfield = Some(read(name, value)?),
-            _ => return Err(PropertyError::unknown(name, &Self::NAMES)),
-        }
-        Ok(())
+properties! {
+    /// Which frames are a flow's: those for which every attribute given is so.
+    ///
+    /// "Local" is the side of the VNIC that the flow is on: a frame from it has the local address
+    /// as its source, a frame to it as its destination. On a domain a flow counts both ways, too:
+    /// local is then either end.
+    #[derive(Copy, Hash)]
+    pub struct FlowAttributes, all by check {
+        /// Local IP address or prefix.
+        local_ip: Option<IpPrefix> = "local_ip";
+        /// Remote IP address or prefix.
+        remote_ip: Option<IpPrefix> = "remote_ip";
+        /// Transport protocol.
+        transport: Option<Transport> = "transport";
+        /// Local TCP, UDP or SCTP port.
+        local_port: Option<u16> = "local_port", in PORTS;
+        /// Remote TCP, UDP or SCTP port.
+        remote_port: Option<u16> = "remote_port", in PORTS;
+        /// Differentiated services field.
+        dsfield: Option<DsField> = "dsfield";
     }
+}
 
+const PORTS: Range = Range {
+    least: 1,
+    most: u16::MAX as u64,
+    must: "a port is a number from {}",
+    unit: "",
+};
+
+impl FlowAttributes {
     /// Whether the attributes go together: at least one, addresses of one family, ports with a
     /// transport that has them.
     pub fn check(&self) -> Result<(), PropertyError> {
@@ -199,89 +180,13 @@ impl FlowAttributes {
     }
 }
 
-impl FromStr for FlowAttributes {
-    type Err = PropertyError;
-
-    fn from_str(text: &str) -> Result<Self, PropertyError> {
-        let mut attributes = FlowAttributes::default();
-        text::for_each(text, |name, value| attributes.set(name, value))?;
-        attributes.check()?;
-        Ok(attributes)
+properties! {
+    /// What a flow may do.
+    #[derive(Copy)]
+    pub struct FlowProperties {
+        /// Highest rate, both directions together; without it, there is no limit.
+        maxbw: Option<Bandwidth> = "maxbw";
+        /// Level of the flow's frames; without it, the port's.
+        priority: Option<Priority> = "priority";
     }
 }
-
-impl fmt::Display for FlowAttributes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut written = Written::new(f);
-        written.some("local_ip", self.local_ip)?;
-        written.some("remote_ip", self.remote_ip)?;
-        written.some("transport", self.transport)?;
-        written.some("local_port", self.local_port)?;
-        written.some("remote_port", self.remote_port)?;
-        written.some("dsfield", self.dsfield)
-    }
-}
-
-/// What a flow may do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct FlowProperties {
-    /// Its highest rate, both directions together.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub maxbw: Option<Bandwidth>,
-    /// Its priority; the port's if none is given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority: Option<Priority>,
-}
-
-impl FlowProperties {
-    /// The properties' names.
-    pub const NAMES: [&str; 2] = ["maxbw", "priority"];
-}
-
-impl FromStr for FlowProperties {
-    type Err = PropertyError;
-
-    fn from_str(text: &str) -> Result<Self, PropertyError> {
-        let mut properties = FlowProperties::default();
-        text::for_each(text, |name, value| {
-            match name {
-                "maxbw" => properties.maxbw = Some(read(name, value)?),
-                "priority" => properties.priority = Some(read(name, value)?),
-                _ => return Err(PropertyError::unknown(name, &Self::NAMES)),
-            }
-            Ok(())
-        })?;
-        Ok(properties)
-    }
-}
-
-impl fmt::Display for FlowProperties {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut written = Written::new(f);
-        written.some("maxbw", self.maxbw)?;
-        written.some("priority", self.priority)
-    }
-}
-
-macro_rules! as_text {
-    ($($type:ty),*) => { $(
-        impl TryFrom<String> for $type {
-            type Error = Unfit;
-            fn try_from(text: String) -> Result<Self, Unfit> {
-                text.parse()
-            }
-        }
-        impl From<$type> for String {
-            fn from(value: $type) -> String {
-                value.to_string()
-            }
-        }
-        impl fmt::Debug for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(self, f)
-            }
-        }
-    )* };
-}
-as_text!(Transport, DsField);

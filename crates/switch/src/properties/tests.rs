@@ -180,6 +180,82 @@ fn domains_have_properties_too() {
     );
 }
 
+#[test]
+fn a_row_says_all_that_there_is_to_say_of_a_property() {
+    let schema = PortProperties::schema();
+    let field = |name: &str| schema["properties"][name].clone();
+    assert_eq!(
+        field("mtu"),
+        serde_json::json!({
+            "type": "integer", "minimum": 68, "maximum": 65535, "x-unit": "bytes",
+            "x-values": "from 68 to 65535 bytes",
+            "description": "Largest IP packet, if smaller than the link's own.",
+        })
+    );
+    assert_eq!(
+        field("priority")["enum"],
+        serde_json::json!(["low", "medium", "high"])
+    );
+    assert_eq!(field("share")["default"], 100);
+    assert_eq!(field("delay")["default"], "0us");
+    assert_eq!(field("allowed-ips")["items"]["type"], "string");
+    assert_eq!(field("cpus")["items"]["type"], "integer");
+    assert_eq!(field("maxbw")["x-unit"], "bits a second");
+    assert_eq!(field("maxbw")["default"], serde_json::Value::Null);
+    let properties = schema["properties"].as_object().unwrap();
+    for name in PortProperties::NAMES {
+        let about = properties[name]["description"].as_str().unwrap();
+        assert!(about.ends_with('.') && !about.contains(". "), "{about}");
+    }
+    assert_eq!(properties.len(), PortProperties::NAMES.len());
+    assert_eq!(
+        DomainProperties::schema()["properties"]["aging"]["default"],
+        300
+    );
+    let help = FlowProperties::help();
+    assert!(help.contains("VALUE: low, medium or high\n"), "{help}");
+}
+
+#[test]
+fn the_whole_form_has_what_the_usual_one_leaves_out() {
+    let whole = DomainProperties::default().serialize_whole(serde_json::value::Serializer);
+    let expected = serde_json::json!({ "lookup": "learning", "aging": 300, "mac-limit": 1024 });
+    assert_eq!(whole.unwrap(), expected);
+    let given: Vec<_> = "loss=1%,share=7"
+        .parse::<PortProperties>()
+        .unwrap()
+        .given()
+        .collect();
+    assert_eq!(
+        given,
+        [("share", "7".to_string()), ("loss", "1%".to_string())]
+    );
+}
+
+/// `docs/properties.md` from `<!-- NAME -->` to the next comment is the table. With
+/// `WRITE_DOCS=1`, it is written.
+#[test]
+fn the_documentation_has_the_tables() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/properties.md");
+    let mut page = std::fs::read_to_string(path).unwrap();
+    for (name, table) in [
+        ("ports", PortProperties::markdown()),
+        ("domains", DomainProperties::markdown()),
+        ("flow attributes", FlowAttributes::markdown()),
+        ("flows", FlowProperties::markdown()),
+    ] {
+        let start = format!("<!-- {name} -->\n");
+        let from = page.find(&start).expect(name) + start.len();
+        let to = from + page[from..].find("<!--").expect(name);
+        if std::env::var_os("WRITE_DOCS").is_some() {
+            page.replace_range(from..to, &table);
+            std::fs::write(path, &page).unwrap();
+        } else {
+            assert_eq!(&page[from..to], table, "WRITE_DOCS=1 writes {path}");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_is_read_or_refused(text in "([a-z-]{0,8}[=,+]?[0-9a-zA-Z.:/%]{0,6}[,+=]?){0,6}") {

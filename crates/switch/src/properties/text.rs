@@ -1,47 +1,6 @@
 //! The command line's form of properties: `name=value` by commas.
 
-use super::units::Unfit;
-
-/// Gives a set of properties, whose names are `NAMES` and which can be `set` and got one by one, the
-/// command line's form.
-macro_rules! text_form {
-    ($type:ty) => {
-        impl $type {
-            /// Sets those properties that `text` gives: `maxbw=100M,priority=high`. All or none.
-            pub fn set_all(&mut self, text: &str) -> Result<(), PropertyError> {
-                let mut changed = self.clone();
-                super::text::for_each(text, |name, value| changed.set(name, value))?;
-                *self = changed;
-                Ok(())
-            }
-        }
-
-        impl std::str::FromStr for $type {
-            type Err = PropertyError;
-
-            fn from_str(text: &str) -> Result<Self, PropertyError> {
-                let mut properties = Self::default();
-                properties.set_all(text)?;
-                Ok(properties)
-            }
-        }
-
-        /// As the command line has it; properties that are as they would be without are left out.
-        impl std::fmt::Display for $type {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                let without = Self::default();
-                let mut written = super::Written::new(f);
-                for name in Self::NAMES {
-                    let value = self.get(name);
-                    if value != without.get(name) {
-                        written.some(name, value)?;
-                    }
-                }
-                Ok(())
-            }
-        }
-    };
-}
+use super::quantity::Invalid;
 
 /// Why properties cannot be as asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,7 +30,7 @@ pub enum PropertyError {
         /// The value, as it was written.
         value: String,
         /// What it must be.
-        must: Unfit,
+        must: Invalid,
     },
     /// Two properties contradict each other, or one needs another.
     #[error("{0}")]
@@ -79,32 +38,17 @@ pub enum PropertyError {
 }
 
 impl PropertyError {
-    pub(super) fn unknown(name: &str, known: &[&str]) -> PropertyError {
-        PropertyError::Unknown {
-            name: name.to_owned(),
-            known: known.join(", "),
-        }
+    pub(super) fn value(name: &str, value: impl ToString, must: impl Into<String>) -> Self {
+        PropertyError::invalid(name, value, Invalid::new(must))
     }
 
-    pub(super) fn value(name: &str, value: impl ToString, must: impl Into<String>) -> Self {
+    pub(super) fn invalid(name: &str, value: impl ToString, must: Invalid) -> Self {
         PropertyError::Value {
             name: name.to_owned(),
             value: value.to_string(),
-            must: Unfit::new(must),
+            must,
         }
     }
-}
-
-/// Reads `value` as property `name`'s.
-pub(super) fn read<T>(name: &str, value: &str) -> Result<T, PropertyError>
-where
-    T: std::str::FromStr<Err = Unfit>,
-{
-    value.parse().map_err(|must| PropertyError::Value {
-        name: name.to_owned(),
-        value: value.to_owned(),
-        must,
-    })
 }
 
 /// The parts of a list: by `+`, or by commas as dladm has it.

@@ -1,25 +1,15 @@
-//! Quantities as users write them: rates, times, shares of loss, VLANs, address prefixes.
+//! Quantities as users write them: rates, times, shares of loss, VLANs.
 //!
 //! Each is kept as an integer, so that what was read is what is shown, and is written the same way
 //! on the command line, in a file and in a message: as text with its unit.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a text is no such quantity: what it must be, as the end of a sentence.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Unfit(pub(super) String);
-
-impl Unfit {
-    pub(super) fn new(must: impl Into<String>) -> Unfit {
-        Unfit(must.into())
-    }
-}
+use super::quantity::{Invalid, Quantity, as_text, bounded};
 
 /// `text`, a decimal number, times `scale`; `None` if that is no integer or does not fit.
 fn decimal(text: &str, scale: u64) -> Option<u64> {
@@ -87,9 +77,9 @@ impl Bandwidth {
 }
 
 impl FromStr for Bandwidth {
-    type Err = Unfit;
+    type Err = Invalid;
 
-    fn from_str(text: &str) -> Result<Self, Unfit> {
+    fn from_str(text: &str) -> Result<Self, Invalid> {
         let (number, unit) = number_and_unit(text);
         let scale = match unit {
             "K" | "k" => 1_000,
@@ -98,9 +88,8 @@ impl FromStr for Bandwidth {
             _ => 0,
         };
         let bits = (scale > 0).then(|| decimal(number, scale)).flatten();
-        bits.and_then(Bandwidth::from_bits).ok_or_else(|| {
-            Unfit::new("a rate is a number above 0 with K, M (if none is given) or G for bits a second, at most 400G")
-        })
+        let rate = bits.and_then(Bandwidth::from_bits);
+        rate.ok_or_else(|| Invalid::new(Self::MUST))
     }
 }
 
@@ -142,9 +131,9 @@ impl Micros {
 }
 
 impl FromStr for Micros {
-    type Err = Unfit;
+    type Err = Invalid;
 
-    fn from_str(text: &str) -> Result<Self, Unfit> {
+    fn from_str(text: &str) -> Result<Self, Invalid> {
         let (number, unit) = number_and_unit(text);
         let scale = match unit {
             "us" | "µs" => 1,
@@ -155,9 +144,8 @@ impl FromStr for Micros {
         };
         let micros = (scale > 0).then(|| decimal(number, scale)).flatten();
         let micros = micros.and_then(|micros| u32::try_from(micros).ok());
-        micros.and_then(Micros::new).ok_or_else(|| {
-            Unfit::new("a time is a number with us, ms or s, to the microsecond, at most 10s")
-        })
+        let time = micros.and_then(Micros::new);
+        time.ok_or_else(|| Invalid::new(Self::MUST))
     }
 }
 
@@ -194,16 +182,15 @@ impl Loss {
 }
 
 impl FromStr for Loss {
-    type Err = Unfit;
+    type Err = Invalid;
 
-    fn from_str(text: &str) -> Result<Self, Unfit> {
+    fn from_str(text: &str) -> Result<Self, Invalid> {
         // A bare 1 would be one in a hundred to some, and all to others.
         let percent = text.strip_suffix('%');
         let of_a_billion = percent.and_then(|percent| decimal(percent, 10_000_000));
         let of_a_billion = of_a_billion.and_then(|n| u32::try_from(n).ok());
-        of_a_billion.and_then(Loss::new).ok_or_else(|| {
-            Unfit::new("a loss is from 0% to 100%, with the sign and at most seven decimal places")
-        })
+        let loss = of_a_billion.and_then(Loss::new);
+        loss.ok_or_else(|| Invalid::new(Self::MUST))
     }
 }
 
@@ -214,10 +201,10 @@ impl fmt::Display for Loss {
     }
 }
 
-/// A VLAN's number, 1 to 4094 (IEEE 802.1Q, 9.6: 0 is "none" and 4095 is reserved).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "u16", into = "u16")]
-pub struct Vlan(u16);
+bounded! {
+    /// A VLAN's number, 1 to 4094 (IEEE 802.1Q, 9.6: 0 is "none" and 4095 is reserved).
+    Vlan, 1..=4094, "a VLAN is a number from 1 to 4094"
+}
 
 impl Vlan {
     /// The number.
@@ -226,170 +213,12 @@ impl Vlan {
     }
 }
 
-impl TryFrom<u16> for Vlan {
-    type Error = Unfit;
-
-    fn try_from(id: u16) -> Result<Self, Unfit> {
-        match id {
-            1..=4094 => Ok(Vlan(id)),
-            _ => Err(Unfit::new("a VLAN is a number from 1 to 4094")),
-        }
-    }
+as_text! {
+    Bandwidth: "a rate is a number above 0 with K, M (if none is given) or G for bits a second, at most 400G",
+        "bits a second";
+    Micros: "a time is a number with us, ms or s, to the microsecond, at most 10s", "microseconds";
+    Loss: "a loss is from 0% to 100%, with the sign and at most seven decimal places", "percent";
 }
-
-impl From<Vlan> for u16 {
-    fn from(vlan: Vlan) -> u16 {
-        vlan.0
-    }
-}
-
-impl FromStr for Vlan {
-    type Err = Unfit;
-
-    fn from_str(text: &str) -> Result<Self, Unfit> {
-        // What is no number at all is refused as 0 is.
-        Vlan::try_from(text.parse().unwrap_or(0))
-    }
-}
-
-impl fmt::Display for Vlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
-
-/// A set of IP addresses that begin alike: `10.0.0.0/24`, `fd00::/8`; one address stands for
-/// itself.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct IpPrefix {
-    address: IpAddr,
-    len: u8,
-}
-
-impl IpPrefix {
-    /// The prefix of `len` bits; `None` if the address has fewer bits or others behind them that
-    /// are set.
-    pub fn new(address: IpAddr, len: u8) -> Option<IpPrefix> {
-        let prefix = IpPrefix { address, len };
-        let whole = len <= bits_of(address);
-        (whole && prefix.masked(address) == address).then_some(prefix)
-    }
-
-    /// The first address.
-    pub const fn address(self) -> IpAddr {
-        self.address
-    }
-
-    /// How many bits all addresses share.
-    #[expect(
-        clippy::len_without_is_empty,
-        reason = "the length of a prefix, of no list"
-    )]
-    pub const fn len(self) -> u8 {
-        self.len
-    }
-
-    /// Whether `address` is one of them.
-    pub fn contains(self, address: IpAddr) -> bool {
-        self.address.is_ipv4() == address.is_ipv4() && self.masked(address) == self.address
-    }
-
-    /// The address without what is behind the prefix.
-    fn masked(self, address: IpAddr) -> IpAddr {
-        let len = u32::from(self.len);
-        match address {
-            IpAddr::V4(a) => {
-                let mask = u32::MAX.checked_shl(32 - len.min(32)).unwrap_or(0);
-                Ipv4Addr::from_bits(a.to_bits() & mask).into()
-            }
-            IpAddr::V6(a) => {
-                let mask = u128::MAX.checked_shl(128 - len.min(128)).unwrap_or(0);
-                Ipv6Addr::from_bits(a.to_bits() & mask).into()
-            }
-        }
-    }
-}
-
-fn bits_of(address: IpAddr) -> u8 {
-    match address {
-        IpAddr::V4(_) => 32,
-        IpAddr::V6(_) => 128,
-    }
-}
-
-impl From<IpAddr> for IpPrefix {
-    fn from(address: IpAddr) -> IpPrefix {
-        let len = bits_of(address);
-        IpPrefix { address, len }
-    }
-}
-
-impl FromStr for IpPrefix {
-    type Err = Unfit;
-
-    fn from_str(text: &str) -> Result<Self, Unfit> {
-        let (address, len) = match text.split_once('/') {
-            Some((address, len)) => (address, Some(len)),
-            None => (text, None),
-        };
-        let no = || Unfit::new("an address is as in 10.0.0.2, 10.0.0.0/24, fd00::2 or fd00::/8");
-        let address: IpAddr = address.parse().map_err(|_| no())?;
-        let len = match len {
-            Some(len) => len.parse().map_err(|_| no())?,
-            None => bits_of(address),
-        };
-        if len > bits_of(address) {
-            return Err(no());
-        }
-        IpPrefix::new(address, len).ok_or_else(|| {
-            let first = IpPrefix { address, len }.masked(address);
-            Unfit::new(format!(
-                "an address has no bits behind its prefix: write {first}/{len} for all of them or \
-                 {address} for the one"
-            ))
-        })
-    }
-}
-
-impl fmt::Display for IpPrefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.address)?;
-        if self.len < bits_of(self.address) {
-            write!(f, "/{}", self.len)?;
-        }
-        Ok(())
-    }
-}
-
-/// Quantities that are texts in messages and files are shown in errors as they are written.
-macro_rules! as_text {
-    ($($type:ty),*) => { $(
-        impl TryFrom<String> for $type {
-            type Error = Unfit;
-            fn try_from(text: String) -> Result<Self, Unfit> {
-                text.parse()
-            }
-        }
-        impl From<$type> for String {
-            fn from(value: $type) -> String {
-                value.to_string()
-            }
-        }
-    )* };
-}
-as_text!(Bandwidth, Micros, Loss, IpPrefix);
-
-macro_rules! debug_as_display {
-    ($($type:ty),*) => { $(
-        impl fmt::Debug for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(self, f)
-            }
-        }
-    )* };
-}
-debug_as_display!(Bandwidth, Micros, Loss, Vlan, IpPrefix);
 
 #[cfg(test)]
 mod tests {
@@ -420,36 +249,12 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_prefix_with_bits_behind_it_is_told_what_it_could_be() {
-        let why = "10.0.0.5/24".parse::<IpPrefix>().unwrap_err().to_string();
-        assert!(
-            why.contains("10.0.0.0/24") && why.ends_with("10.0.0.5 for the one"),
-            "{why}"
-        );
-        assert!("fd00::/129".parse::<IpPrefix>().is_err());
-        assert!(
-            "::/0"
-                .parse::<IpPrefix>()
-                .unwrap()
-                .contains("fe80::1".parse().unwrap())
-        );
-        assert!(
-            !"::/0"
-                .parse::<IpPrefix>()
-                .unwrap()
-                .contains("10.0.0.1".parse().unwrap())
-        );
-    }
-
     proptest! {
         #[test]
         fn what_is_shown_is_read_as_the_same(
             bits in 1..=Bandwidth::MAX.0,
             micros in 0..=Micros::MAX.0,
             loss in 0..=Loss::ALL.0,
-            address in any::<u128>(),
-            len in 0u8..=128,
         ) {
             let bandwidth = Bandwidth(bits);
             prop_assert_eq!(bandwidth.to_string().parse(), Ok(bandwidth));
@@ -457,12 +262,6 @@ mod tests {
             prop_assert_eq!(time.to_string().parse(), Ok(time));
             let loss = Loss(loss);
             prop_assert_eq!(loss.to_string().parse(), Ok(loss));
-            let v6 = IpPrefix { address: Ipv6Addr::from_bits(address).into(), len };
-            let v6 = IpPrefix { address: v6.masked(v6.address), ..v6 };
-            prop_assert_eq!(v6.to_string().parse(), Ok(v6));
-            let v4 = IpPrefix { address: Ipv4Addr::from_bits(address as u32).into(), len: len / 4 };
-            let v4 = IpPrefix { address: v4.masked(v4.address), ..v4 };
-            prop_assert_eq!(v4.to_string().parse(), Ok(v4));
         }
 
         #[test]
@@ -471,7 +270,6 @@ mod tests {
             let _ = text.parse::<Micros>();
             let _ = text.parse::<Loss>();
             let _ = text.parse::<Vlan>();
-            let _ = text.parse::<IpPrefix>();
         }
     }
 }

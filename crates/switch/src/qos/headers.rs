@@ -1,7 +1,7 @@
-//! What a frame's headers say, as far as limits and protection ask.
+//! A frame's headers, as far as limits and protection need them.
 //!
-//! Mostly a frame's first bytes are enough; where they are not, [`Lack::More`] asks for the whole
-//! frame. The offsets are those of IEEE 802.3 and 802.1Q, RFC 791, RFC 8200 and RFC 4302.
+//! Mostly a frame's first bytes are enough; where they are not, [`HeaderError::Incomplete`] asks for
+//! the whole frame. The offsets are those of IEEE 802.3 and 802.1Q, RFC 791, RFC 8200 and RFC 4302.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -21,12 +21,12 @@ pub const SERVICE_VLAN: u16 = 0x88a8;
 /// Most tags and most extension headers that are looked behind.
 const BEHIND: usize = 8;
 
-/// Why headers cannot be told.
+/// Why headers cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lack {
-    /// The frame goes on behind the bytes given.
-    More,
-    /// The frame ends within a header, or says what cannot be.
+pub enum HeaderError {
+    /// They go on behind the bytes given, and the frame does, too.
+    Incomplete,
+    /// The frame ends within a header, or a header contradicts itself.
     Malformed,
 }
 
@@ -46,34 +46,34 @@ impl<'a> Bytes<'a> {
 
     /// The `N` bytes at `at`.
     #[inline]
-    pub fn array<const N: usize>(&self, at: usize) -> Result<[u8; N], Lack> {
+    pub fn array<const N: usize>(&self, at: usize) -> Result<[u8; N], HeaderError> {
         let found = self
             .known
             .get(at..)
             .and_then(|rest| rest.first_chunk::<N>());
         match found {
             Some(found) => Ok(*found),
-            None if at + N > self.len => Err(Lack::Malformed),
-            None => Err(Lack::More),
+            None if at + N > self.len => Err(HeaderError::Malformed),
+            None => Err(HeaderError::Incomplete),
         }
     }
 
     /// The byte at `at`.
     #[inline]
-    pub fn byte(&self, at: usize) -> Result<u8, Lack> {
+    pub fn byte(&self, at: usize) -> Result<u8, HeaderError> {
         self.array::<1>(at).map(|[byte]| byte)
     }
 
     /// The 16-bit number at `at`.
     #[inline]
-    pub fn word(&self, at: usize) -> Result<u16, Lack> {
+    pub fn word(&self, at: usize) -> Result<u16, HeaderError> {
         self.array(at).map(u16::from_be_bytes)
     }
 }
 
 /// The EtherType behind any VLAN tags, and where what it tells of begins.
 #[inline]
-pub fn ethertype(bytes: Bytes<'_>) -> Result<(u16, usize), Lack> {
+pub fn ethertype(bytes: Bytes<'_>) -> Result<(u16, usize), HeaderError> {
     let mut at = ETHERNET - 2;
     for _ in 0..BEHIND {
         let kind = bytes.word(at)?;
@@ -82,7 +82,7 @@ pub fn ethertype(bytes: Bytes<'_>) -> Result<(u16, usize), Lack> {
         }
         at += 4;
     }
-    Err(Lack::Malformed)
+    Err(HeaderError::Malformed)
 }
 
 /// An IP packet's headers.
@@ -105,7 +105,7 @@ pub struct Ip {
 impl Ip {
     /// The headers of the packet of EtherType `kind` at `l3`; `None` if that is no IP packet.
     #[inline]
-    pub fn parse(bytes: Bytes<'_>, kind: u16, l3: usize) -> Result<Option<Ip>, Lack> {
+    pub fn parse(bytes: Bytes<'_>, kind: u16, l3: usize) -> Result<Option<Ip>, HeaderError> {
         match kind {
             IPV4 => Ip::parse_v4(bytes, l3).map(Some),
             IPV6 => Ip::parse_v6(bytes, l3).map(Some),
@@ -113,11 +113,11 @@ impl Ip {
         }
     }
 
-    fn parse_v4(bytes: Bytes<'_>, l3: usize) -> Result<Ip, Lack> {
+    fn parse_v4(bytes: Bytes<'_>, l3: usize) -> Result<Ip, HeaderError> {
         let header = bytes.array::<20>(l3)?;
         let length = usize::from(header[0] & 15) * 4;
         if header[0] >> 4 != 4 || length < 20 {
-            return Err(Lack::Malformed);
+            return Err(HeaderError::Malformed);
         }
         let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
         let is_first = fragment & 0x1fff == 0;
@@ -134,10 +134,10 @@ impl Ip {
         })
     }
 
-    fn parse_v6(bytes: Bytes<'_>, l3: usize) -> Result<Ip, Lack> {
+    fn parse_v6(bytes: Bytes<'_>, l3: usize) -> Result<Ip, HeaderError> {
         let [first, second] = bytes.array(l3)?;
         if first >> 4 != 6 {
-            return Err(Lack::Malformed);
+            return Err(HeaderError::Malformed);
         }
         let mut ip = Ip {
             source: Ipv6Addr::from(bytes.array::<16>(l3 + 8)?).into(),
@@ -178,12 +178,12 @@ impl Ip {
                 }
             }
         }
-        Err(Lack::Malformed)
+        Err(HeaderError::Malformed)
     }
 
     /// The ports of TCP, UDP and SCTP; `None` in others' packets and fragments that bear none.
     #[inline]
-    pub fn ports(&self, bytes: Bytes<'_>) -> Result<Option<(u16, u16)>, Lack> {
+    pub fn ports(&self, bytes: Bytes<'_>) -> Result<Option<(u16, u16)>, HeaderError> {
         match (self.transport, self.l4) {
             (6 | 17 | 132, Some(l4)) => Ok(Some((bytes.word(l4)?, bytes.word(l4 + 2)?))),
             _ => Ok(None),
@@ -239,10 +239,10 @@ pub mod tests {
         frame
     }
 
-    fn parse(frame: &[u8], known: usize) -> Result<(Ip, Option<(u16, u16)>), Lack> {
+    fn parse(frame: &[u8], known: usize) -> Result<(Ip, Option<(u16, u16)>), HeaderError> {
         let bytes = Bytes::new(&frame[..known.min(frame.len())], frame.len());
         let (kind, l3) = ethertype(bytes)?;
-        let ip = Ip::parse(bytes, kind, l3)?.ok_or(Lack::Malformed)?;
+        let ip = Ip::parse(bytes, kind, l3)?.ok_or(HeaderError::Malformed)?;
         Ok((ip, ip.ports(bytes)?))
     }
 
@@ -254,16 +254,19 @@ pub mod tests {
         assert_eq!((ip.transport, ports), (17, Some((5, 6))));
         let v6 = tagged(udp("fd00::1", "fd00::2", (5, 6), &[0; 40]), 7);
         assert_eq!(parse(&v6, 64).unwrap().1, Some((5, 6)));
-        assert_eq!(parse(&tagged(v6.clone(), 8), 64), Err(Lack::More));
+        assert_eq!(
+            parse(&tagged(v6.clone(), 8), 64),
+            Err(HeaderError::Incomplete)
+        );
         assert_eq!(parse(&tagged(v6, 8), 200).unwrap().1, Some((5, 6)));
         // Destination options in front of the datagram.
         let mut options = vec![17, 1];
         options.extend([0; 14]);
         options.extend([0, 5, 0, 6, 0, 8, 0, 0]);
         let behind = packet("fd00::1", "fd00::2", 60, &options);
-        assert_eq!(parse(&behind, 64), Err(Lack::More));
+        assert_eq!(parse(&behind, 64), Err(HeaderError::Incomplete));
         assert_eq!(parse(&behind, 200).unwrap().1, Some((5, 6)));
-        assert_eq!(parse(&behind[..60], 200), Err(Lack::Malformed));
+        assert_eq!(parse(&behind[..60], 200), Err(HeaderError::Malformed));
     }
 
     #[test]
@@ -291,9 +294,9 @@ pub mod tests {
             frame.extend(start);
             frame.extend(rest);
             let whole = parse(&frame, frame.len());
-            prop_assert_ne!(whole, Err(Lack::More));
+            prop_assert_ne!(whole, Err(HeaderError::Incomplete));
             match parse(&frame, known) {
-                Err(Lack::More) => prop_assert!(known < frame.len()),
+                Err(HeaderError::Incomplete) => prop_assert!(known < frame.len()),
                 found => prop_assert_eq!(found, whole),
             }
         }

@@ -1,16 +1,19 @@
-//! What ports and flows may do: limits, priorities and shares, protection, delay and loss.
+//! Limits, priorities and shares, protection, delay and loss: what ports and flows may do.
 //!
-//! A limit is kept by taking from a sender's ring only what is allowed, so that the ring fills and
-//! the sender slows down, and nothing is queued or dropped inside. Where the ring is not the
-//! sender's, as with frames out of a host interface that many use, what is too much waits in a
-//! bounded [`line`] of the port or flow and is dropped beyond that.
+//! A rate is kept by taking from a sender's ring only the frames that may go, so that the ring fills
+//! and the sender slows down, and nothing is queued or dropped inside. Where the ring is not the
+//! sender's, as with frames out of a host interface that many use, the frames over the rate wait in a
+//! bounded [`delay_line`] of the port or flow and are dropped beyond that.
 
-pub mod bucket;
 pub mod classifier;
-pub mod crowd;
+pub mod deficit;
+pub mod delay_line;
+pub mod flow;
 pub mod headers;
-pub mod line;
-pub mod protect;
-pub mod schedule;
-pub mod shape;
-pub mod timer;
+pub mod policy;
+pub mod spoof_guard;
+pub mod threshold;
+pub mod timers;
+pub mod token_bucket;
+pub mod waiters;
+pub mod wire;

@@ -205,11 +205,11 @@ pub fn is_bound(socket: BorrowedFd<'_>) -> bool {
 /// Room for the ancillary data of one frame: one `tpacket_auxdata`.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Control([u8; 64]);
+struct TagControl([u8; 64]);
 
 /// What came with a received frame besides its bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Received {
+pub struct ReceivedFrame {
     /// Bytes received, the virtio-net header among them.
     pub len: usize,
     /// The frame was longer than its room.
@@ -222,10 +222,10 @@ pub struct Received {
 pub struct ReceiveMany {
     headers: Box<[libc::mmsghdr]>,
     buffers: Box<[libc::iovec]>,
-    control: Box<[Control]>,
+    control: Box<[TagControl]>,
 }
 
-// SAFETY: the pointers inside are set anew from exclusive borrows at each call of `receive` and
+// SAFETY: the pointers inside are set again from exclusive borrows at each call of `receive` and
 // not followed after it.
 unsafe impl Send for ReceiveMany {}
 
@@ -241,7 +241,7 @@ impl ReceiveMany {
         ReceiveMany {
             headers: vec![header; n].into(),
             buffers: vec![buffer; n].into(),
-            control: vec![Control([0; 64]); n].into(),
+            control: vec![TagControl([0; 64]); n].into(),
         }
     }
 
@@ -265,7 +265,7 @@ impl ReceiveMany {
             header.msg_hdr.msg_iov = &raw mut *buffer;
             header.msg_hdr.msg_iovlen = 1;
             header.msg_hdr.msg_control = (&raw mut *control).cast();
-            header.msg_hdr.msg_controllen = size_of::<Control>();
+            header.msg_hdr.msg_controllen = size_of::<TagControl>();
             n += 1;
         }
         // SAFETY: the first `n` headers point at buffers of `self` and `into`, borrowed
@@ -283,11 +283,11 @@ impl ReceiveMany {
     }
 
     /// What came with the `i`-th frame of the last [`receive`](Self::receive).
-    pub fn received(&self, i: usize) -> Received {
+    pub fn received(&self, i: usize) -> ReceivedFrame {
         let (Some(header), Some(control)) = (self.headers.get(i), self.control.get(i)) else {
-            return Received::default();
+            return ReceivedFrame::default();
         };
-        Received {
+        ReceivedFrame {
             len: header.msg_len as usize,
             truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
             tag: tag_of(&control.0[..header.msg_hdr.msg_controllen.min(64)]),

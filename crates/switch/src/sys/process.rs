@@ -60,7 +60,7 @@ pub fn exit(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// Lets go of the parent's signal handlers and of what it blocked.
+/// Resets the parent's signal handlers and its signal mask.
 fn reset_signals() -> Result<(), Errno> {
     for signal in HANDLED {
         // SAFETY: the default action runs no code of this process.

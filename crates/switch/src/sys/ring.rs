@@ -1,9 +1,9 @@
 //! Ringing an eventfd of someone else's without ever waiting.
 //!
-//! A write to an eventfd whose counter is full waits, unless the file is non-blocking, and whoever
-//! else has it open can make it full and blocking between any two looks at it. The kernel itself
-//! rings without waiting: here as the end of an asynchronous read of nothing (io_submit(2),
-//! `IOCB_FLAG_RESFD`), which is over, refused, before the call returns.
+//! A write to an eventfd whose counter is full waits, unless the file is non-blocking, and a
+//! process that else has it open can make it full and blocking between any two looks at it. The
+//! kernel itself rings without waiting: here as the end of an asynchronous read of nothing
+//! (io_submit(2), `IOCB_FLAG_RESFD`), which is over, refused, before the call returns.
 
 use std::cell::OnceCell;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -15,7 +15,7 @@ use super::last_error;
 /// `struct iocb` of linux/aio_abi.h.
 #[repr(C)]
 #[derive(Default)]
-struct Request {
+struct RingRequest {
     data: u64,
     key: u32,
     rw_flags: i32,
@@ -35,7 +35,7 @@ struct Request {
 #[derive(Clone, Copy, Default)]
 struct Event([u64; 4]);
 
-const _: () = assert!(size_of::<Request>() == 64 && size_of::<Event>() == 32);
+const _: () = assert!(size_of::<RingRequest>() == 64 && size_of::<Event>() == 32);
 
 const READ: u16 = 0;
 const RING_AT_THE_END: u32 = 1;
@@ -59,13 +59,13 @@ impl Ringer {
     }
 
     fn ring(&self, bell: BorrowedFd<'_>) -> Result<(), Errno> {
-        let request = Request {
+        let request = RingRequest {
             opcode: READ,
             // Of the bell itself, which gives out eight bytes or nothing.
             file: bell.as_raw_fd() as u32,
             flags: RING_AT_THE_END,
             event_file: bell.as_raw_fd() as u32,
-            ..Request::default()
+            ..RingRequest::default()
         };
         match self.submit(&request) {
             Err(Errno::AGAIN) => {
@@ -76,7 +76,7 @@ impl Ringer {
         }
     }
 
-    fn submit(&self, request: &Request) -> Result<(), Errno> {
+    fn submit(&self, request: &RingRequest) -> Result<(), Errno> {
         let list = [&raw const *request];
         // SAFETY: one request, which the kernel has read, and which is over, when the call
         // returns; it writes nowhere but into the context's own ring.

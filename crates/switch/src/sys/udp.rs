@@ -165,18 +165,18 @@ impl Address {
 /// Room for the ancillary data of one message: one integer.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Control([u8; CONTROL]);
+struct SegmentControl([u8; CONTROL]);
 
 const CONTROL_HEADER: usize = size_of::<libc::cmsghdr>();
 /// A header and an integer, padded to a multiple of 8.
 const CONTROL: usize = CONTROL_HEADER + 8;
 
-impl Control {
-    const NONE: Control = Control([0; CONTROL]);
+impl SegmentControl {
+    const NONE: SegmentControl = SegmentControl([0; CONTROL]);
 
     /// The message that says "packets of this many bytes each". Its option takes 16 bits.
-    fn segment(size: u16) -> Control {
-        let mut control = Control::NONE;
+    fn segment(size: u16) -> SegmentControl {
+        let mut control = SegmentControl::NONE;
         let length = (CONTROL_HEADER + size_of::<u16>()) as u64;
         control.0[..8].copy_from_slice(&length.to_ne_bytes());
         control.0[8..12].copy_from_slice(&libc::SOL_UDP.to_ne_bytes());
@@ -210,17 +210,17 @@ const NO_BUFFER: libc::iovec = libc::iovec {
 pub struct Receiver {
     headers: [libc::mmsghdr; RECEIVED],
     buffers: [libc::iovec; RECEIVED],
-    controls: [Control; RECEIVED],
+    controls: [SegmentControl; RECEIVED],
     from: [Address; RECEIVED],
     bytes: Box<[u8]>,
 }
 
-// SAFETY: the pointers inside are set anew at each call of `receive` and not followed after it.
+// SAFETY: the pointers inside are set again at each call of `receive` and not followed after it.
 unsafe impl Send for Receiver {}
 
 /// What was received as one message.
-pub struct Received<'a> {
-    /// Who sent it.
+pub struct UdpMessage<'a> {
+    /// The sender.
     pub from: Option<IpAddr>,
     /// One packet, or several of `size` bytes each, the last perhaps shorter.
     pub bytes: &'a [u8],
@@ -234,7 +234,7 @@ impl Receiver {
         Receiver {
             headers: [no_header(); RECEIVED],
             buffers: [NO_BUFFER; RECEIVED],
-            controls: [Control::NONE; RECEIVED],
+            controls: [SegmentControl::NONE; RECEIVED],
             from: [Address::NONE; RECEIVED],
             bytes: vec![0; RECEIVED * ROOM].into(),
         }
@@ -270,11 +270,11 @@ impl Receiver {
     }
 
     /// The `i`-th message of the last [`receive`](Self::receive).
-    pub fn message(&self, i: usize) -> Received<'_> {
+    pub fn message(&self, i: usize) -> UdpMessage<'_> {
         let header = &self.headers[i];
         let length = (header.msg_len as usize).min(ROOM);
         let joined = self.controls[i].joined(header.msg_hdr.msg_controllen);
-        Received {
+        UdpMessage {
             from: self.from[i].ip(),
             bytes: &self.bytes[i * ROOM..][..length],
             size: joined.unwrap_or(length).max(1),
@@ -286,7 +286,7 @@ impl Receiver {
 pub struct Sender {
     headers: [libc::mmsghdr; SENT],
     buffers: [libc::iovec; SENT],
-    controls: [Control; SENT],
+    controls: [SegmentControl; SENT],
     queued: usize,
 }
 
@@ -320,7 +320,7 @@ impl Sender {
         Sender {
             headers: [no_header(); SENT],
             buffers: [NO_BUFFER; SENT],
-            controls: [Control::NONE; SENT],
+            controls: [SegmentControl::NONE; SENT],
             queued: 0,
         }
     }
@@ -349,7 +349,7 @@ impl Sender {
             header.msg_control = std::ptr::null_mut();
             header.msg_controllen = 0;
             if message.len > message.size {
-                self.controls[i] = Control::segment(message.size as u16);
+                self.controls[i] = SegmentControl::segment(message.size as u16);
                 header.msg_control = (&raw mut self.controls[i]).cast();
                 header.msg_controllen = CONTROL;
             }

@@ -1,10 +1,10 @@
 //! AF_XDP sockets: opening them, and their rings.
 //!
-//! Who opens a socket and who moves frames by it are two processes. The first is privileged: it
+//! One process opens a socket, another moves frames by it. The first is privileged: it
 //! makes the socket, registers a memory file as its UMEM, binds it to a queue, and hands socket
 //! and file over ([`open`]). The second maps the rings and the file and needs no privilege for
-//! that ([`Queue::map`]; Linux 6.4 or later lets it). The crates for AF_XDP know only sockets that
-//! they made themselves, in one process, so the rings are worked here; rustix has the rest.
+//! that ([`XdpQueue::map`]; Linux 6.4 or later lets it). The crates for AF_XDP know only sockets
+//! that they made themselves, in one process, so the rings are worked here; rustix has the rest.
 //!
 //! The UMEM is cut into chunks. Half of them go round between fill ring, receive ring and the
 //! switch, the other half between transmit ring, completion ring and the switch. Each ring has
@@ -145,7 +145,7 @@ struct Ring<T> {
     _entries: PhantomData<T>,
 }
 
-// SAFETY: a ring is used by whoever has it and by the kernel, which keeps to the cursors.
+// SAFETY: a ring is used by its owner and by the kernel, which keeps to the cursors.
 unsafe impl<T: Send> Send for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
@@ -260,11 +260,11 @@ impl<T: Copy> Ring<T> {
 pub enum Kick {
     /// Nothing is left to be sent, or the driver goes on by itself.
     Done,
-    /// The interface takes no more now: what is left stays in the ring.
+    /// The interface takes no more now: the other frames stay in the ring.
     Full,
-    /// The interface is down: what is left stays in the ring.
+    /// The interface is down: the other frames stay in the ring.
     Down,
-    /// The interface is there no more.
+    /// The interface no longer exists.
     Gone,
 }
 
@@ -273,7 +273,7 @@ pub enum Kick {
 pub struct Chunk(u64);
 
 /// A bound socket's rings and its share of the UMEM.
-pub struct Queue {
+pub struct XdpQueue {
     socket: OwnedFd,
     umem: Mapping,
     chunk: usize,
@@ -289,7 +289,7 @@ pub struct Queue {
     lost: u64,
 }
 
-impl Queue {
+impl XdpQueue {
     /// Maps the rings of a socket that [`open`] made and its share of the UMEM, and gives the
     /// kernel chunks to receive into.
     pub fn map(
@@ -297,7 +297,7 @@ impl Queue {
         file: BorrowedFd<'_>,
         index: usize,
         chunk: usize,
-    ) -> Result<Queue, Errno> {
+    ) -> Result<XdpQueue, Errno> {
         if !CHUNK_SIZES.contains(&chunk) {
             return Err(Errno::INVAL);
         }
@@ -319,7 +319,7 @@ impl Queue {
             fill.produce(address(i));
         }
         fill.publish(true);
-        Ok(Queue {
+        Ok(XdpQueue {
             socket,
             umem,
             chunk,

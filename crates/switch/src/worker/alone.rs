@@ -4,20 +4,20 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{PORTS_MAX, Parts, Placed, Served, Ways, Worker};
-use crate::counters::PortStats;
-use crate::crossing::Bell;
-use crate::lane::{Board, Meter};
-use crate::lookup::{Learning, Limits, PortIndex};
-use crate::memory::{CounterFile, LaneCounters};
+use super::{Egress, Handoff, Parts, PortSetup, QueueSetup, Worker};
+use crate::counters::{LaneCounters, LaneStatus, PortStats};
+use crate::handoff::LaneWaker;
+use crate::ids::{PORTS_MAX, PortIndex};
+use crate::lookup::{Learning, Limits};
+use crate::memory::{CounterFile, LanePorts};
 use crate::port::Link;
 
 /// The only lane of a switch with one domain.
 pub(crate) struct Alone {
     pub worker: Worker,
-    bell: Arc<Bell>,
+    waker: Arc<LaneWaker>,
     counters: Arc<CounterFile>,
-    board: Arc<Board>,
+    status: Arc<LaneStatus>,
     ports: PortIndex,
 }
 
@@ -25,75 +25,77 @@ impl Alone {
     pub fn new() -> Alone {
         let (counters, _) = CounterFile::create(PORTS_MAX).unwrap();
         let counters = Arc::new(counters);
-        let bell = Arc::new(Bell::new().unwrap());
-        let board = Arc::new(Board::new());
+        let waker = Arc::new(LaneWaker::new().unwrap());
+        let status = Arc::new(LaneStatus::new());
         let mut worker = Worker::new(Parts {
             lane: 0,
-            counters: LaneCounters::new(Arc::clone(&counters), 0),
-            bell: Arc::clone(&bell),
-            meter: Arc::new(Meter::default()),
-            board: Arc::clone(&board),
-            entries: vec![None],
-            exits: Vec::new(),
+            ports: LanePorts::new(Arc::clone(&counters), 0),
+            counters: Arc::new(LaneCounters::default()),
+            status: Arc::clone(&status),
+            waker: Arc::clone(&waker),
+            handoff: Handoff {
+                senders: vec![None],
+                receivers: Vec::new(),
+            },
         })
         .unwrap();
         worker.open_domain(0, 0, Box::new(Learning::new(Limits::default())));
         Alone {
             worker,
-            bell,
+            waker,
             counters,
-            board,
+            status,
             ports: 0,
         }
     }
 
     /// Attaches a port; its doorbell is a guest's of its own.
     pub fn attach(&mut self, link: Link, doorbell: Option<Arc<OwnedFd>>) -> PortIndex {
-        let place = self.ports;
+        let port = self.ports;
         self.ports += 1;
-        self.worker.place(&Placed {
-            place,
-            turn: place.into(),
+        self.worker.add_port(&PortSetup {
+            port,
+            generation: port.into(),
             domain: 0,
             mac: None,
             name: "port".into(),
             uplink: false,
-            ways: Ways {
+            egress: Egress {
                 lanes: 1,
-                home: 0,
+                lane: 0,
                 patch: None,
             },
         });
-        let served = Served {
+        let setup = QueueSetup {
             link,
-            guest: doorbell.map(|doorbell| (place.into(), doorbell)),
+            guest: doorbell.map(|doorbell| (port.into(), doorbell)),
             polled: true,
             spreads: 0,
             kept: None,
         };
-        self.worker.serve_queue(place, served).unwrap();
-        place
+        self.worker.add_queue(port, setup).unwrap();
+        port
     }
 
-    /// Goes round until the bell is seen, which is rung first.
-    pub fn turn(&mut self) {
-        self.bell.ring();
+    /// Goes round until the waker is seen, which has woken the lane before.
+    pub fn go_round(&mut self) {
+        self.waker.wake();
         self.worker.run().unwrap();
     }
 
-    /// Goes round once, after `before`, with an order that waits.
-    pub fn round_with_an_order(&mut self, before: Duration) {
-        self.worker.now = Instant::now().checked_sub(before).unwrap();
-        self.bell.order();
+    /// Goes round once, after `before`, with a job that waits.
+    pub fn round_with_a_job(&mut self, before: Duration) {
+        self.worker.clock.now = Instant::now().checked_sub(before).unwrap();
+        self.waker.wake_for_job();
         self.worker.go_round();
-        assert!(self.bell.take_orders());
+        assert!(self.waker.take_jobs());
     }
 
-    pub fn stats(&self, place: PortIndex) -> PortStats {
-        self.counters.sum(place)
+    pub fn stats(&self, port: PortIndex) -> PortStats {
+        self.counters.sum(port)
     }
 
-    pub fn is_closed(&self, place: PortIndex) -> bool {
-        self.board.is_closed(place)
+    pub fn is_closed(&self, port: PortIndex) -> bool {
+        self.status.is_closed(port)
     }
 }

@@ -1,380 +1,413 @@
-//! One round over the busy queues: in what order, and how much of each.
+//! One polling round: in what order the busy queues are served, and how much is taken of each.
 //!
-//! As long as at most one queue has frames, they simply take turns. Where more have, the lane is
+//! As long as at most one queue has frames, they are served in turn. Where several have, the lane is
 //! what is short, and is shared by weight in bytes among the queues of the highest level that has
-//! frames ([`crate::qos::schedule`]).
+//! frames ([`crate::qos::deficit`]).
 //!
-//! Either way, whoever had nothing before and has something now goes first, as far as its credit
-//! goes. Between two batches, and between two pieces of one that goes to a guest, the other rings in
-//! the round are looked at: a batch of long frames may take 8 µs, a look some nanoseconds. The
-//! batch under way is laid aside meanwhile.
+//! Either way, a *newcomer* goes first: a queue that had nothing before and has frames now, as far as
+//! its deficit counter allows. Between two batches, and between two pieces of one that goes to a
+//! guest, the other rings in the round are looked at: a batch of long frames may take 8 µs, a look
+//! some nanoseconds. The batch under way is interrupted meanwhile.
 
 use std::time::Duration;
 
-use super::{QueueIndex, Worker, slot, slot_mut};
+use super::table::{QueueEntry, Table};
+use super::{Worker, polling};
 use crate::counters::Reason;
-use crate::lookup::PortIndex;
-use crate::port::{FRAME_WORK, Link, Portion};
-use crate::qos::schedule::{LEVELS, fast_forward};
+use crate::ids::{PortIndex, QueueIndex};
+use crate::port::{Batch, FRAME_WORK, Link, Portion};
+use crate::qos::deficit::{LEVEL_DEFAULT, LEVELS, fast_forward};
 
-/// What is taken from a queue at a time where other rings are in the round.
+/// Portion of a queue where other rings are in the round.
 const BESIDE_OTHERS: Portion = Portion {
     bytes: 128 << 10,
     ..Portion::WHOLE
 };
-/// The same where one of them may go first: to take frames out of a ring, and to ask where they go,
-/// is not interrupted.
+/// The same where one of them may be a newcomer: to take frames out of a ring, and to look up where
+/// they go, is not interrupted.
 const BESIDE_NEWCOMERS: Portion = Portion {
     frames: 32,
     ..BESIDE_OTHERS
 };
-/// Work after which others are looked at, in bytes ([`FRAME_WORK`]): about a tenth of a microsecond's.
+/// Work after which newcomers are looked for, in bytes ([`FRAME_WORK`]): about a tenth of a
+/// microsecond's.
 const PIECE: usize = 2 << 10;
-/// Work taken from one that goes first, in bytes: theirs is not interrupted.
-const NEWCOMERS: u32 = 16 << 10;
-/// How long a round may take before it is left for an order. A batch for all of a hundred TAP
-/// devices takes 10 ms, and somebody waits for the order to be carried out.
-const BEFORE_ORDERS: Duration = Duration::from_millis(1);
-/// Most queues that are looked at then: the others' turn comes at the next look.
+/// Work taken from a newcomer, in bytes: that is not interrupted.
+const NEWCOMER_BYTES: u32 = 16 << 10;
+/// How long a round may take before it is left for a job. A batch for all of a hundred TAP devices
+/// takes 10 ms, and the control thread waits for the job.
+const BEFORE_JOBS: Duration = Duration::from_millis(1);
+/// Most queues that are looked at for newcomers; the others come at the next look.
 const LOOKED_AT: usize = 16;
 
-/// Where the lane stands in its round.
-#[derive(Default)]
+/// The order of the polling round, and where the lane stands in it.
 pub(super) struct Round {
-    /// Place in the round of the queue whose turn it is.
+    /// Position in the round of the queue that is served.
     at: usize,
     /// That queue, and its level.
-    turn: QueueIndex,
+    serving: QueueIndex,
     level: u8,
-    /// Place in the round of the one that was looked at last.
-    looked: usize,
-    /// Work done since others were looked at.
+    /// Position of the queue that was looked at last.
+    looked_at: usize,
+    /// Work done since newcomers were looked for.
     work: usize,
     /// How many times a queue had frames in this round.
-    moved: u32,
+    served: u32,
+    /// Bytes of the batch that was picked up last.
+    pub picked: u64,
+    /// How much is taken from a queue at a time.
+    pub portion: Portion,
+    /// Whether newcomers are looked for while a batch is delivered.
+    pub lets_pass: bool,
+    /// Whether several queues had frames in the last round.
+    contended: bool,
+    /// Queues that are not of the default level.
+    leveled: u32,
+    /// A batch for newcomers.
+    newcomers: Box<Batch>,
+}
+
+impl Round {
+    pub fn new() -> Round {
+        Round {
+            at: 0,
+            serving: 0,
+            level: 0,
+            looked_at: 0,
+            work: 0,
+            served: 0,
+            picked: 0,
+            portion: Portion::WHOLE,
+            lets_pass: false,
+            contended: false,
+            leveled: 0,
+            newcomers: Box::new(Batch::new()),
+        }
+    }
+
+    /// Counts a queue's change of level.
+    pub fn change_level(&mut self, old: u8, new: u8) {
+        self.leveled += u32::from(new != LEVEL_DEFAULT);
+        self.leveled -= u32::from(old != LEVEL_DEFAULT);
+    }
+
+    /// Begins to serve a queue: says how much is taken from it at a time.
+    #[inline]
+    fn begin(&mut self, index: QueueIndex, active: &[QueueIndex], table: &Table) {
+        self.serving = index;
+        self.portion = if !self.lets_pass {
+            Portion::WHOLE
+        } else if self.may_have_newcomers(active, table) {
+            BESIDE_NEWCOMERS
+        } else {
+            BESIDE_OTHERS
+        };
+    }
+
+    /// Whether a queue may send before the one that is served.
+    #[inline]
+    fn may_precede(&self, index: QueueIndex, queue: &QueueEntry) -> bool {
+        index != self.serving && queue.level <= self.level && queue.deficit.may_send()
+    }
+
+    /// Whether any queue would be a newcomer if it had frames.
+    fn may_have_newcomers(&self, active: &[QueueIndex], table: &Table) -> bool {
+        active.iter().take(LOOKED_AT).any(|&index| {
+            let queue = table.queues.get(index);
+            queue.is_some_and(|queue| self.may_precede(index, queue) && queue.link.is_in_memory())
+        })
+    }
+
+    /// A newcomer, if there is one: a queue that has frames and may send, since it had nothing to
+    /// send when the round came to it, or less than its share; other than the queue that is served,
+    /// and of no lower level.
+    fn newcomer(&mut self, active: &[QueueIndex], table: &mut Table) -> Option<QueueIndex> {
+        for _ in 0..active.len().min(LOOKED_AT) {
+            self.looked_at += 1;
+            if self.looked_at >= active.len() {
+                self.looked_at = 0;
+            }
+            let index = *active.get(self.looked_at)?;
+            if let Some(queue) = table.queues.get_mut(index)
+                && self.may_precede(index, queue)
+                // Last, since the line that tells may be another processor's.
+                && queue.link.has_frames()
+            {
+                return Some(index);
+            }
+        }
+        None
+    }
+}
+
+/// Whether several queues in the round are rings. Links that are asked by system calls are not
+/// looked at while another queue is served.
+#[inline]
+fn has_rings(active: &[QueueIndex], table: &Table) -> bool {
+    let is_ring = |&&index: &&QueueIndex| {
+        let queue = table.queues.get(index);
+        queue.is_some_and(|queue| queue.link.is_in_memory())
+    };
+    let mut rings = active.iter().take(LOOKED_AT).filter(is_ring);
+    active.len() > 1 && rings.nth(1).is_some()
 }
 
 impl Worker {
     /// Serves the queues in the round.
     #[inline]
     pub(super) fn go_round(&mut self) {
-        let several = self.has_rings();
-        self.watched = several;
-        self.order.moved = 0;
-        self.order.work = 0;
-        if self.contended || self.leveled > 0 {
+        self.round.lets_pass = has_rings(&self.polling.active, &self.table);
+        self.round.served = 0;
+        self.round.work = 0;
+        if self.round.contended || self.round.leveled > 0 {
             self.go_weighed_round();
         } else {
             self.go_plain_round();
         }
-        self.watched = false;
+        self.round.lets_pass = false;
     }
 
     #[inline]
     fn go_plain_round(&mut self) {
-        self.order.at = 0;
-        self.order.level = LEVELS as u8;
-        while let Some(&queue) = self.active.get(self.order.at) {
+        self.round.at = 0;
+        self.round.level = LEVELS;
+        while let Some(&index) = self.polling.active.get(self.round.at) {
             if self.is_called_away() {
                 break;
             }
-            self.picked = 0;
-            self.begin_turn(queue);
-            if self.serve(queue) {
-                self.order.at += 1;
-            } else {
-                self.active.swap_remove(self.order.at);
-            }
-            self.order.moved += u32::from(self.picked > 0);
+            self.round.picked = 0;
+            self.round.begin(index, &self.polling.active, &self.table);
+            let stays = self.serve(index);
+            self.step(stays);
+            self.round.served += u32::from(self.round.picked > 0);
         }
-        self.contended = self.order.moved > 1;
+        self.round.contended = self.round.served > 1;
     }
 
-    /// Whether the round is to be left since there are orders. The next one begins where it was.
+    /// Goes on to the next queue of the round, from one that stays in it or not.
+    #[inline]
+    fn step(&mut self, stays: bool) {
+        if stays {
+            self.round.at += 1;
+        } else {
+            self.polling.active.swap_remove(self.round.at);
+        }
+    }
+
+    /// Whether the round is to be left since there are jobs. The next one begins where it was.
     #[inline]
     fn is_called_away(&mut self) -> bool {
-        let away = self.bell.has_orders() && self.now.elapsed() > BEFORE_ORDERS;
+        let away = self.waker.has_jobs() && self.clock.now.elapsed() > BEFORE_JOBS;
         if away {
-            self.active.rotate_left(self.order.at);
+            self.polling.active.rotate_left(self.round.at);
         }
         away
     }
 
-    /// Begins a queue's turn: says how much is taken from it at a time.
-    #[inline]
-    fn begin_turn(&mut self, place: QueueIndex) {
-        self.order.turn = place;
-        self.portion = match self.watched {
-            true if self.may_be_newcomers() => BESIDE_NEWCOMERS,
-            true => BESIDE_OTHERS,
-            false => Portion::WHOLE,
-        };
-    }
-
-    /// Whether there are others to be looked at while one is served. Those that have to be asked by
-    /// system calls are not.
-    #[inline]
-    fn has_rings(&self) -> bool {
-        let is_ring = |&&place: &&QueueIndex| {
-            slot(&self.queues, place).is_some_and(|queue| queue.link.is_in_memory())
-        };
-        let mut rings = self.active.iter().take(LOOKED_AT).filter(is_ring);
-        self.active.len() > 1 && rings.nth(1).is_some()
-    }
-
     #[inline(never)]
     fn go_weighed_round(&mut self) {
-        self.contended = false;
-        for level in 0..LEVELS as u8 {
-            self.order.moved = 0;
+        self.round.contended = false;
+        for level in 0..LEVELS {
+            self.round.served = 0;
             let waiting = self.go_round_level(level);
-            let moved = self.order.moved;
-            self.contended |= moved > 1 || waiting > 0;
-            if self.bell.has_orders() {
+            let served = self.round.served;
+            self.round.contended |= served > 1 || waiting > 0;
+            if self.waker.has_jobs() {
                 return;
             }
-            if waiting > 0 && moved == 0 {
-                let (active, queues) = (&self.active, &mut self.queues);
+            if waiting > 0 && served == 0 {
+                let (active, queues) = (&self.polling.active, &mut self.table.queues);
                 fast_forward(|each| {
-                    for &place in active {
-                        if let Some(queue) = slot_mut(queues, place)
-                            && queue.level == level
-                        {
-                            each(&mut queue.credit);
+                    for &index in active {
+                        let queue = queues.get_mut(index);
+                        if let Some(queue) = queue.filter(|queue| queue.level == level) {
+                            each(&mut queue.deficit);
                         }
                     }
                 });
             }
-            // Levels are strict: the next one has its turn when this one has nothing.
-            if moved > 0 || waiting > 0 {
+            // Levels are strict: the next one is served when this one has nothing.
+            if served > 0 || waiting > 0 {
                 return;
             }
         }
     }
 
-    /// Serves the queues of one level. Returns how many must wait for credit.
+    /// Serves the queues of one level. Returns how many must wait for their deficit counters.
     fn go_round_level(&mut self, level: u8) -> u32 {
         let mut waiting = 0;
-        self.order.at = 0;
-        self.order.level = level;
-        while let Some(&place) = self.active.get(self.order.at) {
+        self.round.at = 0;
+        self.round.level = level;
+        while let Some(&index) = self.polling.active.get(self.round.at) {
             if self.is_called_away() {
                 break;
             }
-            let queue = slot_mut(&mut self.queues, place);
-            let Some(queue) = queue.filter(|queue| queue.level == level) else {
-                // A queue that is no more is found to be so by serving it.
-                let is_gone = slot(&self.queues, place).is_none();
-                if is_gone {
-                    self.active.swap_remove(self.order.at);
-                } else {
-                    self.order.at += 1;
+            let stays = match self.table.queues.get_mut(index) {
+                None => false,
+                Some(queue) if queue.level != level => true,
+                Some(queue) => {
+                    let may_send = queue.deficit.visit();
+                    waiting += u32::from(!may_send);
+                    !may_send || self.serve_visit(index)
                 }
-                continue;
             };
-            if !queue.credit.visit() {
-                waiting += 1;
-                self.order.at += 1;
-                continue;
-            }
-            self.begin_turn(place);
-            if self.serve_within_credit(place) {
-                self.order.at += 1;
-            } else {
-                self.active.swap_remove(self.order.at);
-            }
+            self.step(stays);
         }
         waiting
     }
 
-    /// Serves a queue as long as it has frames and credit. Returns whether it stays in the round.
-    fn serve_within_credit(&mut self, place: QueueIndex) -> bool {
+    /// Serves a queue as long as it has frames and its deficit counter allows. Returns whether it
+    /// stays in the round.
+    fn serve_visit(&mut self, index: QueueIndex) -> bool {
         let mut had_frames = false;
+        self.round.begin(index, &self.polling.active, &self.table);
         loop {
-            let stays = self.serve_on_credit(place);
-            let picked = self.picked;
+            let stays = self.serve_portion(index);
+            let picked = self.round.picked;
             if picked > 0 {
-                self.order.moved += u32::from(!std::mem::replace(&mut had_frames, true));
-                if self.order.work >= PIECE {
+                let is_first = !std::mem::replace(&mut had_frames, true);
+                self.round.served += u32::from(is_first);
+                if self.round.work >= PIECE {
                     self.serve_newcomers();
                 }
             }
-            let queue = slot(&self.queues, place);
-            let has_credit = queue.is_some_and(|queue| queue.credit.is_left());
-            if !stays || picked == 0 || !has_credit {
+            let queue = self.table.queues.get(index);
+            let may_send = queue.is_some_and(|queue| queue.deficit.may_send());
+            if !stays || picked == 0 || !may_send {
                 return stays;
             }
         }
     }
 
     /// Takes one portion of a queue's frames. Returns whether the queue stays in the round.
-    fn serve_on_credit(&mut self, place: QueueIndex) -> bool {
-        self.picked = 0;
-        let stays = self.serve(place);
-        if self.picked > 0 {
-            let frames = self.batch.frames().len();
-            self.order.work += self.picked as usize + frames * FRAME_WORK;
+    fn serve_portion(&mut self, index: QueueIndex) -> bool {
+        self.round.picked = 0;
+        let stays = self.serve(index);
+        let picked = self.round.picked;
+        if picked > 0 {
+            let frames = self.forwarding.batch.frames().len();
+            self.round.work += picked as usize + frames * FRAME_WORK;
         }
-        let Some(queue) = slot_mut(&mut self.queues, place) else {
+        let Some(queue) = self.table.queues.get_mut(index) else {
             return false;
         };
-        queue.credit.spend(self.picked);
+        queue.deficit.spend(picked);
         stays
     }
 
-    /// Whether there is anyone who would be a newcomer if it had frames.
-    fn may_be_newcomers(&self) -> bool {
-        self.active.iter().take(LOOKED_AT).any(|&place| {
-            let queue = slot(&self.queues, place);
-            place != self.order.turn
-                && queue.is_some_and(|queue| {
-                    queue.level <= self.order.level
-                        && queue.credit.is_left()
-                        && queue.link.is_in_memory()
-                })
-        })
-    }
-
-    /// A newcomer, if there is one: a queue that has frames and credit left, since it had nothing to
-    /// send when its turn came, or less than its share; other than the one whose turn it is, and of
-    /// no lower level.
-    fn newcomer(&mut self) -> Option<QueueIndex> {
-        let active = self.active.len();
-        for _ in 0..active.min(LOOKED_AT) {
-            self.order.looked += 1;
-            if self.order.looked >= active {
-                self.order.looked = 0;
-            }
-            let place = *self.active.get(self.order.looked)?;
-            if place != self.order.turn
-                && let Some(queue) = slot_mut(&mut self.queues, place)
-                && queue.level <= self.order.level
-                && queue.credit.is_left()
-                // Last, since the line that tells may be another processor's.
-                && queue.link.has_frames()
-            {
-                return Some(place);
-            }
-        }
-        None
-    }
-
-    /// Serves newcomers, each as far as its credit goes, and each but once or so: then it is the
-    /// turn of the next in the round.
+    /// Serves newcomers, each as far as its deficit counter allows, and each but once or so: then
+    /// the next in the round is served.
     fn serve_newcomers(&mut self) {
-        // Theirs are dealt with as a whole: else one of them might come to be served twice at once.
-        let watched = std::mem::replace(&mut self.watched, false);
-        let portion = self.portion;
-        self.order.work = 0;
-        for _ in 0..self.active.len().min(LOOKED_AT) {
-            let Some(place) = self.newcomer() else {
+        // Their batches are not interrupted: else a queue might be served within its own batch.
+        let lets_pass = std::mem::replace(&mut self.round.lets_pass, false);
+        let portion = self.round.portion;
+        self.round.work = 0;
+        for _ in 0..self.polling.active.len().min(LOOKED_AT) {
+            let active = &self.polling.active;
+            let Some(index) = self.round.newcomer(active, &mut self.table) else {
                 break;
             };
-            self.serve_newcomer(place);
-            if self.picked == 0 {
+            self.serve_newcomer(index);
+            if self.round.picked == 0 {
                 // It is held back.
                 break;
             }
         }
-        self.order.work = 0;
-        self.watched = watched;
-        self.portion = portion;
+        self.round.work = 0;
+        self.round.lets_pass = lets_pass;
+        self.round.portion = portion;
     }
 
-    fn serve_newcomer(&mut self, place: QueueIndex) {
-        let credit = slot(&self.queues, place).map_or(0, |queue| queue.credit.left());
-        self.portion = Portion {
-            bytes: credit.min(NEWCOMERS.into()) as u32,
+    fn serve_newcomer(&mut self, index: QueueIndex) {
+        let queue = self.table.queues.get(index);
+        let bytes = queue.map_or(0, |queue| queue.deficit.bytes_left());
+        self.round.portion = Portion {
+            bytes: bytes.min(NEWCOMER_BYTES.into()) as u32,
             ..BESIDE_NEWCOMERS
         };
-        let stays = self.serve_on_credit(place);
-        self.order.moved += u32::from(self.picked > 0);
+        let stays = self.serve_portion(index);
+        self.round.served += u32::from(self.round.picked > 0);
         if !stays {
-            self.drop_out(place);
+            self.drop_out(index);
         }
     }
 
-    /// Takes a queue out of the round, out of turn.
+    /// Takes a queue out of the round that was served out of turn.
     #[cold]
-    fn drop_out(&mut self, place: QueueIndex) {
-        if let Some(at) = self.active.iter().position(|&other| other == place) {
-            self.active.remove(at);
-            if at < self.order.at {
-                self.order.at -= 1;
+    fn drop_out(&mut self, index: QueueIndex) {
+        let active = &mut self.polling.active;
+        if let Some(at) = active.iter().position(|&other| other == index) {
+            active.remove(at);
+            if at < self.round.at {
+                self.round.at -= 1;
             }
         }
     }
 
-    /// Sends a port its share of the batch, piece by piece, and serves newcomers between two of
-    /// them. Nothing else of the batch is left to be sent.
+    /// Sends a port frames of the batch piece by piece, and serves newcomers between two pieces.
+    /// Nothing else of the batch is left to be sent.
     #[inline(never)]
-    pub(super) fn send_watching(&mut self, place: PortIndex) {
-        let Some(port) = slot_mut(&mut self.ports, place.into()) else {
-            return;
-        };
-        let mut which = std::mem::take(&mut port.queue);
-        let sends = port.sends;
-        let leaves = self.leaves(place, which.len());
-        let is_one_piece = self.batch.piece(&which, 0, PIECE) == which.len();
-        let watches = !is_one_piece && self.can_lay_aside() && self.may_be_newcomers();
-        let work = if watches { PIECE } else { usize::MAX };
-        let mut from = 0;
-        while from < which.len() {
-            if watches && let Some(newcomer) = self.newcomer() {
-                if let Some(queue) = sends.and_then(|queue| slot_mut(&mut self.queues, queue)) {
-                    queue.link.flush();
-                }
-                self.let_pass(newcomer);
+    pub(super) fn send_in_pieces(&mut self, to: PortIndex, frames: &[u16], reserve: u32) {
+        let is_one_piece = self.forwarding.batch.piece(frames, 0, PIECE) == frames.len();
+        let lets_pass = !is_one_piece
+            && self.can_interrupt()
+            && self
+                .round
+                .may_have_newcomers(&self.polling.active, &self.table);
+        let work = if lets_pass { PIECE } else { usize::MAX };
+        let mut sent = 0;
+        while sent < frames.len() {
+            if lets_pass {
+                self.let_newcomer_pass(to);
             }
-            let counters = self.counters.port(place);
-            let closed = slot(&self.ports, place.into()).is_none_or(|port| port.closed);
-            let queue = sends.and_then(|queue| Some((queue, slot_mut(&mut self.queues, queue)?)));
-            let Some((index, queue)) = queue.filter(|_| !closed) else {
-                counters.dropped(Reason::Closed, (which.len() - from) as u64);
-                break;
+            let counters = self.table.counters.port(to);
+            let (ports, queues) = (&self.table.ports, &mut self.table.queues);
+            let Some((index, link)) = polling::open_link(ports, queues, to) else {
+                counters.dropped(Reason::Closed, (frames.len() - sent) as u64);
+                return;
             };
-            let link = &mut queue.link;
-            link.leave(leaves);
-            let outcome = link.send_some(&mut self.batch, &which, &mut from, work, counters);
-            if outcome.owes {
-                self.owe(index);
-            }
-            if self.settle(index, outcome) && outcome.busy {
-                self.wake(index);
-            }
-        }
-        which.clear();
-        if let Some(port) = slot_mut(&mut self.ports, place.into()) {
-            port.queue = which;
+            link.leave(reserve);
+            let batch = &mut self.forwarding.batch;
+            let outcome = link.send_some(batch, frames, &mut sent, work, counters);
+            self.polling
+                .after_send(&mut self.table, &self.clock, index, outcome);
         }
     }
 
-    /// Whether the link whose batch is under way does not mind others' being dealt with meanwhile,
-    /// some of which may go to it.
-    fn can_lay_aside(&self) -> bool {
-        let queue = slot(&self.queues, self.order.turn);
+    /// Whether the batch under way may be interrupted: its link does not mind if others are served
+    /// meanwhile, some of which may send to it.
+    fn can_interrupt(&self) -> bool {
+        let queue = self.table.queues.get(self.round.serving);
         queue.is_some_and(|queue| matches!(queue.link, Link::Guest(_)))
     }
 
-    /// Lays the batch that is under way aside and serves a newcomer, and others there may be.
-    #[inline(never)]
-    fn let_pass(&mut self, newcomer: QueueIndex) {
-        self.watched = false;
-        std::mem::swap(&mut self.batch, &mut self.aside);
-        let (source, picked) = (self.source, self.picked);
-        let crossed = std::mem::take(&mut self.crossed);
-        let portion = self.portion;
-        let grant = self.shaping.lay_aside();
+    /// Interrupts the batch under way to a port for a newcomer, and others there may be, if there
+    /// is one.
+    fn let_newcomer_pass(&mut self, to: PortIndex) {
+        let active = &self.polling.active;
+        let Some(newcomer) = self.round.newcomer(active, &mut self.table) else {
+            return;
+        };
+        let (ports, queues) = (&self.table.ports, &mut self.table.queues);
+        if let Some((_, link)) = polling::open_link(ports, queues, to) {
+            link.flush();
+        }
+        self.round.lets_pass = false;
+        std::mem::swap(&mut self.forwarding.batch, &mut self.round.newcomers);
+        let (source, picked) = (self.forwarding.source, self.round.picked);
+        let reached = std::mem::take(&mut self.forwarding.reached);
+        let portion = self.round.portion;
+        let quantum = self.shaping.suspend_quantum();
 
         self.serve_newcomer(newcomer);
         self.serve_newcomers();
 
-        self.shaping.go_on(grant);
-        self.portion = portion;
-        self.crossed = crossed;
-        (self.source, self.picked) = (source, picked);
-        std::mem::swap(&mut self.batch, &mut self.aside);
-        self.watched = true;
+        self.shaping.resume_quantum(quantum);
+        self.round.portion = portion;
+        self.forwarding.reached = reached;
+        (self.forwarding.source, self.round.picked) = (source, picked);
+        std::mem::swap(&mut self.forwarding.batch, &mut self.round.newcomers);
+        self.round.lets_pass = true;
     }
 }
 

@@ -28,7 +28,7 @@ use rustix::fd::AsFd;
 use rustix::process::Signal;
 use switch::client::SwitchClient;
 use switch::counters::Reason;
-use switch::links::{HostLink, VhostUser};
+use switch::links::{HostLink, VhostUser, VhostUserConnected};
 use switch::lookup::{Answer, Command, Flow};
 use switch::process::Switch;
 use switch::properties::{DomainProperties, LookupKind, PortProperties};
@@ -105,7 +105,7 @@ struct Socket {
 impl Socket {
     fn new(switch: &SwitchClient, what: &str, domain: u32) -> Socket {
         let path = std::env::temp_dir().join(unique(what));
-        let link = HostLink::vhost_user(&VhostUser {
+        let link = HostLink::open(&VhostUser {
             path: &path,
             name: what,
             mtu: 1500,
@@ -540,12 +540,12 @@ fn a_frontend_listens() {
     let switch = Switch::spawn().expect("a switch");
     let path = std::env::temp_dir().join(unique("vhl"));
     let listener = std::os::unix::net::UnixListener::bind(&path).expect("a listener");
-    let link = HostLink::vhost_user_connected(&VhostUser {
+    let link = HostLink::open(&VhostUserConnected(VhostUser {
         path: &path,
         name: "vm0",
         mtu: 1500,
         owner: None,
-    });
+    }));
     let client = switch.client();
     let attached = client.attach_link(link.expect("connected"), 1, PortProperties::default());
     let port = attached.expect("attached");

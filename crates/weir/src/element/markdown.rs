@@ -59,8 +59,7 @@ fn second_names() -> String {
     let library = elements::library();
     let mut names: Vec<_> = library
         .iter()
-        .filter(|class| class.name != class.own_name)
-        .map(|class| (class.name, class.own_name))
+        .flat_map(|class| class.aliases.iter().map(|alias| (*alias, class.name)))
         .collect();
     names.sort_unstable();
     for (name, own) in names {

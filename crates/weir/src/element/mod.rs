@@ -100,8 +100,8 @@ pub fn find(name: &str) -> Result<&'static Page, Error> {
     if let Some(page) = found.or_else(|| PAGES.iter().find(alike)) {
         return Ok(page);
     }
-    if let Some(class) = library().find(name).filter(|class| class.own_name != name) {
-        return find(class.own_name);
+    if let Some(class) = library().find(name).filter(|class| class.name != name) {
+        return find(class.name);
     }
     let name = name.to_string();
     Err(match library().nearest(&name) {
@@ -183,7 +183,7 @@ mod tests {
     fn every_class_has_a_page_in_shape() {
         let library = library();
         for class in library.iter().filter(|class| class.refused.is_none()) {
-            let page = PAGES.iter().find(|page| page.name == class.own_name);
+            let page = PAGES.iter().find(|page| page.name == class.name);
             let Some(page) = page else {
                 panic!("{} has no page", class.name);
             };
@@ -214,7 +214,7 @@ mod tests {
         let mut plain = example(find("Null").unwrap()).unwrap();
         let own = |router: &mut router::Router, class: &str| -> Option<Vec<HandlerSpec>> {
             let mut elements = router.graph().elements.iter();
-            let index = elements.position(|element| element.class.own_name == class)?;
+            let index = elements.position(|element| element.class.name == class)?;
             Some(router.handlers(Some(ElementId::new(index))))
         };
         let common = own(&mut plain, "Null").unwrap();

@@ -55,12 +55,14 @@ pub enum FlowCommand {
 /// `weir flow add`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Attributes: local_ip, remote_ip, transport, local_port, remote_port, dsfield
-Properties: maxbw, priority
-
+    after_help = format!("Attributes:
+{}
+Properties:
+{}
 Examples:
   weir flow add -l web -a transport=tcp,local_port=80 -p maxbw=50M http
-  weir flow add -l web -a dsfield=0xb8:0xfc -p priority=high voice"
+  weir flow add -l web -a dsfield=0xb8:0xfc -p priority=high voice",
+    FlowAttributes::help(), FlowProperties::help())
 )]
 pub struct AddArgs {
     /// The link or VNIC that it is on

@@ -93,15 +93,15 @@ pub enum VnicCommand {
 /// `weir vnic create`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Properties: maxbw, priority, share, cpus, lanes, vlan, mtu, protection, allowed-ips,
-flood-limit, delay, jitter, loss. Several values of cpus, protection and allowed-ips are joined by ‘+’
-
+    after_help = format!("Properties, several values of cpus, protection and allowed-ips joined by ‘+’:
+{}
 Examples:
   weir vnic create -l lan --netns blue b0
   weir vnic create -l lan --netns blue --interface eth0 blue-lan
   weir vnic create -l eth1 --host mgmt0
   weir vnic create -l eth1 -v 10 -m 02:00:00:00:00:01 -p maxbw=100M,priority=high web
-  weir vnic create -l lan -p protection=mac-nospoof+ip-nospoof,allowed-ips=10.0.0.2+fd00::2 db"
+  weir vnic create -l lan -p protection=mac-nospoof+ip-nospoof,allowed-ips=10.0.0.2+fd00::2 db",
+    PortProperties::help())
 )]
 pub struct CreateArgs {
     /// The link that it stands on

@@ -86,13 +86,13 @@ impl Link {
             Host::Device(name, mode) => {
                 HostLink::attach_lanes(&links::Device { name, mode: *mode }, lanes)
             }
-            Host::Tap(name) => HostLink::tap(&Tap {
+            Host::Tap(name) => HostLink::open(&Tap {
                 name,
                 mac: None,
                 mtu: MTU,
                 owner: None,
             }),
-            Host::Vxlan(vni, remotes) => HostLink::vxlan(&Vxlan {
+            Host::Vxlan(vni, remotes) => HostLink::open(&Vxlan {
                 name: &self.interface,
                 vni: *vni,
                 local: None,

@@ -39,7 +39,7 @@ use crate::userlevel::puller::Puller;
 /// | `tcp_seq`, `tcp_ack`, `tcp_off`, `tcp_window`, `tcp_urp` | fields of the TCP header |
 /// | `tcp_flags` | of `FSRPAUECN`; `.` for none |
 /// | `tcp_opt` | options: `mss1400;sackok;wscale10;ts1:2;sack95-98` |
-/// | `tcp_ntopt`, `tcp_sack` | options without timestamps; those that concern SACK |
+/// | `tcp_ntopt`, `tcp_sack` | options without timestamps; options that concern SACK |
 /// | `udp_len` | length in the UDP header |
 /// | `icmp_type`, `icmp_code` | numbers; `icmp_type_name`, `icmp_code_name`: names where known |
 /// | `icmp_flowid`, `icmp_seq`, `icmp_nextmtu` | where the type has them |
@@ -84,7 +84,7 @@ pub struct ToIPSummaryDump {
     /// Whether there are lines that say what the file is.
     #[arg(default = true)]
     header: bool,
-    /// Who made the file, for the header.
+    /// The maker of the file, for the header.
     #[arg]
     banner: String,
     /// Whether to write records.

@@ -204,3 +204,10 @@ fn wrong_arguments_are_refused() {
         assert!(errors.contains(error), "{errors}");
     }
 }
+
+#[test]
+fn a_dropped_packet_counts_as_its_segments() {
+    let mut rig = rig("");
+    rig.push_segments("ip", 3, |packet| packet.set_dst_ip(Ipv4Addr::UNSPECIFIED));
+    assert_eq!((rig.read("q.drops"), rig.outstanding()), ("3".into(), 0));
+}

@@ -1,7 +1,7 @@
 //! The table behind ARPTable, ARPQuerier and IP6NDSolicitor: which Ethernet address an IP address
 //! has, and which packets wait to learn it.
 //!
-//! Entries stand in a list by age, the oldest first; an entry that is learned anew moves to its
+//! Entries stand in a list by age, the oldest first; an entry that is learned again moves to its
 //! end. Packets that wait hang on their entry, first in, first out. Entries and packets live in
 //! two arenas that grow up to their limits and are used again and again.
 
@@ -13,56 +13,10 @@ use core::net::Ipv4Addr;
 use hashbrown::HashMap;
 use packet::wire::EtherAddress;
 use packet::{Packet, Pool};
-use router::args::{Args, Argument, Context, Failed, Invalid, Timestamp};
-use router::{Component, Steady};
+use router::args::Timestamp;
 
-use crate::destination::Address;
-
-/// A moment or span in milliseconds of the steady clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Millis(pub i64);
-
-impl Millis {
-    pub const SECOND: Millis = Millis(1000);
-
-    /// The moment `steady`.
-    #[inline]
-    pub fn at(steady: Steady) -> Millis {
-        Millis((steady.0 / 1_000_000) as i64)
-    }
-
-    /// The span `time`; 0 if it is more than 49 days.
-    pub fn span(time: Timestamp) -> Millis {
-        let span = time.0 / 1_000_000;
-        Millis(if span < i64::from(u32::MAX) { span } else { 0 })
-    }
-}
-
-impl Argument for Millis {
-    const KIND: &'static str = "time";
-
-    fn parse(text: &str, context: &Context<'_>) -> Result<Self, Invalid> {
-        Timestamp::parse(text, context).map(Millis::span)
-    }
-}
-
-impl core::ops::Add for Millis {
-    type Output = Millis;
-
-    #[inline]
-    fn add(self, other: Millis) -> Millis {
-        Millis(self.0.saturating_add(other.0))
-    }
-}
-
-impl core::ops::Sub for Millis {
-    type Output = Millis;
-
-    #[inline]
-    fn sub(self, other: Millis) -> Millis {
-        Millis(self.0.saturating_sub(other.0))
-    }
-}
+pub use super::limits::{Limits, Millis};
+use crate::headers::destination::Address;
 
 /// Most entries of a table without an entry capacity: a neighbour for each address of a /20, in
 /// some hundred KiB of memory. What asks for more is a scan.
@@ -76,38 +30,6 @@ const PATIENCE: u8 = 10;
 const QUERY_INTERVAL: Millis = Millis(100);
 /// The same, once patience is lost.
 const RARE_QUERY_INTERVAL: Millis = Millis(2000);
-
-/// How much a table may hold.
-#[derive(Clone, Debug, Component)]
-pub struct Limits {
-    /// Most packets that wait; 0: no limit of its own. Never more than a quarter of the packet
-    /// buffers wait.
-    #[arg(name = "CAPACITY", default = 2048)]
-    pub packets: u32,
-    /// Most addresses; 0: 4096. The oldest goes first.
-    #[arg(name = "ENTRY_CAPACITY", default = 0)]
-    pub entries: u32,
-    /// Most packets that wait for one address; 0: no limit of its own. More are dropped.
-    #[arg(name = "ENTRY_PACKET_CAPACITY", default = 0)]
-    pub entry_packets: u32,
-    /// If CAPACITY is exceeded, one part in this many of it is dropped, the packets for the oldest
-    /// addresses first.
-    #[arg(name = "CAPACITY_SLIM_FACTOR", default = 2)]
-    pub slim_factor: u32,
-    /// How long an address is kept; 0: forever.
-    #[arg(default = Millis(300_000), default_text = "5 minutes")]
-    pub timeout: Millis,
-}
-
-impl Limits {
-    /// Checks the arguments.
-    pub fn check(&self, args: &Args<'_>) -> Result<(), Failed> {
-        if self.slim_factor == 0 {
-            return Err(args.fail("CAPACITY_SLIM_FACTOR cannot be zero"));
-        }
-        Ok(())
-    }
-}
 
 /// No index in an arena.
 const NONE: u32 = u32::MAX;
@@ -240,7 +162,7 @@ impl<A: Address> Table<A> {
         Some(at)
     }
 
-    /// The Ethernet address of `ip`, if it is known, and whether it is time to ask anew: `poll`
+    /// The Ethernet address of `ip`, if it is known, and whether it is time to ask again: `poll`
     /// after it was learned (0: never).
     #[inline]
     pub fn lookup(&mut self, ip: A, now: Millis, poll: Millis) -> Option<(EtherAddress, bool)> {

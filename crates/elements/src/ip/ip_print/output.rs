@@ -67,7 +67,7 @@ impl Output {
         }
     }
 
-    /// Writes out what is left, and closes the file.
+    /// Flushes and closes the file.
     pub fn close(&mut self) {
         #[cfg(feature = "host")]
         if let Some(mut file) = self.file.take() {

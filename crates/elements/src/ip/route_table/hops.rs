@@ -20,7 +20,7 @@ impl Hop {
     /// Where packets without a route go.
     pub const NOWHERE: Hop = Hop {
         gateway: Ipv4Addr::UNSPECIFIED,
-        port: crate::dispatch::DROP,
+        port: crate::filters::dispatch::DROP,
     };
 }
 

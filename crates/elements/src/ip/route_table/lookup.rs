@@ -13,7 +13,7 @@ use super::Found;
 use super::hops::Hop;
 use super::route::Unread;
 use super::{Order, Refused, Route, RouteTable};
-use crate::dispatch::{DROP, send};
+use crate::filters::dispatch::{DROP, send};
 
 /// How often an element says that it has no route.
 const COMPLAINTS: u32 = 5;

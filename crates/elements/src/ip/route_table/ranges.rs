@@ -207,7 +207,7 @@ impl Ranges {
         )
     }
 
-    /// Chooses the number of buckets anew. False, and nothing changed, if memory is short.
+    /// Recomputes the number of buckets. False, and nothing changed, if memory is short.
     fn rebuild(&mut self, prefixes: &Prefixes) -> bool {
         let bits = bits_for(prefixes.len());
         let mut new = Ranges {
@@ -228,7 +228,7 @@ impl Ranges {
         done
     }
 
-    /// Finds the ranges of the buckets from `first` to `end` anew.
+    /// Recomputes the ranges of the buckets from `first` to `end`.
     fn fill(&mut self, prefixes: &Prefixes, first: u32, end: u32) -> bool {
         let low = first << self.shift;
         let high = (end << self.shift) | ((1u64 << self.shift) - 1) as u32;

@@ -7,10 +7,10 @@ use core::cmp::Reverse;
 /// Which free slot a new route takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// The lowest; a route that is set anew stays where it was.
+    /// The lowest; a route that is set again stays where it was.
     #[default]
     Lowest,
-    /// The one that became free last; a route that is set anew moves to another.
+    /// The one that became free last; a route that is set again moves to another.
     Latest,
 }
 

@@ -14,7 +14,7 @@ use router::{Cx, Element, handlers};
 
 use self::rewrite::{Flow, Refusal, Upper};
 use self::table::{Endpoint, Fixed, Pool, Side, Stock};
-use crate::dispatch::{DROP, dispatch};
+use crate::filters::dispatch::{DROP, dispatch};
 
 /// How often the element says the same.
 const COMPLAINTS: u32 = 5;
@@ -29,9 +29,9 @@ const ICMP: usize = 8;
 /// checksums are brought up to date. An echo's identifier is its port. An ICMPv6 error goes where
 /// the flow of the packet goes that it quotes, and that is translated too.
 ///
-/// Packets that no mapping is for are dropped, and so are all others. When all addresses or ports of a
-/// list are in use, what has been idle longest is given to the next who asks, if it was idle for
-/// five minutes; otherwise the packet is dropped.
+/// Packets without a mapping are dropped, and so are all others. When all addresses or ports of a
+/// list are in use, a new mapping takes the one that has been idle longest, if it was idle for five
+/// minutes; otherwise the packet is dropped.
 ///
 /// # Arguments
 /// In this order, without keywords:
@@ -89,7 +89,14 @@ impl Complaint {
 
 impl AddressTranslator {
     /// What stands for `side`'s end on the other side.
-    fn find(&mut self, outward: bool, flow: &Flow, side: Side, bind: bool, now: u64) -> Option<Endpoint> {
+    fn find(
+        &mut self,
+        outward: bool,
+        flow: &Flow,
+        side: Side,
+        bind: bool,
+        now: u64,
+    ) -> Option<Endpoint> {
         if (flow.has_port() || !self.fixed.ports)
             && let Some(found) = self.fixed.find(outward, side.own)
         {

@@ -65,8 +65,8 @@ struct Slot {
     newer: u32,
 }
 
-/// A pool. Whoever asks first gets the first; when all are given out, what has been idle longest is
-/// given to another, if it was idle for five minutes.
+/// A pool. Addresses or ports are given in order; when all are in use, the one that has been idle
+/// longest is given to another, if it was idle for five minutes.
 pub struct Pool {
     stock: Stock,
     /// Where an address stands in the stock.

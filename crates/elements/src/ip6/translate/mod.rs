@@ -2,7 +2,7 @@
 //! and in its own buffer.
 //!
 //! An IPv4 address `a.b.c.d` stands for the IPv4-mapped IPv6 address `::ffff:a.b.c.d`, and the other
-//! way round. Checksums of TCP and UDP are brought up to date, not computed anew, so that a packet
+//! way round. Checksums of TCP and UDP are updated, not computed again, so that a packet
 //! that was damaged is so afterwards too. ICMP's errors carry the start of a packet, which is
 //! translated as well.
 

@@ -8,13 +8,13 @@ use click::config::{self, Style};
 use router::{Call, Component, Cx, HandlerError, HandlerFlags};
 
 use super::errors::Errors;
-use super::machine::Machine;
-use super::output::Output;
+use super::machine::ScriptMachine;
+use super::output::PrintOutput;
 
 /// What `$?` is after a write that failed: C's `-EINVAL`.
 const FAILED: i32 = -22;
 
-impl Machine {
+impl ScriptMachine {
     /// `print` and its like.
     pub fn print(
         &mut self,
@@ -24,7 +24,7 @@ impl Machine {
         unquote: bool,
         errors: &mut Errors,
     ) {
-        let (mut output, text) = match Output::open(text) {
+        let (mut output, text) = match PrintOutput::open(text) {
             Ok(opened) => opened,
             Err(error) => return errors.error(cx, &error),
         };

@@ -1,6 +1,6 @@
 use router::{Descriptors, DriverHook, Element};
 
-use super::machine::Machine;
+use super::machine::ScriptMachine;
 use super::run_script;
 use super::script_type::ScriptType;
 
@@ -23,7 +23,7 @@ use super::script_type::ScriptType;
 #[element(ports = "-/-", processing = "ah/ah", provides(Descriptors, DriverHook))]
 pub struct DriverManager {
     #[flatten]
-    machine: Machine,
+    machine: ScriptMachine,
 }
 
 run_script!(DriverManager, Some(ScriptType::Driver));

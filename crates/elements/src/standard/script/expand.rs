@@ -8,11 +8,11 @@ use router::{Call, Cx, HandlerError, HandlerFlags};
 
 use super::calculate;
 use super::errors::Errors;
-use super::machine::Machine;
+use super::machine::ScriptMachine;
 
 /// Looks variables up while a text is expanded.
 struct Expander<'e, 'c> {
-    machine: &'e mut Machine,
+    machine: &'e mut ScriptMachine,
     cx: &'e mut Cx<'c>,
     errors: &'e mut Errors,
     /// Whether a handler call went wrong.
@@ -46,7 +46,7 @@ fn no_handler(cx: &Cx<'_>, call: &Call) -> String {
     format!("no ‘{}’ read handler", call.full_name(cx))
 }
 
-impl Machine {
+impl ScriptMachine {
     pub fn assign(
         &mut self,
         cx: &mut Cx<'_>,

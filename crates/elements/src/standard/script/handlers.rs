@@ -7,10 +7,10 @@ use router::args::{Args, Failed};
 use router::{Component, Cx, DynamicHandlers, HandlerError, HandlerFlags, HandlerList, handlers};
 
 use super::calculate;
-use super::machine::{Machine, Request};
+use super::machine::{ScriptMachine, Request};
 #[cfg(feature = "host")]
 use super::output;
-use super::program::Program;
+use super::program::ScriptProgram;
 use super::script_type::ScriptType;
 
 const READ: HandlerFlags = HandlerFlags::READ;
@@ -19,7 +19,7 @@ const READ_WITH: HandlerFlags = READ.with(HandlerFlags::PARAMETER);
 /// Handlers of every element, which the router answers.
 const EVERYWHERE: &[&str] = &["name", "class", "config", "ports", "handlers"];
 
-impl Machine {
+impl ScriptMachine {
     /// Compiles the script; its type is `default` if TYPE does not say.
     pub fn configured(
         &mut self,
@@ -44,7 +44,7 @@ impl Machine {
             return Err(args.fail("ports allowed only on PACKET scripts"));
         }
         let driver = self.script_type == ScriptType::Driver;
-        self.program = Program::compile(&self.instructions, driver, args);
+        self.program = ScriptProgram::compile(&self.instructions, driver, args);
         args.finish()
     }
 
@@ -90,7 +90,7 @@ impl Machine {
 }
 
 #[handlers]
-impl Machine {
+impl ScriptMachine {
     /// Goes on behind the instruction that waits, or so many of them.
     #[write]
     fn write_step(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), HandlerError> {
@@ -156,7 +156,7 @@ impl Machine {
     }
 }
 
-impl DynamicHandlers for Machine {
+impl DynamicHandlers for ScriptMachine {
     fn list_dynamic(&self, list: &mut HandlerList) {
         for name in calculate::NAMES {
             match *name {

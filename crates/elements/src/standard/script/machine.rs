@@ -13,7 +13,7 @@ use router::args::{Any, Context, Failed, Timestamp};
 use router::{Component, Cx, HandlerError, TimerId};
 
 use super::errors::Errors;
-use super::program::{Ending, Op, Program, Target};
+use super::program::{Ending, ScriptOp, ScriptProgram, Target};
 use super::script_type::ScriptType;
 #[cfg(feature = "host")]
 use super::signal::Signals;
@@ -41,7 +41,7 @@ pub(super) enum Request {
 /// A script and where it stands.
 #[derive(Component)]
 #[component(handlers, dynamic)]
-pub(super) struct Machine {
+pub(super) struct ScriptMachine {
     /// When it runs. ACTIVE: as soon as the router does. PASSIVE: when `run` is called. PACKET: for
     /// each packet; the value that it returns is the output. PROXY: when any handler of the script
     /// is called. DRIVER: as DriverManager. SIGNAL followed by names or numbers: when the process
@@ -54,7 +54,7 @@ pub(super) struct Machine {
     #[arg(rest, name = "INSTRUCTION", kind = "instruction, any number of them")]
     pub instructions: Vec<String>,
     pub script_type: ScriptType,
-    pub program: Program,
+    pub program: ScriptProgram,
     #[cfg(feature = "host")]
     signals: Signals,
     pub timer: Option<TimerId>,
@@ -74,7 +74,7 @@ pub(super) struct Machine {
     pub writing: bool,
 }
 
-impl Machine {
+impl ScriptMachine {
     /// Starts the script, and takes signals if it waits for any.
     pub fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), Failed> {
         self.start(cx);
@@ -91,7 +91,7 @@ impl Machine {
         let mut errors = Errors::while_executing(cx);
         for i in 0..self.program.instructions.len() {
             let instruction = &self.program.instructions[i];
-            if let Op::Init {
+            if let ScriptOp::Init {
                 variable, unquote, ..
             } = instruction.op
             {
@@ -103,10 +103,10 @@ impl Machine {
             return;
         }
         match self.program.instructions.first().map(|i| i.op) {
-            Some(Op::Wait) => {
+            Some(ScriptOp::Wait) => {
                 self.wait(cx, 0, &mut errors);
             }
-            Some(Op::Start) => {
+            Some(ScriptOp::Start) => {
                 self.fresh = true;
                 match (&self.script_type, self.timer) {
                     // The driver finds that it is to stop, and asks the script first.
@@ -237,7 +237,7 @@ impl Machine {
     /// How the script ended, if it stands at an end.
     pub fn ending(&self) -> Option<Ending> {
         match self.program.instructions.get(self.at)?.op {
-            Op::End(end) | Op::Goto(Target::End(end)) => Some(end),
+            ScriptOp::End(end) | ScriptOp::Goto(Target::End(end)) => Some(end),
             _ => None,
         }
     }
@@ -245,7 +245,7 @@ impl Machine {
     /// What the script returned, if it stands at a return.
     fn returned(&self) -> Option<&str> {
         match self.program.instructions.get(self.at)?.op {
-            Op::Return { .. } => Some(&self.program.variables[0].1),
+            ScriptOp::Return { .. } => Some(&self.program.variables[0].1),
             _ => None,
         }
     }
@@ -278,12 +278,12 @@ impl Machine {
             let at = self.at;
             self.at += 1;
             match self.execute(cx, at, &mut steps, errors) {
-                Flow::On => {}
-                Flow::Block(at) => {
+                NextStep::On => {}
+                NextStep::Block(at) => {
                     self.at = at;
                     break;
                 }
-                Flow::End(end) => {
+                NextStep::End(end) => {
                     self.at = at;
                     if end == Ending::Stop && cause != Cause::Driver {
                         cx.stop();
@@ -317,43 +317,43 @@ impl Machine {
         at: usize,
         steps: &mut u32,
         errors: &mut Errors,
-    ) -> Flow {
+    ) -> NextStep {
         let instruction = &mut self.program.instructions[at];
         match instruction.op {
-            Op::Start => {
+            ScriptOp::Start => {
                 if core::mem::take(&mut self.fresh) {
                     *steps = steps.saturating_sub(1);
                 }
             }
-            Op::Pause(count) => {
+            ScriptOp::Pause(count) => {
                 let passed = (*steps).min(count.saturating_sub(instruction.done));
                 instruction.done += passed;
                 *steps -= passed;
                 if instruction.done < count {
-                    return Flow::Block(at);
+                    return NextStep::Block(at);
                 }
             }
-            Op::Wait if *steps == 0 => return self.wait(cx, at, errors),
-            Op::Wait => {
+            ScriptOp::Wait if *steps == 0 => return self.wait(cx, at, errors),
+            ScriptOp::Wait => {
                 *steps -= 1;
                 self.stop_waiting(cx);
             }
-            Op::Goto(target) => {
+            ScriptOp::Goto(target) => {
                 let text = instruction.text.clone();
                 return self.goto(cx, at, target, &text, errors);
             }
-            Op::Return { unquote } => {
+            ScriptOp::Return { unquote } => {
                 let text = instruction.text.clone();
                 self.assign(cx, 0, &text, unquote, errors);
                 if self.at == at + 1 {
-                    return Flow::Block(at);
+                    return NextStep::Block(at);
                 }
             }
-            Op::Set { variable, unquote } => {
+            ScriptOp::Set { variable, unquote } => {
                 let text = instruction.text.clone();
                 self.assign(cx, variable, &text, unquote, errors);
             }
-            Op::End(end) => {
+            ScriptOp::End(end) => {
                 if let Ending::Error { unquote } = end {
                     let text = instruction.text.clone();
                     let text = self.expand(cx, &text, unquote, errors);
@@ -361,37 +361,37 @@ impl Machine {
                         errors.error(cx, &text);
                     }
                 }
-                return Flow::End(end);
+                return NextStep::End(end);
             }
-            Op::Print { newline, unquote } => {
+            ScriptOp::Print { newline, unquote } => {
                 let text = instruction.text.clone();
                 self.print(cx, &text, newline, unquote, errors);
             }
-            Op::Read { unquote } => {
+            ScriptOp::Read { unquote } => {
                 let text = instruction.text.clone();
                 self.show(cx, &text, unquote, errors);
             }
-            Op::Write { unquote } => {
+            ScriptOp::Write { unquote } => {
                 let text = instruction.text.clone();
                 self.call_write(cx, &text, unquote, errors);
             }
-            Op::Init { .. } | Op::Label => {}
+            ScriptOp::Init { .. } | ScriptOp::Label => {}
         }
-        Flow::On
+        NextStep::On
     }
 
     /// Blocks at the wait instruction `at` for its time; goes on behind it if that is not right.
-    fn wait(&mut self, cx: &mut Cx<'_>, at: usize, errors: &mut Errors) -> Flow {
+    fn wait(&mut self, cx: &mut Cx<'_>, at: usize, errors: &mut Errors) -> NextStep {
         let text = self.program.instructions[at].text.clone();
         let text = self.expand(cx, &text, false, errors);
         match (cx.names().parse::<Timestamp>(text.trim()), self.timer) {
             (Ok(time), Some(timer)) => {
                 cx.schedule_after(timer, time.0.unsigned_abs());
-                Flow::Block(at)
+                NextStep::Block(at)
             }
             _ => {
                 errors.error(cx, "syntax error at ‘wait’");
-                Flow::Block(at + 1)
+                NextStep::Block(at + 1)
             }
         }
     }
@@ -403,20 +403,20 @@ impl Machine {
         target: Target,
         condition: &str,
         errors: &mut Errors,
-    ) -> Flow {
+    ) -> NextStep {
         let condition = self.expand(cx, condition, false, errors);
         if !condition.is_empty() {
             match cx.names().parse::<bool>(&condition) {
                 Ok(true) => {}
-                Ok(false) => return Flow::On,
+                Ok(false) => return NextStep::On,
                 Err(_) => {
                     errors.error(cx, &format!("bad condition ‘{condition}’"));
-                    return Flow::On;
+                    return NextStep::On;
                 }
             }
         }
         match target {
-            Target::End(end) => Flow::End(end),
+            Target::End(end) => NextStep::End(end),
             Target::Instruction(to) => {
                 // The instructions behind the target block again.
                 let behind = self.program.instructions.get_mut(to..at);
@@ -424,14 +424,14 @@ impl Machine {
                     instruction.done = 0;
                 }
                 self.at = to;
-                Flow::On
+                NextStep::On
             }
         }
     }
 }
 
 /// What comes after an instruction.
-enum Flow {
+enum NextStep {
     /// The one that is next.
     On,
     /// Nothing: the script goes on at the given instruction, later.

@@ -14,7 +14,7 @@ mod script_type;
 #[cfg(feature = "host")]
 mod signal;
 
-use machine::Machine;
+use machine::ScriptMachine;
 use router::{Descriptors, DriverHook, Element};
 
 pub use driver_manager::DriverManager;
@@ -156,7 +156,7 @@ use run_script;
 #[element(ports = "-/-", processing = "ah/ah", provides(Descriptors, DriverHook))]
 pub struct Script {
     #[flatten]
-    machine: Machine,
+    machine: ScriptMachine,
 }
 
 run_script!(Script, None);

@@ -6,17 +6,17 @@ use click::config::shift_space;
 use router::Cx;
 
 /// Where `print` prints to.
-pub(super) enum Output {
+pub(super) enum PrintOutput {
     Standard,
     #[cfg(feature = "host")]
     File(std::fs::File),
 }
 
-impl Output {
+impl PrintOutput {
     /// Takes `>FILE` or `>>FILE` off the front of `text`; returns the output and the rest.
-    pub fn open(text: &str) -> Result<(Output, &str), String> {
+    pub fn open(text: &str) -> Result<(PrintOutput, &str), String> {
         let Some(redirected) = text.strip_prefix('>') else {
-            return Ok((Output::Standard, text));
+            return Ok((PrintOutput::Standard, text));
         };
         let (append, redirected) = match redirected.strip_prefix('>') {
             Some(rest) => (true, rest),
@@ -24,7 +24,7 @@ impl Output {
         };
         let (file, rest) = shift_space(redirected);
         match file {
-            "" | "-" => Ok((Output::Standard, rest)),
+            "" | "-" => Ok((PrintOutput::Standard, rest)),
             _ => open_file(file, append).map(|output| (output, rest)),
         }
     }
@@ -32,9 +32,9 @@ impl Output {
     /// Writes `data`.
     pub fn write(&mut self, cx: &mut Cx<'_>, data: &[u8]) -> Result<(), String> {
         match self {
-            Output::Standard => cx.print(data),
+            PrintOutput::Standard => cx.print(data),
             #[cfg(feature = "host")]
-            Output::File(file) => {
+            PrintOutput::File(file) => {
                 use alloc::string::ToString;
                 use std::io::Write;
                 file.write_all(data).map_err(|error| error.to_string())?;
@@ -45,15 +45,15 @@ impl Output {
 }
 
 #[cfg(feature = "host")]
-fn open_file(name: &str, append: bool) -> Result<Output, String> {
+fn open_file(name: &str, append: bool) -> Result<PrintOutput, String> {
     let mut options = std::fs::OpenOptions::new();
     options.create(true).append(append).write(true).truncate(!append);
     let file = options.open(name);
-    file.map(Output::File).map_err(|error| alloc::format!("{name}: {}", reason(&error)))
+    file.map(PrintOutput::File).map_err(|error| alloc::format!("{name}: {}", reason(&error)))
 }
 
 #[cfg(not(feature = "host"))]
-fn open_file(_name: &str, _append: bool) -> Result<Output, String> {
+fn open_file(_name: &str, _append: bool) -> Result<PrintOutput, String> {
     Err("file redirection not supported here".into())
 }
 

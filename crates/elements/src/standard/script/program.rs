@@ -27,7 +27,7 @@ pub(super) enum Target {
 
 /// What an instruction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Op {
+pub(super) enum ScriptOp {
     /// Where a script starts that does not start with waiting.
     Start,
     /// Waits for a number of steps.
@@ -49,8 +49,8 @@ pub(super) enum Op {
 
 /// One instruction.
 #[derive(Clone, Debug)]
-pub(super) struct Instruction {
-    pub op: Op,
+pub(super) struct ScriptInstruction {
+    pub op: ScriptOp,
     /// Its text, not yet expanded; of a jump, the condition.
     pub text: String,
     /// How often it blocked, of what it waits for.
@@ -59,17 +59,17 @@ pub(super) struct Instruction {
 
 /// A script's instructions and the names of its variables.
 #[derive(Debug, Default)]
-pub(super) struct Program {
-    pub instructions: Vec<Instruction>,
+pub(super) struct ScriptProgram {
+    pub instructions: Vec<ScriptInstruction>,
     /// Names and values. Variable 0 is what `return` returns.
     pub variables: Vec<(String, String)>,
 }
 
-impl Program {
+impl ScriptProgram {
     /// Takes the instructions in `texts`; what is wrong goes to `args`. A driver script without
     /// any waits for the driver to stop.
-    pub fn compile(texts: &[String], driver: bool, args: &Args<'_>) -> Program {
-        let mut program = Program::default();
+    pub fn compile(texts: &[String], driver: bool, args: &Args<'_>) -> ScriptProgram {
+        let mut program = ScriptProgram::default();
         program.variable("_");
         let mut jumps = Vec::new();
         for text in texts {
@@ -83,24 +83,24 @@ impl Program {
         }
         for (at, label) in jumps {
             match program.label(&label) {
-                Some(target) => program.instructions[at].op = Op::Goto(target),
+                Some(target) => program.instructions[at].op = ScriptOp::Goto(target),
                 None => args.error(format_args!("no such label ‘{label}’")),
             }
         }
         if program.instructions.is_empty() && driver {
-            program.push(Op::Pause(1), "");
+            program.push(ScriptOp::Pause(1), "");
         }
         let end = if driver { Ending::Stop } else { Ending::End };
-        program.push(Op::End(end), "");
+        program.push(ScriptOp::End(end), "");
         program
     }
 
-    fn push(&mut self, op: Op, text: &str) {
-        let starts = matches!(op, Op::Pause(_) | Op::Wait | Op::Start);
+    fn push(&mut self, op: ScriptOp, text: &str) {
+        let starts = matches!(op, ScriptOp::Pause(_) | ScriptOp::Wait | ScriptOp::Start);
         if self.instructions.is_empty() && !starts {
-            self.push(Op::Start, "");
+            self.push(ScriptOp::Start, "");
         }
-        self.instructions.push(Instruction {
+        self.instructions.push(ScriptInstruction {
             op,
             text: text.to_string(),
             done: 0,
@@ -112,7 +112,7 @@ impl Program {
     fn add(&mut self, word: &str, text: &str, jumps: &mut Vec<(usize, String)>) -> Option<()> {
         let (name, unquote) = split_quiet(word);
         let op = match name {
-            "print" | "printn" => Op::Print {
+            "print" | "printn" => ScriptOp::Print {
                 newline: name == "print",
                 unquote,
             },
@@ -121,26 +121,26 @@ impl Program {
                 let (handler, file) = shift_space(text);
                 let file = if file.is_empty() { "-" } else { file };
                 let arrow = if name == "save" { ">" } else { ">>" };
-                let print = Op::Print {
+                let print = ScriptOp::Print {
                     newline: true,
                     unquote: false,
                 };
                 self.push(print, &alloc::format!("{arrow}{file} {handler}"));
                 return Some(());
             }
-            "read" => Op::Read { unquote },
-            "write" => Op::Write { unquote },
-            "return" => Op::Return { unquote },
+            "read" => ScriptOp::Read { unquote },
+            "write" => ScriptOp::Write { unquote },
+            "return" => ScriptOp::Return { unquote },
             "set" | "init" | "export" => return self.add_set(name, text, unquote),
-            "error" => Op::End(Ending::Error { unquote }),
-            "wait" if text.is_empty() => Op::Pause(1),
-            "wait" | "wait_for" | "wait_time" => Op::Wait,
+            "error" => ScriptOp::End(Ending::Error { unquote }),
+            "wait" if text.is_empty() => ScriptOp::Pause(1),
+            "wait" | "wait_for" | "wait_time" => ScriptOp::Wait,
             "pause" | "wait_step" | "wait_stop" => {
                 let count = match text {
                     "" => Some(1),
                     text => router::args::Context::blank().parse(text).ok(),
                 };
-                self.push(Op::Pause(count?), "");
+                self.push(ScriptOp::Pause(count?), "");
                 return Some(());
             }
             "label" => {
@@ -148,19 +148,19 @@ impl Program {
                 if label.is_empty() || !more.is_empty() {
                     return None;
                 }
-                Op::Label
+                ScriptOp::Label
             }
             "goto" => {
                 let (label, condition) = shift_space(text);
-                self.push(Op::Goto(Target::Instruction(0)), condition);
+                self.push(ScriptOp::Goto(Target::Instruction(0)), condition);
                 if !label.is_empty() {
                     jumps.push((self.instructions.len() - 1, label.to_string()));
                 }
                 return Some(());
             }
             "end" | "exit" | "stop" | "loop" if !text.is_empty() => return None,
-            "loop" => Op::Goto(Target::Instruction(0)),
-            name => Op::End(end(name)?),
+            "loop" => ScriptOp::Goto(Target::Instruction(0)),
+            name => ScriptOp::End(end(name)?),
         };
         self.push(op, text);
         Some(())
@@ -173,8 +173,8 @@ impl Program {
         }
         let variable = self.variable(variable);
         let op = match name {
-            "set" => Op::Set { variable, unquote },
-            _ => Op::Init {
+            "set" => ScriptOp::Set { variable, unquote },
+            _ => ScriptOp::Init {
                 variable,
                 unquote,
                 export: name == "export",
@@ -198,7 +198,7 @@ impl Program {
 
     /// Where a jump to `label` goes.
     pub fn label(&self, label: &str) -> Option<Target> {
-        let named = |i: &Instruction| i.op == Op::Label && i.text == label;
+        let named = |i: &ScriptInstruction| i.op == ScriptOp::Label && i.text == label;
         match self.instructions.iter().position(named) {
             Some(at) => Some(Target::Instruction(at)),
             None if matches!(label, "begin" | "loop") => Some(Target::Instruction(0)),
@@ -209,7 +209,7 @@ impl Program {
     /// The variables that can be read by handlers.
     pub fn exported(&self) -> impl Iterator<Item = &(String, String)> {
         self.instructions.iter().filter_map(|i| match i.op {
-            Op::Init {
+            ScriptOp::Init {
                 variable,
                 export: true,
                 ..

@@ -16,7 +16,7 @@ pub(crate) use input::Input;
 use pcapng::Section;
 pub use writer::{Record, file_header, record_header};
 
-use crate::link_type::LinkType;
+use crate::headers::link_type::LinkType;
 
 /// Longest packet that a file may hold, in bytes.
 pub const PACKET_MAX: usize = 65535;

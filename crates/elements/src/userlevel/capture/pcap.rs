@@ -5,7 +5,7 @@ use std::format;
 
 use super::input::Input;
 use super::{CaptureError, Frame, PACKET_MAX, format_error};
-use crate::link_type::LinkType;
+use crate::headers::link_type::LinkType;
 
 /// Bytes of the file's head.
 pub const HEADER: usize = 24;

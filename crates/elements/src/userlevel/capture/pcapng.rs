@@ -9,7 +9,7 @@ use pcap_parser::{Block, parse_block_be, parse_block_le};
 
 use super::input::Input;
 use super::{CaptureError, Frame, PACKET_MAX, format_error};
-use crate::link_type::LinkType;
+use crate::headers::link_type::LinkType;
 
 /// The type of a section's first block, the same in both byte orders.
 pub const MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];

@@ -1,7 +1,7 @@
 //! Writing the classic format.
 
 use super::pcap::{HEADER, MAGIC, MAGIC_NANOSECONDS, VERSION};
-use crate::link_type::LinkType;
+use crate::headers::link_type::LinkType;
 
 /// A file's head.
 pub fn file_header(nanoseconds: bool, snaplen: u32, link: LinkType) -> [u8; HEADER] {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use packet::anno::EXTRA_LENGTH;
 use router::Status;
 
-use crate::link_type::LinkType;
+use crate::headers::link_type::LinkType;
 use crate::testing::{Rig, ether, udp};
 use crate::userlevel::capture::{Record, file_header, record_header};
 use crate::userlevel::testing::TempFile;
@@ -139,7 +139,7 @@ fn timing_keeps_the_distances_in_time() {
 }
 
 #[test]
-fn whoever_pulls_sleeps_at_the_end() {
+fn a_pull_at_the_end_sleeps() {
     let file = file("pull", LinkType::ETHERNET, &[1000; 5]);
     let config = format!("f :: FromDump({file}, STOP true) -> u :: Unqueue -> c :: Collect;");
     let mut rig = Rig::new(&config);

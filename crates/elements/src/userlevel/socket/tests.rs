@@ -102,7 +102,7 @@ fn udp_goes_both_ways() {
     within("udp", || {
         let plain = UdpSocket::bind("127.0.0.1:5000").unwrap();
         plain.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
-        // A server answers whoever sent to it last.
+        // A server answers the last sender.
         let config = "i :: Inject -> Socket(UDP, 127.0.0.1, 5001, SNAPLEN 100) -> c :: Collect;";
         let mut rig = Rig::new(config);
         rig.push("i", b"nobody yet");

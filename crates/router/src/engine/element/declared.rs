@@ -16,7 +16,7 @@ use packet::wire::EtherAddress;
 use super::Element;
 use super::manual::{HandlerDoc, Page};
 use crate::args::read::Read;
-use crate::args::{Args, Failed, Parser, Timestamp, unparse};
+use crate::args::{Args, Failed, NoElements, Parser, Timestamp, unparse};
 use crate::engine::Cx;
 use crate::handler::{HandlerError, HandlerList};
 
@@ -279,6 +279,21 @@ pub fn parse_value<T>(
             _ => format!("{keyword}: {line}"),
         });
         HandlerError::Failed(lines.collect::<Vec<_>>().join("\n"))
+    })
+}
+
+/// Reads the words of `value` as arguments.
+pub fn parse_words(
+    cx: &mut Cx<'_>,
+    value: &str,
+    read: impl FnOnce(&mut Args<'_>) -> Result<(), Failed>,
+) -> Result<(), HandlerError> {
+    let element = cx.name().to_string();
+    let mut args = Args::from_words(value, cx.name_database(), &NoElements, &element);
+    read(&mut args).map_err(|Failed| {
+        let errors = args.take_errors();
+        let lines: Vec<String> = errors.into_iter().map(|error| error.text).collect();
+        HandlerError::Failed(lines.join("\n"))
     })
 }
 

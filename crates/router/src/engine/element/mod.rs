@@ -23,7 +23,7 @@ pub use capability::{
 };
 pub use declared::{
     Component, Declared, DynamicHandlers, HandlersDeclared, Methods, Outcome, Reading, Shown,
-    outcome, parse_value, reading, shown, write_argument,
+    outcome, parse_value, parse_words, reading, shown, write_argument,
 };
 pub use manual::{ArgumentDoc, HandlerDoc, Page};
 
@@ -80,23 +80,23 @@ pub trait Element: Declared + Any + Send {
     /// Whether [`action`](Element::action) has anything to do for a packet. Where it has not for
     /// any of a batch, it is not called: for elements that most packets pass as they are.
     #[inline]
-    fn concerns(&self, packet: &Packet) -> bool {
+    fn affects(&self, packet: &Packet) -> bool {
         let _ = packet;
         true
     }
 
-    /// What makes a look at the packets needless: [`concerns`](Element::concerns) says no of all
+    /// What makes a look at the packets needless: [`affects`](Element::affects) says no of all
     /// packets of which these facts hold, and they leave by output 0 as they came. The router does
     /// not even call the element then. They may change by the element's handlers only.
     #[inline]
-    fn moot(&self) -> Facts {
+    fn no_op_facts(&self) -> Facts {
         Facts::NONE
     }
 
     /// The facts that stay true of a packet on which [`action`](Element::action) says
     /// [`Verdict::Forward`].
     #[inline]
-    fn keeps(&self) -> Facts {
+    fn preserves(&self) -> Facts {
         Facts::NONE
     }
 
@@ -111,7 +111,7 @@ pub trait Element: Declared + Any + Send {
     /// How the element sorts what comes to its only input, if it does nothing else: the router has it
     /// done together with what elements behind its outputs do alike, without calling them. It may
     /// change by the element's handlers only, and is another one then.
-    fn sorting(&self) -> Option<Arc<dyn Classify>> {
+    fn rules(&self) -> Option<Arc<dyn Classify>> {
         None
     }
 
@@ -163,18 +163,18 @@ pub trait Element: Declared + Any + Send {
 /// an element says otherwise. For elements that have something to do once a batch besides.
 #[inline(always)]
 pub fn filter<E: Element + ?Sized>(element: &mut E, cx: &mut Cx<'_>, batch: &mut Batch) {
-    if batch.facts().include(element.moot()) {
+    if batch.facts().include(element.no_op_facts()) {
         return;
     }
     // All are asked, as that is quicker than to ask whether to go on.
     let concerned = batch
         .iter()
-        .fold(false, |any, packet| any | element.concerns(packet));
+        .fold(false, |any, packet| any | element.affects(packet));
     if !concerned {
         return;
     }
     batch.filter_keeping(
-        element.keeps(),
+        element.preserves(),
         &mut (element, cx),
         |(element, cx), packet| match element.action(cx, packet) {
             Verdict::Forward => None,
@@ -201,6 +201,8 @@ pub trait Class: Element + Default {
     const PHASE: i32 = phase::DEFAULT;
     /// Other names that it may stand for, where an argument asks for an element of a kind.
     const IS_A: &'static [&'static str] = &[];
+    /// Other names of the class.
+    const ALIASES: &'static [&'static str] = &[];
     /// Whether each thread has an instance of its own, which is made and not configured. Packets
     /// on thread `t` leave it by output `t`, modulo the number of outputs.
     const PER_THREAD: bool = false;
@@ -249,14 +251,14 @@ pub struct ClassEntry {
     pub phase: i32,
     /// See [`Class::IS_A`].
     pub is_a: &'static [&'static str],
+    /// See [`Class::ALIASES`].
+    pub aliases: &'static [&'static str],
     /// See [`Class::PER_THREAD`].
     pub per_thread: bool,
     /// See [`Class::SEGMENTS`].
     pub segments: bool,
     /// See [`Class::CAPABILITIES`].
     pub capabilities: &'static [Capability],
-    /// The class's own name, where `name` is a second one.
-    pub own_name: &'static str,
     /// Why the class cannot be used here; `None` if it can.
     pub refused: Option<&'static str>,
     make: fn() -> Box<dyn Element>,
@@ -267,12 +269,12 @@ impl ClassEntry {
     pub const fn of<C: Class>() -> ClassEntry {
         ClassEntry {
             name: C::NAME,
-            own_name: C::NAME,
             ports: C::PORTS,
             processing: C::PROCESSING,
             flow: C::FLOW,
             phase: C::PHASE,
             is_a: C::IS_A,
+            aliases: C::ALIASES,
             per_thread: C::PER_THREAD,
             segments: C::SEGMENTS,
             capabilities: C::CAPABILITIES,
@@ -285,7 +287,6 @@ impl ClassEntry {
     pub const fn refused(name: &'static str, reason: &'static str) -> ClassEntry {
         ClassEntry {
             name,
-            own_name: name,
             ports: "-/-",
             refused: Some(reason),
             ..ClassEntry::of::<RefusedElement>()
@@ -295,17 +296,12 @@ impl ClassEntry {
     /// Whether an element of the class can be used as a `kind`: a class, or a capability.
     pub fn is_a(&self, kind: &str) -> bool {
         self.name == kind
-            || self.own_name == kind
+            || self.aliases.contains(&kind)
             || self.is_a.contains(&kind)
             || self
                 .capabilities
                 .iter()
                 .any(|capability| capability.name() == kind)
-    }
-
-    /// The same class under another name.
-    pub const fn named(self, name: &'static str) -> ClassEntry {
-        ClassEntry { name, ..self }
     }
 
     /// An element of the class.

@@ -130,7 +130,7 @@ proptest! {
                     let sent = || packet(mac(to), mac(source), flow(source, to, which), None);
                     let got = steer(&mut function, from, sent(), 0);
                     addresses.insert(source, from);
-                    let hash = crate::flow_hash::flow_hash(sent().head());
+                    let hash = crate::port::flow_hash::flow_hash(sent().head());
                     let class = hash % CLASSES as u32;
                     let known = addresses.get(&to).copied();
                     let expected = if known == Some(from) {

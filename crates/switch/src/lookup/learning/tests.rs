@@ -63,6 +63,27 @@ fn one_port_cannot_fill_the_table() {
 }
 
 #[test]
+fn no_frame_makes_the_table_grow() {
+    let limits = Limits {
+        table: 600,
+        port: 200,
+        aging: 10,
+    };
+    let mut table = table(4, limits);
+    let capacity = table.table.capacity();
+    for now in 0..200 {
+        for source in 0..500u32 {
+            let mut head = *frame((1, false), (1, false)).head();
+            head[7..11].copy_from_slice(&(now / 3 * 1000 + source).to_be_bytes());
+            let port = (source % 4) as PortIndex;
+            steer_one(&mut table, port, Frame::new(head, 60, Body::Staged(0)), now);
+        }
+        assert!(table.entries() <= limits.table);
+    }
+    assert_eq!(table.table.capacity(), capacity);
+}
+
+#[test]
 fn a_pinned_address_stays_where_it_was_put() {
     let mut table = Learning::new(TIGHT);
     table.attach(0, None, 0);

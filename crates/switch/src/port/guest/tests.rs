@@ -49,7 +49,7 @@ impl Bench {
     /// Lets the worker go round: it sees at once who rang, and comes back after some rounds.
     fn turn(&mut self) {
         for _ in 0..3 {
-            self.alone.turn();
+            self.alone.go_round();
         }
     }
 
@@ -230,7 +230,7 @@ fn a_full_ring_is_waited_for_a_moment_and_not_again_before_it_was_half_empty() {
         from.receive(&mut batch, counters);
         from.release();
         let which: Vec<u16> = (0..frames).collect();
-        link.send(&batch, &which, counters);
+        link.send(&mut batch, &which, counters);
     };
     let now = Instant::now();
     let late = now + HOLD;

@@ -1,4 +1,4 @@
-//! Finding out what a sender's kernel left undone where nothing tells of it.
+//! Detecting partial checksums and joined segments where the link does not tell of them.
 //!
 //! A frame that comes by AF_XDP has lost its virtio-net header. Across a veth pair its TCP or UDP
 //! checksum may still be what the sender's stack leaves to its "hardware": the folded sum of the

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use bitflags::bitflags;
 use rustix::event::epoll;
 use rustix::fs::OFlags;
 use vhost::vhost_user::message::{
@@ -15,111 +16,98 @@ use vhost::vhost_user::message::{
 use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut};
 
 use super::memory::{Extent, Memory, REGIONS_MAX, Region, RegionError};
-use super::queue::{Agreed, Queue};
+use super::queue::{Agreed, Virtqueue};
 use super::rings::{Addresses, SIZE_MAX};
 
 /// Most queue pairs of a frontend.
 pub const PAIRS_MAX: usize = 8;
+/// Longest header in front of a frame, in bytes.
+pub(super) const HEADER_MAX: usize = 12;
 /// A queue's kick has the event [`KICK`] plus the queue's number in the device's epoll set.
 pub const KICK: u64 = 16;
 
-/// Feature bits: Virtual I/O Device 1.2, sections 5.1.3 and 6.
-pub mod features {
-    /// The driver may leave checksums undone.
-    pub const CSUM: u64 = 1 << 0;
-    /// The driver takes frames with checksums undone.
-    pub const GUEST_CSUM: u64 = 1 << 1;
-    /// The driver takes TCP over IPv4 that is yet to be cut.
-    pub const GUEST_TSO4: u64 = 1 << 7;
-    /// The same over IPv6.
-    pub const GUEST_TSO6: u64 = 1 << 8;
-    /// The same with congestion marks.
-    pub const GUEST_ECN: u64 = 1 << 9;
-    /// The driver may send TCP over IPv4 that is yet to be cut.
-    pub const HOST_TSO4: u64 = 1 << 11;
-    /// The same over IPv6.
-    pub const HOST_TSO6: u64 = 1 << 12;
-    /// The same with congestion marks.
-    pub const HOST_ECN: u64 = 1 << 13;
-    /// A received frame may fill several buffers.
-    pub const MRG_RXBUF: u64 = 1 << 15;
-    /// There is a control queue. The frontend answers it; the bit must be offered for that.
-    pub const CTRL_VQ: u64 = 1 << 17;
-    /// As above: receive modes.
-    pub const CTRL_RX: u64 = 1 << 18;
-    /// There are several queue pairs.
-    pub const MQ: u64 = 1 << 22;
-    /// Headers and frames may be laid out in any way.
-    pub const ANY_LAYOUT: u64 = 1 << 27;
-    /// A descriptor may stand for a table of them.
-    pub const INDIRECT_DESC: u64 = 1 << 28;
-    /// Notifications by event index.
-    pub const EVENT_IDX: u64 = 1 << 29;
-    /// Protocol features are negotiated.
-    pub const PROTOCOL_FEATURES: u64 = 1 << 30;
-    /// Little endian, and the header always has 12 bytes.
-    pub const VERSION_1: u64 = 1 << 32;
-    /// Rings are packed.
-    pub const RING_PACKED: u64 = 1 << 34;
-
-    /// What is offered.
-    pub const OFFERED: u64 = CSUM
-        | GUEST_CSUM
-        | GUEST_TSO4
-        | GUEST_TSO6
-        | GUEST_ECN
-        | HOST_TSO4
-        | HOST_TSO6
-        | HOST_ECN
-        | MRG_RXBUF
-        | CTRL_VQ
-        | CTRL_RX
-        | MQ
-        | ANY_LAYOUT
-        | INDIRECT_DESC
-        | EVENT_IDX
-        | PROTOCOL_FEATURES
-        | VERSION_1
-        | RING_PACKED;
+bitflags! {
+    /// The features that are offered: Virtual I/O Device 1.2, sections 5.1.3 and 6.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Features: u64 {
+        /// The driver may leave checksums undone.
+        const CSUM = 1 << 0;
+        /// The driver takes frames with checksums undone.
+        const GUEST_CSUM = 1 << 1;
+        /// The driver takes TCP over IPv4 that is yet to be cut.
+        const GUEST_TSO4 = 1 << 7;
+        /// The same over IPv6.
+        const GUEST_TSO6 = 1 << 8;
+        /// The same with congestion marks.
+        const GUEST_ECN = 1 << 9;
+        /// The driver may send TCP over IPv4 that is yet to be cut.
+        const HOST_TSO4 = 1 << 11;
+        /// The same over IPv6.
+        const HOST_TSO6 = 1 << 12;
+        /// The same with congestion marks.
+        const HOST_ECN = 1 << 13;
+        /// A received frame may fill several buffers.
+        const MRG_RXBUF = 1 << 15;
+        /// There is a control queue. The frontend answers it; the bit must be offered for that.
+        const CTRL_VQ = 1 << 17;
+        /// As above: receive modes.
+        const CTRL_RX = 1 << 18;
+        /// There are several queue pairs.
+        const MQ = 1 << 22;
+        /// Headers and frames may be laid out in any way.
+        const ANY_LAYOUT = 1 << 27;
+        /// A descriptor may stand for a table of them.
+        const INDIRECT_DESC = 1 << 28;
+        /// Notifications by event index.
+        const EVENT_IDX = 1 << 29;
+        /// Protocol features are negotiated.
+        const PROTOCOL_FEATURES = 1 << 30;
+        /// Little endian, and the header always has 12 bytes.
+        const VERSION_1 = 1 << 32;
+        /// Rings are packed.
+        const RING_PACKED = 1 << 34;
+    }
 }
 
 /// One frontend's device.
-pub struct Device {
+pub struct VhostDevice {
     /// Where kicks are waited for.
     events: Arc<OwnedFd>,
-    pub(super) features: u64,
+    pub(super) features: Features,
     pub(super) memory: Memory,
     /// Two for each pair: the driver's receive queue, then its transmit queue.
-    pub(super) queues: Vec<Queue>,
+    pub(super) queues: Vec<Virtqueue>,
 }
 
-impl Device {
+impl VhostDevice {
     /// A device of which nothing is known yet. Kicks come to the epoll set `events`.
-    pub fn new(events: Arc<OwnedFd>) -> Device {
-        Device {
+    pub fn new(events: Arc<OwnedFd>) -> VhostDevice {
+        VhostDevice {
             events,
-            features: 0,
+            features: Features::empty(),
             memory: Memory::default(),
-            queues: (0..2 * PAIRS_MAX).map(|_| Queue::default()).collect(),
+            queues: (0..2 * PAIRS_MAX).map(|_| Virtqueue::default()).collect(),
         }
     }
 
     /// Whether all of these feature bits were agreed on.
     #[inline]
-    pub fn has(&self, features: u64) -> bool {
-        self.features & features == features
+    pub fn has(&self, features: Features) -> bool {
+        self.features.contains(features)
     }
 
     /// Length of the header in front of each frame, in bytes.
     #[inline]
     pub fn header_len(&self) -> usize {
-        match self.features & (features::VERSION_1 | features::MRG_RXBUF) {
-            0 => 10,
-            _ => 12,
+        let long = Features::VERSION_1 | Features::MRG_RXBUF;
+        if self.features.intersects(long) {
+            HEADER_MAX
+        } else {
+            10
         }
     }
 
-    fn queue(&mut self, index: u32) -> Result<&mut Queue> {
+    fn queue(&mut self, index: u32) -> Result<&mut Virtqueue> {
         self.queues
             .get_mut(index as usize)
             .ok_or(Error::InvalidParam)
@@ -153,7 +141,7 @@ impl Device {
     /// Stops a queue; returns where to go on.
     fn stop(&mut self, index: usize) -> u32 {
         self.forget_kick(index);
-        self.queues.get_mut(index).map_or(0, Queue::stop)
+        self.queues.get_mut(index).map_or(0, Virtqueue::stop)
     }
 
     /// Takes a queue's kick out of the epoll set: the frontend has it open, too, so closing it
@@ -184,13 +172,13 @@ impl Device {
         for index in 0..self.queues.len() {
             self.stop(index);
         }
-        *self = Device::new(Arc::clone(&self.events));
+        *self = VhostDevice::new(Arc::clone(&self.events));
     }
 }
 
 /// Sees to it that writing to `fd` does not wait. It must be an eventfd: the frontend, which has it
-/// open, too, could have any other file wait all the same. What tells is the inode that eventfds and
-/// epoll sets have in common.
+/// open, too, could have any other file wait all the same. What tells is the inode that eventfds
+/// and epoll sets have in common.
 fn without_waiting(fd: BorrowedFd<'_>, events: BorrowedFd<'_>) -> Result<()> {
     let set = || {
         let (file, eventlike) = (rustix::fs::fstat(fd)?, rustix::fs::fstat(events)?);
@@ -203,7 +191,7 @@ fn without_waiting(fd: BorrowedFd<'_>, events: BorrowedFd<'_>) -> Result<()> {
     set().map_err(|error| Error::ReqHandlerError(error.into()))
 }
 
-impl Drop for Device {
+impl Drop for VhostDevice {
     fn drop(&mut self) {
         for index in 0..self.queues.len() {
             self.stop(index);
@@ -214,10 +202,10 @@ impl Drop for Device {
 /// A place for the device while a message is carried out; it is the port's else, so that moving
 /// frames takes no lock.
 #[derive(Default)]
-pub struct Desk(pub(super) Option<Device>);
+pub struct Desk(pub(super) Option<VhostDevice>);
 
 impl Desk {
-    fn device(&mut self) -> Result<&mut Device> {
+    fn device(&mut self) -> Result<&mut VhostDevice> {
         self.0.as_mut().ok_or(Error::BackendInternalError)
     }
 }
@@ -240,24 +228,22 @@ impl VhostUserBackendReqHandlerMut for Desk {
     }
 
     fn get_features(&mut self) -> Result<u64> {
-        Ok(features::OFFERED)
+        Ok(Features::all().bits())
     }
 
     fn set_features(&mut self, features: u64) -> Result<()> {
-        if features & !features::OFFERED != 0 {
-            return Err(NOT_OFFERED);
-        }
+        let features = Features::from_bits(features).ok_or(NOT_OFFERED)?;
         let device = self.device()?;
         device.features = features;
         let agreed = Agreed {
-            packed: device.has(features::RING_PACKED),
-            by_event: device.has(features::EVENT_IDX),
-            indirect: device.has(features::INDIRECT_DESC),
+            packed: device.has(Features::RING_PACKED),
+            by_event: device.has(Features::EVENT_IDX),
+            indirect: device.has(Features::INDIRECT_DESC),
         };
         for queue in &mut device.queues {
             queue.agree(agreed);
             // Without protocol features there is no message that enables a queue.
-            if features & features::PROTOCOL_FEATURES == 0 {
+            if !features.contains(Features::PROTOCOL_FEATURES) {
                 queue.enabled = true;
             }
         }
@@ -282,7 +268,7 @@ impl VhostUserBackendReqHandlerMut for Desk {
 
     fn set_vring_num(&mut self, index: u32, num: u32) -> Result<()> {
         let device = self.device()?;
-        let any = device.has(features::RING_PACKED);
+        let any = device.has(Features::RING_PACKED);
         let size = u16::try_from(num).ok();
         let size = size.filter(|&size| size > 0 && size <= SIZE_MAX);
         let size = size.filter(|size| any || size.is_power_of_two());

@@ -11,7 +11,7 @@ use std::os::fd::BorrowedFd;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use vhost::vhost_user::Error;
 
-use super::device::Device;
+use super::device::VhostDevice;
 
 /// The message's number.
 const SET_VRING_ENABLE: u32 = 18;
@@ -26,7 +26,7 @@ const NEED_REPLY: u32 = 1 << 3;
 
 /// Carries out the message that a frontend sends, and that has arrived whole, if it enables or
 /// halts a queue. Returns whether it does.
-pub fn enable(socket: BorrowedFd<'_>, device: &mut Device) -> Result<bool, Error> {
+pub fn enable(socket: BorrowedFd<'_>, device: &mut VhostDevice) -> Result<bool, Error> {
     let mut message = [0; LEN];
     let flags = RecvFlags::DONTWAIT;
     match rustix::net::recv(socket, &mut message, flags | RecvFlags::PEEK) {

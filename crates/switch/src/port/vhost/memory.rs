@@ -1,9 +1,10 @@
-//! A frontend's memory: the regions of its address space that it handed over, mapped here.
+//! A frontend's memory: the regions of its address space that it shared, mapped here.
 //!
 //! Addresses in messages are the frontend's own ("user" addresses), addresses in rings are the
 //! guest's ("guest-physical"). Both are looked up in the table of regions, and nothing outside of
-//! it can be reached. The frontend may write there at any time, so what is handed out are
-//! [`SharedBytes`] and [`rings`](super::rings). It may take the memory away, too: see [`sigbus`](super::sigbus).
+//! it can be reached. The frontend may write there at any time, so callers get
+//! [`SharedBytes`] and [`rings`](super::rings). It may take the memory away, too: see
+//! [`sigbus`](super::sigbus).
 #![allow(unsafe_code)]
 
 use std::os::fd::BorrowedFd;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use abi::region::SharedBytes;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::sigbus::{WATCHED_MAX, Watch};
+use super::sigbus::{MemoryWatch, WATCHED_MAX};
 
 /// Most regions of a frontend.
 pub const REGIONS_MAX: usize = 32;
@@ -58,7 +59,7 @@ pub struct Region {
     base: NonNull<u8>,
     mapped: usize,
     /// `None` only while the region is dropped.
-    watch: Option<Watch>,
+    watch: Option<MemoryWatch>,
     start: NonNull<u8>,
 }
 
@@ -115,7 +116,7 @@ impl Region {
             mapped,
             // SAFETY: mapped just now, and until `drop` has ended the watch. Nothing relies on
             // what is read there.
-            watch: Some(unsafe { Watch::new(base, mapped) }),
+            watch: Some(unsafe { MemoryWatch::new(base, mapped) }),
             // SAFETY: `offset - from` is less than what is mapped.
             start: unsafe { base.add((extent.offset - from) as usize) },
         })
@@ -127,7 +128,7 @@ impl Region {
     }
 
     fn has_failed(&self) -> bool {
-        self.watch.as_ref().is_some_and(Watch::has_failed)
+        self.watch.as_ref().is_some_and(MemoryWatch::has_failed)
     }
 }
 
@@ -194,7 +195,7 @@ impl Memory {
         self.regions.is_empty()
     }
 
-    /// Whether the frontend took away memory that it had handed over.
+    /// Whether the frontend took away memory that it had shared.
     #[inline]
     pub fn has_failed(&self) -> bool {
         self.regions.iter().any(|region| region.has_failed())

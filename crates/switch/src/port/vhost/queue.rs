@@ -12,7 +12,7 @@ use abi::region::SharedBytes;
 
 use super::memory::Memory;
 use super::rings::packed::START;
-use super::rings::table::Table;
+use super::rings::table::DescriptorTable;
 use super::rings::{Addresses, Broken, Descriptor, Head, Rings, flags};
 use crate::sys::ring::ring;
 
@@ -34,7 +34,7 @@ fn start(packed: bool) -> u16 {
 
 /// A virtqueue, set up as far as the frontend has come with that.
 #[derive(Default)]
-pub struct Queue {
+pub struct Virtqueue {
     pub(super) size: u16,
     pub(super) addresses: Option<Addresses>,
     pub(super) kick: Option<File>,
@@ -48,11 +48,12 @@ pub struct Queue {
     next: u16,
     /// The position of the next buffer to give back.
     given: u16,
-    /// Whoever worked on the rings before may not have told the driver of all that it gave back.
-    owes: bool,
+    /// The process that worked on the rings before may not have told the driver of all that it gave
+    /// back.
+    notifies_pending: bool,
 }
 
-impl Queue {
+impl Virtqueue {
     /// Goes by what was agreed on. Rings of the other layout are forgotten, with where they are.
     pub fn agree(&mut self, agreed: Agreed) {
         if self.agreed.packed != agreed.packed {
@@ -84,7 +85,7 @@ impl Queue {
             // it gave back is not. The frontend may not know how far that one came.
             self.next = given;
             self.given = given;
-            self.owes = given != start(self.agreed.packed);
+            self.notifies_pending = given != start(self.agreed.packed);
         }
         self.rings.is_some()
     }
@@ -114,7 +115,7 @@ impl Queue {
     /// not given back is forgotten.
     pub fn stop(&mut self) -> u32 {
         self.started = false;
-        self.owes = false;
+        self.notifies_pending = false;
         self.rings = None;
         self.kick = None;
         self.call = None;
@@ -128,12 +129,12 @@ impl Queue {
 
     /// Interrupts the driver once the queue is ready, if it may not have been when it should.
     pub fn catch_up(&mut self) {
-        if self.owes
+        if self.notifies_pending
             && self.is_ready()
             && let Some(call) = &self.call
         {
             let _ = ring(call.as_fd());
-            self.owes = false;
+            self.notifies_pending = false;
         }
     }
 
@@ -143,7 +144,7 @@ impl Queue {
         self.enabled && self.started && self.rings.is_some()
     }
 
-    /// Whether the driver can wake whoever waits for buffers.
+    /// Whether the driver can wake a port that waits for buffers.
     pub fn can_kick(&self) -> bool {
         self.kick.is_some()
     }
@@ -188,14 +189,14 @@ impl Queue {
     }
 
     /// The table that a descriptor names, if that was agreed on.
-    fn table(&self, named: &Descriptor, memory: &Memory) -> Result<Table, Broken> {
+    fn table(&self, named: &Descriptor, memory: &Memory) -> Result<DescriptorTable, Broken> {
         match self.agreed.indirect {
-            true => Table::open(named, memory, self.agreed.packed),
+            true => DescriptorTable::open(named, memory, self.agreed.packed),
             false => Err(Broken::Chain),
         }
     }
 
-    /// Goes through a buffer and hands out its pieces until `take` has enough and says so by
+    /// Goes through a buffer and passes its pieces to `take` until `take` has enough and says so by
     /// `false`. All must be in `memory` and to be `written` or not.
     pub fn pieces(
         &self,

@@ -1,9 +1,9 @@
 //! A virtqueue's rings in a frontend's memory, in either of their layouts: [`split`] and
 //! [`packed`], and the tables of [indirect descriptors](table) that both may name.
 //!
-//! Each shared value is read once, and whoever asks gets numbers, never a reference. A driver whose
-//! numbers are none of a virtqueue's is [`Broken`]; nothing is read or written for it outside of the
-//! memory that it handed over.
+//! Each shared value is read once, and callers get numbers, never a reference. A driver whose
+//! numbers are none of a virtqueue's is [`Broken`]; nothing is read or written for it outside of
+//! the memory that it shared.
 
 pub mod packed;
 pub mod split;
@@ -30,7 +30,7 @@ pub enum Broken {
     Chain,
     /// A buffer is for reading where it is to be written, or the other way round.
     Direction,
-    /// A buffer is not in the memory that was handed over.
+    /// A buffer is not in the memory that the frontend shared.
     Address,
 }
 
@@ -174,8 +174,8 @@ impl Rings {
         }
     }
 
-    /// Up to which position buffers were given back by whoever worked on the rings before; `None`
-    /// if the rings do not tell.
+    /// Up to which position buffers were given back by the process that worked on the rings before;
+    /// `None` if the rings do not tell.
     pub fn resume(&mut self) -> Option<u16> {
         match self {
             Rings::Split(rings) => Some(rings.used_index()),

@@ -1,10 +1,11 @@
 //! Surviving a memory file that its owner makes shorter, or that cannot have another page.
 //!
-//! A touch of such a page raises SIGBUS, which would end the process. Whoever maps a file that it
-//! does not trust watches the mapping ([`Watch::new`]): a fault inside replaces the whole mapping
-//! by anonymous memory, notes that ([`Watch::has_failed`]) and goes on, so that what touched the page
-//! reads zeros. (A seal against shrinking, as data regions have, would do for that half of the
-//! matter; neither DPDK nor every QEMU seals.) A fault anywhere else ends the process as ever.
+//! A touch of such a page raises SIGBUS, which would end the process. A caller that maps a file
+//! that it does not trust watches the mapping ([`MemoryWatch::new`]): a fault inside replaces the
+//! whole mapping by anonymous memory, notes that ([`MemoryWatch::has_failed`]) and goes on, so that
+//! what touched the page reads zeros. (A seal against shrinking, as data regions have, would do for
+//! that half of the matter; neither DPDK nor every QEMU seals.) A fault anywhere else ends the
+//! process as ever.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
@@ -20,28 +21,28 @@ pub const WATCHED_MAX: usize = ((1 << PAGES_BITS) - 1) << PAGE_BITS;
 
 /// One watched mapping. Entries are never freed but used again, so that the handler may walk the
 /// list at any time.
-struct Entry {
+struct WatchedRange {
     /// First page and number of pages in one word, so that a reader sees both or neither; 0 while
     /// the entry is free.
     range: AtomicU64,
     failed: AtomicBool,
-    next: Option<&'static Entry>,
+    next: Option<&'static WatchedRange>,
 }
 
-static ENTRIES: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
+static ENTRIES: AtomicPtr<WatchedRange> = AtomicPtr::new(std::ptr::null_mut());
 
-fn first() -> Option<&'static Entry> {
+fn first() -> Option<&'static WatchedRange> {
     // SAFETY: null, or an entry that was leaked in `take`.
     unsafe { ENTRIES.load(Ordering::Acquire).as_ref() }
 }
 
-fn entries() -> impl Iterator<Item = &'static Entry> {
+fn entries() -> impl Iterator<Item = &'static WatchedRange> {
     std::iter::successors(first(), |entry| entry.next)
 }
 
-impl Entry {
+impl WatchedRange {
     /// An entry for this range: a free one, or a new one at the head of the list.
-    fn take(range: u64) -> &'static Entry {
+    fn take(range: u64) -> &'static WatchedRange {
         for entry in entries() {
             let free = &entry.range;
             let (taken, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
@@ -50,7 +51,7 @@ impl Entry {
                 return entry;
             }
         }
-        let entry = Box::leak(Box::new(Entry {
+        let entry = Box::leak(Box::new(WatchedRange {
             range: AtomicU64::new(range),
             failed: AtomicBool::new(false),
             next: None,
@@ -77,20 +78,20 @@ impl Entry {
 }
 
 /// Keeps faults inside a mapping from ending the process, as long as it lives.
-pub struct Watch(&'static Entry);
+pub struct MemoryWatch(&'static WatchedRange);
 
-impl Watch {
+impl MemoryWatch {
     /// Watches the mapping of `bytes` bytes at `base`: whole pages, [`WATCHED_MAX`] at most.
     ///
     /// # Safety
     /// The range is one mapping of the caller's that stays mapped while the watch lives. The caller
     /// puts up with its content turning to zeros at any time.
-    pub unsafe fn new(base: NonNull<u8>, bytes: usize) -> Watch {
+    pub unsafe fn new(base: NonNull<u8>, bytes: usize) -> MemoryWatch {
         static INSTALLED: Once = Once::new();
         INSTALLED.call_once(install);
         assert!(bytes <= WATCHED_MAX && bytes.is_multiple_of(1 << PAGE_BITS));
         let page = base.as_ptr() as u64 >> PAGE_BITS;
-        Watch(Entry::take(
+        MemoryWatch(WatchedRange::take(
             page << PAGES_BITS | (bytes as u64) >> PAGE_BITS,
         ))
     }
@@ -102,7 +103,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for MemoryWatch {
     fn drop(&mut self) {
         self.0.range.store(0, Ordering::Release);
     }
@@ -132,9 +133,9 @@ extern "C" fn handle(
         if fault.wrapping_sub(base) >= bytes {
             continue;
         }
-        // The kernel's number is kept for whoever was interrupted.
+        // The kernel's number is kept for the interrupted code.
         // SAFETY: this thread's own errno; the range is one mapping that stays mapped while it is
-        // watched, and whoever watches it puts up with zeros.
+        // watched, and its owner accepts zeros.
         let replaced = unsafe {
             let errno = *libc::__errno_location();
             let replaced = libc::mmap(
@@ -187,7 +188,7 @@ mod tests {
             )
             .unwrap();
             let base = NonNull::new(base.cast::<u8>()).unwrap();
-            let watch = Watch::new(base, BYTES);
+            let watch = MemoryWatch::new(base, BYTES);
             base.add(BYTES - 1).write_volatile(7);
             assert!(!watch.has_failed());
             rustix::fs::ftruncate(&file, 0).unwrap();

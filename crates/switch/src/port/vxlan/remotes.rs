@@ -24,15 +24,15 @@ pub(super) enum To {
     All,
 }
 
-struct Seen {
+struct LastSeen {
     remote: u16,
     at: Instant,
 }
 
-/// The remotes, and who is behind which.
+/// The remotes, and the addresses behind each.
 pub(super) struct Remotes {
     addresses: Vec<SocketAddr>,
-    known: HashMap<[u8; 6], Seen>,
+    known: HashMap<[u8; 6], LastSeen>,
     swept: Instant,
     now: Instant,
 }
@@ -77,9 +77,9 @@ impl Remotes {
         let multicast = source[0] & 1 != 0;
         let at = self.now;
         if let Some(seen) = self.known.get_mut(&source) {
-            *seen = Seen { remote, at };
+            *seen = LastSeen { remote, at };
         } else if !multicast && self.has_room() {
-            self.known.insert(source, Seen { remote, at });
+            self.known.insert(source, LastSeen { remote, at });
         }
     }
 

@@ -1,118 +1,76 @@
 //! Rounds over guests' rings: who goes first, and that nobody's frames suffer for it.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abi::region::{Geometry, Interface};
-use abi::ring::Slot;
 use proptest::prelude::*;
-use rustix::event::EventfdFlags;
 
 use crate::counters::Reason;
-use crate::lookup::PortIndex;
-use crate::memory::{GuestSide, SharedRegion};
-use crate::port::Link;
-use crate::port::guest::GuestLink;
+use crate::ids::PortIndex;
 use crate::worker::alone::Alone;
+use crate::worker::ring_guest::RingGuest;
 
-struct Guest {
-    side: GuestSide,
-    bell: OwnedFd,
-    place: PortIndex,
-    mac: u8,
-}
+type SomeGuest = RingGuest<PortIndex>;
 
 const SINK: u8 = 99;
 
-fn guest(alone: &mut Alone, mac: u8, slots: u32) -> Guest {
-    let geometry = Geometry::new(slots, 1).unwrap();
-    let interface = Interface::new("eth0", [2, 0, 0, 0, 0, mac], 1500).unwrap();
-    let (region, _) = SharedRegion::create(geometry, &[interface]).unwrap();
-    let region = Arc::new(region);
-    let link = Link::Guest(GuestLink::new(region.switch_side(0).unwrap(), 1500));
-    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-    let bell = rustix::event::eventfd(0, flags).unwrap();
-    let place = alone.attach(link, Some(Arc::new(bell.try_clone().unwrap())));
-    Guest {
-        side: region.guest_side(0).unwrap(),
-        bell,
-        place,
-        mac,
-    }
+fn guest(alone: &mut Alone, mac: u8, slots: u32) -> SomeGuest {
+    RingGuest::new(mac, slots, |link, doorbell| {
+        alone.attach(link, Some(Arc::new(doorbell)))
+    })
 }
 
-impl Guest {
-    /// Sends a frame with a number in it.
-    fn send(&mut self, to: u8, number: u32, len: usize) {
-        assert_ne!(self.side.transmit.free(1), Ok(0), "room in the ring");
-        let slot = Slot {
-            len: len as u16,
-            ..Slot::spent(self.side.transmit.peek(0).buffer)
-        };
-        let mut bytes = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, self.mac, 0x88, 0xb5];
-        bytes.extend(number.to_be_bytes());
-        bytes.resize(len, number as u8);
-        self.side.region.frame(slot).unwrap().write(&bytes);
-        self.side.transmit.fill(0, slot);
-        self.side.transmit.publish(1);
-        if self.side.transmit.consumer_sleeps() {
-            rustix::io::write(&self.bell, &1u64.to_ne_bytes()).unwrap();
-        }
-    }
+/// Sends a frame with a number in it.
+fn send(guest: &mut SomeGuest, to: u8, number: u32, len: usize) {
+    let frame = guest.frame(to, number, len);
+    assert!(guest.send(&frame), "a slot is free");
+}
 
-    /// Senders, numbers and lengths of the frames that have come.
-    fn receive(&mut self) -> Vec<(u8, u32, usize)> {
-        let n = self.side.receive.filled(u32::MAX).unwrap();
-        let frames = (0..n).map(|i| {
-            let bytes = self.side.region.frame(self.side.receive.peek(i)).unwrap();
-            let mut frame = vec![0; bytes.len()];
-            bytes.read(&mut frame);
-            let number: [u8; 4] = frame[14..18].try_into().unwrap();
-            let number = u32::from_be_bytes(number);
-            assert!(frame[18..].iter().all(|&byte| byte == number as u8));
-            (frame[11], number, frame.len())
-        });
-        let frames = frames.collect();
-        self.side.receive.release(n);
-        frames
-    }
+/// Senders, numbers and lengths of the frames that have come.
+fn receive(guest: &mut SomeGuest) -> Vec<(u8, u32, usize)> {
+    let frames = guest.receive().into_iter().map(|frame| {
+        let number: [u8; 4] = frame[14..18].try_into().unwrap();
+        let number = u32::from_be_bytes(number);
+        assert!(frame[18..].iter().all(|&byte| byte == number as u8));
+        (frame[11], number, frame.len())
+    });
+    frames.collect()
 }
 
 /// A worker with a sink, whose address it knows, and so many others.
-fn net(others: u8, slots: u32) -> (Alone, Guest, Vec<Guest>) {
+fn net(others: u8, slots: u32) -> (Alone, SomeGuest, Vec<SomeGuest>) {
     let mut alone = Alone::new();
     let mut sink = guest(&mut alone, SINK, slots);
     let mut others: Vec<_> = (1..=others)
         .map(|mac| guest(&mut alone, mac, slots))
         .collect();
-    sink.send(1, 0, 60);
-    alone.turn();
+    send(&mut sink, 1, 0, 60);
+    alone.go_round();
     for guest in &mut others {
-        assert_eq!(guest.receive().len(), 1);
+        assert_eq!(receive(guest).len(), 1);
     }
     (alone, sink, others)
 }
 
 #[test]
-fn a_round_that_takes_long_is_left_for_an_order_and_goes_on_where_it_was() {
+fn a_round_that_takes_long_is_left_for_a_job_and_goes_on_where_it_was() {
     for contended in [false, true] {
         let (mut alone, mut sink, mut guests) = net(3, 256);
         if contended {
             // That several had frames in a round is known after the first.
             for guest in &mut guests {
-                guest.send(SINK, 0, 60);
+                send(guest, SINK, 0, 60);
             }
-            alone.turn();
-            assert_eq!(sink.receive().len(), 3);
+            alone.go_round();
+            assert_eq!(receive(&mut sink).len(), 3);
         }
         for guest in &mut guests {
-            guest.send(SINK, 1, 60);
+            send(guest, SINK, 1, 60);
         }
-        alone.round_with_an_order(Duration::from_millis(2));
-        assert_eq!(sink.receive(), [], "nobody is served before the order");
-        alone.round_with_an_order(Duration::ZERO);
-        let mut senders: Vec<_> = sink.receive().iter().map(|frame| frame.0).collect();
+        alone.round_with_a_job(Duration::from_millis(2));
+        assert_eq!(receive(&mut sink), [], "nobody is served before the job");
+        alone.round_with_a_job(Duration::ZERO);
+        let mut senders: Vec<_> = receive(&mut sink).iter().map(|frame| frame.0).collect();
         senders.sort_unstable();
         assert_eq!(senders, [1, 2, 3], "a short round is not left");
     }
@@ -124,14 +82,14 @@ fn a_rare_frame_does_not_wait_for_the_batch_that_is_under_way() {
         let (mut alone, mut sink, mut guests) = net(3, 1024);
         for (i, guest) in guests.iter_mut().enumerate().filter(|(i, _)| *i != rare) {
             for number in 0..200 {
-                guest.send(SINK, number, 1514 - i);
+                send(guest, SINK, number, 1514 - i);
             }
         }
-        guests[rare].send(SINK, 7, 60);
+        send(&mut guests[rare], SINK, 7, 60);
         let mut came = Vec::new();
         for _ in 0..30 {
-            alone.turn();
-            came.extend(sink.receive());
+            alone.go_round();
+            came.extend(receive(&mut sink));
         }
         assert_eq!(came.len(), 401);
         let own = guests[rare].mac;
@@ -151,29 +109,29 @@ fn batches_are_short_as_long_as_somebody_may_go_first() {
     let [flood, other] = &mut guests[..] else {
         unreachable!()
     };
-    let chains = |alone: &Alone, of: &Guest| {
-        let stats = alone.stats(of.place);
+    let chains = |alone: &Alone, of: &SomeGuest| {
+        let stats = alone.stats(of.port);
         (stats.chains_10_to_50, stats.chains_over_50)
     };
     // The other is looked at, and has sent nothing.
     for number in 0..128 {
-        flood.send(SINK, number, 60);
+        send(flood, SINK, number, 60);
     }
     let mut came = 0;
     while came < 128 {
-        alone.turn();
-        came += sink.receive().len();
+        alone.go_round();
+        came += receive(&mut sink).len();
     }
     assert_eq!(chains(&alone, flood), (4, 0));
 
-    // Both have sent more than their credit.
+    // Both have used up their deficit counters.
     for number in 0..400 {
-        flood.send(SINK, number, 1514);
-        other.send(SINK, number, 1514);
+        send(flood, SINK, number, 1514);
+        send(other, SINK, number, 1514);
     }
     while came < 128 + 800 {
-        alone.turn();
-        came += sink.receive().len();
+        alone.go_round();
+        came += receive(&mut sink).len();
     }
     assert!(chains(&alone, flood).1 + chains(&alone, other).1 > 0);
 }
@@ -188,11 +146,11 @@ fn a_receiver_that_does_not_keep_up_still_gets_rare_frames() {
     for number in 0..100 {
         // It may be held back for a moment.
         while flood.side.transmit.free(1) != Ok(0) {
-            flood.send(SINK, 0, 60);
+            send(flood, SINK, 0, 60);
         }
-        alone.turn();
-        rare.send(SINK, number, 61);
-        alone.turn();
+        alone.go_round();
+        send(rare, SINK, number, 61);
+        alone.go_round();
         // Four slots of 64 come free.
         let n = sink.side.receive.filled(u32::MAX).unwrap().min(4);
         for i in 0..n {
@@ -201,15 +159,15 @@ fn a_receiver_that_does_not_keep_up_still_gets_rare_frames() {
         sink.side.receive.release(n);
     }
     // The last one's queue may have gone to sleep before it, and been woken by the look that saw the
-    // bell.
+    // doorbell.
     for _ in 0..2 {
-        came.extend(sink.receive().iter().map(|&(_, _, len)| len as u16));
-        alone.turn();
+        came.extend(receive(&mut sink).iter().map(|&(_, _, len)| len as u16));
+        alone.go_round();
     }
-    came.extend(sink.receive().iter().map(|&(_, _, len)| len as u16));
+    came.extend(receive(&mut sink).iter().map(|&(_, _, len)| len as u16));
     let rares = came.iter().filter(|&&len| len == 61).count();
     assert_eq!(rares, 100);
-    assert!(alone.stats(sink.place).dropped(Reason::RingFull) > 0);
+    assert!(alone.stats(sink.port).dropped(Reason::RingFull) > 0);
     assert!(came.len() >= 400, "nothing is wasted: {}", came.len());
 }
 
@@ -228,13 +186,13 @@ proptest! {
             for (from, frames, len) in step {
                 for _ in 0..frames {
                     let number = sent[from].len() as u32;
-                    guests[from].send(SINK, number, len);
+                    send(&mut guests[from], SINK, number, len);
                     sent[from].push((number, len));
                 }
             }
             for _ in 0..20 {
-                alone.turn();
-                for (from, number, len) in sink.receive() {
+                alone.go_round();
+                for (from, number, len) in receive(&mut sink) {
                     came[usize::from(from) - 1].push((number, len));
                 }
             }

@@ -29,7 +29,7 @@ pub struct Note {
 }
 
 impl Note {
-    /// The text of a warning as those want it who say themselves that it is one.
+    /// The text of a warning without its severity.
     pub fn unplaced(&self) -> String {
         self.text.replacen("warning: ", "", 1)
     }

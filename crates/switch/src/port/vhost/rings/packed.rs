@@ -7,12 +7,12 @@
 //! A position is a descriptor's index, and in bit 15 the wrap counter of its lap: as in the event
 //! suppression structures, and in the protocol's messages.
 //!
-//! **A ring tells how far it was worked on**, to whoever takes the place of a device that ended
+//! **A ring tells how far it was worked on**, to a process that replaces a device that ended
 //! without a word. Of its two flags, the driver changes one (`AVAIL`) and the device the other
 //! (`USED`), once a lap each: so `USED` changes where the device stands, and only there. For that
 //! the device marks every descriptor of a buffer that it gives back, not only the first, which is
-//! all that a driver looks at. A batch that was noted and not published leaves its first buffer out;
-//! that one's place says by then what is to be published, so whoever comes next can do it.
+//! all that a driver looks at. A batch that was noted and not published leaves its first buffer
+//! out; that one's place says by then what is to be published, so the next process can do it.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -257,8 +257,8 @@ impl Packed {
         }
     }
 
-    /// The position up to which buffers were given back by whoever worked on the ring before, now
-    /// published; `None` if nobody leaves a ring like this.
+    /// The position up to which buffers were given back by the process that worked on the ring
+    /// before, now published; `None` if nobody leaves a ring like this.
     pub fn resume(&mut self) -> Option<u16> {
         let size = self.size;
         let used = |i: u16| self.flags(i) & USED != 0;

@@ -13,22 +13,26 @@ const ENTRY: usize = 16;
 
 /// A table in the driver's memory.
 #[derive(Clone, Copy)]
-pub struct Table {
+pub struct DescriptorTable {
     bytes: SharedBytes,
     /// Whether it is laid out as a packed ring is.
     packed: bool,
 }
 
-impl Table {
+impl DescriptorTable {
     /// The table that a descriptor names.
-    pub fn open(named: &Descriptor, memory: &Memory, packed: bool) -> Result<Table, Broken> {
+    pub fn open(
+        named: &Descriptor,
+        memory: &Memory,
+        packed: bool,
+    ) -> Result<DescriptorTable, Broken> {
         let len = named.len as usize;
         let on = named.flags & flags::NEXT != 0;
         if on || len == 0 || !len.is_multiple_of(ENTRY) || len > ENTRIES_MAX * ENTRY {
             return Err(Broken::Chain);
         }
         let bytes = memory.at(named.address, len).ok_or(Broken::Address)?;
-        Ok(Table { bytes, packed })
+        Ok(DescriptorTable { bytes, packed })
     }
 
     /// Number of entries.

@@ -1,0 +1,62 @@
+//! How elements use the classification compiler: the names of a router, and errors of arguments.
+
+use core::net::Ipv4Addr;
+
+use router::args::{self, Args, Failed};
+
+use crate::classification::{
+    Compiled, Diagnostics, Names, NumberName, Program, ProtocolNames, Severity,
+};
+
+/// The names of a router, as patterns ask for them.
+pub struct RouterNames<'c>(pub args::Context<'c>);
+
+impl Names for RouterNames<'_> {
+    fn number(&self, kind: NumberName, name: &str) -> Option<u32> {
+        let Self(context) = self;
+        match kind.table() {
+            Some(table) => context.names.int(table, name, context.element),
+            None => ProtocolNames.number(kind, name),
+        }
+    }
+
+    fn ip_address(&self, name: &str) -> Option<[u8; 4]> {
+        let address = self.0.names.ip(name, self.0.element);
+        address.as_ref().map(Ipv4Addr::octets)
+    }
+
+    fn ip_prefix(&self, name: &str) -> Option<([u8; 4], [u8; 4])> {
+        let prefix = self.0.names.ip_prefix(name, self.0.element)?;
+        Some((prefix.address.octets(), prefix.mask.octets()))
+    }
+
+    fn ether_address(&self, name: &str) -> Option<[u8; 6]> {
+        let address = self.0.names.ether(name, self.0.element)?;
+        Some(address.0)
+    }
+}
+
+/// Takes the program of what was compiled, or says what is wrong. Warnings are only passed on if
+/// `warn` is set.
+pub fn take_compiled(
+    args: &Args<'_>,
+    compiled: Result<Compiled, Diagnostics>,
+    warn: bool,
+) -> Result<Program, Failed> {
+    let (program, said) = match compiled {
+        Ok(compiled) => (Ok(compiled.program), compiled.warnings),
+        Err(errors) => (Err(Failed), errors),
+    };
+    for mut line in said.0 {
+        match line.severity {
+            Severity::Error => args.error(&line),
+            Severity::Warning if warn => {
+                // The severity is added where the line is shown.
+                line.severity = Severity::Error;
+                args.warning(&line);
+            }
+            Severity::Warning => {}
+        }
+    }
+    program
+}

@@ -1,0 +1,134 @@
+//! Evenly spaced events: what shapers and rate-limited elements keep to.
+//!
+//! In each second of the clock, the `n`-th event is due after `n` gaps. Events that were missed may
+//! be caught up on; what is left of a second counts for the next.
+
+use router::Steady;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Events at a rate, as even as can be.
+#[derive(Clone, Debug, Default)]
+pub struct GapRate {
+    rate: u64,
+    /// The second that is counted; `None` before the first event and after a reset.
+    second: Option<u64>,
+    /// Events of this second so far, less those that were missed before.
+    count: i128,
+}
+
+impl GapRate {
+    /// Sets the rate, in events a second, from `now` on.
+    pub fn set_rate(&mut self, rate: u64, now: Steady) {
+        if self.rate != rate {
+            self.rate = rate;
+            if self.second.is_some() {
+                self.count = self.due(now).0;
+            }
+        }
+    }
+
+    /// Forgets what was missed: the next event is due within a gap.
+    pub fn reset(&mut self) {
+        self.second = None;
+    }
+
+    /// Events due by now in this second of the clock, and the part of a gap since the last, in
+    /// parts of 10⁹.
+    fn due(&self, now: Steady) -> (i128, u64) {
+        let scaled = u128::from(now.0 % SECOND) * u128::from(self.rate);
+        let second = u128::from(SECOND);
+        ((scaled / second) as i128, (scaled % second) as u64)
+    }
+
+    /// Events, of weight 1, that may happen at `now`.
+    #[inline]
+    pub fn allowed(&mut self, now: Steady) -> u64 {
+        if self.rate == 0 {
+            return 0;
+        }
+        let (due, part) = self.due(now);
+        let second = now.0 / SECOND;
+        match self.second {
+            None => self.count = due + i128::from(part > SECOND / 2),
+            // Only the last second's misses are caught up on.
+            Some(before) if second > before && self.count > 0 => {
+                self.count -= i128::from(self.rate);
+            }
+            Some(_) => {}
+        }
+        self.second = Some(second);
+        u64::try_from(due + 1 - self.count).unwrap_or(0)
+    }
+
+    /// Counts an event of weight `weight`.
+    #[inline]
+    pub fn count(&mut self, weight: u64) {
+        self.count += i128::from(weight);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rate(rate: u64) -> GapRate {
+        let mut gaps = GapRate::default();
+        gaps.set_rate(rate, Steady(0));
+        gaps
+    }
+
+    #[test]
+    fn events_are_evenly_spaced() {
+        let mut gaps = rate(10);
+        let mut at = std::vec::Vec::new();
+        for millisecond in 0..1000 {
+            let now = Steady(7 * SECOND + millisecond * 1_000_000);
+            if gaps.allowed(now) > 0 {
+                gaps.count(1);
+                at.push(millisecond);
+            }
+        }
+        assert_eq!(at, [0, 100, 200, 300, 400, 500, 600, 700, 800, 900]);
+    }
+
+    #[test]
+    fn nothing_is_allowed_at_rate_0() {
+        assert_eq!(rate(0).allowed(Steady(12345)), 0);
+    }
+
+    #[test]
+    fn a_reset_forgets_what_was_missed() {
+        let mut gaps = rate(100);
+        assert_eq!(gaps.allowed(Steady(0)), 1);
+        assert_eq!(gaps.allowed(Steady(SECOND / 2)), 51);
+        gaps.reset();
+        assert_eq!(gaps.allowed(Steady(SECOND / 2)), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn the_rate_is_held(
+            rate in 1u64..100_000_000_000,
+            start: u32,
+            step in 1_000u64..3_000_000,
+            weight in 1u64..2000,
+        ) {
+            let mut gaps = self::rate(rate);
+            let start = u64::from(start) * 1000;
+            let (mut now, mut total) = (start, 0u64);
+            while now < start + 3 * SECOND {
+                let allowed = gaps.allowed(Steady(now));
+                let events = allowed.div_ceil(weight);
+                gaps.count(events * weight);
+                total += events * weight;
+                now += step;
+            }
+            let expected = rate * 3;
+            let slack = expected / 500 + 2 * weight + 2;
+            prop_assert!(total.abs_diff(expected) <= slack, "{total} of {expected}");
+        }
+    }
+}

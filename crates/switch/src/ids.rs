@@ -1,0 +1,26 @@
+//! Indices of ports, domains, queues and lanes, and how many of each there can be.
+//!
+//! Ports, domains and queues stand in slots that are used again. Where an index may outlive what it
+//! named (a frame on its way to another lane, a frame in a delay line), the slot's generation goes
+//! with it.
+
+/// The slot of a port, the same on every lane.
+pub type PortIndex = u16;
+/// The slot of a domain, the same on every lane.
+pub type DomainIndex = u32;
+/// The slot of a queue, on its lane.
+pub type QueueIndex = u32;
+/// The index of a lane in its switch.
+pub type LaneIndex = u8;
+/// How often a slot has been given out: tells a port or a domain from an earlier one in its slot.
+pub type Generation = u32;
+/// A set of lanes, one bit each.
+pub type LaneMask = u64;
+
+/// Most ports of a switch. A domain has at least one, so there are no more domains.
+pub const PORTS_MAX: usize = 16_384;
+/// Most lanes of a switch.
+pub const LANES_MAX: usize = 16;
+
+const _: () = assert!(PORTS_MAX <= 1 << PortIndex::BITS);
+const _: () = assert!(LANES_MAX <= LaneMask::BITS as usize);

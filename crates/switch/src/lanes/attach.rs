@@ -1,0 +1,223 @@
+//! Attaching and detaching ports.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use super::{Lanes, Member, assignment, port_id};
+use crate::ids::{LaneIndex, PORTS_MAX, PortIndex};
+use crate::lane::result;
+use crate::mac::Mac;
+use crate::port::Link;
+use crate::properties::PortProperties;
+use crate::protocol::{PortId, PortKind};
+use crate::qos::policy::PortPolicy;
+use crate::worker::{PortSetup, QueueSetup, Worker};
+
+/// A port to be attached.
+pub struct Attach {
+    /// A link for each of its queues.
+    pub links: Vec<Link>,
+    /// What it leads to.
+    pub kind: PortKind,
+    /// Its name.
+    pub name: String,
+    /// The number of the domain that it joins; made if this is its first port.
+    pub domain: u32,
+    /// The Ethernet address known to be behind it.
+    pub mac: Option<Mac>,
+    /// Its properties.
+    pub properties: PortProperties,
+}
+
+/// Why a port could not be attached.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// There are too many.
+    #[error("the switch has {PORTS_MAX} ports already: detach one first")]
+    Full,
+    /// The kernel would not watch its descriptor.
+    #[error("cannot watch the port's descriptor: {0}")]
+    Watch(#[from] Errno),
+    /// An invalid property.
+    #[error("{0}")]
+    Property(String),
+}
+
+/// A port that the lanes do not know yet.
+struct Joining {
+    setup: PortSetup,
+    policy: Option<Arc<PortPolicy>>,
+    mtu: u16,
+    queues: Vec<(LaneIndex, QueueSetup)>,
+}
+
+impl Joining {
+    fn id(&self) -> PortId {
+        port_id(self.setup.port, self.setup.generation)
+    }
+}
+
+impl Lanes {
+    /// Attaches a guest's ports, which `doorbell` wakes. All or none.
+    pub fn attach_guest(
+        &mut self,
+        ports: Vec<Attach>,
+        doorbell: OwnedFd,
+    ) -> Result<Vec<PortId>, AttachError> {
+        if self.free_slots() < ports.len() {
+            return Err(AttachError::Full);
+        }
+        let guest = self.guests;
+        self.guests = self.guests.wrapping_add(1);
+        let doorbell = Arc::new(doorbell);
+        let mut joining: Vec<Joining> = Vec::with_capacity(ports.len());
+        for port in ports {
+            match self.prepare(port, Some((guest, Arc::clone(&doorbell)))) {
+                Ok(port) => joining.push(port),
+                Err(error) => {
+                    for port in joining {
+                        self.detach(port.setup.port);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        self.join(joining)
+    }
+
+    /// Attaches a host link's port.
+    pub fn attach_link(&mut self, port: Attach) -> Result<PortId, AttachError> {
+        let joining = self.prepare(port, None)?;
+        let id = joining.id();
+        self.join(vec![joining]).map(|_| id)
+    }
+
+    /// Makes a port that the lanes do not know yet. Invalid properties are refused here.
+    fn prepare(
+        &mut self,
+        mut attach: Attach,
+        guest: Option<(u32, Arc<OwnedFd>)>,
+    ) -> Result<Joining, AttachError> {
+        let own = attach.links.first().map_or(u16::MAX, Link::mtu);
+        self.check_properties(&attach.properties, own)?;
+        let policy = self.policy(attach.domain, attach.mac, &attach.properties)?;
+        let domain = self.domain(attach.domain)?;
+        let Some(port) = self.take_slot() else {
+            self.leave_domain(attach.domain);
+            return Err(AttachError::Full);
+        };
+        let mtu = attach.properties.mtu.map_or(own, |mtu| mtu.min(own));
+        for link in &mut attach.links {
+            link.set_mtu(mtu);
+        }
+        let queues = self.assign(attach.links, guest, &attach.properties);
+        let generation = self.next_generation();
+        self.status.set_closed(port, false);
+        let setup = PortSetup {
+            port,
+            generation,
+            domain,
+            mac: attach.mac,
+            name: attach.name.as_str().into(),
+            uplink: attach.kind.is_uplink(),
+            egress: assignment::egress(&queues),
+        };
+        self.members[usize::from(port)] = Some(Member {
+            id: port_id(port, generation),
+            name: attach.name,
+            domain: attach.domain,
+            kind: attach.kind,
+            properties: attach.properties,
+            mac: attach.mac,
+            mtu: own,
+            lanes: Vec::new(),
+            patch: None,
+        });
+        self.count_queues(port, &queues);
+        Ok(Joining {
+            setup,
+            policy,
+            mtu,
+            queues,
+        })
+    }
+
+    /// Has the lanes add ports, then serve their queues: all of them, or none.
+    fn join(&mut self, joining: Vec<Joining>) -> Result<Vec<PortId>, AttachError> {
+        let ids: Vec<_> = joining.iter().map(Joining::id).collect();
+        let mut queues: Vec<Vec<_>> = self.lanes.iter().map(|_| Vec::new()).collect();
+        let mut known = Vec::with_capacity(joining.len());
+        for port in joining {
+            for (lane, queue) in port.queues {
+                queues[usize::from(lane)].push((port.setup.port, queue));
+            }
+            known.push((port.setup, port.policy, port.mtu));
+        }
+        let add = move |worker: &mut Worker| {
+            for (setup, policy, mtu) in &known {
+                worker.add_port(setup);
+                // Limits are there before the first frame.
+                worker.set_policy(setup.port, policy.clone(), *mtu);
+            }
+        };
+        let serve = |worker: &mut Worker, queues: Vec<(PortIndex, QueueSetup)>| {
+            let mut queues = queues.into_iter();
+            queues.try_for_each(|(port, queue)| worker.add_queue(port, queue))
+        };
+        let served = match (self.lanes.as_slice(), queues.pop()) {
+            ([lane], Some(queues)) => lane.call(move |worker| {
+                add(worker);
+                serve(worker, queues)
+            }),
+            (_, last) => {
+                // No lane sees a frame of a port that another does not know yet.
+                self.on_all(add);
+                queues.extend(last);
+                let busy = self.lanes.iter().zip(queues);
+                let busy = busy.filter(|(_, queues)| !queues.is_empty());
+                let asked: Vec<_> = busy
+                    .map(|(lane, queues)| lane.submit(move |worker| serve(worker, queues)))
+                    .collect();
+                asked.into_iter().try_for_each(result)
+            }
+        };
+        if let Err(error) = served {
+            for id in ids {
+                self.detach(id.slot());
+            }
+            return Err(error.into());
+        }
+        Ok(ids)
+    }
+
+    /// Detaches a port, and the other end if it is a patch; its links are closed. Returns whether
+    /// there was one.
+    pub fn detach(&mut self, port: PortIndex) -> bool {
+        let member = self.members.get_mut(usize::from(port));
+        let Some(member) = member.and_then(Option::take) else {
+            return false;
+        };
+        self.remove_flows_on(member.id);
+        // The queues are dropped here, so that no lane waits for it.
+        let queues = self.on_all(move |worker| {
+            let queues = worker.take_queues(port);
+            worker.remove_port(port);
+            queues
+        });
+        drop(queues);
+        for lane in member.lanes {
+            self.lanes[usize::from(lane)].queues -= 1;
+        }
+        self.free.push(port);
+        if let Some(other) = member.patch
+            && let Some(end) = self.member(other)
+        {
+            self.unjoin(member.domain, end.domain);
+            self.detach(other);
+        }
+        self.leave_domain(member.domain);
+        true
+    }
+}

@@ -1,0 +1,191 @@
+//! What opening host links of any kind needs: the errors, the interface, and what comes out.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::netdevice;
+
+use super::backend::HostBackend;
+use super::gro::Gro;
+use crate::mac::Mac;
+use crate::sys::{self, INTERFACE_NAME_MAX};
+
+/// Bytes that may wait in the kernel for a socket, each way: at 1500 bytes some 2000 frames with
+/// what the kernel adds to each.
+pub(super) const SOCKET_QUEUE: i32 = 8 << 20;
+
+/// Options by which a link of a kind is opened, with the privileges that takes.
+pub trait Open {
+    /// The kind.
+    type Link: HostBackend;
+
+    /// Opens the link.
+    fn open(&self) -> Result<Opened<<Self::Link as HostBackend>::Record>, LinkError>;
+}
+
+/// A link of the kind whose record is `R`, opened.
+pub struct Opened<R> {
+    /// What its descriptors do not say.
+    pub record: R,
+    /// The interface's name, or how users call the link.
+    pub name: String,
+    /// Largest IP packet, in bytes.
+    pub mtu: u16,
+    /// Its descriptors.
+    pub files: Vec<OwnedFd>,
+    /// The address of the host on its interface, or of the machine behind a link with one machine
+    /// behind it; zeros if there is none.
+    pub mac: Mac,
+    /// GRO that was turned on for it.
+    pub gro: Option<Gro>,
+}
+
+/// Why a link could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The name cannot be an interface's.
+    #[error(
+        "‘{0}’ is no interface name: it needs 1 to {INTERFACE_NAME_MAX} bytes without ‘/’ and spaces"
+    )]
+    Name(String),
+    /// No such interface.
+    #[error("no interface ‘{0}’: `ip link` lists those there are")]
+    Missing(String),
+    /// The name is taken.
+    #[error("an interface ‘{0}’ exists already: choose another name")]
+    Exists(String),
+    /// The interface is down.
+    #[error("interface ‘{0}’ is down: `ip link set {0} up` first")]
+    Down(String),
+    /// The interface carries no Ethernet frames.
+    #[error("interface ‘{0}’ is no Ethernet interface: only those can be attached")]
+    NotEthernet(String),
+    /// The address cannot be an interface's.
+    #[error(
+        "{mac} cannot be the address of ‘{name}’: it must be a unicast address that is not zero"
+    )]
+    Address {
+        /// The interface.
+        name: String,
+        /// The address.
+        mac: Mac,
+    },
+    /// The privilege is missing.
+    #[error(
+        "no permission to open ‘{0}’: run as root, or with the capabilities CAP_NET_ADMIN and CAP_NET_RAW (and CAP_BPF for AF_XDP)"
+    )]
+    Permission(String),
+    /// A reason that only links of one kind have.
+    #[error("{error}")]
+    OfKind {
+        /// What sort of reason it is.
+        fault: Fault,
+        /// The reason: of the kind's own type.
+        error: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The kernel refused something else.
+    #[error("cannot {action} ‘{name}’: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// On which interface.
+        name: String,
+        /// Why not.
+        source: Errno,
+    },
+}
+
+/// What sort of reason keeps a link from being opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// No host could open such a link.
+    Invalid,
+    /// The interface does not exist.
+    Missing,
+    /// The name or the socket is taken.
+    Exists,
+    /// This host does not open the link, as things are.
+    Refused,
+}
+
+impl LinkError {
+    pub(super) fn of_kind<E>(fault: Fault, error: E) -> LinkError
+    where
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let error = Box::new(error);
+        LinkError::OfKind { fault, error }
+    }
+
+    /// What sort of reason it is.
+    pub fn fault(&self) -> Fault {
+        match self {
+            LinkError::Name(_) | LinkError::Address { .. } => Fault::Invalid,
+            LinkError::Missing(_) => Fault::Missing,
+            LinkError::Exists(_) => Fault::Exists,
+            LinkError::OfKind { fault, .. } => *fault,
+            _ => Fault::Refused,
+        }
+    }
+
+    /// The reason that only links of one kind have, if it is this kind's.
+    pub fn as_kind<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        match self {
+            LinkError::OfKind { error, .. } => error.downcast_ref(),
+            _ => None,
+        }
+    }
+}
+
+/// An interface before it is opened.
+pub(super) struct Interface<'a> {
+    pub name: &'a str,
+    pub index: u32,
+    pub mtu: u16,
+    pub mac: Mac,
+    /// To make requests on.
+    pub socket: OwnedFd,
+}
+
+impl<'a> Interface<'a> {
+    pub fn look_at(name: &'a str) -> Result<Interface<'a>, LinkError> {
+        let failed = |action| move |source| refused(action, name, source);
+        let socket = sys::interface_socket().map_err(failed("look at"))?;
+        let index =
+            netdevice::name_to_index(&socket, name).map_err(|_| LinkError::Missing(name.into()))?;
+        let mac = sys::hardware_address(socket.as_fd(), name).map_err(failed("look at"))?;
+        let mac = mac.ok_or_else(|| LinkError::NotEthernet(name.into()))?;
+        if !sys::is_up(socket.as_fd(), name).map_err(failed("look at"))? {
+            return Err(LinkError::Down(name.into()));
+        }
+        let mtu = sys::mtu(socket.as_fd(), name).map_err(failed("look at"))?;
+        Ok(Interface {
+            name,
+            index,
+            mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
+            mac: Mac(mac),
+            socket,
+        })
+    }
+}
+
+/// The name, if it can be an interface's (`dev_valid_name` in the kernel).
+pub(super) fn checked(name: &str) -> Result<&str, LinkError> {
+    let fits = (1..=INTERFACE_NAME_MAX).contains(&name.len());
+    let odd = |b: u8| b == b'/' || b == b':' || b == b'%' || !b.is_ascii_graphic();
+    if !fits || name == "." || name == ".." || name.bytes().any(odd) {
+        return Err(LinkError::Name(name.into()));
+    }
+    Ok(name)
+}
+
+pub(super) fn refused(action: &'static str, name: &str, source: Errno) -> LinkError {
+    match source {
+        Errno::PERM | Errno::ACCESS => LinkError::Permission(name.into()),
+        source => LinkError::System {
+            action,
+            name: name.into(),
+            source,
+        },
+    }
+}
