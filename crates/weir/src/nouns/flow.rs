@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use node::client::Client;
 use node::error::{Error, Kind};
 use node::model::{Flow, Object, SwitchFunction, Vnic};
+use switch::properties::{FlowAttributes, FlowProperties};
 
 use super::output::{Column, Output, made, maybe, name};
 use super::stat::{self, StatArgs};
