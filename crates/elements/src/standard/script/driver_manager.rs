@@ -11,6 +11,12 @@ use super::script_type::ScriptType;
 /// and the router stops only when the script ends or says `stop`. There may be one in a router.
 /// Without instructions, the router stops when it is asked to.
 ///
+/// # Handlers
+/// Script's: `add`, `sub`, `mul`, `div`, `idiv`, `min`, `max`, `mod`, `rem`, `neg`, `abs`,
+/// `random`, `eq`, `ne`, `lt`, `le`, `gt`, `ge`, `in`, `not`, `and`, `or`, `nand`, `nor`, `if`,
+/// `first`, `length`, `unquote`, `sprintf`, `htons`, `htonl`, `ntohs`, `ntohl`, `readable`,
+/// `writable`, `now`, `cat`, `catq`, `kill`.
+///
 /// # Example
 /// ```click
 /// InfiniteSource(LIMIT 1000, STOP true) -> Queue -> c :: Counter -> Discard;
