@@ -186,7 +186,7 @@ pub enum ModeArg {
 #[serde(untagged)]
 pub(super) enum Segment {
     /// A link.
-    Link(Object<Link>),
+    Link(Box<Object<Link>>),
     /// A stub.
     Stub(Object<Stub>),
 }
@@ -234,7 +234,10 @@ pub(super) const COLUMNS: &[Column<Segment>] = &[
 /// Links and stubs, by name: one, or all.
 fn segments(client: &Client, name: Option<&str>) -> Result<Vec<Segment>> {
     let Some(name) = name else {
-        let links = client.list()?.into_iter().map(Segment::Link);
+        let links = client
+            .list()?
+            .into_iter()
+            .map(|link| Segment::Link(Box::new(link)));
         let stubs = client.list()?.into_iter().map(Segment::Stub);
         let mut all: Vec<_> = links.chain(stubs).collect();
         all.sort_by(|a, b| a.name().cmp(b.name()));
@@ -243,7 +246,7 @@ fn segments(client: &Client, name: Option<&str>) -> Result<Vec<Segment>> {
     match client.show(name) {
         // It is a stub.
         Err(error) if error.kind == Kind::Invalid => Ok(vec![Segment::Stub(client.show(name)?)]),
-        link => Ok(vec![Segment::Link(link?)]),
+        link => Ok(vec![Segment::Link(Box::new(link?))]),
     }
 }
 

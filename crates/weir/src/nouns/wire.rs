@@ -188,7 +188,7 @@ fn show(args: &ShowArgs) -> Result {
     let is_file = name.ends_with(".toml");
     let wire = if is_file {
         let wire = read(Path::new(name))?;
-        Object::new(&wire.wire.clone(), wire)
+        Object::new(wire.wire.clone(), wire)
     } else {
         client().show::<Wire>(name)?
     };
