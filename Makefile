@@ -32,7 +32,7 @@ conformance: setup ## Run Click's own test suite from the checkout at CLICK_SOUR
 	$(CARGO) build --release --quiet --package weir
 	tests/clicktest.sh
 
-docs: setup ## Write the element reference anew from the elements' own pages
+docs: setup ## Write the element reference from the classes' declarations
 	$(CARGO) run --quiet --package weir -- element --markdown docs/elements
 
 FUZZ_SECONDS ?= 60
