@@ -74,8 +74,7 @@ impl Element for Discard {
 
     #[inline]
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch) -> usize {
-        self.count += batch.tally().0;
-        cx.pool().recycle(batch);
+        self.count += cx.pool().recycle(batch);
         0
     }
 
@@ -92,9 +91,8 @@ impl Element for Discard {
             let most = left.min(packet::BATCH);
             cx.pull(0, &mut batch, most);
             let pulled = batch.len();
-            self.count += batch.tally().0;
             left -= pulled;
-            cx.pool().recycle(&mut batch);
+            self.count += cx.pool().recycle(&mut batch);
             if pulled < most {
                 break;
             }

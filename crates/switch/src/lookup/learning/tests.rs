@@ -80,7 +80,8 @@ fn no_frame_makes_the_table_grow() {
         }
         assert!(table.entries() <= limits.table);
     }
-    assert_eq!(table.table.capacity(), capacity);
+    // Removed entries lower what a map says it has room for; growth alone raises it.
+    assert!(table.table.capacity() <= capacity);
 }
 
 #[test]
