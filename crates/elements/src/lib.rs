@@ -6,6 +6,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[macro_use]
 extern crate alloc;
 #[cfg(any(test, feature = "host", feature = "testing"))]
 extern crate std;
@@ -43,6 +44,7 @@ pub mod ip6;
 pub mod ipsec;
 pub mod local;
 pub mod net;
+mod prelude;
 mod rates;
 pub mod rewriter;
 pub mod simple;

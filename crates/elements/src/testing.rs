@@ -4,21 +4,13 @@ pub mod ip6;
 #[cfg(test)]
 mod shortcuts;
 
-use alloc::boxed::Box;
-use alloc::collections::VecDeque;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::any::Any;
-use core::net::Ipv4Addr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use click::{Diagnostics, Limits, Options};
-use packet::{Batch, Offload, Packet, Pool, SegmentKind, Segments};
-use router::{
-    ClassEntry, Cx, Device, Element, ElementId, Embedding, HandlerError, Library, Llrpc, Router,
-    Runtime, Settings, Side, Status, Steady,
-};
+
+pub(crate) use crate::prelude::*;
 
 /// Wall-clock time at which every test starts: 1000000000 s after 1970.
 pub const START: i64 = 1_000_000_000_000_000_000;

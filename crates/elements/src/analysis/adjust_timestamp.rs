@@ -1,8 +1,4 @@
-
-use packet::Packet;
-use packet::anno::FIRST_TIMESTAMP;
-use router::args::{Timestamp, TimestampArg};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Adds a time to packets' timestamps.
 ///
@@ -51,10 +47,6 @@ impl Element for AdjustTimestamp {
 
 #[cfg(test)]
 mod tests {
-    use packet::anno::FIRST_TIMESTAMP;
-
-    use crate::testing::Rig;
-
     #[test]
     fn timestamps_that_are_set_are_adjusted() {
         let mut rig = Rig::new(
@@ -77,5 +69,5 @@ mod tests {
         assert_eq!(packets[1].anno_u64(FIRST_TIMESTAMP), 0);
     }
 
-    use alloc::vec::Vec;
+    use crate::testing::*;
 }

@@ -1,16 +1,9 @@
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt::Write;
-use core::net::Ipv4Addr;
 
 use hashbrown::HashMap;
-use packet::anno::{AGGREGATE, EXTRA_LENGTH, EXTRA_PACKETS};
-use packet::{Batch, Packet};
-use router::args::{Any, Args, Failed, FilenameArg, unparse};
-use router::{Cx, Declared, Element, HandlerError, handlers};
 
 use crate::filters::dispatch::dispatch;
+use crate::prelude::*;
 
 mod trigger;
 

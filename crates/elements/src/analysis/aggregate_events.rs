@@ -1,9 +1,6 @@
 //! What elements that number aggregates tell others: when there will be no more packets of one.
 
-use alloc::vec::Vec;
-
-use router::args::{Args, ElementRef, Failed};
-use router::{Component, Cx, ElementId, Interface, Link, TaskId};
+use crate::prelude::*;
 
 /// An element that tells others when aggregates end.
 pub trait AggregateNotifier {

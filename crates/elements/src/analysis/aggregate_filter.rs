@@ -1,11 +1,5 @@
-use alloc::vec::Vec;
-
-use packet::Batch;
-use packet::anno::AGGREGATE;
-use router::args::{Args, Failed};
-use router::{Cx, Element};
-
 use crate::filters::dispatch::{DROP, dispatch};
+use crate::prelude::*;
 
 /// Sends packets different ways by their aggregate annotation.
 ///
@@ -166,14 +160,10 @@ impl Element for AggregateFilter {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-
-    use packet::anno::AGGREGATE;
     use proptest::prelude::*;
 
     use super::{AggregateFilter, DROP, Range};
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn packets_go_where_the_first_pattern_says() {

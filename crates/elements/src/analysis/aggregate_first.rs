@@ -1,10 +1,7 @@
 use hashbrown::HashSet;
-use packet::Packet;
-use packet::anno::AGGREGATE;
-use router::args::{Args, Failed};
-use router::{Cx, Element, Verdict};
 
 use super::aggregate_events::{AggregateListener, NotifierArgument};
+use crate::prelude::*;
 
 /// Most aggregates that are remembered.
 const AGGREGATES_MAX: usize = 1 << 22;
@@ -57,11 +54,7 @@ impl Element for AggregateFirst {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
-    use packet::anno::AGGREGATE;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn first_packets_pass() {

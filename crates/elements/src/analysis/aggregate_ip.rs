@@ -1,11 +1,5 @@
-use alloc::string::{String, ToString};
-
-use packet::Packet;
-use packet::anno::AGGREGATE;
-use router::args::{self, Args, Failed, Kind};
-use router::{Cx, Element, Verdict, handlers};
-
 use super::ip_field::{IP, IpField, PAYLOAD, TCP_OR_UDP, TRANSPORT};
+use crate::prelude::*;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -162,12 +156,7 @@ impl Element for AggregateIP {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-
-    use packet::anno::AGGREGATE;
-
-    use crate::testing::{Rig, tcp, udp};
+    use crate::testing::*;
 
     /// The annotation of a packet, if it has the field.
     fn aggregate(field: &str, packet: &[u8]) -> Option<u32> {

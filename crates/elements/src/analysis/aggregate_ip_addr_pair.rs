@@ -1,10 +1,7 @@
 use hashbrown::HashMap;
-use packet::anno::AGGREGATE;
-use packet::{Batch, Packet};
-use router::args::{Args, Failed, Seconds};
-use router::{Cx, Element, Ran, TaskId, Verdict, filter, handlers};
 
 use super::aggregate_events::{AggregateNotifier, Listeners};
+use crate::prelude::*;
 
 /// Most pairs that are known.
 const PAIRS_MAX: usize = 1 << 20;
@@ -194,11 +191,7 @@ impl Element for AggregateIPAddrPair {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
-    use packet::anno::AGGREGATE;
-
-    use crate::testing::{Rig, udp};
+    use crate::testing::*;
 
     fn push(rig: &mut Rig, from: u8, to: u8, seconds: i64) {
         let packet = udp(([from, 0, 0, 1].into(), 1), ([to, 0, 0, 2].into(), 2), b"");

@@ -1,14 +1,7 @@
-use alloc::collections::VecDeque;
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use hashbrown::HashMap;
-use packet::anno::AGGREGATE;
-use packet::{Batch, Packet};
-use router::args::{Args, ElementRef, Failed, FilenameArg, Seconds};
-use router::{Cx, Element, ElementId, Ran, TaskId, handlers};
 
 use super::aggregate_events::{AggregateNotifier, Listeners};
+use crate::prelude::*;
 use flows::{Flow, Header, Hosts, Key, OVER};
 use held::Held;
 use trace::Trace;

@@ -1,12 +1,7 @@
-use alloc::vec::Vec;
-
 use hashbrown::HashMap;
-use packet::anno::{AGGREGATE, EXTRA_LENGTH, EXTRA_PACKETS, FIRST_TIMESTAMP};
-use packet::{Batch, HEADROOM, Packet};
-use router::args::{Args, Failed};
-use router::{Cx, Element, Ran, TaskId, handlers};
 
 use super::aggregate_events::{AggregateListener, NotifierArgument};
+use crate::prelude::*;
 
 /// Most packets that are kept.
 const AGGREGATES_MAX: usize = 1 << 20;
@@ -176,11 +171,7 @@ impl Element for AggregateLast {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
-    use packet::anno::{AGGREGATE, EXTRA_LENGTH, EXTRA_PACKETS, FIRST_TIMESTAMP};
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     fn push(rig: &mut Rig, number: u8, aggregate: u32) {
         rig.push_with("i", &[number; 10], |packet| {

@@ -1,6 +1,4 @@
-use packet::Packet;
-use packet::anno::{AGGREGATE, EXTRA_LENGTH};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Sets packets' aggregate annotation to their length.
 ///
@@ -42,9 +40,7 @@ impl Element for AggregateLength {
 
 #[cfg(test)]
 mod tests {
-    use packet::anno::{AGGREGATE, EXTRA_LENGTH};
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn the_length_becomes_the_aggregate() {

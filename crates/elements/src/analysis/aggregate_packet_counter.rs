@@ -1,12 +1,8 @@
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt::Write;
 
 use hashbrown::HashMap;
-use packet::anno::{AGGREGATE, Anno};
-use packet::{Batch, Packet};
-use router::args::{AnnoOf, Args, ElementRef, Failed, WordArg};
-use router::{Cx, Element, handlers};
+
+use crate::prelude::*;
 
 /// Most counts that are kept.
 const COUNTS_MAX: usize = 1 << 22;
@@ -172,9 +168,7 @@ impl Element for AggregatePacketCounter {
 
 #[cfg(test)]
 mod tests {
-    use packet::anno::{AGGREGATE, PACKET_NUMBER};
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn packets_that_did_not_arrive_are_named() {

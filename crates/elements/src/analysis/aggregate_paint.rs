@@ -1,7 +1,4 @@
-use packet::Packet;
-use packet::anno::AGGREGATE;
-use router::args::{Args, Failed};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Sets packets' aggregate annotation to their paint.
 ///
@@ -43,11 +40,7 @@ impl Element for AggregatePaint {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
-    use packet::anno::AGGREGATE;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn the_paint_becomes_the_aggregate() {

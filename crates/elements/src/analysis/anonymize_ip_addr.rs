@@ -1,11 +1,4 @@
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
-use packet::Packet;
-use packet::checksum::Delta;
-use router::args::{self, Args, Failed};
-use router::{Cx, Element, HandlerError, Llrpc, Llrpcs, Verdict, llrpc};
+use crate::prelude::*;
 
 /// Most nodes of the tree of addresses: twice as many as addresses.
 const NODES_MAX: usize = 1 << 21;
@@ -238,14 +231,10 @@ impl Element for AnonymizeIPAddr {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
 use alloc::vec::Vec;
-    use core::net::Ipv4Addr;
-
     use proptest::prelude::*;
-    use router::Llrpc;
 
-    use crate::testing::{Rig, checksum, udp};
+    use crate::testing::*;
 
     fn anonymizer(args: &str) -> Rig {
         Rig::new(&format!(

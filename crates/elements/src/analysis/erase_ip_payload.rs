@@ -1,5 +1,4 @@
-use packet::Packet;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
@@ -51,9 +50,7 @@ impl Element for EraseIPPayload {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, ping, tcp, udp};
+    use crate::testing::*;
 
     #[test]
     fn payloads_become_zeros() {

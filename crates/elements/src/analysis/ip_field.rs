@@ -1,9 +1,6 @@
 //! Names of fields in the headers of IP packets: `ip src/8`, `tcp[13] & 2`, `udp{16:16}`.
 
-use alloc::format;
-use alloc::string::String;
-
-use router::args::{Context, Kind};
+use crate::prelude::*;
 
 /// What the offset of a field counts from: the IP header for [`IP`], else the header of a protocol.
 pub type Protocol = u32;

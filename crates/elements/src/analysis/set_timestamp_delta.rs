@@ -1,10 +1,4 @@
-use alloc::format;
-use alloc::string::String;
-
-use packet::anno::FIRST_TIMESTAMP;
-use packet::{Batch, Packet};
-use router::args::{Args, Failed, Timestamp, WordArg};
-use router::{Cx, Element, Verdict, filter, handlers};
+use crate::prelude::*;
 
 /// Replaces packets' timestamps by differences of time.
 ///
@@ -106,12 +100,7 @@ impl Element for SetTimestampDelta {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-
-    use packet::anno::FIRST_TIMESTAMP;
-
-    use crate::testing::{Rig, START};
+    use crate::testing::*;
 
     fn deltas(rig: &mut Rig, times: &[i64]) -> Vec<i64> {
         for time in times {

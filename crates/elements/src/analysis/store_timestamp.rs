@@ -1,6 +1,4 @@
-use packet::Packet;
-use router::args::{Args, Failed};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Where in a packet the largest offset may be.
 const OFFSET_MAX: i32 = 1 << 16;
@@ -63,9 +61,7 @@ impl Element for StoreTimestamp {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn timestamps_are_stored_where_they_are_wanted() {

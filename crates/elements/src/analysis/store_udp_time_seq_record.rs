@@ -1,7 +1,4 @@
-
-use packet::checksum::{Delta, Sum};
-use packet::{Batch, Packet};
-use router::{Cx, Element, Verdict, filter, handlers};
+use crate::prelude::*;
 
 const UDP: u8 = 17;
 const UDP_HEADER: usize = 8;
@@ -131,7 +128,7 @@ impl Element for StoreUDPTimeSeqRecord {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Rig, START, tcp, udp};
+    use crate::testing::*;
 
     fn word(packet: &[u8], at: usize) -> i64 {
         u32::from_be_bytes(packet[at..at + 4].try_into().unwrap()).into()

@@ -1,8 +1,4 @@
-use alloc::string::{String, ToString};
-
-use packet::Packet;
-use router::args::{self, Args, Failed, Timestamp};
-use router::{Call, Cx, Declared, Element, HandlerError, Verdict, handlers};
+use crate::prelude::*;
 
 /// Lets packets pass whose timestamps lie in a range.
 ///
@@ -235,10 +231,7 @@ impl Element for TimeFilter {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-
-    use crate::testing::{Rig, START};
+    use crate::testing::*;
 
     const SECOND: i64 = 1_000_000_000;
 

@@ -1,9 +1,4 @@
-use alloc::format;
-use alloc::string::String;
-
-use packet::Packet;
-use router::args::Timestamp;
-use router::{Cx, Element, Verdict, handlers};
+use crate::prelude::*;
 
 /// Tells the first and the last timestamp of the packets that passed.
 ///
@@ -67,7 +62,7 @@ impl Element for TimeRange {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn the_range_holds_all_timestamps() {

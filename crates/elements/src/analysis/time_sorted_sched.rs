@@ -1,10 +1,7 @@
 use alloc::collections::BinaryHeap;
-use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-use packet::{Batch, Packet};
-use router::args::{Args, Failed};
-use router::{Cx, Element, Notice, Search, Signal, SignalId};
+use crate::prelude::*;
 
 /// Most packets that are held for each input.
 const BUFFER_MAX: i32 = 1 << 16;
@@ -208,10 +205,7 @@ impl Element for TimeSortedSched {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     /// The order in which packets of two inputs leave, and whether that is said to be sorted.
     fn merged(args: &str, a: &[i64], b: &[i64], batch: usize) -> (Vec<i64>, bool) {

@@ -1,8 +1,4 @@
-use alloc::string::String;
-
-use packet::Batch;
-use router::args::unparse;
-use router::{Cx, Element, handlers};
+use crate::prelude::*;
 
 const PER_SECOND: f64 = 1e9;
 
@@ -77,7 +73,7 @@ impl Element for TimestampAccum {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Rig, START};
+    use crate::testing::*;
 
     #[test]
     fn ages_are_added_up() {

@@ -1,13 +1,4 @@
-use alloc::format;
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
-use packet::Packet;
-use packet::checksum::{Delta, Sum};
-use packet::wire::IpProtocol;
-use router::args::{Args, Failed};
-use router::{Cx, Element, ElementId, Link, Verdict};
-
+use crate::prelude::*;
 use crate::rewriter::base::{Connections, Rewriter};
 use crate::rewriter::headers;
 use crate::rewriter::key::FlowKey;
@@ -222,12 +213,7 @@ fn replace(packet: &mut Packet, command: &Command, text: &[u8]) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::string::String;
-    use alloc::vec::Vec;
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, checksum, tcp};
+    use crate::testing::*;
 
     const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::new(200, 200, 200, 200), 30);
     const SERVER: (Ipv4Addr, u16) = (Ipv4Addr::new(2, 0, 0, 2), 21);

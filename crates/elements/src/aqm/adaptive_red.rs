@@ -1,11 +1,5 @@
-use alloc::format;
-use alloc::string::String;
-
-use packet::Batch;
-use router::args::{self, Args, Failed};
-use router::{Cx, Element, TimerId, handlers};
-
 use super::red_core::{PROBABILITY, Parameters, Red};
+use crate::prelude::*;
 
 /// Nanoseconds between adaptations.
 const INTERVAL: u64 = 500_000_000;
@@ -142,7 +136,7 @@ impl Element for AdaptiveRED {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const SECOND: u64 = 1_000_000_000;
 

@@ -1,8 +1,6 @@
 //! An exponentially weighted moving average with a weight that users set.
 
-use alloc::string::String;
-
-use router::args::unparse;
+use crate::prelude::*;
 
 /// Binary digits after the point.
 pub(super) const SCALE: u32 = 10;

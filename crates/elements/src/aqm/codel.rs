@@ -1,12 +1,6 @@
-use alloc::format;
-use alloc::string::String;
-
-use packet::{Batch, Packet, anno};
-use router::args::{self, Args, Failed, Timestamp};
-use router::{Cx, Element, handlers};
-
 use super::control_law::{INTERVAL, INTERVAL_MAX, Law, TARGET};
 use super::managed::Managed;
+use crate::prelude::*;
 
 /// Drops packets such that the delay in the queue before it comes down to a target.
 ///
@@ -136,12 +130,10 @@ impl Element for CoDel {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
     use core::any::Any;
 
     use super::*;
-    use crate::testing::{Rig, START};
+    use crate::testing::*;
 
     const MILLISECOND: u64 = 1_000_000;
 

@@ -1,6 +1,6 @@
 //! The control law of controlled delay (RFC 8289).
 
-use router::args::Timestamp;
+use crate::prelude::*;
 
 /// Delay aimed at, in nanoseconds.
 pub(super) const TARGET: Timestamp = Timestamp(5_000_000);
@@ -121,8 +121,6 @@ impl Law {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use proptest::prelude::*;
 
     use super::*;

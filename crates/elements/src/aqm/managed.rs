@@ -1,12 +1,8 @@
 //! The queues that an element manages.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt::Write;
 
-use router::args::{Args, ElementRef, Failed};
-use router::{Component, Cx, ElementId, Link, Storage, handlers};
+use crate::prelude::*;
 
 /// The queues whose lengths count, found in the graph or named by `QUEUES`.
 #[derive(Component)]

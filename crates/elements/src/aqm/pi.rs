@@ -1,12 +1,6 @@
-use alloc::format;
-use alloc::string::String;
-
-use packet::Batch;
-use router::args::{self, Args, Failed, unparse};
-use router::{Cx, Element, TimerId, handlers};
-
 use super::average::Average;
 use super::managed::Managed;
+use crate::prelude::*;
 
 /// Largest target length.
 const TARGET_MAX: u32 = 0xffff;
@@ -202,9 +196,7 @@ impl Element for PI {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const SECOND: u64 = 1_000_000_000;
 

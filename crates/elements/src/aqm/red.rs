@@ -1,11 +1,5 @@
-use alloc::format;
-use alloc::string::String;
-
-use packet::Batch;
-use router::args::{self, Args, Failed, unparse};
-use router::{Cx, Element, handlers};
-
 use super::red_core::{PROBABILITY, Parameters, Red};
+use crate::prelude::*;
 
 /// Drops packets at random, the more the longer the queue is on average.
 ///
@@ -108,9 +102,7 @@ impl Element for RED {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const MILLISECOND: u64 = 1_000_000;
 

@@ -1,14 +1,8 @@
 //! Random early detection: what RED and AdaptiveRED share.
 
-use alloc::format;
-use alloc::string::String;
-
-use packet::Batch;
-use router::args::{Args, Failed, FixedPoint, unparse};
-use router::{Component, Cx, handlers};
-
 use super::average::{Average, SCALE};
 use super::managed::Managed;
+use crate::prelude::*;
 
 /// Probability 1, in the fixed-point numbers that probabilities are.
 pub(super) const CERTAIN: u32 = 1 << 16;

@@ -19,8 +19,7 @@ use super::headers::Headers;
 use super::program::{DROP, EXACT, Hit};
 use super::terms::Term;
 use super::wide_tables::Cut;
-use alloc::vec;
-use alloc::vec::Vec;
+use crate::prelude::*;
 use simd::{BLOCK, Baseline, Kernel, Level, Simd};
 
 /// Rows of a group of several fields at most.

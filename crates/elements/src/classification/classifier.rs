@@ -5,8 +5,7 @@ use super::expression::{Expression, Joint};
 use super::instruction::{Layout, Test};
 use super::program::Program;
 use super::rules::Rules;
-use alloc::format;
-use alloc::vec::Vec;
+use crate::prelude::*;
 
 /// The largest offset (in bytes) that a clause may reach.
 const MAX_OFFSET: u32 = 65_528;

@@ -9,8 +9,7 @@
 use super::few::sort_few;
 use super::fields::Fields;
 use super::headers::{Area, View};
-use alloc::vec;
-use alloc::vec::Vec;
+use crate::prelude::*;
 
 pub(super) use simd::LANES;
 

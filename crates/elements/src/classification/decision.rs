@@ -11,9 +11,7 @@
 use super::dominators;
 use super::instruction::{DROP, FAIL, Instruction, Jump, Layout, Test};
 use super::rules::Rules;
-use alloc::string::String;
-use alloc::vec;
-use alloc::vec::Vec;
+use crate::prelude::*;
 use core::fmt::Write;
 
 /// Beyond this many instructions the graph is shown as it was assembled:

@@ -1,8 +1,7 @@
 //! What the compiler says about patterns, in Click's words.
 
 use super::Program;
-use alloc::string::String;
-use alloc::vec::Vec;
+use crate::prelude::*;
 use core::fmt;
 
 /// How bad a [`Diagnostic`] is.

@@ -11,8 +11,7 @@
 //! number of the first of them, so that a list can be searched by test.
 
 use super::instruction::{DROP, Instruction, Jump};
-use alloc::vec;
-use alloc::vec::Vec;
+use crate::prelude::*;
 
 /// More lists than this are replaced by the branches common to all.
 const MAX_LISTS: usize = 4;

@@ -5,7 +5,7 @@
 //! exhaust the program stack.
 
 use super::instruction::{FAIL, Instruction, Jump, SUCCESS, Test};
-use alloc::vec::Vec;
+use crate::prelude::*;
 
 /// `word & (mask << shift) > above << shift` over the four bytes at `offset`.
 /// A packet too short for it does not match, unless `short_yes`.

@@ -15,9 +15,9 @@ pub(super) fn sort_few<T, K: Ord>(things: &mut [T], key: impl Fn(&T) -> K) {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use proptest::prelude::*;
+
+    use crate::testing::*;
 
     proptest! {
         #[test]

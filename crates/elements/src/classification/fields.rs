@@ -8,7 +8,7 @@
 use super::expression::{Expression, Op};
 use super::headers::{Area, Headers};
 use super::instruction::Layout;
-use alloc::vec::Vec;
+use crate::prelude::*;
 
 /// Fields are kept until they have this many bytes, those that most tests
 /// look at first. A test of another field is left to the rule's own code.

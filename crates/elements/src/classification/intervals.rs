@@ -1,7 +1,6 @@
 //! Sets of field values, as sorted disjoint ranges.
 
-use alloc::vec;
-use alloc::vec::Vec;
+use crate::prelude::*;
 
 /// A set of the values that a field of at most 32 bits may have, where
 /// "missing" (the packet ends before the field) is one more value.

@@ -9,8 +9,7 @@ use super::ip_words::{int32, split};
 use super::names::Names;
 use super::program::Program;
 use super::rules::Rules;
-use alloc::format;
-use alloc::vec::Vec;
+use crate::prelude::*;
 
 /// Compiles an IPFilter with `outputs` outputs: each rule is an action
 /// (`allow`, `deny`, `drop` or an output number) and a pattern, unquoted.

@@ -20,9 +20,7 @@ use super::ip_primitive::{
 };
 use super::ip_words::{ether_address, int32, integer, ip_address, ip_prefix, uint32};
 use super::names::{Names, NumberName};
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
+use crate::prelude::*;
 
 /// How deep parentheses and negations may nest.
 const MAX_DEPTH: usize = 512;

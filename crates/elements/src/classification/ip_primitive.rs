@@ -7,8 +7,7 @@
 use super::diagnostic::Diagnostics;
 use super::expression::{Compare, Expression, Joint};
 use super::instruction::{NETWORK, TRANSPORT, Test};
-use alloc::format;
-use alloc::string::{String, ToString};
+use crate::prelude::*;
 
 pub(super) const ICMP: i32 = 1;
 pub(super) const TCP: i32 = 6;

@@ -1,7 +1,7 @@
 //! Words and numbers of the IP pattern language.
 
 use super::names::Names;
-use alloc::vec::Vec;
+use crate::prelude::*;
 
 /// Splits pattern text into words: operators and brackets are words of their
 /// own, everything else runs from space to space.

@@ -16,7 +16,7 @@ use super::intervals::Set;
 use super::program::{EXACT, Hit};
 use super::terms::Term;
 use super::wide_tables::Cut;
-use alloc::vec::Vec;
+use crate::prelude::*;
 use simd::{Kernel, Level, Simd};
 
 /// See the module's text.

@@ -1,6 +1,6 @@
 //! Names in patterns: addresses, ports, protocols, ICMP types, TCP flags.
 
-use router::args::{Kind, NameDatabase};
+use crate::prelude::*;
 
 /// What kind of number a name may stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

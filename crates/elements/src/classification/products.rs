@@ -9,8 +9,7 @@ use super::fields::Fields;
 use super::intervals::ByteSet;
 use super::program::Hit;
 use super::terms::Term;
-use alloc::vec;
-use alloc::vec::Vec;
+use crate::prelude::*;
 
 /// Terms as products of byte sets, with what a hit of each leads to.
 #[derive(Clone, Debug, Default)]

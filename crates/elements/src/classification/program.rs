@@ -13,12 +13,7 @@ use super::rules::Rules;
 use super::terms::{Term, Union};
 use super::wide_tables::{Cut, MAX_PRODUCTS, WideTables};
 use super::witness::Witness;
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec;
-use alloc::vec::Vec;
+use crate::prelude::*;
 use simd::{BLOCK, Kernel, Level, Simd};
 
 /// The most memory that a compiled form may take, in bytes.

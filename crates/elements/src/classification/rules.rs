@@ -4,7 +4,7 @@
 use super::expression::Expression;
 use super::headers::Headers;
 use super::instruction::{DROP, FAIL, Instruction, Jump, Layout};
-use alloc::vec::Vec;
+use crate::prelude::*;
 
 /// Rules in order of precedence.
 ///

@@ -11,8 +11,7 @@ use super::expression::{Compare, Expression, Op};
 use super::fields::Fields;
 use super::instruction::Test;
 use super::intervals::{MAX_RANGES, Set};
-use alloc::vec;
-use alloc::vec::Vec;
+use crate::prelude::*;
 
 /// The most terms a rule may become.
 pub(super) const MAX_TERMS: usize = 64;

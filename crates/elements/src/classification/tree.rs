@@ -16,10 +16,8 @@ use super::instruction::Layout;
 use super::lanes::{Lanes, Scratch};
 use super::program::{DROP, Patterns, first_bits, ranges_limit};
 use super::views::{DataView, IpView};
-use alloc::boxed::Box;
-use alloc::vec::Vec;
+use crate::prelude::*;
 use core::any::Any;
-use router::{Classify, DecisionTree, TreeBranch, TreeNode};
 use simd::{BLOCK, Level};
 
 /// Columns at most: those that only one program looks at are read for all

@@ -1,8 +1,7 @@
 //! Packets as programs look at them.
 
-use packet::Packet;
-
 use super::headers::{Headers, View};
+use crate::prelude::*;
 
 /// An IP packet, whose headers programs look at.
 #[derive(Clone, Copy)]

@@ -26,8 +26,7 @@ use super::fields::{Fields, MAX_BYTES, Presence};
 use super::headers::{Area, Headers};
 use super::products::Products;
 use super::program::Hit;
-use alloc::vec;
-use alloc::vec::Vec;
+use crate::prelude::*;
 
 /// Words looked at together.
 const CHUNK: usize = 4;

@@ -7,8 +7,7 @@
 use super::fields::Fields;
 use super::headers::Headers;
 use super::terms::Term;
-use alloc::vec;
-use alloc::vec::Vec;
+use crate::prelude::*;
 
 /// Where the transport header of made packets begins: behind the longest IP
 /// header.

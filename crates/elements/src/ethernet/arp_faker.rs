@@ -1,10 +1,5 @@
-use core::net::Ipv4Addr;
-
-use packet::wire::{ArpMessage, ArpOperation, EtherAddress};
-use router::args::Failed;
-use router::{Cx, Element, TimerId};
-
 use super::arp_responder::{ARP_FRAME, write_arp};
+use crate::prelude::*;
 
 /// When the first reply goes, in nanoseconds.
 const FIRST: u64 = 1_000_000_000;
@@ -68,7 +63,7 @@ impl Element for ARPFaker {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn replies_come_every_ten_seconds() {

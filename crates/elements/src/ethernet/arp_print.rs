@@ -1,15 +1,7 @@
-use alloc::string::String;
 use core::fmt::Write;
-use core::net::Ipv4Addr;
-
-use packet::Packet;
-use packet::wire::{
-    ArpMessage, ArpOperation, ArpPacket, EtherAddress, EtherType, EthernetFrame,
-};
-use router::args::{Args, Failed, FilenameArg, Timestamp};
-use router::{Cx, Element, Verdict};
 
 use crate::ip::ip_print::output::Output;
+use crate::prelude::*;
 
 /// The protocol of ARP packets for IPv4 with trailers (RFC 893).
 const TRAILERS: EtherType = EtherType(0x1000);
@@ -155,11 +147,7 @@ impl Element for ARPPrint {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::string::String;
-    use alloc::vec::Vec;
-
-    use crate::testing::{Rig, ether};
+    use crate::testing::*;
 
     fn arp(operation: u8, target_hardware: [u8; 6]) -> Vec<u8> {
         [

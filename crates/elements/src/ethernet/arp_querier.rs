@@ -1,19 +1,7 @@
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::String;
-use core::net::Ipv4Addr;
-
-use packet::anno::VLAN_TCI;
-use packet::wire::{
-    ArpMessage, ArpOperation, ArpPacket, EtherAddress, EtherType, EthernetFrame, EthernetHeader,
-};
-use packet::{Batch, HEADROOM, Packet};
-use router::args::{Args, Failed, IpPrefixArg, Ipv4Prefix};
-use router::{Cx, Element, HandlerError, Link, TimerId, handlers};
-
 use super::arp_responder::{ARP_FRAME, write_arp};
 use super::arp_table::table::{Limits, Millis, Table, Waits};
 use super::arp_table::{self, SharedTable, schedule};
+use crate::prelude::*;
 
 /// Whose table it is.
 enum Home {

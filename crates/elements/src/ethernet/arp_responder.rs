@@ -1,16 +1,6 @@
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt::Write;
-use core::net::Ipv4Addr;
 
-use packet::Packet;
-use packet::anno::VLAN_TCI;
-use packet::wire::{
-    ArpMessage, ArpOperation, ArpPacket, EtherAddress, EtherType, EthernetFrame, EthernetHeader,
-};
-use router::args::{Args, Context, Failed, IpPrefixArg, Ipv4Prefix, Parser};
-use router::{Cx, Element, Verdict, handlers};
+use crate::prelude::*;
 
 /// Length of an ARP packet with its Ethernet header.
 pub(super) const ARP_FRAME: usize = 42;
@@ -207,12 +197,7 @@ impl Element for ARPResponder {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-    use alloc::{format, vec};
-
-    use packet::anno::VLAN_TCI;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     fn arp(to: [u8; 6], operation: u8, from: ([u8; 6], [u8; 4]), target: ([u8; 6], [u8; 4])) -> Vec<u8> {
         [

@@ -1,11 +1,4 @@
-use alloc::boxed::Box;
-use alloc::string::String;
-use core::net::Ipv4Addr;
-
-use packet::wire::EtherAddress;
-use router::args::{Args, Failed};
-use router::{Cx, Element, HandlerError, Interface, Link, TimerId, handlers};
-
+use crate::prelude::*;
 
 mod limits;
 pub(super) mod table;
@@ -180,7 +173,7 @@ impl Element for ARPTable {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn handlers_change_the_table() {

@@ -1,8 +1,6 @@
-use alloc::string::String;
 use core::fmt::Write;
 
-use packet::Packet;
-use router::{Cx, Element, Verdict, handlers};
+use crate::prelude::*;
 
 /// What may be wrong with a header, in the order of `drop_details`.
 #[derive(Clone, Copy, Debug)]
@@ -115,10 +113,7 @@ impl Element for CheckARPHeader {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     /// An ARP request with these types and lengths of addresses.
     fn arp(hardware: u16, hardware_len: u8, protocol: u16, protocol_len: u8) -> Vec<u8> {

@@ -1,7 +1,4 @@
-use packet::Packet;
-use packet::wire::{EtherAddress, EtherType, EthernetFrame, EthernetHeader};
-use router::args::{Args, Failed};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Makes sure that IP packets have an Ethernet header.
 ///
@@ -78,9 +75,7 @@ impl Element for EnsureEther {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, ether, udp};
+    use crate::testing::*;
 
     const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
 

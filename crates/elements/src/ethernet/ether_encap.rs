@@ -1,7 +1,4 @@
-use packet::{Edit, Facts, Packet};
-use packet::wire::{EtherAddress, EtherType, EthernetHeader};
-use router::args::{Args, Failed};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Puts a fixed Ethernet header in front of packets.
 ///
@@ -76,9 +73,7 @@ impl Element for EtherEncap {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const CONFIG: &str =
         "i :: Inject -> e :: EtherEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2) -> c :: Collect;";

@@ -1,7 +1,6 @@
 //! Ethernet addresses within packets and in their annotations.
 
-use packet::Packet;
-use router::args::{Args, Failed};
+use crate::prelude::*;
 
 /// The offset of the address that the argument OFFSET, `text`, names.
 pub fn offset(text: &str, args: &Args<'_>) -> Result<usize, Failed> {

@@ -1,6 +1,4 @@
-use packet::Packet;
-use packet::wire::EthernetFrame;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Sends frames back to their sender: exchanges Ethernet source and destination.
 ///
@@ -27,9 +25,7 @@ impl Element for EtherMirror {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
-
-    use crate::testing::{Rig, ether};
+    use crate::testing::*;
 
     #[test]
     fn addresses_change_places() {

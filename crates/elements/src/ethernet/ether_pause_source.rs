@@ -1,7 +1,4 @@
-use packet::wire::{EtherAddress, EtherType, EthernetHeader};
-use packet::{Batch, Packet};
-use router::args::{Failed, Milliseconds};
-use router::{Cx, Element, TimerId, handlers};
+use crate::prelude::*;
 
 /// The destination of pause frames: the station at the other end of the link (IEEE Std 802.3,
 /// annex 31B).
@@ -134,9 +131,7 @@ impl Element for EtherPauseSource {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
-    use crate::testing::{Rig, ether};
+    use crate::testing::*;
 
     fn frame(to: [u8; 6], pause: [u8; 2]) -> Vec<u8> {
         let mut frame = ether(to, [1; 6], 0x8808, &[0, 1, pause[0], pause[1]]);

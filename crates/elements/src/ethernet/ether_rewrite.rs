@@ -1,6 +1,4 @@
-use packet::Packet;
-use packet::wire::{EtherAddress, EthernetFrame};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Sets the addresses of frames' Ethernet headers and leaves the type as it is.
 ///
@@ -51,9 +49,7 @@ impl Element for EtherRewrite {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
-
-    use crate::testing::{Rig, ether};
+    use crate::testing::*;
 
     const CONFIG: &str = "i :: Inject -> e :: EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2) -> c :: Collect;";
 

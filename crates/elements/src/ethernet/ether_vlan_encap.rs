@@ -1,12 +1,5 @@
-use alloc::format;
-use alloc::string::String;
-
-use packet::Packet;
-use packet::wire::{EtherAddress, EtherType, EthernetHeader};
-use router::args::{Args, Failed};
-use router::{Cx, Element, Verdict, handlers};
-
 use super::vlan_tag::Tagging;
+use crate::prelude::*;
 
 /// Puts an Ethernet header with a VLAN tag (802.1Q) in front of packets.
 ///
@@ -99,10 +92,8 @@ impl Element for EtherVLANEncap {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
-    use crate::ethernet::vlan_encap::tests::{annotated, rig, tagged, untagged};
     use crate::ethernet::vlan_encap::tests::{CASES, PAYLOAD};
+    use crate::ethernet::vlan_encap::tests::{annotated, rig, tagged, untagged};
 
     const HEADER: &str = "EtherVLANEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2";
 

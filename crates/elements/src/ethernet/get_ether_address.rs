@@ -1,10 +1,5 @@
-use alloc::string::String;
-
-use packet::Packet;
-use router::args::{AnnoOf, Args, Failed, WordArg};
-use router::{Cx, Element, Verdict};
-
 use super::ether_field::{annotate, offset};
+use crate::prelude::*;
 
 /// Copies an Ethernet address from packets into an annotation.
 ///
@@ -49,7 +44,7 @@ impl Element for GetEtherAddress {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn annotations_carry_addresses() {

@@ -1,6 +1,4 @@
-use packet::wire::{EtherAddress, EthernetFrame};
-use packet::{Packet, PacketType};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Drops Ethernet frames for other hosts, as a network card does.
 ///
@@ -59,12 +57,7 @@ impl Element for HostEtherFilter {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-
-    use packet::PacketType;
-
-    use crate::testing::{Rig, ether};
+    use crate::testing::*;
 
     const ME: [u8; 6] = [2, 0, 0, 0, 0, 1];
     const OTHER: [u8; 6] = [2, 0, 0, 0, 0, 2];

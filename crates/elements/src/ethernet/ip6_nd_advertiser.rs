@@ -1,13 +1,5 @@
-use alloc::vec::Vec;
-use core::net::Ipv6Addr;
-
-use packet::Packet;
-use packet::anno::VLAN_TCI;
-use packet::wire::{EtherAddress, Icmpv6Type, NeighborMessage, ether_group};
-use router::args::{Args, Context, Failed, Ip6PrefixArg, Ipv6Prefix};
-use router::{Cx, Element, Verdict};
-
 use super::neighbor::{self, Ends};
+use crate::prelude::*;
 
 /// All nodes of the link.
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
@@ -128,12 +120,8 @@ impl Element for IP6NDAdvertiser {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-    use core::net::Ipv6Addr;
-
     use crate::testing::ip6::{addr, icmp};
-    use crate::testing::{Rig, ether};
+    use crate::testing::*;
 
     fn rig(args: &str) -> Rig {
         Rig::new(&format!("i :: Inject -> IP6NDAdvertiser({args}) -> c :: Collect;"))

@@ -1,19 +1,8 @@
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::String;
 use core::fmt::Write;
-use core::net::Ipv6Addr;
-
-use packet::wire::{
-    EtherAddress, EtherType, EthernetFrame, EthernetHeader, Icmpv6Type, NeighborMessage,
-    ether_group, solicited_node,
-};
-use packet::{Batch, Packet};
-use router::args::{Failed, unparse};
-use router::{Cx, Element, TimerId, handlers};
 
 use super::arp_table::table::{Millis, Table, Waits};
 use super::neighbor::{self, Ends};
+use crate::prelude::*;
 
 /// After this long without an answer, an address is dropped.
 const TIMEOUT: Millis = Millis(120_000);
@@ -287,10 +276,8 @@ impl Element for IP6NDSolicitor {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use crate::testing::ip6::{addr, icmp};
-    use crate::testing::{Rig, ether};
+    use crate::testing::*;
 
     const CONFIG: &str = "i :: Inject -> GetIP6Address(0)
         -> [0] nds :: IP6NDSolicitor(fe80::1, 1:1:1:1:1:1) -> c :: Collect;

@@ -1,13 +1,6 @@
 //! Frames of neighbor discovery.
 
-use core::net::Ipv6Addr;
-
-use packet::wire::{
-    EtherAddress, EtherType, EthernetFrame, EthernetHeader, Icmpv6Packet, IpProtocol, Ipv6Header,
-    Ipv6Packet, NeighborMessage,
-};
-use packet::{HEADROOM, Packet};
-use router::Cx;
+use crate::prelude::*;
 
 /// Proves that no router forwarded the packet (RFC 4861, section 11.2).
 const HOP_LIMIT: u8 = 255;

@@ -1,9 +1,5 @@
-use packet::Packet;
-use packet::wire::EtherAddress;
-use router::args::AnnoOf;
-use router::{Cx, Element, Verdict};
-
 use super::ether_field::annotate;
+use crate::prelude::*;
 
 /// Sets an annotation of packets to a fixed Ethernet address.
 ///
@@ -36,7 +32,7 @@ impl Element for SetEtherAddress {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn the_annotation_is_set() {

@@ -1,10 +1,5 @@
-use alloc::string::String;
-
-use packet::Packet;
-use router::args::{Args, Failed};
-use router::{Cx, Element, Verdict, handlers};
-
 use super::vlan_tag::{self, Tag};
+use crate::prelude::*;
 
 /// Sets packets' VLAN_TCI annotation.
 ///
@@ -55,10 +50,8 @@ impl Element for SetVLANAnno {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
     use crate::ethernet::vlan_tag;
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn the_annotation_is_set() {

@@ -1,11 +1,5 @@
-use alloc::string::String;
-
-use packet::Packet;
-use packet::wire::EtherAddress;
-use router::args::{AnnoOf, Args, Failed, WordArg};
-use router::{Cx, Element, Verdict};
-
 use super::ether_field::offset;
+use crate::prelude::*;
 
 /// Writes an Ethernet address into packets.
 ///
@@ -65,9 +59,7 @@ impl Element for StoreEtherAddress {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
-    use crate::testing::{Rig, ether};
+    use crate::testing::*;
 
     fn rig(arguments: &str) -> Rig {
         Rig::new(&format!(

@@ -1,9 +1,5 @@
-use packet::Packet;
-use packet::wire::EtherType;
-use router::args::{Args, Failed};
-use router::{Cx, Element, Verdict};
-
 use super::vlan_tag;
+use crate::prelude::*;
 
 /// Strips the Ethernet header of packets, with its VLAN tag (802.1Q) if it has one.
 ///
@@ -56,10 +52,8 @@ impl Element for StripEtherVLANHeader {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
     use crate::ethernet::vlan_tag;
-    use crate::testing::{Rig, ether};
+    use crate::testing::*;
 
     fn rig(arguments: &str) -> Rig {
         Rig::new(&format!(

@@ -1,11 +1,8 @@
 //! What holds for every element of the group, and its neighbours in ip and icmp.
 
-use alloc::format;
-use alloc::vec::Vec;
-
 use proptest::prelude::*;
 
-use crate::testing::Rig;
+use crate::testing::*;
 
 /// Elements that take any packet, each with arguments that make it do its work.
 const ELEMENTS: &[&str] = &[

@@ -1,8 +1,5 @@
-use packet::Packet;
-use packet::wire::EtherType;
-use router::{Cx, Element, Verdict};
-
 use super::vlan_tag;
+use crate::prelude::*;
 
 /// Removes the VLAN tag (802.1Q) of Ethernet frames that have one.
 ///

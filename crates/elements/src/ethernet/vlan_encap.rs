@@ -1,12 +1,5 @@
-use alloc::format;
-use alloc::string::String;
-
-use packet::Packet;
-use packet::wire::EtherType;
-use router::args::{Args, Failed};
-use router::{Cx, Element, Verdict, handlers};
-
 use super::vlan_tag::Tagging;
+use crate::prelude::*;
 
 /// Inserts a VLAN tag (802.1Q) into Ethernet frames.
 ///

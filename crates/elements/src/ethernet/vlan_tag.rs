@@ -1,13 +1,6 @@
 //! The VLAN tag that elements give packets: fixed, or each packet's own.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-
-use packet::Packet;
-use packet::anno::VLAN_TCI;
-use packet::wire::VlanTag;
-use router::args::{Bounded, Context, Invalid, Parser, WordArg};
-use router::{Component, Cx, handlers};
+use crate::prelude::*;
 
 /// The notation of a tag's control information.
 const CONTROL: Bounded = Bounded(0, 0xffff);

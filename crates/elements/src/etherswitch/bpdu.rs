@@ -9,7 +9,7 @@
 
 use core::fmt;
 
-use packet::wire::{EtherAddress, Field};
+use crate::prelude::*;
 
 /// Length of a frame with its padding.
 pub const FRAME: usize = 60;

@@ -4,9 +4,8 @@
 //!
 //! Names are the standard's; numbers in comments are its clauses.
 
-use alloc::vec::Vec;
-
 use super::bpdu::{Bpdu, BridgeId, Configuration, Ticks, Times};
+use crate::prelude::*;
 
 const SECOND: u64 = 1_000_000_000;
 /// At least this long between two configurations sent by a port (table 8-3, hold time).

@@ -1,9 +1,5 @@
-use alloc::string::String;
-
-use packet::Packet;
-use router::{Cx, Element, Verdict};
-
 use super::bpdu::Bpdu;
+use crate::prelude::*;
 
 /// Prints the messages of the spanning tree protocol, a line for each, and passes them on.
 ///
@@ -40,10 +36,8 @@ impl Element for DebugBridge {
 
 #[cfg(test)]
 mod tests {
-    use packet::wire::EtherAddress;
-
     use super::super::bpdu::{Bpdu, BridgeId, Configuration, Ticks, Times};
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn messages_are_shown() {

@@ -1,16 +1,9 @@
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt::Write;
-
-use packet::Batch;
-use packet::wire::EtherAddress;
-use router::args::{Args, ElementOf, ElementRef, Failed, Milliseconds};
-use router::{Cx, Element, ElementId, HandlerError, Link, TimerId, handlers};
 
 use super::bpdu::{Bpdu, BridgeId, Ticks, Times};
 use super::bridge::{Bridge, Port, Settings, State};
 use super::learning::Aging;
+use crate::prelude::*;
 
 /// The priority that makes a bridge unlikely to become root, as Click has it.
 const PRIORITY: u16 = 0xdead;

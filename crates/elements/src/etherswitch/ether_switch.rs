@@ -1,8 +1,5 @@
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Cx, Element};
-
 use super::learning::{Aging, Destination, Learning, flood};
+use crate::prelude::*;
 
 /// Switches Ethernet frames between ports, and learns the ports of stations.
 ///

@@ -1,13 +1,7 @@
 //! The address learning of EtherSwitch and ListenEtherSwitch.
 
-use alloc::string::String;
-
-use packet::Packet;
-use packet::wire::EthernetFrame;
-use router::args::Seconds;
-use router::{Component, Cx, Interface, handlers};
-
 use super::stations::Stations;
+use crate::prelude::*;
 
 const SECOND: u64 = 1_000_000_000;
 /// Seconds of silence after which stations are dropped by default (IEEE Std 802.1D, table 7-5).

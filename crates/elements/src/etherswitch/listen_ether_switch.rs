@@ -1,8 +1,5 @@
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Cx, Element};
-
 use super::learning::{Aging, Destination, Learning, flood};
+use crate::prelude::*;
 
 /// Switches Ethernet frames as EtherSwitch does, with one more output that gets all of them.
 ///
@@ -60,7 +57,7 @@ impl Element for ListenEtherSwitch {
 #[cfg(test)]
 mod tests {
     use crate::etherswitch::ether_switch::tests::{frame, left};
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn a_listener_sees_every_frame() {

@@ -1,11 +1,10 @@
 //! The port of a switch at which each station was last seen.
 
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt::Write;
 
 use hashbrown::HashMap;
-use packet::wire::EtherAddress;
+
+use crate::prelude::*;
 
 /// Between two searches of a full table for stations to drop, in nanoseconds.
 const SWEEP: u64 = 1_000_000_000;

@@ -1,12 +1,9 @@
 //! How elements use the classification compiler: the names of a router, and errors of arguments.
 
-use core::net::Ipv4Addr;
-
-use router::args::{self, Args, Failed};
-
 use crate::classification::{
     Compiled, Diagnostics, Names, NumberName, Program, ProtocolNames, Severity,
 };
+use crate::prelude::*;
 
 /// The names of a router, as patterns ask for them.
 pub struct RouterNames<'c>(pub args::Context<'c>);

@@ -1,8 +1,8 @@
 //! Sending the packets of a batch different ways.
 
-use packet::{BATCH, Batch, Packet};
-use router::Cx;
 use simd::{BLOCK, Kernel, Level, Simd};
+
+use crate::prelude::*;
 
 const _: () = assert!(simd::LANES == BATCH);
 

@@ -1,12 +1,9 @@
 //! IP addresses of both versions, and where encapsulated packets go: to a fixed one, or where their
 //! annotation says.
 
-use alloc::string::{String, ToString};
 use core::hash::Hash;
-use core::net::{Ipv4Addr, Ipv6Addr};
 
-use packet::Packet;
-use router::args::{Argument, Context, unparse};
+use crate::prelude::*;
 
 /// An address that packets carry as their destination address annotation.
 pub trait Address: Argument + Copy + Eq + Hash {

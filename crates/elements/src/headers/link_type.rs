@@ -2,10 +2,8 @@
 //! (<https://www.tcpdump.org/linktypes.html>), and how to find the IP header behind it.
 
 use alloc::borrow::Cow;
-use alloc::format;
-use core::net::Ipv4Addr;
 
-use packet::Packet;
+use crate::prelude::*;
 
 /// A link type's number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -221,12 +219,8 @@ fn null(data: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
-    use packet::Pool;
-
     use super::*;
-    use crate::testing::{ether, udp};
+    use crate::testing::*;
 
     fn forced(link: LinkType, data: &[u8]) -> Option<(isize, usize, Ipv4Addr)> {
         let mut packet = Pool::heap(1).copy(data).unwrap();

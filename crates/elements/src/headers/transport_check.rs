@@ -1,9 +1,8 @@
 //! What CheckTCPHeader, CheckUDPHeader and CheckICMPHeader share: arguments, counts and messages.
 
-use alloc::string::String;
 use core::fmt::Write;
 
-use router::{Component, Cx, Verdict, handlers};
+use crate::prelude::*;
 
 /// What may be wrong with a packet, in the order of `drop_details`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

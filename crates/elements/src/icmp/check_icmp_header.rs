@@ -1,7 +1,5 @@
-use packet::Packet;
-use packet::wire::{Icmpv4Packet, Icmpv4Type, IpProtocol, Ipv4Packet};
-
 use crate::headers::transport_check::{Reason, check};
+use crate::prelude::*;
 
 /// Looks whether a packet is ICMP, long enough for its type, and intact.
 #[inline(always)]
@@ -48,10 +46,7 @@ check! {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, checksum, ping, udp};
+    use crate::testing::*;
 
     const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
 

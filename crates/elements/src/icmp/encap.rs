@@ -1,12 +1,6 @@
 //! The headers of ICMPIPEncap and ICMPPingEncap.
 
-use core::net::Ipv4Addr;
-
-use packet::Packet;
-use packet::checksum::{Delta, Sum};
-use packet::wire::{Icmpv4Header, Icmpv4Packet, Icmpv4Type, IpProtocol, Ipv4Header, Ipv4Packet};
-use router::args::{Context, Kind};
-use router::{Component, Cx, Verdict};
+use crate::prelude::*;
 
 /// Length of the IP header.
 const IP: usize = 20;

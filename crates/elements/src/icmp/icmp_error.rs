@@ -1,14 +1,5 @@
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
-use packet::anno::{FIX_IP_SRC, ICMP_PARAMPROB};
-use packet::wire::{Icmpv4Packet, Icmpv4Type, Icmpv4Unreachable, IpProtocol, Ipv4Header, Ipv4Option, Ipv4OptionKind, Ipv4Packet};
-use packet::{Batch, HEADROOM, Packet, PacketType};
-use router::args::{Args, Failed, Kind, NamedInt, WordArg};
-use router::{Cx, Element, Verdict};
-
 use super::encap::code_of;
+use crate::prelude::*;
 
 /// Answers IP packets with ICMP errors.
 ///

@@ -1,11 +1,5 @@
-use alloc::string::String;
-
-use packet::Packet;
-use packet::wire::Icmpv4Type;
-use router::args::{Args, Failed, Kind, NamedInt, WordArg};
-use router::{Cx, Element, Verdict};
-
 use super::encap::{Encap, code_of};
+use crate::prelude::*;
 
 /// Puts an ICMP header and an IP header in front of packets.
 ///
@@ -59,9 +53,7 @@ impl Element for ICMPIPEncap {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
-    use crate::testing::{Rig, checksum};
+    use crate::testing::*;
 
     #[test]
     fn types_and_codes_have_names() {

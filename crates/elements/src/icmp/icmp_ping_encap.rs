@@ -1,8 +1,5 @@
-use packet::Packet;
-use router::args::{Args, Failed};
-use router::{Cx, Element, Verdict};
-
 use super::encap::Encap;
+use crate::prelude::*;
 
 /// Makes packets the data of ICMP echo requests.
 ///
@@ -38,13 +35,9 @@ impl Element for ICMPPingEncap {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-    use core::net::Ipv4Addr;
-
     use proptest::prelude::*;
 
-    use crate::testing::{Rig, checksum};
+    use crate::testing::*;
 
     fn rig(arguments: &str) -> Rig {
         let config = format!("i :: Inject -> e :: ICMPPingEncap({arguments}) -> c :: Collect;");

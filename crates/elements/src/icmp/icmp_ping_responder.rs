@@ -1,7 +1,4 @@
-use packet::checksum::Delta;
-use packet::wire::{Icmpv4Packet, Icmpv4Type, IpProtocol, Ipv4Packet};
-use packet::{Batch, Packet};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Answers ICMP echo requests.
 ///
@@ -97,9 +94,7 @@ impl Element for ICMPPingResponder {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, START, checksum, ping, udp};
+    use crate::testing::*;
 
     const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
     const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);

@@ -1,11 +1,4 @@
-use alloc::format;
-use alloc::string::String;
-
-use packet::Packet;
-use packet::wire::IpProtocol;
-use router::args::{Args, Failed, Seconds};
-use router::{Cx, Element, handlers};
-
+use crate::prelude::*;
 use crate::rewriter::base::{Base, GUARANTEE, Rewriter, Translation};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::headers;

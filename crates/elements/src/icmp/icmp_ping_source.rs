@@ -1,11 +1,4 @@
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
-use packet::wire::{Icmpv4Header, Icmpv4Packet, Icmpv4Type, IpProtocol, Ipv4Header, Ipv4Packet};
-use packet::{Batch, Packet};
-use router::args::{Args, Failed, unparse, Milliseconds};
-use router::{Cx, Element, Steady, TimerId, handlers};
+use crate::prelude::*;
 
 mod replies;
 

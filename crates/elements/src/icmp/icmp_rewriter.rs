@@ -1,15 +1,7 @@
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use click::config;
-use packet::checksum::{Delta, Sum};
-use packet::wire::IpProtocol;
-use packet::{BATCH, Batch, Packet};
-use router::args::{AnnoOf, Any, Args, Failed};
-use router::{Cx, Element, ElementId, Link};
 
 use crate::filters::dispatch::{self, DROP};
+use crate::prelude::*;
 use crate::rewriter::base::{Rewriter, Translation};
 use crate::rewriter::flow::Direction;
 use crate::rewriter::headers;
@@ -253,11 +245,7 @@ fn sums(old: u64, new: u64) -> Delta {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, checksum, ping, tcp, udp};
+    use crate::testing::*;
 
     const A: Ipv4Addr = Ipv4Addr::new(18, 26, 4, 44);
     const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 8);

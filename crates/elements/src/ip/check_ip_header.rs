@@ -1,8 +1,5 @@
-use packet::{Batch, Edit};
-use router::args::{Args, Failed};
-use router::{Cx, Element};
-
 use super::header_check::Check;
+use crate::prelude::*;
 
 /// Checks IP headers, marks them, and drops packets whose header is wrong.
 ///
@@ -55,14 +52,9 @@ impl Element for CheckIPHeader {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-    use core::net::Ipv4Addr;
-
-    use packet::PacketType;
-    use packet::anno::FIX_IP_SRC;
     use proptest::prelude::*;
 
-    use crate::testing::{Rig, checksum, udp};
+    use crate::testing::*;
 
     const CONFIG: &str = "i :: Inject -> k :: CheckIPHeader(DETAILS true) -> c :: Collect;
         k[1] -> bad :: Collect;";

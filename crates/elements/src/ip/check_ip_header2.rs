@@ -1,8 +1,5 @@
-use packet::{Batch, Edit};
-use router::args::{Args, Failed};
-use router::{Cx, Element};
-
 use super::header_check::Check;
+use crate::prelude::*;
 
 /// Checks IP headers, all but the checksum; otherwise as CheckIPHeader.
 ///
@@ -47,9 +44,7 @@ impl Element for CheckIPHeader2 {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
-
-    use crate::testing::{Rig, udp};
+    use crate::testing::*;
 
     #[test]
     fn checksums_are_checked_only_where_it_is_asked_for() {

@@ -1,6 +1,4 @@
-use packet::{Edit, Facts, Packet};
-use packet::wire::Ipv4Packet;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Decrements the time to live of IP packets, and drops expired packets.
 ///
@@ -75,12 +73,7 @@ impl Element for DecIPTTL {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-    use core::net::Ipv4Addr;
-
-    use packet::{Offload, SegmentKind, Segments};
-
-    use crate::testing::{Rig, checksum, tcp, udp};
+    use crate::testing::*;
 
     fn packet(ttl: u8, to: [u8; 4]) -> Vec<u8> {
         let mut packet = udp((Ipv4Addr::new(1, 0, 0, 1), 5), (to.into(), 6), &[]);

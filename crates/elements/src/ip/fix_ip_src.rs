@@ -1,9 +1,4 @@
-use core::net::Ipv4Addr;
-
-use packet::{Facts, Packet};
-use packet::anno::FIX_IP_SRC;
-use packet::wire::Ipv4Packet;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Sets the source address of IP packets whose annotation asks for it.
 ///
@@ -57,11 +52,7 @@ impl Element for FixIPSrc {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use packet::anno::FIX_IP_SRC;
-
-    use crate::testing::{Rig, ping};
+    use crate::testing::*;
 
     #[test]
     fn the_source_is_set_where_it_is_asked_for() {

@@ -1,11 +1,4 @@
-use alloc::string::String;
-use core::net::Ipv4Addr;
-
-use packet::{Facts, Packet};
-use packet::anno::DST_IP;
-use packet::wire::Ipv4Packet;
-use router::args::{AnnoOf, Args, Failed};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Where the address is.
 #[derive(Clone, Copy, Default)]
@@ -95,9 +88,7 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, udp};
+    use crate::testing::*;
 
     fn annotations(args: &str) -> [u8; 48] {
         let config =

@@ -1,16 +1,6 @@
 //! The check of IP headers, as CheckIPHeader and its kin make it.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
-use packet::anno::FIX_IP_SRC;
-use packet::checksum::Sum;
-use packet::wire::Ipv4Packet;
-use packet::{BATCH, Batch, Edit, Facts, Packet, PacketType};
-use router::args::{Argument, Context, Invalid, IpPrefixArg, Parser};
-use router::{Component, Cx, handlers};
+use crate::prelude::*;
 
 /// What may be wrong with a header, in the order of `drop_details`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Compression of TCP and IP headers (RFC 2507).
 
-use packet::Packet;
-use packet::checksum::Sum;
+use crate::prelude::*;
 
 /// An IP header without options, and a TCP header's fixed part.
 pub(super) const HEADERS: usize = 40;

@@ -1,15 +1,7 @@
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Classify, Cx, DynamicHandlers, Element, HandlerError, HandlerList, handlers};
-
 use super::ip_filter::filter;
 use crate::classification::{Program, ip_classifier};
 use crate::filters::compile::{RouterNames, take_compiled};
+use crate::prelude::*;
 
 /// Classifies IP packets by patterns like tcpdump's.
 ///
@@ -160,7 +152,7 @@ impl Element for IPClassifier {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Rig, tcp, udp};
+    use crate::testing::*;
 
     const CONFIG: &str = "i :: Inject -> c :: IPClassifier(dst tcp port 80 or 443, udp);
         c[0] -> a :: Collect; c[1] -> b :: Collect;";

@@ -1,13 +1,5 @@
-use alloc::string::{String, ToString};
-use core::net::Ipv4Addr;
-
-use packet::Packet;
-use packet::checksum::{Delta, Sum};
-use packet::wire::{Ecn, IpProtocol, Ipv4Header, Ipv4Packet};
-use router::args::{Any, Args, Failed, KeywordArg, Kind, NamedInt};
-use router::{Cx, Element, HandlerError, Verdict, handlers, write_argument};
-
 use crate::headers::destination::{BAD_DESTINATION, Destination};
+use crate::prelude::*;
 
 /// Puts a fixed IP header in front of packets.
 ///
@@ -178,10 +170,7 @@ impl Element for IPEncap {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, checksum};
+    use crate::testing::*;
 
     fn rig(args: &str) -> Rig {
         Rig::new(&format!("i :: Inject -> e :: IPEncap({args}) -> c :: Collect;"))

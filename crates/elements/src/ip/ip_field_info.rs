@@ -1,4 +1,4 @@
-use router::Element;
+use crate::prelude::*;
 
 /// Stands for the names of header fields; does nothing.
 ///

@@ -1,14 +1,7 @@
-use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Classify, Cx, Element, handlers};
-
 use crate::classification::{IpView, Program, ip_filter};
-use crate::filters::dispatch::{DROP, route};
 use crate::filters::compile::{RouterNames, take_compiled};
+use crate::filters::dispatch::{DROP, route};
+use crate::prelude::*;
 
 /// Filters IP packets by rules like tcpdump's.
 ///
@@ -86,9 +79,7 @@ impl Element for IPFilter {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
-    use crate::testing::{Rig, ping, tcp, udp};
+    use crate::testing::*;
 
     fn rig(rules: &str) -> Rig {
         let config = [

@@ -1,8 +1,4 @@
-use packet::checksum::Sum;
-use packet::wire::{Ipv4Options, Ipv4Packet};
-use packet::{Batch, Facts, HEADROOM, Packet};
-use router::args::{Args, Failed};
-use router::{Cx, Element};
+use crate::prelude::*;
 
 /// How many packets that may not be fragmented draw a message.
 const MESSAGES: u64 = 5;

@@ -1,12 +1,4 @@
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
-use packet::{Facts, Packet};
-use packet::anno::ICMP_PARAMPROB;
-use packet::wire::{
-    Ipv4OptionKind, Ipv4OptionWalk, Ipv4Packet, PointerOption, TimestampFlag, WireError,
-};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 const MILLISECONDS_A_DAY: i64 = 86_400_000;
 
@@ -165,12 +157,7 @@ impl Element for IPGWOptions {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-    use core::net::Ipv4Addr;
-
-    use packet::anno::ICMP_PARAMPROB;
-
-    use crate::testing::{Rig, checksum, udp};
+    use crate::testing::*;
 
     const CONFIG: &str = "i :: Inject -> MarkIPHeader -> o :: IPGWOptions(1.2.3.4, 5.6.7.8)
             -> CheckIPHeader -> c :: Collect;

@@ -1,11 +1,5 @@
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
-use packet::Packet;
-use router::args::{Args, Failed};
-use router::{Cx, Element, Verdict};
-
 use super::header_check::{BadSources, Check};
+use crate::prelude::*;
 
 /// Does what packets meet on their way into an IP router, in one element.
 ///
@@ -63,9 +57,7 @@ impl Element for IPInputCombo {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, ether, udp};
+    use crate::testing::*;
 
     #[test]
     fn right_packets_are_painted_stripped_marked_and_annotated() {

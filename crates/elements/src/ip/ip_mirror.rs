@@ -1,9 +1,4 @@
-use core::net::Ipv4Addr;
-
-use packet::Packet;
-use packet::wire::{IpProtocol, Ipv4Packet};
-use router::{Cx, Element, Verdict};
-
+use crate::prelude::*;
 use crate::rewriter::headers;
 
 /// Turns IP packets round: exchanges source and destination.
@@ -83,9 +78,7 @@ fn swap(packet: &mut Packet, tcp: bool) {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, ping, tcp, udp};
+    use crate::testing::*;
 
     const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
     const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);

@@ -1,4 +1,4 @@
-use router::Element;
+use crate::prelude::*;
 
 /// Stands for the names of protocols, ports and ICMP messages; does nothing.
 ///
@@ -38,11 +38,7 @@ impl Element for IPNameInfo {}
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
-    use router::args::{Context, IpProtocol, Kind, TcpPort, UdpPort};
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     /// The page of a class, as its doc comment has it.
     const PAGES: &str = include_str!("ip_name_info.rs");

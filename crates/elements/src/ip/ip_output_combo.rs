@@ -1,12 +1,5 @@
-use core::net::Ipv4Addr;
-
-use packet::anno::{FIX_IP_SRC, ICMP_PARAMPROB};
-use packet::wire::Ipv4Packet;
-use packet::{Packet, PacketType};
-use router::args::{Args, Failed};
-use router::{Cx, Element, Verdict};
-
 use super::ip_gw_options::IPGWOptions;
+use crate::prelude::*;
 
 /// Does what packets meet on their way out of an IP router, in one element.
 ///
@@ -97,12 +90,7 @@ impl Element for IPOutputCombo {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use packet::PacketType;
-    use packet::anno::{FIX_IP_SRC, ICMP_PARAMPROB};
-
-    use crate::testing::{Rig, checksum, udp};
+    use crate::testing::*;
 
     const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
     const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);

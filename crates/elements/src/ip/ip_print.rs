@@ -1,11 +1,6 @@
-use alloc::string::String;
 use core::fmt::Write;
 
-use packet::Packet;
-use packet::anno::{AGGREGATE, PAINT};
-use packet::wire::Ipv4Packet;
-use router::args::{Args, Failed, Timestamp, WordArg};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 mod dump;
 pub(crate) mod output;

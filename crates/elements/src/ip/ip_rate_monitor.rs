@@ -1,11 +1,4 @@
-use alloc::string::String;
-use core::net::Ipv4Addr;
-
-use packet::anno::{FWD_RATE, REV_RATE};
-use packet::wire::Ipv4Packet;
-use packet::{Batch, Packet};
-use router::args::{Args, Failed, FixedPoint, WordArg};
-use router::{Cx, Element, HandlerError, handlers};
+use crate::prelude::*;
 
 mod tree;
 

@@ -1,15 +1,9 @@
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt::Write;
-use core::net::Ipv4Addr;
 use core::ops::Range;
 
 use hashbrown::HashMap;
-use packet::anno::IPREASSEMBLER;
-use packet::wire::{IpProtocol, Ipv4Packet};
-use packet::{HEADROOM, Packet, Pool};
-use router::args::{AnnoOf, Failed};
-use router::{Cx, Element, Steady, TimerId, Verdict, handlers};
+
+use crate::prelude::*;
 
 /// Nanoseconds of a second.
 const SECOND: i64 = 1_000_000_000;

@@ -1,12 +1,7 @@
-use alloc::format;
-use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-
 use click::config;
-use router::args::{Args, Failed, Value};
-use router::{Cx, Element, phase};
+use router::args::Value;
 
+use crate::prelude::*;
 use crate::rewriter::input::{NamedPatterns, PATTERN_NAME};
 use crate::rewriter::pattern::Pattern;
 

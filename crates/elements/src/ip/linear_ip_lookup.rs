@@ -1,6 +1,5 @@
-use router::Element;
-
 use super::route_table::{Order, Routes, lookup_methods};
+use crate::prelude::*;
 
 /// Looks up IP routes by the longest prefix.
 ///
@@ -33,7 +32,7 @@ impl Element for LinearIPLookup {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn routes_change_but_are_not_flushed() {

@@ -1,6 +1,5 @@
-use router::Element;
-
 use super::route_table::{FixedRoutes, Order, lookup_methods};
+use crate::prelude::*;
 
 /// StaticIPLookup under its old name.
 ///
@@ -26,7 +25,7 @@ impl Element for LookupIPRoute {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn routes_stay() {

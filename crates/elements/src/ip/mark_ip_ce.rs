@@ -1,8 +1,5 @@
-use packet::Packet;
-use packet::wire::Ecn;
-use router::{Cx, Element, Verdict};
-
 use super::tos::header;
+use crate::prelude::*;
 
 /// Marks IP packets as having experienced congestion.
 ///

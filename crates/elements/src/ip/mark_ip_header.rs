@@ -1,5 +1,4 @@
-use packet::Packet;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Marks where the IP header is, without a check.
 ///
@@ -39,7 +38,7 @@ impl Element for MarkIPHeader {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn the_header_is_marked_unchecked() {

@@ -1,6 +1,5 @@
-use router::Element;
-
 use super::route_table::{FlushableRoutes, Order, lookup_methods};
+use crate::prelude::*;
 
 /// Looks up IP routes by the longest prefix, with tables of any size.
 ///
@@ -37,7 +36,7 @@ impl Element for RadixIPLookup {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn routes_are_added_and_flushed() {

@@ -1,6 +1,5 @@
-use router::Element;
-
 use super::route_table::{FlushableRoutes, Order, lookup_methods};
+use crate::prelude::*;
 
 /// Looks up IP routes in ranges of addresses; packets without a route are dropped silently.
 ///
@@ -29,7 +28,7 @@ impl Element for RangeIPLookup {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn routes_are_added_and_flushed() {

@@ -1,9 +1,7 @@
-use packet::Packet;
-use router::{Cx, Element, Verdict};
-
 use super::header_compression::{
     CONTEXTS, FULL_HEADER, HEADERS, Headers, OTHER, compress, compressible, replace,
 };
+use crate::prelude::*;
 
 /// Compresses the headers of TCP packets (RFC 2507).
 ///

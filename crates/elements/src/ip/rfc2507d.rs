@@ -1,11 +1,8 @@
-use packet::Packet;
-use packet::wire::Ipv4Packet;
-use router::{Cx, Element, Verdict};
-
 use super::header_compression::{
     COMPRESSED_TCP, CONTEXTS, FULL_HEADER, HEADERS, Headers, OTHER, decompress, ip_checksum,
     replace,
 };
+use crate::prelude::*;
 
 /// Restores the headers that RFC2507c compressed.
 ///

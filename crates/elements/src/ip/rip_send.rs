@@ -1,10 +1,4 @@
-use core::net::Ipv4Addr;
-
-use packet::Packet;
-use packet::checksum::pseudo_header_v4;
-use packet::wire::{IpProtocol, Ipv4Header, UdpPacket};
-use router::args::{Failed, Ipv4Prefix};
-use router::{Cx, Element, TimerId};
+use crate::prelude::*;
 
 /// When the first advertisement goes, in nanoseconds.
 const FIRST: u64 = 3_000_000_000;
@@ -116,9 +110,7 @@ impl Element for RIPSend {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, checksum, udp};
+    use crate::testing::*;
 
     #[test]
     fn advertisements_come_every_thirty_seconds() {

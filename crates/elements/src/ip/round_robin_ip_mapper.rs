@@ -1,9 +1,4 @@
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use router::args::{Args, Failed};
-use router::{Cx, Element, phase};
-
+use crate::prelude::*;
 use crate::rewriter::input::{Action, Input};
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::mapper::Mapper;
@@ -77,9 +72,7 @@ impl Mapper for RoundRobinIPMapper {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
-    use crate::testing::{Rig, udp};
+    use crate::testing::*;
 
     #[test]
     fn flows_get_patterns_in_turn() {

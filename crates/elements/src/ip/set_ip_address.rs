@@ -1,9 +1,4 @@
-use core::net::Ipv4Addr;
-
-use packet::Packet;
-use packet::anno::DST_IP;
-use router::args::AnnoOf;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Sets packets' destination address annotation to a fixed address.
 ///
@@ -37,9 +32,7 @@ impl Element for SetIPAddress {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn the_annotation_is_set() {

@@ -1,6 +1,4 @@
-use packet::{Edit, Packet};
-use packet::wire::Ipv4Packet;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Computes the checksum of IP headers.
 ///
@@ -77,10 +75,7 @@ impl Element for SetIPChecksum {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, udp};
+    use crate::testing::*;
 
     #[test]
     fn checksums_come_out_right() {

@@ -1,8 +1,5 @@
-use packet::Packet;
-use router::args::{Args, Failed};
-use router::{Cx, Element, Verdict};
-
 use super::tos::{check_code_point, header};
+use crate::prelude::*;
 
 /// Sets the differentiated services code point of IP packets.
 ///

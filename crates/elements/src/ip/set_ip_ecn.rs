@@ -1,11 +1,5 @@
-use alloc::string::String;
-
-use packet::Packet;
-use packet::wire::Ecn;
-use router::args::{Any, Args, Failed};
-use router::{Cx, Element, HandlerError, Verdict, handlers, write_argument};
-
 use super::tos::header;
+use crate::prelude::*;
 
 /// Sets the explicit congestion notification field of IP packets.
 ///

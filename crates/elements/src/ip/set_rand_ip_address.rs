@@ -1,9 +1,4 @@
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
-use packet::Packet;
-use router::args::{Args, Failed, IpPrefixArg, Ipv4Prefix};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Most addresses of a list: 256 KiB.
 const ADDRESSES_MAX: i32 = 1 << 16;
@@ -64,10 +59,8 @@ impl Element for SetRandIPAddress {
 #[cfg(test)]
 mod tests {
     use alloc::collections::BTreeSet;
-    use alloc::{format, vec};
-    use core::net::Ipv4Addr;
 
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     fn addresses(arguments: &str) -> BTreeSet<Ipv4Addr> {
         let mut rig = Rig::new(&format!(

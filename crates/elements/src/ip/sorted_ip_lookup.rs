@@ -1,6 +1,5 @@
-use router::Element;
-
 use super::route_table::{Order, Routes, lookup_methods};
+use crate::prelude::*;
 
 /// Looks up IP routes by the longest prefix; kept for old configurations.
 ///
@@ -28,7 +27,7 @@ impl Element for SortedIPLookup {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn it_looks_up_routes_and_says_what_to_use_instead() {

@@ -1,10 +1,4 @@
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
-use router::args::{Args, Context, Failed};
-use router::{Cx, Element, Random, phase};
-
+use crate::prelude::*;
 use crate::rewriter::input::{Action, Input};
 use crate::rewriter::key::FlowKey;
 use crate::rewriter::mapper::Mapper;
@@ -137,11 +131,7 @@ impl Mapper for SourceIPHashMapper {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, udp};
+    use crate::testing::*;
 
     /// Which of the servers with these numbers each of 1000 sources gets.
     fn servers(numbers: &[u32]) -> Vec<u32> {

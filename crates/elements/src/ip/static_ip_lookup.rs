@@ -1,6 +1,5 @@
-use router::Element;
-
 use super::route_table::{FixedRoutes, Order, lookup_methods};
+use crate::prelude::*;
 
 /// Looks up IP routes by the longest prefix, in a table that does not change.
 ///
@@ -31,7 +30,7 @@ impl Element for StaticIPLookup {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn routes_stay() {

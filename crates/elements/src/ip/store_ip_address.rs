@@ -1,11 +1,4 @@
-use alloc::string::String;
-use core::net::Ipv4Addr;
-
-use packet::Packet;
-use packet::checksum::Delta;
-use packet::wire::{IpProtocol, Ipv4Packet, TcpPacket, UdpPacket};
-use router::args::{Args, Failed, WordArg};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Where the address goes.
 #[derive(Clone, Copy, Default)]
@@ -118,11 +111,7 @@ fn update(packet: &mut Packet, protocol: IpProtocol, delta: Delta) {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, tcp, udp};
+    use crate::testing::*;
 
     const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
     const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);

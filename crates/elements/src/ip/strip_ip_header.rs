@@ -1,5 +1,4 @@
-use packet::Packet;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Takes the IP header off packets, and whatever stands in front of it.
 ///
@@ -30,9 +29,7 @@ impl Element for StripIPHeader {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, ether, udp};
+    use crate::testing::*;
 
     #[test]
     fn the_header_goes_and_its_mark_stays() {

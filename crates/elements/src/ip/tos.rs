@@ -1,7 +1,6 @@
 //! The type of service of IP packets.
 
-use packet::Packet;
-use packet::wire::Ipv4Packet;
+use crate::prelude::*;
 
 /// The marked IP header, if there is one.
 #[inline(always)]
@@ -20,13 +19,9 @@ pub(crate) fn check_code_point(dscp: u32) -> Result<(), &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-    use core::net::Ipv4Addr;
-
     use proptest::prelude::*;
 
-    use crate::testing::{Rig, checksum, udp};
+    use crate::testing::*;
 
     fn packet(tos: u8, ident: u16) -> Vec<u8> {
         let mut packet = udp(

@@ -1,7 +1,4 @@
-use packet::Packet;
-use packet::anno::EXTRA_LENGTH;
-use packet::wire::{IpProtocol, Ipv4Packet};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Cuts off IP packets' payload.
 ///
@@ -82,13 +79,7 @@ impl Element for TruncateIPPayload {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-    use core::net::Ipv4Addr;
-
-    use packet::anno::EXTRA_LENGTH;
-
-    use crate::testing::{Rig, ether, ping, tcp, udp};
+    use crate::testing::*;
 
     const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
 

@@ -1,5 +1,4 @@
-use packet::Packet;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Puts an IP header that was stripped back in front of packets.
 ///
@@ -31,9 +30,7 @@ impl Element for UnstripIPHeader {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, ether, udp};
+    use crate::testing::*;
 
     #[test]
     fn the_header_comes_back() {

@@ -1,10 +1,4 @@
-use alloc::vec::Vec;
-use core::net::Ipv6Addr;
-
-use packet::Packet;
-use packet::wire::Ipv6Packet;
-use router::args::{Args, Context, Failed, Invalid};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// No host has this address.
 const ALL_ONES: Ipv6Addr = Ipv6Addr::from_bits(u128::MAX);
@@ -89,10 +83,8 @@ impl Element for CheckIP6Header {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
-    use crate::testing::Rig;
     use crate::testing::ip6::{addr, packet};
+    use crate::testing::*;
 
     fn good() -> Vec<u8> {
         packet(59, addr("2001:db8::1"), addr("2001:db8::2"), &[1, 2, 3])

@@ -1,6 +1,4 @@
-use packet::Packet;
-use packet::wire::Ipv6Packet;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Decrements the hop limit of IPv6 packets, and drops expired packets.
 ///
@@ -37,10 +35,8 @@ impl Element for DecIP6HLIM {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
-    use crate::testing::Rig;
     use crate::testing::ip6::{addr, packet};
+    use crate::testing::*;
 
     #[test]
     fn a_hop_is_taken_off_while_there_is_one() {

@@ -1,7 +1,4 @@
-use core::net::Ipv6Addr;
-
-use packet::Packet;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Copies an IPv6 address out of packets into their destination address annotation.
 ///
@@ -37,8 +34,8 @@ impl Element for GetIP6Address {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
     use crate::testing::ip6::{addr, packet};
+    use crate::testing::*;
 
     #[test]
     fn the_address_is_copied_where_there_is_one() {

@@ -1,10 +1,4 @@
-use core::net::Ipv6Addr;
-
-use packet::anno::{FIX_IP_SRC, ICMP_PARAMPROB};
-use packet::wire::{Icmpv6Header, Icmpv6Packet, Icmpv6Type, IpProtocol, Ipv6Header, Ipv6Packet};
-use packet::{HEADROOM, Packet, PacketType};
-use router::args::Failed;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Most bytes of a packet that the error about it carries.
 const QUOTE_MAX: usize = 568;
@@ -173,15 +167,8 @@ impl Element for ICMP6Error {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-    use core::net::Ipv6Addr;
-
-    use packet::PacketType;
-    use packet::anno::{FIX_IP_SRC, ICMP_PARAMPROB};
-
-    use crate::testing::Rig;
     use crate::testing::ip6::{addr, icmp, packet, udp, upper_checksum};
+    use crate::testing::*;
 
     const CONFIG: &str = "2001:db8::ff, 3, 0";
 

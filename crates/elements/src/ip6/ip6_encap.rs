@@ -1,12 +1,5 @@
-use alloc::string::{String, ToString};
-use core::net::Ipv6Addr;
-
-use packet::Packet;
-use packet::wire::{IpProtocol, Ipv6Header, Ipv6Packet};
-use router::args::{Any, Args, Failed, Kind, NamedInt};
-use router::{Cx, Element, HandlerError, Verdict, handlers, write_argument};
-
 use crate::headers::destination::{BAD_DESTINATION, Destination};
+use crate::prelude::*;
 
 /// Puts a fixed IPv6 header in front of packets.
 ///
@@ -94,10 +87,8 @@ impl Element for IP6Encap {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
-    use crate::testing::Rig;
     use crate::testing::ip6::{addr, packet};
+    use crate::testing::*;
 
     fn rig(args: &str) -> Rig {
         Rig::new(&format!("i :: Inject -> e :: IP6Encap({args}) -> c :: Collect;"))

@@ -1,9 +1,6 @@
 use core::ops::Range;
 
-use packet::wire::{Fragment, IpProtocol, Ipv6Packet};
-use packet::{Batch, HEADROOM, Packet};
-use router::args::{Args, Failed};
-use router::{Cx, Element};
+use crate::prelude::*;
 
 /// Cuts IPv6 packets that are longer than a link allows into fragments.
 ///
@@ -216,14 +213,10 @@ impl Element for IP6Fragmenter {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-
-    use packet::wire::{IpProtocol, Ipv6Packet};
     use proptest::prelude::*;
 
-    use crate::testing::Rig;
     use crate::testing::ip6::{addr, packet};
+    use crate::testing::*;
 
     fn rig(args: &str) -> Rig {
         Rig::new(&format!(

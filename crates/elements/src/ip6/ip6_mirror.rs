@@ -1,6 +1,4 @@
-use packet::Packet;
-use packet::wire::{IpProtocol, Ipv6Packet};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Turns IPv6 packets round: exchanges source and destination.
 ///
@@ -55,8 +53,8 @@ impl Element for IP6Mirror {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
     use crate::testing::ip6::{addr, icmp, packet, tcp, udp};
+    use crate::testing::*;
 
     #[test]
     fn addresses_and_ports_change_places() {

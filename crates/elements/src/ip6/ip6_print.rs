@@ -1,10 +1,6 @@
-use alloc::string::String;
 use core::fmt::{self, Write};
 
-use packet::Packet;
-use packet::wire::Ipv6Packet;
-use router::args::unparse;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Prints each IPv6 packet on a line and passes it on.
 ///
@@ -82,10 +78,8 @@ impl Element for IP6Print {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
-    use crate::testing::Rig;
     use crate::testing::ip6::{addr, packet};
+    use crate::testing::*;
 
     fn printed(args: &str, payload: &[u8]) -> alloc::vec::Vec<alloc::string::String> {
         let config = format!("i :: Inject -> MarkIP6Header -> IP6Print({args}) -> Discard;");

@@ -1,15 +1,10 @@
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt::Write;
-use core::net::Ipv6Addr;
 
 use click::config;
-use packet::{BATCH, Batch};
-use router::args::{Args, Context, Failed, Ip6PrefixArg, Ipv6Prefix, unparse};
-use router::{Cx, Element, HandlerError, handlers};
 
 use super::route_table::{Full, Hop, RouteTable};
 use crate::filters::dispatch::{DROP, send};
+use crate::prelude::*;
 
 /// Looks up IPv6 routes by the longest prefix.
 ///
@@ -183,11 +178,8 @@ impl Element for LookupIP6Route {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-
-    use crate::testing::Rig;
     use crate::testing::ip6::addr;
+    use crate::testing::*;
 
     fn rig(routes: &str) -> Rig {
         Rig::new(&format!(

@@ -1,5 +1,4 @@
-use packet::Packet;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Marks where the IPv6 header is, without a check.
 ///
@@ -37,7 +36,7 @@ impl Element for MarkIP6Header {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn the_header_is_marked_unchecked() {

@@ -1,7 +1,5 @@
-use packet::Packet;
-use router::{Cx, Element, Verdict};
-
 use super::translate;
+use crate::prelude::*;
 
 /// Translates IPv4 packets to IPv6.
 ///
@@ -46,10 +44,8 @@ impl Element for ProtocolTranslator46 {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use crate::testing::Rig;
-    use crate::testing::{ip6, udp};
+    use crate::testing::ip6;
+    use crate::testing::*;
 
     #[test]
     fn packets_are_translated_there_and_back_and_others_counted() {

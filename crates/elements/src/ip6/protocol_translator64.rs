@@ -1,7 +1,5 @@
-use packet::Packet;
-use router::{Cx, Element, Verdict};
-
 use super::translate;
+use crate::prelude::*;
 
 /// Translates IPv6 packets to IPv4.
 ///
@@ -46,9 +44,8 @@ impl Element for ProtocolTranslator64 {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, ip6, udp};
+    use crate::testing::ip6;
+    use crate::testing::*;
 
     #[test]
     fn packets_are_translated_and_others_counted() {

@@ -6,12 +6,9 @@
 //! again, and moves the ranges behind it.
 
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
-use core::net::Ipv6Addr;
-
-use router::args::Ipv6Prefix;
 
 use crate::ip::route_table::{Order, Slots};
+use crate::prelude::*;
 
 /// Most routes of a table: twice those of the whole Internet.
 pub const ROUTES_MAX: usize = 1 << 19;
@@ -219,8 +216,6 @@ impl RouteTable {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use proptest::prelude::*;
 
     use super::*;

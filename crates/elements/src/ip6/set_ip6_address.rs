@@ -1,7 +1,4 @@
-use core::net::Ipv6Addr;
-
-use packet::Packet;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Sets packets' destination address annotation to a fixed IPv6 address.
 ///
@@ -32,8 +29,8 @@ impl Element for SetIP6Address {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
     use crate::testing::ip6::addr;
+    use crate::testing::*;
 
     #[test]
     fn the_annotation_is_set() {

@@ -1,8 +1,5 @@
-use packet::Packet;
-use packet::wire::Ipv6Packet;
-use router::args::{Args, Failed};
-use router::{Cx, Element, Verdict};
 use crate::ip::check_code_point;
+use crate::prelude::*;
 
 /// Sets IPv6 packets' differentiated services code point.
 ///
@@ -55,8 +52,8 @@ impl Element for SetIP6DSCP {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
     use crate::testing::ip6::{addr, packet};
+    use crate::testing::*;
 
     #[test]
     fn the_code_point_alone_changes() {

@@ -1,13 +1,9 @@
 //! A security association: the keys and counters of one tunnel.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use router::args::{Args, Failed};
-
 use super::ciphers::{AES_BLOCK, AesKey, DesKey, Direction, SHORT_BLOCK};
 use super::tag::MacKey;
 use super::window::Window;
+use crate::prelude::*;
 
 /// What a configuration says of an association.
 #[derive(Clone, PartialEq, Eq)]

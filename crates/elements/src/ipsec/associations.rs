@@ -1,14 +1,9 @@
 //! A table of security associations, and how packets refer to them.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use hashbrown::HashMap;
-use packet::{Packet, anno};
-use router::{Cx, ElementId, Interface};
 
 use super::association::{Association, Spec};
+use crate::prelude::*;
 
 /// Most associations of a table. Further ones are refused.
 pub(super) const LIMIT: usize = 4096;

@@ -1,10 +1,8 @@
 //! Authentication tags at packets' ends, as IPsecAuthHMACSHA1 and IPsecAuthSHA1 put them there.
 
-use packet::Packet;
-use router::{Component, Cx, Verdict};
-
 use super::esp::Once;
 use super::tag::{self, TAG, Tag};
+use crate::prelude::*;
 
 /// A tag at the packet's end, by some digest of the bytes before it.
 #[derive(Component)]

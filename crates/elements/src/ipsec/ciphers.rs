@@ -127,12 +127,11 @@ fn chain<C: BlockCipherEncrypt + BlockCipherDecrypt>(
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use proptest::prelude::*;
 
     use super::*;
     use crate::ipsec::tests::hex;
+    use crate::testing::*;
 
     fn array<const N: usize>(text: &str) -> [u8; N] {
         hex(text).try_into().unwrap()

@@ -1,10 +1,8 @@
 //! The shape of ESP packets, and what the elements that work on them share.
 
-use router::Component;
-use router::args::{Argument, Context, Invalid};
-
 use super::ciphers::{AES_BLOCK, Direction, SHORT_BLOCK};
 use super::tag::TAG;
+use crate::prelude::*;
 
 /// Bytes of index and sequence number in front of the initialization vector.
 pub(super) const FIXED: usize = 8;

@@ -1,8 +1,6 @@
-use packet::Packet;
-use router::{Cx, Element, Verdict};
-
 use super::associations;
 use super::auth::Authenticator;
+use crate::prelude::*;
 
 /// Adds an authentication tag to packets, or verifies it, by HMAC-SHA-1.
 ///

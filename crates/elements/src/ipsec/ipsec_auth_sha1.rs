@@ -1,8 +1,6 @@
-use packet::Packet;
-use router::{Cx, Element, Verdict};
-
 use super::auth::Authenticator;
 use super::tag;
+use crate::prelude::*;
 
 /// Adds a checksum to packets, or verifies it, by SHA-1.
 ///

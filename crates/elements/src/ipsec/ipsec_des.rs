@@ -1,10 +1,8 @@
-use packet::Packet;
-use router::{Cx, Element, Verdict};
-
 use super::association::Association;
 use super::associations;
 use super::ciphers::SHORT_BLOCK;
 use super::esp::{Cipher, FIXED, Once};
+use crate::prelude::*;
 
 /// Encrypts or decrypts the payload of ESP packets by DES-CBC, a legacy cipher.
 ///

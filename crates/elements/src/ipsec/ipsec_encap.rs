@@ -1,9 +1,4 @@
-use core::net::Ipv4Addr;
-
-use packet::wire::{IpProtocol, Ipv4Header};
-use packet::{Packet, anno};
-use router::args::{Args, Failed, Kind, NamedInt};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Puts an IP header in front of packets for the gateway that their annotation names.
 ///

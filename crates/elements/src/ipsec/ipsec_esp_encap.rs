@@ -1,9 +1,6 @@
-use packet::wire::IpProtocol;
-use packet::{Packet, anno};
-use router::{Cx, Element, Verdict};
-
 use super::associations;
 use super::esp::{BlockSize, FIXED, Once};
+use crate::prelude::*;
 
 /// IP in IP: the next header of a packet in a tunnel.
 const IP_IN_IP: u8 = 4;

@@ -1,9 +1,7 @@
-use packet::Packet;
-use router::{Cx, Element, Verdict};
-
 use super::associations;
 use super::esp::{BlockSize, Once};
 use super::window::Replay;
+use crate::prelude::*;
 
 /// The next header of a dummy packet, which means nothing (RFC 4303, section 2.6).
 const NO_NEXT_HEADER: u8 = 59;

@@ -1,15 +1,7 @@
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
-use packet::{BATCH, Batch, Packet, anno};
-use router::args::{Args, Failed, NoElements};
-use router::{Cx, Element, HandlerError, Link, handlers};
-
 use super::associations::{AssociationOwner, Associations, Reference, SharedAssociations};
 use super::tunnel_route::{RouteText, Tunnel, TunnelRoute, TunnelRoutes};
 use crate::filters::dispatch::{DROP, send};
+use crate::prelude::*;
 
 /// The protocol number of ESP.
 const ESP: u8 = 50;

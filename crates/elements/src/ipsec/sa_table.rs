@@ -1,11 +1,6 @@
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
-use router::args::{Args, Failed, NoElements};
-use router::{Cx, Element, HandlerError, handlers};
-
 use super::association::Spec;
 use super::associations::{AssociationOwner, Associations, FULL, SharedAssociations};
+use crate::prelude::*;
 
 /// Keeps security associations for RadixIPsecLookup.
 ///

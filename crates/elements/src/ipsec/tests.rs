@@ -1,16 +1,12 @@
 //! The elements together: tunnels from end to end, and what an attacker may try.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
 use std::println;
 
 use proptest::prelude::*;
 
 use super::associations::AssociationOwner;
 use super::radix_ipsec_lookup::RadixIPsecLookup;
-use crate::testing::{Rig, checksum, ping, udp};
+use crate::testing::*;
 
 /// Bytes from hexadecimal digits.
 pub fn hex(text: &str) -> Vec<u8> {

@@ -1,16 +1,11 @@
 //! Routes that may lead through tunnels, in a routing table.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt::Write;
-use core::net::Ipv4Addr;
-
-use router::args::{Args, Context, Failed};
 
 use super::association::Spec;
 use super::associations::{Associations, FULL};
 use crate::ip::route_table::{Order, Refused, Route, RouteTable};
+use crate::prelude::*;
 
 /// Which association a route's packets get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,4 @@
-use alloc::string::String;
-
-use packet::Packet;
-use packet::wire::{Icmpv4Packet, Ipv4Packet};
-use router::args::{Args, Failed, Kind, NamedInt, WordArg};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Makes the payload of IP packets an ICMP message of one type and code.
 ///
@@ -68,7 +63,7 @@ impl Element for ForceICMP {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Rig, checksum, udp};
+    use crate::testing::*;
 
     #[test]
     fn type_code_and_checksum_are_set() {

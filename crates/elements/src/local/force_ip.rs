@@ -1,6 +1,4 @@
-use packet::Packet;
-use packet::wire::Ipv4Packet;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Makes packets legal IP packets.
 ///
@@ -51,7 +49,7 @@ impl Element for ForceIP {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::testing::{Rig, checksum};
+    use crate::testing::*;
 
     #[test]
     fn one_of_eight_stays_a_fragment() {

@@ -1,8 +1,4 @@
-use packet::Packet;
-use packet::checksum::pseudo_header_v4;
-use packet::wire::{Ipv4Packet, TcpFlags, TcpPacket};
-use router::args::TcpPort;
-use router::{Cx, Element, Random, Verdict};
+use crate::prelude::*;
 
 /// Makes the payload of IP packets a TCP segment.
 ///
@@ -90,7 +86,7 @@ impl Element for ForceTCP {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::testing::{Rig, tcp};
+    use crate::testing::*;
 
     #[test]
     fn ports_and_flags_are_set() {

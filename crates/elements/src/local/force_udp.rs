@@ -1,8 +1,4 @@
-use packet::Packet;
-use packet::checksum::pseudo_header_v4;
-use packet::wire::{Ipv4Packet, UdpPacket};
-use router::args::{Context, Invalid, Parser, Port};
-use router::{Cx, Element, Random, Verdict};
+use crate::prelude::*;
 
 /// Makes the payload of IP packets a UDP datagram.
 ///
@@ -66,7 +62,7 @@ impl Element for ForceUDP {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Rig, udp};
+    use crate::testing::*;
 
     #[test]
     fn lengths_ports_and_checksums_are_set() {

@@ -1,8 +1,4 @@
-use alloc::collections::VecDeque;
-
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Cx, Element};
+use crate::prelude::*;
 
 /// Longest frame, in bytes.
 const FRAME_MAX: u64 = 1 << 20;
@@ -147,9 +143,8 @@ impl Element for Reframe {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use std::vec::Vec;
 
-    use crate::testing::{Rig, udp};
+    use crate::testing::*;
 
     fn reframed(args: &str, pieces: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let mut rig = Rig::new(&std::format!("i :: Inject -> Reframe({args}) -> c :: Collect;"));

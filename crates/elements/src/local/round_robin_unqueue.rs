@@ -1,8 +1,4 @@
-use alloc::format;
-use alloc::vec::Vec;
-
-use router::args::Failed;
-use router::{Cx, Element, Ran, Signal, TaskId};
+use crate::prelude::*;
 
 /// Pulls packets from its inputs in turn, and pushes each by the output of the same number.
 ///
@@ -73,7 +69,7 @@ impl Element for RoundRobinUnqueue {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const CONFIG: &str = "i :: Inject -> Queue -> [0] u [0] -> a :: Collect;
         j :: Inject -> Queue -> [1] u [1] -> b :: Collect;";

@@ -1,13 +1,6 @@
 //! TCP segments in IPv4, as the elements of this group see and make them.
 
-use core::net::Ipv4Addr;
-
-use packet::Packet;
-use packet::checksum::pseudo_header_v4;
-use packet::wire::{
-    IpProtocol, Ipv4Header, Ipv4Packet, TcpFlags, TcpHeader, TcpPacket, TcpSequence,
-};
-use router::Cx;
+use crate::prelude::*;
 
 /// Length of both headers without options.
 pub const HEADERS: usize = 40;

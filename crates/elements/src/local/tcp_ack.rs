@@ -1,10 +1,6 @@
-use packet::wire::{TcpFlags, TcpPacket, TcpSequence};
-use packet::{Batch, Packet};
-use router::args::{Failed, Milliseconds};
-use router::{Cx, Element, Link, TimerId, Verdict};
-
 use super::segment::{Segment, Style, make};
 use super::tcp_buffer::Reassembly;
+use crate::prelude::*;
 
 /// Acknowledges TCP segments.
 ///
@@ -150,7 +146,7 @@ impl Element for TCPAck {
 #[cfg(test)]
 mod tests {
     use super::super::tcp_buffer::tests::segment;
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const CONFIG: &str = "i :: Inject -> MarkIPHeader -> [0] a :: TCPAck [0] -> TCPBuffer
             -> p :: Puller;

@@ -1,9 +1,5 @@
-use alloc::collections::VecDeque;
-
-use packet::{Batch, Packet};
-use router::{Cx, Element, Interface};
-
 use super::segment::{Segment, before};
+use crate::prelude::*;
 
 /// Most segments that wait.
 const CAPACITY: usize = 4096;

@@ -1,13 +1,6 @@
-use core::net::Ipv4Addr;
-
-use alloc::string::String;
-use packet::wire::{Ipv4Packet, TcpFlags, TcpPacket, TcpSequence};
-use packet::{Batch, Packet};
-use router::args::{Args, Failed, NoElements, Port};
-use router::{Cx, Element, HandlerError, Link, Verdict, filter, handlers};
-
 use super::segment::{Segment, Style, make};
 use super::tcp_demux::{End, Flows};
+use crate::prelude::*;
 
 /// Opens one TCP connection, and gives outgoing segments its addresses, ports and numbers.
 ///
@@ -187,7 +180,7 @@ impl Element for TCPConn {
 #[cfg(test)]
 mod tests {
     use super::super::tcp_buffer::tests::segment;
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const CONFIG: &str = "i :: Inject -> MarkIPHeader -> TCPDemux -> [0] c :: TCPConn [0]
         -> in :: Collect;

@@ -1,10 +1,7 @@
-use core::net::Ipv4Addr;
-
 use hashbrown::HashMap;
-use packet::Packet;
-use router::{Cx, Element, Interface, Verdict};
 
 use super::segment::Segment;
+use crate::prelude::*;
 
 /// Most flows.
 const FLOWS: usize = 1 << 16;
@@ -96,7 +93,7 @@ impl Element for TCPDemux {
 mod tests {
     use super::*;
     use crate::local::tcp_buffer::tests::{A, B, segment};
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn the_most_specific_flow_counts() {

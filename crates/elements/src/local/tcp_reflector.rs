@@ -1,9 +1,5 @@
-use packet::Packet;
-use packet::checksum::pseudo_header_v4;
-use packet::wire::{IpProtocol, Ipv4Packet, TcpFlags, TcpPacket, TcpSequence};
-use router::{Cx, Element, Verdict};
-
 use super::segment::Segment;
+use crate::prelude::*;
 
 /// Pretends to be a TCP server: turns each segment into a plausible answer.
 ///
@@ -78,9 +74,7 @@ impl Element for TCPReflector {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, tcp};
+    use crate::testing::*;
 
     const A: (Ipv4Addr, u16) = (Ipv4Addr::new(1, 0, 0, 1), 5);
     const B: (Ipv4Addr, u16) = (Ipv4Addr::new(2, 0, 0, 2), 80);

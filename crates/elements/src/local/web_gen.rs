@@ -1,15 +1,7 @@
-use alloc::collections::VecDeque;
-use alloc::format;
-use alloc::string::String;
-use core::net::Ipv4Addr;
-
 use hashbrown::HashMap;
-use packet::Packet;
-use packet::wire::TcpFlags;
-use router::args::{Args, Failed, IpPrefixArg, Ipv4Prefix};
-use router::{Cx, Element, Steady, TimerId, Verdict};
 
 use super::segment::{Segment, Style, before, make};
+use crate::prelude::*;
 
 const MILLISECOND: u64 = 1_000_000;
 /// How long ago connections that were missed may have been due.
@@ -371,10 +363,6 @@ impl Element for WebGen {
 
 #[cfg(test)]
 mod tests {
-    use std::string::String;
-
-    use crate::testing::{Rig, tcp};
-
     const SECOND: u64 = 1_000_000_000;
 
     fn word(data: &[u8], at: usize) -> u32 {
@@ -394,7 +382,7 @@ mod tests {
         made
     }
 
-    use std::vec::Vec;
+    use crate::testing::*;
 
     #[test]
     fn a_page_is_fetched() {

@@ -1,9 +1,5 @@
-use alloc::string::String;
-
-use router::args::{Args, Failed};
-use router::{Cx, Element, Ran, TaskId};
-
 use super::receiver::{Receiver, Receives};
+use crate::prelude::*;
 
 /// Receives frames from one of the guest's interfaces.
 ///
@@ -62,9 +58,7 @@ impl Element for FromNetfront {
 
 #[cfg(test)]
 mod tests {
-    use packet::PacketType;
-
-    use crate::testing::{Cable, Rig, ether};
+    use crate::testing::*;
 
     const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 

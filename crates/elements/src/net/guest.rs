@@ -1,13 +1,9 @@
 //! The host's element classes as a guest sees them: devices under Click's names, and a reason for
 //! each class that cannot be there.
 
-use alloc::string::String;
-
-use router::ClassEntry;
-use router::args::{Any, Args, Context, Invalid, Parser};
-
 use super::guest_from_device::GuestFromDevice;
 use super::guest_to_device::GuestToDevice;
+use crate::prelude::*;
 
 const FILES: &str = "works on files: it exists in `weir click`, not in a guest";
 const SOCKETS: &str = "works on the host's sockets: it exists in `weir click`, not in a guest";
@@ -65,7 +61,7 @@ pub(super) fn warn_of(args: &Args<'_>, all: &[(&str, &Ignored)]) {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Cable, Rig, ether, udp};
+    use crate::testing::*;
 
     const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 

@@ -1,12 +1,9 @@
 use alloc::borrow::Cow;
-use alloc::string::String;
-
-use router::args::{Args, Failed};
-use router::{Cx, Element, Ran, TaskId, handlers};
 
 use super::guest::{Ignored, given, warn_of};
 use super::receiver::{Receiver, Receives};
 use crate::headers::link_type::LinkType;
+use crate::prelude::*;
 
 /// FromNetfront under the name and with the arguments of the host's FromDevice.
 #[derive(Element)]

@@ -1,11 +1,6 @@
-use alloc::string::String;
-
-use packet::Batch;
-use router::args::{Args, Context, Failed, Invalid, Parser, WordArg};
-use router::{Cx, Element, Ran, TaskId};
-
 use super::guest::{Ignored, warn_of};
 use super::sender::Sender;
+use crate::prelude::*;
 
 /// ToNetfront under the name and with the arguments of the host's ToDevice.
 #[derive(Element)]

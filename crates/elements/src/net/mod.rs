@@ -1,6 +1,6 @@
 //! A guest's network devices: the rings it shares with the switch.
 
-use router::ClassEntry;
+use crate::prelude::*;
 
 mod guest;
 mod guest_from_device;

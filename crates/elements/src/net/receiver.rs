@@ -1,12 +1,7 @@
 //! Receiving from a device: FromNetfront's and a guest's FromDevice's common part.
 
-use alloc::string::String;
-
-use packet::{Batch, Packet, PacketType};
-use router::args::{EtherAddress, Failed};
-use router::{Component, Cx, DeviceId, ElementId, Interface, Ran, Side, TaskId, handlers};
-
 use crate::headers::link_type::LinkType;
+use crate::prelude::*;
 
 /// Polls that may find nothing before the router may sleep: about as much time as a sleep and
 /// the wake-up from it cost.

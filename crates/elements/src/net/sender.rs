@@ -1,11 +1,6 @@
 //! Sending by a device: ToNetfront's and a guest's ToDevice's common part.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-
-use packet::Batch;
-use router::args::{EtherAddress, Failed};
-use router::{Component, Cx, DeviceId, Ran, Side, Signal, TaskId, handlers};
+use crate::prelude::*;
 
 /// Bytes of a frame beyond the MTU: Ethernet header and two VLAN tags.
 const FRAMING: usize = 14 + 8;

@@ -1,16 +1,10 @@
 //! Packets that stand for several, through routers.
 
-use alloc::string::String;
-use alloc::vec;
-use alloc::vec::Vec;
-use std::format;
-
-use packet::checksum::{Sum, pseudo_header_v4, pseudo_header_v6};
+use packet::checksum::pseudo_header_v6;
 use packet::segmenter::Segmenter;
-use packet::{Offload, SegmentKind, Segments};
 use proptest::prelude::*;
 
-use crate::testing::{Cable, Rig};
+use crate::testing::*;
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 /// What makes of an IP packet a frame that goes out.

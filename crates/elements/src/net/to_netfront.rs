@@ -1,10 +1,5 @@
-use alloc::string::String;
-
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Cx, Element, Ran, TaskId};
-
 use super::sender::Sender;
+use crate::prelude::*;
 
 /// Sends frames by one of the guest's interfaces.
 ///
@@ -69,10 +64,7 @@ impl Element for ToNetfront {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
-    use alloc::vec::Vec;
-
-    use crate::testing::{Cable, Rig};
+    use crate::testing::*;
 
     const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 

@@ -1,8 +1,6 @@
 //! Exponentially weighted moving averages of rates, as Click's handlers report them.
 
-use alloc::string::String;
-use router::Steady;
-use router::args::unparse;
+use crate::prelude::*;
 
 /// Epochs a second.
 const HZ: u64 = 1000;

@@ -3,7 +3,7 @@
 //! In each second of the clock, the `n`-th event is due after `n` gaps. Events that were missed may
 //! be caught up on; what is left of a second counts for the next.
 
-use router::Steady;
+use crate::prelude::*;
 
 const SECOND: u64 = 1_000_000_000;
 

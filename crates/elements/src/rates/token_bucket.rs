@@ -6,7 +6,7 @@
 //! single token may have to wait for a tick more, and loses what would have come in by then. Larger
 //! buckets keep it, and so keep their rate.
 
-use router::Steady;
+use crate::prelude::*;
 
 /// Nanoseconds of a tick.
 const TICK: u64 = 1_000_000;

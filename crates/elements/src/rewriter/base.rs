@@ -1,14 +1,5 @@
 //! What all rewriters have in common: inputs, a set of flows, limits, handlers.
 
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use packet::wire::IpProtocol;
-use router::args::{AnnoOf, Any, Args, Failed, Seconds};
-use router::{Component, Cx, Interface, Link, TimerId};
-
 use super::flow::{Annotations, Direction, Flow};
 use super::input::{Action, Input};
 use super::key::FlowKey;
@@ -16,6 +7,7 @@ use super::mapper;
 use super::path::Scratch;
 use super::set::{FlowSet, Tally};
 use super::table::{Kind, SECOND, Table, Timeouts};
+use crate::prelude::*;
 
 /// Most flows that memory is set aside for at the start; beyond that it grows.
 const SET_ASIDE: usize = 1 << 20;

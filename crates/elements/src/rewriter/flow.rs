@@ -1,9 +1,7 @@
 //! A flow: both its keys, what to change in its packets, and when it was last seen.
 
-use packet::Packet;
-use packet::checksum::Delta;
-
 use super::key::FlowKey;
+use crate::prelude::*;
 
 /// Which way a packet of a flow goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

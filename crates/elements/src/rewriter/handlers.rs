@@ -1,16 +1,12 @@
 //! The handlers that all rewriters have.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-
-use router::{Cx, DynamicHandlers, HandlerError, HandlerList, handlers};
-
 use super::base::Base;
 use super::flow::{Direction, Flow};
 use super::input::{Action, Input};
 use super::sequence::Sequences;
 use super::set::{FlowSet, Tally};
 use super::table::SECOND;
+use crate::prelude::*;
 
 #[handlers]
 impl Base {

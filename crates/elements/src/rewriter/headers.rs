@@ -1,16 +1,11 @@
 //! Reading keys out of packets' headers, and writing a flow's addresses, ports and checksums into
 //! them.
 
-use core::net::Ipv4Addr;
-
-use packet::checksum::Delta;
-use packet::wire::IpProtocol;
-use packet::{Packet, USUAL};
-
 use super::flow::{Annotations, Direction, Flow};
 use super::key::FlowKey;
 use super::sequence::Sequences;
 use super::table::{BOTH_DONE, DATA, DONE, REPLIED, THREE};
+use crate::prelude::*;
 
 /// The IP header and what follows it.
 #[inline(always)]

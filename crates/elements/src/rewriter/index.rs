@@ -7,9 +7,8 @@
 //! itself stands with the flow, which is needed anyway. (The shape is that of Facebook's F14:
 //! Bronson and Shi, 2019.)
 
-use alloc::vec::Vec;
-
 use super::key::FlowKey;
+use crate::prelude::*;
 
 const SLOTS: usize = 8;
 /// Entries per line that let the index grow: beyond it, one entry in seven would pass its line.

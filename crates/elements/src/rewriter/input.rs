@@ -1,15 +1,10 @@
 //! What an input does with packets of no known flow.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::sync::Arc;
-
 use click::config;
-use router::args::{Context, Kind};
-use router::{Cx, ElementId, Interface, Link};
 
 use super::mapper::Mapper;
 use super::pattern::Pattern;
+use crate::prelude::*;
 
 /// The names of patterns that IPRewriterPatterns defines. A name stands for the number of its
 /// element and, in the lower 16 bits, the pattern's number there.

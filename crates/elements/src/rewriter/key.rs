@@ -1,7 +1,8 @@
 //! Flow identifiers.
 
 use core::fmt;
-use core::net::Ipv4Addr;
+
+use crate::prelude::*;
 
 /// What tells a flow's packets from others: source and destination, address and port.
 ///
@@ -93,8 +94,6 @@ impl fmt::Display for FlowKey {
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::ToString;
-
     use super::*;
 
     #[test]

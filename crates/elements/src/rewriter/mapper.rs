@@ -1,12 +1,8 @@
 //! Elements that decide how rewriters rewrite.
 
-use alloc::format;
-use alloc::string::String;
-
-use router::{Cx, Interface, Link};
-
 use super::input::Input;
 use super::key::FlowKey;
+use crate::prelude::*;
 
 /// An element that an input of a rewriter may name instead of a pattern.
 pub trait Mapper {

@@ -7,10 +7,6 @@
 //! Datagrams often come in trains, several of a flow one behind the other. A train's flow is looked
 //! up once, and what it changes stays in registers.
 
-use packet::wire::IpProtocol;
-use packet::{BATCH, Batch, Packet};
-use router::{Cx, Link};
-
 use super::base::{Base, Translation};
 use super::flow::{Annotations, Direction, Entry, Flow, NO_TABLE};
 use super::headers;
@@ -21,6 +17,7 @@ use super::pattern::Pattern;
 use super::sequence::Sequences;
 use super::set::{FlowSet, NewFlow};
 use crate::filters::dispatch::{self, DROP};
+use crate::prelude::*;
 
 /// What a packet is to a rewriter.
 #[derive(Clone, Copy, Debug)]

@@ -1,14 +1,9 @@
 //! Patterns: how an input rewrites the packets of new flows.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-use core::net::Ipv4Addr;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use router::Random;
-use router::args::{Context, Int, IpPrefixArg, Ipv4Prefix};
-
 use super::key::FlowKey;
+use crate::prelude::*;
 
 /// What addresses and ports are to become. A part that is not given stays.
 ///
@@ -268,7 +263,6 @@ fn ports(text: &str, context: &Context<'_>) -> Option<Range<u16>> {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
     use std::collections::HashSet;
 
     use super::*;

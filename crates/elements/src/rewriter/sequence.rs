@@ -4,12 +4,9 @@
 //! change by as much, and so do the acknowledgments that come back, selective ones (RFC 2018)
 //! included.
 
-use alloc::vec::Vec;
-
-use packet::checksum::{Delta, Sum};
-
 use super::flow::Direction;
 use super::headers::update_sum;
+use crate::prelude::*;
 
 /// Most changes that are remembered for one direction of a connection. With one more, the oldest is
 /// taken to hold from the start.

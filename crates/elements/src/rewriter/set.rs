@@ -4,14 +4,13 @@
 //! share are one index, told apart by number. When the set is full, the flow whose time is up first
 //! makes room for a new one, but no flow within its guarantee does: then the new one is refused.
 
-use alloc::vec::Vec;
-
 use super::deadlines::Deadlines;
 use super::flow::{Direction, Entry, Flow, NO_TABLE, Queue};
 use super::index::{Index, Lines, NoMemory};
 use super::key::FlowKey;
 use super::sequence::Sequences;
 use super::table::Table;
+use crate::prelude::*;
 
 /// Most flows that numbers reach for.
 pub const MOST: usize = i32::MAX as usize;

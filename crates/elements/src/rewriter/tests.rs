@@ -1,13 +1,8 @@
 //! Rewriters at work: whole elements, packet by packet, in simulated time.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
 use proptest::prelude::*;
 
-use crate::testing::{Rig, checksum, ping, tcp, udp};
+use crate::testing::*;
 
 /// A rewriter `rw` with two inputs and outputs around `config`, and its packets checked.
 fn rig(config: &str) -> Rig {

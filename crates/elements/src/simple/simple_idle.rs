@@ -1,5 +1,4 @@
-use packet::Batch;
-use router::{Cx, Element};
+use crate::prelude::*;
 
 /// Drops packets that are pushed into it, and never has packets to be pulled; without a notifier.
 ///
@@ -29,7 +28,7 @@ impl Element for SimpleIdle {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn a_puller_polls() {

@@ -1,7 +1,4 @@
-use packet::Batch;
-use router::args::Failed;
-use router::{Cx, Element};
-
+use crate::prelude::*;
 use crate::standard::prio_sched::PrioSched;
 
 /// Pulls from the first of its inputs that has a packet; without notifiers.
@@ -38,7 +35,7 @@ impl Element for SimplePrioSched {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn inputs_are_asked_in_order_and_always() {

@@ -1,7 +1,4 @@
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Cx, Element, HandlerError, Llrpc, Llrpcs};
-
+use crate::prelude::*;
 use crate::standard::chosen_input::ChosenInput;
 
 /// Pulls from one input, which can be changed while it runs, without a notifier.
@@ -45,7 +42,7 @@ impl Element for SimplePullSwitch {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn the_input_can_be_switched() {

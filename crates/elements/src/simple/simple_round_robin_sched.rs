@@ -1,7 +1,4 @@
-use packet::Batch;
-use router::args::Failed;
-use router::{Cx, Element};
-
+use crate::prelude::*;
 use crate::standard::round_robin_sched::RoundRobinSched;
 
 /// Pulls from its inputs in turn; without notifiers.
@@ -39,7 +36,7 @@ impl Element for SimpleRoundRobinSched {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn inputs_are_asked_in_order_and_always() {

@@ -1,5 +1,4 @@
-use router::args::{Args, Failed};
-use router::{Cx, Element, phase};
+use crate::prelude::*;
 
 /// Gives names to addresses.
 ///
@@ -35,7 +34,7 @@ impl Element for AddressInfo {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn names_stand_for_addresses() {

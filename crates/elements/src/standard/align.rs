@@ -1,6 +1,4 @@
-use packet::Packet;
-use router::args::{Args, Failed};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Moves the data of packets in memory, so that it starts at a certain alignment.
 ///
@@ -49,9 +47,7 @@ impl Element for Align {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn data_starts_where_it_is_asked_to() {

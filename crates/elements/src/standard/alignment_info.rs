@@ -1,8 +1,4 @@
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use router::args::{Args, Failed};
-use router::{Cx, Element, ElementId, Interface};
+use crate::prelude::*;
 
 /// An element that states how other elements' packets are aligned.
 pub trait Alignments {
@@ -97,9 +93,7 @@ impl Alignments for AlignmentInfo {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const PATH: &str = "a :: Idle -> b :: Discard;";
 

@@ -1,9 +1,6 @@
-use alloc::string::String;
-use alloc::vec::Vec;
+use router::args::Value;
 
-use packet::anno::ANNO_BYTES;
-use router::args::{Annotation, Args, Context, Failed, Kind, Value};
-use router::{Cx, Element, phase};
+use crate::prelude::*;
 
 /// Gives names to packets' annotations.
 ///
@@ -106,7 +103,7 @@ impl Element for AnnotationInfo {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn names_stand_for_annotations() {

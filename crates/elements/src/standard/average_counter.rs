@@ -1,8 +1,4 @@
-use alloc::string::String;
-
-use packet::Batch;
-use router::args::unparse;
-use router::{Cx, Element, Steady, handlers};
+use crate::prelude::*;
 
 /// Counts packets and bytes, and divides them by the time they took.
 ///
@@ -97,7 +93,7 @@ impl Element for AverageCounter {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const SECOND: u64 = 1_000_000_000;
 

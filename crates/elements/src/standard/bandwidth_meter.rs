@@ -1,11 +1,5 @@
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use packet::Batch;
-use router::args::{Args, Bandwidth, BandwidthArg, Failed};
-use router::{Cx, Element};
-
 use super::metered::Metered;
+use crate::prelude::*;
 
 /// Sends all packets to an output that depends on the number of bytes a second.
 ///
@@ -54,10 +48,8 @@ impl Element for BandwidthMeter {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
     use crate::standard::meter::tests::{THREE, check_rates};
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn the_rate_decides() {

@@ -1,8 +1,5 @@
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Cx, Element};
-
 use super::rate_bucket::RateBucket;
+use crate::prelude::*;
 
 /// Lets packets pass at a bandwidth, and sends the others elsewhere.
 ///
@@ -48,7 +45,7 @@ impl Element for BandwidthRatedSplitter {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn bytes_count() {

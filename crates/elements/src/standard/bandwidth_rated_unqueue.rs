@@ -1,7 +1,5 @@
-use router::args::{Args, Failed};
-use router::{Cx, Element, Ran, TaskId, TimerId};
-
 use super::rated_pull::RatedPull;
+use crate::prelude::*;
 
 /// Pulls packets at a bandwidth and pushes them on.
 ///
@@ -47,7 +45,7 @@ impl Element for BandwidthRatedUnqueue {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn the_bandwidth_is_shown_with_its_unit() {

@@ -1,8 +1,5 @@
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Cx, Element};
-
 use super::shape::RateShape;
+use crate::prelude::*;
 
 /// Lets packets be pulled at a bandwidth at most.
 ///
@@ -37,7 +34,7 @@ impl Element for BandwidthShaper {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn the_bandwidth_can_be_changed() {

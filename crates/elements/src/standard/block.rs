@@ -1,6 +1,4 @@
-use packet::{Packet, anno};
-use router::args::{Argument, Context, Invalid};
-use router::{Cx, Element, Verdict, handlers};
+use crate::prelude::*;
 
 /// The notation of a number that a handler is written.
 pub(super) fn one_integer(text: &str, context: &Context<'_>) -> Result<i32, Invalid> {

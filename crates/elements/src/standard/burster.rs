@@ -1,7 +1,5 @@
-use router::args::{Args, Failed};
-use router::{Cx, Element, Ran, TaskId, TimerId};
-
 use super::timed_pull::TimedPull;
+use crate::prelude::*;
 
 /// Pulls packets at every interval, BURST at most, and pushes them on.
 ///
@@ -49,7 +47,7 @@ impl Element for Burster {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn eight_packets_leave_at_once() {

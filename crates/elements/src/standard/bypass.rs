@@ -1,5 +1,4 @@
-use packet::Batch;
-use router::{Cx, Element};
+use crate::prelude::*;
 
 /// Leads packets past an optional path, or through it.
 ///
@@ -52,9 +51,7 @@ impl Element for Bypass {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn an_active_bypass_takes_the_optional_path() {

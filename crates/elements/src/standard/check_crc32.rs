@@ -1,7 +1,5 @@
-use packet::Packet;
-use router::{Cx, Element, Verdict};
-
 use super::crc32::{BYTES, Sum};
+use crate::prelude::*;
 
 /// Checks the CRC-32 at the end of packets and removes it; drops packets whose CRC is wrong.
 ///
@@ -49,10 +47,7 @@ impl Element for CheckCRC32 {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
-    use alloc::vec::Vec;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn the_first_wrong_packet_is_reported() {

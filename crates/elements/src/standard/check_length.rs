@@ -1,5 +1,4 @@
-use packet::Packet;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Passes packets that are no longer than a number of bytes.
 ///
@@ -36,7 +35,7 @@ impl Element for CheckLength {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn long_packets_leave_elsewhere() {

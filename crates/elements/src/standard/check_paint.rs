@@ -1,6 +1,4 @@
-use packet::{Packet, anno};
-use router::args::AnnoOf;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Passes packets of one color.
 ///
@@ -36,7 +34,7 @@ impl Element for CheckPaint {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn only_the_right_color_passes() {

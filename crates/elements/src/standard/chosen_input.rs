@@ -1,12 +1,6 @@
 //! The input that a switch pulls from, which can be changed while it runs.
 
-use alloc::vec::Vec;
-
-use packet::Batch;
-use router::args::Failed;
-use router::{
-    Component, Cx, HandlerError, Llrpc, Notice, Search, Signal, SignalId, handlers, llrpc,
-};
+use crate::prelude::*;
 
 /// An input of a number of inputs, and a notifier that tells of it if that is wanted.
 #[derive(Component)]

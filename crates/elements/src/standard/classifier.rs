@@ -1,14 +1,7 @@
-use alloc::string::String;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Cx, Element, Classify, handlers};
-
 use crate::classification::{DataView, Program, classifier};
-use crate::filters::dispatch::{DROP, route};
 use crate::filters::compile::take_compiled;
+use crate::filters::dispatch::{DROP, route};
+use crate::prelude::*;
 
 /// Classifies packets by the bytes they hold.
 ///
@@ -79,10 +72,7 @@ impl Element for Classifier {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
-    use alloc::vec::Vec;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const CONFIG: &str = "i :: Inject -> c :: Classifier(0/01, !0/02 1/?3, -);
         c[0] -> a :: Collect; c[1] -> b :: Collect; c[2] -> d :: Collect;";

@@ -1,9 +1,4 @@
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use packet::{Batch, Packet};
-use router::args::{Args, Failed};
-use router::{Cx, Element};
+use crate::prelude::*;
 
 /// Longest packet that bytes are copied from and to.
 const LONGEST: u64 = 1 << 16;
@@ -149,10 +144,7 @@ impl Element for Clipboard {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const TWO: &str = "a :: Inject -> [0] k [0] -> c :: Collect; b :: Inject -> [1] k [1] -> d :: Collect;";
 

@@ -1,7 +1,5 @@
-use packet::{Packet, anno};
-use router::{Cx, Element, Verdict, handlers};
-
 use super::block::one_integer;
+use crate::prelude::*;
 
 /// Blocks packets whose forward rate annotation is high compared with the reverse one.
 ///
@@ -74,7 +72,7 @@ impl Element for CompareBlock {
 #[cfg(test)]
 mod tests {
     use crate::standard::block::tests::{TWO, output};
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn rates_are_compared() {

@@ -1,10 +1,4 @@
-use alloc::format;
-use alloc::string::{String, ToString};
-
-use packet::Batch;
-use router::args::{Any, Args, Failed};
-use router::{Call, Cx, Element, HandlerError, Llrpc, Llrpcs, handlers, llrpc};
-
+use crate::prelude::*;
 use crate::rates::average::Rate;
 
 /// What is called when a count reaches a number.
@@ -223,9 +217,7 @@ impl Llrpcs for Counter {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn packets_and_bytes_are_counted() {

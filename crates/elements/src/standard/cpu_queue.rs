@@ -1,9 +1,4 @@
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
-
-use packet::{Batch, Packet};
-use router::args::{Args, Failed};
-use router::{Cx, Element};
+use crate::prelude::*;
 
 /// Stores packets first in, first out, in a queue for each thread they come from.
 ///
@@ -83,7 +78,7 @@ impl Element for CPUQueue {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn it_stores_up_to_its_capacity_in_order() {

@@ -1,5 +1,4 @@
-use packet::Batch;
-use router::{Cx, Element};
+use crate::prelude::*;
 
 /// Sends packets to the output of the thread they are on.
 ///
@@ -32,7 +31,7 @@ impl Element for CPUSwitch {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn one_thread_uses_output_0() {

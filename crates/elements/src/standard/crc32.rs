@@ -1,8 +1,8 @@
 //! The checksum of SetCRC32 and CheckCRC32.
 
-use alloc::boxed::Box;
-
 use crc::{CRC_32_MPEG_2, Crc, Table};
+
+use crate::prelude::*;
 
 /// Bytes of a checksum.
 pub(super) const BYTES: usize = 4;

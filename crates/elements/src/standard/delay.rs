@@ -1,10 +1,6 @@
 //! A packet that waits for its delay to end: the head of the line of DelayShaper and DelayUnqueue.
 
-use alloc::string::String;
-
-use packet::Packet;
-use router::Cx;
-use router::args::{Timestamp, unparse};
+use crate::prelude::*;
 
 /// In nanoseconds.
 const SECOND: i64 = 1_000_000_000;

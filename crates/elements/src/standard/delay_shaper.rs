@@ -1,8 +1,5 @@
-use packet::Batch;
-use router::args::{Args, Failed, Timestamp};
-use router::{Cx, Element, Notice, Search, Signal, SignalId, TimerId};
-
 use super::delay::{Head, Next, interval};
+use crate::prelude::*;
 
 /// Delays packets that are pulled.
 ///
@@ -93,7 +90,7 @@ impl Element for DelayShaper {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Rig, START};
+    use crate::testing::*;
 
     const MS: u64 = 1_000_000;
     const CONFIG: &str =

@@ -1,7 +1,5 @@
-use router::args::{Failed, Timestamp};
-use router::{Cx, Element, Ran, Signal, TaskId, TimerId};
-
 use super::delay::{Head, Next, interval};
+use crate::prelude::*;
 
 /// Pulls packets, delays them, and pushes them.
 ///
@@ -77,11 +75,9 @@ impl Element for DelayUnqueue {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use proptest::prelude::*;
 
-    use crate::testing::{Rig, START};
+    use crate::testing::*;
 
     const MS: u64 = 1_000_000;
     const CONFIG: &str = "i :: Inject -> Queue -> d :: DelayUnqueue(50ms) -> c :: Collect;";

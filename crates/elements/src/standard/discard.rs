@@ -1,6 +1,4 @@
-use packet::Batch;
-use router::args::{Args, Bounded, Failed};
-use router::{Cx, Element, Ran, Signal, TaskId, handlers};
+use crate::prelude::*;
 
 /// Drops every packet, and counts them.
 ///
@@ -107,7 +105,7 @@ impl Element for Discard {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn packets_are_counted_and_dropped() {

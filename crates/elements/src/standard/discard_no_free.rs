@@ -1,6 +1,4 @@
-use packet::Batch;
-use router::args::Failed;
-use router::{Cx, Element, Ran, Signal, TaskId};
+use crate::prelude::*;
 
 /// Drops every packet without releasing its buffer.
 ///
@@ -57,7 +55,7 @@ impl Element for DiscardNoFree {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn buffers_do_not_come_back() {

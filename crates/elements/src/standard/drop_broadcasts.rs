@@ -1,5 +1,4 @@
-use packet::{Facts, Packet};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Drops packets that came as link-level broadcasts or multicasts.
 ///
@@ -53,9 +52,7 @@ impl Element for DropBroadcasts {
 
 #[cfg(test)]
 mod tests {
-    use packet::PacketType;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const TYPES: [PacketType; 5] = [
         PacketType::Host,

@@ -1,9 +1,4 @@
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
-use packet::{Batch, Packet};
-use router::args::{Args, Failed};
-use router::{Cx, Element, Notice, Search, Signal, SignalId};
+use crate::prelude::*;
 
 /// Pulls from its inputs so that each gets an equal share of the bytes.
 ///
@@ -130,14 +125,9 @@ impl Element for DRRSched {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::string::String;
-    use alloc::vec;
-    use alloc::vec::Vec;
-
     use proptest::prelude::*;
 
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     fn rig(quantum: u32, inputs: usize) -> Rig {
         let mut config = format!("d :: DRRSched({quantum}) -> p :: Puller;");

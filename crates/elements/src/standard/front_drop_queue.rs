@@ -1,6 +1,5 @@
-use router::{Element, Storage};
-
 use super::queue_storage::{QueueStorage, queue};
+use crate::prelude::*;
 
 /// Stores packets first in, first out, and drops the oldest when it is full.
 ///
@@ -26,9 +25,7 @@ queue!(FrontDropQueue, Oldest, sleep: Late, nonfull: false);
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn the_youngest_packets_are_kept() {

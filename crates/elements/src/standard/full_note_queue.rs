@@ -1,6 +1,5 @@
-use router::{Element, Storage};
-
 use super::queue_storage::{QueueStorage, TestedQueue, queue};
+use crate::prelude::*;
 
 /// Stores packets first in, first out: another name of Queue.
 ///
@@ -24,7 +23,7 @@ queue!(FullNoteQueue, New, sleep: Late, nonfull: true);
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn sources_wait_while_it_is_full() {

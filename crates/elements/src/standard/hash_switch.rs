@@ -1,8 +1,5 @@
-use packet::{Batch, Packet};
-use router::args::{Args, Failed};
-use router::{Cx, Element};
-
 use crate::filters::dispatch::dispatch;
+use crate::prelude::*;
 
 /// Sends packets to outputs by a hash of some of their bytes.
 ///
@@ -63,11 +60,7 @@ impl Element for HashSwitch {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::string::String;
-    use alloc::vec::Vec;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     fn hash(outputs: usize, batch: usize) -> Rig {
         let mut config = String::from("i :: Inject -> h :: HashSwitch(1, 2);");

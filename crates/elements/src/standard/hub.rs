@@ -1,7 +1,5 @@
-use packet::Batch;
-use router::{Cx, Element};
-
 use super::tee::copy;
+use crate::prelude::*;
 
 /// Sends packets to every output but the one whose number is that of their input.
 ///
@@ -40,11 +38,7 @@ impl Element for Hub {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::string::String;
-    use alloc::vec;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     fn hub(ports: usize, batch: usize) -> Rig {
         let mut config = String::from("h :: Hub;");

@@ -1,5 +1,4 @@
-use packet::Batch;
-use router::{Cx, Element, Notice, Search};
+use crate::prelude::*;
 
 /// Drops packets that are pushed into it, and never has packets to be pulled.
 ///
@@ -34,7 +33,7 @@ impl Element for Idle {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn packets_are_dropped_and_pullers_sleep() {

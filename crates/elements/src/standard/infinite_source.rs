@@ -1,8 +1,5 @@
-use packet::{Batch, Mold};
-use router::args::{Args, Failed};
-use router::{Cx, Element, Notice, Ran, Search, TaskId, handlers};
-
-use super::source::{SourcePace, SourceData};
+use super::source::{SourceData, SourcePace};
+use crate::prelude::*;
 
 /// Makes packets of the same data as fast as it can.
 ///
@@ -82,7 +79,7 @@ impl Element for InfiniteSource {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn it_makes_packets_of_its_data_up_to_the_limit() {

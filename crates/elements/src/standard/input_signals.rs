@@ -1,8 +1,6 @@
 //! The signals of a scheduler's inputs.
 
-use alloc::vec::Vec;
-
-use router::{Cx, Signal};
+use crate::prelude::*;
 
 /// For each input the signal that says whether it has something.
 pub(super) fn upstream_signals(cx: &mut Cx<'_>) -> Vec<Signal> {

@@ -1,6 +1,4 @@
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Cx, Element, handlers};
+use crate::prelude::*;
 
 /// Passes the packets of one input, and drops the others.
 ///
@@ -59,9 +57,7 @@ impl Element for InputSwitch {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const TWO: &str = "a :: Inject -> [0] s; b :: Inject -> [1] s -> c :: Collect;";
 

@@ -1,9 +1,6 @@
 //! LIMIT, the number of packets after which an element stops.
 
-use alloc::string::{String, ToString};
-
-use router::Shown;
-use router::args::{Argument, Context, Invalid};
+use crate::prelude::*;
 
 /// A number of packets; none if negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,5 @@
-use alloc::collections::VecDeque;
-
-use packet::{Packet, anno};
-use router::args::{Args, Bandwidth, Failed, Timestamp};
-use router::{Cx, Element, Ran, Signal, Storage, TaskId, TimerId, handlers};
-
 use super::delay::interval;
+use crate::prelude::*;
 
 /// Emulates a serial link: pulls packets, delays them, and pushes them one after the other.
 ///
@@ -204,14 +199,9 @@ impl Element for LinkUnqueue {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec;
-    use alloc::vec::Vec;
-
-    use packet::anno;
     use proptest::prelude::*;
 
-    use crate::testing::{Rig, START};
+    use crate::testing::*;
 
     const MS: u64 = 1_000_000;
 

@@ -1,5 +1,4 @@
-use packet::Packet;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Marks the link-level header of packets.
 ///
@@ -36,7 +35,7 @@ impl Element for MarkMACHeader {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn headers_are_marked() {

@@ -1,7 +1,4 @@
-use alloc::string::String;
-
-use router::args::{Args, Failed, KeywordArg, Severity};
-use router::{Cx, Element};
+use crate::prelude::*;
 
 /// Prints a message when it is configured.
 ///
@@ -39,7 +36,7 @@ impl Element for Message {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn messages_and_warnings_are_printed() {

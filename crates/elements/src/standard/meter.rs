@@ -1,11 +1,5 @@
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Cx, Element};
-
 use super::metered::Metered;
+use crate::prelude::*;
 
 /// Sends all packets to an output that depends on the number of packets a second.
 ///

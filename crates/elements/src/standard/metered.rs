@@ -1,11 +1,6 @@
 //! Meter's and BandwidthMeter's comparison of a rate with several limits.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use router::args::{Args, Failed};
-use router::{Component, Cx, handlers};
-
+use crate::prelude::*;
 use crate::rates::average::{Level, Rate};
 
 /// A rate of packets or bytes, and the limits between outputs.

@@ -1,6 +1,5 @@
-use router::{Element, Storage};
-
 use super::queue_storage::{QueueStorage, queue};
+use crate::prelude::*;
 
 /// Stores packets first in, first out, or last in, first out.
 ///
@@ -32,7 +31,7 @@ queue!(MixedQueue, New, sleep: Late, nonfull: false);
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn packets_come_in_at_both_ends() {

@@ -1,6 +1,5 @@
-use router::{Element, Storage};
-
 use super::queue_storage::{QueueStorage, TestedQueue, queue};
+use crate::prelude::*;
 
 /// Stores packets first in, first out: an old name of ThreadSafeQueue.
 ///
@@ -25,7 +24,7 @@ queue!(MSQueue, New, sleep: Late, nonfull: true,
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn it_works_and_warns_of_its_name() {

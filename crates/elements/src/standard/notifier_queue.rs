@@ -1,6 +1,5 @@
-use router::{Element, Storage};
-
 use super::queue_storage::{QueueStorage, queue};
+use crate::prelude::*;
 
 /// Stores packets first in, first out, and says when it is empty.
 ///
@@ -26,9 +25,7 @@ queue!(NotifierQueue, New, sleep: Late, nonfull: false);
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::ToString;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn queues_have_the_notifiers_that_their_pages_name() {

@@ -1,5 +1,4 @@
-use packet::{Packet, anno};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Lengthens packets that are shorter than a number of bytes.
 ///
@@ -49,9 +48,7 @@ impl Element for Pad {
 
 #[cfg(test)]
 mod tests {
-    use packet::anno;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn padding_that_no_memory_has_room_for_drops_the_packet() {

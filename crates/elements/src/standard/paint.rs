@@ -1,6 +1,4 @@
-use packet::{Packet, anno};
-use router::args::AnnoOf;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Paints packets a color.
 ///
@@ -36,7 +34,7 @@ impl Element for Paint {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn paint_is_put_where_it_is_asked_for() {

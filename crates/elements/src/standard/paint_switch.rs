@@ -1,6 +1,4 @@
-use packet::{Batch, anno};
-use router::args::AnnoOf;
-use router::{Cx, Element};
+use crate::prelude::*;
 
 /// The color of a packet that goes to every output.
 const EVERYWHERE: u8 = 255;
@@ -64,7 +62,7 @@ impl Element for PaintSwitch {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn colors_choose_outputs() {

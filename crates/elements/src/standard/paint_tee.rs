@@ -1,6 +1,4 @@
-use packet::{Packet, anno};
-use router::args::AnnoOf;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Copies packets of one color.
 ///
@@ -38,7 +36,7 @@ impl Element for PaintTee {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn packets_of_the_color_are_copied() {

@@ -1,5 +1,4 @@
-use router::args::{Args, Failed};
-use router::{Cx, Element, phase};
+use crate::prelude::*;
 
 /// Gives names to TCP and UDP ports.
 ///
@@ -32,7 +31,7 @@ impl Element for PortInfo {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn names_stand_for_ports() {

@@ -1,9 +1,6 @@
-use alloc::string::String;
 use core::fmt::Write;
 
-use packet::Packet;
-use router::args::{Args, Failed, Timestamp, WordArg};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// How a packet's data is shown.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -141,9 +138,7 @@ impl Element for Print {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     /// The line that `Print(arguments)` prints for `data`.
     fn line(arguments: &str, data: &[u8]) -> alloc::string::String {

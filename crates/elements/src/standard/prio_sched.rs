@@ -1,11 +1,5 @@
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
-use packet::Batch;
-use router::args::Failed;
-use router::{Cx, Element, Signal};
-
 use super::input_signals::{busy_signals, upstream_signals};
+use crate::prelude::*;
 
 /// Pulls from the first of its inputs that has a packet.
 ///
@@ -63,9 +57,7 @@ impl Element for PrioSched {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn the_first_input_goes_first() {

@@ -1,4 +1,4 @@
-use router::Element;
+use crate::prelude::*;
 
 /// Passes packets on unchanged; only pulls.
 ///
@@ -17,7 +17,7 @@ impl Element for PullNull {}
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn packets_pass_unchanged() {

@@ -1,8 +1,5 @@
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Cx, Element, HandlerError, Llrpc, Llrpcs, Notice, Search};
-
 use super::chosen_input::ChosenInput;
+use crate::prelude::*;
 
 /// Pulls from one input, which can be changed while it runs.
 ///
@@ -53,10 +50,7 @@ impl Element for PullSwitch {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     fn two(class: &str, end: &str) -> Rig {
         let config = format!(

@@ -1,8 +1,5 @@
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Cx, Element};
-
 use super::tee::{Arms, copy};
+use crate::prelude::*;
 
 /// Sends a copy of each packet that is pulled to every other output.
 ///
@@ -40,9 +37,7 @@ impl Element for PullTee {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn a_pull_sends_copies_to_the_push_outputs() {

@@ -1,6 +1,5 @@
-use router::{Element, Storage};
-
 use super::queue_storage::{QueueStorage, TestedQueue, queue};
+use crate::prelude::*;
 
 /// Stores packets first in, first out, and says when it is empty and when it is full.
 ///
@@ -28,9 +27,7 @@ queue!(Queue, New, sleep: Late, nonfull: true);
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn packets_leave_in_the_order_in_which_they_came() {

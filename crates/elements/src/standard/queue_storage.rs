@@ -1,10 +1,6 @@
 //! The storage of a queue: packets up to a capacity, notifiers, arguments and handlers.
 
-use alloc::vec::Vec;
-
-use packet::{Batch, Fifo, Packet};
-use router::args::{Args, Failed};
-use router::{Component, Cx, Interface, Notice, Search, SignalId, handlers};
+use crate::prelude::*;
 
 /// How often a pull must find nothing before the empty notifier says so: queues that hover around
 /// a packet or two would have it thrash.

@@ -1,6 +1,5 @@
-use router::{Element, Storage};
-
 use super::queue_storage::{QueueStorage, queue};
+use crate::prelude::*;
 
 /// Stores packets first in, first out, and says at once when it is empty.
 ///
@@ -27,7 +26,7 @@ queue!(QuickNoteQueue, New, sleep: AtOnce, nonfull: true);
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn the_puller_sleeps_at_once() {

@@ -1,8 +1,4 @@
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use router::args::Failed;
-use router::{Call, Cx, Element, TimerId};
+use crate::prelude::*;
 
 /// Stops the router when an element's task is no longer scheduled.
 ///
@@ -54,7 +50,7 @@ impl Element for QuitWatcher {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const MS: u64 = 1_000_000;
 

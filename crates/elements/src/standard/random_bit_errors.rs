@@ -1,8 +1,4 @@
-use alloc::string::String;
-
-use packet::Packet;
-use router::args::{Args, Argument, Context, Failed, FixedPoint, Invalid, Parser, unparse};
-use router::{Cx, Element, Random, Shown, Verdict};
+use crate::prelude::*;
 
 /// Binary digits of a probability.
 const BITS: u32 = 28;
@@ -160,12 +156,10 @@ impl Element for RandomBitErrors {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]

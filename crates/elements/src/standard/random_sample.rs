@@ -1,9 +1,4 @@
-use alloc::format;
-use alloc::string::String;
-
-use packet::Packet;
-use router::args::{Args, Context, Failed, FixedPoint, Invalid, Parser, unparse};
-use router::{Cx, Element, Verdict, handlers};
+use crate::prelude::*;
 
 /// Binary digits of a probability.
 const BITS: u32 = 28;
@@ -122,7 +117,7 @@ impl Element for RandomSample {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     /// Packets that pass and do not, of 10000, pulled or pushed.
     fn sampled(sample: &str, pull: bool) -> (u32, u32) {

@@ -1,8 +1,5 @@
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Cx, Element, Notice, Ran, Search, TaskId, handlers};
-
 use super::source::SourcePace;
+use crate::prelude::*;
 
 /// Makes packets of random bytes as fast as it can.
 ///
@@ -90,7 +87,7 @@ impl Element for RandomSource {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn packets_are_random_and_of_the_length() {

@@ -1,7 +1,5 @@
-use packet::{BATCH, Batch};
-use router::{Cx, Element};
-
 use crate::filters::dispatch::send;
+use crate::prelude::*;
 
 /// Sends each packet to an output chosen by chance.
 ///
@@ -37,7 +35,7 @@ impl Element for RandomSwitch {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn every_output_is_as_likely() {

@@ -1,11 +1,6 @@
 //! The token bucket of elements that let RATE packets or bytes a second pass.
 
-use alloc::string::{String, ToString};
-
-use packet::{Batch, Packet};
-use router::args::{Args, Argument, Bandwidth, Context, Failed, Invalid, Milliseconds, unparse};
-use router::{Component, Cx, Shown, Steady, TaskId};
-
+use crate::prelude::*;
 use crate::rates::token_bucket::TokenBucket;
 
 /// Bytes that the bucket of a bandwidth has to hold before a packet is pulled, whatever the

@@ -1,12 +1,7 @@
 //! Pulling at a rate: what RatedUnqueue and BandwidthRatedUnqueue share.
 
-use alloc::format;
-use alloc::string::String;
-
-use packet::Batch;
-use router::{Component, Cx, Ran, Signal, TaskId, TimerId, handlers};
-
 use super::rate_bucket::RateBucket;
+use crate::prelude::*;
 
 /// A task that pulls what a token bucket allows, and pushes it on. Tokens are packets, or bytes if
 /// `BYTES`.

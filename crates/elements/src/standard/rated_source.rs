@@ -1,11 +1,6 @@
-use alloc::vec::Vec;
-
-use packet::Batch;
-use router::args::{Args, Bandwidth, Failed};
-use router::{Cx, Element, Ran, TaskId, TimerId, handlers};
-
 use super::limit::Limit;
 use super::source::SourceData;
+use crate::prelude::*;
 use crate::rates::token_bucket::TokenBucket;
 
 /// Makes packets of the same data at a rate.
@@ -202,11 +197,9 @@ impl Element for RatedSource {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
     use proptest::prelude::*;
 
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const SECOND: u64 = 1_000_000_000;
 

@@ -1,8 +1,5 @@
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Cx, Element};
-
 use super::rate_bucket::RateBucket;
+use crate::prelude::*;
 
 /// Lets packets pass at a rate, and sends the others elsewhere.
 ///
@@ -48,11 +45,9 @@ impl Element for RatedSplitter {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
     use proptest::prelude::*;
 
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const SECOND: u64 = 1_000_000_000;
 

@@ -1,7 +1,5 @@
-use router::args::{Args, Failed};
-use router::{Cx, Element, Ran, TaskId, TimerId};
-
 use super::rated_pull::RatedPull;
+use crate::prelude::*;
 
 /// Pulls packets at a rate and pushes them on.
 ///
@@ -48,11 +46,9 @@ impl Element for RatedUnqueue {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
     use proptest::prelude::*;
 
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const SECOND: u64 = 1_000_000_000;
 

@@ -1,5 +1,4 @@
-use packet::Packet;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Adds bytes to packets at the front and at the end, or removes them.
 ///
@@ -46,7 +45,7 @@ impl Element for Resize {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     proptest! {
         /// What is neither added nor removed keeps its place, whatever the numbers.

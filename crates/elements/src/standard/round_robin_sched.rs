@@ -1,10 +1,5 @@
-use alloc::vec::Vec;
-
-use packet::Batch;
-use router::args::Failed;
-use router::{Cx, Element, Signal};
-
 use super::input_signals::{busy_signals, upstream_signals};
+use crate::prelude::*;
 
 /// Pulls from its inputs in turn.
 ///
@@ -101,12 +96,9 @@ impl Element for RoundRobinSched {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-
     use proptest::prelude::*;
 
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     fn rig(class: &str, inputs: usize) -> Rig {
         let mut config = format!("s :: {class} -> p :: Puller;");

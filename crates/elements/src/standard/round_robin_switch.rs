@@ -1,5 +1,4 @@
-use packet::Packet;
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Sends packets to its outputs in turn.
 ///
@@ -30,9 +29,7 @@ impl Element for RoundRobinSwitch {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn outputs_take_turns_packet_by_packet() {

@@ -1,5 +1,6 @@
-use router::args::{Args, Failed, FixedPoint, Parser, Value};
-use router::{Cx, Element, phase, schedule};
+use router::args::Value;
+
+use crate::prelude::*;
 
 /// Sets how often elements' tasks run in relation to others.
 ///
@@ -47,7 +48,7 @@ impl Element for ScheduleInfo {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn shares_become_tickets() {

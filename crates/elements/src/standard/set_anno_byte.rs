@@ -1,6 +1,4 @@
-use packet::Packet;
-use router::args::{AnnoOf, Args, Failed};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Sets a byte of packets' annotations: Paint with its arguments the other way round.
 ///
@@ -40,7 +38,7 @@ impl Element for SetAnnoByte {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn the_byte_is_set() {

@@ -1,7 +1,5 @@
-use packet::Packet;
-use router::{Cx, Element, Verdict};
-
 use super::crc32::{BYTES, Sum};
+use crate::prelude::*;
 
 /// Adds a CRC-32 of packets' data at their end.
 ///
@@ -37,11 +35,9 @@ impl Element for SetCRC32 {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
-
     use proptest::prelude::*;
 
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     /// The sum bit by bit.
     fn slow(data: &[u8]) -> u32 {

@@ -1,8 +1,4 @@
-use alloc::string::String;
-
-use packet::{Packet, PacketType};
-use router::args::{Args, Failed, WordArg};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Sets how packets came off their link, or seem to have.
 ///
@@ -53,9 +49,7 @@ impl Element for SetPacketType {
 
 #[cfg(test)]
 mod tests {
-    use packet::PacketType;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn the_type_is_set() {

@@ -1,6 +1,4 @@
-use packet::{Batch, anno};
-use router::args::{Args, Failed, Timestamp};
-use router::{Cx, Element};
+use crate::prelude::*;
 
 /// Sets the timestamp of packets: to the time at which they come, or to a fixed one.
 ///
@@ -64,9 +62,7 @@ impl Element for SetTimestamp {
 
 #[cfg(test)]
 mod tests {
-    use packet::anno;
-
-    use crate::testing::{Rig, START};
+    use crate::testing::*;
 
     #[test]
     fn packets_carry_the_time() {

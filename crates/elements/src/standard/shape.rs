@@ -1,9 +1,7 @@
 //! Pulling at a rate at most: what Shaper and BandwidthShaper share.
 
-use packet::Batch;
-use router::{Component, Cx, Shown, handlers};
-
 use super::rate_bucket::Throughput;
+use crate::prelude::*;
 use crate::rates::gaps::GapRate;
 
 /// A rate, and when its events are due. Events are packets, or bytes if `BYTES`.

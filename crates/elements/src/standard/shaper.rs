@@ -1,8 +1,5 @@
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Cx, Element};
-
 use super::shape::RateShape;
+use crate::prelude::*;
 
 /// Lets packets be pulled at a rate at most.
 ///
@@ -38,11 +35,9 @@ impl Element for Shaper {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
     use proptest::prelude::*;
 
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const SECOND: u64 = 1_000_000_000;
 

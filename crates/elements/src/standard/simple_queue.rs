@@ -1,6 +1,5 @@
-use router::{Element, Storage};
-
 use super::queue_storage::{QueueStorage, queue};
+use crate::prelude::*;
 
 /// Stores packets first in, first out, without notifiers.
 ///
@@ -25,7 +24,7 @@ queue!(SimpleQueue, New, sleep: Never, nonfull: false);
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn packets_that_come_when_it_is_full_are_dropped() {

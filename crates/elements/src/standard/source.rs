@@ -1,14 +1,8 @@
 //! The common parts of sources: the data of their packets; and bursts, limit and end of sources
 //! that make packets as fast as they can.
 
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use packet::Batch;
-use router::args::{Any, Args, Failed, Timestamp, unparse};
-use router::{Call, Component, Cx, Notice, Ran, Search, Signal, SignalId, TaskId, handlers};
-
 use super::limit::Limit;
+use crate::prelude::*;
 
 /// What packets hold if DATA is not given: the 69 bytes that Click's sources send, which existing
 /// configurations and their tests count on.

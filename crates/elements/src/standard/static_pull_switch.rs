@@ -1,5 +1,4 @@
-use packet::Batch;
-use router::{Cx, Element};
+use crate::prelude::*;
 
 /// Pulls from one input.
 ///
@@ -34,7 +33,7 @@ impl Element for StaticPullSwitch {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn it_keeps_its_input() {

@@ -1,7 +1,5 @@
-use packet::Batch;
-use router::{Cx, Element};
-
 use super::switch::NOWHERE;
+use crate::prelude::*;
 
 /// Sends all packets to one output.
 ///
@@ -32,7 +30,7 @@ impl Element for StaticSwitch {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const TWO: &str = "s[0] -> a :: Collect; s[1] -> b :: Collect;";
 

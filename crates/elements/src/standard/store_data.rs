@@ -1,7 +1,4 @@
-use alloc::vec::Vec;
-
-use packet::{Edit, Packet};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Overwrites bytes of packets.
 ///
@@ -48,7 +45,7 @@ impl Element for StoreData {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn bytes_are_overwritten_where_there_are_any() {

@@ -1,12 +1,7 @@
 //! Stride scheduling over ports (Waldspurger and Weihl, 1995): what StrideSched and StrideSwitch
 //! share.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
-use router::args::{Args, Context, Failed};
-use router::{Component, Cx, DynamicHandlers, HandlerError, HandlerList, handlers};
+use crate::prelude::*;
 
 const STRIDE_ONE: u32 = 1 << 16;
 const MOST_TICKETS: i32 = 1 << 15;

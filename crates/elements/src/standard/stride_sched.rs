@@ -1,12 +1,6 @@
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Cx, Element, Signal};
-
 use super::input_signals::upstream_signals;
 use super::stride::Stride;
+use crate::prelude::*;
 
 /// Pulls from its inputs in proportion to their tickets.
 ///
@@ -75,11 +69,9 @@ impl Element for StrideSched {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use proptest::prelude::*;
 
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn turns_are_those_of_click() {

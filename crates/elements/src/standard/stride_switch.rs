@@ -1,8 +1,5 @@
-use packet::Packet;
-use router::args::{Args, Failed};
-use router::{Cx, Element, Verdict};
-
 use super::stride::Stride;
+use crate::prelude::*;
 
 /// Sends packets to its outputs in proportion to their tickets.
 ///
@@ -49,7 +46,7 @@ impl Element for StrideSwitch {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]

@@ -1,5 +1,4 @@
-use packet::{Edit, Facts, Packet};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Removes bytes from the front of packets.
 ///
@@ -39,7 +38,7 @@ impl Element for Strip {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn what_is_stripped_comes_back() {

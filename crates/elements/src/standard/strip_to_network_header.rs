@@ -1,5 +1,4 @@
-use packet::{Facts, Packet};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Removes or restores bytes so that packets start with their network header.
 ///
@@ -37,7 +36,7 @@ impl Element for StripToNetworkHeader {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn packets_start_with_their_network_header() {

@@ -1,10 +1,4 @@
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Cx, DynamicHandlers, Element, HandlerError, HandlerFlags, HandlerList, handlers};
+use crate::prelude::*;
 
 /// Passes packets on, except those of ports that are suppressed.
 ///
@@ -103,7 +97,7 @@ impl Element for Suppressor {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn suppressed_ports_let_nothing_pass() {

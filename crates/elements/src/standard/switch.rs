@@ -1,6 +1,4 @@
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Cx, Element, HandlerError, Llrpc, Llrpcs, handlers, llrpc};
+use crate::prelude::*;
 
 /// No output: what is sent there is dropped.
 pub(super) const NOWHERE: usize = u32::MAX as usize;
@@ -85,9 +83,7 @@ impl Element for Switch {
 
 #[cfg(test)]
 mod tests {
-    use router::Llrpc;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const TWO: &str = "s[0] -> a :: Collect; s[1] -> b :: Collect;";
 

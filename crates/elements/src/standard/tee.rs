@@ -1,6 +1,4 @@
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Component, Cx, Element};
+use crate::prelude::*;
 
 /// Sends a copy of each packet out by output `port`.
 #[inline]
@@ -70,7 +68,7 @@ impl Element for Tee {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn every_output_gets_each_packet_with_its_annotations() {

@@ -1,6 +1,5 @@
-use router::{Element, Storage};
-
 use super::queue_storage::{QueueStorage, TestedQueue, queue};
+use crate::prelude::*;
 
 /// Stores packets first in, first out, between threads: another name of Queue.
 ///
@@ -29,7 +28,7 @@ queue!(ThreadSafeQueue, New, sleep: Late, nonfull: true);
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn it_is_a_queue() {

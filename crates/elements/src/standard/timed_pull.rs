@@ -1,7 +1,6 @@
 //! Pulling at intervals: what TimedUnqueue and Burster share.
 
-use router::args::Timestamp;
-use router::{Component, Cx, Ran, Signal, Steady, TaskId, TimerId};
+use crate::prelude::*;
 
 /// Most nanoseconds that are made up for; after longer pauses the intervals start again.
 const ARREARS_MAX: u64 = 1_000_000_000;

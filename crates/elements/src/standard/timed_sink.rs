@@ -1,7 +1,5 @@
-use router::args::{Failed, Timestamp};
-use router::{Cx, Element, Steady, TimerId};
-
 use super::source::{HALF_A_SECOND, show_interval};
+use crate::prelude::*;
 
 /// Pulls a packet at every interval, and drops it.
 ///
@@ -60,7 +58,7 @@ impl Element for TimedSink {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const MS: u64 = 1_000_000;
 

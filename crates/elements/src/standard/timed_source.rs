@@ -1,11 +1,6 @@
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use router::args::{Args, Failed, Timestamp};
-use router::{Cx, Element, Steady, TimerId, handlers};
-
 use super::limit::Limit;
 use super::source::{DATA, HALF_A_SECOND, show_interval};
+use crate::prelude::*;
 
 /// Most nanoseconds of arrears that are made up for; longer ones are dropped.
 const ARREARS_MAX: u64 = 1_000_000_000;
@@ -146,10 +141,7 @@ impl Element for TimedSource {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-
-    use crate::testing::{Rig, START};
+    use crate::testing::*;
 
     const MS: u64 = 1_000_000;
 

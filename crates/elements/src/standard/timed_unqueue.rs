@@ -1,7 +1,5 @@
-use router::args::{Args, Failed};
-use router::{Cx, Element, Ran, TaskId, TimerId};
-
 use super::timed_pull::TimedPull;
+use crate::prelude::*;
 
 /// Pulls packets at every interval, BURST at most, and pushes them on.
 ///
@@ -51,12 +49,9 @@ impl Element for TimedUnqueue {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-
     use proptest::prelude::*;
 
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const MS: u64 = 1_000_000;
 

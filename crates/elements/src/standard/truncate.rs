@@ -1,5 +1,4 @@
-use packet::{Packet, anno};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Shortens packets that are longer than a number of bytes.
 ///
@@ -39,9 +38,7 @@ impl Element for Truncate {
 
 #[cfg(test)]
 mod tests {
-    use packet::anno;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn what_is_taken_off_is_put_back_as_zeroes() {

@@ -1,7 +1,5 @@
-use router::args::Failed;
-use router::{Cx, Element, Ran, Signal, TaskId, handlers};
-
 use super::limit::Limit;
+use crate::prelude::*;
 
 /// Pulls packets and pushes them on, as fast as it can.
 ///
@@ -103,7 +101,7 @@ impl Element for Unqueue {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn packets_pass_up_to_the_limit() {

@@ -1,8 +1,4 @@
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use router::args::{Any, Args, ElementOf, Failed};
-use router::{Cx, Element, ElementId, Link, Ran, Signal, Storage, TaskId};
+use crate::prelude::*;
 
 /// Pulls packets and pushes them on, as long as there is room in the queues behind it.
 ///
@@ -118,9 +114,7 @@ impl Element for Unqueue2 {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn queues_behind_it_never_overflow() {

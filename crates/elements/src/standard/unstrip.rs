@@ -1,5 +1,4 @@
-use packet::{Edit, Facts, Packet};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Adds bytes to the front of packets: those that Strip removed, if it did.
 ///
@@ -42,7 +41,7 @@ impl Element for Unstrip {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn a_long_way_back_is_found_too() {

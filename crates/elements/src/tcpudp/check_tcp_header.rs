@@ -1,8 +1,5 @@
-use packet::Packet;
-use packet::checksum::pseudo_header_v4;
-use packet::wire::{IpProtocol, Ipv4Packet, TcpPacket};
-
 use crate::headers::transport_check::{Reason, check};
+use crate::prelude::*;
 
 /// Looks whether a packet is TCP, whole and intact.
 #[inline(always)]
@@ -41,9 +38,7 @@ check! {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, tcp, udp};
+    use crate::testing::*;
 
     const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
 

@@ -1,8 +1,5 @@
-use packet::Packet;
-use packet::checksum::pseudo_header_v4;
-use packet::wire::{IpProtocol, Ipv4Packet, UdpPacket};
-
 use crate::headers::transport_check::{Reason, check};
+use crate::prelude::*;
 
 /// Looks whether a packet is UDP, whole and intact.
 #[inline(always)]
@@ -40,9 +37,7 @@ check! {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, ping, udp};
+    use crate::testing::*;
 
     const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
 

@@ -1,10 +1,6 @@
-use core::net::Ipv4Addr;
-use packet::Packet;
-use router::args::{Args, Failed, UdpPort};
-use router::{Cx, Element, Verdict};
-
 use super::udp_ip_encap::UDPIPEncap;
 use crate::headers::destination::Destination;
+use crate::prelude::*;
 
 /// Puts UDP and IP headers in front of packets, whose ports go up as packets come.
 ///
@@ -73,9 +69,7 @@ impl Element for DynamicUDPIPEncap {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, udp};
+    use crate::testing::*;
 
     #[test]
     fn ports_go_up_after_each_interval() {

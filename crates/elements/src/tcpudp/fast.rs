@@ -1,11 +1,6 @@
 //! What the sources that are benchmark tools share: rate, limit, counts.
 
-use alloc::format;
-use alloc::string::String;
-
-use router::args::{Args, Failed};
-use router::{Component, Cx, Steady, handlers};
-
+use crate::prelude::*;
 use crate::rates::gaps::GapRate;
 
 /// Most packets a second (Click's limit).

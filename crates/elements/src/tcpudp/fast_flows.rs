@@ -1,17 +1,7 @@
 //! What FastTCPFlows and FastUDPFlows share: their frames.
 
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
-use packet::Packet;
-use packet::checksum::{Sum, pseudo_header_v4};
-use packet::wire::{
-    EtherAddress, EtherType, EthernetFrame, EthernetHeader, IpProtocol, Ipv4Header, Ipv4Packet,
-};
-use router::args::{Args, Failed};
-use router::{Component, Cx};
-
 use super::fast;
+use crate::prelude::*;
 
 /// Where headers start in a frame.
 const IP: usize = 14;
@@ -111,10 +101,8 @@ impl Shape {
 #[cfg(test)]
 mod tests {
     use alloc::collections::BTreeMap;
-    use alloc::format;
-    use alloc::vec::Vec;
 
-    use crate::testing::{Rig, checksum};
+    use crate::testing::*;
 
     const ENDS: &str = "5:5:5:5:5:5, 1.0.0.1, 6:6:6:6:6:6, 2.0.0.2";
 

@@ -1,13 +1,6 @@
-use alloc::vec::Vec;
-
-use packet::checksum::Delta;
-use packet::wire::{IpProtocol, TcpFlags, TcpHeader, TcpPacket, TcpSequence};
-use packet::{Batch, Packet};
-use router::args::{Args, Failed};
-use router::{Cx, Element, handlers};
-
 use super::fast::Pace;
 use super::fast_flows::{Shape, TRANSPORT};
+use crate::prelude::*;
 
 /// Makes TCP packets of many flows: a benchmark tool.
 ///

@@ -1,14 +1,6 @@
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use packet::checksum::Delta;
-use packet::wire::{IpProtocol, UdpHeader, UdpPacket};
-use packet::{Batch, Packet};
-use router::args::{Args, Failed};
-use router::{Cx, Element, handlers};
-
 use super::fast::{self, Pace};
 use super::fast_flows::{LENGTH_MIN, Shape, TRANSPORT};
+use crate::prelude::*;
 
 /// Makes UDP packets of many flows: a benchmark tool.
 ///

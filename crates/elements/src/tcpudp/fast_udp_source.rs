@@ -1,13 +1,5 @@
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
-use packet::Batch;
-use packet::checksum::pseudo_header_v4;
-use packet::wire::{EtherAddress, IpProtocol, Ipv4Header, Ipv4Packet, UdpHeader, UdpPacket};
-use router::args::{Args, Failed, UdpPort};
-use router::{Cx, Element, handlers};
-
 use super::fast::{LENGTH_MAX, Pace};
+use crate::prelude::*;
 
 /// The least length of a frame.
 const LENGTH_MIN: u32 = 60;
@@ -177,7 +169,7 @@ impl Element for FastUDPSource {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Rig, ether, udp};
+    use crate::testing::*;
 
     const FROM_TO: &str = "0:0:0:0:0:1, 1.0.0.1, 7, 0:0:0:0:0:2, 2.0.0.2, 9";
 

@@ -1,13 +1,5 @@
-use alloc::vec::Vec;
-use core::net::Ipv6Addr;
-
-use packet::Batch;
-use packet::checksum::Delta;
-use packet::wire::{EtherAddress, EtherType, EthernetFrame, EthernetHeader, IpProtocol, Ipv6Header, Ipv6Packet, UdpHeader, UdpPacket};
-use router::args::{Args, Failed, UdpPort};
-use router::{Cx, Element, handlers};
-
 use super::fast::{self, Pace};
+use crate::prelude::*;
 
 /// Where headers start in a frame.
 const IP: usize = 14;
@@ -180,10 +172,8 @@ impl Element for FastUDPSourceIP6 {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
-    use crate::testing::Rig;
     use crate::testing::ip6::{addr, udp};
+    use crate::testing::*;
 
     const ENDS: &str = "5:5:5:5:5:5, 2001:db8::1, 7, 6:6:6:6:6:6, 2001:db8::2, 65535";
 

@@ -1,12 +1,6 @@
-use alloc::string::String;
-
-use packet::Packet;
-use packet::wire::IpProtocol;
-use router::args::{Args, Failed};
-use router::{Cx, Element, HandlerError, handlers};
-
 use super::tcp_rewriter::{self, TcpTimes};
 use super::udp_rewriter::{self, UdpTimes};
+use crate::prelude::*;
 use crate::rewriter::base::{Base, Connections, Rewriter, Translation};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::headers;

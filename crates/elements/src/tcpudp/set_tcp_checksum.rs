@@ -1,7 +1,4 @@
-use packet::Packet;
-use packet::checksum::pseudo_header_v4;
-use packet::wire::{Ipv4Packet, TcpPacket};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Computes the checksum of TCP segments.
 ///
@@ -71,9 +68,7 @@ impl Element for SetTCPChecksum {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, tcp};
+    use crate::testing::*;
 
     const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
     const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);

@@ -1,7 +1,4 @@
-use packet::Packet;
-use packet::checksum::pseudo_header_v4;
-use packet::wire::{Ipv4Packet, UdpPacket};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// Computes the checksum of UDP datagrams.
 ///
@@ -54,9 +51,7 @@ impl Element for SetUDPChecksum {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, udp};
+    use crate::testing::*;
 
     const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
     const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);

@@ -1,9 +1,4 @@
-use alloc::vec::Vec;
-
-use packet::wire::{IpProtocol, Ipv4Header, Ipv4Packet, TcpFlags, TcpHeader, TcpOption, TcpPacket, TcpSequence};
-use packet::{HEADROOM, Packet};
-use router::args::{Args, Failed};
-use router::{Cx, Element, Verdict};
+use crate::prelude::*;
 
 /// The largest segment of a peer that does not say (RFC 9293, section 3.7.1).
 const MSS_DEFAULT: u16 = 536;
@@ -219,14 +214,9 @@ impl Element for StatelessTCPResponder {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-    use core::net::Ipv4Addr;
-
-    use packet::wire::{Ipv4Packet, TcpFlags, TcpPacket};
     use proptest::prelude::*;
 
-    use crate::testing::{Rig, checksum, tcp, udp};
+    use crate::testing::*;
 
     const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::new(1, 0, 0, 1), 54321);
     const SERVER: (Ipv4Addr, u16) = (Ipv4Addr::new(2, 0, 0, 2), 80);

@@ -1,8 +1,4 @@
-
-use packet::wire::{IpProtocol, Ipv4Packet, TcpFlags, TcpPacket};
-use packet::{Batch, HEADROOM, Packet};
-use router::args::{Args, Failed, AnnoOf};
-use router::{Cx, Element};
+use crate::prelude::*;
 
 /// Cuts TCP segments that are too long into shorter ones.
 ///
@@ -152,13 +148,9 @@ impl Element for TCPFragmenter {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-    use core::net::Ipv4Addr;
-
     use proptest::prelude::*;
 
-    use crate::testing::{Rig, checksum, ether, tcp, udp};
+    use crate::testing::*;
 
     const A: (Ipv4Addr, u16) = (Ipv4Addr::new(1, 0, 0, 1), 5);
     const B: (Ipv4Addr, u16) = (Ipv4Addr::new(2, 0, 0, 2), 6);

@@ -1,11 +1,4 @@
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
-use packet::HEADROOM;
-use packet::wire::{IpProtocol, Ipv4Header, Ipv4Packet, TcpFlags, TcpHeader, TcpPacket, TcpSequence};
-use router::args::{Failed, Port};
-use router::{Cx, Element, HandlerError, Ran, TaskId, handlers};
-
+use crate::prelude::*;
 
 /// Makes TCP packets when asked to.
 ///
@@ -128,9 +121,7 @@ impl Element for TCPIPSend {
 
 #[cfg(test)]
 mod tests {
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, checksum, tcp};
+    use crate::testing::*;
 
     #[test]
     fn packets_are_sent_when_asked_for() {

@@ -1,12 +1,4 @@
-use alloc::format;
-use alloc::string::String;
-use core::net::Ipv4Addr;
-
-use packet::Packet;
-use packet::wire::IpProtocol;
-use router::args::{Args, Failed, Port, Seconds};
-use router::{Component, Cx, Element, HandlerError, handlers};
-
+use crate::prelude::*;
 use crate::rewriter::base::{Base, Connections, GUARANTEE, Rewriter, Translation, nanoseconds};
 use crate::rewriter::flow::{Annotations, Direction, Flow};
 use crate::rewriter::headers;

@@ -1,12 +1,5 @@
-use alloc::string::{String, ToString};
-use core::net::Ipv6Addr;
-
-use packet::Packet;
-use packet::wire::{IpProtocol, Ipv6Header, Ipv6Packet, UdpHeader, UdpPacket};
-use router::args::{Any, Args, Failed, Port};
-use router::{Cx, Element, Verdict, handlers};
-
 use crate::headers::destination::Destination;
+use crate::prelude::*;
 
 /// Length of both headers.
 const HEADERS: usize = 48;
@@ -108,10 +101,8 @@ impl Element for UDPIP6Encap {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-
-    use crate::testing::Rig;
     use crate::testing::ip6::{addr, udp};
+    use crate::testing::*;
 
     fn rig(args: &str) -> Rig {
         Rig::new(&format!("i :: Inject -> e :: UDPIP6Encap({args}) -> c :: Collect;"))

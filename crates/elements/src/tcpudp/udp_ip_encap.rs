@@ -1,13 +1,5 @@
-use alloc::string::{String, ToString};
-use core::net::Ipv4Addr;
-
-use packet::Packet;
-use packet::checksum::pseudo_header_v4;
-use packet::wire::{IpProtocol, Ipv4Header, Ipv4Packet, UdpHeader, UdpPacket};
-use router::args::{Any, Args, Failed, Port};
-use router::{Cx, Element, Verdict, handlers};
-
 use crate::headers::destination::Destination;
+use crate::prelude::*;
 
 /// Length of both headers.
 const HEADERS: usize = 28;
@@ -134,10 +126,7 @@ impl Element for UDPIPEncap {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use core::net::Ipv4Addr;
-
-    use crate::testing::{Rig, udp};
+    use crate::testing::*;
 
     fn rig(args: &str) -> Rig {
         Rig::new(&format!("i :: Inject -> e :: UDPIPEncap({args}) -> c :: Collect;"))

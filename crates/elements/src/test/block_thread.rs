@@ -1,5 +1,4 @@
-use router::args::Microseconds;
-use router::{Element, handlers};
+use crate::prelude::*;
 
 /// Keeps a thread from its work for a while, for trials.
 ///
@@ -30,7 +29,7 @@ impl Element for BlockThread {}
 mod tests {
     use std::time::{Duration, Instant};
 
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn it_blocks_for_the_time_given() {

@@ -1,5 +1,4 @@
-use router::args::{Args, Failed};
-use router::{Cx, Element, Ran, TaskId};
+use crate::prelude::*;
 
 /// Asks the router to stop, once for each thread, for trials of how it stops.
 ///
@@ -47,7 +46,7 @@ impl Element for MTDieTest {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn it_asks_as_often_as_told() {

@@ -1,7 +1,4 @@
-use alloc::string::String;
-
-use router::args::Failed;
-use router::{Cx, Element, Signal, handlers};
+use crate::prelude::*;
 
 /// Passes packets on, and shows the notifiers that an element in its place would listen to.
 ///
@@ -46,7 +43,7 @@ impl Element for NotifierDebug {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn signals_are_shown_as_they_change() {

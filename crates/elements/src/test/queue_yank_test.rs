@@ -1,12 +1,4 @@
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use packet::{Batch, Packet};
-use router::args::Failed;
-use router::{Cx, Element, Link, Ran, TaskId};
-
+use crate::prelude::*;
 use crate::standard::queue_storage::{Overflow, QueueStorage, TestedQueue};
 
 /// Tries a queue, packets taken out of its midst included, when the router starts.
@@ -113,9 +105,7 @@ impl Element for QueueYankTest {
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::String;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     fn said(config: &str) -> String {
         let mut rig = Rig::new(config);

@@ -1,7 +1,4 @@
-use alloc::string::String;
-
-use router::args::{Args, Failed};
-use router::{Cx, Element, HandlerError, handlers, phase, write_argument};
+use crate::prelude::*;
 
 /// Starts random numbers from a seed, so that every run of a router makes the same choices.
 ///
@@ -55,9 +52,7 @@ impl Element for RandomSeed {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     /// Outputs that packets leave by: the first few choices.
     fn choices(rig: &mut Rig) -> Vec<usize> {

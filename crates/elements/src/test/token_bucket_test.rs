@@ -1,6 +1,4 @@
-use router::args::Failed;
-use router::{Cx, Element, Steady};
-
+use crate::prelude::*;
 use crate::rates::token_bucket::TokenBucket;
 
 /// Tries the token bucket that shapers and meters share, when the router is initialized.
@@ -109,7 +107,7 @@ impl Element for TokenBucketTest {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn all_pass() {

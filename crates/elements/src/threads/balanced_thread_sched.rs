@@ -1,9 +1,6 @@
-use alloc::vec;
-use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use router::args::Failed;
-use router::{Cx, Element, TaskId, TimerId};
+use crate::prelude::*;
 
 /// Nanoseconds of a millisecond.
 const MILLISECOND: u64 = 1_000_000;
@@ -99,7 +96,7 @@ fn balance(tasks: &[(TaskId, u16, u32)], threads: u16) -> Vec<(TaskId, u16)> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn arguments_are_read() {

@@ -1,9 +1,4 @@
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use router::args::{Args, Failed};
-use router::{Cx, Element, ElementId, NO_THREAD};
+use crate::prelude::*;
 
 /// Assigns elements to threads.
 ///
@@ -83,7 +78,7 @@ impl Element for StaticThreadSched {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn wrong_entries_are_refused() {

@@ -1,20 +1,13 @@
 //! Routers on several threads.
 
-use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Condvar, Mutex};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 use click::{Diagnostics, Options};
-use packet::{Batch, Packet, Pool};
 use proptest::prelude::*;
-use router::{
-    ClassEntry, Cx, Element, Embedding, Member, Ran, Router, Runtime, Settings, Signal, Status,
-    Steady, TaskId, Waker,
-};
+
+use crate::testing::*;
 
 /// Sends packets that hold their number, from 0 on, up to a limit.
 #[derive(Element)]

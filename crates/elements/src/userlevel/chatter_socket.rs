@@ -1,16 +1,11 @@
-use alloc::collections::{BTreeMap, VecDeque};
-use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, RawFd};
-
-use router::args::{Args, Failed, TcpPort, WordArg};
-use router::{Cx, DEFAULT_CHANNEL, Descriptors, Element, Ran, TaskId, TimerId, phase};
 
 use super::listener::{CONNECTIONS, Listener, Retry, transient, unix_path};
 use super::os_error;
+use crate::prelude::*;
 
 /// What is sent first to a client.
 const GREETING: &[u8] = b"Click::ChatterSocket/1.0\r\n";
@@ -285,13 +280,11 @@ impl Element for ChatterSocket {
 
 #[cfg(test)]
 mod tests {
-    use std::format;
     use std::io::{ErrorKind, Read};
     use std::os::unix::net::UnixStream;
-    use std::string::String;
 
     use super::super::testing::{TempFile, run_until};
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     fn connect(socket: &TempFile) -> UnixStream {
         let stream = UnixStream::connect(socket.path()).unwrap();

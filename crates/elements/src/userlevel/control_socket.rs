@@ -1,20 +1,15 @@
 use alloc::collections::BTreeMap;
-use alloc::format;
-use alloc::string::{String, ToString};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-
-use router::args::{Args, ElementRef, Failed, TcpPort, WordArg};
-use router::{Cx, Descriptors, Element, TimerId, handlers};
 
 pub mod protocol;
 mod reach;
 
 use super::listener::{CONNECTIONS, Listener, Retry, transient, unix_path};
 use super::os_error;
+use crate::prelude::*;
 use protocol::Session;
 use reach::Reach;
 
@@ -385,13 +380,11 @@ fn parse_port(text: &str, cx: &Cx<'_>) -> Option<(u16, bool)> {
 
 #[cfg(test)]
 mod tests {
-    use std::format;
     use std::io::{ErrorKind, Read, Write};
     use std::os::unix::net::UnixStream;
-    use std::string::String;
 
     use super::super::testing::{TempFile, run_until};
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     /// Sends `commands`, and takes what is answered until it ends in `end`.
     fn talk(rig: &mut Rig, client: &mut UnixStream, commands: &str, end: &str) -> String {

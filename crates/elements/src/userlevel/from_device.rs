@@ -1,15 +1,9 @@
-use alloc::collections::VecDeque;
-use alloc::string::{String, ToString};
 use std::os::fd::RawFd;
-
-use packet::anno::EXTRA_LENGTH;
-use packet::{Batch, Packet};
-use router::args::{Args, Failed, WordArg};
-use router::{Cx, Descriptors, Element, Ran, TaskId, handlers};
 
 use super::kernel_filter::KernelFilter;
 use super::packet_socket::{Direction, PacketSocket, Received, Wish};
 use crate::headers::link_type::LinkType;
+use crate::prelude::*;
 
 /// Receives frames from one of the host's network interfaces.
 ///

@@ -1,14 +1,9 @@
-use alloc::string::{String, ToString};
-use std::boxed::Box;
 use std::fs::File;
 
-use packet::{Batch, Packet};
-use router::args::{self, Args, Failed, FilenameArg, Timestamp};
-use router::{Call, Cx, Declared, Element, HandlerError, Notice, Ran, Search, SignalId, TaskId, TimerId, handlers};
-
-use super::sample::Sample;
 use super::capture::{Capture, Source};
+use super::sample::Sample;
 use crate::headers::link_type::LinkType;
+use crate::prelude::*;
 
 mod fill;
 mod times;

@@ -1,15 +1,11 @@
-use core::net::Ipv4Addr;
-use alloc::string::{String, ToString};
 use std::os::fd::RawFd;
 
-use packet::HEADROOM;
-use router::args::{Args, EtherAddress, Failed, Ipv4Prefix};
-use router::{Cx, Descriptors, Element, Ran, Signal, TaskId, Interface, handlers};
 use rustix::io::Errno;
 
 use super::host_device::{HostDevice, Setup};
 use super::transport::{HEADROOM_MAX, Inlet};
 use crate::headers::link_type::LinkType;
+use crate::prelude::*;
 
 /// Receives what the host sends by a TAP interface of this program's own.
 ///
@@ -192,7 +188,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::testing::{Namespace, can_run, run_until};
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const CONFIG: &str = "f :: FromHost(fake0, 192.0.2.1/24, ETHER 2:0:0:0:0:1, GATEWAY 192.0.2.2)
         -> c :: Classifier(12/0806, 12/0800, -);

@@ -17,10 +17,9 @@ one_way! {
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
-    use std::vec::Vec;
 
     use super::super::testing::{Namespace, can_run, run_until};
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn it_receives_as_a_raw_socket_does() {

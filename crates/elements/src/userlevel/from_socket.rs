@@ -16,12 +16,10 @@ one_way! {
 
 #[cfg(test)]
 mod tests {
-    use std::format;
     use std::os::unix::net::UnixDatagram;
-    use std::vec::Vec;
 
     use super::super::testing::{TempFile, run_until};
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn it_receives_as_a_socket_does() {

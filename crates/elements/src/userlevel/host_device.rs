@@ -1,17 +1,14 @@
 //! TUN and TAP devices: network interfaces of the host whose other end is this program
 //! (Linux, Documentation/networking/tuntap.rst).
 
-use core::net::Ipv4Addr;
-use std::format;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::process::Command;
-use std::string::{String, ToString};
-use std::sync::Arc;
 
-use router::args::{EtherAddress, Ipv4Prefix};
 use rustix::io::Errno;
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
+
+use crate::prelude::*;
 
 /// An interface whose other end is this program. Clones are the same one; it is gone, unless it is
 /// a persistent one, when the last is dropped.

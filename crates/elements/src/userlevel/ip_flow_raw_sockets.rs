@@ -1,14 +1,7 @@
 use alloc::collections::BTreeMap;
-use alloc::string::String;
-use core::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use nix::libc::sock_filter;
-use packet::anno::{AGGREGATE, PAINT};
-use packet::wire::{IpProtocol, Ipv4Packet};
-use packet::{Batch, Packet, HEADROOM};
-use router::args::{Args, Failed};
-use router::{Cx, Descriptors, Element, Ran, Steady, TaskId, TimerId, Link, handlers};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recvfrom};
 
@@ -17,6 +10,7 @@ use super::raw_socket::{open_raw, send_raw};
 use super::transport::{Inlet, Outlet, Sent};
 use crate::analysis::aggregate_events::{self, AggregateListener, AggregateNotifier};
 use crate::headers::link_type::LinkType;
+use crate::prelude::*;
 
 /// Most flows at a time: each has a descriptor.
 const FLOWS: usize = 4096;
@@ -297,10 +291,8 @@ mod tests {
     use std::net::UdpSocket;
     use std::time::Duration;
 
-    use packet::anno::AGGREGATE;
-
     use super::super::testing::{Namespace, can_run, run_until};
-    use crate::testing::{Rig, udp};
+    use crate::testing::*;
 
     const CONFIG: &str = "i :: Inject -> MarkIPHeader -> f :: IPFlowRawSockets -> c :: Collect;";
 

@@ -1,17 +1,12 @@
 //! Exchanging packets with the host by an interface of this program's own: what KernelTun and
 //! KernelTap share.
 
-use alloc::string::{String, ToString};
-use core::net::Ipv4Addr;
-
-use packet::{Batch, HEADROOM, Packet};
-use router::args::{Args, EtherAddress, Failed, Ipv4Prefix};
-use router::{Component, Cx, Ran};
 use rustix::io::Errno;
 
 use super::host_device::{HostDevice, Setup};
 use super::transport::{HEADROOM_MAX, Inlet, Outlet, Sent};
 use crate::headers::link_type::LinkType;
+use crate::prelude::*;
 
 /// The kernel's own MTU for a new device.
 const MTU: u32 = 1500;

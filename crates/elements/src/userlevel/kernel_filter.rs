@@ -1,9 +1,9 @@
 //! Keeping the host's kernel from packets that a router handles.
 
-use std::format;
 use std::path::Path;
 use std::process::Command;
-use std::string::{String, ToString};
+
+use crate::prelude::*;
 
 /// What was asked of the kernel, until it is dropped: to drop what comes in by an interface.
 pub struct KernelFilter {

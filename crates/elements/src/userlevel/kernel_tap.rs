@@ -1,6 +1,5 @@
-use router::{Descriptors, Element, phase};
-
 use super::kernel::{Kernel, kernel};
+use crate::prelude::*;
 
 /// Exchanges Ethernet frames with the host by a TAP interface of this program's own.
 ///

@@ -1,6 +1,5 @@
-use router::{Descriptors, Element, phase};
-
 use super::kernel::{Kernel, kernel};
+use crate::prelude::*;
 
 /// Exchanges IP packets with the host by a TUN interface of this program's own.
 ///
@@ -44,7 +43,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::testing::{Namespace, can_run, run_until};
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     fn within(test: &str, work: impl FnOnce(&Namespace) + Send) {
         if can_run() {

@@ -1,17 +1,12 @@
 //! Sockets that other programs connect to, and trying again where they cannot be had.
 
-use core::net::Ipv4Addr;
-use std::format;
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixListener;
-use std::string::String;
-
-use router::args::{Args, Failed, FilenameArg};
-use router::{Component, Cx, TimerId};
 
 use super::os_error;
+use crate::prelude::*;
 
 /// Most connections at a time; others are closed as they come.
 pub const CONNECTIONS: usize = 256;

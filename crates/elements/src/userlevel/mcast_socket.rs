@@ -1,18 +1,17 @@
-use alloc::string::String;
-use core::net::{Ipv4Addr, SocketAddrV4};
-use std::format;
+use core::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt as nix_sockopt};
-use packet::{Batch, Packet};
-use router::args::{Args, Failed, UdpPort};
-use router::{Cx, Descriptors, Element, Ran, TaskId};
 use rustix::io::Errno;
 use rustix::net::sockopt;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, getsockname, ipproto, recvfrom, sendto, socket_with};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, getsockname, ipproto,
+    recvfrom, sendto, socket_with,
+};
 
 use super::transport::{Inlet, Outlet, Sent, call_failed, wait_writable};
+use crate::prelude::*;
 
 /// The option that lets a socket hear groups that others on this host have joined.
 #[derive(Clone, Copy, Debug)]
@@ -275,13 +274,10 @@ impl Element for McastSocket {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, UdpSocket};
-    use std::vec::Vec;
-
-    use packet::anno::EXTRA_LENGTH;
+    use std::net::UdpSocket;
 
     use super::super::testing::{Namespace, can_run, run_until};
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     const CONFIG: &str = "i :: Inject -> m :: McastSocket(233.252.0.0, 4321, 127.0.0.1)
         -> c :: Collect;";

@@ -3,13 +3,9 @@
 //! Frames are received and sent many at a time, by recvmmsg(2) and sendmmsg(2). A ring shared with
 //! the kernel would save their copy, but its memory cannot be reached without unsafe code.
 
-use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::process::Command;
-use std::string::String;
-use std::vec::Vec;
-use std::{format, vec};
 
 use nix::errno::Errno;
 use nix::libc;
@@ -18,7 +14,8 @@ use nix::sys::socket::{
     SockType, bind, recvmmsg, sendmmsg, setsockopt, socket, sockopt,
 };
 use nix::sys::time::TimeSpec;
-use packet::{DATA_MAX, HEADROOM, Packet, PacketType, Pool};
+
+use crate::prelude::*;
 
 /// Bytes of frames that the kernel holds for a socket.
 const QUEUE: usize = 4 << 20;

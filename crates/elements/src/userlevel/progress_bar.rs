@@ -1,9 +1,6 @@
-use alloc::string::String;
-use alloc::vec::Vec;
 use std::io::{self, IsTerminal, Write};
 
-use router::args::{Any, Args, Failed, Milliseconds};
-use router::{Call, Cx, Element, Steady, TimerId, handlers};
+use crate::prelude::*;
 
 mod picture;
 
@@ -327,7 +324,7 @@ impl Element for ProgressBar {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn handlers_say_where_things_stand() {

@@ -1,9 +1,6 @@
 //! The task of an element that pulls by itself.
 
-use std::boxed::Box;
-
-use packet::Batch;
-use router::{Component, Cx, Ran, Signal, TaskId};
+use crate::prelude::*;
 
 /// Pulls from input 0 as long as there are packets.
 #[derive(Component)]

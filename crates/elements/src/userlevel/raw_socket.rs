@@ -1,18 +1,17 @@
-use alloc::string::String;
-use core::net::{Ipv4Addr, SocketAddrV4};
-use std::format;
+use core::net::SocketAddrV4;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt as nix_sockopt};
-use packet::Packet;
-use router::args::{Args, Context, Failed, Invalid, Kind, NamedInt, Port};
-use router::{Cx, Descriptors, Element, Ran, TaskId, TimerId};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, ipproto, recvfrom, sendto, socket_with, sockopt};
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, ipproto,
+    recvfrom, sendto, socket_with, sockopt,
+};
 
 use super::transport::{Inlet, Outlet, Sent, call_failed};
 use crate::headers::link_type::LinkType;
+use crate::prelude::*;
 
 /// Longest wait before a packet is tried again, in microseconds.
 const BACKOFF_MAX: u64 = 1 << 16;
@@ -232,10 +231,9 @@ impl Element for RawSocket {
 mod tests {
     use std::net::UdpSocket;
     use std::time::Duration;
-    use std::vec::Vec;
 
     use super::super::testing::{Namespace, can_run, run_until};
-    use crate::testing::{Rig, udp};
+    use crate::testing::*;
 
     #[test]
     fn packets_go_out_and_come_in_with_their_ip_header() {

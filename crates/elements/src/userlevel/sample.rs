@@ -1,9 +1,6 @@
 //! How likely a packet that is read from a file is taken.
 
-use std::string::String;
-
-use router::args::{Args, Argument, Context, FixedPoint, Invalid, Parser, unparse};
-use router::{Cx, Shown};
+use crate::prelude::*;
 
 /// Binary digits of a probability.
 const BITS: u32 = 28;

@@ -1,14 +1,14 @@
-use alloc::string::{String, ToString};
 use core::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
-use packet::{Batch, Packet};
-use router::args::{Args, ElementOf, ElementRef, Failed, Context, Invalid, Parser};
-use router::{Cx, Descriptors, Element, ElementId, Ran, TaskId};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketFlags, acceptfrom_with, recvfrom, send, sendto, shutdown};
+use rustix::net::{
+    RecvFlags, SendFlags, Shutdown, SocketAddrAny, SocketFlags, acceptfrom_with, recvfrom, send,
+    sendto, shutdown,
+};
 
 use super::transport::{Inlet, Outlet, Sent, wait_writable};
+use crate::prelude::*;
 
 mod open;
 

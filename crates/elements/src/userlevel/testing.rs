@@ -1,18 +1,15 @@
 //! What this group's tests need of the host.
 
 use core::fmt;
-use std::format;
 use std::fs;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::string::String;
 use std::time::{Duration, Instant};
-use std::vec::Vec;
 
 use nix::sched::{CloneFlags, setns};
 
-use crate::testing::Rig;
+use crate::testing::*;
 
 /// A file that is gone when the test ends.
 pub struct TempFile(PathBuf);

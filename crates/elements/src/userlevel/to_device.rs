@@ -1,14 +1,10 @@
-use alloc::collections::VecDeque;
-use alloc::string::{String, ToString};
 use std::os::fd::RawFd;
 
 use nix::errno::Errno;
-use packet::Packet;
-use router::args::{Args, Failed, WordArg};
-use router::{Cx, Descriptors, Element, ElementId, Ran, Signal, TaskId, TimerId, Interface, handlers};
 
 use super::from_device::check_method;
 use super::packet_socket::{Direction, PacketSocket};
+use crate::prelude::*;
 
 /// Longest wait before a frame is tried again, in microseconds.
 const BACKOFF_MAX: u64 = 256;

@@ -1,17 +1,10 @@
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use std::fs::File;
 use std::io::{self, Write};
 
-use packet::anno::EXTRA_LENGTH;
-use packet::{Batch, Packet};
-use router::args::{self, Args, Failed, FilenameArg, WordArg};
-use router::{Cx, Element, ElementId, Ran, TaskId, phase, handlers};
-
-use super::puller::Puller;
 use super::capture::{Record, file_header, record_header};
+use super::puller::Puller;
 use crate::headers::link_type::LinkType;
+use crate::prelude::*;
 
 /// Bytes that are held back before they are written.
 const BUFFER: usize = 64 << 10;
@@ -293,14 +286,7 @@ impl Element for ToDump {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::string::ToString;
-    use alloc::vec;
-    use alloc::vec::Vec;
-
-    use packet::anno::EXTRA_LENGTH;
-
-    use crate::testing::{Rig, START};
+    use crate::testing::*;
     use crate::userlevel::testing::TempFile;
 
     fn word(file: &[u8], at: usize) -> u32 {

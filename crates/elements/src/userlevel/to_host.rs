@@ -1,12 +1,8 @@
-use alloc::string::String;
-
-use packet::Batch;
-use router::args::Failed;
-use router::{Cx, Element, ElementId, phase};
 use rustix::io::Errno;
 
 use super::from_host::HostInterface;
 use super::host_device::HostDevice;
+use crate::prelude::*;
 
 /// Sends Ethernet frames to the host by the interface that a FromHost made.
 ///

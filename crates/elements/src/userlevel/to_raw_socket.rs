@@ -20,7 +20,7 @@ mod tests {
     use std::net::UdpSocket;
 
     use super::super::testing::{Namespace, can_run, run_until};
-    use crate::testing::{Rig, udp};
+    use crate::testing::*;
 
     #[test]
     fn it_sends_as_a_raw_socket_does() {

@@ -16,11 +16,10 @@ one_way! {
 
 #[cfg(test)]
 mod tests {
-    use std::format;
     use std::os::unix::net::UnixDatagram;
 
     use super::super::testing::{TempFile, run_until};
-    use crate::testing::Rig;
+    use crate::testing::*;
 
     #[test]
     fn it_sends_as_a_socket_does() {

@@ -1,18 +1,12 @@
 //! What the elements on sockets share: receiving into packets, and sending what comes in by an
 //! input that may be push or pull.
 
-use std::format;
 use std::os::fd::BorrowedFd;
-use std::string::String;
-use std::vec;
-use std::vec::Vec;
 
-use packet::anno::EXTRA_LENGTH;
-use packet::{DATA_MAX, HEADROOM, Packet};
-use router::args::{Args, Failed};
-use router::{Component, Cx, Ran, Signal, TaskId};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+
+use crate::prelude::*;
 
 /// Most bytes that SNAPLEN may be.
 const SNAPLEN_MAX: u32 = 1 << 20;

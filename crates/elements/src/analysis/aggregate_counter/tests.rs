@@ -1,10 +1,4 @@
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use packet::anno::{AGGREGATE, EXTRA_LENGTH, EXTRA_PACKETS};
-
-use crate::testing::Rig;
+use crate::testing::*;
 
 fn counter(args: &str) -> Rig {
     Rig::new(&format!("i :: Inject -> a :: AggregateCounter({args}) -> c :: Collect; a[1] -> d :: Collect;"))

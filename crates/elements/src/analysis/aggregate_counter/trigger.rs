@@ -1,10 +1,6 @@
 //! What an AggregateCounter does when a number is reached.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-
-use router::args::{Args, Failed};
-use router::{Call, Cx, HandlerError};
+use crate::prelude::*;
 
 /// What happens when a number is reached.
 #[derive(Clone, Default)]

@@ -1,7 +1,6 @@
 //! What AggregateIPFlows knows of flows, and what it takes from packets.
 
-use packet::Packet;
-use packet::wire::IpProtocol;
+use crate::prelude::*;
 
 const TCP: u8 = IpProtocol::TCP.0;
 const UDP: u8 = IpProtocol::UDP.0;

@@ -1,13 +1,8 @@
 //! Fragments that AggregateIPFlows holds until their flow is known, and what came behind them.
 
-use alloc::collections::VecDeque;
-
-use packet::Packet;
-use packet::anno::AGGREGATE;
-use router::Cx;
-
 use super::flows::{Header, Hosts, Key};
 use super::{AggregateIPFlows, seconds};
+use crate::prelude::*;
 
 /// A packet that waits to be known.
 pub(super) struct Held {

@@ -1,8 +1,4 @@
-use alloc::vec::Vec;
-
-use packet::anno::AGGREGATE;
-
-use crate::testing::{Rig, ether, ping, tcp, udp};
+use crate::testing::*;
 
 const A: ([u8; 4], u16) = ([9, 0, 0, 1], 10);
 const B: ([u8; 4], u16) = ([2, 0, 0, 2], 20);

@@ -1,12 +1,9 @@
 //! The file in which AggregateIPFlows says what flows there were.
 
-use alloc::string::String;
 use core::fmt::Write;
 
-use router::Cx;
-use router::args::Timestamp;
-
 use super::flows::{Flow, Key};
+use crate::prelude::*;
 
 /// A file of flows, in XML.
 pub struct Trace {

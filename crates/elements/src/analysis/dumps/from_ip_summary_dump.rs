@@ -1,14 +1,9 @@
-use std::boxed::Box;
 use std::io::Cursor;
-use std::string::{String, ToString};
-
-use packet::Batch;
-use router::args::{self, Args, Failed, FilenameArg, Severity};
-use router::{Cx, Element, Notice, Ran, Search, TaskId, TimerId, handlers};
 
 use super::replay::{Read, Replay};
 use super::source::{self, Opened};
 use super::summary::{Defaults, Next, Reader};
+use crate::prelude::*;
 use crate::userlevel::sample::Sample;
 
 /// What messages call the file that the argument DATA is.

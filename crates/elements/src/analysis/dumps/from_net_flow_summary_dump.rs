@@ -1,16 +1,7 @@
-use std::format;
-use std::net::Ipv4Addr;
-use std::string::String;
-
-use packet::anno::{EXTRA_LENGTH, EXTRA_PACKETS, FIRST_TIMESTAMP};
-use packet::wire::IpProtocol;
-use packet::{Batch, Packet};
-use router::args::{Args, Context, Failed, FilenameArg, WordArg};
-use router::{Cx, Element, Notice, Ran, Search, TaskId, TimerId, handlers};
-
 use super::replay::{Read, Replay};
 use super::source::{self, Opened};
 use super::summary::Lines;
+use crate::prelude::*;
 use crate::userlevel::os_error;
 
 /// Fields of a line that are looked at, and how many of those have to make sense.
@@ -291,17 +282,10 @@ impl Element for FromNetFlowSummaryDump {
 
 #[cfg(test)]
 mod tests {
-    use alloc::format;
-    use alloc::vec::Vec;
-
-    use packet::Pool;
-    use packet::anno::{EXTRA_LENGTH, EXTRA_PACKETS, FIRST_TIMESTAMP};
-    use packet::wire::Ipv4Packet;
     use proptest::prelude::*;
-    use router::args::Context;
 
     use super::{Link, make};
-    use crate::testing::Rig;
+    use crate::testing::*;
     use crate::userlevel::testing::TempFile;
 
     const TEXT: &str = "# flows\n\n\

@@ -1,13 +1,9 @@
 //! Text files that are written.
 
-use std::format;
 use std::fs::File;
 use std::io::{self, Write};
-use std::string::{String, ToString};
-use std::vec::Vec;
 
-use router::Cx;
-
+use crate::prelude::*;
 use crate::userlevel::os_error;
 
 /// Bytes that are held back before they are written.

@@ -1,10 +1,6 @@
 //! Sending packets that are read from a file: all at once or in their time, whole or divided.
 
-use packet::anno::{EXTRA_LENGTH, EXTRA_PACKETS, FIRST_TIMESTAMP};
-use packet::wire::{IpProtocol, Ipv4Packet};
-use packet::{Batch, Packet};
-use router::{Component, Cx, Notice, Ran, Search, SignalId, Steady, TaskId, TimerId, handlers};
-
+use crate::prelude::*;
 use crate::userlevel::sample::Sample;
 
 /// Lines passed over in one scheduling.

@@ -1,14 +1,12 @@
 //! Opening files that are read.
 
-use std::boxed::Box;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, ErrorKind, Read};
-use std::string::String;
-use std::vec::Vec;
 
 use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
 
+use crate::prelude::*;
 use crate::userlevel::capture::Source;
 pub use crate::userlevel::from_dump::{shown, shown_size};
 use crate::userlevel::os_error;

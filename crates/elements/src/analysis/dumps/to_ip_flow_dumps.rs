@@ -1,16 +1,10 @@
-use std::collections::VecDeque;
 use std::fs;
 use std::io::Write;
-use std::string::{String, ToString};
-use std::vec::Vec;
 
 use hashbrown::HashMap;
-use packet::anno::AGGREGATE;
-use packet::{Batch, Packet};
-use router::args::{Args, Failed, FilenameArg};
-use router::{Cx, Element, Ran, Steady, TaskId, TimerId, handlers};
 
 use super::super::aggregate_events::{AggregateListener, NotifierArgument};
+use crate::prelude::*;
 use crate::userlevel::os_error;
 use crate::userlevel::puller::Puller;
 use flow::{Flow, Options};

@@ -1,13 +1,8 @@
-use std::format;
-use std::string::String;
 use std::time::SystemTime;
-
-use packet::Batch;
-use router::args::{self, Args, Failed, FilenameArg, Timestamp};
-use router::{Cx, Element, Ran, TaskId, handlers};
 
 use super::output::Output;
 use super::summary::{Selection, Writer};
+use crate::prelude::*;
 use crate::userlevel::puller::Puller;
 
 /// Writes a line about each packet to a file: an IP summary dump.

@@ -6,8 +6,7 @@ mod properties;
 mod short_packets;
 
 use super::*;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
+use crate::testing::*;
 
 /// An IPFilter that must compile.
 fn filter(rules: &[&str], outputs: usize) -> Program {

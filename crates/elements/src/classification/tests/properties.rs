@@ -7,8 +7,6 @@ use crate::classification::headers::Area;
 use crate::classification::instruction::{Layout, Test};
 use crate::classification::ip_filter::parse_rules;
 use crate::classification::rules::Rules;
-use alloc::format;
-use alloc::vec;
 use proptest::prelude::*;
 
 /// Evaluates an expression operator by operator.

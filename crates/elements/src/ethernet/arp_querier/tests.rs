@@ -1,10 +1,4 @@
-use alloc::format;
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
-use packet::anno::VLAN_TCI;
-
-use crate::testing::{Rig, ether};
+use crate::testing::*;
 
 const SELF: [u8; 6] = [2, 1, 0, 0xa, 0xa, 0xf];
 const MS: u64 = 1_000_000;

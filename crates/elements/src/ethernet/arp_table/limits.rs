@@ -1,7 +1,6 @@
 //! The limits of a table of addresses, and its times.
 
-use router::args::{Args, Argument, Context, Failed, Invalid, Timestamp};
-use router::{Component, Steady};
+use crate::prelude::*;
 
 /// A moment or span in milliseconds of the steady clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

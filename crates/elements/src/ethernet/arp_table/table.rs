@@ -5,18 +5,13 @@
 //! end. Packets that wait hang on their entry, first in, first out. Entries and packets live in
 //! two arenas that grow up to their limits and are used again and again.
 
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt::Write;
-use core::net::Ipv4Addr;
 
 use hashbrown::HashMap;
-use packet::wire::EtherAddress;
-use packet::{Packet, Pool};
-use router::args::Timestamp;
 
 pub use super::limits::{Limits, Millis};
 use crate::headers::destination::Address;
+use crate::prelude::*;
 
 /// Most entries of a table without an entry capacity: a neighbour for each address of a /20, in
 /// some hundred KiB of memory. What asks for more is a scan.

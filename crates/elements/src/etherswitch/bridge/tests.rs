@@ -1,7 +1,3 @@
-use alloc::vec::Vec;
-use alloc::{format, vec};
-
-use packet::wire::EtherAddress;
 use proptest::prelude::*;
 
 use super::*;

@@ -1,8 +1,4 @@
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use crate::testing::{Rig, ether};
+use crate::testing::*;
 
 const SECOND: u64 = 1_000_000_000;
 /// The maximum age, twice the forward delay, and some hellos.

@@ -1,11 +1,4 @@
-use alloc::vec::Vec;
-use alloc::{format, vec};
-use core::net::Ipv4Addr;
-
-use packet::PacketType;
-use packet::anno::{FIX_IP_SRC, ICMP_PARAMPROB};
-
-use crate::testing::{Rig, START, checksum, ping, udp};
+use crate::testing::*;
 
 const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
 const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);

@@ -1,8 +1,8 @@
 //! What came back of the requests that ICMPPingSource sent.
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use core::fmt::{self, Display, Write};
+
+use crate::prelude::*;
 
 /// Requests that are remembered: the last so many. A power of two.
 const SENT_MAX: usize = 4096;

@@ -1,7 +1,4 @@
-use alloc::format;
-use alloc::vec::Vec;
-
-use crate::testing::{Rig, checksum};
+use crate::testing::*;
 
 const MS: u64 = 1_000_000;
 

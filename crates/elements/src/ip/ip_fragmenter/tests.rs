@@ -1,11 +1,6 @@
-use alloc::vec::Vec;
-use alloc::{format, vec};
-use core::net::Ipv4Addr;
-
-use packet::wire::Ipv4Packet;
 use proptest::prelude::*;
 
-use crate::testing::{Rig, checksum, udp};
+use crate::testing::*;
 
 const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
 const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);

@@ -1,7 +1,8 @@
 //! Packet bytes as IPPrint shows them.
 
-use alloc::string::String;
 use core::fmt::Write;
+
+use crate::prelude::*;
 
 /// In which form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

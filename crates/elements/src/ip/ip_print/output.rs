@@ -1,9 +1,6 @@
 //! Where IPPrint prints to: a channel of what elements say, or on a host a file.
 
-use alloc::string::String;
-
-use router::args::{FilenameArg, WordArg};
-use router::{Component, Cx, DEFAULT_CHANNEL};
+use crate::prelude::*;
 
 #[cfg(feature = "host")]
 use std::{fs::File, io::BufWriter, io::Write};

@@ -1,11 +1,4 @@
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
-use packet::anno::AGGREGATE;
-
-use crate::testing::{Rig, ping, tcp, udp};
+use crate::testing::*;
 
 const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);
 const B: Ipv4Addr = Ipv4Addr::new(2, 0, 0, 2);

@@ -1,15 +1,10 @@
 //! The part of IPPrint's line that depends on what an IP packet carries.
 
-use alloc::string::String;
 use core::fmt::Write;
 
-use packet::Packet;
-use packet::wire::{
-    Icmpv4Packet, Icmpv4Type, Icmpv4Unreachable, IpProtocol, Ipv4Packet, TcpFlags, TcpPacket,
-    UdpPacket, ports,
-};
-use router::Cx;
-use router::args::Kind;
+use packet::wire::ports;
+
+use crate::prelude::*;
 
 /// An IP packet and its transport part.
 pub struct Transport<'p> {

@@ -1,11 +1,4 @@
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
-use packet::anno::{FWD_RATE, REV_RATE};
-
-use crate::testing::{Rig, udp};
+use crate::testing::*;
 
 const MS: u64 = 1_000_000;
 

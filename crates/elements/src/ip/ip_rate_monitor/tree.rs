@@ -5,14 +5,9 @@
 //! threshold gets a level for the next byte. Levels and counters live in two arenas that grow up to
 //! a limit and are used again and again.
 
-use alloc::boxed::Box;
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt::Write;
-use core::net::Ipv4Addr;
 
-use router::Steady;
-use router::args::unparse;
+use crate::prelude::*;
 
 /// Epochs a second, over which rates are averaged.
 pub const FREQUENCY: u64 = 125;

@@ -1,11 +1,10 @@
 //! Next hops: the different places that a table's routes lead to.
 
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
 
-use packet::BATCH;
 use simd::Simd;
+
+use crate::prelude::*;
 
 /// A gateway and an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,19 +1,11 @@
 //! The part around a routing table that elements have in common: arguments, handlers, data path.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
-use packet::{BATCH, Batch, Facts};
-use router::args::{Args, Failed};
-use router::{Component, Cx, HandlerError, handlers};
-
 use super::Found;
 use super::hops::Hop;
 use super::route::Unread;
 use super::{Order, Refused, Route, RouteTable};
 use crate::filters::dispatch::{DROP, send};
+use crate::prelude::*;
 
 /// How often an element says that it has no route.
 const COMPLAINTS: u32 = 5;

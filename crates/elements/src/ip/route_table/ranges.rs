@@ -9,12 +9,11 @@
 //! and about three buckets, of four.
 
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
-use packet::BATCH;
 use simd::{BLOCK, Simd};
 
 use super::hops::HopId;
+use crate::prelude::*;
 
 /// A prefix: the address, no bit set beyond its length, and the length in bits.
 pub type Prefix = (u32, u8);

@@ -1,11 +1,10 @@
 //! One route: text to value and back.
 
-use alloc::string::String;
 use core::fmt;
-use core::net::Ipv4Addr;
 
 use click::config::split_space;
-use router::args::{Context, IpPrefixArg, Ipv4Prefix};
+
+use crate::prelude::*;
 
 /// Where packets for a prefix go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,8 +139,6 @@ impl fmt::Write for Counted<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::ToString;
-
     use super::*;
 
     fn shown(text: &str, to_remove: bool) -> Result<String, Unread> {

@@ -1,8 +1,9 @@
 //! Routes in the order in which the `table` handler shows them, which is that of Click's tables.
 
 use alloc::collections::BinaryHeap;
-use alloc::vec::Vec;
 use core::cmp::Reverse;
+
+use crate::prelude::*;
 
 /// Which free slot a new route takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

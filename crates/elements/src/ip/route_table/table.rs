@@ -2,13 +2,13 @@
 
 use alloc::collections::BTreeMap;
 
-use packet::BATCH;
 use simd::{BLOCK, Kernel, Level, Simd};
 
 use super::Route;
 use super::hops::{Hop, HopId, Hops};
 use super::ranges::{Prefix, Prefixes, Ranges};
 use super::slots::{Order, Slots};
+use crate::prelude::*;
 
 /// Why a table did not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,14 +1,8 @@
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
 use proptest::prelude::*;
-use router::args::{Context, Ipv4Prefix};
 
 use super::hops::Hop;
 use super::{Found, Order, Refused, Route, RouteTable};
-use crate::testing::{Rig, udp};
+use crate::testing::*;
 
 const CLASSES: [&str; 4] = [
     "RadixIPLookup",

@@ -3,18 +3,10 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use alloc::string::String;
-use alloc::vec::Vec;
-use core::net::Ipv6Addr;
-
-use packet::wire::{Icmpv6Packet, Ipv6Packet};
-use packet::{Batch, Packet};
-use router::args::{Args, Context, Failed};
-use router::{Cx, Element, handlers};
-
 use self::rewrite::{Flow, Refusal, Upper};
 use self::table::{Endpoint, Fixed, Pool, Side, Stock};
 use crate::filters::dispatch::{DROP, dispatch};
+use crate::prelude::*;
 
 /// How often the element says the same.
 const COMPLAINTS: u32 = 5;

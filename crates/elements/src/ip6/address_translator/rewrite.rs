@@ -1,13 +1,9 @@
 //! What a packet says of the flow it is part of, and how its ends are replaced.
 
-use core::net::Ipv6Addr;
-
-use packet::checksum::Delta;
-use packet::wire::{
-    Icmpv6Packet, Icmpv6Type, IpProtocol, Ipv6Packet, TcpPacket, UdpPacket, ports,
-};
+use packet::wire::ports;
 
 use super::table::{Endpoint, Side};
+use crate::prelude::*;
 
 /// What stands where the upper layer starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,9 @@
 //! Which address, and perhaps port, stands for which: fixed mappings, and a pool of addresses or
 //! ports that are bound as they are asked for.
 
-use alloc::vec::Vec;
-use core::net::Ipv6Addr;
-
 use hashbrown::HashMap;
-use packet::wire::IpProtocol;
+
+use crate::prelude::*;
 
 /// How long a binding must have been idle before what it holds may be given to another, in seconds
 /// (RFC 4787, requirement 5).

@@ -1,11 +1,7 @@
-use alloc::format;
-use alloc::vec::Vec;
-use core::net::Ipv6Addr;
-
 use proptest::prelude::*;
 
-use crate::testing::Rig;
 use crate::testing::ip6::{addr, icmp, packet, tcp, udp};
+use crate::testing::*;
 
 fn rig(args: &str) -> Rig {
     Rig::new(&format!(

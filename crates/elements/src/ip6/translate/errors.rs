@@ -3,10 +3,7 @@
 //! Types and codes follow Click, which follows RFC 2765, sections 3.3 and 4.2; codes that came
 //! later follow RFC 7915, and so do MTUs.
 
-use packet::wire::{
-    Icmpv4Header, Icmpv4Packet, Icmpv4Type, Icmpv4Unreachable, Icmpv6Header, Icmpv6Packet,
-    Icmpv6Type,
-};
+use crate::prelude::*;
 
 /// By how much a packet grows when IPv6's header takes IPv4's place.
 const GROWTH: u16 = 20;

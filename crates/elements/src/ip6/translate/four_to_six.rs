@@ -1,15 +1,7 @@
 //! IPv4 packets to IPv6.
 
-use core::net::Ipv4Addr;
-
-use packet::Packet;
-use packet::checksum::{Delta, Sum};
-use packet::wire::{
-    Icmpv4Packet, Icmpv4Type, Icmpv6Packet, Icmpv6Type, IpProtocol, Ipv4OptionKind, Ipv4Packet,
-    Ipv6Header, Ipv6Packet, PointerOption, UdpPacket,
-};
-
 use super::{FRAGMENT, ICMP, V6, errors, fix_transport, kind_word, sum_v4, sum_v6};
+use crate::prelude::*;
 
 /// Longest error: every link takes it.
 const ERROR_MAX: usize = 1280;

@@ -15,10 +15,7 @@ mod tests;
 pub use four_to_six::to_v6;
 pub use six_to_four::to_v4;
 
-use core::net::{Ipv4Addr, Ipv6Addr};
-
-use packet::checksum::{Delta, Sum};
-use packet::wire::{IpProtocol, TcpPacket, UdpPacket};
+use crate::prelude::*;
 
 /// Lengths of headers without options.
 const V4: usize = 20;

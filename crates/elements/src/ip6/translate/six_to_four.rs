@@ -1,15 +1,7 @@
 //! IPv6 packets to IPv4.
 
-use core::net::{Ipv4Addr, Ipv6Addr};
-
-use packet::Packet;
-use packet::checksum::{Delta, Sum};
-use packet::wire::{
-    Icmpv4Packet, Icmpv4Type, Icmpv6Packet, Icmpv6Type, IpProtocol, Ipv4Header, Ipv4Packet,
-    Ipv6Packet,
-};
-
 use super::{ICMP, V4, V6, errors, fix_transport, kind_word, sum_v4, sum_v6};
+use crate::prelude::*;
 
 /// Longest error (RFC 1812, section 4.3.2.3).
 const ERROR_MAX: usize = 576;

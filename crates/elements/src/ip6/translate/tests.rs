@@ -1,15 +1,12 @@
 //! Packets are built by hand, translated, and compared with what is built by hand in the other
 //! version, whose checksums are computed the plain way.
 
-use alloc::vec::Vec;
-use core::net::{Ipv4Addr, Ipv6Addr};
-
-use packet::{Packet, Pool};
 use proptest::prelude::*;
 
 use super::{to_v4, to_v6};
+use crate::testing;
 use crate::testing::ip6::{addr, icmp, packet, tcp, udp, upper_checksum};
-use crate::testing::{self, checksum};
+use crate::testing::*;
 
 const A: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const B: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 200);

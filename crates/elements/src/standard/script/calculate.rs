@@ -1,14 +1,11 @@
 //! The handlers by which scripts calculate: numbers, truth values, words.
 
-use alloc::format;
-use alloc::string::{String, ToString};
 use core::cmp::Ordering;
 
 use click::config::{self, shift_space};
-use router::args::{Argument, Context, Timestamp, unparse};
-use router::{Call, Cx, HandlerFlags};
 
 use super::format::sprintf;
+use crate::prelude::*;
 
 /// Names of the handlers that [`calculate`] answers.
 pub(super) const NAMES: &[&str] = &[

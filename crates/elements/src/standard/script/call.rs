@@ -1,15 +1,11 @@
 //! The instructions that print, read and write, and the handler calls they make.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
 use click::config::{self, Style};
-use router::{Call, Component, Cx, HandlerError, HandlerFlags};
 
 use super::errors::Errors;
 use super::machine::ScriptMachine;
 use super::output::PrintOutput;
+use crate::prelude::*;
 
 /// What `$?` is after a write that failed: C's `-EINVAL`.
 const FAILED: i32 = -22;

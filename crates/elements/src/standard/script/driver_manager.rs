@@ -1,8 +1,7 @@
-use router::{Descriptors, DriverHook, Element};
-
 use super::machine::ScriptMachine;
 use super::run_script;
 use super::script_type::ScriptType;
+use crate::prelude::*;
 
 /// Runs a script that decides what happens when the router is asked to stop.
 ///

@@ -1,10 +1,6 @@
 //! Where a script's errors go.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use router::Cx;
+use crate::prelude::*;
 
 /// Where a script's errors go.
 pub(super) enum Errors {

@@ -1,14 +1,11 @@
 //! Variables, and texts in which they are put.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-
 use click::config::{self, Fuel, Lookup, Reference, ReferenceKind, Style};
-use router::{Call, Cx, HandlerError, HandlerFlags};
 
 use super::calculate;
 use super::errors::Errors;
 use super::machine::ScriptMachine;
+use crate::prelude::*;
 
 /// Looks variables up while a text is expanded.
 struct Expander<'e, 'c> {

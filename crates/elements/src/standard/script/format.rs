@@ -1,14 +1,12 @@
 //! `sprintf` for scripts: C's conversions, less those for floating-point numbers and characters.
 
-use alloc::format;
-use alloc::string::{String, ToString};
 use core::iter::Peekable;
 use core::str::Chars;
 
 use click::config;
-use router::args::Context;
 
 use super::calculate::Words;
+use crate::prelude::*;
 
 /// Widths and precisions beyond this are cut to it: a script may not fill the memory.
 const WIDEST: usize = 4096;

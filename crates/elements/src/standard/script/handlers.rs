@@ -1,13 +1,8 @@
 //! A script's arguments and handlers.
 
-use alloc::string::{String, ToString};
-
-use packet::Batch;
-use router::args::{Args, Failed};
-use router::{Component, Cx, DynamicHandlers, HandlerError, HandlerFlags, HandlerList, handlers};
-
 use super::calculate;
-use super::machine::{ScriptMachine, Request};
+use super::machine::{Request, ScriptMachine};
+use crate::prelude::*;
 #[cfg(feature = "host")]
 use super::output;
 use super::program::ScriptProgram;

@@ -4,17 +4,12 @@
 //! `$(...)`. Such calls are answered here and never go through the router, which cannot reach an
 //! element that is at work. They only change where the script goes on; the run under way does it.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
 use click::config;
-use router::args::{Any, Context, Failed, Timestamp};
-use router::{Component, Cx, HandlerError, TimerId};
 
 use super::errors::Errors;
 use super::program::{Ending, ScriptOp, ScriptProgram, Target};
 use super::script_type::ScriptType;
+use crate::prelude::*;
 #[cfg(feature = "host")]
 use super::signal::Signals;
 

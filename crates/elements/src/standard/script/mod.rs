@@ -15,7 +15,8 @@ mod script_type;
 mod signal;
 
 use machine::ScriptMachine;
-use router::{Descriptors, DriverHook, Element};
+
+use crate::prelude::*;
 
 pub use driver_manager::DriverManager;
 

@@ -1,9 +1,8 @@
 //! What scripts print, and where to.
 
-use alloc::string::String;
-
 use click::config::shift_space;
-use router::Cx;
+
+use crate::prelude::*;
 
 /// Where `print` prints to.
 pub(super) enum PrintOutput {

@@ -1,10 +1,8 @@
 //! What a script consists of: instructions, as its arguments give them.
 
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
 use click::config::shift_space;
-use router::args::Args;
+
+use crate::prelude::*;
 
 /// How a script ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

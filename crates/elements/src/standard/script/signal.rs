@@ -1,17 +1,15 @@
 //! Signals: their names, and scripts that run when one arrives.
 
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
-use router::Cx;
-use router::args::Failed;
 use signal_hook::SigId;
 use signal_hook::flag;
 use signal_hook::low_level::{pipe, unregister};
+
+use crate::prelude::*;
 
 const NAMES: &[(&str, i32)] = &[
     ("ABRT", 6),

@@ -1,11 +1,6 @@
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
 use proptest::prelude::*;
-use router::Status;
 
-use crate::testing::Rig;
+use crate::testing::*;
 
 const MS: u64 = 1_000_000;
 

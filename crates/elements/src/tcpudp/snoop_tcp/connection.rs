@@ -1,10 +1,7 @@
 //! One connection: the server's segments that the mobile host has not acknowledged, and what its
 //! acknowledgments ask for.
 
-use alloc::collections::VecDeque;
-
-use packet::Packet;
-use packet::wire::TcpSequence;
+use crate::prelude::*;
 
 /// Duplicate acknowledgments that are ignored: segments may just have changed places.
 const THRESHOLD: u32 = 1;

@@ -2,15 +2,11 @@ mod connection;
 #[cfg(test)]
 mod tests;
 
-use core::net::Ipv4Addr;
-
 use hashbrown::HashMap;
-use packet::wire::{IpProtocol, Ipv4Packet, TcpFlags, TcpPacket, TcpSequence};
-use packet::{Batch, Packet};
-use router::args::Failed;
-use router::{Cx, Element};
 
 use self::connection::{Acknowledgment, Connection, Fate};
+
+use crate::prelude::*;
 
 /// Most connections.
 const CONNECTIONS_MAX: usize = 1024;

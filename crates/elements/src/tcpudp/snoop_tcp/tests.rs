@@ -1,7 +1,4 @@
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
-use crate::testing::{Rig, tcp, udp};
+use crate::testing::*;
 
 const SERVER: (Ipv4Addr, u16) = (Ipv4Addr::new(1, 0, 0, 1), 80);
 const MOBILE: (Ipv4Addr, u16) = (Ipv4Addr::new(2, 0, 0, 2), 999);

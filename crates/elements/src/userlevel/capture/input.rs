@@ -1,10 +1,9 @@
 //! Buffered bytes of a file.
 
-use std::boxed::Box;
 use std::io::{self, ErrorKind};
-use std::vec::Vec;
 
 use super::Source;
+use crate::prelude::*;
 
 /// Bytes read at a time.
 const CHUNK: usize = 256 << 10;

@@ -8,15 +8,14 @@ mod pcap;
 mod pcapng;
 mod writer;
 
-use std::boxed::Box;
 use std::io::{self, Read};
-use std::string::String;
 
 pub(crate) use input::Input;
 use pcapng::Section;
 pub use writer::{Record, file_header, record_header};
 
 use crate::headers::link_type::LinkType;
+use crate::prelude::*;
 
 /// Longest packet that a file may hold, in bytes.
 pub const PACKET_MAX: usize = 65535;

@@ -1,8 +1,6 @@
 //! The classic format: a head of 24 bytes, then each packet behind a head of 16
 //! (<https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcap/>).
 
-use std::format;
-
 use super::input::Input;
 use super::{CaptureError, Frame, PACKET_MAX, format_error};
 use crate::headers::link_type::LinkType;

@@ -2,14 +2,12 @@
 //! (<https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcapng/>). The blocks themselves are read
 //! by the pcap-parser crate.
 
-use std::format;
-use std::vec::Vec;
-
 use pcap_parser::{Block, parse_block_be, parse_block_le};
 
 use super::input::Input;
 use super::{CaptureError, Frame, PACKET_MAX, format_error};
 use crate::headers::link_type::LinkType;
+use crate::prelude::*;
 
 /// The type of a section's first block, the same in both byte orders.
 pub const MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];

@@ -1,8 +1,4 @@
-use std::boxed::Box;
 use std::io::Cursor;
-use std::string::{String, ToString};
-use std::vec::Vec;
-use std::{format, vec};
 
 use proptest::prelude::*;
 

@@ -6,13 +6,7 @@
 //! a session uses memory within its limits: a line is at most [`LINE_MAX`] bytes, data at most
 //! [`DATA_MAX`], and no command is taken while more than [`OUTPUT_HIGH`] bytes wait to go out.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec;
-use alloc::vec::Vec;
-
-use router::{HandlerFlags, Llrpc};
-use router::args::Context;
+use crate::prelude::*;
 
 /// What a session says first.
 pub const GREETING: &str = "Click::ControlSocket/1.3\r\n";

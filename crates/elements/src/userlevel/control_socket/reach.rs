@@ -1,11 +1,8 @@
 //! What a client's commands reach: the handlers of the router.
 
-use alloc::string::{String, ToString};
-
-use router::{Cx, Declared, ElementId, HandlerError, HandlerFlags, HandlerList, Llrpc};
-
 use super::ControlSocket;
 use super::protocol::{Missing, Target};
+use crate::prelude::*;
 
 /// The router, as the element reaches it.
 pub struct Reach<'a, 'c> {

@@ -1,11 +1,8 @@
 //! Reading packets of a capture file into batches.
 
-use packet::anno::EXTRA_LENGTH;
-use packet::{Batch, Packet};
-use router::{Cx, Steady};
-
 use super::super::capture::Frame;
 use super::{FromDump, Pending};
+use crate::prelude::*;
 
 /// Packets passed over in one scheduling.
 const SKIPS: u32 = 16;

@@ -1,12 +1,5 @@
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
-use packet::anno::EXTRA_LENGTH;
-use router::Status;
-
 use crate::headers::link_type::LinkType;
-use crate::testing::{Rig, ether, udp};
+use crate::testing::*;
 use crate::userlevel::capture::{Record, file_header, record_header};
 use crate::userlevel::testing::TempFile;
 

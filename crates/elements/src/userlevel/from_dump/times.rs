@@ -1,6 +1,6 @@
 //! Which part of a capture file is wanted.
 
-use router::Steady;
+use crate::prelude::*;
 
 /// Which part of the file is wanted, in nanoseconds since 1970.
 #[derive(Clone, Copy, Default)]

@@ -1,9 +1,7 @@
 //! The line that a ProgressBar draws.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-
 use super::SECOND;
+use crate::prelude::*;
 
 /// Most columns of the bar itself.
 const BAR_MAX: usize = 240;

@@ -1,12 +1,8 @@
 //! Opening a Socket: where it is and where it leads.
 
-use alloc::string::{String, ToString};
-use core::net::{Ipv4Addr, SocketAddrV4};
-use std::format;
+use core::net::SocketAddrV4;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use router::Cx;
-use router::args::{Args, Failed, FilenameArg, IpProtocol, Port};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::addr::SocketAddrArg;
@@ -17,6 +13,7 @@ use rustix::net::{
 
 use super::super::transport::call_failed;
 use super::{Kind, Socket};
+use crate::prelude::*;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 2;

@@ -1,17 +1,12 @@
 //! Sockets on the loopback of a network namespace of each test's own.
 
-use std::format;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::string::String;
 use std::time::Duration;
-use std::vec::Vec;
-
-use packet::anno::EXTRA_LENGTH;
 
 use super::super::testing::{Namespace, TempFile, can_run, run_until};
-use crate::testing::Rig;
+use crate::testing::*;
 
 fn within(test: &str, work: impl FnOnce() + Send) {
     if !can_run() {

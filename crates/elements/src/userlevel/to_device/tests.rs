@@ -1,15 +1,7 @@
 //! FromDevice and ToDevice over a veth pair, in a network namespace of each test's own.
 
-use std::format;
-use std::string::String;
-use std::vec;
-use std::vec::Vec;
-
-use packet::PacketType;
-use packet::anno::EXTRA_LENGTH;
-
 use super::super::testing::{Namespace, can_run, run_until};
-use crate::testing::{Rig, ether};
+use crate::testing::*;
 
 /// An Ethernet type for local experiments (IEEE 802), so that the host's own frames stay out.
 const KIND: u16 = 0x88b5;

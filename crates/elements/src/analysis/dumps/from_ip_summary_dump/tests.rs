@@ -1,11 +1,4 @@
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
-use packet::anno::{AGGREGATE, EXTRA_LENGTH};
-use packet::wire::{Ipv4Packet, TcpPacket};
-
-use crate::testing::{Rig, checksum};
+use crate::testing::*;
 use crate::userlevel::testing::TempFile;
 
 /// A router that reads `text`, and has run.

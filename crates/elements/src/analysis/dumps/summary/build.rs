@@ -1,15 +1,10 @@
 //! A packet that is made of a dump's fields.
 
-use std::net::Ipv4Addr;
-use std::vec::Vec;
-
-use packet::Packet;
-use packet::anno::{AGGREGATE, EXTRA_LENGTH, EXTRA_PACKETS, FIRST_TIMESTAMP};
-use packet::checksum::{checksum, pseudo_header_v4};
-use router::args::Context;
+use packet::checksum::checksum;
 
 use super::ip_options::OPTIONS_MAX;
 use super::seen::has_ports;
+use crate::prelude::*;
 
 const ICMP: u8 = 1;
 const TCP: u8 = 6;

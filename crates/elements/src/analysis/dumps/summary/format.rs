@@ -2,16 +2,13 @@
 
 use std::borrow::Cow;
 use std::io::Write;
-use std::net::Ipv4Addr;
-use std::vec::Vec;
 
 use md5::{Digest, Md5};
-use packet::wire::EtherAddress;
-use router::args::{Int, Kind, Timestamp};
 
 use super::scan::Scan;
 use super::tcp_options::{self, Which};
 use super::{Build, Seen, ip_options};
+use crate::prelude::*;
 
 /// A field's value.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,8 @@
 //! Lines and records of a file.
 
-use std::boxed::Box;
 use std::io;
-use std::vec::Vec;
 
+use crate::prelude::*;
 use crate::userlevel::capture::{Input, Source};
 
 /// Longest line or record, in bytes; of a longer one, the rest is passed over.

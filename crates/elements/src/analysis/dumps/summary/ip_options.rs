@@ -1,10 +1,9 @@
 //! IP options as text: `ssrr{1.0.0.1^1.0.0.2};ts{1,2}+3;99=0:5`.
 
 use std::io::Write;
-use std::net::Ipv4Addr;
-use std::vec::Vec;
 
 use super::scan::Scan;
+use crate::prelude::*;
 
 /// Most bytes of options in a header, of IP as of TCP.
 pub const OPTIONS_MAX: usize = 40;

@@ -2,21 +2,12 @@
 //!
 //! Files may come from anywhere: whatever they hold, there are packets and notes, never a panic.
 
-use std::boxed::Box;
-use std::format;
-use std::net::Ipv4Addr;
-use std::string::String;
-use std::vec::Vec;
-
 use click::config;
-use packet::Packet;
-use packet::wire::IpProtocol;
-use router::Component;
-use router::args::{Context, Kind, Severity};
 
 use super::build::{Build, Flow};
 use super::input::{LINE_MAX, Lines};
 use super::{FIELDS_MAX, Field, UNKNOWN, VERSION, find};
+use crate::prelude::*;
 use crate::userlevel::capture::Source;
 use crate::userlevel::os_error;
 

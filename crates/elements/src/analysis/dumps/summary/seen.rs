@@ -1,11 +1,6 @@
 //! A packet as a dump's fields see it.
 
-use std::format;
-use std::string::String;
-
-use packet::Packet;
-use packet::anno::EXTRA_LENGTH;
-use router::args::Context;
+use crate::prelude::*;
 
 const ICMP: u8 = 1;
 const TCP: u8 = 6;

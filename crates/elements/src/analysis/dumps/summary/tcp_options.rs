@@ -1,10 +1,10 @@
 //! TCP options as text: `mss1400;sackok;ts1:2`.
 
 use std::io::Write;
-use std::vec::Vec;
 
 use super::ip_options::{fit, parse_plain, print_unknown, set_length};
 use super::scan::Scan;
+use crate::prelude::*;
 
 const EOL: u8 = 0;
 const NOP: u8 = 1;

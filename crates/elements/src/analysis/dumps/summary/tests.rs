@@ -1,17 +1,12 @@
 //! The table holds together, what is written is read as the same, and no bytes make it panic.
 
-use std::boxed::Box;
 use std::io::Cursor;
-use std::string::String;
-use std::vec::Vec;
 
-use packet::anno::{EXTRA_LENGTH, EXTRA_PACKETS};
-use packet::{Packet, Pool};
 use proptest::prelude::*;
-use router::args::Context;
 
 use super::fields::ALL;
 use super::{Defaults, Next, Reader, Selection, Writer, find, ip_options, tcp_options};
+use crate::testing::*;
 
 fn all_names() -> Vec<&'static str> {
     let fields = ALL.iter().flat_map(|group| group.iter());

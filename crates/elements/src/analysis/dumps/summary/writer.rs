@@ -1,17 +1,11 @@
 //! A summary dump that is written.
 
-use std::string::String;
-use std::vec::Vec;
-
 use click::config;
-use packet::Packet;
-use packet::anno::{EXTRA_LENGTH, EXTRA_PACKETS, FIRST_TIMESTAMP};
-use router::Component;
-use router::args::Context;
 
 use super::format::Width;
 use super::seen::{Headers, Seen};
 use super::{FIELDS_MAX, Field, VERSION, find};
+use crate::prelude::*;
 
 /// Most lines that one packet makes which stands for several.
 pub const PACKETS_MAX: u32 = 1 << 20;

@@ -1,18 +1,9 @@
 //! One flow, and how its file looks.
 
-use std::format;
 use std::io::Write;
-use std::net::Ipv4Addr;
-use std::string::String;
-use std::vec::Vec;
-
-use packet::Packet;
-use packet::anno::AGGREGATE;
-use packet::wire::IpProtocol;
-use router::Component;
-use router::args::Timestamp;
 
 use crate::analysis::dumps::summary::tcp_options::{self, Which};
+use crate::prelude::*;
 
 /// Packets that are kept before they are written.
 const KEPT: usize = 128;

@@ -1,11 +1,8 @@
 //! Patterns of file names.
 
-use std::format;
-use std::string::{String, ToString};
-
-use packet::Packet;
-use packet::anno::AGGREGATE;
 use packet::wire::ports;
+
+use crate::prelude::*;
 
 /// Widest that a part of a name is made.
 const WIDTH_MAX: usize = 64;

@@ -1,11 +1,6 @@
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
 use std::path::PathBuf;
 
-use packet::anno::AGGREGATE;
-
-use crate::testing::{Rig, tcp, udp};
+use crate::testing::*;
 
 /// A folder that is gone when the test ends.
 struct Folder(PathBuf);

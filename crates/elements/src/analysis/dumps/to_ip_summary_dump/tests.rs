@@ -1,12 +1,4 @@
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-use core::net::Ipv4Addr;
-
-use packet::Packet;
-use packet::anno::{EXTRA_LENGTH, EXTRA_PACKETS, FIRST_TIMESTAMP};
-
-use crate::testing::{Rig, ether, ping, tcp, udp};
+use crate::testing::*;
 use crate::userlevel::testing::TempFile;
 
 const A: Ipv4Addr = Ipv4Addr::new(1, 0, 0, 1);

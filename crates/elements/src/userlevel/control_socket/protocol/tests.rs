@@ -1,9 +1,4 @@
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
 use proptest::prelude::*;
-use router::{HandlerFlags, Llrpc};
 
 use super::*;
 

@@ -1,9 +1,8 @@
 //! Fields of a packet's annotations.
 
-use packet::anno::{AGGREGATE, EXTRA_PACKETS, FIRST_TIMESTAMP};
-
 use super::number;
 use crate::analysis::dumps::summary::{Field, Format, Order};
+use crate::prelude::*;
 
 const PER_SECOND: i64 = 1_000_000_000;
 

@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 
-use packet::anno::EXTRA_LENGTH;
-
 use super::{byte, long, number, word};
 use crate::analysis::dumps::summary::{Build, Field, Format, Order, Seen, Value};
+use crate::prelude::*;
 
 /// The bits of the type of service that are the ECN (RFC 3168).
 const ECN: u8 = 3;

@@ -1,9 +1,8 @@
 //! Fields of what follows all headers.
 
-use packet::anno::EXTRA_LENGTH;
-
 use super::number;
 use crate::analysis::dumps::summary::{Field, Format, Order, Seen, Value};
+use crate::prelude::*;
 
 pub static FIELDS: &[Field] = &[
     Field {
