@@ -13,7 +13,8 @@
 //! A frame that is longer than a packet is shown as a packet can be, its IP length made to fit.
 //!
 //! Tasks and timers run when frames come. Handlers are read and written through the switch's
-//! control socket.
+//! control socket. Each lane runs a router of its own: numbers are added up over lanes, and state of a
+//! configuration that spans ports on several lanes is each lane's share.
 //!
 //! The program that starts the switch registers [`FUNCTION`] with [`switch::lookup::register`].
 #![forbid(unsafe_code)]

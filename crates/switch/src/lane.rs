@@ -1,8 +1,9 @@
 //! A lane: a thread on a CPU with its worker, as the control thread holds it.
 //!
 //! The control thread has a worker do *jobs*. They come by a channel, and the worker looks for them
-//! when it is woken, between two rounds, or between two batches of a round that takes long. So a busy
-//! lane takes no lock.
+//! when it is woken, between two rounds, or between two batches of a round that takes long; the next
+//! round then begins with the queues that were not served. So a busy lane takes no lock, and waits
+//! neither for another lane nor for the control thread.
 
 use std::io::Write;
 use std::num::NonZeroU64;

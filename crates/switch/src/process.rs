@@ -1,4 +1,8 @@
 //! The switch as a process of its own.
+//!
+//! A detached switch outlives the process that started it, and serves one client after the other. It
+//! gives copies of its links' descriptors to its client ([`SwitchClient::files`]), so a TAP device
+//! outlives a switch that is killed, and the next switch goes on with it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

@@ -1,7 +1,9 @@
 //! What runs on the host for a node: the switch's process, its ports, interfaces, guests.
 //!
 //! Each part can be brought about again: after a switch that ended, after a node that ended. This
-//! module holds what there is; what there should be is the store's.
+//! module holds what there is; what there should be is the store's. It keeps one descriptor for each
+//! guest, its pidfd, and one for each TAP device; a guest's memory files and doorbell are fetched from
+//! its process when a new switch needs them.
 
 mod entries;
 mod flows;

@@ -1,5 +1,7 @@
 //! Fusion: elements in a row whose edits combine, or that have nothing to do for packets with
-//! certain facts, become one [fused path](crate::walk::fused_path).
+//! certain facts, become one [fused path](crate::walk::fused_path). In the IP router of
+//! `bench/run engine`, four of fifteen elements are still called, and headers are gone over twice:
+//! in front of the lookup and behind it.
 
 use alloc::vec::Vec;
 

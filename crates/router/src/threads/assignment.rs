@@ -1,9 +1,12 @@
 //! Thread assignment: which thread runs each element.
 //!
-//! An element with a task runs on the thread that its task is assigned to. The elements that it
-//! pushes to run there too, and those that it pulls from; so do elements that refer to each other by
-//! argument, and those that share a device. Where several threads push to an element, the lowest runs
-//! it; the packets of the others come by [handoff rings](super::ring).
+//! An element with a task runs on the thread that its task is assigned to (by StaticThreadSched,
+//! BalancedThreadSched or a `home_thread` handler), else on thread 0. The elements that it pulls from
+//! run there too; so do elements that refer to each other by argument, that open the same side of a
+//! device, or that look at each other's queues. A message names a task whose assignment this
+//! overrules. The elements that it pushes to run there as well, up to the next one that has a thread.
+//! Where several threads push to an element, the lowest runs it; the packets of the others come by
+//! [handoff rings](super::ring).
 
 use alloc::vec::Vec;
 

@@ -3,7 +3,8 @@
 //!
 //! Each thread has an engine of its own, with the elements that are assigned to it, their tasks and
 //! timers; the slots of the other elements are empty. What a thread needs beside that is its
-//! [`Partition`].
+//! [`Partition`]. A router on one thread is an engine with all elements, and pays one comparison a
+//! round.
 
 pub(crate) mod assignment;
 pub(crate) mod quiesce;

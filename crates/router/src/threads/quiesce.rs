@@ -4,6 +4,11 @@
 //! A thread that wants this *requests* it. The others notice within a round of tasks, *park*: they
 //! leave their engine in their slot and wait until it is back. A thread that requests the same at
 //! the same time parks until it is its turn.
+//!
+//! The world is stopped for calls of handlers of another thread's elements, for writes of handlers,
+//! scripts, a control socket, a hotswap and the end, and for references between elements that no
+//! argument shows. Elements, tasks, timers and signals move into the caller's engine, and packets in
+//! handoff rings are delivered as far as there is room.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -4,7 +4,8 @@
 //! consumer. While it is nearly full, the sources that found a notifier behind it see that as a full
 //! queue; and the consumer leaves packets in it while the queue behind it is full. So a source that
 //! stops at a full queue loses nothing. Packets of other sources that find no room are dropped and
-//! counted.
+//! counted (the router's `thread_drops` handler). The receiving thread is woken at the end of a round,
+//! and only if it sleeps.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

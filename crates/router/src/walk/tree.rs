@@ -3,7 +3,8 @@
 //! A tree starts where an edge leads to an element that only classifies, and that has others of the
 //! kind behind some of its outputs. A batch that arrives there is classified in one pass and
 //! dispatched once, behind the last of these elements. Packets with the same destination stay
-//! together, whichever outputs they take, and count for the edges that they would have passed.
+//! together, whichever outputs they take, and count for the edges that they would have passed. A
+//! batch with a packet that lacks bytes that a rule reads goes from element to element.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -4,6 +4,10 @@
 //! TLB on either side, which behind virtualization are long walks: with 1024 slots a guest and a
 //! switch on a core each move a third more in huge pages. A huge page takes memory whether it is
 //! used or not, so only a region in steady use gets them: its rings have touched most of it anyway.
+//!
+//! When an interface's rings have gone round 64 times, the region is collapsed (`MADV_COLLAPSE`), as
+//! far as it fills huge pages, which it does from 256 slots on. A process that touches a page under
+//! collapse waits for a third of a millisecond, once.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};

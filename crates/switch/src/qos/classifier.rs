@@ -7,7 +7,8 @@
 //! Of two flows that could both have a frame, one must be the more specific in every respect: it
 //! decides. Where neither is, or both are the same, the second is refused ([`Overlap`]), so the
 //! decision never depends on the order in which flows were made. Flows on two ports do not exclude
-//! each other: a frame from one port to the other belongs to both.
+//! each other: a frame from one port to the other belongs to both, and a flooded frame to the flows of
+//! each port that it reaches.
 
 use std::net::IpAddr;
 

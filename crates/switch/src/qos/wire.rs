@@ -1,4 +1,7 @@
 //! Delay, jitter and loss on the way to a port: what stands for a wire.
+//!
+//! When a port's properties change, frames under way keep their time, or arrive at once if the port
+//! has no delay any more.
 
 use super::delay_line::DelayLine;
 use super::token_bucket::{Nanos, RateLimiter};

@@ -4,6 +4,10 @@
 //! A batch of a queue goes on up to the first frame that may not: the rest stays in the sender's
 //! ring, or with a link that has none the batch is kept, and the queue leaves the polling round
 //! until its time has come ([`Due`]). Frames whose sender cannot be held back wait in a delay line.
+//!
+//! A port's VLAN is a property of its frames while they are inside. Tags are inserted and removed on
+//! the way out only, where the receiver's form differs. A frame that goes through a patch into a
+//! domain without VLANs bears its tag, as on a trunk between two bridges.
 
 mod admission;
 mod egress;

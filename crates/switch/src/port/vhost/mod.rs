@@ -11,8 +11,14 @@
 //! that can take them.
 //!
 //! Nothing that the frontend or its driver says is believed ([`queue`]), and nothing that they do
-//! makes the worker wait. A frontend that breaks the rules is disconnected, which is a violation;
+//! makes the worker wait: memory must be a memfd, or a file in /dev/shm or hugetlbfs, where a touch
+//! waits for no disk and no other process. A frontend that breaks the rules is disconnected, which is a violation;
 //! the port is closed when there are too many.
+//!
+//! A machine goes on with the switch that replaces its own, without setting its device up again
+//! ([`rings`]). Frames under way may come twice; the switch loses none. QEMU connects again if its
+//! chardev has `reconnect=1`; DPDK's virtio-user, where it connects, does not. There is no live
+//! migration. Tried with: DPDK's testpmd and QEMU, virtio 1 and the legacy interface, Linux and iPXE.
 
 mod connection;
 mod deliver;
