@@ -1,9 +1,10 @@
-//! What all guests of a program have in common, made ready once; and processes that wait for a guest.
+//! What all guests of a program have in common, made ready once; and pre-forked processes, which wait for a
+//! guest.
 //!
 //! Behind KVM most of a start is done before the guest is known: the process drops what it inherited,
 //! maps the image, and creates the machine, its processors and its memory slot. That takes a shape:
 //! memory size, CPUs and doorbells. The guest itself comes later as an [order](crate::order). So a
-//! host that keeps a process ready starts guests in about half the time.
+//! host that keeps a pre-forked process starts guests in about half the time.
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
