@@ -25,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
     // SAFETY: aligned, long enough, and alive until the end of this function.
     let region = unsafe { Region::adopt(base, geometry) };
     for i in 0..=geometry.interfaces() {
-        let _ = region.takes(i);
+        let _ = region.accepts(i);
     }
     for i in 0..geometry.interfaces() {
         // SAFETY: each end is opened once.
@@ -61,10 +61,10 @@ fuzz_target!(|data: &[u8]| {
             assert!(free <= 64);
             for s in 0..free {
                 let slot = receive.peek(s);
-                if let Ok(room) = region.room(slot.buffer, copy.len()) {
+                if let Ok(room) = region.receive_buffer(slot.buffer, copy.len()) {
                     room.write(&copy);
                 }
-                if let Ok(room) = region.part_room(slot.buffer, copy.len()) {
+                if let Ok(room) = region.part_buffer(slot.buffer, copy.len()) {
                     room.write(&copy);
                 }
                 receive.fill(s, slot);

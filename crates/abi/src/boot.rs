@@ -1,9 +1,9 @@
-//! The boot area: what a guest is told before its first instruction.
+//! The boot area: the parameters of a guest's boot.
 //!
-//! One page-aligned area that the wall writes and the guest can only read. It starts with [`BootPage`]; the
-//! guest's name and its configuration text follow at offsets that the page names. The wall builds it with
-//! [`write`]; the guest reads it through [`BootArea`]. What the guest must know of its interfaces stands in
-//! the data region's header ([`crate::region`]).
+//! The wall writes the page-aligned area with [`write`] before the guest's first instruction. The guest can
+//! only read it, through [`BootArea`]. The area starts with [`BootPage`]. The guest's name and configuration
+//! text follow at offsets in the page. The guest's interfaces are described in the data region's header
+//! ([`crate::region`]).
 
 use core::mem::{align_of, offset_of, size_of};
 
@@ -13,14 +13,14 @@ pub const BOOT_MAGIC: u64 = u64::from_le_bytes(*b"WEIRBOOT");
 pub const BOOT_VERSION: u32 = 2;
 /// Longest guest name, in bytes.
 pub const NAME_MAX: usize = 255;
-/// Longest configuration text handed over at boot, in bytes.
+/// Longest configuration text at boot, in bytes.
 pub const CONFIG_MAX: usize = 16 << 20;
 /// [`BootPage::wall`]: the guest runs under KVM; doorbells are addresses.
 pub const WALL_KVM: u32 = 1;
 /// [`BootPage::wall`]: the guest is a process under seccomp; doorbells are descriptors.
 pub const WALL_PROCESS: u32 = 2;
 
-/// A range of the guest's address space: first byte and length in bytes. A length of 0 means "not there".
+/// A range of the guest's address space. A length of 0 means "absent".
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
@@ -52,11 +52,11 @@ pub struct Piece {
     pub length: u32,
 }
 
-/// How the guest reaches the outside.
+/// The guest's doorbells.
 ///
-/// Under KVM each is the address of a doorbell: an 8-byte store there rings it. In a process the first two
-/// are descriptors of eventfds (`u64::MAX`: none), and the others are unused, since waiting, halting and waking
-/// are system calls there.
+/// Under KVM each is an address: an 8-byte store there rings the doorbell. In a process the first two are
+/// descriptors of eventfds (`u64::MAX`: none). The others are unused there, since waiting, halting and waking
+/// are system calls.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Doorbells {
@@ -67,10 +67,10 @@ pub struct Doorbells {
     /// Puts the CPU that rings it to sleep until it is woken. The value stored is the longest sleep in nanoseconds
     /// (`u64::MAX`: no limit).
     pub wait: u64,
-    /// Ends the guest in good order.
+    /// Ends the guest cleanly.
     pub halt: u64,
-    /// Wakes the guest's first CPU; the doorbell of each further one is 8 bytes behind that of the one before.
-    /// Bump its word in the control region first.
+    /// Wakes the guest's first CPU. The doorbell of each further CPU is 8 bytes behind the previous one.
+    /// Bump the CPU's word in the control region first.
     pub wake: u64,
 }
 
@@ -104,17 +104,17 @@ pub struct BootPage {
     pub stack: Span,
     /// Bytes from one CPU's stack to the next one's.
     pub stack_stride: u64,
-    /// CPUs that the guest has, from 1 to [`crate::CPUS_MAX`]. Each starts at the image's entry, with its
+    /// Number of the guest's CPUs, from 1 to [`crate::CPUS_MAX`]. Each starts at the image's entry, with its
     /// number as second argument.
     pub cpus: u64,
-    /// Ways out.
+    /// Doorbells.
     pub doorbells: Doorbells,
     /// The guest's name, UTF-8.
     pub name: Piece,
     /// Its configuration, bytes of no particular encoding.
     pub config: Piece,
-    /// Address of the word by which the switch wakes the guest's first CPU; those of the others follow it. 0 if
-    /// there is no data region.
+    /// Address of the word by which the switch wakes the guest's first CPU; the words of the others follow. 0
+    /// if there is no data region.
     pub data_wake: u64,
 }
 
@@ -164,13 +164,13 @@ impl core::fmt::Display for BootError {
                     "the configuration has {n} bytes, at most {CONFIG_MAX} can be booted"
                 )
             }
-            Self::AreaTooShort => f.write_str("the boot area is too short for what it must hold"),
+            Self::AreaTooShort => f.write_str("the boot area is too short for its contents"),
             Self::NotABootPage => f.write_str("there is no boot page at this address"),
             Self::Version(v) => write!(
                 f,
                 "the boot page has version {v} but this image knows {BOOT_VERSION}, build both from one tree"
             ),
-            Self::Layout => f.write_str("the boot page names a place outside its area"),
+            Self::Layout => f.write_str("the boot page has an offset outside its area"),
         }
     }
 }
@@ -182,7 +182,7 @@ pub const fn area_length(name: usize, config: usize) -> usize {
     size_of::<BootPage>() + name + config
 }
 
-/// Writes a boot area: `page` with its magic, version and pieces filled in, then what they name.
+/// Writes a boot area: `page` with its magic, version and pieces filled in, then name and configuration.
 pub fn write(area: &mut [u8], page: &BootPage, name: &str, config: &[u8]) -> Result<(), BootError> {
     if name.len() > NAME_MAX {
         return Err(BootError::NameTooLong(name.len()));
@@ -219,7 +219,7 @@ pub fn write(area: &mut [u8], page: &BootPage, name: &str, config: &[u8]) -> Res
     Ok(())
 }
 
-/// A boot area as its guest reads it. Checked once in [`BootArea::new`].
+/// A guest's view of its boot area, checked once in [`BootArea::new`].
 #[derive(Clone, Copy, Debug)]
 pub struct BootArea<'a> {
     page: &'a BootPage,
@@ -227,7 +227,7 @@ pub struct BootArea<'a> {
 }
 
 impl<'a> BootArea<'a> {
-    /// Looks at the boot area at `address`.
+    /// The boot area at `address`.
     ///
     /// # Safety
     /// `address` is that of a boot area that stays mapped and unchanged for `'a`. The wall promises both to

@@ -1,10 +1,11 @@
-//! A byte ring: one writer, one reader, on two sides of a wall. Console text and control messages cross in it.
+//! The byte ring: one writer and one reader on two sides of a wall. It carries console text and control
+//! messages.
 //!
 //! The buffer is a power of two long. Cursors count bytes since the ring was made and never wrap (2^64 bytes),
-//! so "empty" and "full" need no spare byte; an index is a cursor under a mask. Each side keeps its own cursor
-//! in private memory and publishes it once a call, reads the other side's cursor once a call, and checks that
-//! it is possible at all. A peer that writes nonsense into the shared words is noticed ([`Corrupt`]) or makes
-//! its own bytes nonsense; it can't make this side touch memory outside the buffer.
+//! so "empty" and "full" need no spare byte; an index is a masked cursor. Each side keeps its own cursor in
+//! private memory, and publishes it once per call. It reads the other side's cursor once per call and checks
+//! it ([`Corrupt`]). Whatever a peer writes into the shared words, this side accesses no memory outside the
+//! buffer.
 
 use core::mem::{align_of, offset_of, size_of};
 use core::ptr::{self, NonNull};
@@ -16,12 +17,12 @@ use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 pub struct Cursors {
     /// Bytes written so far. Only the writer stores here.
     produced: AtomicU64,
-    /// Bytes that the writer had to throw away because the ring was full. Only the writer stores here.
+    /// Bytes that the writer dropped because the ring was full. Only the writer stores here.
     lost: AtomicU64,
-    apart: [u64; 6],
+    _producer_line: [u64; 6],
     /// Bytes read so far. Only the reader stores here.
     consumed: AtomicU64,
-    rest: [u64; 7],
+    _consumer_line: [u64; 7],
 }
 
 const _: () = {
@@ -31,8 +32,8 @@ const _: () = {
     assert!(offset_of!(Cursors, consumed) == 64);
 };
 
-/// The other side's cursor is impossible: more bytes than the ring holds, or fewer than none. The ring is of
-/// no use from then on.
+/// The other side's cursor is impossible: more bytes than the ring holds, or fewer than none. The ring is
+/// unusable from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt;
 
@@ -44,7 +45,7 @@ impl core::fmt::Display for Corrupt {
 
 impl core::error::Error for Corrupt {}
 
-/// Where a ring lies in this side's memory: cursors and buffer.
+/// A ring in this side's memory: cursors and buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct ByteRing<'a> {
     cursors: &'a Cursors,
@@ -73,7 +74,7 @@ impl<'a> ByteRing<'a> {
         }
     }
 
-    /// This side as the writer, going on where the shared cursor stands. Only one may exist at a time.
+    /// This side as the writer, from the shared cursor on. Only one may exist at a time.
     pub fn producer(self) -> Producer<'a> {
         Producer {
             head: self.cursors.produced.load(Ordering::Relaxed),
@@ -81,7 +82,7 @@ impl<'a> ByteRing<'a> {
         }
     }
 
-    /// This side as the reader, going on where the shared cursor stands. Only one may exist at a time.
+    /// This side as the reader, from the shared cursor on. Only one may exist at a time.
     pub fn consumer(self) -> Consumer<'a> {
         Consumer {
             tail: self.cursors.consumed.load(Ordering::Relaxed),
@@ -119,7 +120,7 @@ impl<'a> ByteRing<'a> {
             ptr::copy_nonoverlapping(self.buffer.as_ptr().add(start), into.as_mut_ptr(), first);
             ptr::copy_nonoverlapping(self.buffer.as_ptr(), into.as_mut_ptr().add(first), second);
         }
-        // Without this a compiler may serve a later use of the copy from the shared original, which
+        // Without this, a compiler may serve a later use of the copy from the shared original, which
         // the other side may have changed since.
         compiler_fence(Ordering::SeqCst);
     }
@@ -146,7 +147,7 @@ impl Producer<'_> {
         Ok((self.ring.capacity() - used) as usize)
     }
 
-    /// Writes as many of `bytes` as fit and says how many; the rest is counted as lost. For text.
+    /// Writes as many of `bytes` as fit and returns how many; counts the rest as lost. For text.
     pub fn write_lossy(&mut self, bytes: &[u8]) -> Result<usize, Corrupt> {
         let length = self.free()?.min(bytes.len());
         self.put(&[&bytes[..length]]);
@@ -161,7 +162,7 @@ impl Producer<'_> {
         Ok(length)
     }
 
-    /// Writes all parts, one behind the other, or nothing; says which.
+    /// Writes all parts, one behind the other; false, and no change, if they do not fit.
     pub fn write_whole(&mut self, parts: &[&[u8]]) -> Result<bool, Corrupt> {
         let length: usize = parts.iter().map(|p| p.len()).sum();
         if length > self.free()? {
@@ -205,7 +206,7 @@ impl Consumer<'_> {
         Ok(used as usize)
     }
 
-    /// Reads up to `into.len()` bytes and says how many.
+    /// Reads up to `into.len()` bytes and returns how many.
     pub fn read(&mut self, into: &mut [u8]) -> Result<usize, Corrupt> {
         let length = self.available()?.min(into.len());
         self.ring.copy_out(self.tail, &mut into[..length]);
@@ -213,8 +214,8 @@ impl Consumer<'_> {
         Ok(length)
     }
 
-    /// Copies `into.len()` bytes from `skip` bytes ahead without taking them; `false` if not that many are
-    /// there.
+    /// Copies `into.len()` bytes behind the next `skip` bytes without consuming them; `false` if there are
+    /// fewer.
     pub fn peek(&self, skip: usize, into: &mut [u8]) -> Result<bool, Corrupt> {
         if self.available()? < skip + into.len() {
             return Ok(false);
@@ -224,7 +225,7 @@ impl Consumer<'_> {
         Ok(true)
     }
 
-    /// Takes `length` bytes that [`Self::available`] has shown to be there.
+    /// Consumes `length` bytes, at most [`Self::available`].
     pub fn skip(&mut self, length: usize) {
         self.tail = self.tail.wrapping_add(length as u64);
         self.ring
@@ -233,194 +234,11 @@ impl Consumer<'_> {
             .store(self.tail, Ordering::Release);
     }
 
-    /// Bytes that the writer says it threw away. Its word only.
+    /// Bytes that the writer claims to have dropped.
     pub fn lost(&self) -> u64 {
         self.ring.cursors.lost.load(Ordering::Relaxed)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    extern crate std;
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::VecDeque;
-    use std::vec::Vec;
-    use std::{thread, vec};
-
-    const CAPACITY: usize = 64;
-    /// Bytes around the buffer that nothing may change.
-    const MARGIN: usize = 64;
-
-    struct Memory {
-        cursors: Cursors,
-        bytes: Vec<u8>,
-    }
-
-    impl Memory {
-        fn new() -> Self {
-            Self {
-                cursors: Cursors::default(),
-                bytes: vec![0xee; CAPACITY + 2 * MARGIN],
-            }
-        }
-
-        fn ring(&mut self) -> ByteRing<'_> {
-            // SAFETY: the middle of the vector, which nothing else touches while the ring lives.
-            unsafe {
-                let buffer = NonNull::new_unchecked(self.bytes.as_mut_ptr().add(MARGIN));
-                ByteRing::new(&self.cursors, buffer, CAPACITY)
-            }
-        }
-
-        fn margins_untouched(&self) -> bool {
-            self.bytes[..MARGIN]
-                .iter()
-                .chain(&self.bytes[MARGIN + CAPACITY..])
-                .all(|&b| b == 0xee)
-        }
-    }
-
-    #[derive(Clone, Debug)]
-    enum Step {
-        Write(Vec<u8>),
-        WriteWhole(Vec<u8>),
-        Read(usize),
-        Produced(u64),
-        Consumed(u64),
-    }
-
-    fn honest() -> impl Strategy<Value = Step> {
-        prop_oneof![
-            prop::collection::vec(any::<u8>(), 0..100).prop_map(Step::Write),
-            prop::collection::vec(any::<u8>(), 0..100).prop_map(Step::WriteWhole),
-            (0usize..100).prop_map(Step::Read),
-        ]
-    }
-
-    fn hostile() -> impl Strategy<Value = Step> {
-        prop_oneof![
-            3 => honest(),
-            1 => prop_oneof![any::<u64>(), 0u64..200].prop_map(Step::Produced),
-            1 => prop_oneof![any::<u64>(), 0u64..200].prop_map(Step::Consumed),
-        ]
-    }
-
-    proptest! {
-        #[test]
-        fn bytes_come_out_as_they_went_in(steps in prop::collection::vec(honest(), 0..60)) {
-            let mut memory = Memory::new();
-            let ring = memory.ring();
-            let (mut writer, mut reader) = (ring.producer(), ring.consumer());
-            let mut model = VecDeque::new();
-            for step in steps {
-                match step {
-                    Step::Write(bytes) => {
-                        let wrote = writer.write_lossy(&bytes).unwrap();
-                        prop_assert_eq!(wrote, bytes.len().min(CAPACITY - model.len()));
-                        model.extend(&bytes[..wrote]);
-                    }
-                    Step::WriteWhole(bytes) => {
-                        let middle = bytes.len() / 2;
-                        let fits = bytes.len() <= CAPACITY - model.len();
-                        let (a, b) = bytes.split_at(middle);
-                        prop_assert_eq!(writer.write_whole(&[a, b]).unwrap(), fits);
-                        if fits {
-                            model.extend(&bytes);
-                        }
-                    }
-                    Step::Read(length) => {
-                        let mut bytes = vec![0; length];
-                        let got = reader.read(&mut bytes).unwrap();
-                        let expected: Vec<u8> = model.drain(..length.min(model.len())).collect();
-                        prop_assert_eq!(&bytes[..got], &expected[..]);
-                    }
-                    _ => unreachable!(),
-                }
-            }
-            prop_assert!(memory.margins_untouched());
-        }
-
-        #[test]
-        fn a_hostile_peer_is_contained(steps in prop::collection::vec(hostile(), 0..60)) {
-            let mut memory = Memory::new();
-            let ring = memory.ring();
-            let (mut writer, mut reader) = (ring.producer(), ring.consumer());
-            for step in steps {
-                match step {
-                    Step::Write(bytes) => {
-                        let _ = writer.write_lossy(&bytes);
-                    }
-                    Step::WriteWhole(bytes) => {
-                        let _ = writer.write_whole(&[&bytes]);
-                    }
-                    Step::Read(length) => {
-                        let mut bytes = vec![0; length];
-                        let _ = reader.read(&mut bytes);
-                        let _ = reader.peek(3, &mut bytes);
-                    }
-                    Step::Produced(value) => ring.cursors.produced.store(value, Ordering::Relaxed),
-                    Step::Consumed(value) => ring.cursors.consumed.store(value, Ordering::Relaxed),
-                }
-            }
-            prop_assert!(memory.margins_untouched());
-        }
-    }
-
-    #[test]
-    fn an_impossible_cursor_is_reported() {
-        let mut memory = Memory::new();
-        let ring = memory.ring();
-        ring.cursors
-            .produced
-            .store(CAPACITY as u64 + 1, Ordering::Relaxed);
-        assert_eq!(ring.consumer().available(), Err(Corrupt));
-        ring.cursors.produced.store(0, Ordering::Relaxed);
-        ring.cursors.consumed.store(1, Ordering::Relaxed);
-        assert_eq!(ring.producer().write_lossy(b"x"), Err(Corrupt));
-    }
-
-    #[test]
-    fn what_is_lost_is_counted() {
-        let mut memory = Memory::new();
-        let ring = memory.ring();
-        let text = [b'a'; CAPACITY + 10];
-        assert_eq!(ring.producer().write_lossy(&text), Ok(CAPACITY));
-        assert_eq!(ring.consumer().lost(), 10);
-    }
-
-    #[test]
-    fn two_threads_agree() {
-        const TOTAL: usize = 200_000;
-        let mut memory = Memory::new();
-        let ring = memory.ring();
-        let (mut writer, mut reader) = (ring.producer(), ring.consumer());
-        thread::scope(|scope| {
-            scope.spawn(move || {
-                let mut next = 0usize;
-                while next < TOTAL {
-                    let chunk: Vec<u8> = (next..TOTAL.min(next + 37))
-                        .map(|n| (n % 251) as u8)
-                        .collect();
-                    let free = writer.free().unwrap().min(chunk.len());
-                    next += writer.write_lossy(&chunk[..free]).unwrap();
-                    if free == 0 {
-                        thread::yield_now();
-                    }
-                }
-            });
-            let mut seen = 0usize;
-            let mut bytes = [0; 41];
-            while seen < TOTAL {
-                let got = reader.read(&mut bytes).unwrap();
-                for &byte in &bytes[..got] {
-                    assert_eq!(byte, (seen % 251) as u8);
-                    seen += 1;
-                }
-                if got == 0 {
-                    thread::yield_now();
-                }
-            }
-        });
-    }
-}
+mod tests;

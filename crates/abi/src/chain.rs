@@ -1,41 +1,40 @@
 //! Chains: frames over several slots.
 //!
-//! A frame that is longer than a buffer goes on in the next slots, each of which but the last says
-//! [`flags::MORE`]. The first slot carries what is left to do on the frame, and its buffer holds
-//! all headers. A producer publishes a chain as a whole, so a reader never waits for the rest of
-//! one: a chain that goes on behind what is published is a [`Violation`], as is one of more than
-//! [`SLOTS`] slots or [`BYTES`] bytes. All three bound what one frame can cost its reader.
+//! A frame that is longer than a buffer continues in the next slots. All slots but the last have
+//! [`flags::MORE`]. The first slot carries the frame's offload, and its buffer holds all headers. A
+//! producer publishes a chain as a whole, so a reader never waits for the rest of one. An unfinished
+//! chain is a [`Violation`], as is one of more than [`SLOTS`] slots or [`BYTES`] bytes. These rules
+//! bound the cost of one frame to its reader.
 
 use crate::region::{FRAME_MAX, PART_MAX};
 use crate::ring::{Consumer, SLOTS_MIN, Slot, Violation, flags};
 
-/// Most slots of one frame: what the shortest ring has.
+/// Most slots of one frame: those of the shortest ring.
 pub const SLOTS: u32 = SLOTS_MIN;
 /// Longest frame, in bytes: the longest IP packet behind an Ethernet header and two VLAN tags.
 pub const BYTES: usize = 65_535 + 14 + 2 * 4;
 
 const _: () = assert!(slots_for(BYTES) <= SLOTS);
 
-/// Slots that a frame of `len` bytes takes, whose first part starts at
-/// [`RECEIVE_OFFSET`](crate::region::RECEIVE_OFFSET) and whose others at
+/// Slots of a frame of `len` bytes, whose first part starts at
+/// [`RECEIVE_OFFSET`](crate::region::RECEIVE_OFFSET) and whose others start at
 /// [`PART_OFFSET`](crate::region::PART_OFFSET).
 pub const fn slots_for(len: usize) -> u32 {
     1 + len.saturating_sub(FRAME_MAX).div_ceil(PART_MAX) as u32
 }
 
-/// A chain that breaks the rules. Its slots are to be handed back with the rest.
+/// A chain that breaks the rules. Its slots are released with the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// What is wrong.
+    /// The broken rule.
     pub violation: Violation,
-    /// Slots of it that were read, the first included. What follows is the next frame's.
+    /// Slots of it that were read, the first included. The next frame follows.
     pub slots: u32,
 }
 
-/// Reads the slots of a frame whose `first` one, the `at`-th filled of `filled` in all, says that
-/// it goes on: each exactly once, in order, by handing it to `part`. Returns how many slots the
-/// frame has, the first included. What a slot says of its buffer is yet to be checked
-/// ([`Region::frame`](crate::region::Region::frame)).
+/// Reads the further slots of a frame whose `first` slot is the `at`-th of `filled`: each exactly
+/// once, in order, and passes them to `part`. Returns how many slots the frame has, the first
+/// included. The caller checks each slot's buffer ([`Region::frame`](crate::region::Region::frame)).
 pub fn follow(
     consumer: &Consumer,
     at: u32,

@@ -1,23 +1,22 @@
-//! The control region of a guest: how it fares, its console, and its control channel.
+//! The control region of a guest: its status, console and control channel.
 //!
 //! ```text
-//! 0        words and cursors ([`Words`]), the message that goes with the state   (one page)
+//! 0        words and cursors ([`Words`]), the status message                     (one page)
 //! 4096     console, guest to host           8 KiB
 //! …        requests, host to guest          8 KiB
 //! …        answers, guest to host           8 KiB
 //! ```
 //!
-//! A guest may have several CPUs: each has a word that wakes it, and a line of words of its own that say how it
-//! fares. The first one keeps the control channel.
+//! A guest may have several CPUs. Each has a wake word, and a cache line of status words. The first CPU serves
+//! the control channel.
 //!
-//! The layout is the same for every guest, and all zero is a region ready to use. What crosses the channel is
-//! [`crate::message`]'s affair.
+//! The layout is the same for every guest, and all zero is a region ready to use. [`crate::message`] describes
+//! the messages of the channel.
 //!
-//! **Waking.** A side that is about to sleep says so in its `sleeps` word, looks at the rings once more, and
-//! sleeps. A side that has published something looks at the other's `sleeps` word and wakes it. To wake a
-//! guest's CPU is to bump its wake word and wake it as a futex; the CPU hands the value that it saw before its
-//! last look to whoever puts it to sleep ([`Sleep`]), so a wake in between is not lost. To wake the host is to
-//! ring the control doorbell.
+//! **Waking.** A side that is about to sleep sets its `sleeps` word, checks the rings once more, and sleeps. A
+//! side that has published something reads the other's `sleeps` word and wakes it. A guest's CPU is woken by
+//! bumping its wake word, which is a futex. The CPU passes the value that it read before its last check to the
+//! VMM ([`Sleep`]), so a wake-up in between is not lost. The host is woken by the control doorbell.
 
 use core::mem::{offset_of, size_of};
 use core::ptr::{self, NonNull};
@@ -37,7 +36,7 @@ pub const REGION_BYTES: usize = ANSWERS_OFFSET + CHANNEL_BYTES;
 /// [`Region::element`] of a CPU that is in no element.
 pub const NO_ELEMENT: u32 = 0;
 
-/// Offset of the first CPU's heartbeat in the region: the wall's watchdog looks at it.
+/// Offset of the first CPU's heartbeat in the region, which the wall's watchdog reads.
 pub const HEARTBEAT_OFFSET: usize = offset_of!(Words, cpus) + offset_of!(Cpu, heartbeat);
 /// Bytes from one CPU's heartbeat to the next one's.
 pub const HEARTBEAT_STRIDE: usize = size_of::<Cpu>();
@@ -55,7 +54,7 @@ struct Cpu {
     element: AtomicU32,
     slept_control: AtomicU32,
     slept_data: AtomicU32,
-    apart: AtomicU32,
+    _pad: AtomicU32,
     sleep_ns: AtomicU64,
 }
 
@@ -65,14 +64,14 @@ struct Words {
     // The guest's.
     state: AtomicU32,
     message_length: AtomicU32,
-    guest_rest: [AtomicU32; 14],
+    _guest_line: [AtomicU32; 14],
     /// Written by the host to wake the guest's first CPU, and by its CPUs to wake each other.
     wake: [AtomicU32; CPUS_MAX],
-    wake_rest: [AtomicU32; 8],
-    // Each side's own, written seldom, read by the other after each publish.
+    _wake_line: [AtomicU32; 8],
+    // Each side's own, rarely written, read by the other after each publish.
     guest_sleeps: AtomicU32,
     host_sleeps: AtomicU32,
-    sleeps_rest: [AtomicU32; 14],
+    _sleeps_line: [AtomicU32; 14],
     console: Cursors,
     requests: Cursors,
     answers: Cursors,
@@ -90,7 +89,7 @@ const _: () = {
     assert!(REGION_BYTES == 28 * 1024);
 };
 
-/// What a guest says it is doing.
+/// A guest's state, as the guest reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum State {
@@ -98,18 +97,18 @@ pub enum State {
     Starting = 0,
     /// In its main loop.
     Running = 1,
-    /// Ended in good order.
+    /// Ended cleanly.
     Halted = 2,
-    /// Gave up; the message says why.
+    /// Failed; the message says why.
     Failed = 3,
 }
 
-/// How a CPU wants to sleep, as the guest wrote it: its word only.
+/// A CPU's request to sleep, as the guest wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sleep {
-    /// Value of its wake word in the control region that the CPU saw before its last look.
+    /// Value of its wake word in the control region before the CPU's last check.
     pub control: u32,
-    /// The same of its wake word in the data region.
+    /// The same for its wake word in the data region.
     pub data: u32,
     /// Longest sleep, in nanoseconds; `u64::MAX` for no limit.
     pub nanoseconds: u64,
@@ -122,9 +121,9 @@ pub struct Region<'a> {
     base: NonNull<u8>,
 }
 
-// SAFETY: a region is a pointer to shared memory that is reached through atomics and raw copies only.
+// SAFETY: a region is a pointer to shared memory that is accessed through atomics and raw copies only.
 unsafe impl Send for Region<'_> {}
-// SAFETY: as above; what must not be written from two places at once says so.
+// SAFETY: as above; methods with a single writer say so.
 unsafe impl Sync for Region<'_> {}
 
 impl<'a> Region<'a> {
@@ -132,7 +131,7 @@ impl<'a> Region<'a> {
     ///
     /// # Safety
     /// `base` is page aligned and starts [`REGION_BYTES`] bytes that stay mapped, readable and writable, for
-    /// `'a`; this program reaches them through regions only.
+    /// `'a`; this program accesses them through regions only.
     pub unsafe fn new(base: NonNull<u8>) -> Self {
         // SAFETY: mapped for 'a by the caller's promise; nothing but atomics inside, of which every bit
         // pattern is valid.
@@ -148,7 +147,7 @@ impl<'a> Region<'a> {
     }
 
     fn ring(&self, cursors: &'a Cursors, offset: usize, bytes: usize) -> ByteRing<'a> {
-        // SAFETY: inside the region, reached through rings only.
+        // SAFETY: inside the region, accessed through rings only.
         unsafe { ByteRing::new(cursors, self.base.add(offset), bytes) }
     }
 
@@ -172,12 +171,12 @@ impl<'a> Region<'a> {
         &self.words.cpus[cpu % CPUS_MAX]
     }
 
-    /// Rounds of its main loop that CPU `cpu` says it has made.
+    /// Rounds of CPU `cpu`'s main loop, as the guest reports them.
     pub fn heartbeat(&self, cpu: usize) -> u64 {
         self.cpu(cpu).heartbeat.load(Ordering::Relaxed)
     }
 
-    /// Counts one more round of CPU `cpu`. That CPU's.
+    /// Counts a round of CPU `cpu`: for that CPU.
     pub fn beat(&self, cpu: usize) {
         // The CPU is the only writer, so no locked instruction is needed.
         let heartbeat = &self.cpu(cpu).heartbeat;
@@ -185,17 +184,17 @@ impl<'a> Region<'a> {
         heartbeat.store(beats.wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Index of the element that CPU `cpu` says it is running, plus one; [`NO_ELEMENT`] for none.
+    /// Index of the element that CPU `cpu` reports to run, plus one; [`NO_ELEMENT`] for none.
     pub fn element(&self, cpu: usize) -> u32 {
         self.cpu(cpu).element.load(Ordering::Relaxed)
     }
 
-    /// Where CPU `cpu` says which element it is running: its index plus one, or [`NO_ELEMENT`].
+    /// The word of [`element`](Self::element).
     pub fn element_word(&self, cpu: usize) -> &'a AtomicU32 {
         &self.cpu(cpu).element
     }
 
-    /// What the guest says it is doing; `None` if it wrote no state.
+    /// The guest's state; `None` if the word holds no state.
     pub fn state(&self) -> Option<State> {
         Some(match self.words.state.load(Ordering::Acquire) {
             0 => State::Starting,
@@ -206,7 +205,7 @@ impl<'a> Region<'a> {
         })
     }
 
-    /// Says what the guest is doing. A message longer than [`MESSAGE_MAX`] bytes is cut. The guest's.
+    /// Sets the guest's state: for the guest. A message longer than [`MESSAGE_MAX`] bytes is truncated.
     pub fn set_state(&self, state: State, message: &str) {
         let length = message.len().min(MESSAGE_MAX);
         // SAFETY: the message's bytes lie inside the region, and `length` keeps to them.
@@ -220,7 +219,7 @@ impl<'a> Region<'a> {
         self.words.state.store(state as u32, Ordering::Release);
     }
 
-    /// Copies the message that goes with the state into `into`; returns the part that was filled.
+    /// Copies the status message into `into`; returns the filled part.
     pub fn message<'b>(&self, into: &'b mut [u8; MESSAGE_MAX]) -> &'b [u8] {
         let length = self.words.message_length.load(Ordering::Acquire) as usize;
         let length = length.min(MESSAGE_MAX);
@@ -237,19 +236,19 @@ impl<'a> Region<'a> {
         &self.words.wake[cpu % CPUS_MAX]
     }
 
-    /// Bumps the wake word of CPU `cpu`. What remains is to wake the futex.
+    /// Bumps the wake word of CPU `cpu`. The caller then wakes the futex.
     pub fn bump(&self, cpu: usize) {
         self.wake_word(cpu).fetch_add(1, Ordering::Release);
     }
 
-    /// Whether the guest wants to be woken when something was published for it. A fence stands before this
-    /// look, so that one of both sides sees the other.
+    /// Whether the guest sleeps until something is published for it. The fence orders the publish before this
+    /// read, so that at least one side sees the other.
     pub fn guest_sleeps(&self) -> bool {
         fence(Ordering::SeqCst);
         self.words.guest_sleeps.load(Ordering::Relaxed) != 0
     }
 
-    /// Says whether the guest wants to be woken. Look at the rings once more before sleeping.
+    /// Sets whether the guest sleeps. Check the rings once more before sleeping.
     pub fn set_guest_sleeps(&self, sleeps: bool) {
         self.words
             .guest_sleeps
@@ -257,13 +256,13 @@ impl<'a> Region<'a> {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether the host wants its doorbell rung when something was published for it.
+    /// Whether the host sleeps until its doorbell is rung.
     pub fn host_sleeps(&self) -> bool {
         fence(Ordering::SeqCst);
         self.words.host_sleeps.load(Ordering::Relaxed) != 0
     }
 
-    /// Says whether the host wants its doorbell rung. Look at the rings once more before sleeping.
+    /// Sets whether the host sleeps. Check the rings once more before sleeping.
     pub fn set_host_sleeps(&self, sleeps: bool) {
         self.words
             .host_sleeps
@@ -271,7 +270,7 @@ impl<'a> Region<'a> {
         fence(Ordering::SeqCst);
     }
 
-    /// How CPU `cpu` wants to sleep: what it wrote before it rang the WAIT doorbell.
+    /// CPU `cpu`'s request to sleep, written before it rang the WAIT doorbell.
     pub fn sleep(&self, cpu: usize) -> Sleep {
         let cpu = self.cpu(cpu);
         Sleep {
@@ -281,7 +280,7 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// Says how CPU `cpu` wants to sleep. That CPU's.
+    /// Writes CPU `cpu`'s request to sleep: for that CPU.
     pub fn set_sleep(&self, cpu: usize, sleep: Sleep) {
         let cpu = self.cpu(cpu);
         cpu.slept_control.store(sleep.control, Ordering::Relaxed);

@@ -1,13 +1,13 @@
-//! Every layout that is shared across a wall.
+//! The layouts of memory shared across a wall.
 //!
-//! A guest and the host share two memory files: the *data region* (packet rings and the buffer
-//! pool, [`region`] and [`ring`]), which the switch maps, and the *control region* ([`control`],
-//! [`bytes`], [`message`]), which whoever runs the guest's control plane maps. The *boot page* ([`boot`]) tells
-//! a starting guest where everything is. This crate is the only place that touches shared memory
-//! through raw pointers; what it hands out has been masked, bounded and read exactly once.
+//! A guest and the host share two memory files. The switch maps the *data region*: packet rings and
+//! the buffer pool ([`region`], [`ring`]). The guest's control plane maps the *control region*
+//! ([`control`], [`bytes`], [`message`]). The *boot page* ([`boot`]) tells a starting guest the
+//! addresses of both. Only this crate accesses shared memory through raw pointers. Every value that
+//! it returns has been masked, bounded and read exactly once.
 //!
-//! Both ends are always built from one source tree, and every layout carries a version that is
-//! checked when a region is opened, so fields may move between versions.
+//! Both ends are built from one source tree. Every layout carries a version, checked when a region
+//! is opened, so fields may move between versions.
 #![no_std]
 
 pub mod boot;
@@ -17,17 +17,20 @@ pub mod control;
 pub mod message;
 pub mod region;
 pub mod ring;
+mod shared_bytes;
 
-/// Size of a cache line: shared cursors of different writers stand this far apart at least.
+pub use shared_bytes::SharedBytes;
+
+/// Size of a cache line, the least distance between cursors of different writers.
 pub const CACHE_LINE: usize = 64;
 
-/// Pages are what a memory file is made of.
+/// Size of a page. A memory file has whole pages.
 pub const PAGE: usize = 4096;
 
 /// Most CPUs of a guest.
 pub const CPUS_MAX: usize = 8;
 
-/// Asks for the cache line at `at`, to be read.
+/// Prefetches the cache line at `at` for reading.
 #[inline(always)]
 fn prefetch_read<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -38,9 +41,9 @@ fn prefetch_read<T>(at: *const T) {
     }
 }
 
-/// Asks for the cache line at `at` to be this core's alone, to be written. The intrinsic would be
-/// compiled to a prefetch for reading, since PREFETCHW is not in the baseline; processors without
-/// it take it for a no-op (Intel SDM, volume 2, PREFETCHW).
+/// Prefetches the cache line at `at` for writing. The intrinsic would be compiled to a prefetch for
+/// reading, since PREFETCHW is not in the baseline; it is a no-op on processors without it (Intel
+/// SDM, volume 2, PREFETCHW).
 #[inline(always)]
 fn prefetch_write<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]

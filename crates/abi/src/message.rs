@@ -1,8 +1,8 @@
 //! Messages of the control channel, over the byte rings of [`crate::control`].
 //!
-//! A message is a 16-byte header of `xs_wire.h`'s shape and up to 4096 bytes of payload. Contents that are
-//! longer go in several messages with [`MORE`] set in all but the last. An answer carries its request's kind
-//! and number.
+//! A message is a 16-byte header, laid out as in `xs_wire.h`, and up to 4096 bytes of payload. Longer contents
+//! take several messages, with [`MORE`] set in all but the last. An answer carries its request's kind and
+//! number.
 
 use crate::bytes::{Consumer, Corrupt, Producer};
 
@@ -10,28 +10,28 @@ use crate::bytes::{Consumer, Corrupt, Producer};
 pub const HEADER_BYTES: usize = 16;
 /// Longest payload of one message, in bytes.
 pub const PAYLOAD_MAX: usize = 4096;
-/// Longest contents of a message and those that continue it, in bytes: a configuration fits.
+/// Longest contents over several messages, in bytes: a configuration fits.
 pub const CONTENTS_MAX: usize = crate::boot::CONFIG_MAX;
 /// Set in [`Header::status`] when the contents go on in the next message.
 pub const MORE: u32 = 1 << 31;
 
-/// What is asked for. In a header it is a plain number: the other side may know other kinds.
+/// Kinds of requests. In a header the kind is a plain number: the other side may know other kinds.
 pub mod kind {
     /// Read a handler. Contents: `element.handler`, then a space and arguments if any. Answer: its value.
     pub const READ: u32 = 1;
-    /// Write a handler. Contents: `element.handler`, a space, the value. Answer: what it says.
+    /// Write a handler. Contents: `element.handler`, a space, the value. Answer: the handler's.
     pub const WRITE: u32 = 2;
     /// List elements and their handlers. Contents: an element's name, or nothing for all elements.
     pub const LIST: u32 = 3;
-    /// Replace the configuration, carrying state over. Contents: the new text.
+    /// Replace the configuration; elements keep their state. Contents: the new text.
     pub const HOTSWAP: u32 = 4;
-    /// End in good order. Contents: none. The answer comes before the end.
+    /// End cleanly. Contents: none. The answer comes before the end.
     pub const STOP: u32 = 5;
     /// Answer with the same contents.
     pub const PING: u32 = 6;
 }
 
-/// How a request went. Contents of an answer other than [`OK`](status::OK) are a sentence.
+/// Results of requests. The contents of an answer other than [`OK`](status::OK) are a sentence.
 pub mod status {
     /// Done.
     pub const OK: u32 = 0;
@@ -39,7 +39,7 @@ pub mod status {
     pub const NO_ELEMENT: u32 = 1;
     /// No such handler.
     pub const NO_HANDLER: u32 = 2;
-    /// The handler can't be read or written, as the case may be.
+    /// The handler can't be read, or can't be written.
     pub const NOT_PERMITTED: u32 = 3;
     /// The handler or the configuration refused.
     pub const FAILED: u32 = 4;
@@ -89,10 +89,10 @@ impl Header {
     }
 }
 
-/// A message that no honest peer writes, or a cursor. The channel is of no use from then on.
+/// An invalid message or cursor. The channel is unusable from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelError {
-    /// The ring itself is broken.
+    /// The ring's cursor is invalid.
     Ring(Corrupt),
     /// A header announces more than [`PAYLOAD_MAX`] bytes.
     Length(u32),
@@ -120,7 +120,7 @@ impl core::fmt::Display for ChannelError {
 
 impl core::error::Error for ChannelError {}
 
-/// Takes the next message, if all of it is there. Its payload is copied to the front of `payload`.
+/// Consumes the next message, if it is complete. Its payload is copied to the front of `payload`.
 pub fn receive(
     ring: &mut Consumer<'_>,
     payload: &mut [u8; PAYLOAD_MAX],
@@ -152,7 +152,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Contents to be sent with this header; its length is not looked at.
+    /// Contents to be sent with this kind, number and status.
     pub fn new(kind: u32, request: u32, status: u32) -> Self {
         Self {
             kind,
@@ -163,7 +163,7 @@ impl Outgoing {
         }
     }
 
-    /// Sends what fits of `contents`, the same ones in every call. `true` when all is sent.
+    /// Sends as much of `contents` as fits; every call passes the same. `true` when all is sent.
     pub fn send(&mut self, ring: &mut Producer<'_>, contents: &[u8]) -> Result<bool, Corrupt> {
         while !self.done {
             let rest = &contents[self.sent.min(contents.len())..];

@@ -1,14 +1,13 @@
 //! The packet ring: a single-producer, single-consumer ring of slots that swap buffers.
 //!
-//! A slot always holds a buffer. The producer finds in a free slot the index of a spent buffer,
-//! puts a filled one in its place and publishes; the consumer takes the filled buffer out and
-//! leaves a spent one in its place. So a packet crosses the ring without a copy, buffers are
-//! conserved by construction, and no second ring is needed to give them back. (The idea is
-//! netmap's, Rizzo 2012.)
+//! A slot always holds a buffer. The producer replaces the spent buffer of a free slot by a filled
+//! one and publishes. The consumer replaces the filled buffer by a spent one and releases. So a
+//! packet crosses the ring without a copy, no buffer is lost, and no second ring returns buffers.
+//! (The idea is netmap's, Rizzo 2012.)
 //!
-//! Cursors run freely and are masked on use. Each side keeps its own cursor privately, publishes
-//! it once a batch, and believes the other's only as far as the ring is long: a peer that claims
-//! more is answered with [`Violation::Cursor`]. Slots are read exactly once, as two 64-bit words.
+//! Cursors run freely and are masked on use. Each side keeps its own cursor privately and publishes
+//! it once per batch. A cursor of the other side that claims more slots than the ring has is a
+//! [`Violation::Cursor`]. Slots are read exactly once, as two 64-bit words.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -20,20 +19,20 @@ pub const SLOTS_MIN: u32 = 64;
 /// Most slots of a ring.
 pub const SLOTS_MAX: u32 = 2048;
 
-/// What a slot says of its frame besides place and length.
+/// Flags of a slot's frame.
 pub mod flags {
-    /// The frame goes on in the next slot: see [`chain`](crate::chain).
+    /// The frame continues in the next slot: see [`chain`](crate::chain).
     pub const MORE: u16 = 1 << 0;
-    /// The checksum from `checksum_start` on is to be completed at `checksum_offset`, where the
-    /// pseudo header's sum stands.
+    /// The checksum from `checksum_start` on is partial: `checksum_offset` holds the sum of the
+    /// pseudo header.
     pub const NEEDS_CHECKSUM: u16 = 1 << 1;
-    /// Whoever wrote the frame vouches for its checksums.
+    /// The writer of the frame vouches for its checksums.
     pub const CHECKSUM_VALID: u16 = 1 << 2;
     /// The frame is to be segmented as TCP over IPv4, `segment_size` bytes of payload each.
     pub const SEGMENT_TCP4: u16 = 1 << 3;
     /// The frame is to be segmented as TCP over IPv6.
     pub const SEGMENT_TCP6: u16 = 1 << 4;
-    /// The frame is to be segmented as UDP, over the IP that its Ethernet type says.
+    /// The frame is to be segmented as UDP, over the IP version of its EtherType.
     pub const SEGMENT_UDP: u16 = 1 << 5;
     /// Beside a TCP segmentation: the frame's CWR flag is for its first segment only.
     pub const SEGMENT_ECN: u16 = 1 << 6;
@@ -48,15 +47,15 @@ pub mod flags {
 pub struct Slot {
     /// Index of the buffer in the region's pool.
     pub buffer: u32,
-    /// Where the frame starts in the buffer, in bytes.
+    /// Offset of the frame in the buffer, in bytes.
     pub offset: u16,
     /// Length of the frame's part in this buffer, in bytes.
     pub len: u16,
-    /// See [`flags`]. Only [`flags::MORE`] and the length count in a frame's further slots.
+    /// See [`flags`]. A frame's further slots have only [`flags::MORE`] and the length.
     pub flags: u16,
-    /// Where checksumming starts, in bytes from the start of the frame.
+    /// First byte that the checksum covers, in bytes from the start of the frame.
     pub checksum_start: u16,
-    /// Where the checksum goes, in bytes from `checksum_start`.
+    /// Offset of the checksum field, in bytes from `checksum_start`.
     pub checksum_offset: u16,
     /// Payload bytes of one segment.
     pub segment_size: u16,
@@ -99,8 +98,8 @@ impl Slot {
     }
 }
 
-/// What a peer did that no honest peer does. The reader stays safe; the region's owner counts it
-/// and closes the port if it goes on.
+/// A peer's breach of the ring's rules. The reader stays safe. The region's owner counts violations
+/// and closes the port after too many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
     /// A cursor claims more slots than the ring has.
@@ -134,24 +133,22 @@ struct Header {
 /// One side's line.
 #[repr(C, align(64))]
 struct Side {
-    /// Slots passed on since the ring began, modulo 2³².
+    /// Slots passed on since the ring was formatted, modulo 2³².
     cursor: AtomicU32,
-    /// Not 0: this side sleeps and wants to be woken when the other side's cursor moves. The number
-    /// is that of the CPU which sleeps, plus one.
+    /// The CPU that sleeps until the other side's cursor moves, plus one; 0: none.
     sleeps: AtomicU32,
 }
 
 impl Side {
-    /// The CPU that sleeps, or the first on a side that has but one sleeper. A fence stands between
-    /// what was published and this look, so that one of both sides sees the other.
+    /// The CPU that sleeps; 0 on a side without CPU numbers. The fence orders the publish before
+    /// this read, so that at least one side sees the other.
     #[inline]
     fn sleeper(&self) -> Option<u32> {
         fence(Ordering::SeqCst);
         self.sleeps.load(Ordering::Relaxed).checked_sub(1)
     }
 
-    /// As [`sleeper`](Self::sleeper), for whoever is about to wake it: the sleeper has to say anew
-    /// that it sleeps.
+    /// As [`sleeper`](Self::sleeper), and clears it: the caller wakes that CPU.
     #[inline]
     fn take_sleeper(&self) -> Option<u32> {
         self.sleeper()?;
@@ -230,7 +227,7 @@ impl Ring {
     }
 }
 
-/// The filling side of a ring.
+/// The producing side of a ring.
 pub struct Producer {
     ring: Ring,
     cursor: u32,
@@ -238,7 +235,7 @@ pub struct Producer {
     seen: u32,
 }
 
-/// The emptying side of a ring.
+/// The consuming side of a ring.
 pub struct Consumer {
     ring: Ring,
     cursor: u32,
@@ -247,7 +244,7 @@ pub struct Consumer {
 }
 
 impl Producer {
-    /// Opens the filling side, going on where the shared cursors stand.
+    /// Opens the producing side at the shared cursors.
     ///
     /// # Safety
     /// As for a ring: `base` is 64-byte aligned and starts [`ring_bytes`]`(slots)` mapped bytes
@@ -276,13 +273,13 @@ impl Producer {
         Ok(slots - used)
     }
 
-    /// The `i`-th free slot: it holds a spent buffer.
+    /// The `i`-th free slot, which holds a spent buffer.
     #[inline]
     pub fn peek(&self, i: u32) -> Slot {
         self.ring.load(self.cursor.wrapping_add(i))
     }
 
-    /// Asks for the cache line of the `i`-th free slot, to be filled.
+    /// Prefetches the cache line of the `i`-th free slot for writing.
     #[inline]
     pub fn prefetch(&self, i: u32) {
         crate::prefetch_write(self.ring.slot(self.cursor.wrapping_add(i)));
@@ -294,7 +291,7 @@ impl Producer {
         self.ring.store(self.cursor.wrapping_add(i), slot);
     }
 
-    /// Hands the first `n` filled slots to the consumer.
+    /// Passes the first `n` filled slots to the consumer.
     #[inline]
     pub fn publish(&mut self, n: u32) {
         self.cursor = self.cursor.wrapping_add(n);
@@ -305,27 +302,26 @@ impl Producer {
             .store(self.cursor, Ordering::Release);
     }
 
-    /// Whether the consumer asked to be woken, as of the last publish.
+    /// Whether the consumer sleeps, as of the last publish.
     #[inline]
     pub fn consumer_sleeps(&self) -> bool {
         self.consumer_sleeper().is_some()
     }
 
-    /// The CPU on which the consumer says that it sleeps: any number, unless it is trusted.
+    /// The CPU on which the consumer sleeps: any number from an untrusted peer.
     #[inline]
     pub fn consumer_sleeper(&self) -> Option<u32> {
         self.ring.header().consumer.sleeper()
     }
 
-    /// As [`consumer_sleeper`](Self::consumer_sleeper), for whoever wakes it then: until it says
-    /// anew that it sleeps, nobody has to.
+    /// As [`consumer_sleeper`](Self::consumer_sleeper), and clears it: the caller wakes that CPU.
     #[inline]
     pub fn take_consumer_sleeper(&self) -> Option<u32> {
         self.ring.header().consumer.take_sleeper()
     }
 
-    /// Says whether this side wants to be woken when slots come free. After setting it, look at
-    /// [`free`](Self::free) once more before sleeping.
+    /// Sets whether this side sleeps until slots are free. Check [`free`](Self::free) once more
+    /// after setting it, before sleeping.
     pub fn set_sleeps(&self, sleeps: bool) {
         self.set_sleeper(sleeps.then_some(0));
     }
@@ -337,7 +333,7 @@ impl Producer {
 }
 
 impl Consumer {
-    /// Opens the emptying side, going on where the shared cursors stand.
+    /// Opens the consuming side at the shared cursors.
     ///
     /// # Safety
     /// As for [`Producer::open`]; no other consumer is open on this ring.
@@ -371,21 +367,21 @@ impl Consumer {
         self.ring.load(self.cursor.wrapping_add(i))
     }
 
-    /// Asks for the cache line of the `i`-th filled slot. One that is not published yet is better
-    /// left to the producer.
+    /// Prefetches the cache line of the `i`-th filled slot. A slot that is not published yet belongs
+    /// to the producer.
     #[inline]
     pub fn prefetch(&self, i: u32) {
         crate::prefetch_read(self.ring.slot(self.cursor.wrapping_add(i)));
     }
 
-    /// Leaves spent buffer `buffer` in the `i`-th filled slot.
+    /// Puts spent buffer `buffer` into the `i`-th filled slot.
     #[inline]
     pub fn replace(&mut self, i: u32, buffer: u32) {
         self.ring
             .store(self.cursor.wrapping_add(i), Slot::spent(buffer));
     }
 
-    /// Hands the first `n` slots back to the producer.
+    /// Returns the first `n` slots to the producer.
     #[inline]
     pub fn release(&mut self, n: u32) {
         self.cursor = self.cursor.wrapping_add(n);
@@ -396,27 +392,26 @@ impl Consumer {
             .store(self.cursor, Ordering::Release);
     }
 
-    /// Whether the producer asked to be woken, as of the last release.
+    /// Whether the producer sleeps, as of the last release.
     #[inline]
     pub fn producer_sleeps(&self) -> bool {
         self.producer_sleeper().is_some()
     }
 
-    /// The CPU on which the producer says that it sleeps: any number, unless it is trusted.
+    /// The CPU on which the producer sleeps: any number from an untrusted peer.
     #[inline]
     pub fn producer_sleeper(&self) -> Option<u32> {
         self.ring.header().producer.sleeper()
     }
 
-    /// As [`producer_sleeper`](Self::producer_sleeper), for whoever wakes it then: until it says
-    /// anew that it sleeps, nobody has to.
+    /// As [`producer_sleeper`](Self::producer_sleeper), and clears it: the caller wakes that CPU.
     #[inline]
     pub fn take_producer_sleeper(&self) -> Option<u32> {
         self.ring.header().producer.take_sleeper()
     }
 
-    /// Says whether this side wants to be woken when slots are filled. After setting it, look at
-    /// [`filled`](Self::filled) once more before sleeping.
+    /// Sets whether this side sleeps until slots are filled. Check [`filled`](Self::filled) once
+    /// more after setting it, before sleeping.
     pub fn set_sleeps(&self, sleeps: bool) {
         self.set_sleeper(sleeps.then_some(0));
     }
@@ -428,160 +423,4 @@ impl Consumer {
 }
 
 #[cfg(test)]
-mod tests {
-    extern crate std;
-
-    use std::collections::VecDeque;
-    use std::vec::Vec;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const SLOTS: u32 = 64;
-
-    /// A ring in memory of the test's own, as aligned 64-byte lines.
-    #[repr(align(64))]
-    #[derive(Clone, Copy)]
-    struct Line(#[allow(dead_code)] [u64; 8]);
-
-    struct Memory(Vec<Line>);
-
-    impl Memory {
-        /// A ring whose cursors both stand at `cursor` and whose slots hold buffers 0, 1, ….
-        fn new(cursor: u32) -> Memory {
-            let memory = Memory(std::vec![Line([0; 8]); ring_bytes(SLOTS) / 64]);
-            let ring = memory.ring();
-            ring.header()
-                .producer
-                .cursor
-                .store(cursor, Ordering::Relaxed);
-            ring.header()
-                .consumer
-                .cursor
-                .store(cursor, Ordering::Relaxed);
-            for i in 0..SLOTS {
-                ring.store(cursor.wrapping_add(i), Slot::spent(i));
-            }
-            memory
-        }
-
-        fn base(&self) -> NonNull<u8> {
-            NonNull::from(&self.0[0]).cast()
-        }
-
-        fn ring(&self) -> Ring {
-            // SAFETY: aligned, long enough; the tests keep the memory.
-            unsafe { Ring::at(self.base(), SLOTS) }
-        }
-
-        fn sides(&self) -> (Producer, Consumer) {
-            // SAFETY: as above; each side is opened once.
-            unsafe {
-                (
-                    Producer::open(self.base(), SLOTS),
-                    Consumer::open(self.base(), SLOTS),
-                )
-            }
-        }
-    }
-
-    #[test]
-    fn a_slot_survives_its_two_words() {
-        let slot = Slot {
-            buffer: 0xdead_beef,
-            offset: 1,
-            len: 2,
-            flags: 3,
-            checksum_start: 4,
-            checksum_offset: 5,
-            segment_size: 6,
-        };
-        assert_eq!(Slot::from_words(slot.words()), slot);
-    }
-
-    #[test]
-    fn a_sleeper_is_seen_by_the_other_side() {
-        let memory = Memory::new(0);
-        let (producer, consumer) = memory.sides();
-        assert!(!producer.consumer_sleeps() && !consumer.producer_sleeps());
-        consumer.set_sleeps(true);
-        producer.set_sleeps(true);
-        assert!(producer.consumer_sleeps() && consumer.producer_sleeps());
-        consumer.set_sleeper(Some(3));
-        assert_eq!(producer.consumer_sleeper(), Some(3));
-        assert_eq!(producer.take_consumer_sleeper(), Some(3));
-        assert_eq!(producer.take_consumer_sleeper(), None);
-        assert_eq!(consumer.take_producer_sleeper(), Some(0));
-        assert!(!consumer.producer_sleeps());
-        consumer.set_sleeper(None);
-        assert_eq!(producer.consumer_sleeper(), None);
-    }
-
-    #[derive(Clone, Debug)]
-    enum Step {
-        Fill(u32),
-        Drain(u32),
-    }
-
-    proptest! {
-        #[test]
-        fn frames_come_out_in_order_and_no_buffer_is_lost(
-            start in any::<u32>(),
-            steps in proptest::collection::vec(
-                prop_oneof![(0..80u32).prop_map(Step::Fill), (0..80u32).prop_map(Step::Drain)],
-                1..200,
-            ),
-        ) {
-            let memory = Memory::new(start);
-            let (mut producer, mut consumer) = memory.sides();
-            let mut next = 0u16;
-            let mut in_flight = VecDeque::new();
-            for step in steps {
-                match step {
-                    Step::Fill(wanted) => {
-                        let n = producer.free(wanted).unwrap().min(wanted);
-                        for i in 0..n {
-                            let spent = producer.peek(i);
-                            producer.fill(i, Slot { len: next, ..Slot::spent(spent.buffer) });
-                            in_flight.push_back(next);
-                            next = next.wrapping_add(1);
-                        }
-                        producer.publish(n);
-                    }
-                    Step::Drain(wanted) => {
-                        let n = consumer.filled(wanted).unwrap().min(wanted);
-                        for i in 0..n {
-                            let slot = consumer.peek(i);
-                            prop_assert_eq!(Some(slot.len), in_flight.pop_front());
-                            consumer.replace(i, slot.buffer);
-                        }
-                        consumer.release(n);
-                    }
-                }
-                prop_assert_eq!(consumer.filled(SLOTS).unwrap() as usize, in_flight.len());
-                prop_assert_eq!(producer.free(SLOTS).unwrap() as usize,
-                    SLOTS as usize - in_flight.len());
-                let mut buffers: Vec<u32> =
-                    (0..SLOTS).map(|i| memory.ring().load(i).buffer).collect();
-                buffers.sort_unstable();
-                prop_assert!(buffers.into_iter().eq(0..SLOTS));
-            }
-        }
-
-        #[test]
-        fn a_cursor_is_believed_as_far_as_the_ring_is_long(start in any::<u32>(), lie in any::<u32>()) {
-            let memory = Memory::new(start);
-            let (mut producer, mut consumer) = memory.sides();
-            let header = memory.ring();
-            header.header().producer.cursor.store(lie, Ordering::Relaxed);
-            let claimed = lie.wrapping_sub(start);
-            let filled = consumer.filled(SLOTS);
-            prop_assert_eq!(filled, if claimed <= SLOTS { Ok(claimed) } else { Err(Violation::Cursor) });
-            header.header().consumer.cursor.store(lie, Ordering::Relaxed);
-            let used = start.wrapping_sub(lie);
-            let free = producer.free(SLOTS + 1);
-            prop_assert_eq!(free, if used <= SLOTS { Ok(SLOTS - used) } else { Err(Violation::Cursor) });
-        }
-    }
-}
+mod tests;

@@ -93,7 +93,7 @@ impl Cable {
     }
 
     /// Whether packets may come that stand for several, if that was said.
-    pub fn takes_segments(&self) -> Option<bool> {
+    pub fn accepts_segments(&self) -> Option<bool> {
         self.0.lock().unwrap().segments
     }
 

@@ -1,6 +1,6 @@
 //! A pair of packet rings as a network device.
 
-use abi::region::{Interface, Region, takes};
+use abi::region::{Interface, Region, accepts};
 use abi::ring::{Consumer, Producer, Slot, flags};
 use packet::{Batch, Packet, Pool};
 use router::Device;
@@ -26,7 +26,7 @@ pub struct Netfront<R> {
     receive_armed: bool,
     transmit_armed: bool,
     /// Whether those that receive take packets with parts and work left to do.
-    takes_segments: bool,
+    accepts_segments: bool,
     /// Free slots that the next packet to be sent needs, so far as that is known.
     wanted: u32,
     /// A frame that came for a router that took segments, and is cut for the one that does not.
@@ -58,7 +58,7 @@ impl<R: Fn()> Netfront<R> {
             ring_switch,
             receive_armed: false,
             transmit_armed: false,
-            takes_segments: region.takes(index) & takes::SEGMENTS != 0,
+            accepts_segments: region.accepts(index) & accepts::SEGMENTS != 0,
             wanted: 1,
             cutting: None,
         })
@@ -203,9 +203,9 @@ impl<R: Fn() + Send> Device for Netfront<R> {
     }
 
     fn take_segments(&mut self, takes: bool) {
-        self.takes_segments = takes;
-        let word = if takes { takes::SEGMENTS } else { 0 };
-        self.region.set_takes(self.index, word);
+        self.accepts_segments = takes;
+        let word = if takes { accepts::SEGMENTS } else { 0 };
+        self.region.set_accepts(self.index, word);
     }
 
     fn arm_receive(&mut self, thread: u16) -> bool {
@@ -271,7 +271,7 @@ mod tests {
     fn arrive(region: &Region, producer: &mut Producer, data: &[u8]) {
         assert!(producer.free(1).unwrap() > 0);
         let spent = producer.peek(0).buffer;
-        region.room(spent, data.len()).unwrap().write(data);
+        region.receive_buffer(spent, data.len()).unwrap().write(data);
         let slot = Slot {
             offset: abi::region::RECEIVE_OFFSET as u16,
             len: data.len() as u16,

@@ -7,7 +7,7 @@
 /// Bytes of annotations of a packet.
 pub const ANNO_BYTES: usize = 48;
 
-/// A named place in a packet's annotations.
+/// A named annotation: a range of a packet's annotation bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Anno {
     /// Name as configurations write it.
@@ -29,9 +29,9 @@ pub const DST_IP: Anno = anno("DST_IP", 0, 4);
 pub const DST_IP6: Anno = anno("DST_IP6", 0, 16);
 /// Paint colour.
 pub const PAINT: Anno = anno("PAINT", 16, 1);
-/// Where an ICMP parameter problem points to.
+/// The pointer of an ICMP parameter problem.
 pub const ICMP_PARAMPROB: Anno = anno("ICMP_PARAMPROB", 17, 1);
-/// Whether FixIPSrc is to set the source address.
+/// FixIPSrc sets the source address if this is not 0.
 pub const FIX_IP_SRC: Anno = anno("FIX_IP_SRC", 19, 1);
 /// VLAN tag control information, in network order.
 pub const VLAN_TCI: Anno = anno("VLAN_TCI", 20, 2);
@@ -45,7 +45,7 @@ pub const MISC_IP: Anno = anno("MISC_IP", 20, 4);
 pub const EXTRA_PACKETS: Anno = anno("EXTRA_PACKETS", 24, 4);
 /// Reverse rate.
 pub const REV_RATE: Anno = anno("REV_RATE", 24, 4);
-/// Error that sending met.
+/// Error of a failed send.
 pub const SEND_ERR: Anno = anno("SEND_ERR", 26, 1);
 /// IPReassembler's own use.
 pub const IPREASSEMBLER: Anno = anno("IPREASSEMBLER", 28, 4);
@@ -59,7 +59,7 @@ pub const PACKET_NUMBER: Anno = anno("PACKET_NUMBER", 32, 4);
 pub const IPSEC_SPI: Anno = anno("IPSEC_SPI", 32, 4);
 /// Sequence number.
 pub const SEQUENCE_NUMBER: Anno = anno("SEQUENCE_NUMBER", 36, 4);
-/// Which security association a packet belongs to.
+/// The packet's security association.
 pub const IPSEC_SA_DATA_REFERENCE: Anno = anno("IPSEC_SA_DATA_REFERENCE", 40, 8);
 /// Cycle and performance counters.
 pub const PERFCTR: Anno = anno("PERFCTR", 40, 8);

@@ -1,11 +1,11 @@
-//! A batch: up to [`BATCH`] packets that go the same way, worked on in place.
+//! Batches: up to [`BATCH`] packets that move together and are processed in place.
 
 use core::mem::MaybeUninit;
 use core::ops::DerefMut;
 
 use simd::Pointers;
 
-use crate::{Ahead, Facts, Packet, Plan};
+use crate::{Facts, Packet, Plan, Prefetcher};
 
 /// Most packets of a batch.
 pub const BATCH: usize = 64;
@@ -51,7 +51,7 @@ impl Batch {
         self.len == 0
     }
 
-    /// Whether there is no room for another packet.
+    /// Whether the batch takes no further packet.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.len == BATCH
@@ -63,7 +63,7 @@ impl Batch {
         BATCH - self.len
     }
 
-    /// Adds a packet at the end; gives it back if the batch is full.
+    /// Adds a packet at the end; returns it if the batch is full.
     #[inline]
     pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
         if self.len == BATCH {
@@ -75,7 +75,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Takes the last packet.
+    /// Removes the last packet.
     #[inline]
     pub fn pop(&mut self) -> Option<Packet> {
         self.len = self.len.checked_sub(1)?;
@@ -90,19 +90,19 @@ impl Batch {
         unsafe { core::slice::from_raw_parts(self.packets.as_ptr().cast(), self.len) }
     }
 
-    /// What is known of all packets.
+    /// The facts that hold for all packets.
     #[inline]
     pub fn facts(&self) -> Facts {
         self.facts
     }
 
-    /// Takes note of what was found in all packets.
+    /// Adds facts that hold for all packets.
     #[inline]
     pub fn learn(&mut self, facts: Facts) {
         self.facts = self.facts.and(facts);
     }
 
-    /// The packets, to be changed; nothing is known of them any more.
+    /// The packets, mutable. Clears all facts.
     #[inline]
     pub fn as_mut_slice(&mut self) -> &mut [Packet] {
         self.facts = Facts::NONE;
@@ -116,13 +116,13 @@ impl Batch {
         self.as_slice().iter()
     }
 
-    /// The packets in order, to be changed; nothing is known of them any more.
+    /// The packets in order, mutable. Clears all facts.
     #[inline]
     pub fn iter_mut(&mut self) -> core::slice::IterMut<'_, Packet> {
         self.as_mut_slice().iter_mut()
     }
 
-    /// The packets in order, to be changed in a way that what is known among `facts` stays true.
+    /// The packets in order, mutable. The caller's changes preserve `facts`; others are cleared.
     #[inline]
     pub fn iter_mut_keeping(&mut self, facts: Facts) -> core::slice::IterMut<'_, Packet> {
         let kept = self.facts.among(facts);
@@ -134,11 +134,11 @@ impl Batch {
         packets.iter_mut()
     }
 
-    /// How many packets those of the batch [stand for](Packet::stands_for), and their
+    /// How many packets the batch [stands for](Packet::stands_for), and their
     /// [bytes](Packet::wire_len).
     #[inline]
     pub fn tally(&self) -> (u64, u64) {
-        // All are asked, as that is quicker than to ask whether to go on.
+        // Testing all is faster than branching after each.
         let (mut bytes, mut extended) = (0, false);
         for packet in self.iter() {
             bytes += packet.len() as u64;
@@ -161,7 +161,7 @@ impl Batch {
         })
     }
 
-    /// Takes all packets out, in order.
+    /// Removes all packets, in order.
     #[inline]
     pub fn drain(&mut self) -> Drain<'_> {
         let end = core::mem::take(&mut self.len);
@@ -172,10 +172,10 @@ impl Batch {
         }
     }
 
-    /// Looks at each packet in order. Those for which `look` says `None` stay, moved together;
-    /// the others are handed to `leave` in order, with what `look` said.
+    /// Calls `look` on each packet in order. Packets for which it returns `None` stay, moved
+    /// together. The others are passed to `leave` in order, with the value that `look` returned.
     ///
-    /// If a closure panics, the packets that had not left are leaked, never freed twice.
+    /// If a closure panics, the packets that have not left are leaked, never freed twice.
     #[inline]
     pub fn filter<S: ?Sized, L>(
         &mut self,
@@ -186,8 +186,7 @@ impl Batch {
         self.filter_keeping(Facts::NONE, state, look, leave);
     }
 
-    /// As [`filter`](Self::filter), where of what is known of the packets those among `facts` stay
-    /// true of the packets that stay.
+    /// As [`filter`](Self::filter), with closures that preserve `facts` of the packets that stay.
     #[inline]
     pub fn filter_keeping<S: ?Sized, L>(
         &mut self,
@@ -200,21 +199,21 @@ impl Batch {
         let end = core::mem::take(&mut self.len).min(BATCH);
         let (mut next, mut kept) = (0, 0);
         while next < end {
-            // Packets that stay, in a loop that does nothing else: nearly always all of them.
+            // A loop of its own for packets that stay: nearly always all of them.
             let start = next;
             let mut left = None;
-            for place in &mut self.packets[start..end] {
+            for slot in &mut self.packets[start..end] {
                 // SAFETY: packets before `end` were initialized, and none from `start` on was
                 // moved yet.
-                left = look(state, unsafe { place.assume_init_mut() });
+                left = look(state, unsafe { slot.assume_init_mut() });
                 if left.is_some() {
                     break;
                 }
                 next += 1;
             }
             if kept < start {
-                // SAFETY: the packets from `start` to `next` move down, over such as left or moved
-                // before.
+                // SAFETY: the packets from `start` to `next` move down, over packets that left or
+                // moved before.
                 unsafe {
                     let packets = self.packets.as_mut_ptr();
                     core::ptr::copy(packets.add(start), packets.add(kept), next - start);
@@ -231,30 +230,29 @@ impl Batch {
         self.len = kept;
     }
 
-    /// Does `plan` to the packets up to the first that is not usual. Those behind go to a batch
-    /// that `spare` gives, which is empty, and is returned; what is known of them stays so.
+    /// Applies `plan` to the packets up to the first that it does not cover. The rest moves to the
+    /// empty batch that `spare` returns, keeps its facts, and is returned.
     ///
-    /// Of what is known of the packets, that among `keeps` stays true of those on which it was
-    /// done; and of what the plan finds out, that among `learns`. On the way, packets that come next
-    /// are asked for.
+    /// Edited packets keep the facts among `preserved` and gain those among `learns` that the plan
+    /// finds. Packets that come next are prefetched on the way.
     #[inline]
     pub fn edit<B: DerefMut<Target = Batch>>(
         &mut self,
         plan: &Plan,
-        keeps: Facts,
+        preserved: Facts,
         learns: Facts,
-        ahead: &mut Ahead,
+        prefetcher: &mut Prefetcher,
         spare: impl FnOnce() -> B,
     ) -> Option<B> {
         let facts = self.facts;
-        let (done, found) = plan.run(self.as_mut_slice(), ahead);
+        let (done, found) = plan.run(self.as_mut_slice(), prefetcher);
         let rest = (done < self.len).then(|| {
             let mut rest = spare();
             self.split_off(done, &mut rest);
             rest.facts = facts;
             rest
         });
-        self.facts = facts.among(keeps).and(found.among(learns));
+        self.facts = facts.among(preserved).and(found.among(learns));
         rest
     }
 
@@ -263,7 +261,7 @@ impl Batch {
     fn split_off(&mut self, at: usize, into: &mut Batch) {
         debug_assert!(into.is_empty());
         let (at, end) = (at.min(self.len), core::mem::replace(&mut self.len, 0));
-        // SAFETY: the packets from `at` to `end` are initialized, and there is room for them; both
+        // SAFETY: the packets from `at` to `end` are initialized, and `into` has room for them; both
         // lengths then count each packet once.
         unsafe {
             let source = self.packets.as_ptr().add(at);
@@ -276,19 +274,19 @@ impl Batch {
     #[inline]
     fn pointers(&mut self) -> &mut Pointers {
         const { assert!(simd::LANES == BATCH) };
-        // SAFETY: a packet is a pointer, and a place of one may hold any, or nothing.
+        // SAFETY: a packet is a pointer, and a pointer's slot may hold any or none.
         unsafe { &mut *(&raw mut self.packets).cast() }
     }
 
-    /// Takes the batch apart; see [`Deal`].
+    /// Splits the batch by sets of packets; see [`Dispatch`].
     #[inline]
-    pub fn deal(&mut self) -> Deal<'_> {
+    pub fn dispatch(&mut self) -> Dispatch<'_> {
         let count = core::mem::take(&mut self.len);
         let left = first(count);
-        Deal { batch: self, left }
+        Dispatch { batch: self, left }
     }
 
-    /// Gives up the first `count` packets, which there are: `take` moves them elsewhere.
+    /// Removes the first `count` packets, at most [`len`](Self::len): `take` moves them elsewhere.
     #[inline]
     pub(crate) fn take_front(&mut self, count: usize, take: impl FnOnce(*const Packet)) {
         debug_assert!(count <= self.len);
@@ -301,8 +299,7 @@ impl Batch {
         self.len -= count;
     }
 
-    /// Takes in `count` packets, for which there is room, behind those there are: `put` moves them
-    /// there.
+    /// Adds `count` packets, at most [`room`](Self::room), at the end: `put` moves them there.
     #[inline]
     pub(crate) fn put_behind(&mut self, count: usize, put: impl FnOnce(*mut Packet)) {
         debug_assert!(count <= self.room());
@@ -345,22 +342,22 @@ impl Drop for Batch {
 ///
 /// Sets are words with a bit for each packet, the lowest for the first. What is in no set that was
 /// asked for stays in the batch, moved together, when this is dropped.
-pub struct Deal<'b> {
+pub struct Dispatch<'b> {
     batch: &'b mut Batch,
     /// The packets that are still there. The batch's length is 0 meanwhile: what is not moved back
     /// is leaked, never freed twice.
     left: u64,
 }
 
-impl Deal<'_> {
+impl Dispatch<'_> {
     /// Adds the packets in `set` to `into`, in order, as many as there is room for. What went
     /// elsewhere before is no longer there.
     #[inline]
-    pub fn give(&mut self, set: u64, into: &mut Batch) {
+    pub fn send(&mut self, set: u64, into: &mut Batch) {
         let mut bits = set & self.left;
         let count = bits.count_ones() as usize;
         if count > into.room() {
-            return self.give_some(bits, into);
+            return self.send_some(bits, into);
         }
         // Bits stand for packets that are there, and each is moved once: it is no longer in `left`.
         self.left ^= bits;
@@ -382,18 +379,18 @@ impl Deal<'_> {
     }
 
     #[cold]
-    fn give_some(&mut self, set: u64, into: &mut Batch) {
+    fn send_some(&mut self, set: u64, into: &mut Batch) {
         let mut fit = 0u64;
         let mut rest = set;
         for _ in 0..into.room() {
             fit |= rest & rest.wrapping_neg();
             rest &= rest.wrapping_sub(1);
         }
-        self.give(fit, into);
+        self.send(fit, into);
     }
 }
 
-impl Drop for Deal<'_> {
+impl Drop for Dispatch<'_> {
     #[inline]
     fn drop(&mut self) {
         simd::keep(self.batch.pointers(), self.left);

@@ -1,5 +1,5 @@
-//! The Internet checksum (RFC 1071): over bytes, over pseudo headers, and brought up to date
-//! without a second look at the data (RFC 1624).
+//! The Internet checksum (RFC 1071): over bytes, over pseudo headers, and updated incrementally
+//! (RFC 1624).
 //!
 //! A checksum is the complement of the one's-complement sum of a packet's big-endian 16-bit words.
 //! [`Sum`] is such a sum still open to additions, [`Delta`] the difference that a change of some
@@ -38,8 +38,7 @@ impl Sum {
     /// The sum over an array, unrolled: for headers of a known length.
     #[inline(always)]
     pub fn of_array<const N: usize>(bytes: &[u8; N]) -> Sum {
-        // Written out for the usual lengths: compilers make a loop of it where they are not sure
-        // that the bytes stay where they are.
+        // Unrolled by hand for common lengths: compilers make a loop where the bytes may alias.
         let word = |at: usize| match bytes.get(at..).and_then(|rest| rest.first_chunk()) {
             Some(word) => Sum(u64::from_ne_bytes(*word)),
             None => Sum::ZERO,
@@ -98,8 +97,8 @@ impl Sum {
     /// Behind an odd length the next piece's bytes change places within their words.
     #[inline(always)]
     pub fn join(self, length: usize, next: Sum) -> Sum {
-        let turn = if length % 2 == 1 { 8 } else { 0 };
-        self + Sum(next.0.rotate_left(turn))
+        let bits = if length % 2 == 1 { 8 } else { 0 };
+        self + Sum(next.0.rotate_left(bits))
     }
 
     /// The sum as one 16-bit word, not complemented. It is 0 only if nothing but zeros was added.
@@ -165,7 +164,7 @@ impl core::ops::Add for Sum {
     }
 }
 
-/// Bytes added in one turn of the loop, as [`LANES`] words of 32 bits.
+/// Bytes added per iteration, as [`LANES`] words of 32 bits.
 ///
 /// Widening 32-bit words into 64-bit lanes needs no carries and compiles to vector instructions on
 /// every x86-64. On a Sapphire Rapids core at 2.1 GHz, built for baseline x86-64, this sums 13 to
@@ -238,10 +237,10 @@ pub fn pseudo_header_v6(
         + Sum::ZERO.add_u32(length).add_u32(u32::from(next_header))
 }
 
-/// What replacing some words of a packet does to its checksum (RFC 1624, equation 3).
+/// The change of a checksum when some words of the packet are replaced (RFC 1624, equation 3).
 ///
-/// Worked out once (for a flow, say), it can be applied to any number of packets, and to all the
-/// checksums that cover the words. Deltas add up.
+/// A delta computed once, for example for a flow, applies to any number of packets, and to every
+/// checksum that covers the words. Deltas add up.
 ///
 /// Applying a delta never makes a checksum 0xffff. That equals a fresh computation except over data
 /// that is all zeros, which no IP header, and nothing with a pseudo header, is.

@@ -1,34 +1,35 @@
-//! Packets that are more than their data.
+//! Extended packets: packets with parts behind their data, or with offloaded work.
 //!
-//! With large-segment offload one packet stands for up to 64 KB of a TCP stream: its data holds the
-//! headers and the beginning of the payload, which goes on in further buffers, the *parts*; and
-//! what is left to do on it, cutting it into segments and completing their checksums, is done by
-//! whoever sends it over a link that cannot do it. Only elements that say so get such packets
-//! (`Class::SEGMENTS` in `router`): to all others a packet is its data.
+//! With segmentation offload, one packet stands for up to 64 KB of a TCP stream. Its data holds the
+//! headers and the first bytes of the payload. The payload continues in further buffers, the
+//! *parts*. Segmentation and checksums are left to the sender of a link without such offload. Only
+//! elements that declare it get such packets (`Class::SEGMENTS` in `router`): to all others a packet
+//! is its data.
 //!
-//! The common packet pays nothing for this. That a packet is extended is a bit of the word that
-//! says where its buffer belongs, so that the comparison that every packet meets when it is given
-//! back finds both out at once.
+//! An ordinary packet pays nothing for this. The extended bit is part of the word that names the
+//! buffer's owner, so that the comparison made when a packet is freed tests both.
+
+mod parts;
 
 use core::ptr::{NonNull, null_mut};
 
 use crate::buffer::{Meta, Packet, shifted};
 use crate::checksum::Sum;
-use crate::pool::{BUFFER, Home, Pool, give_back};
+use crate::pool::{BUFFER, Owner, give_back};
 
-/// In the address of a packet's home: the packet has an extension.
+/// A bit in the address of a packet's owner: the packet has an extension.
 const EXTENDED: usize = 1;
 
-/// Where the data of a part starts in its buffer: behind the first line, in which the parts of a
-/// packet are linked.
+/// Offset of a part's data in its buffer: behind the first cache line, which links the parts of a
+/// packet.
 pub const PART_OFFSET: usize = 64;
 /// Most bytes of a part that starts there.
 pub const PART_MAX: usize = BUFFER - PART_OFFSET;
 
-const _: () = assert!(align_of::<Home>() > EXTENDED);
+const _: () = assert!(align_of::<Owner>() > EXTENDED);
 const _: () = assert!(core::mem::offset_of!(Meta, anno) + 8 <= PART_OFFSET);
 
-/// What a packet stands for that is to be cut.
+/// What a segmented packet stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SegmentKind {
@@ -40,10 +41,10 @@ pub enum SegmentKind {
     Udp,
 }
 
-/// How a packet is to be cut.
+/// How a packet is to be segmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segments {
-    /// Into what.
+    /// Kind of the segments.
     pub kind: SegmentKind,
     /// Payload bytes of each segment but the last; not 0.
     pub size: u16,
@@ -51,30 +52,31 @@ pub struct Segments {
     pub ecn: bool,
 }
 
-/// What is left to do on a packet.
+/// Offloaded work: what the packet's sender completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offload {
-    /// Where the checksum begins, in bytes from the start of the data: at the transport header.
+    /// First byte that the checksum covers, in bytes from the start of the data: the transport
+    /// header.
     pub checksum_start: usize,
-    /// Where it goes, in bytes from there. The sum of the pseudo header stands there, which is
-    /// not complemented and does not cover the ports.
+    /// Offset of the checksum field, in bytes from there. It holds the sum of the pseudo header, not
+    /// complemented.
     pub checksum_offset: u16,
-    /// The packet stands for several.
+    /// The segments that the packet stands for, if several.
     pub segments: Option<Segments>,
 }
 
-/// What is behind a packet's data, and left to do on it.
+/// The parts behind a packet's data, and its offloaded work.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Extension {
-    /// The parts are linked by their first annotation word. Of their metadata only the first line
-    /// counts.
+    /// The parts are linked by their first annotation word. Only the first cache line of their
+    /// metadata is valid.
     first: *mut Meta,
     last: *mut Meta,
     /// Bytes of all parts.
     len: u32,
     parts: u16,
-    /// In bytes from the buffer's start, as the places of headers; 0: nothing is left to do.
+    /// In bytes from the buffer's start; 0: no work is offloaded.
     checksum_start: u16,
     checksum_offset: u16,
     /// 0: the packet stands for itself alone.
@@ -96,7 +98,7 @@ impl Extension {
         ecn: false,
     };
 
-    /// The data moved.
+    /// Adjusts offsets after the data moved.
     pub(crate) fn shift(&mut self, from: usize, to: usize) {
         self.checksum_start = shifted(self.checksum_start, from, to);
     }
@@ -105,10 +107,10 @@ impl Extension {
 impl Meta {
     #[inline(always)]
     pub(crate) fn is_extended(&self) -> bool {
-        self.home.addr() & EXTENDED != 0
+        self.owner.addr() & EXTENDED != 0
     }
 
-    /// Takes the first part off, whose buffer then is the caller's.
+    /// Removes the first part. Its buffer is then the caller's.
     fn pop_part(&mut self) -> Option<NonNull<Meta>> {
         if !self.is_extended() {
             return None;
@@ -127,25 +129,25 @@ impl Meta {
         Some(part)
     }
 
-    /// Gives back what is behind the data. The packet is an ordinary one afterwards.
+    /// Frees the parts and clears the offload. The packet is an ordinary one afterwards.
     pub(crate) fn drop_extension(&mut self) {
         while let Some(part) = self.pop_part() {
             // SAFETY: the buffer was the packet's own.
             unsafe { give_back(part) };
         }
-        self.home = self.home.map_addr(|home| home & !EXTENDED);
+        self.owner = self.owner.map_addr(|owner| owner & !EXTENDED);
     }
 }
 
-/// What a packet is besides its data.
+/// Parts and offload of a packet.
 impl Packet {
-    /// Whether there is more to the packet than its data: parts behind it, or something left to do.
+    /// Whether the packet has parts or offloaded work.
     #[inline(always)]
     pub fn is_extended(&self) -> bool {
         self.meta().is_extended()
     }
 
-    /// Length of the packet, in bytes: of its data, and of what is behind it.
+    /// Length of the packet, in bytes: of its data and parts.
     #[inline(always)]
     pub fn total_len(&self) -> usize {
         if self.is_extended() {
@@ -185,8 +187,7 @@ impl Packet {
         })
     }
 
-    /// What is left to do on the packet; `None` if nothing is, or the transport header was
-    /// stripped.
+    /// The offloaded work; `None` if there is none, or the transport header was stripped.
     pub fn offload(&self) -> Option<Offload> {
         if !self.needs_checksum() {
             return None;
@@ -206,13 +207,13 @@ impl Packet {
         })
     }
 
-    /// Says what is left to do on the packet. A place that its buffer does not have is none.
+    /// Sets the offloaded work. An offset past 64 KB clears it.
     pub fn set_offload(&mut self, offload: Option<Offload>) {
         if offload.is_none() && self.parts() == 0 {
             return self.meta_mut().drop_extension();
         }
-        let place = |at: usize| u16::try_from(self.meta().data as usize + at).unwrap_or(0);
-        let start = offload.map_or(0, |offload| place(offload.checksum_start));
+        let buffer_offset = |at: usize| u16::try_from(self.meta().data as usize + at).unwrap_or(0);
+        let start = offload.map_or(0, |offload| buffer_offset(offload.checksum_start));
         let segments = offload.and_then(|offload| offload.segments);
         let extension = self.extend();
         extension.checksum_start = start;
@@ -222,22 +223,22 @@ impl Packet {
         extension.ecn = segments.is_some_and(|segments| segments.ecn);
     }
 
-    /// Whether the transport checksum is partial: the sum of the pseudo header alone, to be
-    /// completed by whoever sends the packet on. Whoever changes addresses has to bring a partial
-    /// checksum up to date as such; for all else that changes it is left as it is.
+    /// Whether the transport checksum is partial: the sum of the pseudo header alone, which the
+    /// sender completes. A change of addresses must update a partial checksum as a sum. Other
+    /// changes leave it as it is.
     #[inline(always)]
     pub fn needs_checksum(&self) -> bool {
         self.is_extended() && self.extension().checksum_start != 0
     }
 
-    /// Whether the packet stands for several.
+    /// Whether the packet stands for several segments.
     #[inline(always)]
     pub fn is_segmented(&self) -> bool {
         self.is_extended() && self.extension().segment_size != 0
     }
 
-    /// Length of the longest packet that this one stands for, in bytes from the start of the data:
-    /// what an MTU is compared with.
+    /// Length of the longest packet that this one stands for, in bytes from the start of the data,
+    /// for comparison with an MTU.
     #[inline(always)]
     pub fn segment_len(&self) -> usize {
         if self.is_extended() {
@@ -255,8 +256,7 @@ impl Packet {
         1
     }
 
-    /// Bytes of all packets that this one stands for, each with the headers from the start of the
-    /// data on.
+    /// Bytes of all packets that this one stands for, each with its copy of the headers.
     #[inline(always)]
     pub fn wire_len(&self) -> usize {
         if self.is_extended() {
@@ -306,8 +306,8 @@ impl Packet {
         }
     }
 
-    /// Completes a partial checksum of a packet that stands for itself alone, after which nothing
-    /// is left to do on it. False, and no change, for all others.
+    /// Completes the partial checksum of a packet that is not segmented, and clears its offload.
+    /// False, and no change, for all others.
     pub fn complete_checksum(&mut self) -> bool {
         let Some(offload) = self.offload().filter(|offload| offload.segments.is_none()) else {
             return false;
@@ -327,16 +327,16 @@ impl Packet {
             sum => sum,
         };
         let at = start + usize::from(offload.checksum_offset);
-        let Some(place) = self.data_mut().get_mut(at..at + 2) else {
+        let Some(field) = self.data_mut().get_mut(at..at + 2) else {
             return false;
         };
-        place.copy_from_slice(&sum.to_be_bytes());
+        field.copy_from_slice(&sum.to_be_bytes());
         self.set_offload(None);
         true
     }
 
-    /// Does what is left to do on a packet that has no parts and stands for itself alone. Returns
-    /// whether there is nothing more to the packet than its data.
+    /// Completes the checksum of a packet without parts and segments. Returns whether the packet is
+    /// an ordinary one now.
     pub fn make_whole(&mut self) -> bool {
         !self.is_extended() || (self.parts() == 0 && self.complete_checksum())
     }
@@ -353,17 +353,17 @@ impl Packet {
         unsafe { self.meta_mut().extension.assume_init_mut() }
     }
 
-    /// The extension, which the packet has from now on.
+    /// The extension, added if there is none.
     fn extend(&mut self) -> &mut Extension {
         let meta = self.meta_mut();
         if !meta.is_extended() {
-            meta.home = meta.home.map_addr(|home| home | EXTENDED);
+            meta.owner = meta.owner.map_addr(|owner| owner | EXTENDED);
             meta.extension.write(Extension::NONE);
         }
         self.extension_mut()
     }
 
-    /// Hands the extension of `from` on to this packet, whose data is a copy of its.
+    /// Moves the extension of `from` to this packet, whose data is a copy of that of `from`.
     pub(crate) fn take_extension(&mut self, from: &mut Packet) {
         let (start, to) = (from.meta().data as usize, self.meta().data as usize);
         *self.extend() = *from.extension();
@@ -418,133 +418,6 @@ impl Extension {
         self.last = part.as_ptr();
         self.len += len;
         self.parts += 1;
-    }
-}
-
-/// Parts of packets.
-impl Pool {
-    /// Adds a part that holds a copy of `data`, at most [`PART_MAX`] bytes, behind a packet.
-    /// Returns whether there was a buffer for it.
-    pub fn append(&mut self, packet: &mut Packet, data: &[u8]) -> bool {
-        if data.len() > PART_MAX || packet.parts() >= usize::from(u16::MAX) {
-            return false;
-        }
-        let Some(buffer) = self.buffer() else {
-            return false;
-        };
-        // SAFETY: the buffer is ours, and the data fits behind its first line.
-        unsafe {
-            let start = buffer.as_ptr().cast::<u8>().add(PART_OFFSET);
-            core::ptr::copy_nonoverlapping(data.as_ptr(), start, data.len());
-            self.link(packet, buffer, PART_OFFSET, data.len());
-        }
-        true
-    }
-
-    /// Adds buffer `index` of the region, taken out of a ring, as a part behind a packet: `len`
-    /// bytes that start `offset` bytes into the buffer. Returns whether there is such a place.
-    ///
-    /// # Safety
-    /// As for [`adopt`](Self::adopt).
-    pub unsafe fn adopt_part(
-        &mut self,
-        packet: &mut Packet,
-        index: u32,
-        offset: usize,
-        len: usize,
-    ) -> bool {
-        let Some(buffer) = self.in_region(index) else {
-            return false;
-        };
-        if offset < PART_OFFSET || offset + len > BUFFER || packet.parts() >= usize::from(u16::MAX)
-        {
-            return false;
-        }
-        // SAFETY: the buffer is ours by the caller's promise, and the place is inside.
-        unsafe { self.link(packet, buffer, offset, len) };
-        true
-    }
-
-    /// # Safety
-    /// The buffer is the caller's, and `len` bytes from `offset` on lie inside it, behind its first
-    /// line. It is the packet's afterwards.
-    unsafe fn link(
-        &mut self,
-        packet: &mut Packet,
-        buffer: NonNull<Meta>,
-        offset: usize,
-        len: usize,
-    ) {
-        // SAFETY: ours; the first line only, since data may begin right behind it.
-        unsafe {
-            let meta = buffer.as_ptr();
-            (*meta).data = offset as u32;
-            (*meta).len = len as u32;
-            (*meta).home = self.home();
-        }
-        packet.extend().link(buffer, len as u32);
-    }
-
-    /// Takes the first part off a packet and puts its buffer into a ring: its index, the data's
-    /// offset in it and length. A part of another pool is copied into a buffer of this one.
-    /// `None` if there is no part, or no buffer for the copy.
-    pub fn surrender_part(&mut self, packet: &mut Packet) -> Option<(u32, u16, u16)> {
-        let part = packet.meta_mut().pop_part()?;
-        // SAFETY: the buffer was the packet's, and its first line is set; its data lies inside.
-        unsafe {
-            let meta = part.as_ptr();
-            let (offset, len) = ((*meta).data as usize, (*meta).len as usize);
-            if (*meta).home == self.home() {
-                return Some((self.index_of(part)?, offset as u16, len as u16));
-            }
-            let copy = self.buffer();
-            if let Some(copy) = copy {
-                let from = meta.cast::<u8>().add(offset);
-                let to = copy.as_ptr().cast::<u8>().add(PART_OFFSET);
-                core::ptr::copy_nonoverlapping(from, to, len.min(PART_MAX));
-            }
-            give_back(part);
-            Some((self.index_of(copy?)?, PART_OFFSET as u16, len as u16))
-        }
-    }
-
-    /// Gives the parts of a packet back, and forgets what was left to do on it.
-    #[cold]
-    pub fn strip_extension(&mut self, packet: &mut Packet) {
-        let home = self.home();
-        while let Some(part) = packet.meta_mut().pop_part() {
-            // SAFETY: the buffer was the packet's, and its first line is set.
-            unsafe {
-                if (*part.as_ptr()).home == home {
-                    self.put_free(part);
-                } else {
-                    give_back(part);
-                }
-            }
-        }
-        packet.meta_mut().drop_extension();
-    }
-
-    /// Copies the extension of `from` to `to`, which is a copy of its data. Returns whether there
-    /// were buffers enough; `to` may have some of the parts otherwise.
-    pub(crate) fn clone_extension(&mut self, from: &Packet, to: &mut Packet) -> bool {
-        for part in from.parts_data() {
-            if !self.append(to, part) {
-                return false;
-            }
-        }
-        let places = (from.meta().data as usize, to.meta().data as usize);
-        let own = *to.extend();
-        let mut extension = Extension {
-            first: own.first,
-            last: own.last,
-            len: own.len,
-            parts: own.parts,
-            ..*from.extension()
-        };
-        extension.shift(places.0, places.1);
-        *to.extension_mut() = extension;
-        true
     }
 }
 

@@ -1,11 +1,9 @@
-//! What is known of all packets of a batch.
+//! Batch facts: statements that hold for every packet of a batch.
 
-/// Facts that hold for every packet of a batch, so that elements which would look at each packet
-/// only to find them need not.
+/// Facts that hold for every packet of a batch, so that an element need not check each packet.
 ///
-/// Whoever looks at all headers anyway says what it found ([`Batch::learn`](crate::Batch::learn)).
-/// Packets can be changed only by way of a batch's mutable faces, and these forget all facts but
-/// those that the caller promises to keep
+/// An element that reads all headers records its findings ([`Batch::learn`](crate::Batch::learn)).
+/// A batch's mutable accessors clear all facts but those that the caller preserves
 /// ([`Batch::filter_keeping`](crate::Batch::filter_keeping)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts(u8);

@@ -1,4 +1,4 @@
-//! A store of packets in order, between batches.
+//! A queue of packets, filled and emptied in batches.
 
 use alloc::boxed::Box;
 use alloc::collections::TryReserveError;
@@ -8,97 +8,97 @@ use core::ptr::copy_nonoverlapping;
 
 use crate::{BATCH, Batch, Packet};
 
-/// Packets in order, with whole batches coming and going: a ring of places that batches are copied
-/// into and out of. A `VecDeque` takes them one by one, which is three times the time
+/// A FIFO of packets: a ring of slots into and out of which whole batches are copied. A `VecDeque`
+/// moves packets one by one, which takes three times as long
 /// (`cargo bench -p elements --bench router_path`, the line "queue").
 #[derive(Default)]
 pub struct Fifo {
-    /// A power of two of them, or none.
-    places: Box<[MaybeUninit<Packet>]>,
-    /// Where the first packet is.
+    /// A power of two, or none.
+    slots: Box<[MaybeUninit<Packet>]>,
+    /// The first packet's slot.
     head: usize,
     len: usize,
 }
 
 impl Fifo {
-    /// A store without room.
+    /// An empty queue of capacity 0.
     pub fn new() -> Fifo {
         Fifo::default()
     }
 
-    /// Packets stored.
+    /// Number of packets.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing is stored.
+    /// Whether there is no packet.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Packets that there is room for without memory being taken, stored ones included.
+    /// Packets that fit without an allocation, stored ones included.
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.places.len()
+        self.slots.len()
     }
 
-    /// Sees to it that there is room for `more` packets besides those stored.
+    /// Reserves capacity for `more` packets besides those stored.
     pub fn try_reserve(&mut self, more: usize) -> Result<(), TryReserveError> {
         let wanted = self.len.saturating_add(more);
         if wanted <= self.capacity() {
             return Ok(());
         }
-        let mut places = Vec::new();
-        // What is no number is too much to reserve, too.
+        let mut slots = Vec::new();
+        // An overflow fails as too large an allocation does.
         let wanted = wanted.checked_next_power_of_two().unwrap_or(usize::MAX);
-        places.try_reserve_exact(wanted)?;
-        // SAFETY: there is room for them, and places need no value.
-        unsafe { places.set_len(wanted) };
+        slots.try_reserve_exact(wanted)?;
+        // SAFETY: they are reserved, and slots need no value.
+        unsafe { slots.set_len(wanted) };
         let (first, second) = self.halves(self.head, self.len);
-        // SAFETY: both pieces are initialized and fit in one behind the other; the old places are
-        // given up below without their packets being dropped.
+        // SAFETY: both pieces are initialized and fit one behind the other; the old slots are
+        // freed below without dropping their packets.
         unsafe {
-            let to = places.as_mut_ptr();
-            copy_nonoverlapping(self.places.as_ptr().add(self.head), to, first);
-            copy_nonoverlapping(self.places.as_ptr(), to.add(first), second);
+            let to = slots.as_mut_ptr();
+            copy_nonoverlapping(self.slots.as_ptr().add(self.head), to, first);
+            copy_nonoverlapping(self.slots.as_ptr(), to.add(first), second);
         }
-        (self.places, self.head) = (places.into_boxed_slice(), 0);
+        (self.slots, self.head) = (slots.into_boxed_slice(), 0);
         Ok(())
     }
 
-    /// How many of `count` places from `start` on lie before the end, and how many at the start.
+    /// How many of `count` slots from `start` on lie before the end, and how many at the start.
     #[inline]
     fn halves(&self, start: usize, count: usize) -> (usize, usize) {
-        let first = count.min(self.places.len() - start);
+        let first = count.min(self.slots.len() - start);
         (first, count - first)
     }
 
-    /// The place `ahead` behind the first packet.
+    /// The slot `offset` behind the first packet.
     #[inline]
-    fn place(&self, ahead: usize) -> usize {
-        self.head.wrapping_add(ahead) & self.places.len().wrapping_sub(1)
+    fn slot(&self, offset: usize) -> usize {
+        self.head.wrapping_add(offset) & self.slots.len().wrapping_sub(1)
     }
 
-    /// Takes packets from the front of `batch` to the end, as many as there is room for.
+    /// Moves packets from the front of `batch` to the end of the queue, as many as fit.
     #[inline]
     pub fn append(&mut self, batch: &mut Batch) {
         let count = batch.len().min(self.capacity() - self.len);
         if count == 0 {
             return;
         }
-        let start = self.place(self.len);
+        let start = self.slot(self.len);
         let (first, second) = self.halves(start, count);
-        // Places to write: behind the packets that come, and before the end.
+        // Free slots from `start` to the end of the ring.
         let room = (self.capacity() - self.len).min(self.capacity() - start);
-        let places = self.places.as_mut_ptr();
+        let slots = self.slots.as_mut_ptr();
         batch.take_front(count, |packets| {
-            // SAFETY: `packets` are `count`, which are ours from now on. The places are free: from
+            // SAFETY: `packets` are `count`, which are ours from now on. The slots are free: from
             // `start`, `first` up to the end and `second` from the start are no more than are free.
             unsafe {
-                copy_few(packets.cast(), places.add(start), first, room);
-                copy_few(packets.add(first).cast(), places, second, 0);
+                copy_few(packets.cast(), slots.add(start), first, room);
+                copy_few(packets.add(first).cast(), slots, second, 0);
             }
         });
         self.len += count;
@@ -113,16 +113,16 @@ impl Fifo {
             return 0;
         }
         let (first, second) = self.halves(self.head, count);
-        let (places, head) = (self.places.as_ptr(), self.head);
+        let (slots, head) = (self.slots.as_ptr(), self.head);
         let readable = (self.capacity() - head).min(batch.room());
-        self.head = self.place(count);
+        self.head = self.slot(count);
         self.len -= count;
         batch.put_behind(count, |room| {
-            // SAFETY: `room` is for `count` packets. The places hold as many, which are no longer
+            // SAFETY: `room` is for `count` packets. The slots hold as many, which are no longer
             // counted here.
             unsafe {
-                copy_few(places.add(head), room.cast(), first, readable);
-                copy_few(places, room.add(first).cast(), second, 0);
+                copy_few(slots.add(head), room.cast(), first, readable);
+                copy_few(slots, room.add(first).cast(), second, 0);
             }
         });
         count
@@ -133,66 +133,64 @@ impl Fifo {
     pub fn iter(&self) -> impl Iterator<Item = &Packet> {
         let (first, second) = self.halves(self.head, self.len);
         let pieces = [
-            self.places.get(self.head..self.head + first),
-            self.places.get(..second),
+            self.slots.get(self.head..self.head + first),
+            self.slots.get(..second),
         ];
-        let places = pieces.into_iter().flatten().flatten();
-        // SAFETY: the places between head and end are initialized.
-        places.map(|place| unsafe { place.assume_init_ref() })
+        let slots = pieces.into_iter().flatten().flatten();
+        // SAFETY: the slots between head and end are initialized.
+        slots.map(|slot| unsafe { slot.assume_init_ref() })
     }
 
-    /// Adds a packet at the end; gives it back if there is no room.
+    /// Adds a packet at the end; returns it if there is no free slot.
     #[inline]
     pub fn push_back(&mut self, packet: Packet) -> Result<(), Packet> {
         if self.len == self.capacity() {
             return Err(packet);
         }
-        let place = self.place(self.len);
-        self.places[place].write(packet);
+        let slot = self.slot(self.len);
+        self.slots[slot].write(packet);
         self.len += 1;
         Ok(())
     }
 
-    /// Adds a packet at the front; gives it back if there is no room.
+    /// Adds a packet at the front; returns it if there is no free slot.
     #[inline]
     pub fn push_front(&mut self, packet: Packet) -> Result<(), Packet> {
         if self.len == self.capacity() {
             return Err(packet);
         }
-        self.head = self.place(usize::MAX);
-        self.places[self.head].write(packet);
+        self.head = self.slot(usize::MAX);
+        self.slots[self.head].write(packet);
         self.len += 1;
         Ok(())
     }
 
-    /// Takes the first packet.
+    /// Removes the first packet.
     #[inline]
     pub fn pop_front(&mut self) -> Option<Packet> {
         let left = self.len.checked_sub(1)?;
-        let place = self.head;
-        (self.head, self.len) = (self.place(1), left);
-        // SAFETY: the first packet's place was initialized, and no longer counts.
-        Some(unsafe { self.places[place].assume_init_read() })
+        let slot = self.head;
+        (self.head, self.len) = (self.slot(1), left);
+        // SAFETY: the first packet's slot was initialized, and no longer counts.
+        Some(unsafe { self.slots[slot].assume_init_read() })
     }
 
-    /// Takes the last packet.
+    /// Removes the last packet.
     #[inline]
     pub fn pop_back(&mut self) -> Option<Packet> {
         self.len = self.len.checked_sub(1)?;
         // SAFETY: as for the first.
-        Some(unsafe { self.places[self.place(self.len)].assume_init_read() })
+        Some(unsafe { self.slots[self.slot(self.len)].assume_init_read() })
     }
 }
 
-/// Copies `count` packets. There is room for `room`, on both sides; what is behind the packets is
-/// nothing yet.
+/// Copies `count` packets between slices of `room` slots.
 ///
-/// How many packets there are can often not be predicted: a copy of many more takes less time than
-/// to find out.
+/// The branch predictor often misses `count`: a copy of many more slots takes less time than a
+/// mispredicted loop.
 ///
 /// # Safety
-/// `count` packets are at `from` and free places at `to`; places in both are there for `room`, and
-/// those at `to` are free.
+/// `from` starts with `count` packets. Both slices have `room` slots, and those at `to` are free.
 #[inline(always)]
 unsafe fn copy_few(
     from: *const MaybeUninit<Packet>,
@@ -201,14 +199,14 @@ unsafe fn copy_few(
     room: usize,
 ) {
     const FEW: usize = BATCH / 2;
-    type Places<const N: usize> = [MaybeUninit<*mut u8>; N];
-    // SAFETY: as the caller says. Places may hold anything, and a packet is a pointer.
+    type Slots<const N: usize> = [MaybeUninit<*mut u8>; N];
+    // SAFETY: as the caller says. Slots may hold anything, and a packet is a pointer.
     unsafe {
         if count <= FEW && room >= FEW {
-            let (from, to) = (from.cast::<Places<FEW>>(), to.cast::<Places<FEW>>());
+            let (from, to) = (from.cast::<Slots<FEW>>(), to.cast::<Slots<FEW>>());
             simd::copy(&*from, &mut *to);
         } else if count > FEW && room >= BATCH {
-            let (from, to) = (from.cast::<Places<BATCH>>(), to.cast::<Places<BATCH>>());
+            let (from, to) = (from.cast::<Slots<BATCH>>(), to.cast::<Slots<BATCH>>());
             simd::copy(&*from, &mut *to);
         } else if count > 0 {
             copy_nonoverlapping(from, to, count);

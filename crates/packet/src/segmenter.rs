@@ -1,8 +1,8 @@
-//! Cutting a frame that stands for several.
+//! Segmentation of a frame that stands for several (GSO).
 //!
-//! What a network interface does whose driver promises TCP or UDP segmentation offload: copies of
-//! the headers with lengths, numbers, flags and checksums of their own, each in front of its piece of
-//! the payload. (Virtual I/O Device 1.2, section 5.1.6.2; Linux, networking/segmentation-offloads.)
+//! Each segment is a copy of the headers, with its own lengths, sequence number, flags and checksums,
+//! and a piece of the payload, as a network interface with TCP or UDP segmentation offload makes
+//! them. (Virtual I/O Device 1.2, section 5.1.6.2; Linux, networking/segmentation-offloads.)
 #![forbid(unsafe_code)]
 
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -14,7 +14,7 @@ use crate::{Offload, SegmentKind};
 pub const ETHERNET: usize = 14;
 /// Length of a VLAN tag, in bytes.
 pub const VLAN: usize = 4;
-/// Longest Ethernet to transport header that a frame to be cut may have, in bytes.
+/// Most bytes of headers, Ethernet to transport, of a frame to be segmented.
 pub const HEADERS_MAX: usize = 192;
 
 /// EtherType of IPv4.
@@ -27,15 +27,15 @@ const TYPE_SERVICE_VLAN: u16 = 0x88a8;
 pub const TCP: u8 = 6;
 /// IP protocol number of UDP.
 pub const UDP: u8 = 17;
-/// Where UDP's checksum stands in its header, in bytes.
+/// Offset of UDP's checksum in its header, in bytes.
 pub const UDP_CHECKSUM: u16 = 6;
-/// Where TCP's checksum stands in its header, in bytes.
+/// Offset of TCP's checksum in its header, in bytes.
 pub const TCP_CHECKSUM: u16 = 16;
 const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
-/// What is said of a frame contradicts of the frame that is not so, or that this code does not know.
+/// The offload contradicts the frame's headers, or the headers are of an unknown kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsupported;
 
@@ -68,7 +68,7 @@ pub fn transport_checksum(sum: u16, offset: u16) -> [u8; 2] {
     }
 }
 
-/// The payload type behind any VLAN tags, and where it starts.
+/// The EtherType behind any VLAN tags, and the offset of that payload.
 pub fn network_header(frame: &[u8]) -> Option<(u16, usize)> {
     let mut at = ETHERNET - 2;
     for _ in 0..3 {
@@ -82,7 +82,7 @@ pub fn network_header(frame: &[u8]) -> Option<(u16, usize)> {
     None
 }
 
-/// Length of the frame's VLAN tags, in bytes: what the MTU does not count.
+/// Length of the frame's VLAN tags, in bytes. The MTU does not count them.
 pub fn tags_len(head: &[u8]) -> usize {
     match word(head, ETHERNET - 2) {
         Some(TYPE_VLAN | TYPE_SERVICE_VLAN) => {
@@ -103,7 +103,7 @@ enum Network {
     V6,
 }
 
-/// Cuts a frame that stands for several.
+/// Segments a frame that stands for several.
 #[derive(Debug)]
 pub struct Segmenter<'a> {
     frame: &'a [u8],
@@ -118,14 +118,14 @@ pub struct Segmenter<'a> {
     payload: usize,
     /// Payload bytes of each segment but the last.
     size: usize,
-    /// Segments cut so far.
-    cut: usize,
+    /// Number of the next segment.
+    next: usize,
     headers: [u8; HEADERS_MAX],
 }
 
 impl<'a> Segmenter<'a> {
-    /// Looks a frame over, from its Ethernet header on: its headers must be those that `offload`
-    /// tells of, and no tunnel's.
+    /// A segmenter of `frame`, from its Ethernet header on. Its headers must be those that `offload`
+    /// describes, and no tunnel's.
     pub fn new(
         frame: &'a [u8],
         offload: impl Into<Option<Offload>>,
@@ -169,7 +169,7 @@ impl<'a> Segmenter<'a> {
             l4,
             payload,
             size,
-            cut: 0,
+            next: 0,
             headers,
         })
     }
@@ -189,14 +189,14 @@ impl<'a> Segmenter<'a> {
         (self.payload + self.size).min(self.frame.len())
     }
 
-    /// Leaves out the next `n` segments.
+    /// Skips the next `n` segments.
     pub fn skip(&mut self, n: usize) {
-        self.cut = self.cut.saturating_add(n).min(self.count());
+        self.next = self.next.saturating_add(n).min(self.count());
     }
 
     /// The next segment: its headers, complete with checksums, and its payload.
     pub fn next_segment(&mut self) -> Option<(&[u8], &'a [u8])> {
-        let from = self.cut * self.size;
+        let from = self.next * self.size;
         let whole = &self.frame[self.payload..];
         if from >= whole.len() {
             return None;
@@ -206,7 +206,7 @@ impl<'a> Segmenter<'a> {
         self.write_network_header(payload.len());
         self.write_transport_header(from as u32, to == whole.len(), payload.len());
         self.write_checksum(payload);
-        self.cut += 1;
+        self.next += 1;
         Some((&self.headers[..self.payload], payload))
     }
 
@@ -216,7 +216,7 @@ impl<'a> Segmenter<'a> {
         match self.network {
             Network::V4 => {
                 let id = word(self.frame, l3 + 4).unwrap_or(0);
-                let id = id.wrapping_add(self.cut as u16);
+                let id = id.wrapping_add(self.next as u16);
                 self.put(l3 + 2, length as u16);
                 self.put(l3 + 4, id);
                 self.put(l3 + 10, 0);
@@ -241,7 +241,7 @@ impl<'a> Segmenter<'a> {
         if !last {
             flags &= !(FIN | PSH);
         }
-        if self.cut > 0 {
+        if self.next > 0 {
             flags &= !CWR;
         }
         self.headers[l4 + 13] = flags;
@@ -294,7 +294,7 @@ pub fn header_len_v4(first: u8) -> usize {
     usize::from(first & 0x0f) * 4
 }
 
-/// Where the transport header of an IPv4 packet starts, if it is whole and of `protocol`.
+/// Offset of the transport header of an IPv4 packet, if it is no fragment and of `protocol`.
 pub fn transport_of_v4(frame: &[u8], l3: usize, protocol: u8) -> Option<usize> {
     let first = *frame.get(l3)?;
     let length = header_len_v4(first);
@@ -304,9 +304,9 @@ pub fn transport_of_v4(frame: &[u8], l3: usize, protocol: u8) -> Option<usize> {
         .then_some(l3 + length)
 }
 
-/// Where the transport header of an IPv6 packet starts, behind hop-by-hop and destination options,
-/// if the packet is whole and of `protocol`. (Behind a routing header the checksum is over another
-/// destination than the packet's; such packets are not cut.)
+/// Offset of the transport header of an IPv6 packet, behind hop-by-hop and destination options, if
+/// the packet is no fragment and of `protocol`. (The checksum behind a routing header covers another
+/// destination than the packet's; such packets are not segmented.)
 pub fn transport_of_v6(frame: &[u8], l3: usize, protocol: u8) -> Option<usize> {
     const HOP_BY_HOP: u8 = 0;
     const DESTINATION: u8 = 60;

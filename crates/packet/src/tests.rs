@@ -5,7 +5,9 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use crate::anno::{AGGREGATE, PAINT, VLAN_TCI};
-use crate::{BATCH, Batch, DATA_MAX, Facts, Fifo, HEADROOM, LARGE_MAX, Mold, Packet, Pool};
+use crate::{
+    BATCH, Batch, DATA_MAX, Facts, Fifo, HEADROOM, LARGE_MAX, Packet, PacketTemplate, Pool,
+};
 
 fn numbered(pool: &mut Pool, n: u8) -> Packet {
     pool.copy(&[n; 60]).expect("the pool has room")
@@ -151,10 +153,10 @@ fn packets_dropped_by_another_pool_come_home() {
                 other.kill(second.copy(&[1]).expect("they came back"));
             }
             if i % 150 == 0 {
-                other.send_strangers();
+                other.return_foreign();
             }
         }
-        other.send_strangers();
+        other.return_foreign();
         assert_eq!((pool.outstanding(), second.outstanding()), (0, 0));
     }
     other.kill(pool.copy(&[1]).expect("there is room"));
@@ -256,13 +258,13 @@ proptest! {
 fn a_mold_casts_equal_packets() {
     for len in [0, 1, 60, 64, 65, DATA_MAX, DATA_MAX + 1] {
         let data: Vec<u8> = (0..len).map(|i| i as u8).collect();
-        let mold = Mold::new(&data);
-        assert_eq!(mold.data(), data);
+        let template = PacketTemplate::new(&data);
+        assert_eq!(template.data(), data);
         let mut pool = Pool::heap(300);
         let mut batch = Batch::new();
-        assert_eq!(pool.cast(&mold, 7, &mut batch, 10), 10);
+        assert_eq!(pool.fill(&template, 7, &mut batch, 10), 10);
         // No more than there is room for.
-        assert_eq!(pool.cast(&mold, 8, &mut batch, 100), BATCH - 10);
+        assert_eq!(pool.fill(&template, 8, &mut batch, 100), BATCH - 10);
         for (i, packet) in batch.iter_mut().enumerate() {
             assert_eq!(packet.data(), data, "{len}");
             assert_eq!(packet.timestamp(), if i < 10 { 7 } else { 8 });
@@ -272,20 +274,20 @@ fn a_mold_casts_equal_packets() {
         }
         pool.recycle(&mut batch);
         assert_eq!(pool.outstanding(), 0);
-        assert_eq!(pool.cast(&mold, 0, &mut batch, 1), 1);
+        assert_eq!(pool.fill(&template, 0, &mut batch, 1), 1);
         assert_eq!(batch.as_slice()[0].data(), data);
     }
 }
 
 #[test]
 fn a_mold_casts_what_the_pool_has() {
-    let mold = Mold::new(b"abc");
+    let template = PacketTemplate::new(b"abc");
     let mut pool = Pool::heap(40);
     let mut batch = Batch::new();
-    assert_eq!(pool.cast(&mold, 0, &mut batch, 64), 40);
+    assert_eq!(pool.fill(&template, 0, &mut batch, 64), 40);
     assert_eq!((pool.exhausted(), batch.len()), (24, 40));
     let mut other = Batch::new();
-    assert_eq!(pool.cast(&mold, 0, &mut other, 1), 0);
+    assert_eq!(pool.fill(&template, 0, &mut other, 1), 0);
 }
 
 proptest! {
@@ -320,11 +322,11 @@ proptest! {
             }
             others.push(other);
         }
-        let mut deal = batch.deal();
+        let mut dispatch = batch.dispatch();
         for (set, other) in sets.iter().zip(&mut others) {
-            deal.give(*set, other);
+            dispatch.send(*set, other);
         }
-        drop(deal);
+        drop(dispatch);
         let content = |batch: &Batch| batch.iter().map(|p| p.data()[0]).collect::<Vec<u8>>();
         prop_assert_eq!(content(&batch), stay);
         prop_assert_eq!(others.iter().map(content).collect::<Vec<_>>(), expected);
@@ -372,10 +374,10 @@ fn facts_hold_until_packets_may_have_changed() {
     let (mut empty, mut other) = (Batch::new(), Batch::new());
     other.push(numbered(&mut pool, 9)).unwrap();
     other.learn(Facts::UNICAST);
-    let mut deal = batch.deal();
-    deal.give(1, &mut empty);
-    deal.give(2, &mut other);
-    drop(deal);
+    let mut dispatch = batch.dispatch();
+    dispatch.send(1, &mut empty);
+    dispatch.send(2, &mut other);
+    drop(dispatch);
     assert_eq!((batch.facts(), empty.facts()), (known, known));
     assert_eq!(other.facts(), Facts::UNICAST);
     other.append(&mut batch, 9);

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use abi::chain;
-use abi::region::{Geometry, Interface, PART_MAX, takes};
+use abi::region::{Geometry, Interface, PART_MAX, accepts};
 use abi::ring::{Slot, flags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -129,7 +129,7 @@ impl Net {
             .attach_guest(vec![attach], theirs)
             .expect("attached");
         let side = region.guest_side(0).expect("an interface");
-        side.region.set_takes(0, takes::SEGMENTS);
+        side.region.set_accepts(0, accepts::SEGMENTS);
         Guest {
             side,
             bell,

@@ -156,7 +156,7 @@ impl Check {
     /// Marks the header if it is right, and cuts the packet to the length it says.
     #[inline(always)]
     pub(super) fn mark(&self, packet: &mut Packet) -> Result<(), Reason> {
-        match self.mark_usual::<true>(packet) {
+        match self.mark_plain_ip::<true>(packet) {
             Some(_) => Ok(()),
             None => self.mark_any(packet),
         }
@@ -166,7 +166,7 @@ impl Check {
     /// nothing done, if it is not such a one, or it takes a longer look to know. `SOURCES`: there
     /// may be bad ones.
     #[inline(always)]
-    fn mark_usual<const SOURCES: bool>(&self, packet: &mut Packet) -> Option<u16> {
+    fn mark_plain_ip<const SOURCES: bool>(&self, packet: &mut Packet) -> Option<u16> {
         let header = packet.array_at::<20>(self.offset)?;
         let ip = Ipv4Packet::new_unchecked(header);
         let (length, destination) = (ip.total_len(), ip.destination());
@@ -174,7 +174,7 @@ impl Check {
         if !right || (SOURCES && !self.is_good_source(ip.source(), destination)) {
             return None;
         }
-        let marked = packet.mark_usual(self.offset, length, destination);
+        let marked = packet.mark_plain_ip(self.offset, length, destination);
         marked.then_some(length)
     }
 
@@ -236,7 +236,7 @@ impl Check {
         };
         let mut bit = 1;
         for packet in batch.iter_mut() {
-            match self.mark_usual::<SOURCES>(packet) {
+            match self.mark_plain_ip::<SOURCES>(packet) {
                 Some(length) => seen.fit &= u32::from(length).wrapping_sub(TOO_LONG),
                 None => seen.odd |= bit,
             }

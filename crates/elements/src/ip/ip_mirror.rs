@@ -39,7 +39,7 @@ impl Element for IPMirror {
 /// Turns round a UDP packet, if its header is a usual one; returns the source that it had.
 #[inline(always)]
 fn turn_datagram(packet: &mut Packet) -> Option<Ipv4Addr> {
-    let header = packet.usual_header_mut()?;
+    let header = packet.plain_header_mut()?;
     let key = headers::datagram_key(header)?;
     headers::set_key(header, key.reverse());
     Some(key.source())

@@ -145,7 +145,7 @@ fn same_by_either_way(config: &str, large: &Large, first: usize) -> Result<(), T
     let (mut whole, a, b) = between(config);
     a.arrive_unfinished(frame, first.max(offload.checksum_start + 60), *offload);
     whole.run();
-    prop_assert_eq!(a.takes_segments(), Some(true), "{}", config);
+    prop_assert_eq!(a.accepts_segments(), Some(true), "{}", config);
     let sent = b.sent_unfinished();
     let got: Vec<_> = sent
         .iter()
@@ -216,9 +216,9 @@ proptest! {
 /// Whether packets that stand for several may come by interface `a` of a router.
 fn takes(config: &str) -> bool {
     let (mut rig, a, _b) = between(config);
-    assert_eq!(a.takes_segments(), None);
+    assert_eq!(a.accepts_segments(), None);
     rig.run();
-    a.takes_segments().expect("a router that receives says so")
+    a.accepts_segments().expect("a router that receives says so")
 }
 
 #[test]
@@ -264,14 +264,14 @@ fn a_hotswap_takes_the_word_back_and_lets_no_large_packet_through() {
     a.arrive(&frame[..100]);
     rig.run();
     assert_eq!(
-        (rig.read("q.length"), a.takes_segments()),
+        (rig.read("q.length"), a.accepts_segments()),
         ("3".into(), Some(true))
     );
     b.make_room(10);
     rig.swap("FromNetfront(a) -> q :: Queue -> CheckLength(1500) -> ToNetfront(b);");
     rig.run();
     let sent = b.sent_unfinished();
-    assert_eq!(a.takes_segments(), Some(false));
+    assert_eq!(a.accepts_segments(), Some(false));
     let lens: Vec<_> = sent
         .iter()
         .map(|(frame, left)| (frame.len(), *left))

@@ -60,9 +60,9 @@ pub fn key(ip: &[u8; 20], transport: &[u8]) -> Option<FlowKey> {
 /// too short. Whether the protocol has ports is not looked at.
 #[inline(always)]
 pub fn flow(packet: &Packet) -> Option<(IpProtocol, FlowKey)> {
-    match packet.usual_header() {
+    match packet.plain_header() {
         Some(header) => {
-            let (ip, transport) = usual_parts(header);
+            let (ip, transport) = plain_parts(header);
             Some((protocol(ip), key(ip, transport)?))
         }
         None => unusual_flow(packet),
@@ -78,7 +78,7 @@ fn unusual_flow(packet: &Packet) -> Option<(IpProtocol, FlowKey)> {
 
 /// The IP header in a usual one, and the ports.
 #[inline(always)]
-fn usual_parts(header: &[u8; USUAL]) -> (&[u8; 20], &[u8; 8]) {
+fn plain_parts(header: &[u8; PLAIN_HEADER]) -> (&[u8; 20], &[u8; 8]) {
     let (ip, transport) = header.split_first_chunk().unwrap_or((&[0; 20], &[]));
     (ip, transport.first_chunk().unwrap_or(&[0; 8]))
 }
@@ -86,7 +86,7 @@ fn usual_parts(header: &[u8; USUAL]) -> (&[u8; 20], &[u8; 8]) {
 /// The key of a UDP packet that can be rewritten by its usual header alone.
 #[inline(always)]
 pub fn datagram(packet: &Packet) -> Option<FlowKey> {
-    let header = packet.usual_header()?;
+    let header = packet.plain_header()?;
     if packet.is_extended() {
         return None;
     }
@@ -95,14 +95,14 @@ pub fn datagram(packet: &Packet) -> Option<FlowKey> {
 
 /// The key of a usual header, if it is UDP's.
 #[inline(always)]
-pub fn datagram_key(header: &[u8; USUAL]) -> Option<FlowKey> {
-    let (ip, transport) = usual_parts(header);
+pub fn datagram_key(header: &[u8; PLAIN_HEADER]) -> Option<FlowKey> {
+    let (ip, transport) = plain_parts(header);
     key(ip, transport).filter(|_| protocol(ip) == IpProtocol::UDP)
 }
 
 /// Gives a usual header other addresses and ports, and changes no checksum.
 #[inline(always)]
-pub fn set_key(header: &mut [u8; USUAL], key: FlowKey) {
+pub fn set_key(header: &mut [u8; PLAIN_HEADER], key: FlowKey) {
     header[12..20].copy_from_slice(&key.addresses.to_be_bytes());
     header[20..24].copy_from_slice(&key.ports.to_be_bytes());
 }
@@ -290,7 +290,7 @@ impl Change {
         if packet.is_extended() {
             return false;
         }
-        let Some(header) = packet.usual_header_mut() else {
+        let Some(header) = packet.plain_header_mut() else {
             return false;
         };
         if !datagram_key(header).is_some_and(is_it) {

@@ -17,12 +17,12 @@ pub struct InfiniteSource {
     payload: SourceData,
     #[flatten]
     pace: SourcePace,
-    mold: Mold,
+    template: PacketTemplate,
 }
 
 impl InfiniteSource {
-    fn make_mold(&mut self) {
-        self.mold = Mold::new(&self.payload.bytes());
+    fn make_template(&mut self) {
+        self.template = PacketTemplate::new(&self.payload.bytes());
     }
 }
 
@@ -32,7 +32,7 @@ impl InfiniteSource {
     #[write]
     fn write_data(&mut self, cx: &mut Cx<'_>, value: &str) {
         self.payload.data = value.as_bytes().to_vec();
-        self.make_mold();
+        self.make_template();
         self.pace.wake(cx);
     }
 
@@ -40,7 +40,7 @@ impl InfiniteSource {
     #[write(error = "length must be integer")]
     fn write_length(&mut self, cx: &mut Cx<'_>, length: i32) -> Result<(), &'static str> {
         self.payload.set_length(length)?;
-        self.make_mold();
+        self.make_template();
         self.pace.wake(cx);
         Ok(())
     }
@@ -50,7 +50,7 @@ impl Element for InfiniteSource {
     fn configured(&mut self, cx: &mut Cx<'_>, args: &mut Args<'_>) -> Result<(), Failed> {
         self.pace.configured(cx, args)?;
         self.payload.check(args)?;
-        self.make_mold();
+        self.make_template();
         Ok(())
     }
 
@@ -59,16 +59,16 @@ impl Element for InfiniteSource {
     }
 
     fn run_task(&mut self, cx: &mut Cx<'_>, task: TaskId) -> Ran {
-        let mold = &self.mold;
+        let template = &self.template;
         self.pace.run_task(cx, task, |cx, batch, most, now| {
-            cx.pool().cast(mold, now, batch, most)
+            cx.pool().fill(template, now, batch, most)
         })
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, batch: &mut Batch, most: usize) {
-        let mold = &self.mold;
+        let template = &self.template;
         self.pace.pull(cx, batch, most, |cx, batch, most, now| {
-            cx.pool().cast(mold, now, batch, most)
+            cx.pool().fill(template, now, batch, most)
         });
     }
 

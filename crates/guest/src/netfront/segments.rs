@@ -75,7 +75,7 @@ impl<R: Fn()> Netfront<R> {
             }
         }
         packet.set_offload(offload(first));
-        if !self.takes_segments && !packet.make_whole() {
+        if !self.accepts_segments && !packet.make_whole() {
             // The router that took it is gone, and the switch could not know yet.
             self.cutting = in_one_piece(&packet);
             pool.kill(packet);

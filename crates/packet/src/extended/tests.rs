@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::checksum::{checksum, pseudo_header_v4};
-use crate::{Batch, DATA_MAX, HEADROOM};
+use crate::{Batch, DATA_MAX, HEADROOM, Pool};
 
 const TCP4: Segments = Segments {
     kind: SegmentKind::Tcp4,
@@ -226,9 +226,9 @@ fn a_clone_that_finds_no_buffers_costs_none() {
 
 #[test]
 fn another_pools_packet_goes_home_with_its_parts() {
-    let (mut home, mut away) = (Pool::heap(8), Pool::heap(8));
-    let packet = packet(&mut home, &[3; 5000], 1000);
+    let (mut owner, mut away) = (Pool::heap(8), Pool::heap(8));
+    let packet = packet(&mut owner, &[3; 5000], 1000);
     away.kill(packet);
-    away.send_strangers();
-    assert_eq!((home.outstanding(), away.outstanding()), (0, 0));
+    away.return_foreign();
+    assert_eq!((owner.outstanding(), away.outstanding()), (0, 0));
 }

@@ -35,8 +35,8 @@ impl Engine {
     /// Ends a round: wakes the threads that packets were sent to, and gives buffers back to the
     /// threads whose packets ended here.
     pub fn end_round(&mut self) {
-        self.runtime.pool.send_strangers();
-        self.runtime.pool.even_out();
+        self.runtime.pool.return_foreign();
+        self.runtime.pool.rebalance();
         if let Some(own) = &mut self.threads.partition {
             own.wake_receivers();
         }

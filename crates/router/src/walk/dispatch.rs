@@ -138,13 +138,13 @@ impl Walk {
         mut left: Box<Batch>,
         sets: &mut dyn Iterator<Item = OutputSet>,
     ) {
-        let mut deal = left.deal();
+        let mut dispatch = left.dispatch();
         for set in sets {
             let mut some = self.batch();
-            deal.give(set.packets.unbounded_shr(done as u32), &mut some);
+            dispatch.send(set.packets.unbounded_shr(done as u32), &mut some);
             self.emit_batch(pool, set.output, set.exit, some);
         }
-        drop(deal);
+        drop(dispatch);
         self.put_back(pool, left);
     }
 
@@ -267,10 +267,10 @@ impl Walk {
         }
         let largest = groups.iter().max_by_key(|group| group.count);
         let stays = largest.filter(|_| may_stay).map(|group| group.exit);
-        let mut deal = batch.deal();
+        let mut dispatch = batch.dispatch();
         for group in groups.iter().filter(|group| Some(group.exit) != stays) {
             let mut some = self.batch();
-            deal.give(group.packets, &mut some);
+            dispatch.send(group.packets, &mut some);
             self.emit_batch(pool, group.output, group.exit, some);
         }
         stays.unwrap_or(EdgeId::NONE)

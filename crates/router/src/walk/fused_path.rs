@@ -8,7 +8,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use packet::{Ahead, Batch, Facts, Plan};
+use packet::{Prefetcher, Batch, Facts, Plan};
 
 use super::edges::{Edge, Edges};
 
@@ -47,7 +47,7 @@ impl FusedPath {
     pub fn run(
         &self,
         batch: &mut Batch,
-        prefetcher: &mut Ahead,
+        prefetcher: &mut Prefetcher,
         spare: &mut Vec<Box<Batch>>,
     ) -> Option<Box<Batch>> {
         batch.edit(&self.plan, self.preserves, self.learns, prefetcher, || {

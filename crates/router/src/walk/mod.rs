@@ -15,7 +15,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use packet::{Ahead, BATCH, Batch, Packet, Pool};
+use packet::{Prefetcher, BATCH, Batch, Packet, Pool};
 
 use crate::topology::{ElementId, PortOf};
 use edges::{Edge, Edges};
@@ -86,7 +86,7 @@ pub(crate) struct Walk {
     pub paths: FusedPaths,
     pub trees: Vec<Tree>,
     /// Packets that come next.
-    pub prefetcher: Ahead,
+    pub prefetcher: Prefetcher,
     /// Most packets of a batch.
     pub limit: usize,
     pub pull_through: Option<PullThrough>,
@@ -104,7 +104,7 @@ impl Walk {
             spare: Vec::new(),
             paths: FusedPaths::default(),
             trees: Vec::new(),
-            prefetcher: Ahead::default(),
+            prefetcher: Prefetcher::default(),
             limit: limit.clamp(1, BATCH),
             pull_through: None,
             pulling_through: Vec::with_capacity(16),

@@ -3,7 +3,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use abi::region::SharedBytes;
+use abi::SharedBytes;
 use rustix::io::Errno;
 
 use super::offload::{self, ETHERNET, Segmenter, VLAN, VnetHeader};

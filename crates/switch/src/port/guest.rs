@@ -5,14 +5,15 @@
 //! looked at is what is delivered; a frame's other bytes are copied once and may be anything. What
 //! breaks the rules is a [`Violation`], counted; the port is closed when there are too many.
 //!
-//! A guest that says that it takes segments ([`takes::SEGMENTS`]) gets frames that stand for
+//! A guest that says that it takes segments ([`accepts::SEGMENTS`]) gets frames that stand for
 //! several over as many slots as they need, and frames whose checksum is to be completed; what the
 //! guest says of its own frames is believed as far as it is true of them, and they are staged, so
 //! that they go on as those of a host link would. For all others the port cuts and completes: their
 //! frames are whole, not longer than the MTU, their checksums complete.
 
 use abi::chain::{self, Broken, follow};
-use abi::region::{FRAME_MAX, PART_MAX, PART_OFFSET, RECEIVE_OFFSET, SharedBytes, takes};
+use abi::SharedBytes;
+use abi::region::{FRAME_MAX, PART_MAX, PART_OFFSET, RECEIVE_OFFSET, accepts};
 use abi::ring::{SLOTS_PER_LINE, Slot, Violation, flags};
 use rustix::thread::futex;
 use std::os::fd::BorrowedFd;
@@ -82,7 +83,7 @@ const KNOWN: u16 = flags::OFFLOADED | flags::CHECKSUM_VALID;
 struct GuestDelivery<'a> {
     counters: &'a PortCounters,
     /// Whether the guest takes frames over several slots and with work left to do.
-    takes_segments: bool,
+    accepts_segments: bool,
     /// Slots that were free after the last publish.
     free: u32,
     /// Slots filled since then.
@@ -210,7 +211,7 @@ impl GuestLink {
         }
         for i in 0..frames.min(free) {
             let spent = self.side.receive.peek(i);
-            if let Ok(room) = self.side.region.room(spent.buffer, HEAD) {
+            if let Ok(room) = self.side.region.receive_buffer(spent.buffer, HEAD) {
                 room.prefetch_write();
             }
         }
@@ -227,7 +228,7 @@ impl GuestLink {
         match frame.body {
             Body::Guest(shared) if frame.len() >= LONG && place < delivery.free => {
                 let spent = self.side.receive.peek(place);
-                let room = self.side.region.room(spent.buffer, frame.len()).ok()?;
+                let room = self.side.region.receive_buffer(spent.buffer, frame.len()).ok()?;
                 Some((shared.skip(HEAD), room.skip(HEAD)))
             }
             _ => None,
@@ -288,7 +289,7 @@ impl GuestLink {
         if frame.len() > self.limit(frame) {
             return delivery.counters.dropped(Reason::TooLong, 1);
         }
-        if !vnet.needs_checksum() || (delivery.takes_segments && is_own_checksum(frame, vnet)) {
+        if !vnet.needs_checksum() || (delivery.accepts_segments && is_own_checksum(frame, vnet)) {
             return self.put(delivery, frame.len(), vnet.to_slot(), |room| {
                 room.write(frame);
             });
@@ -311,7 +312,7 @@ impl GuestLink {
         if segments.longest() > self.limit(frame) {
             return delivery.counters.dropped(Reason::TooLong, count);
         }
-        if delivery.takes_segments && frame.len() <= chain::BYTES {
+        if delivery.accepts_segments && frame.len() <= chain::BYTES {
             return self.put_chain(delivery, frame, vnet);
         }
         delivery.counters.cut();
@@ -346,12 +347,12 @@ impl GuestLink {
             let spent = self.side.receive.peek(delivery.filled + i);
             let (room, offset, said) = match i {
                 0 => (
-                    self.side.region.room(spent.buffer, part.len()),
+                    self.side.region.receive_buffer(spent.buffer, part.len()),
                     RECEIVE_OFFSET,
                     vnet.to_slot(),
                 ),
                 _ => (
-                    self.side.region.part_room(spent.buffer, part.len()),
+                    self.side.region.part_buffer(spent.buffer, part.len()),
                     PART_OFFSET,
                     Slot::spent(0),
                 ),
@@ -402,7 +403,7 @@ impl GuestLink {
             return delivery.counters.dropped(Reason::RingFull, 1);
         }
         let spent = self.side.receive.peek(delivery.filled);
-        let Ok(room) = self.side.region.room(spent.buffer, len.max(HEAD)) else {
+        let Ok(room) = self.side.region.receive_buffer(spent.buffer, len.max(HEAD)) else {
             return self.refuse(delivery, 1);
         };
         write(&room);
@@ -598,10 +599,10 @@ impl Backend for GuestLink {
         if first == 0 {
             self.prefetch_rooms(frames, free);
         }
-        let takes = self.side.region.takes(self.side.interface);
+        let takes = self.side.region.accepts(self.side.interface);
         let mut delivery = GuestDelivery {
             counters,
-            takes_segments: takes & takes::SEGMENTS != 0,
+            accepts_segments: takes & accepts::SEGMENTS != 0,
             free,
             filled,
             frames: 0,

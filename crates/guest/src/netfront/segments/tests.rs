@@ -4,7 +4,7 @@ extern crate std;
 
 use std::vec::Vec;
 
-use abi::region::{FRAME_MAX, PART_MAX, RECEIVE_OFFSET, Region, takes};
+use abi::region::{FRAME_MAX, PART_MAX, RECEIVE_OFFSET, Region, accepts};
 use abi::ring::{Consumer, Producer};
 use proptest::prelude::*;
 use router::Device;
@@ -32,9 +32,9 @@ fn arrive(region: &Region, ring: &mut Producer, frame: &[u8], said: Slot) -> boo
     for (i, part) in (0..slots).zip(parts) {
         let buffer = ring.peek(i).buffer;
         let (room, offset, said) = match i {
-            0 => (region.room(buffer, part.len()), RECEIVE_OFFSET, said),
+            0 => (region.receive_buffer(buffer, part.len()), RECEIVE_OFFSET, said),
             _ => (
-                region.part_room(buffer, part.len()),
+                region.part_buffer(buffer, part.len()),
                 abi::region::PART_OFFSET,
                 Slot::spent(0),
             ),
@@ -151,7 +151,7 @@ proptest! {
 #[test]
 fn what_a_router_takes_is_published_and_taken_back() {
     let mut ends = ends();
-    let said = |ends: &Ends| ends.wire.region.takes(0) & takes::SEGMENTS != 0;
+    let said = |ends: &Ends| ends.wire.region.accepts(0) & accepts::SEGMENTS != 0;
     assert!(!said(&ends));
     ends.inside.take_segments(true);
     assert!(said(&ends));

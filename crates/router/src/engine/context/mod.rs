@@ -6,7 +6,7 @@ mod others;
 
 use alloc::boxed::Box;
 use alloc::string::String;
-use packet::{Ahead, Batch, Packet, Pool};
+use packet::{Prefetcher, Batch, Packet, Pool};
 
 use super::graph::Graph;
 use super::{Cx, Engine};
@@ -191,7 +191,7 @@ impl Cx<'_> {
 
     /// The packets that come next: announces them, or prefetches them.
     #[inline]
-    pub fn prefetcher(&mut self) -> &mut Ahead {
+    pub fn prefetcher(&mut self) -> &mut Prefetcher {
         &mut self.engine.walk.prefetcher
     }
 

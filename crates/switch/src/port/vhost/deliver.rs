@@ -1,6 +1,6 @@
 //! Frames that a driver receives: delivered into its buffers.
 
-use abi::region::SharedBytes;
+use abi::SharedBytes;
 
 use super::device::{Features, HEADER_MAX, PAIRS_MAX};
 use super::memory::Memory;

@@ -11,7 +11,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use abi::region::SharedBytes;
+use abi::SharedBytes;
 use rustix::mm::{MapFlags, ProtFlags};
 
 use super::sigbus::{MemoryWatch, WATCHED_MAX};

@@ -35,7 +35,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
-use abi::region::SharedBytes;
+use abi::SharedBytes;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};

@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::os::fd::AsFd;
 
-use abi::region::SharedBytes;
+use abi::SharedBytes;
 
 use super::memory::Memory;
 use super::rings::packed::START;

@@ -1,6 +1,7 @@
 //! Frames that a driver sends: taken out of its transmit queues.
 
-use abi::region::{BUFFER_STRIDE, SharedBytes};
+use abi::SharedBytes;
+use abi::region::BUFFER_STRIDE;
 
 use super::device::HEADER_MAX;
 use super::memory::Memory;

@@ -68,7 +68,7 @@ fn receive_chains(side: &mut GuestSide) -> Vec<(Vec<u8>, Slot)> {
 }
 
 fn take_segments(side: &GuestSide) {
-    side.region.set_takes(0, takes::SEGMENTS);
+    side.region.set_accepts(0, accepts::SEGMENTS);
 }
 
 /// A segment without its headers, which `Large` has, too: `payload` bytes.

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
-use abi::region::SharedBytes;
+use abi::SharedBytes;
 
 use super::{Addresses, Broken, Descriptor, Head, SIZE_MAX};
 use crate::port::vhost::memory::{Memory, Region};

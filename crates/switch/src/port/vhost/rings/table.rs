@@ -1,7 +1,7 @@
 //! A table of indirect descriptors, which one descriptor of a ring stands for: Virtual I/O Device
 //! 1.2, sections 2.7.5.3 and 2.8.7.
 
-use abi::region::SharedBytes;
+use abi::SharedBytes;
 
 use super::{Broken, Descriptor, flags};
 use crate::port::vhost::memory::Memory;

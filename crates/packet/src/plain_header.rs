@@ -1,7 +1,7 @@
-//! The short way to headers as nearly all packets have them.
+//! Fast access to plain IPv4 headers: those without options, which nearly all packets have.
 //!
-//! Where an IP header has no options, and the first bytes behind it are there, one look at the
-//! metadata says so, and everything is at a place that the compiler knows.
+//! One comparison of the metadata shows that a header is plain and that the first bytes behind it
+//! are there. Every field is then at an offset that the compiler knows.
 
 use core::net::Ipv4Addr;
 
@@ -13,12 +13,12 @@ const IP: usize = 20;
 
 const _: () = assert!(DST_IP.offset == 0 && DST_IP.size == 4);
 
-/// Bytes of a [usual header](Packet::usual_header): an IPv4 header without options, and what of a
-/// transport header all protocols with ports have.
-pub const USUAL: usize = IP + 8;
+/// Bytes of a [plain header](Packet::plain_header): an IPv4 header without options, and the eight
+/// bytes of transport header that every protocol with ports has.
+pub const PLAIN_HEADER: usize = IP + 8;
 
 impl Packet {
-    /// Where `N` bytes start that begin with a network header of 20 bytes, if they are there.
+    /// The offset of `N` bytes that begin with a network header of 20 bytes, if they are there.
     #[inline(always)]
     fn plain_start<const N: usize>(&self) -> Option<usize> {
         let meta = self.meta();
@@ -37,14 +37,14 @@ impl Packet {
 
     /// The network header and the eight bytes behind it, if it is 20 bytes long and they are there.
     #[inline(always)]
-    pub fn usual_header(&self) -> Option<&[u8; USUAL]> {
+    pub fn plain_header(&self) -> Option<&[u8; PLAIN_HEADER]> {
         self.plain_ip()
     }
 
-    /// As [`usual_header`](Self::usual_header), to be changed.
+    /// As [`plain_header`](Self::plain_header), mutable.
     #[inline(always)]
-    pub fn usual_header_mut(&mut self) -> Option<&mut [u8; USUAL]> {
-        let start = self.plain_start::<USUAL>()?;
+    pub fn plain_header_mut(&mut self) -> Option<&mut [u8; PLAIN_HEADER]> {
+        let start = self.plain_start::<PLAIN_HEADER>()?;
         // SAFETY: as above, and `self` is borrowed exclusively.
         Some(unsafe { &mut *self.byte(start).cast() })
     }
@@ -60,12 +60,12 @@ impl Packet {
         Some(unsafe { &*self.byte(meta.data as usize + at as usize).cast() })
     }
 
-    /// Takes note of an IPv4 header without options that starts `at` bytes into the data, of an IP
-    /// packet of `length` bytes to `destination`: marks it, cuts the packet behind it, and sets the
-    /// destination annotation. Returns whether all that is there; else nothing is done.
+    /// Marks an IPv4 header without options that starts `at` bytes into the data, of an IP packet of
+    /// `length` bytes: truncates the packet to it, and sets the destination annotation. Returns
+    /// false and changes nothing if the data is shorter.
     #[inline(always)]
     #[must_use]
-    pub fn mark_usual(&mut self, at: u32, length: u16, destination: Ipv4Addr) -> bool {
+    pub fn mark_plain_ip(&mut self, at: u32, length: u16, destination: Ipv4Addr) -> bool {
         let extended = self.is_extended();
         let meta = self.meta_mut();
         let start = u64::from(meta.data) + u64::from(at);
@@ -108,7 +108,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_usual_header_is_the_network_header(
+        fn the_plain_header_is_the_network_header(
             len in 0usize..90, pulled in 0usize..30, back: bool,
             at in 0usize..60, header in prop_oneof![Just(20usize), 0usize..64], cut in 0usize..40,
         ) {
@@ -123,8 +123,8 @@ mod tests {
             }
             let network = packet.network_header().filter(|_| packet.network_header_len() == 20);
             let usual = network.and_then(|network| network.first_chunk()).copied();
-            prop_assert_eq!(packet.usual_header().copied(), usual);
-            prop_assert_eq!(packet.usual_header_mut().copied(), usual);
+            prop_assert_eq!(packet.plain_header().copied(), usual);
+            prop_assert_eq!(packet.plain_header_mut().copied(), usual);
         }
 
         #[test]
@@ -143,7 +143,7 @@ mod tests {
             let (mut one, mut other) = (packet(&mut pool, len, 3), packet(&mut pool, len, 3));
             let end = at as usize + usize::from(length);
             let there = length >= 20 && end <= one.len();
-            prop_assert_eq!(one.mark_usual(at, length, to.into()), there);
+            prop_assert_eq!(one.mark_plain_ip(at, length, to.into()), there);
             if there {
                 other.set_network_header(at as usize, 20);
                 other.truncate(end);

@@ -1,10 +1,10 @@
-//! What pools that share a region's buffers have in common.
+//! The free list that the pools over one region share.
 //!
-//! Each CPU of a guest has a pool of its own over the one region. A buffer belongs to none of them: it
-//! is free in the pool of the CPU that was done with it last. So buffers migrate, as from the CPU
-//! that receives to the one that sends, and a pool that has more than its share hands them on in
-//! chunks, by a queue that takes no lock, to those that run short. A steady load on one CPU never
-//! meets the queue.
+//! Each CPU of a guest has its own pool over the one region. A buffer belongs to no pool: it is free
+//! in the pool of the CPU that used it last. So buffers migrate, for example from the CPU that
+//! receives to the one that sends. A pool with more than its share moves buffers in chunks to a
+//! lock-free queue, from which pools that run short take them. A steady load on one CPU never uses
+//! the queue.
 
 use core::ptr::NonNull;
 
@@ -13,13 +13,12 @@ use alloc::vec::Vec;
 
 use crossbeam_queue::ArrayQueue;
 
+use super::Pool;
 use crate::buffer::Meta;
-use crate::pool::Pool;
 
-/// Most buffers that are handed on together.
+/// Most buffers of a chunk.
 const CHUNK: usize = 32;
-/// Buffers that a pool which is asked what it has takes care to have, if it can: a packet of 64 KB
-/// takes half of them.
+/// Buffers that [`Pool::available`] makes free if it can: a packet of 64 KB takes half of them.
 const AT_HAND: usize = 64;
 
 /// Buffers on their way from one pool to another.
@@ -28,89 +27,89 @@ struct Chunk {
     buffers: [NonNull<Meta>; CHUNK],
 }
 
-// SAFETY: free buffers, owned by whoever has the chunk.
+// SAFETY: free buffers, owned by the chunk.
 unsafe impl Send for Chunk {}
 
-/// Free buffers that no pool has.
+/// Free buffers that are in no pool.
 #[derive(Clone)]
-pub(crate) struct Depot {
+pub(super) struct FreeList {
     chunks: Arc<ArrayQueue<Chunk>>,
     /// Buffers in each chunk.
     chunk: usize,
-    /// Free buffers that a pool keeps at most for long.
+    /// Most free buffers that a pool keeps for long.
     keep: usize,
 }
 
 impl Pool {
     /// Shares this pool's region with `others` more pools, which are returned: one for each further
-    /// thread. Free buffers find their way to whoever needs them.
+    /// thread. A pool that runs short takes free buffers of the others.
     ///
     /// # Panics
     /// If the pool is not over a region, or is shared already.
     pub fn share(&mut self, others: usize) -> Vec<Pool> {
-        assert!(self.region.is_some() && self.depot.is_none());
+        assert!(self.region.is_some() && self.shared.is_none());
         let pools = others + 1;
-        // All pools together keep at most half of what there is.
+        // All pools together keep at most half of the buffers.
         let keep = (self.own() / (2 * pools)).max(2);
         let chunk = (keep / 2).clamp(1, CHUNK);
-        let depot = Depot {
+        let shared = FreeList {
             chunks: Arc::new(ArrayQueue::new(self.total().div_ceil(chunk))),
             chunk,
             keep,
         };
-        self.depot = Some(depot.clone());
-        self.even_out();
-        let pool = || self.sibling(depot.clone());
+        self.shared = Some(shared.clone());
+        self.rebalance();
+        let pool = || self.sibling(shared.clone());
         (0..others).map(|_| pool()).collect()
     }
 
-    /// Hands on what is more than this pool's share. To be called now and then.
+    /// Moves buffers beyond this pool's share to the shared list. To be called now and then.
     #[inline]
-    pub fn even_out(&mut self) {
-        if let Some(depot) = &self.depot
-            && self.free.len() > depot.keep
+    pub fn rebalance(&mut self) {
+        if let Some(shared) = &self.shared
+            && self.free.len() > shared.keep
         {
-            self.hand_on();
+            self.share_surplus();
         }
     }
 
     #[cold]
-    fn hand_on(&mut self) {
-        let Some(depot) = &self.depot else {
+    fn share_surplus(&mut self) {
+        let Some(shared) = &self.shared else {
             return;
         };
-        while self.free.len() >= depot.keep.max(depot.chunk) {
+        while self.free.len() >= shared.keep.max(shared.chunk) {
             // The buffers that have been free for longest.
             let mut chunk = Chunk {
-                count: depot.chunk,
+                count: shared.chunk,
                 buffers: [NonNull::dangling(); CHUNK],
             };
-            let oldest = self.free.drain(..depot.chunk);
-            for (place, buffer) in chunk.buffers.iter_mut().zip(oldest) {
-                *place = buffer;
+            let oldest = self.free.drain(..shared.chunk);
+            for (slot, buffer) in chunk.buffers.iter_mut().zip(oldest) {
+                *slot = buffer;
             }
-            // There is room for all the buffers that there are.
-            if let Err(back) = depot.chunks.push(chunk) {
+            // The queue has capacity for all buffers of the region.
+            if let Err(back) = shared.chunks.push(chunk) {
                 self.free.extend_from_slice(&back.buffers[..back.count]);
                 return;
             }
         }
     }
 
-    /// Takes buffers that others handed on until `wanted` are free, as far as there are so many.
-    pub(crate) fn take_over(&mut self, wanted: usize) {
+    /// Takes chunks off the shared list until `wanted` buffers are free or the list is empty.
+    pub(super) fn take_shared(&mut self, wanted: usize) {
         while self.free.len() < wanted {
-            let Some(chunk) = self.depot.as_ref().and_then(|depot| depot.chunks.pop()) else {
+            let Some(chunk) = self.shared.as_ref().and_then(|shared| shared.chunks.pop()) else {
                 return;
             };
             self.free.extend_from_slice(&chunk.buffers[..chunk.count]);
         }
     }
 
-    /// Buffers that are at hand without asking for any.
+    /// Free buffers, after a look at the remote stack and the shared list.
     pub fn available(&mut self) -> usize {
         self.collect();
-        self.take_over(AT_HAND);
+        self.take_shared(AT_HAND);
         self.free.len()
     }
 }
@@ -136,7 +135,7 @@ mod tests {
         unsafe { Pool::region(NonNull::from(&mut memory[0]).cast(), count, in_rings) }
     }
 
-    /// Every buffer that these pools and what lies between them have, each once.
+    /// Every buffer of these pools and their shared list, each once.
     fn drain(pools: &mut [Pool]) -> BTreeSet<u32> {
         let mut found = BTreeSet::new();
         for pool in pools {
@@ -160,7 +159,7 @@ mod tests {
                 assert!(held.len() >= 128, "{} of {pools}", held.len());
                 let next = &mut all[(user + 1) % pools];
                 held.into_iter().for_each(|packet| next.kill(packet));
-                next.even_out();
+                next.rebalance();
             }
             assert_eq!(drain(&mut all).len(), 256);
         }
@@ -178,7 +177,7 @@ mod tests {
                 let (index, ..) = there.surrender(packet).ok().unwrap();
                 // SAFETY: surrendered just now, and in no ring.
                 unsafe { there.reclaim(index) };
-                there.even_out();
+                there.rebalance();
             }
             there
         });
