@@ -1,7 +1,7 @@
 //! Firewalls of any size, and traffic for them.
 //!
-//! Rules are what firewalls have: networks and hosts, a protocol, a port or a range of ports; the
-//! last one denies all. Half of the traffic's flows match a rule.
+//! Rules have networks and hosts, a protocol, a port or a range of ports; the last rule denies all.
+//! Half of the traffic's flows match a rule.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -10,10 +10,10 @@ use crate::traffic::{Flow, Random};
 
 pub mod peers;
 
-/// An address and how many of its bits count.
+/// An address and its prefix length.
 type Prefix = (u32, u32);
 
-/// A rule, so that packets can be made to match it.
+/// A rule in parts, so that packets can be made to match it.
 #[derive(Clone, Copy)]
 pub struct Rule {
     allow: bool,
@@ -56,7 +56,7 @@ fn prefix(random: &mut Random) -> Prefix {
     (address & !wild(length), length)
 }
 
-/// `count` rules but for the last one, which denies all.
+/// `count` rules without the last one, which denies all.
 pub fn rules(count: usize, random: &mut Random) -> Vec<Rule> {
     let rule = |i: usize| {
         let (source, mut destination) = (prefix(random), prefix(random));
@@ -88,7 +88,7 @@ fn clause(text: &mut String, side: &str, (address, length): Prefix) {
     };
 }
 
-/// An IPFilter's arguments: what is denied leaves by output 1.
+/// An IPFilter's arguments: denied packets leave by output 1.
 pub fn filter(rules: &[Rule]) -> String {
     let mut text = String::new();
     for rule in rules {
@@ -106,7 +106,7 @@ pub fn filter(rules: &[Rule]) -> String {
     text + "1 all"
 }
 
-/// A flow that matches `rule`, or any.
+/// A flow that matches `rule`, or a random one.
 fn flow(rule: Option<&Rule>, random: &mut Random) -> Flow {
     let any = (0x0a00_0000, 8);
     let (source, destination, protocol, ports) = match rule {

@@ -1,7 +1,7 @@
-//! What the benchmarks share: programs run turn about, medians, results as JSON and plots as SVG.
+//! Shared parts of the benchmarks: medians, results as JSON, plots as SVG.
 //!
-//! The machines these run on are shared and noisy. So programs that are compared run in turns
-//! within one call, figures are medians of several rounds, and what is quoted is their ratio.
+//! The machines are shared and noisy. So compared programs alternate within one run, figures are
+//! medians of several rounds, and documentation quotes their ratios.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub mod traffic;
 
 pub use plot::bars;
 
-/// How a benchmark ends: what went wrong is one sentence on standard error.
+/// The exit code of a benchmark. An error is printed as one sentence on standard error.
 pub fn exit(ran: Result<(), impl Display>) -> ExitCode {
     match ran {
         Ok(()) => ExitCode::SUCCESS,
@@ -30,7 +30,7 @@ pub fn exit(ran: Result<(), impl Display>) -> ExitCode {
     }
 }
 
-/// The middle of some figures; of an even number, the mean of the two in the middle.
+/// The median; of an even number of figures, the mean of the two in the middle.
 pub fn median(figures: &[f64]) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -41,7 +41,7 @@ pub fn median(figures: &[f64]) -> f64 {
     }
 }
 
-/// CPU time, user and system, that a command and what it started took.
+/// CPU time, user and system, of a command and its children.
 pub fn cpu_time(command: &mut Command) -> Result<Duration, String> {
     let before = children_time();
     let program = command.get_program().to_string_lossy().into_owned();
@@ -66,7 +66,7 @@ pub fn children_time() -> Duration {
     time(usage.user_time()) + time(usage.system_time())
 }
 
-/// The machine, in a line.
+/// A description of the machine, in one line.
 pub fn machine() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info
@@ -80,7 +80,7 @@ pub fn machine() -> String {
     format!("{model}, {cores} cores, Linux {}", kernel.trim())
 }
 
-/// Where results are kept.
+/// The folder of results.
 pub fn results() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("results")
 }

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 
 use crate::traffic::{Flow, Random};
 
-/// Of a hundred prefixes, how many have which length.
+/// How many of a hundred prefixes have each length.
 const MIX: [(u32, u32); 10] = [
     (24, 60),
     (23, 10),
@@ -23,7 +23,7 @@ const MIX: [(u32, u32); 10] = [
     (12, 1),
 ];
 
-/// Outputs that routes lead to.
+/// Outputs of the routes.
 pub const OUTPUTS: u32 = 4;
 
 /// `count` different prefixes: address and length.
@@ -50,7 +50,7 @@ pub fn prefixes(count: usize, random: &mut Random) -> Vec<(u32, u32)> {
     prefixes
 }
 
-/// The arguments of an element that looks routes up; addresses in no prefix go by output 0.
+/// The arguments of a route lookup element; addresses in no prefix leave by output 0.
 pub fn table(prefixes: &[(u32, u32)]) -> String {
     let mut text = String::from("0.0.0.0/0 0");
     for (i, (address, length)) in prefixes.iter().enumerate() {
@@ -60,7 +60,7 @@ pub fn table(prefixes: &[(u32, u32)]) -> String {
     text
 }
 
-/// `count` flows to addresses that routes lead to.
+/// `count` flows to addresses in the prefixes.
 pub fn flows<'r>(
     prefixes: &'r [(u32, u32)],
     count: usize,

@@ -1,13 +1,13 @@
-//! Traffic for the benchmarks: frames of flows, in capture files. Every run makes the same.
+//! Traffic for the benchmarks: frames of flows, in capture files. Every run makes the same frames.
 
 use std::io;
 use std::path::Path;
 
-/// A small random number generator (xorshift64*), so that runs are alike.
+/// A small random number generator (xorshift64*), for reproducible runs.
 pub struct Random(u64);
 
 impl Random {
-    /// With a start of its own.
+    /// A generator with a seed.
     pub fn new(seed: u64) -> Random {
         Random(0x9e37_79b9_7f4a_7c15 ^ seed << 1)
     }
@@ -25,13 +25,13 @@ impl Random {
         ((u64::from(self.word()) * u64::from(n)) >> 32) as u32
     }
 
-    /// One of several, all alike.
+    /// One of several, with equal probability.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u32) as usize]
     }
 }
 
-/// What distinguishes a flow: addresses, protocol, ports.
+/// A flow: addresses, protocol, ports.
 #[derive(Clone, Copy)]
 pub struct Flow {
     /// Source address.
@@ -45,8 +45,8 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// A frame of the flow, `length` bytes from the Ethernet header on, at least 42, with a right
-    /// IP checksum and, as UDP may, none of its own.
+    /// A frame of the flow, `length` bytes from the Ethernet header on, at least 42, with a valid IP
+    /// checksum and no UDP checksum.
     pub fn frame(&self, length: usize) -> Vec<u8> {
         let mut frame = vec![0; length];
         frame[5] = 2;

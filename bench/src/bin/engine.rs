@@ -1,14 +1,14 @@
 //! The engine on one core, packets from memory, beside Click and FastClick.
 //!
-//! `WEIR` names the `weir` program; `CLICK` and `FASTCLICK` name the peers' `click` programs, and a
-//! peer that is not named is left out. Each program runs each configuration for about a second of
-//! CPU time, turn about, `ROUNDS` times (7); rates are packets over CPU time less the time of a run
-//! with one packet, medians. Words are parts of rows' names: only these are run, and nothing is
+//! `WEIR` names the `weir` program; `CLICK` and `FASTCLICK` name the peers' `click` programs; a peer
+//! without a name is skipped. Each program runs each configuration for about a second of CPU time,
+//! alternating, `ROUNDS` times (7); rates are packets over CPU time less the time of a run with one
+//! packet, medians. Words on the command line select rows by parts of their names; then no result is
 //! saved.
 //!
-//! Packets are copies of one frame, or, in rows with flows, go round: they are read from a capture
-//! into a queue once, and come back to it when they have been through the elements. That takes
-//! nothing but elements that all programs have, and costs less than a source of many packets.
+//! Packets are copies of one frame. In rows with flows they go round: they are read from a capture
+//! into a queue once, and return to it behind the elements. That needs only elements that all
+//! programs have, and costs less than a source of many packets.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -66,22 +66,22 @@ const PREFIXES: usize = 100_000;
 /// Numbers of flows.
 const FLOWS: [(usize, &str); 3] = [(1, "1 flow"), (1000, "1 K flows"), (100_000, "100 K flows")];
 
-/// What is measured.
+/// A measured configuration.
 struct Row {
     name: String,
     packets: Packets,
-    /// Packets that go round come from `q`, and have to come back to it.
+    /// Circulating packets come from `q`, and return to it.
     path: String,
 }
 
 enum Packets {
     /// Copies of [`FRAME`].
     Copies,
-    /// Those of a capture go round. Each is worked on so many times a round.
+    /// Packets of a capture circulate. Each is processed that many times a round.
     Round(PathBuf, u64),
 }
 
-/// Where configurations and captures are while they are needed.
+/// The temporary folder of configurations and captures.
 fn folder() -> PathBuf {
     std::env::temp_dir().join(format!("weir-engine-{}", std::process::id()))
 }
@@ -115,7 +115,7 @@ const TREE: &str = "-> t :: Classifier(12/0800, 12/0806, 12/86dd, 12/8100, -);
     t[2] -> q; t[3] -> q; t[4] -> q; arp[0] -> q; arp[1] -> q; arp[2] -> q;
     ip[0] -> q; ip[1] -> q; ip[2] -> q; ip[3] -> q; ip[4] -> q; ip[5] -> q";
 
-/// What the IP router does with a packet that it forwards, and what makes the packet whole again.
+/// The IP router's work on a forwarded packet, and the elements that restore the packet.
 fn router(output: u32) -> String {
     format!(
         "rt[{output}] -> DropBroadcasts -> IPGWOptions(192.168.{output}.1)
@@ -124,8 +124,8 @@ fn router(output: u32) -> String {
     )
 }
 
-/// The IP router with a large table. A round takes one from the time to live, which is given back
-/// behind it.
+/// The IP router with a large table. A round decrements the time to live, which is restored behind
+/// it.
 fn routing(prefixes: &[(u32, u32)]) -> String {
     let outputs: String = (0..routes::OUTPUTS).map(router).collect();
     format!(
@@ -162,7 +162,7 @@ fn rows(folder: &Path) -> std::io::Result<Vec<Row>> {
             });
             std::io::Result::Ok(())
         };
-    // So few packets that they stay near, unless there are more flows.
+    // Few packets, so that they stay in the caches, unless there are more flows.
     let packets = |flows: usize| flows.max(1024);
     for count in [10usize, 100, 1000] {
         let rules = firewall::rules(count, &mut Random::new(count as u64));
@@ -304,8 +304,8 @@ struct Report {
     ratios: Vec<Ratio>,
 }
 
-/// Packets after which a program is ready: it has read its configuration and, where packets go
-/// round, its capture, and has touched what memory they take. What these take is not counted.
+/// Packets after which a program is warm: it has read its configuration and capture, and touched
+/// their memory. The time until then is not counted.
 const FIRST: u64 = 1 << 18;
 
 fn measure(row: &Row, programs: &[Program], rounds: usize) -> Result<Vec<Figure>, String> {

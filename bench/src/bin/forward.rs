@@ -1,10 +1,10 @@
 //! Guest → switch → guest on two cores: one guest with two interfaces is source and sink, on one
-//! core; the switch joins them, on the other.
+//! core; the switch is on the other.
 //!
 //! Frames of 60 and 1514 bytes (64 and 1518 on a wire, with their checksums), behind either wall,
-//! `ROUNDS` times (5), turn about; rates are the frames that the sink counted in a second, medians.
-//! `STARTS` times (40) the same guest is started, in a process made ready before and in one made
-//! then, and ended when its first frame has crossed the switch.
+//! `ROUNDS` times (5), alternating; rates are the frames that the sink counts in a second, medians.
+//! `STARTS` times (40) the same guest is started, in a pre-forked process and in a new one, and
+//! ended when its first frame has crossed the switch.
 
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
@@ -25,16 +25,16 @@ use switch::protocol::GuestInterface;
 use vmm::{Control, DataFile, Guest, GuestSpec, IMAGE, Isolation, Template};
 
 const SLOTS: u32 = 1024;
-/// How long the benchmark sleeps between looks for the first frame. It needs a processor that the
-/// guest or the switch runs on, so it may not spin.
+/// How long the benchmark sleeps between checks for the first frame. It shares a processor with the
+/// guest or the switch, so it must not spin.
 const LOOK: Duration = Duration::from_micros(20);
-/// For a process that is made ready, and for the switch to fall asleep.
+/// Time for a process to be pre-forked, and for the switch to fall asleep.
 const SETTLE: Duration = Duration::from_millis(5);
-/// Long enough for the regions of guests in steady use to be in large pages.
+/// Long enough for the huge-page collapse of the guest's region.
 const WARM_UP: Duration = Duration::from_secs(1);
 const MEASURED: Duration = Duration::from_secs(1);
 
-/// What can go wrong is said and ends the benchmark.
+/// A sentence that ends the benchmark.
 type Failure = Box<dyn std::error::Error>;
 
 #[derive(Clone, Copy, Serialize)]
@@ -55,8 +55,8 @@ struct Figure {
     most: f64,
     /// Bits of frames a second, in Gb/s, median.
     gigabits: f64,
-    /// From asking for the guest to its first frame having crossed the switch, in ms, median: in a
-    /// process made ready before, and in one made then.
+    /// From the request for the guest until its first frame has crossed the switch, in ms, median: in
+    /// a pre-forked process, and in a new one.
     first_frame_ms: f64,
     first_frame_spawned_ms: f64,
 }
@@ -71,17 +71,17 @@ struct Report {
     figures: Vec<Figure>,
 }
 
-/// A guest that sends to itself through a switch, since its first frame.
+/// A guest that sends to itself through a switch, whose first frame has arrived.
 struct Running {
     control: Control,
-    /// From asking for the guest to its first frame having crossed the switch.
+    /// From the request for the guest until its first frame has crossed the switch.
     first: Duration,
     _guest: Guest,
     _switch: Switch,
 }
 
-/// Starts a switch and a guest that sends to itself, in a process made ready before if it is `ahead`.
-fn start(template: &Template, case: Case, ahead: bool) -> Result<Running, Failure> {
+/// Starts a switch and a guest that sends to itself, in a pre-forked process or a new one.
+fn start(template: &Template, case: Case, pre_forked: bool) -> Result<Running, Failure> {
     let interfaces = ["source", "sink"];
     let mut described = Vec::new();
     for (i, name) in (1..).zip(interfaces) {
@@ -128,9 +128,10 @@ fn start(template: &Template, case: Case, ahead: bool) -> Result<Running, Failur
         pins: &[0],
         ..GuestSpec::new("forward", 1, &control)
     };
-    let prepared = match ahead {
-        true => Some(template.prepare(&spec.shape())?),
-        false => None,
+    let prepared = if pre_forked {
+        Some(template.prepare(&spec.shape())?)
+    } else {
+        None
     };
     std::thread::sleep(SETTLE);
     let asked = Instant::now();
@@ -174,30 +175,32 @@ fn rate(template: &Template, case: Case) -> Result<f64, Failure> {
     Ok((after - before) as f64 / to.duration_since(from).as_secs_f64())
 }
 
-/// What is measured of one case.
+/// The samples of one case.
 #[derive(Clone, Default)]
 struct Samples {
     /// Million frames a second.
     rates: Vec<f64>,
-    /// To the first frame, in ms: in a process made ready before, and in one made then.
+    /// Time to the first frame, in ms: in a pre-forked process, and in a new one.
     prepared: Vec<f64>,
     spawned: Vec<f64>,
 }
 
-fn setting(name: &str, usual: usize) -> usize {
+fn setting(name: &str, default: usize) -> usize {
     let value = std::env::var(name).ok();
-    value.and_then(|value| value.parse().ok()).unwrap_or(usual)
+    value
+        .and_then(|value| value.parse().ok())
+        .unwrap_or(default)
 }
 
 fn run() -> Result<(), Failure> {
     let (rounds, starts) = (setting("ROUNDS", 5), setting("STARTS", 40));
-    // Sleeps end when they are asked to, not 50 us later.
+    // Sleeps end on time, not 50 us later.
     set_current_timer_slack(NonZeroU64::new(1))?;
     let template = Template::new(IMAGE)?;
     let mut cases = Vec::new();
     for (wall, isolation) in [("vm", Isolation::Vm), ("process", Isolation::Process)] {
         if let Err(error) = template.wall(isolation) {
-            eprintln!("left out: {error}");
+            eprintln!("skipped: {error}");
             continue;
         }
         let case = |frame_bytes| Case {
@@ -210,8 +213,8 @@ fn run() -> Result<(), Failure> {
     let mut measured = vec![Samples::default(); cases.len()];
     for _ in 0..starts {
         for (case, samples) in cases.iter().zip(&mut measured) {
-            for (ahead, times) in [(true, &mut samples.prepared), (false, &mut samples.spawned)] {
-                let running = start(&template, *case, ahead)?;
+            for (forked, times) in [(true, &mut samples.prepared), (false, &mut samples.spawned)] {
+                let running = start(&template, *case, forked)?;
                 times.push(running.first.as_secs_f64() * 1e3);
             }
         }
@@ -240,7 +243,7 @@ fn run() -> Result<(), Failure> {
     };
     for figure in &report.figures {
         println!(
-            "{:<8} {:>5} bytes  {:6.2} Mpps  {:6.2} Gb/s  first frame after {:.2} ms, {:.2} if the process is made then",
+            "{:<8} {:>5} bytes  {:6.2} Mpps  {:6.2} Gb/s  first frame after {:.2} ms, {:.2} in a new process",
             figure.case.wall,
             figure.case.frame_bytes,
             figure.mpps,

@@ -1,11 +1,11 @@
-//! A router on one thread and on two, in `weir click` and in a guest: how much more it does by the
-//! clock on the wall, and what a packet takes of the processors.
+//! A router on one thread and on two, in `weir click` and in a guest: throughput by wall-clock time,
+//! and CPU time per packet.
 //!
-//! `WEIR` names the `weir` program. Each configuration runs on one and on two, turn about,
-//! `ROUNDS` times (9), for about a second each. Rates are packets over time that passed, less that
-//! of a run with one packet. What else the machine does takes from two threads more than from one,
-//! so the best round stands beside the median; and beside both stands the CPU time of all threads
-//! over packets, which does not know of others.
+//! `WEIR` names the `weir` program. Each configuration runs on one thread and on two, alternating,
+//! `ROUNDS` times (9), for about a second each. Rates are packets over elapsed time, less that of a
+//! run with two packets. Other load of the machine costs two threads more than one, so the best
+//! round stands beside the median. The CPU time of all threads per packet is independent of other
+//! load.
 
 use std::ffi::OsString;
 use std::os::fd::AsFd;
@@ -22,7 +22,7 @@ use vmm::{Control, DataFile, Exit, GuestSpec, IMAGE, Isolation, Template};
 const FRAME: &str = "\\<00000000000200000000000108004500002e000000004011af130a000002c0a80102\
     10000035001a0000000000000000000000000000000000000000>";
 
-/// Forwarding by address, with everything that a router does to a packet.
+/// Forwarding by address, with all of a router's work on a packet.
 const ROUTER: &str = "Strip(14) -> CheckIPHeader -> GetIPAddress(16)
     -> StaticIPLookup(10.0.0.0/8 0, 192.168.1.0/24 0, 0.0.0.0/0 10.0.0.1 0)
     -> DropBroadcasts -> IPGWOptions(192.168.1.1) -> FixIPSrc(192.168.1.1) -> DecIPTTL
@@ -30,7 +30,7 @@ const ROUTER: &str = "Strip(14) -> CheckIPHeader -> GetIPAddress(16)
 
 struct Row {
     name: &'static str,
-    /// The configuration for so many packets in all, given the source's class and arguments.
+    /// The configuration for a number of packets in all.
     config: fn(u64) -> String,
 }
 
@@ -73,33 +73,33 @@ const ROWS: [Row; 2] = [
     },
 ];
 
-/// What runs a router.
-enum Home {
-    /// `weir click`: this program.
+/// A program that runs a router.
+enum Runner {
+    /// `weir click`, at this path.
     Program(OsString),
-    /// A guest, behind the better wall that the machine has.
+    /// A guest, behind the best wall of the machine.
     Guest(Box<Template>),
 }
 
-/// What a run took.
+/// The time that a run took.
 struct Spent {
     wall: Duration,
     cpu: Duration,
 }
 
-impl Home {
+impl Runner {
     fn name(&self) -> &'static str {
         match self {
-            Home::Program(_) => "weir click",
-            Home::Guest(_) => "guest",
+            Runner::Program(_) => "weir click",
+            Runner::Guest(_) => "guest",
         }
     }
 
     fn run(&self, config: &str, threads: usize) -> Result<Spent, String> {
         let (start, before) = (Instant::now(), children_time());
         match self {
-            Home::Program(weir) => program(weir, config, threads)?,
-            Home::Guest(template) => guest(template, config, threads)?,
+            Runner::Program(weir) => program(weir, config, threads)?,
+            Runner::Guest(template) => guest(template, config, threads)?,
         }
         Ok(Spent {
             wall: start.elapsed(),
@@ -122,7 +122,7 @@ fn program(weir: &OsString, config: &str, threads: usize) -> Result<(), String> 
 
 /// Ring slots that a guest with interfaces would have: its packets are bounded by them.
 const SLOTS: u32 = 1024;
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn guest(template: &Template, config: &str, cpus: usize) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| error.to_string();
@@ -143,17 +143,17 @@ fn guest(template: &Template, config: &str, cpus: usize) -> Result<(), String> {
             ..GuestSpec::new("threads", 1, &control)
         })
         .map_err(|e| told(&e))?;
-    match guest.wait(&control, Some(PATIENCE)).map_err(|e| told(&e))? {
+    match guest.wait(&control, Some(TIMEOUT)).map_err(|e| told(&e))? {
         Some(Exit::Halted) => Ok(()),
         Some(exit) => Err(exit.to_string()),
-        None => Err("the guest does not come to its end".into()),
+        None => Err("the guest does not end".into()),
     }
 }
 
 #[derive(Serialize)]
 struct Figure {
     configuration: &'static str,
-    home: &'static str,
+    runner: &'static str,
     threads: usize,
     /// Million packets a second: median, and best round.
     mpps: f64,
@@ -165,10 +165,10 @@ struct Figure {
 #[derive(Serialize)]
 struct Scaling {
     configuration: &'static str,
-    home: &'static str,
+    runner: &'static str,
     median: f64,
     best: f64,
-    /// What two processors of their own would give, by CPU time.
+    /// The ratio on two dedicated processors, by CPU time.
     by_cpu: f64,
 }
 
@@ -182,16 +182,16 @@ struct Report {
     two_over_one: Vec<Scaling>,
 }
 
-fn measure(home: &Home, row: &Row, rounds: usize) -> Result<[Figure; 2], String> {
+fn measure(runner: &Runner, row: &Row, rounds: usize) -> Result<[Figure; 2], String> {
     let trial: u32 = 1 << 22;
-    let spent = home.run(&(row.config)(trial.into()), 1)?;
+    let spent = runner.run(&(row.config)(trial.into()), 1)?;
     let packets = (f64::from(trial) / spent.cpu.as_secs_f64()) as u64;
     let mut rates = [Vec::new(), Vec::new()];
     let mut costs = [Vec::new(), Vec::new()];
     for _ in 0..rounds {
         for i in 0..2 {
-            let idle = home.run(&(row.config)(2), i + 1)?;
-            let spent = home.run(&(row.config)(packets), i + 1)?;
+            let idle = runner.run(&(row.config)(2), i + 1)?;
+            let spent = runner.run(&(row.config)(packets), i + 1)?;
             let wall = spent.wall.saturating_sub(idle.wall).as_secs_f64();
             let cpu = spent.cpu.saturating_sub(idle.cpu).as_secs_f64();
             rates[i].push(packets as f64 / wall / 1e6);
@@ -200,7 +200,7 @@ fn measure(home: &Home, row: &Row, rounds: usize) -> Result<[Figure; 2], String>
     }
     let figure = |i: usize| Figure {
         configuration: row.name,
-        home: home.name(),
+        runner: runner.name(),
         threads: i + 1,
         mpps: median(&rates[i]),
         best: rates[i].iter().copied().fold(0.0, f64::max),
@@ -222,16 +222,16 @@ fn run() -> Result<(), String> {
         two_over_one: Vec::new(),
     };
     let template = Template::new(IMAGE).map_err(|error| error.to_string())?;
-    let homes = [Home::Program(weir), Home::Guest(Box::new(template))];
-    for (row, home) in ROWS
+    let runners = [Runner::Program(weir), Runner::Guest(Box::new(template))];
+    for (row, runner) in ROWS
         .iter()
-        .flat_map(|row| homes.iter().map(move |home| (row, home)))
+        .flat_map(|row| runners.iter().map(move |runner| (row, runner)))
     {
-        let figures = measure(home, row, rounds)?;
+        let figures = measure(runner, row, rounds)?;
         let [one, two] = &figures;
         let scaling = Scaling {
             configuration: row.name,
-            home: home.name(),
+            runner: runner.name(),
             median: two.mpps / one.mpps,
             best: two.best / one.best,
             by_cpu: 2.0 * one.cpu_ns / two.cpu_ns,
@@ -239,7 +239,7 @@ fn run() -> Result<(), String> {
         println!(
             "{:<36} {:<10} 1: {:.1} (best {:.1}) Mpps, {:.1} ns  2: {:.1} (best {:.1}) Mpps, {:.1} ns  x{:.2} (x{:.2}, by CPU time x{:.2})",
             row.name,
-            home.name(),
+            runner.name(),
             one.mpps,
             one.best,
             one.cpu_ns,

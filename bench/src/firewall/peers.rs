@@ -17,7 +17,7 @@ fn protocol(rule: &Rule) -> &'static str {
     if rule.protocol == 6 { "tcp" } else { "udp" }
 }
 
-/// A table of nftables for a bridge: ARP passes, then the rules, and the rest is dropped.
+/// A table of nftables for a bridge: ARP passes, then the rules apply, and all else is dropped.
 pub fn nftables(rules: &[Rule]) -> String {
     let mut text = String::from(
         "table bridge firewall {\n chain forward {\n  type filter hook forward priority 0; policy drop;\n  ether type arp accept\n",
@@ -40,8 +40,8 @@ pub fn nftables(rules: &[Rule]) -> String {
     text + " }\n}\n"
 }
 
-/// Flows of OpenFlow 1.0 for a switch whose ports 1 and 2 are to be joined: ARP passes, then the
-/// rules, and the rest is dropped.
+/// Flows of OpenFlow 1.0 for a switch with ports 1 and 2: ARP passes, then the rules apply, and all
+/// else is dropped.
 pub fn openflow(rules: &[Rule]) -> String {
     let mut text = String::from("priority=0,actions=drop\n");
     let mut add = |priority: usize, fields: &str, allow: bool| {
@@ -75,7 +75,7 @@ pub fn openflow(rules: &[Rule]) -> String {
     text
 }
 
-/// A range of ports as values under masks.
+/// A range of ports as values and masks.
 fn masks((low, high): (u16, u16)) -> Vec<(u16, u16)> {
     let (mut at, end) = (u32::from(low), u32::from(high) + 1);
     let mut masks = Vec::new();

@@ -23,6 +23,7 @@ pub const WALL_PROCESS: u32 = 2;
 /// A range of the guest's address space. A length of 0 means "absent".
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Span {
     /// Address of the first byte.
     pub address: u64,

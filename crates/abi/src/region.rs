@@ -133,10 +133,10 @@ impl Region {
         let region = Region { base, geometry };
         let header = region.header();
         header.version.store(VERSION, Ordering::Relaxed);
-        header.slots.store(geometry.slots, Ordering::Relaxed);
+        header.slots.store(geometry.slots(), Ordering::Relaxed);
         header
             .interfaces
-            .store(geometry.interfaces, Ordering::Relaxed);
+            .store(geometry.interfaces() as u32, Ordering::Relaxed);
         let descriptors = header.descriptors.get().cast::<Interface>();
         for (i, interface) in interfaces.iter().enumerate() {
             // SAFETY: i < INTERFACES_MAX by the geometry; nobody else has the memory yet.
@@ -146,8 +146,8 @@ impl Region {
         for i in 0..geometry.interfaces() {
             for ring in [geometry.receive_ring(i), geometry.transmit_ring(i)] {
                 // SAFETY: the ring lies inside the region; nobody else has it open yet.
-                let mut producer = unsafe { Producer::open(base.add(ring), geometry.slots) };
-                for s in 0..geometry.slots {
+                let mut producer = unsafe { Producer::open(base.add(ring), geometry.slots()) };
+                for s in 0..geometry.slots() {
                     producer.fill(s, Slot::spent(next));
                     next += 1;
                 }
@@ -258,7 +258,7 @@ impl Region {
     pub unsafe fn receive_producer(&self, i: usize) -> Producer {
         let ring = self.ring(i, Geometry::receive_ring);
         // SAFETY: a ring of this region; the caller opens this end once.
-        unsafe { Producer::open(ring, self.geometry.slots) }
+        unsafe { Producer::open(ring, self.geometry.slots()) }
     }
 
     /// The consuming side of interface `i`'s receive ring: the guest's.
@@ -268,7 +268,7 @@ impl Region {
     pub unsafe fn receive_consumer(&self, i: usize) -> Consumer {
         let ring = self.ring(i, Geometry::receive_ring);
         // SAFETY: a ring of this region; the caller opens this end once.
-        unsafe { Consumer::open(ring, self.geometry.slots) }
+        unsafe { Consumer::open(ring, self.geometry.slots()) }
     }
 
     /// The producing side of interface `i`'s transmit ring: the guest's.
@@ -278,7 +278,7 @@ impl Region {
     pub unsafe fn transmit_producer(&self, i: usize) -> Producer {
         let ring = self.ring(i, Geometry::transmit_ring);
         // SAFETY: a ring of this region; the caller opens this end once.
-        unsafe { Producer::open(ring, self.geometry.slots) }
+        unsafe { Producer::open(ring, self.geometry.slots()) }
     }
 
     /// The consuming side of interface `i`'s transmit ring: the switch's.
@@ -288,7 +288,7 @@ impl Region {
     pub unsafe fn transmit_consumer(&self, i: usize) -> Consumer {
         let ring = self.ring(i, Geometry::transmit_ring);
         // SAFETY: a ring of this region; the caller opens this end once.
-        unsafe { Consumer::open(ring, self.geometry.slots) }
+        unsafe { Consumer::open(ring, self.geometry.slots()) }
     }
 
     /// Start of the buffer pool.

@@ -3,7 +3,7 @@
 //!
 //! `cargo bench -p elements --bench classify`; with `WEIR_SIMD` set to
 //! `baseline`, `avx2` or `avx512`, packets are matched with no more than these
-//! instructions. Numbers after it are rules, instead of the usual ones.
+//! instructions. Numbers after it are rules, instead of the default ones.
 //!
 //! Rules are combinations of source and destination prefix, protocol and
 //! destination port as they stand in firewalls. Packets are 64-byte frames of
@@ -141,9 +141,9 @@ fn main() {
     let given: Vec<usize> = std::env::args()
         .filter_map(|word| word.parse().ok())
         .collect();
-    let usual = vec![1, 10, 32, 64, 100, 250, 500, 1000, 4000, 10_000];
+    let default = vec![1, 10, 32, 64, 100, 250, 500, 1000, 4000, 10_000];
     println!("rules  form          ns/packet   Mpps  hits  compile µs  memory KiB");
-    for count in if given.is_empty() { usual } else { given } {
+    for count in if given.is_empty() { default } else { given } {
         let mut random = Random(0x9e37_79b9_7f4a_7c15 + count as u64);
         let rules = rules(count, &mut random);
         let mut texts: Vec<&str> = rules.iter().map(|rule| rule.text.as_str()).collect();

@@ -1,4 +1,4 @@
-//! The guest's end of the control channel: takes requests apart, answers them.
+//! The guest's end of the control channel: receives requests and answers them.
 
 use alloc::vec::Vec;
 
@@ -10,26 +10,26 @@ use abi::message::{
 
 use crate::Application;
 
-/// A request whose contents have all arrived.
+/// A complete request.
 #[derive(Debug)]
 pub struct Request {
     /// See [`kind`].
     pub kind: u32,
-    /// What is asked for; how it reads is the kind's affair.
+    /// The contents, in the form of its kind.
     pub contents: Vec<u8>,
 }
 
-/// What a request comes to.
+/// The answer to a request.
 #[derive(Debug)]
 pub struct Answer {
     /// See [`status`].
     pub status: u32,
-    /// The value asked for, or a sentence that says why not.
+    /// The value, or a sentence with the reason for the refusal.
     pub contents: Vec<u8>,
 }
 
 impl Answer {
-    /// Done, with this value.
+    /// Success, with this value.
     pub fn ok(contents: impl Into<Vec<u8>>) -> Self {
         Self {
             status: status::OK,
@@ -37,7 +37,7 @@ impl Answer {
         }
     }
 
-    /// Not done: a status and a sentence.
+    /// A refusal: a status and a sentence.
     pub fn refused(status: u32, sentence: impl Into<Vec<u8>>) -> Self {
         Self {
             status,
@@ -46,15 +46,15 @@ impl Answer {
     }
 }
 
-/// Takes requests one at a time; the next is taken when the answer to the last is out.
+/// Answers requests one at a time: the next is received when the last answer is sent.
 pub(crate) struct Agent {
     requests: Consumer<'static>,
     answers: Producer<'static>,
     payload: [u8; PAYLOAD_MAX],
-    arriving: Vec<u8>,
-    /// The request that is arriving is too long: its contents are thrown away.
+    incoming: Vec<u8>,
+    /// The incoming request is too long: its contents are dropped.
     too_long: bool,
-    leaving: Option<(Outgoing, Vec<u8>)>,
+    outgoing: Option<(Outgoing, Vec<u8>)>,
     stopping: bool,
     broken: bool,
 }
@@ -65,41 +65,41 @@ impl Agent {
             requests: region.requests().consumer(),
             answers: region.answers().producer(),
             payload: [0; PAYLOAD_MAX],
-            arriving: Vec::new(),
+            incoming: Vec::new(),
             too_long: false,
-            leaving: None,
+            outgoing: None,
             stopping: false,
             broken: false,
         }
     }
 
-    /// Whether a request asked for the end, and its answer is out.
+    /// Whether a stop was requested, and its answer is sent.
     pub(crate) fn stopped(&self) -> bool {
-        self.stopping && (self.leaving.is_none() || self.broken)
+        self.stopping && (self.outgoing.is_none() || self.broken)
     }
 
-    /// Whether [`Self::poll`] has something to do now: room for the answer that is leaving, or a request.
+    /// Whether [`Self::poll`] has work: room for the outgoing answer, or a request.
     pub(crate) fn has_work(&self) -> bool {
         if self.broken {
             return false;
         }
-        let Some((_, contents)) = &self.leaving else {
+        let Some((_, contents)) = &self.outgoing else {
             return self.requests.available().is_ok_and(|n| n > 0);
         };
-        // Only the last message may be shorter. Should just that one fit, the ring isn't empty: the host
-        // wakes this guest when it takes the rest.
+        // Only the last message may be shorter. If only that one fits, the ring isn't empty: the host wakes
+        // this guest when it reads the rest.
         let next = HEADER_BYTES + contents.len().min(PAYLOAD_MAX);
         self.answers.free().is_ok_and(|free| free >= next)
     }
 
-    /// Moves the channel on by at most one message each way. Says whether the host has something new to read.
+    /// Transfers at most one message each way. True if the host has new messages to read.
     pub(crate) fn poll(&mut self, application: &mut impl Application) -> bool {
         if self.broken {
             return false;
         }
-        // A channel that the host broke stays shut; packets go on.
+        // A broken channel stays shut; packets still flow.
         let result = self.push_answer().and_then(|sent| {
-            if self.leaving.is_none() && self.take_message(application)? {
+            if self.outgoing.is_none() && self.take_message(application)? {
                 return self.push_answer();
             }
             Ok(sent)
@@ -111,18 +111,18 @@ impl Agent {
     }
 
     fn push_answer(&mut self) -> Result<bool, abi::message::ChannelError> {
-        let Some((outgoing, contents)) = &mut self.leaving else {
+        let Some((outgoing, contents)) = &mut self.outgoing else {
             return Ok(false);
         };
         let before = *outgoing;
         if outgoing.send(&mut self.answers, contents)? {
-            self.leaving = None;
+            self.outgoing = None;
             return Ok(true);
         }
         Ok(*outgoing != before)
     }
 
-    /// Takes one message; when it ends a request, answers it. Says whether there is an answer now.
+    /// Receives one message, and answers a complete request. True if there is an answer now.
     fn take_message(
         &mut self,
         application: &mut impl Application,
@@ -134,7 +134,7 @@ impl Agent {
         if header.more() {
             return Ok(false);
         }
-        let contents = core::mem::take(&mut self.arriving);
+        let contents = core::mem::take(&mut self.incoming);
         let answer = if core::mem::take(&mut self.too_long) {
             Answer::refused(
                 status::TOO_LONG,
@@ -144,18 +144,18 @@ impl Agent {
             self.answer(application, header, contents)
         };
         let outgoing = Outgoing::new(header.kind, header.request, answer.status);
-        self.leaving = Some((outgoing, answer.contents));
+        self.outgoing = Some((outgoing, answer.contents));
         Ok(true)
     }
 
     fn collect(&mut self, length: usize) {
-        let too_long = self.arriving.len() + length > CONTENTS_MAX;
-        if self.too_long || too_long || self.arriving.try_reserve(length).is_err() {
+        let too_long = self.incoming.len() + length > CONTENTS_MAX;
+        if self.too_long || too_long || self.incoming.try_reserve(length).is_err() {
             self.too_long = true;
-            self.arriving = Vec::new();
+            self.incoming = Vec::new();
             return;
         }
-        self.arriving.extend_from_slice(&self.payload[..length]);
+        self.incoming.extend_from_slice(&self.payload[..length]);
     }
 
     fn answer(
@@ -229,17 +229,17 @@ mod tests {
         let length = 3 * CHANNEL_BYTES;
         let mut application = Verbose(length);
         assert!(agent.poll(&mut application));
-        assert!(agent.leaving.is_some());
+        assert!(agent.outgoing.is_some());
         assert!(!agent.has_work(), "the ring is full");
 
         let (mut got, mut payload) = (0, [0; PAYLOAD_MAX]);
         while got < length {
             let header = receive(&mut host, &mut payload).unwrap().unwrap();
             got += header.length as usize;
-            if agent.leaving.is_some() && agent.has_work() {
+            if agent.outgoing.is_some() && agent.has_work() {
                 assert!(agent.poll(&mut application));
             }
         }
-        assert!(agent.leaving.is_none() && !agent.has_work());
+        assert!(agent.outgoing.is_none() && !agent.has_work());
     }
 }

@@ -7,11 +7,11 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use abi::bytes::Producer;
 use spin::Mutex;
 
-/// Looks at a ring that another CPU writes to before its text is given up: far more than writing takes.
+/// Attempts to lock the ring before text is dropped: far more than a write by another CPU takes.
 const TRIES: u32 = 1 << 20;
 
-/// The writing side of the console ring. What does not fit is dropped and counted there: a guest never waits
-/// for whoever reads its console.
+/// The writing side of the console ring. Text that does not fit is dropped and counted: a guest never waits
+/// for its console's reader.
 pub struct Console {
     ring: Mutex<Producer<'static>>,
     written: AtomicBool,
@@ -29,14 +29,14 @@ impl Console {
     pub fn write(&self, bytes: &[u8]) {
         for _ in 0..TRIES {
             if let Some(mut ring) = self.ring.try_lock() {
-                // A host that broke its own cursor does without a console.
+                // A host that broke its own cursor gets no text.
                 let _ = ring.write_lossy(bytes);
                 self.written.store(true, Ordering::Relaxed);
                 return;
             }
             spin_loop();
         }
-        // A panic in the middle of a write finds the ring taken for ever; its text is in the message then.
+        // A panic in the middle of a write finds the ring locked; the status message has its text.
     }
 
     /// Whether something was written since the last call.

@@ -8,10 +8,10 @@ use abi::control::Sleep;
 use crate::platform::store;
 use crate::{Platform, system};
 
-/// What a CPU beside the first is given to do.
+/// Work for a CPU other than the first.
 pub(crate) type Job = Box<dyn FnOnce(Cpu) + Send>;
 
-/// A CPU. What is said of one of them is said on it, except to wake it.
+/// A CPU. Its methods are called on that CPU, except [`wake`](Self::wake) and [`give`](Self::give).
 #[derive(Clone, Copy)]
 pub struct Cpu {
     platform: &'static Platform,
@@ -30,7 +30,7 @@ impl Cpu {
         Self { platform, number }
     }
 
-    /// Its surroundings.
+    /// The platform.
     pub fn platform(&self) -> &'static Platform {
         self.platform
     }
@@ -40,20 +40,20 @@ impl Cpu {
         self.number
     }
 
-    /// Where to say which element is being run: its index plus one, or 0 for none. The report of a
-    /// crash in it says so.
+    /// The word with the index of the element being run, plus one; 0 for none. A crash report names
+    /// that element.
     pub fn element_word(&self) -> &'static AtomicU32 {
         self.platform.control().element_word(self.number)
     }
 
-    /// Says that the CPU makes progress. The main loop does so every round; work that takes longer than a
-    /// few hundred milliseconds without one does it itself, or the watchdog takes it for an endless loop.
+    /// Reports progress. The main loop calls it every round. Work that takes longer than a few hundred
+    /// milliseconds calls it too, or the watchdog takes it for an endless loop.
     #[inline]
     pub fn beat(&self) {
         self.platform.control().beat(self.number);
     }
 
-    /// The wake words' values. Take them before the last look at the rings.
+    /// The wake words' values, to be read before the last check of the rings.
     pub fn wakes(&self) -> Wakes {
         let control = self.platform.control().wake_word(self.number);
         let data = self.platform.data_wake(self.number);
@@ -64,7 +64,7 @@ impl Cpu {
     }
 
     /// Sleeps until this CPU is woken, or until `deadline` (nanoseconds on the platform's clock). Returns at once
-    /// if it was woken since `seen` was taken. May return early.
+    /// if it was woken since `seen` was read. May return early.
     pub fn sleep(&self, seen: Wakes, deadline: Option<u64>) {
         let nanoseconds = match deadline {
             None => u64::MAX,
@@ -104,21 +104,21 @@ impl Cpu {
         }
     }
 
-    /// Gives this CPU, which is not the first, something to do. It does one thing after the other, and sleeps
-    /// when there is nothing.
+    /// Gives this CPU, which is not the first, a job. The CPU runs one job after the other, and sleeps without
+    /// one.
     ///
     /// # Panics
-    /// If it is the first CPU, or has not begun what it was given last.
+    /// If it is the first CPU, or has not started its last job.
     pub fn give(&self, job: impl FnOnce(Cpu) + Send + 'static) {
         assert!(self.number > 0, "the first CPU runs the main function");
         let before = self.platform.jobs[self.number]
             .lock()
             .replace(Box::new(job));
-        assert!(before.is_none(), "a CPU is given one thing at a time");
+        assert!(before.is_none(), "a CPU is given one job at a time");
         self.wake();
     }
 
-    /// The life of a CPU beside the first.
+    /// The main loop of a CPU other than the first.
     #[cfg(feature = "image")]
     pub(crate) fn serve(self) -> ! {
         loop {

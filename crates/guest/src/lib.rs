@@ -1,14 +1,13 @@
 //! The guest: a freestanding program behind a wall.
 //!
-//! It runs at ring 3 from its first instruction, on the memory that the wall gave it, and reaches the world
-//! through rings alone. There is no kernel under it: this crate is what it has instead.
+//! It runs at ring 3 from its first instruction, in memory provided by the wall, and communicates through
+//! rings only. There is no kernel in the guest; this crate takes its place.
 //!
-//! - [`Platform`]: what the guest was told at boot, its console, clock and ways out; [`Cpu`]: one of its CPUs;
+//! - [`Platform`]: boot parameters, console, clock and doorbells; [`Cpu`]: one of the guest's CPUs;
 //! - [`run()`]: the main loop around an [`Application`];
-//! - [`RouterApplication`]: the application that guests are for, a router; [`Netfront`] is what it
-//!   has for network devices;
-//! - with the `image` feature, what makes a program of it: entry point, allocator, panic handler, memory
-//!   functions. A binary names its main function with [`entry!`].
+//! - [`RouterApplication`]: the application of ordinary guests, a router; [`Netfront`] is its network device;
+//! - with the `image` feature: entry point, allocator, panic handler, memory functions. A binary names its
+//!   main function with [`entry!`].
 //!
 //! Without that feature the crate is an ordinary `no_std` library.
 //!
@@ -25,6 +24,7 @@ mod agent;
 mod clock;
 mod console;
 mod cpu;
+mod cpus;
 pub mod memory;
 mod netfront;
 mod platform;
@@ -33,7 +33,6 @@ mod run;
 #[cfg(feature = "image")]
 mod start;
 mod system;
-mod team;
 
 pub use agent::{Answer, Request};
 pub use clock::Clock;
@@ -45,7 +44,7 @@ pub use router_application::RouterApplication;
 pub use run::{Application, Round, run};
 
 /// Makes `$main`, a `fn(&'static guest::Platform) -> !`, the image's main function. The first CPU runs it; the
-/// others wait for what it [gives](Cpu::give) them.
+/// others wait for [jobs](Cpu::give).
 #[macro_export]
 macro_rules! entry {
     ($main:path) => {

@@ -1,9 +1,9 @@
 //! The memory functions that compiled code calls: copy, move, fill, compare, length of a string.
 //!
-//! They are written in assembly, since a compiler may turn a loop that copies into a call of the function it
-//! is in. Short lengths use two overlapping moves, medium ones 32 bytes a step, long ones the string
-//! instructions, which are the fastest way on every processor of the last ten years (ERMS, FSRM). In the image
-//! they carry the C library's names.
+//! They are written in assembly, since a compiler may turn a copying loop into a call of the function that
+//! contains it. Short lengths use two overlapping moves, medium ones 32 bytes a step, long ones the string
+//! instructions, which are fastest on every processor of the last ten years (ERMS, FSRM). In the image they
+//! have the C library's names.
 
 use core::arch::naked_asm;
 

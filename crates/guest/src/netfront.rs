@@ -13,8 +13,8 @@ const _: () = assert!(abi::region::PART_OFFSET == packet::PART_OFFSET);
 
 /// One interface of the guest: its receive and transmit rings.
 ///
-/// A packet that goes from one interface to another is never copied: its buffer leaves the receive
-/// ring in exchange for a spare one, and enters the transmit ring in exchange for a spent one.
+/// A packet that is forwarded from one interface to another is never copied: its buffer is exchanged
+/// for a spare one in the receive ring, and for a spent one in the transmit ring.
 pub struct Netfront<R> {
     interface: Interface,
     region: Region,
@@ -25,12 +25,13 @@ pub struct Netfront<R> {
     ring_switch: R,
     receive_armed: bool,
     transmit_armed: bool,
-    /// Whether those that receive take packets with parts and work left to do.
+    /// Whether the router accepts extended packets.
     accepts_segments: bool,
-    /// Free slots that the next packet to be sent needs, so far as that is known.
+    /// Free slots that the next packet to be sent needs, as far as is known.
     wanted: u32,
-    /// A frame that came for a router that took segments, and is cut for the one that does not.
-    cutting: Option<segments::Cutting>,
+    /// A segmented frame received for a previous router, and segmented for one that does not accept
+    /// it.
+    segmenting: Option<segments::Segmenting>,
 }
 
 impl<R: Fn()> Netfront<R> {
@@ -38,11 +39,11 @@ impl<R: Fn()> Netfront<R> {
     /// that changed.
     ///
     /// # Safety
-    /// Of all devices open on this interface at most one is used to receive, and one to transmit. The
-    /// pools given to its functions are those over this region's buffers.
+    /// Of all devices open on this interface, at most one is used to receive, and one to transmit. The
+    /// pools passed to its functions are over this region's buffers.
     pub unsafe fn open(region: &Region, index: usize, ring_switch: R) -> Option<Self> {
         let interface = region.interface(index)?;
-        // SAFETY: the interface exists, and of either ring's ends on this side no other is used.
+        // SAFETY: the interface exists, and each ring's end on this side is used once.
         let (receive, transmit) = unsafe {
             (
                 region.receive_consumer(index),
@@ -60,7 +61,7 @@ impl<R: Fn()> Netfront<R> {
             transmit_armed: false,
             accepts_segments: region.accepts(index) & accepts::SEGMENTS != 0,
             wanted: 1,
-            cutting: None,
+            segmenting: None,
         })
     }
 
@@ -99,16 +100,16 @@ impl<R: Fn()> Netfront<R> {
         Ok(())
     }
 
-    /// Takes the frame out of the `i`-th filled slot, which is whole there, in exchange for a spare
-    /// buffer. `None` if the pool has none.
+    /// Takes the whole frame out of the `i`-th filled slot in exchange for a spare buffer. `None` if
+    /// the pool has none.
     #[inline]
     fn take(&mut self, pool: &mut Pool, i: u32, slot: Slot) -> Option<Option<Packet>> {
         let spare = pool.spare()?;
-        // SAFETY: the slot's buffer is replaced before the slot is handed back.
+        // SAFETY: the slot's buffer is replaced before the slot is released.
         let packet = unsafe { pool.adopt(slot.buffer, slot.offset.into(), slot.len.into()) };
         match packet {
             Some(_) => self.receive.replace(i, spare),
-            // SAFETY: `spare` came from the pool and went nowhere.
+            // SAFETY: `spare` came from the pool and was not used.
             None => unsafe { pool.reclaim(spare) },
         }
         Some(packet)
@@ -126,10 +127,10 @@ impl<R: Fn() + Send> Device for Netfront<R> {
 
     fn receive(&mut self, pool: &mut Pool, batch: &mut Batch, most: usize) {
         let most = batch.len() + most.min(batch.room());
-        // The host does not break its own rings; a ring that is broken all the same stays shut.
+        // The host does not break its own rings. A broken ring counts as empty.
         let filled = self.receive.filled(most as u32).unwrap_or(0);
         let mut taken = 0;
-        while taken < filled && batch.len() < most && self.cutting.is_none() {
+        while taken < filled && batch.len() < most && self.segmenting.is_none() {
             let slot = self.receive.peek(taken);
             let (packet, slots) = if slot.flags & flags::OFFLOADED == 0 {
                 let Some(packet) = self.take(pool, taken, slot) else {
@@ -157,8 +158,8 @@ impl<R: Fn() + Send> Device for Netfront<R> {
                 (self.ring_switch)();
             }
         }
-        if self.cutting.is_some() {
-            self.cut(pool, batch, most);
+        if self.segmenting.is_some() {
+            self.segment(pool, batch, most);
         }
     }
 
@@ -189,8 +190,7 @@ impl<R: Fn() + Send> Device for Netfront<R> {
         if filled > 0 {
             self.disarm_transmit();
             self.transmit.publish(filled);
-            // Once is enough, however many batches follow before it is awake: behind KVM each ring
-            // is a way out of the guest.
+            // One doorbell until the switch is awake: under KVM each is an exit.
             if self.transmit.take_consumer_sleeper().is_some() {
                 (self.ring_switch)();
             }
@@ -202,9 +202,13 @@ impl<R: Fn() + Send> Device for Netfront<R> {
         if free < self.wanted { 0 } else { free as usize }
     }
 
-    fn take_segments(&mut self, takes: bool) {
-        self.accepts_segments = takes;
-        let word = if takes { accepts::SEGMENTS } else { 0 };
+    fn take_segments(&mut self, accepts_segments: bool) {
+        self.accepts_segments = accepts_segments;
+        let word = if accepts_segments {
+            accepts::SEGMENTS
+        } else {
+            0
+        };
         self.region.set_accepts(self.index, word);
     }
 
@@ -221,7 +225,7 @@ impl<R: Fn() + Send> Device for Netfront<R> {
     }
 
     fn has_received(&mut self) -> bool {
-        self.cutting.is_some() || self.receive.filled(1).unwrap_or(0) > 0
+        self.segmenting.is_some() || self.receive.filled(1).unwrap_or(0) > 0
     }
 }
 
@@ -271,7 +275,10 @@ mod tests {
     fn arrive(region: &Region, producer: &mut Producer, data: &[u8]) {
         assert!(producer.free(1).unwrap() > 0);
         let spent = producer.peek(0).buffer;
-        region.receive_buffer(spent, data.len()).unwrap().write(data);
+        region
+            .receive_buffer(spent, data.len())
+            .unwrap()
+            .write(data);
         let slot = Slot {
             offset: abi::region::RECEIVE_OFFSET as u16,
             len: data.len() as u16,

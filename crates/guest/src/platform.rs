@@ -1,4 +1,4 @@
-//! What a guest stands on: the boot area, its regions, its doorbells.
+//! The guest's platform: the boot area, its regions, its doorbells.
 
 use core::arch::asm;
 use core::fmt;
@@ -14,27 +14,26 @@ use spin::Mutex;
 use crate::cpu::Job;
 use crate::{Clock, Console, Cpu, system};
 
-/// The guest's surroundings. There is one; everything reaches it by reference.
+/// The guest's platform. There is one, used by reference.
 pub struct Platform {
     boot: BootArea<'static>,
     control: Region<'static>,
     console: Console,
     clock: Clock,
-    /// Work for the CPUs beside the first.
+    /// Jobs of the CPUs other than the first.
     pub(crate) jobs: [Mutex<Option<Job>>; CPUS_MAX],
-    /// Held while the state changes; for good once it is the last.
+    /// Locked while the state changes, and forever after the last change.
     changing: Mutex<()>,
 }
 
-// SAFETY: the boot area is only read, and the control region is reached through atomics and locks.
+// SAFETY: the boot area is only read, and the control region is accessed through atomics and locks.
 unsafe impl Sync for Platform {}
 
 impl Platform {
     /// The platform that the boot area at `address` describes. The clock starts.
     ///
     /// # Safety
-    /// `address` is that of a boot area, and all that it names is mapped as it says, for good. There is no
-    /// other platform.
+    /// `address` is that of a boot area, and all of its spans stay mapped. There is no other platform.
     pub unsafe fn new(address: *const u8) -> Result<Self, BootError> {
         // SAFETY: promised by the caller.
         let boot = unsafe { BootArea::new(address) }?;
@@ -77,7 +76,7 @@ impl Platform {
         self.boot.page()
     }
 
-    /// The data region's place: for `abi::region::Region::open`. `None` if the guest has none.
+    /// The data region's address and length, for `abi::region::Region::open`. `None` if the guest has none.
     pub fn data(&self) -> Option<(NonNull<u8>, usize)> {
         let Span { address, length } = self.boot.page().data;
         Some((NonNull::new(address as *mut u8)?, length as usize))
@@ -98,15 +97,15 @@ impl Platform {
         self.control
     }
 
-    /// How many CPUs the guest has.
+    /// Number of the guest's CPUs.
     pub fn cpus(&self) -> usize {
         (self.boot.page().cpus as usize).clamp(1, CPUS_MAX)
     }
 
-    /// One of its CPUs. The first keeps the control channel.
+    /// One of its CPUs. The first serves the control channel.
     ///
     /// # Panics
-    /// If there is none of that number.
+    /// If there is no CPU of that number.
     pub fn cpu(&'static self, number: usize) -> Cpu {
         assert!(number < self.cpus(), "the guest has no CPU {number}");
         Cpu::new(self, number)
@@ -120,19 +119,19 @@ impl Platform {
         (at.wrapping_sub(page.stack.address) / page.stack_stride.max(1)) as usize % CPUS_MAX
     }
 
-    /// Says what the guest is doing. Nothing comes after its end: a CPU that is late waits here for it.
+    /// Sets the guest's state. After the last state, this call never returns.
     pub fn set_state(&self, state: State, message: &str) {
         let _changing = self.changing.lock();
         self.control.set_state(state, message);
     }
 
-    /// Says how the guest ends. The first CPU to say so is heard.
+    /// Sets the guest's last state. The first CPU to call it wins.
     fn set_last_state(&self, state: State, message: &str) {
         core::mem::forget(self.changing.lock());
         self.control.set_state(state, message);
     }
 
-    /// Rings the switch's doorbell: call it when the switch sleeps on a ring that changed.
+    /// Rings the switch's doorbell, when the switch sleeps on a changed ring.
     pub fn ring_switch(&self) {
         self.ring(self.boot.page().doorbells.switch);
     }
@@ -167,7 +166,7 @@ impl Platform {
         unsafe { address.add(cpu).as_ref() }
     }
 
-    /// Ends the guest in good order.
+    /// Ends the guest cleanly.
     pub fn halt(&self) -> ! {
         self.set_last_state(State::Halted, "");
         if self.is_process() {
@@ -179,7 +178,7 @@ impl Platform {
         }
     }
 
-    /// Ends the guest with a sentence that says why it can't go on.
+    /// Ends the guest with a sentence that gives the reason.
     pub fn fail(&self, reason: fmt::Arguments<'_>) -> ! {
         let mut text = Text::new();
         let _ = fmt::write(&mut text, reason);
@@ -193,23 +192,23 @@ impl Platform {
     }
 }
 
-/// Executes an instruction that does not exist: behind either wall that ends the guest with a report.
+/// Executes an undefined instruction: behind either wall, that ends the guest with a crash report.
 pub(crate) fn crash() -> ! {
     // SAFETY: does not return.
     unsafe { asm!("ud2", options(noreturn, nomem, nostack)) }
 }
 
-/// An 8-byte store that the compiler can't merge, widen or leave out: doorbells are emulated, and only plain
-/// moves are.
+/// An 8-byte store that the compiler can't merge, widen or drop: doorbells are emulated, and only plain moves
+/// are.
 ///
 /// # Safety
 /// The address is a doorbell's.
 pub(crate) unsafe fn store(address: u64, value: u64) {
-    // SAFETY: by the caller's promise. Not `nomem`: what was published before must be in memory first.
+    // SAFETY: by the caller's promise. Not `nomem`: earlier stores must be in memory first.
     unsafe { asm!("mov [{}], {}", in(reg) address, in(reg) value, options(nostack)) };
 }
 
-/// A bounded string; what does not fit is cut.
+/// A bounded string, truncated to fit.
 pub(crate) struct Text {
     bytes: [u8; MESSAGE_MAX],
     length: usize,
@@ -226,7 +225,7 @@ impl Text {
     pub(crate) fn as_str(&self) -> &str {
         match core::str::from_utf8(&self.bytes[..self.length]) {
             Ok(text) => text,
-            // Cut in the middle of a character: up to there.
+            // Truncated in the middle of a character: up to there.
             Err(error) => core::str::from_utf8(&self.bytes[..error.valid_up_to()]).unwrap_or(""),
         }
     }

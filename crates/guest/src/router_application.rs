@@ -17,29 +17,29 @@ use router::{
     Side, Status, Steady,
 };
 
+use crate::cpus::{self, IdlePolling};
 use crate::netfront::Netfront;
-use crate::team::{self, Patience};
 use crate::{Answer, Application, Cpu, Platform, Request, Round};
 
-/// Tasks that run between two looks at the control channel.
+/// Tasks that run between two polls of the control channel.
 pub(crate) const TASKS: usize = 128;
-/// Packets that a guest without a data region may have.
+/// Most packets of a guest without a data region.
 const HEAP_PACKETS: usize = 256;
 
-/// The guest as the program around a router, or around a part of one on a CPU.
-pub(crate) struct Surroundings {
+/// The guest as the program around a router, or around a CPU's part of it.
+pub(crate) struct GuestEmbedding {
     cpu: Cpu,
     region: Option<Region>,
 }
 
-impl Surroundings {
-    /// The same for another CPU.
-    pub(crate) fn on(&self, cpu: Cpu) -> Surroundings {
-        Surroundings { cpu, ..*self }
+impl GuestEmbedding {
+    /// The embedding of another CPU.
+    pub(crate) fn on(&self, cpu: Cpu) -> GuestEmbedding {
+        GuestEmbedding { cpu, ..*self }
     }
 }
 
-impl Embedding for Surroundings {
+impl Embedding for GuestEmbedding {
     fn steady(&self) -> Steady {
         Steady(self.cpu.platform().clock().now())
     }
@@ -77,7 +77,7 @@ impl Embedding for Surroundings {
     }
 
     fn handlers(&self, list: &mut HandlerList) {
-        // Written through [`RouterApplication`]: no router can replace itself.
+        // [`RouterApplication`] writes it: a router cannot replace itself.
         list.write("hotconfig");
     }
 
@@ -103,15 +103,15 @@ pub struct RouterApplication {
     router: Router,
     library: Library,
     settings: Settings,
-    patience: Patience,
+    polling: IdlePolling,
 }
 
 impl RouterApplication {
-    /// The router of the configuration that the guest was booted with. A configuration that is
-    /// wrong ends the guest; the diagnostics are on the console.
+    /// The router of the boot configuration. An invalid configuration ends the guest; the diagnostics
+    /// are on the console.
     pub fn start(platform: &'static Platform) -> RouterApplication {
         let region = platform.data().map(|(base, length)| {
-            // SAFETY: the boot page says that the region is mapped there for good.
+            // SAFETY: the boot page says that the region stays mapped there.
             unsafe { Region::open(base, length) }
                 .unwrap_or_else(|error| platform.fail(format_args!("{error}")))
         });
@@ -121,8 +121,8 @@ impl RouterApplication {
         };
         let (pool, pools) = pools(region.as_ref(), platform.cpus() - 1);
         let cpu = platform.cpu(0);
-        let surroundings = Surroundings { cpu, region };
-        let runtime = Runtime::new(Box::new(surroundings.on(cpu)), pool);
+        let embedding = GuestEmbedding { cpu, region };
+        let runtime = Runtime::new(Box::new(embedding.on(cpu)), pool);
         let library = elements::guest_library();
         let mut diagnostics = Diagnostics::new();
         let source = String::from_utf8_lossy(platform.config());
@@ -135,14 +135,14 @@ impl RouterApplication {
         match router {
             Some(mut router) => {
                 if platform.cpus() > 1 {
-                    team::divide(platform, &mut router, pools, &surroundings);
+                    cpus::divide(platform, &mut router, pools, &embedding);
                 }
                 RouterApplication {
                     platform,
                     router,
                     library,
                     settings,
-                    patience: Patience::default(),
+                    polling: IdlePolling::default(),
                 }
             }
             None => {
@@ -156,7 +156,7 @@ impl RouterApplication {
         }
     }
 
-    /// Finds what `contents` names, and hands back what follows it.
+    /// The element and handler that `contents` names, and the text that follows.
     fn target<'c>(
         &self,
         contents: &'c str,
@@ -217,9 +217,9 @@ impl RouterApplication {
         let mut diagnostics = Diagnostics::new();
         let options = Options::new(&self.library);
         let flat = click::parse(source.as_bytes(), "config", &options, &mut diagnostics);
-        // A file that was not found is more likely than the wish for a guest that drops all.
+        // An empty file is more likely a mistake than a wish for a guest that drops all packets.
         if flat.as_ref().is_some_and(|flat| flat.elements.is_empty()) {
-            let why = "the configuration has no elements: the one that runs goes on";
+            let why = "the configuration has no elements: the present one keeps running";
             return Err(Answer::refused(status::FAILED, why));
         }
         let replaced = flat.is_some_and(|flat| {
@@ -262,10 +262,12 @@ impl Application for RouterApplication {
     fn round(&mut self) -> Round {
         match self.router.run(TASKS) {
             Status::Busy => {
-                self.patience.renew();
+                self.polling.reset();
                 Round::Busy
             }
-            Status::Idle(_) if self.settings.threads > 1 && self.patience.lasts(self.platform) => {
+            Status::Idle(_)
+                if self.settings.threads > 1 && self.polling.continues(self.platform) =>
+            {
                 Round::Busy
             }
             Status::Idle(next) => Round::Idle(next.map(|at| at.0)),
@@ -274,7 +276,7 @@ impl Application for RouterApplication {
     }
 
     fn ask_for_wake(&mut self, wake: bool) -> bool {
-        // Whoever was asked takes the request back by the first frame that is received.
+        // The device withdraws the request when it receives the first frame.
         wake && !self.router.arm()
     }
 
@@ -288,7 +290,7 @@ impl Application for RouterApplication {
             kind::HOTSWAP => self.hotswap(&contents),
             other => Err(Answer::refused(
                 status::UNKNOWN,
-                format!("a guest takes no request of kind {other}"),
+                format!("unknown kind of request: {other}"),
             )),
         };
         answer.unwrap_or_else(|refusal| refusal)

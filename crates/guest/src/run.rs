@@ -5,30 +5,30 @@ use abi::control::State;
 use crate::agent::Agent;
 use crate::{Answer, Platform, Request};
 
-/// What an application says after a round.
+/// The result of a round of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
-    /// It did something, or wants the next round at once.
+    /// It did some work, or needs the next round at once.
     Busy,
-    /// Nothing to do before this time (nanoseconds on the platform's clock), or before it is woken.
+    /// It has no work before this time (nanoseconds on the platform's clock), or before it is woken.
     Idle(Option<u64>),
-    /// It has come to its end.
+    /// It has ended.
     Done,
 }
 
-/// What a guest does.
+/// A guest's program.
 pub trait Application {
-    /// One round of work, at most some milliseconds of it.
+    /// One round of work, of at most some milliseconds.
     fn round(&mut self) -> Round;
 
-    /// Asks the other side of every ring to wake this guest (`true`), or takes that back (`false`). After
-    /// asking, says whether some ring has become ready meanwhile.
+    /// Asks the other side of every ring to wake this guest (`true`), or withdraws that (`false`). True if a
+    /// ring has become ready meanwhile.
     fn ask_for_wake(&mut self, wake: bool) -> bool;
 
     /// Answers a request from the control plane. Pings and stops don't come here.
     fn request(&mut self, request: Request) -> Answer;
 
-    /// Last call before the guest ends because it was asked to.
+    /// Last call before a requested end of the guest.
     fn stop(&mut self) {}
 }
 
@@ -40,7 +40,7 @@ pub fn run(platform: &'static Platform, application: &mut impl Application) -> !
     platform.ring_control();
     loop {
         cpu.beat();
-        // Before the round, whose deadline then knows what a request started or stopped.
+        // Before the round, so that its deadline accounts for what a request started or stopped.
         if agent.poll(application) {
             platform.ring_control();
         }

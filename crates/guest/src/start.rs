@@ -23,27 +23,27 @@ unsafe extern "Rust" {
     fn weir_main(platform: &'static Platform) -> !;
 }
 
-/// Where the wall starts each of the guest's CPUs: the boot area's address in RDI, the CPU's number in RSI, its
+/// Entry point of each of the guest's CPUs: the boot area's address in RDI, the CPU's number in RSI, its
 /// stack's end in RSP.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".text._start")]
 unsafe extern "C" fn _start() -> ! {
-    // A call from an aligned stack is what the ABI promises to a function; a frame pointer of 0 ends the chain.
+    // The ABI requires a call from an aligned stack; a frame pointer of 0 ends the chain.
     naked_asm!("xor ebp, ebp", "and rsp, -16", "call {}", "ud2", sym begin)
 }
 
 extern "C" fn begin(boot: *const u8, cpu: usize) -> ! {
     if cpu > 0 {
         loop {
-            // The first CPU needs a moment to set up what all share.
+            // Until the first CPU has set up the platform.
             match PLATFORM.get() {
                 Some(platform) => platform.cpu(cpu).serve(),
                 None => spin_loop(),
             }
         }
     }
-    // SAFETY: the wall hands over its boot area, once to the first CPU.
+    // SAFETY: the wall passes its boot area; only the first CPU gets here.
     let Ok(platform) = (unsafe { Platform::new(boot) }) else {
         crash();
     };
@@ -57,19 +57,19 @@ extern "C" fn begin(boot: *const u8, cpu: usize) -> ! {
             heap.length
         ));
     }
-    // The others have nothing to do yet that would take memory.
+    // The other CPUs have no jobs yet, and so allocate nothing.
     HEAP.shared.store(platform.cpus() > 1, Ordering::Relaxed);
     // SAFETY: the binary defines it with `entry!`, which checks its type.
     unsafe { weir_main(platform) }
 }
 
-/// The platform, once it is there.
+/// The platform, once it is set.
 struct Slot {
     platform: UnsafeCell<MaybeUninit<Platform>>,
     set: AtomicBool,
 }
 
-// SAFETY: nobody reads before the first CPU has written.
+// SAFETY: no CPU reads before the first one has written.
 unsafe impl Sync for Slot {}
 
 static PLATFORM: Slot = Slot {
@@ -81,9 +81,9 @@ impl Slot {
     /// # Safety
     /// Call once.
     unsafe fn set(&'static self, platform: Platform) -> &'static Platform {
-        // SAFETY: nobody has a reference before `set` is true.
-        let place = unsafe { &mut *self.platform.get() };
-        let platform = place.write(platform);
+        // SAFETY: there is no reference before `set` is true.
+        let slot = unsafe { &mut *self.platform.get() };
+        let platform = slot.write(platform);
         self.set.store(true, Ordering::Release);
         platform
     }
@@ -96,39 +96,39 @@ impl Slot {
     }
 }
 
-/// The heap that the boot page names. Packets come from pools; what uses the heap is control, so that one lock
-/// for all CPUs does.
+/// The heap of the boot page. Packets come from pools; only control code uses the heap, so one lock for all
+/// CPUs suffices.
 struct Heap {
     talc: TalcCell<Front>,
     lock: Mutex<()>,
-    /// The guest has several CPUs, and those beside the first may use the heap.
+    /// The guest has several CPUs that may use the heap.
     shared: AtomicBool,
 }
 
-// SAFETY: whoever uses the allocator holds the lock, or is the only CPU.
+// SAFETY: a CPU that uses the allocator holds the lock, or is the only one.
 unsafe impl Sync for Heap {}
 
-/// Bytes of the heap that the allocator has at first: those that the wall provides ahead.
+/// Bytes of the heap that the allocator has at first: those that the wall provides in advance.
 const FRONT: usize = 32 << 10;
 
-/// How much of the heap the allocator has: the front, and more as it needs it. It keeps notes at the end of
-/// what it has, and pages that nobody touches take neither time nor memory.
+/// The part of the heap that the allocator has: the front, extended on demand. The allocator keeps metadata at
+/// the end of its part; untouched pages take neither time nor memory.
 #[derive(Debug)]
 struct Front {
     start: usize,
-    /// Where what the allocator has ends; `None` before it has any.
+    /// End of the allocator's part; `None` before it has one.
     end: Option<NonNull<u8>>,
-    /// Where the heap ends.
+    /// End of the heap.
     limit: *mut u8,
 }
 
-// SAFETY: reaches no allocator but the one it is called by.
+// SAFETY: uses no allocator but the calling one.
 unsafe impl Source for Front {
     fn acquire<B: Binning>(talc: &mut Talc<Self, B>, layout: Layout) -> Result<(), ()> {
         let Front { start, end, limit } = talc.source;
         let end = end.ok_or(())?;
         let had = end.addr().get() - start;
-        // Room for what is wanted at any alignment, and for the allocator's notes; at least twice as much.
+        // Enough for the layout at any alignment and the allocator's metadata; at least twice the present part.
         let more = had.max(
             layout
                 .size()
@@ -144,10 +144,10 @@ unsafe impl Source for Front {
 }
 
 impl Heap {
-    /// Takes the heap over; `false` if it is too small.
+    /// Initializes the allocator; `false` if the heap is too small.
     ///
     /// # Safety
-    /// Call once, before anything is allocated. The heap is nobody else's.
+    /// Call once, before any allocation. The heap is used by nobody else.
     unsafe fn claim(&self, heap: Span) -> bool {
         let (start, length) = (heap.address as *mut u8, heap.length as usize);
         // SAFETY: promised by the caller.
@@ -161,9 +161,9 @@ impl Heap {
         end.is_some()
     }
 
-    /// Keeps other CPUs away, if there are any.
+    /// Locks the heap, if there are other CPUs.
     #[inline]
-    fn alone(&self) -> Option<MutexGuard<'_, ()>> {
+    fn lock(&self) -> Option<MutexGuard<'_, ()>> {
         self.shared
             .load(Ordering::Relaxed)
             .then(|| self.lock.lock())
@@ -181,28 +181,28 @@ static HEAP: Heap = Heap {
     shared: AtomicBool::new(false),
 };
 
-// SAFETY: hands every call on to an allocator that keeps the contract.
+// SAFETY: passes every call to an allocator that keeps the contract.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _alone = self.alone();
+        let _lock = self.lock();
         // SAFETY: the caller's promise is the same.
         unsafe { self.talc.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
-        let _alone = self.alone();
+        let _lock = self.lock();
         // SAFETY: the caller's promise is the same.
         unsafe { self.talc.dealloc(address, layout) }
     }
 
     unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let _alone = self.alone();
+        let _lock = self.lock();
         // SAFETY: the caller's promise is the same.
         unsafe { self.talc.realloc(address, layout, size) }
     }
 }
 
-/// What `alloc` panics with when memory is out starts so.
+/// Start of `alloc`'s panic message when memory runs out.
 const ALLOCATION: &str = "memory allocation of";
 
 #[panic_handler]
@@ -215,9 +215,9 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     let cpu = platform.here() + 1;
     match PANICKING.compare_exchange(0, cpu, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => {}
-        // A panic while one is being reported leaves it at that.
+        // A second panic, in the report of the first.
         Err(before) if before == cpu => crash(),
-        // Another CPU's panic came first, and ends the guest in a moment.
+        // Another CPU's panic came first, and is about to end the guest.
         Err(_) => loop {
             spin_loop();
         },

@@ -1,4 +1,4 @@
-//! The few system calls that a guest makes behind the process wall. Behind KVM none is ever made.
+//! The system calls of a guest behind the process wall. A guest under KVM makes none.
 
 use core::arch::asm;
 
@@ -51,13 +51,12 @@ unsafe fn call(number: u64, a: u64, b: u64, c: u64, d: u64, e: u64) -> i64 {
 /// Adds one to an eventfd.
 pub(crate) fn ring(descriptor: u64) {
     let one = 1u64;
-    // SAFETY: reads eight bytes that are there. An eventfd at its limit is rung already, so the result is of
-    // no interest.
+    // SAFETY: reads eight valid bytes. An eventfd at its limit is already readable, so errors are ignored.
     unsafe { call(WRITE, descriptor, (&raw const one) as u64, 8, 0, 0) };
 }
 
-/// Sleeps until one of the two words is woken, or has already left the value it had, or time is up. An address
-/// of 0 stands for no word.
+/// Sleeps until one of the two words is woken or differs from its value in `sleep`, or until the timeout. An
+/// address of 0 stands for no word.
 pub(crate) fn sleep(control: u64, data: u64, sleep: Sleep) {
     let waiter = |address, value: u32| Waiter {
         value: value.into(),
@@ -73,7 +72,7 @@ pub(crate) fn sleep(control: u64, data: u64, sleep: Sleep) {
     };
     let mut timeout = 0;
     if sleep.nanoseconds != u64::MAX {
-        // SAFETY: writes one timespec that is there.
+        // SAFETY: writes one valid timespec.
         unsafe {
             call(
                 CLOCK_GETTIME,
@@ -89,7 +88,7 @@ pub(crate) fn sleep(control: u64, data: u64, sleep: Sleep) {
         until.nanoseconds = (nanoseconds % 1_000_000_000) as i64;
         timeout = (&raw const until) as u64;
     }
-    // SAFETY: list and timeout are there; waiting touches no memory.
+    // SAFETY: list and timeout are valid; waiting touches no memory.
     unsafe {
         call(
             FUTEX_WAITV,
@@ -102,10 +101,10 @@ pub(crate) fn sleep(control: u64, data: u64, sleep: Sleep) {
     }
 }
 
-/// Wakes whoever sleeps on a word.
+/// Wakes a CPU that sleeps on a word.
 pub(crate) fn wake(word: &AtomicU32) {
     let address = core::ptr::from_ref(word) as u64;
-    // SAFETY: touches no memory. That nobody slept is no error.
+    // SAFETY: touches no memory. A word without sleepers is no error.
     unsafe { call(FUTEX, address, FUTEX_WAKE, 1, 0, 0) };
 }
 

@@ -273,7 +273,7 @@ impl Batch {
     /// The packets as the pointers that they are.
     #[inline]
     fn pointers(&mut self) -> &mut Pointers {
-        const { assert!(simd::LANES == BATCH) };
+        const { assert!(simd::WIDTH == BATCH) };
         // SAFETY: a packet is a pointer, and a pointer's slot may hold any or none.
         unsafe { &mut *(&raw mut self.packets).cast() }
     }

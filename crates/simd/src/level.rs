@@ -1,4 +1,4 @@
-//! What the processor has, and the operating system lets programs use.
+//! The vector instructions that the processor has and the operating system enables.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -9,7 +9,7 @@ pub struct Level(Width);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 enum Width {
-    /// What the program is built for.
+    /// The instructions that the program is built for.
     Baseline = 1,
     /// 32 bytes, and BMI.
     Avx2,
@@ -17,33 +17,32 @@ enum Width {
     Avx512,
 }
 
-/// The width found, once it was looked for; 0 before.
+/// The detected width; 0 before the detection.
 static FOUND: AtomicU8 = AtomicU8::new(0);
 
 impl Level {
-    /// What the program is built for.
+    /// The instructions that the program is built for.
     pub const BASELINE: Level = Level(Width::Baseline);
 
-    /// The widest that this machine has. Asked for once: CPUID takes microseconds under a
-    /// hypervisor.
+    /// The widest level of this machine. Detected once: CPUID takes microseconds under a hypervisor.
     #[inline]
     pub fn detected() -> Level {
         match FOUND.load(Ordering::Relaxed) {
             1 => Level(Width::Baseline),
             2 => Level(Width::Avx2),
             3 => Level(Width::Avx512),
-            _ => Level::look(),
+            _ => Level::detect(),
         }
     }
 
     #[cold]
-    fn look() -> Level {
+    fn detect() -> Level {
         let width = detect();
         FOUND.store(width as u8, Ordering::Relaxed);
         Level(width)
     }
 
-    /// All that this machine has, the narrowest first.
+    /// All levels of this machine, the narrowest first.
     pub fn all() -> impl Iterator<Item = Level> {
         [Width::Baseline, Width::Avx2, Width::Avx512]
             .into_iter()
@@ -74,7 +73,7 @@ impl Level {
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(crate) fn avx2(self) -> Option<crate::Avx2> {
-        // SAFETY: a level of this width is made only if CPUID and XCR0 say that it is there.
+        // SAFETY: a level of this width is made only if CPUID and XCR0 report it.
         (self.0 >= Width::Avx2).then(|| unsafe { crate::Avx2::assume() })
     }
 
@@ -91,8 +90,8 @@ fn detect() -> Width {
     Width::Baseline
 }
 
-/// Reads CPUID and XCR0 itself: the standard library's detection is not there in a guest. Bits as
-/// in the Intel SDM, volume 1, sections 14.3 and 15.2 to 15.4.
+/// Reads CPUID and XCR0: a guest has no standard library to detect features. Bits as in the Intel
+/// SDM, volume 1, sections 14.3 and 15.2 to 15.4.
 #[cfg(target_arch = "x86_64")]
 fn detect() -> Width {
     use core::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
@@ -116,7 +115,7 @@ fn detect() -> Width {
     if !has(first, OSXSAVE_AVX | POPCNT) {
         return Width::Baseline;
     }
-    // SAFETY: OSXSAVE is set, so the instruction is there and allowed at any privilege.
+    // SAFETY: OSXSAVE is set, so the instruction exists and is allowed at any privilege.
     let state = unsafe { _xgetbv(0) };
     let avx2 = has(seventh, V3) && has(__cpuid(0x8000_0001).ecx, LZCNT) && state & YMM == YMM;
     match avx2 {

@@ -6,7 +6,7 @@
 use core::arch::x86_64::*;
 use core::mem::MaybeUninit;
 
-use crate::{BLOCK, Kernel, LANES, Pointers, STEPS, Simd};
+use crate::{BLOCK, Kernel, Pointers, STEPS, Simd, WIDTH};
 
 /// The processor has AVX2, BMI1, BMI2, LZCNT and POPCNT.
 #[derive(Clone, Copy, Debug)]
@@ -73,9 +73,9 @@ pub(crate) fn equal(values: &[u16; 8], value: u16) -> u32 {
 
 impl Simd for Avx2 {
     #[inline(always)]
-    fn within(self, lanes: &[u32; LANES], blocks: usize, mask: u32, low: u32, span: u32) -> u64 {
+    fn within(self, vector: &[u32; WIDTH], blocks: usize, mask: u32, low: u32, span: u32) -> u64 {
         // SAFETY: `self` says that the processor has the instructions.
-        unsafe { within_256(lanes, blocks, [mask, low, span]) }
+        unsafe { within_256(vector, blocks, [mask, low, span]) }
     }
 
     #[inline(always)]
@@ -85,7 +85,7 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn gather(self, table: &[u32], at: &[u32; LANES], blocks: usize, into: &mut [u32; LANES]) {
+    fn gather(self, table: &[u32], at: &[u32; WIDTH], blocks: usize, into: &mut [u32; WIDTH]) {
         // SAFETY: as above.
         unsafe { gather_256(table, at, blocks, into) }
     }
@@ -94,10 +94,10 @@ impl Simd for Avx2 {
     fn last_reached(
         self,
         pairs: &[[u32; 2]],
-        runs: [&[u32; LANES]; 2],
-        values: &[u32; LANES],
+        runs: [&[u32; WIDTH]; 2],
+        values: &[u32; WIDTH],
         blocks: usize,
-        into: &mut [u32; LANES],
+        into: &mut [u32; WIDTH],
     ) {
         // SAFETY: as above.
         unsafe { last_reached_256(pairs, runs, values, blocks, into) }
@@ -122,9 +122,9 @@ impl Simd for Avx2 {
 
 impl Simd for Avx512 {
     #[inline(always)]
-    fn within(self, lanes: &[u32; LANES], _blocks: usize, mask: u32, low: u32, span: u32) -> u64 {
+    fn within(self, vector: &[u32; WIDTH], _blocks: usize, mask: u32, low: u32, span: u32) -> u64 {
         // SAFETY: `self` says that the processor has the instructions.
-        unsafe { within_512(lanes, [mask, low, span]) }
+        unsafe { within_512(vector, [mask, low, span]) }
     }
 
     #[inline(always)]
@@ -134,7 +134,7 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn gather(self, table: &[u32], at: &[u32; LANES], blocks: usize, into: &mut [u32; LANES]) {
+    fn gather(self, table: &[u32], at: &[u32; WIDTH], blocks: usize, into: &mut [u32; WIDTH]) {
         // SAFETY: as above.
         unsafe { gather_512(table, at, blocks, into) }
     }
@@ -143,10 +143,10 @@ impl Simd for Avx512 {
     fn last_reached(
         self,
         pairs: &[[u32; 2]],
-        runs: [&[u32; LANES]; 2],
-        values: &[u32; LANES],
+        runs: [&[u32; WIDTH]; 2],
+        values: &[u32; WIDTH],
         blocks: usize,
-        into: &mut [u32; LANES],
+        into: &mut [u32; WIDTH],
     ) {
         // SAFETY: as above.
         unsafe { last_reached_512(pairs, runs, values, blocks, into) }
@@ -154,15 +154,15 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn pick(self, from: &Pointers, set: u64, into: &mut Pointers) {
-        // SAFETY: `self` says that the processor has the instructions; both are places.
+        // SAFETY: `self` says that the processor has the instructions; both are slots.
         unsafe { pick_512(from.as_ptr(), set, into.as_mut_ptr()) }
     }
 
     #[inline(always)]
     fn keep(self, pointers: &mut Pointers, set: u64) {
-        let places = pointers.as_mut_ptr();
+        let slots = pointers.as_mut_ptr();
         // SAFETY: as above.
-        unsafe { pick_512(places, set, places) }
+        unsafe { pick_512(slots, set, slots) }
     }
 
     #[inline(always)]
@@ -181,14 +181,14 @@ fn load_512(block: &[u32; BLOCK]) -> __m512i {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn within_512(lanes: &[u32; LANES], [mask, low, span]: [u32; 3]) -> u64 {
+fn within_512(vector: &[u32; WIDTH], [mask, low, span]: [u32; 3]) -> u64 {
     let [mask, low, span] = [mask, low, span].map(|word| _mm512_set1_epi32(word as i32));
     let one = |block: &[u32; BLOCK]| {
         let distance = _mm512_sub_epi32(_mm512_and_si512(load_512(block), mask), low);
         _mm512_cmple_epu32_mask(distance, span)
     };
-    // All blocks: four instructions more cost less than a branch that may go wrong.
-    let all = lanes.as_chunks::<BLOCK>().0;
+    // All blocks: four more instructions cost less than a branch that may be mispredicted.
+    let all = vector.as_chunks::<BLOCK>().0;
     let half = |i: usize| _mm512_kunpackw(one(&all[i + 1]).into(), one(&all[i]).into());
     _cvtmask64_u64(_mm512_kunpackd(half(2).into(), half(0).into()))
 }
@@ -207,20 +207,20 @@ fn store_512(block: &mut [u32; BLOCK], value: __m512i) {
     unsafe { _mm512_storeu_si512(block.as_mut_ptr().cast(), value) }
 }
 
-/// The numbers of `table` at the places of `at` that are `wanted` and there; 0 in other lanes.
+/// The numbers of `table` at the indices `at`, in lanes that are `wanted` and in bounds; 0 in others.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn take_512(table: &[u32], wanted: __mmask16, at: __m512i) -> __m512i {
     let reach = _mm512_set1_epi32(table.len().min(i32::MAX as usize) as i32);
-    let there = _mm512_mask_cmplt_epu32_mask(wanted, at, reach);
+    let inside = _mm512_mask_cmplt_epu32_mask(wanted, at, reach);
     let none = _mm512_setzero_si512();
-    // SAFETY: these lanes are places of the table.
-    unsafe { _mm512_mask_i32gather_epi32::<4>(none, there, at, table.as_ptr().cast()) }
+    // SAFETY: these lanes are indices of the table.
+    unsafe { _mm512_mask_i32gather_epi32::<4>(none, inside, at, table.as_ptr().cast()) }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn gather_512(table: &[u32], at: &[u32; LANES], blocks: usize, into: &mut [u32; LANES]) {
+fn gather_512(table: &[u32], at: &[u32; WIDTH], blocks: usize, into: &mut [u32; WIDTH]) {
     let lanes = at.as_chunks::<BLOCK>().0.iter();
     let lanes = lanes.zip(into.as_chunks_mut::<BLOCK>().0);
     for (at, into) in lanes.take(blocks) {
@@ -232,26 +232,26 @@ fn gather_512(table: &[u32], at: &[u32; LANES], blocks: usize, into: &mut [u32; 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn last_reached_512(
     pairs: &[[u32; 2]],
-    [at, len]: [&[u32; LANES]; 2],
-    values: &[u32; LANES],
+    [at, len]: [&[u32; WIDTH]; 2],
+    values: &[u32; WIDTH],
     blocks: usize,
-    into: &mut [u32; LANES],
+    into: &mut [u32; WIDTH],
 ) {
     let table = pairs.as_flattened();
-    let [at, len, values] = [at, len, values].map(|lanes| lanes.as_chunks::<BLOCK>().0);
+    let [at, len, values] = [at, len, values].map(|vector| vector.as_chunks::<BLOCK>().0);
     let lanes = at.iter().zip(len).zip(values);
     let lanes = lanes.zip(into.as_chunks_mut::<BLOCK>().0);
     for (((at, len), values), into) in lanes.take(blocks) {
         let [at, len, values] = [at, len, values].map(|block| load_512(block));
-        // Places of numbers: two for each pair.
+        // Indices of numbers: two for each pair.
         let start = _mm512_slli_epi32::<1>(at);
         let mut reached = _mm512_setzero_si512();
         for step in STEPS {
             let next = _mm512_add_epi32(reached, _mm512_set1_epi32(step as i32));
-            let there = _mm512_cmplt_epu32_mask(next, len);
-            let place = _mm512_add_epi32(start, _mm512_slli_epi32::<1>(next));
-            let key = take_512(table, there, _mm512_or_si512(place, _mm512_set1_epi32(1)));
-            let more = _mm512_mask_cmple_epu32_mask(there, key, values);
+            let inside = _mm512_cmplt_epu32_mask(next, len);
+            let index = _mm512_add_epi32(start, _mm512_slli_epi32::<1>(next));
+            let key = take_512(table, inside, _mm512_or_si512(index, _mm512_set1_epi32(1)));
+            let more = _mm512_mask_cmple_epu32_mask(inside, key, values);
             reached = _mm512_mask_mov_epi32(reached, more, next);
         }
         let runs = _mm512_test_epi32_mask(len, len);
@@ -265,14 +265,15 @@ fn last_reached_512(
 }
 
 /// # Safety
-/// Both are [`LANES`] places, apart or the same; those in `from` with a bit in `set` hold something.
+/// Both are [`WIDTH`] slots, disjoint or the same; those in `from` with a bit in `set` are
+/// initialized.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,popcnt")]
 unsafe fn pick_512(from: *const MaybeUninit<*mut u8>, set: u64, into: *mut MaybeUninit<*mut u8>) {
     let mut count = 0;
     for (i, bits) in set.to_le_bytes().into_iter().enumerate() {
-        // SAFETY: eight places of both: as many as there were before at most were written, and what
-        // is written over was read.
+        // SAFETY: eight slots of both. At most as many slots were written as were read before, so
+        // every overwritten slot was read.
         unsafe {
             let eight = _mm512_maskz_loadu_epi64(bits, from.add(8 * i).cast());
             let picked = _mm512_maskz_compress_epi64(bits, eight);
@@ -288,7 +289,7 @@ fn first_512<const N: usize, const R: usize>(rows: [&[u64; N]; R]) -> Option<u32
     if !N.is_multiple_of(8) {
         return crate::Baseline.first_common(rows);
     }
-    // Which words have a bit, eight at a time; then the word.
+    // Finds the words with a bit, eight at a time; then the word.
     let mut some = 0u64;
     let mut words = [0u64; N];
     for i in (0..N).step_by(8) {
@@ -317,15 +318,15 @@ fn load_256(half: &[u32; BLOCK / 2]) -> __m256i {
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn within_256(lanes: &[u32; LANES], blocks: usize, [mask, low, span]: [u32; 3]) -> u64 {
+fn within_256(vector: &[u32; WIDTH], blocks: usize, [mask, low, span]: [u32; 3]) -> u64 {
     let [mask, low, span] = [mask, low, span].map(|word| _mm256_set1_epi32(word as i32));
     let eight = |lanes: &[u32; BLOCK / 2]| {
         let distance = _mm256_sub_epi32(_mm256_and_si256(load_256(lanes), mask), low);
         _mm256_cmpeq_epi32(_mm256_min_epu32(distance, span), distance)
     };
-    // 32 comparisons become bytes in an order that the last permutation puts right.
+    // 32 comparisons become bytes, put in order by the last permutation.
     let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    let halves = lanes.as_chunks::<{ BLOCK / 2 }>().0;
+    let halves = vector.as_chunks::<{ BLOCK / 2 }>().0;
     let mut bits = 0;
     for (i, four) in halves.as_chunks::<4>().0.iter().enumerate() {
         if 2 * i >= blocks {
@@ -360,7 +361,7 @@ fn store_256(half: &mut [u32; BLOCK / 2], value: __m256i) {
     unsafe { _mm256_storeu_si256(half.as_mut_ptr().cast(), value) }
 }
 
-/// As [`take_512`]; lanes that are wanted have all bits set.
+/// As [`take_512`]; wanted lanes have all bits set.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn take_256(table: &[u32], wanted: __m256i, at: __m256i) -> __m256i {
@@ -369,15 +370,15 @@ fn take_256(table: &[u32], wanted: __m256i, at: __m256i) -> __m256i {
         return none;
     };
     let last = _mm256_set1_epi32(last as i32);
-    let there = _mm256_cmpeq_epi32(_mm256_min_epu32(at, last), at);
-    let there = _mm256_and_si256(there, wanted);
-    // SAFETY: these lanes are places of the table.
-    unsafe { _mm256_mask_i32gather_epi32::<4>(none, table.as_ptr().cast(), at, there) }
+    let inside = _mm256_cmpeq_epi32(_mm256_min_epu32(at, last), at);
+    let inside = _mm256_and_si256(inside, wanted);
+    // SAFETY: these lanes are indices of the table.
+    unsafe { _mm256_mask_i32gather_epi32::<4>(none, table.as_ptr().cast(), at, inside) }
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn gather_256(table: &[u32], at: &[u32; LANES], blocks: usize, into: &mut [u32; LANES]) {
+fn gather_256(table: &[u32], at: &[u32; WIDTH], blocks: usize, into: &mut [u32; WIDTH]) {
     let lanes = at.as_chunks::<{ BLOCK / 2 }>().0.iter();
     let lanes = lanes.zip(into.as_chunks_mut::<{ BLOCK / 2 }>().0);
     for (at, into) in lanes.take(2 * blocks) {
@@ -389,13 +390,13 @@ fn gather_256(table: &[u32], at: &[u32; LANES], blocks: usize, into: &mut [u32; 
 #[target_feature(enable = "avx2")]
 fn last_reached_256(
     pairs: &[[u32; 2]],
-    [at, len]: [&[u32; LANES]; 2],
-    values: &[u32; LANES],
+    [at, len]: [&[u32; WIDTH]; 2],
+    values: &[u32; WIDTH],
     blocks: usize,
-    into: &mut [u32; LANES],
+    into: &mut [u32; WIDTH],
 ) {
     let table = pairs.as_flattened();
-    let [at, len, values] = [at, len, values].map(|lanes| lanes.as_chunks::<{ BLOCK / 2 }>().0);
+    let [at, len, values] = [at, len, values].map(|vector| vector.as_chunks::<{ BLOCK / 2 }>().0);
     let lanes = at.iter().zip(len).zip(values);
     let lanes = lanes.zip(into.as_chunks_mut::<{ BLOCK / 2 }>().0);
     for (((at, len), values), into) in lanes.take(2 * blocks) {
@@ -404,11 +405,11 @@ fn last_reached_256(
         let mut reached = _mm256_setzero_si256();
         for step in STEPS {
             let next = _mm256_add_epi32(reached, _mm256_set1_epi32(step as i32));
-            let there = _mm256_cmpgt_epi32(len, next);
-            let place = _mm256_add_epi32(start, _mm256_slli_epi32::<1>(next));
-            let key = take_256(table, there, _mm256_or_si256(place, _mm256_set1_epi32(1)));
+            let inside = _mm256_cmpgt_epi32(len, next);
+            let index = _mm256_add_epi32(start, _mm256_slli_epi32::<1>(next));
+            let key = take_256(table, inside, _mm256_or_si256(index, _mm256_set1_epi32(1)));
             let more = _mm256_cmpeq_epi32(_mm256_min_epu32(key, values), key);
-            reached = _mm256_blendv_epi8(reached, next, _mm256_and_si256(more, there));
+            reached = _mm256_blendv_epi8(reached, next, _mm256_and_si256(more, inside));
         }
         let runs = _mm256_cmpgt_epi32(len, _mm256_setzero_si256());
         let found = take_256(

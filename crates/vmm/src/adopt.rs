@@ -1,10 +1,9 @@
-//! Taking over a guest that another process started.
+//! Adoption of a guest that another process started.
 //!
-//! A guest whose parent has ended goes on. Whoever takes its parent's place finds it by process id and start
-//! time, which no other process of this boot has together, and gets hold of what the parent had: its memory
-//! files through `/proc/PID/map_files`, its doorbells by pidfd_getfd(2). Both need root, or the capabilities
-//! CAP_SYS_PTRACE and CAP_CHECKPOINT_RESTORE. So a parent need not keep these descriptors itself: one that runs
-//! thousands of guests gets them back when they are needed.
+//! A guest may outlive its parent. Another process finds the guest by process id and start time, which identify a
+//! process of this boot. It gets the guest's memory files through `/proc/PID/map_files`, and its doorbells by
+//! pidfd_getfd(2). Both need root, or the capabilities CAP_SYS_PTRACE and CAP_CHECKPOINT_RESTORE. So a parent of
+//! thousands of guests need not keep these descriptors: it gets them when they are needed.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,38 +18,38 @@ use crate::guest::Process;
 use crate::layout::Layout;
 use crate::{Control, Guest, GuestSpec, Template, Wall};
 
-/// How long a process is waited for that had just been given its guest.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// The pause between two looks at it.
+/// How long a process that has just received its guest may take to map it.
+const MAP_TIMEOUT: Duration = Duration::from_secs(1);
+/// The pause between two checks for that.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Name of the data region's memory file, as whoever makes it calls it.
+/// Name of the data region's memory file, given by its maker.
 const DATA_FILE: &str = "weir-data";
 
-/// By what a guest is found again. Good as long as the machine is not booted anew.
+/// A guest's identity, valid until the next boot of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trace {
+pub struct Identity {
     /// Its process.
     pub pid: u32,
-    /// When that was started, in clock ticks since boot (field 22 of `/proc/PID/stat`).
+    /// The process's start time, in clock ticks since boot (field 22 of `/proc/PID/stat`).
     pub started: u64,
-    /// Which wall it is behind.
+    /// Its wall.
     pub wall: Wall,
-    /// Number that its process has the switch's doorbell by.
+    /// Number of the switch's doorbell in its process.
     pub switch_doorbell: Option<RawFd>,
 }
 
-/// A guest that was found again and is yet to be taken over.
-pub struct Found {
+/// A guest without a parent, not yet adopted.
+pub struct Orphan {
     process: Process,
-    trace: Trace,
+    identity: Identity,
     control: Control,
 }
 
-impl Found {
-    /// Looks for a guest. `None` if it has ended; or if it never became one, and then its process is ended: whoever
-    /// was to give it its guest did not live to do it.
-    pub fn look(trace: Trace) -> Result<Option<Found>> {
-        let pid = i32::try_from(trace.pid).ok().and_then(Pid::from_raw);
+impl Orphan {
+    /// Finds a guest. `None` if it has ended. A pre-forked process whose parent ended before it had a guest is
+    /// killed, and `None` too.
+    pub fn find(identity: Identity) -> Result<Option<Orphan>> {
+        let pid = i32::try_from(identity.pid).ok().and_then(Pid::from_raw);
         let Some(pid) = pid else {
             return Ok(None);
         };
@@ -59,19 +58,19 @@ impl Found {
             Err(rustix::io::Errno::SRCH) => return Ok(None),
             Err(error) => return Err(error).context("a descriptor for the guest's process"),
         };
-        // The pidfd's process is the one looked at, if that is there still and as old.
-        if started(trace.pid) != Some(trace.started) {
+        // The pidfd refers to the wanted process if that still exists with the same start time.
+        if started(identity.pid) != Some(identity.started) {
             return Ok(None);
         }
-        let process = Process::taken_over(pid, pidfd);
+        let process = Process::adopted(pid, pidfd);
         if process.has_ended() {
             return Ok(None);
         }
         match memory_file(&process, CONTROL_FILE) {
-            Ok(file) => Ok(Some(Found {
+            Ok(file) => Ok(Some(Orphan {
                 control: Control::adopt(file)?,
                 process,
-                trace,
+                identity,
             })),
             Err(_) if process.has_ended() => Ok(None),
             Err(error) if is_not_mapped(&error) => {
@@ -82,7 +81,7 @@ impl Found {
         }
     }
 
-    /// Ends it, whatever it does.
+    /// Kills it.
     pub fn kill(&self) {
         self.process.kill();
     }
@@ -92,26 +91,26 @@ impl Found {
         &self.control
     }
 
-    /// Takes the guest over. `spec` is the one that it was started by; files, doorbells and the control region in
-    /// it do not matter, the data region's length does.
+    /// Adopts the guest. `spec` is the one that it was started with; its files, doorbells and control region are
+    /// not used, the data region's length is.
     pub fn adopt(self, template: &Template, spec: &GuestSpec<'_>) -> Result<(Guest, Control)> {
-        let layout = Layout::new(template.image(), spec, self.trace.wall)?;
+        let layout = Layout::new(template.image(), spec, self.identity.wall)?;
         let guest = Guest {
             process: self.process,
-            wall: self.trace.wall,
+            wall: self.identity.wall,
             image: std::rc::Rc::clone(template.image()),
             layout,
-            switch_doorbell: self.trace.switch_doorbell,
+            switch_doorbell: self.identity.switch_doorbell,
         };
         Ok((guest, self.control))
     }
 }
 
 impl Guest {
-    /// By what whoever takes the guest over finds it.
-    pub fn trace(&self) -> Result<Trace> {
+    /// Its identity, by which another process adopts it.
+    pub fn identity(&self) -> Result<Identity> {
         let started = started(self.pid());
-        Ok(Trace {
+        Ok(Identity {
             pid: self.pid(),
             started: started.ok_or(Error::Ended)?,
             wall: self.wall,
@@ -119,7 +118,7 @@ impl Guest {
         })
     }
 
-    /// The file of its data region, to attach it to a switch anew.
+    /// The file of its data region, to attach it to a switch again.
     pub fn data_file(&self) -> Result<OwnedFd> {
         memory_file(&self.process, DATA_FILE)
     }
@@ -145,18 +144,20 @@ pub fn started(pid: u32) -> Option<u64> {
 
 const OPENING: &str = "opening a memory file of the guest's process";
 
-/// Opens a memory file that a process has mapped, by its name. One that has its guest since a moment ago may not
-/// have mapped it yet, and is waited for.
+/// Opens a memory file that a process has mapped, by its name. Waits for a process that has just received its guest
+/// and has not mapped it yet.
 fn memory_file(process: &Process, name: &str) -> Result<OwnedFd> {
     let start = Instant::now();
     loop {
         match mapped_file(process, name) {
             Err(error)
-                if is_not_mapped(&error) && !process.has_ended() && start.elapsed() < PATIENCE =>
+                if is_not_mapped(&error)
+                    && !process.has_ended()
+                    && start.elapsed() < MAP_TIMEOUT =>
             {
                 std::thread::sleep(PAUSE);
             }
-            found => return found,
+            orphan => return orphan,
         }
     }
 }
@@ -184,14 +185,14 @@ fn mapped_file(process: &Process, name: &str) -> Result<OwnedFd> {
     let path = format!("/proc/{pid}/map_files/{start:x}-{end:x}");
     let file = File::options().read(true).write(true).open(path);
     let file = file.context(OPENING)?;
-    // Had the process ended meanwhile, another one could have its number.
+    // If the process has ended meanwhile, another one may have its number.
     match process.has_ended() {
         true => Err(Error::Ended),
         false => Ok(file.into()),
     }
 }
 
-impl AsFd for Found {
+impl AsFd for Orphan {
     /// Readable when the guest has ended.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.process.pidfd.as_fd()
@@ -207,12 +208,12 @@ mod tests {
         let own = started(std::process::id()).unwrap();
         assert!(own > 0);
         assert_eq!(started(u32::MAX), None);
-        let trace = Trace {
+        let identity = Identity {
             pid: std::process::id(),
             started: own + 1,
             wall: Wall::Vm,
             switch_doorbell: None,
         };
-        assert!(Found::look(trace).unwrap().is_none());
+        assert!(Orphan::find(identity).unwrap().is_none());
     }
 }

@@ -1,43 +1,39 @@
 //! The guest's process, from the fork to the wall.
 //!
-//! Everything here runs in the child. It lets go of all that it inherited, makes ready whatever all guests have
-//! in common, waits for its order, lays out the guest's memory, and ends in one of the walls. It never returns.
+//! Everything here runs in the child. It releases all that it inherited, sets up what all guests of a shape have
+//! in common, waits for its guest, maps the guest's memory, and enters one of the walls. It never returns.
 
-use std::ffi::c_void;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
+mod memory;
+
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::NonNull;
 use std::thread;
 
-use abi::PAGE;
 use abi::boot::{Doorbells, Span};
 use abi::control::Region;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
-use rustix::fs::{SeekFrom, seek};
 use rustix::io::fcntl_dupfd_cloexec;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 use rustix::process::{
     Pid, Signal as RustixSignal, getppid, set_parent_process_death_signal, setsid,
 };
 use rustix::thread::{CpuSet, sched_setaffinity, set_name};
 
-use crate::control::FILE_BYTES;
 use crate::error::{Context, Error, Result};
-use crate::image::{Access, IMAGE_BASE, Image};
+use crate::image::Image;
 use crate::jail::Jail;
-use crate::kvm::{Kvm, Processor, Vacant};
-use crate::layout::{CLUSTER, STACK_AHEAD};
-use crate::order::{self, Order};
+use crate::kvm::{Kvm, Machine, Processor};
+use crate::launch::{self, Launch};
 use crate::process::ProcessWall;
 use crate::report::Reporter;
 use crate::{GuestSpec, watchdog};
+use memory::{map_control, map_image, map_memory};
 
-/// What a process is made ready from.
-pub(crate) struct Ground<'a> {
+/// The parameters of a pre-forked process.
+pub(crate) struct ChildSetup<'a> {
     pub(crate) image: &'a Image,
-    /// Addresses of all that the guest will have.
+    /// All of the guest's addresses.
     pub(crate) range: Span,
-    /// CPUs that the guest will have.
+    /// Number of the guest's CPUs.
     pub(crate) cpus: u64,
     /// KVM, if that is the wall.
     pub(crate) kvm: Option<&'a Kvm>,
@@ -45,15 +41,15 @@ pub(crate) struct Ground<'a> {
     pub(crate) jail: &'a Jail,
     pub(crate) switch_doorbell: Option<BorrowedFd<'a>>,
     pub(crate) control_doorbell: Option<BorrowedFd<'a>>,
-    /// Where the order comes from.
-    pub(crate) orders: BorrowedFd<'a>,
+    /// Socket by which the launch message comes.
+    pub(crate) launches: BorrowedFd<'a>,
     pub(crate) parent: Pid,
 }
 
-/// Exit status of a child that could not even say why it failed.
-const SPEECHLESS: i32 = 71;
+/// Exit status of a child that could not report its failure.
+const EXIT_UNREPORTED: i32 = 71;
 
-/// Signals that programs are wont to handle. A handler of the parent would meet the jail.
+/// Signals that programs often handle. A handler of the parent would run into the jail.
 const HANDLED: [Signal; 8] = [
     Signal::SIGHUP,
     Signal::SIGINT,
@@ -68,8 +64,8 @@ const HANDLED: [Signal; 8] = [
 /// Descriptors of the doorbells in a guest's process: the first two numbers.
 pub(crate) const SWITCH_DOORBELL: RawFd = 0;
 pub(crate) const CONTROL_DOORBELL: RawFd = 1;
-/// Descriptor of the orders in a process that waits for its guest, behind the process wall.
-const ORDERS: RawFd = 2;
+/// Descriptor of the launch socket in a pre-forked process behind the process wall.
+const LAUNCHES: RawFd = 2;
 
 /// The doorbells of a guest behind the process wall.
 pub(crate) fn process_doorbells(spec: &GuestSpec<'_>) -> Doorbells {
@@ -86,19 +82,22 @@ pub(crate) fn process_doorbells(spec: &GuestSpec<'_>) -> Doorbells {
     }
 }
 
-/// The child's whole life.
-pub(crate) fn run(ground: &Ground<'_>) -> ! {
+/// The child's main function.
+pub(crate) fn run(setup: &ChildSetup<'_>) -> ! {
     // Nothing may unwind into the parent's code, of which this is a copy.
-    let ready = catch(|| Ready::make(ground));
-    // What went wrong is told to whoever wants a guest: then there is a place for it.
-    let orders = ready.as_ref().map_or(ground.orders, |ready| ready.orders);
-    let Ok(Some(order)) = order::take(orders) else {
-        end(SPEECHLESS);
+    let preforked = catch(|| Preforked::make(setup));
+    // An error of the setup is reported once there is a guest, and so a report page.
+    let launches = preforked
+        .as_ref()
+        .map_or(setup.launches, |preforked| preforked.launches);
+    let Ok(Some(launch)) = launch::receive(launches) else {
+        end(EXIT_UNREPORTED);
     };
-    let Ok((control, reporter)) = map_control(&order) else {
-        end(SPEECHLESS);
+    let Ok((control, reporter)) = map_control(&launch) else {
+        end(EXIT_UNREPORTED);
     };
-    let outcome = ready.and_then(|ready| catch(|| ready.start(ground, order, control, reporter)));
+    let outcome =
+        preforked.and_then(|preforked| catch(|| preforked.start(setup, launch, control, reporter)));
     if let Err(error) = outcome {
         reporter.write_setup(&error.to_string());
     }
@@ -115,67 +114,71 @@ fn end(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// A process that waits for its guest: all that can be done without knowing which.
-struct Ready<'a> {
+/// A process that waits for its guest, with everything set up that is the same for all guests.
+struct Preforked<'a> {
     /// The machine, if KVM is the wall.
-    machine: Option<Vacant>,
-    orders: BorrowedFd<'a>,
+    machine: Option<Machine>,
+    launches: BorrowedFd<'a>,
 }
 
-impl<'a> Ready<'a> {
-    fn make(ground: &Ground<'a>) -> Result<Ready<'a>> {
+impl<'a> Preforked<'a> {
+    fn make(setup: &ChildSetup<'a>) -> Result<Preforked<'a>> {
         detach()?;
-        map_image(ground.image)?;
-        ground.jail.leave_files()?;
-        let Some(kvm) = ground.kvm else {
-            return Ok(Ready {
+        map_image(setup.image)?;
+        setup.jail.leave_files()?;
+        let Some(kvm) = setup.kvm else {
+            return Ok(Preforked {
                 machine: None,
-                orders: keep_doorbells(ground)?,
+                launches: keep_doorbells(setup)?,
             });
         };
         keep_only(&[
             Some(kvm.device()),
-            ground.switch_doorbell,
-            ground.control_doorbell,
-            Some(ground.orders),
+            setup.switch_doorbell,
+            setup.control_doorbell,
+            Some(setup.launches),
         ]);
-        Ok(Ready {
-            machine: Some(kvm.create(ground)?),
-            orders: ground.orders,
+        Ok(Preforked {
+            machine: Some(kvm.create(setup)?),
+            launches: setup.launches,
         })
     }
 
     /// Runs the guest to its end.
     fn start(
         self,
-        ground: &Ground<'_>,
-        order: Order,
+        setup: &ChildSetup<'_>,
+        launch: Launch,
         control: Region<'static>,
         reporter: Reporter,
     ) -> Result<()> {
-        let (image, layout, pins) = (ground.image, order.layout, order.pins);
-        settle(&order);
-        map_memory(&order)?;
+        let (image, layout, pins) = (
+            setup.image,
+            launch.parameters.layout,
+            launch.parameters.pins,
+        );
+        set_process_name(&launch);
+        map_memory(&launch)?;
         match self.machine {
             None => {
-                let vault = ground.process.prepare_entry(image, &layout)?;
-                lock(ground, order)?;
-                close(self.orders);
+                let vault = setup.process.prepare_entry(image, &layout)?;
+                confine(setup, launch)?;
+                close(self.launches);
                 let cpus = (0..layout.cpus).zip(pins);
                 let run = |(cpu, pin)| {
                     vault.use_signal_stack(cpu)?;
-                    begin(pin)?;
+                    start_thread(pin)?;
                     vault.enter(cpu)
                 };
                 run_all(cpus.collect(), reporter, run)
             }
             Some(machine) => {
                 let processors = machine.enter(image, &layout)?;
-                lock(ground, order)?;
-                close(self.orders);
+                confine(setup, launch)?;
+                close(self.launches);
                 let run = |(mut processor, pin): (Processor, _)| {
-                    begin(pin)?;
-                    ground.jail.filter()?;
+                    start_thread(pin)?;
+                    setup.jail.filter()?;
                     processor.run(control, reporter);
                     // The jail leaves no way to tear the machine down; the kernel does it.
                     end(0)
@@ -186,10 +189,10 @@ impl<'a> Ready<'a> {
     }
 }
 
-/// Bytes of the stack of a thread that runs a CPU. The guest runs on another.
+/// Bytes of the stack of a thread that runs a CPU. The guest has a stack of its own.
 const THREAD_STACK: usize = 64 << 10;
 
-/// Runs a guest's CPUs, the first in this thread, each of the others in one of its own. They come back only
+/// Runs a guest's CPUs, the first in this thread, each of the others in a thread of its own. They return only
 /// with an error.
 fn run_all<C: Send>(
     cpus: Vec<C>,
@@ -217,14 +220,14 @@ fn run_all<C: Send>(
         let Err(error) = run(first) else {
             end(0);
         };
-        // The other threads don't end of themselves.
+        // The other threads don't end by themselves.
         reporter.write_setup(&error.to_string());
         end(0)
     })
 }
 
-/// Ties a CPU's thread to a CPU of the host, if one was asked for, and starts its watchdog.
-fn begin(pin: Option<usize>) -> Result<()> {
+/// Binds a CPU's thread to a CPU of the host, if one was requested, and starts its watchdog.
+fn start_thread(pin: Option<usize>) -> Result<()> {
     if let Some(pin) = pin {
         let mut cpus = CpuSet::new();
         if pin < CpuSet::MAX_CPU {
@@ -235,16 +238,16 @@ fn begin(pin: Option<usize>) -> Result<()> {
     watchdog::start()
 }
 
-/// Drops what running needs no more, but for system calls.
-fn lock(ground: &Ground<'_>, order: Order) -> Result<()> {
-    ground.jail.enter()?;
-    if order.end_with_parent {
-        // Losing privileges takes this back, so it comes after the jail.
+/// Drops all privileges that a running guest does not need, except for system calls.
+fn confine(setup: &ChildSetup<'_>, launch: Launch) -> Result<()> {
+    setup.jail.enter()?;
+    if launch.parameters.end_with_parent {
+        // A loss of privileges resets this, so it comes after the jail.
         set_parent_process_death_signal(Some(RustixSignal::KILL))
             .context("tying the guest to its parent")?;
-        if getppid() != Some(ground.parent) {
-            // It ended before it could be tied to.
-            end(SPEECHLESS);
+        if getppid() != Some(setup.parent) {
+            // The parent ended before.
+            end(EXIT_UNREPORTED);
         }
     }
     Ok(())
@@ -252,7 +255,7 @@ fn lock(ground: &Ground<'_>, order: Order) -> Result<()> {
 
 /// Leaves the parent's terminal and signal handlers.
 fn detach() -> Result<()> {
-    // Ctrl-C at the parent's terminal is the parent's affair.
+    // Ctrl-C at the parent's terminal must not reach the guest.
     setsid().context("a session for the guest's process")?;
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     for signal in HANDLED {
@@ -264,146 +267,14 @@ fn detach() -> Result<()> {
         .context("unblocking signals")
 }
 
-/// Takes the guest's name.
-fn settle(order: &Order) {
-    let name = order.name.iter().copied();
+/// Names the process after its guest.
+fn set_process_name(launch: &Launch) {
+    let name = launch.parameters.name.bytes();
     let name: Vec<u8> = name.filter(|&b| b != 0).take(15).collect();
     if let Ok(name) = std::ffi::CString::new(name) {
         // A label for ps only.
         let _ = set_name(&name);
     }
-}
-
-fn map_control(order: &Order) -> Result<(Region<'static>, Reporter)> {
-    let span = Span {
-        address: order.layout.control.address,
-        length: FILE_BYTES as u64,
-    };
-    let file = order.control.as_fd();
-    let at = map_file(span, Access::Write, MapFlags::SHARED, file, 0)?;
-    // SAFETY: just mapped, for good; both parts lie inside and are page aligned.
-    unsafe {
-        let report = at.add(order.layout.control.length as usize);
-        Ok((Region::new(at), Reporter::new(report.cast())))
-    }
-}
-
-fn map_image(image: &Image) -> Result<()> {
-    for segment in &image.segments {
-        let span = Span {
-            address: segment.address,
-            length: segment.length,
-        };
-        let offset = segment.address - IMAGE_BASE;
-        // Private: pages that no guest writes are the file's own, shared by all guests.
-        let flags = MapFlags::PRIVATE | MapFlags::POPULATE;
-        map_file(span, segment.access, flags, image.file.as_fd(), offset)?;
-        if segment.access == Access::Write {
-            populate(span, 0, 2);
-        }
-    }
-    Ok(())
-}
-
-/// Maps everything but the image and the control region.
-///
-/// The pages that every guest touches when it starts are provided: the heads of the control region, of the
-/// console and of the heap, the end of the stack, and what there is of the data region already. That is cheaper
-/// than a fault for each inside the guest, and KVM maps neighbours that are there along with a page that faults
-/// (see [`crate::layout`]).
-fn map_memory(order: &Order) -> Result<()> {
-    let layout = &order.layout;
-    let spans = [layout.boot, layout.heap, layout.private].into_iter();
-    for span in spans.chain(layout.stacks()) {
-        map_anonymous(span)?;
-    }
-    if let Some(file) = &order.data {
-        let file = file.as_fd();
-        map_file(layout.data, Access::Write, MapFlags::SHARED, file, 0)?;
-        populate_present(layout.data, file);
-    }
-    // SAFETY: just mapped, writable, and long enough.
-    unsafe {
-        let to = layout.boot.address as *mut u8;
-        std::ptr::copy_nonoverlapping(order.boot_area.as_ptr(), to, order.boot_area.len());
-    }
-    populate(layout.control, 0, 2);
-    populate(layout.heap, 0, CLUSTER / PAGE as u64);
-    for stack in layout.stacks() {
-        let ahead = STACK_AHEAD / PAGE as u64;
-        populate(stack, stack.length / PAGE as u64 - ahead, ahead);
-    }
-    Ok(())
-}
-
-/// Maps the parts of a memory file that have memory already, without giving any to the rest. Whoever made the
-/// file decides so what the guest finds at hand. Of long parts it is the beginnings, as these are cheap.
-fn populate_present(span: Span, file: BorrowedFd<'_>) {
-    const PARTS: usize = 4;
-    const PAGES: u64 = 64;
-    let mut end = 0;
-    for _ in 0..PARTS {
-        // A failure means that there is no more, or a kernel that doesn't tell.
-        let Ok(start) = seek(file, SeekFrom::Data(end)) else {
-            return;
-        };
-        end = seek(file, SeekFrom::Hole(start)).unwrap_or(start);
-        if start >= end || start >= span.length {
-            return;
-        }
-        let pages = (end.min(span.length) - start) / PAGE as u64;
-        populate(span, start / PAGE as u64, pages.min(PAGES));
-    }
-}
-
-/// Provides some pages of a span ahead.
-fn populate(span: Span, first: u64, pages: u64) {
-    let page = PAGE as u64;
-    let length = (pages * page).min(span.length);
-    // SAFETY: inside the guest's memory, mapped writable. If it fails, the guest's faults do it.
-    let _ = unsafe {
-        let at = (span.address + first * page) as *mut c_void;
-        madvise(at, length as usize, Advice::LinuxPopulateWrite)
-    };
-}
-
-fn protection(access: Access) -> ProtFlags {
-    match access {
-        // For the process wall, which runs the image where it is mapped.
-        Access::Execute => ProtFlags::READ | ProtFlags::EXEC,
-        Access::Read => ProtFlags::READ,
-        Access::Write => ProtFlags::READ | ProtFlags::WRITE,
-    }
-}
-
-fn map_file(
-    span: Span,
-    access: Access,
-    flags: MapFlags,
-    file: BorrowedFd<'_>,
-    offset: u64,
-) -> Result<NonNull<u8>> {
-    let flags = flags | MapFlags::FIXED_NOREPLACE;
-    let (at, length) = (span.address as *mut c_void, span.length as usize);
-    // SAFETY: replaces nothing.
-    let at = unsafe { mmap(at, length, protection(access), flags, file, offset) }
-        .context("mapping the guest's memory at its place")?;
-    check_place(at, span)
-}
-
-fn map_anonymous(span: Span) -> Result<NonNull<u8>> {
-    let flags = MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE | MapFlags::NORESERVE;
-    let (at, length) = (span.address as *mut c_void, span.length as usize);
-    // SAFETY: replaces nothing.
-    let at = unsafe { mmap_anonymous(at, length, protection(Access::Write), flags) }
-        .context("mapping the guest's memory at its place")?;
-    check_place(at, span)
-}
-
-/// Kernels before 4.17 take the address for a hint.
-fn check_place(at: *mut c_void, span: Span) -> Result<NonNull<u8>> {
-    let at = NonNull::new(at.cast::<u8>()).filter(|at| at.as_ptr() as u64 == span.address);
-    at.ok_or(Error::Image("its addresses are taken in this program"))
 }
 
 /// Closes all descriptors but these.
@@ -420,8 +291,9 @@ fn keep_only(keep: &[Option<BorrowedFd<'_>>]) {
 
 fn close_range(first: RawFd, last: RawFd) {
     if first <= last {
-        // SAFETY: what is closed belongs to the parent's code, which won't run again here. It can't fail for
-        // a range that isn't empty.
+        // rustix and nix have no close_range.
+        // SAFETY: the descriptors belong to the parent's code, which won't run again here. The call can't fail
+        // for a range that isn't empty.
         unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
     }
 }
@@ -430,13 +302,13 @@ fn close(descriptor: BorrowedFd<'_>) {
     close_range(descriptor.as_raw_fd(), descriptor.as_raw_fd());
 }
 
-/// Moves doorbells and orders to their numbers and closes all other descriptors.
-fn keep_doorbells(ground: &Ground<'_>) -> Result<BorrowedFd<'static>> {
+/// Moves the doorbells and the launch socket to their numbers and closes all other descriptors.
+fn keep_doorbells(setup: &ChildSetup<'_>) -> Result<BorrowedFd<'static>> {
     const FREE: RawFd = 3;
     let moves = [
-        (ground.switch_doorbell, SWITCH_DOORBELL),
-        (ground.control_doorbell, CONTROL_DOORBELL),
-        (Some(ground.orders), ORDERS),
+        (setup.switch_doorbell, SWITCH_DOORBELL),
+        (setup.control_doorbell, CONTROL_DOORBELL),
+        (Some(setup.launches), LAUNCHES),
     ];
     let mut copies = Vec::new();
     for (descriptor, number) in moves {
@@ -447,12 +319,13 @@ fn keep_doorbells(ground: &Ground<'_>) -> Result<BorrowedFd<'static>> {
     }
     close_range(0, FREE - 1);
     for (copy, number) in copies {
+        // rustix's dup2 takes an owned descriptor for the number, which has none here.
         // SAFETY: the number was just closed, so nothing is replaced.
         if unsafe { libc::dup2(copy, number) } < 0 {
             return Err(std::io::Error::last_os_error()).context("a doorbell");
         }
     }
     close_range(FREE, RawFd::MAX);
-    // SAFETY: just put there; open until the guest starts, when nobody takes orders any more.
-    Ok(unsafe { BorrowedFd::borrow_raw(ORDERS) })
+    // SAFETY: just moved there; open until the guest starts, when the socket is not used any more.
+    Ok(unsafe { BorrowedFd::borrow_raw(LAUNCHES) })
 }

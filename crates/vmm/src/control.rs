@@ -25,20 +25,20 @@ use crate::report::RawReport;
 pub(crate) const FILE_BYTES: usize = REGION_BYTES + REPORT_BYTES as usize;
 /// The memory file's name.
 pub(crate) const CONTROL_FILE: &str = "weir-control";
-/// Most bytes of requests that wait to be taken by the guest.
+/// Most bytes of requests that the guest has not received.
 const BACKLOG_MAX: usize = 2 * CONTENTS_MAX;
-/// Most messages taken at a time: all that a full ring can hold. A guest that writes on and on while they are
-/// taken gets no more than that of its parent's time.
+/// Most messages received at a time: those of a full ring. So a guest that keeps writing takes no more of its
+/// parent's time.
 const MESSAGES_MAX: usize = CHANNEL_BYTES / HEADER_BYTES;
 
-/// An answer whose contents have all arrived.
+/// A complete answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Number of the request.
     pub request: u32,
     /// See [`abi::message::status`].
     pub status: u32,
-    /// The value asked for, or a sentence that says why not. A guest wrote it: bytes of any kind.
+    /// The value, or a sentence with the reason for the refusal. A guest wrote it: any bytes.
     pub contents: Vec<u8>,
 }
 
@@ -49,19 +49,19 @@ impl Answer {
     }
 }
 
-/// A guest's control region: how it fares, its console, requests to it.
+/// A guest's control region: status, console, requests.
 ///
-/// Made before the guest, and usable after its end to read what it left.
+/// Created before the guest, and readable after its end.
 pub struct Control {
-    /// `None` once it is let go of.
+    /// `None` once closed.
     file: Option<OwnedFd>,
     memory: NonNull<u8>,
     console: Consumer<'static>,
     requests: Producer<'static>,
     answers: Consumer<'static>,
-    leaving: VecDeque<(Outgoing, Vec<u8>)>,
+    outgoing: VecDeque<(Outgoing, Vec<u8>)>,
     backlog: usize,
-    arriving: Vec<u8>,
+    incoming: Vec<u8>,
     next: u32,
     /// Messages moved either way so far.
     moved: u64,
@@ -83,14 +83,14 @@ impl Control {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = memfd_create(CONTROL_FILE, flags).context("a memory file for control")?;
         ftruncate(&file, FILE_BYTES as u64).context("sizing the control region")?;
-        // Its size stays: a guest's process can't make its parent's accesses fail.
+        // The size is sealed: a guest's process can't make its parent's accesses fail.
         let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW;
         fcntl_add_seals(&file, seals).context("sealing the control region")?;
         Self::map(file, 1)
     }
 
-    /// The control region of a guest that another process started and that goes on. What that process asked and
-    /// had not been answered is forgotten.
+    /// The control region of a running guest that another process started. That process's pending requests are
+    /// dropped.
     pub fn adopt(file: OwnedFd) -> Result<Self> {
         const ADOPTING: &str = "taking over a control region";
         let seals = fcntl_get_seals(&file).context(ADOPTING)?;
@@ -126,12 +126,12 @@ impl Control {
             )
         }
         .context("mapping the control region")?;
-        // Another guest's process has no business with it.
-        // SAFETY: says something about this mapping only; the parent's stays as it is.
+        // Other guests' processes must not inherit it.
+        // SAFETY: changes this mapping's inheritance only.
         unsafe { madvise(memory, FILE_BYTES, Advice::LinuxDontFork) }
             .context("keeping a mapping")?;
         let memory = NonNull::new(memory.cast()).expect("a mapping is not at 0");
-        // SAFETY: page aligned, mapped until drop, reached through regions only.
+        // SAFETY: page aligned, mapped until drop, accessed through regions only.
         let region: Region<'static> = unsafe { Region::new(memory) };
         Ok(Self {
             file: Some(file),
@@ -139,9 +139,9 @@ impl Control {
             console: region.console().consumer(),
             requests: region.requests().producer(),
             answers: region.answers().consumer(),
-            leaving: VecDeque::new(),
+            outgoing: VecDeque::new(),
             backlog: 0,
-            arriving: Vec::new(),
+            incoming: Vec::new(),
             next,
             moved: 0,
         })
@@ -150,21 +150,21 @@ impl Control {
     /// The memory file.
     ///
     /// # Panics
-    /// If it was let go of.
+    /// If it was closed.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file
             .as_ref()
-            .expect("a guest is started before its control region's file is let go of")
+            .expect("a guest is started before its control region's file is closed")
             .as_fd()
     }
 
-    /// Closes the file; the mapping stays. For one that runs many guests, once this one is started.
-    pub fn let_go_of_file(&mut self) {
+    /// Closes the file; the mapping stays. For a process with many guests, once this one is started.
+    pub fn close_file(&mut self) {
         self.file = None;
     }
 
     pub(crate) fn region(&self) -> Region<'_> {
-        // SAFETY: mapped as long as `self` lives, reached through regions only.
+        // SAFETY: mapped as long as `self` lives, accessed through regions only.
         unsafe { Region::new(self.memory) }
     }
 
@@ -173,22 +173,22 @@ impl Control {
         unsafe { self.memory.add(REGION_BYTES) }.cast()
     }
 
-    /// What the guest says it is doing; `None` if it wrote nonsense.
+    /// The guest's state, as the guest reports it; `None` if invalid.
     pub fn state(&self) -> Option<State> {
         self.region().state()
     }
 
-    /// The message that goes with the state.
+    /// The status message.
     pub fn message(&self) -> String {
         String::from_utf8_lossy(self.region().message(&mut [0; MESSAGE_MAX])).into_owned()
     }
 
-    /// Rounds that the guest says the main loop of its first CPU has made.
+    /// Rounds of its first CPU's main loop, as the guest reports them.
     pub fn heartbeat(&self) -> u64 {
         self.region().heartbeat(0)
     }
 
-    /// Takes what the guest wrote to its console; says how much. Bytes of any kind.
+    /// Reads the guest's console text, which may be any bytes; returns how many.
     pub fn read_console(&mut self, into: &mut Vec<u8>) -> Result<usize> {
         let length = self.console.available().map_err(ChannelError::from)?;
         let start = into.len();
@@ -201,13 +201,13 @@ impl Control {
         Ok(read)
     }
 
-    /// Bytes that the guest says it had to drop because nobody read its console.
+    /// Bytes of console text that the guest reports as dropped.
     pub fn console_lost(&self) -> u64 {
         self.console.lost()
     }
 
-    /// Says whether the guest is to ring its control doorbell when there is something new. After setting it,
-    /// read console and answers once more before sleeping.
+    /// Sets whether the guest rings its control doorbell for new console text and answers. After setting it, read
+    /// both once more before sleeping.
     pub fn set_sleeps(&self, sleeps: bool) {
         self.region().set_host_sleeps(sleeps);
     }
@@ -216,12 +216,12 @@ impl Control {
     pub fn wake(&self) {
         let region = self.region();
         region.bump(0);
-        // Not private: the sleeper is another process.
+        // Not private: another process sleeps.
         let _ = futex::wake(region.wake_word(0), futex::Flags::empty(), 1);
     }
 
-    /// Sends a request and returns its number. See [`abi::message::kind`] for what there is. What does not
-    /// fit the ring yet goes out with [`Self::poll`].
+    /// Sends a request and returns its number. See [`abi::message::kind`] for the kinds. [`Self::poll`] sends the
+    /// part that does not fit the ring yet.
     pub fn request(&mut self, kind: u32, contents: impl Into<Vec<u8>>) -> Result<u32> {
         let contents = contents.into();
         if contents.len() > CONTENTS_MAX {
@@ -233,13 +233,14 @@ impl Control {
         let number = self.next;
         self.next = self.next.wrapping_add(1);
         self.backlog += contents.len();
-        self.leaving
+        self.outgoing
             .push_back((Outgoing::new(kind, number, status::OK), contents));
         self.push()?;
         Ok(number)
     }
 
-    /// Moves requests on and takes the next answer, if it is there. Comes back soon whatever the guest writes.
+    /// Sends pending requests and receives the next answer, if it is complete. Returns soon whatever the guest
+    /// writes.
     pub fn poll(&mut self) -> Result<Option<Answer>> {
         self.push()?;
         let mut payload = [0; PAYLOAD_MAX];
@@ -251,29 +252,28 @@ impl Control {
             };
             taken = true;
             self.moved += 1;
-            if self.arriving.len() + header.length as usize > CONTENTS_MAX {
+            if self.incoming.len() + header.length as usize > CONTENTS_MAX {
                 return Err(Error::AnswerTooLong);
             }
-            self.arriving
+            self.incoming
                 .extend_from_slice(&payload[..header.length as usize]);
             if !header.more() {
                 answer = Some(Answer {
                     request: header.request,
                     status: header.status,
-                    contents: std::mem::take(&mut self.arriving),
+                    contents: std::mem::take(&mut self.incoming),
                 });
                 break;
             }
         }
-        // The guest may wait for room for its answer.
+        // The guest may be waiting to write its answer.
         if taken && self.region().guest_sleeps() {
             self.wake();
         }
         Ok(answer)
     }
 
-    /// Sends a request and waits for its answer; answers to others are dropped. For tools that do nothing else
-    /// meanwhile.
+    /// Sends a request and waits for its answer; drops answers to other requests. For tools with nothing else to do.
     pub fn call(
         &mut self,
         kind: u32,
@@ -283,8 +283,8 @@ impl Control {
         self.call_while(kind, contents, limit, || true)
     }
 
-    /// As [`Self::call`], and gives up with [`Error::Ended`] as soon as `alive` says that the guest has ended.
-    /// What it had answered before its end still counts.
+    /// As [`Self::call`], and fails with [`Error::Ended`] as soon as `alive` returns false. An answer that was sent
+    /// before the guest's end is still received.
     pub fn call_while(
         &mut self,
         kind: u32,
@@ -297,7 +297,7 @@ impl Control {
         const SHORT: Duration = Duration::from_micros(20);
         let mut pause = SHORT;
         loop {
-            // Asked before the answers are read: of a guest that has ended, no more come after them.
+            // Checked before the answers are read: an ended guest sends no more.
             let lives = alive();
             let before = self.moved;
             let answer = self.poll()?;
@@ -324,7 +324,7 @@ impl Control {
 
     fn push(&mut self) -> Result<()> {
         let mut moved = false;
-        while let Some((outgoing, contents)) = self.leaving.front_mut() {
+        while let Some((outgoing, contents)) = self.outgoing.front_mut() {
             let before = *outgoing;
             let sent = outgoing
                 .send(&mut self.requests, contents)
@@ -337,7 +337,7 @@ impl Control {
                 break;
             }
             self.backlog -= contents.len();
-            self.leaving.pop_front();
+            self.outgoing.pop_front();
         }
         if moved && self.region().guest_sleeps() {
             self.wake();
@@ -347,87 +347,4 @@ impl Control {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    const ENDLESS: Duration = Duration::from_secs(3600);
-
-    /// Writes the header of an empty message as a guest would.
-    fn write_message(ring: &mut Producer<'_>, request: u32, status: u32) -> bool {
-        let words = [kind::PING, request, status, 0].map(u32::to_le_bytes);
-        ring.write_whole(&[words.as_flattened()]).unwrap()
-    }
-
-    /// Runs `host` while a guest keeps the ring of answers full with such messages.
-    fn flooded<T>(status: u32, host: impl FnOnce(&mut Control) -> T) -> T {
-        let mut control = Control::new().unwrap();
-        // SAFETY: mapped until `control` is dropped, when the thread has ended.
-        let region: Region<'static> = unsafe { Region::new(control.memory) };
-        let mut ring = region.answers().producer();
-        let done = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !done.load(Ordering::Relaxed) {
-                    write_message(&mut ring, u32::MAX, status);
-                }
-            });
-            let result = host(&mut control);
-            done.store(true, Ordering::Relaxed);
-            result
-        })
-    }
-
-    #[test]
-    fn an_endless_answer_does_not_hold_a_poll() {
-        let moved = flooded(abi::message::MORE, |control| {
-            assert_eq!(control.poll().unwrap(), None);
-            control.moved
-        });
-        assert!(moved <= MESSAGES_MAX as u64);
-    }
-
-    #[test]
-    fn answers_to_others_do_not_hold_a_call() {
-        let limit = Duration::from_millis(50);
-        let error = flooded(status::OK, |control| {
-            control.call(kind::PING, "", limit).unwrap_err()
-        });
-        assert!(matches!(error, Error::NoAnswer(50)), "{error}");
-    }
-
-    #[test]
-    fn the_end_of_the_guest_ends_a_call() {
-        let mut control = Control::new().unwrap();
-        let error = control.call_while(kind::PING, "", ENDLESS, || false);
-        let error = error.unwrap_err();
-        assert_eq!(error.to_string(), "the guest ended before it answered");
-    }
-
-    #[test]
-    fn an_answer_counts_though_the_guest_has_ended() {
-        let mut control = Control::new().unwrap();
-        let mut ring = control.region().answers().producer();
-        assert!(write_message(&mut ring, 77, status::OK));
-        assert!(write_message(&mut ring, 1, status::OK));
-        let answer = control.call_while(kind::PING, "", ENDLESS, || false);
-        assert_eq!(answer.unwrap().request, 1);
-    }
-
-    #[test]
-    fn long_requests_are_refused_in_words() {
-        let mut control = Control::new().unwrap();
-        let error = control.request(kind::PING, vec![0; CONTENTS_MAX + 1]);
-        let expected = format!(
-            "the request is {} bytes long, at most {CONTENTS_MAX} are possible",
-            CONTENTS_MAX + 1
-        );
-        assert_eq!(error.unwrap_err().to_string(), expected);
-        for _ in 0..2 {
-            control.request(kind::PING, vec![0; CONTENTS_MAX]).unwrap();
-        }
-        // The first is partly out, and counts until all of it is.
-        let error = control.request(kind::PING, "x").unwrap_err();
-        assert!(matches!(error, Error::Backlog(_)), "{error}");
-    }
-}
+mod tests;

@@ -1,10 +1,10 @@
-//! What can go wrong before a guest runs.
+//! Errors before a guest runs.
 
 use std::io;
 
 use abi::boot::BootError;
 
-/// One sentence each: what, where, and what to do.
+/// One sentence each: the problem, its place, and a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No /dev/kvm on this machine.
@@ -12,7 +12,7 @@ pub enum Error {
         "there is no /dev/kvm on this machine: enable virtualization in its firmware or load the kvm module, or use the process wall (isolation \"process\")"
     )]
     NoKvm,
-    /// /dev/kvm is there but may not be opened.
+    /// /dev/kvm exists but may not be opened.
     #[error(
         "/dev/kvm may not be opened: run as root or join the kvm group, or use the process wall (isolation \"process\")"
     )]
@@ -70,9 +70,9 @@ pub enum Error {
         "a guest can only be started from a program with one thread, this one has {0}: start guests before other threads, or from a process of their own"
     )]
     Threads(usize),
-    /// The guest does not fit the process that was made ready.
+    /// The guest does not have the shape of the pre-forked process.
     #[error(
-        "guest {0} can't have the process that was made ready: prepare one for its isolation, CPUs, memory, data region and doorbells"
+        "guest {0} does not fit the pre-forked process: prepare one for its isolation, CPUs, memory, data region and doorbells"
     )]
     Unlike(String),
     /// A bug in this program.

@@ -1,4 +1,4 @@
-//! A guest that was started.
+//! A started guest.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
@@ -14,20 +14,20 @@ use crate::image::Image;
 use crate::layout::Layout;
 use crate::{Control, Exit, Wall, report};
 
-/// A guest's process. Dropping it kills it if it still runs, unless it is to outlive this one.
+/// A guest's process. Dropping it kills the process if it still runs, unless it is to outlive this one.
 pub(crate) struct Process {
     pub(crate) pid: Pid,
     pub(crate) pidfd: OwnedFd,
     ended: Option<Ended>,
-    /// Whether it goes on when this value is dropped.
+    /// Whether it keeps running when this value is dropped.
     pub(crate) outlives: bool,
 }
 
 /// How a process ended.
 enum Ended {
-    /// A child: as its parent saw it.
+    /// A child, with its wait status.
     Seen(WaitIdStatus),
-    /// No child, but one taken over: only what it left tells.
+    /// A child of another process, whose wait status is unknown.
     Unseen,
 }
 
@@ -43,7 +43,7 @@ impl Process {
     }
 
     /// A child of another process, which has ended.
-    pub(crate) fn taken_over(pid: Pid, pidfd: OwnedFd) -> Process {
+    pub(crate) fn adopted(pid: Pid, pidfd: OwnedFd) -> Process {
         let mut process = Process::child(pid, pidfd);
         process.outlives = true;
         process
@@ -60,7 +60,7 @@ impl Process {
     }
 
     pub(crate) fn kill(&self) {
-        // A process that has ended already is what is wanted.
+        // It fails if the process has ended already.
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
 
@@ -103,7 +103,7 @@ impl Guest {
         self.process.pid.as_raw_nonzero().get() as u32
     }
 
-    /// Which wall it is behind.
+    /// Its wall.
     pub fn wall(&self) -> Wall {
         self.wall
     }
@@ -113,13 +113,12 @@ impl Guest {
         self.process.pidfd.as_fd()
     }
 
-    /// Kills the guest. What it was doing is lost; to end it in good order, send it
-    /// [`abi::message::kind::STOP`].
+    /// Kills the guest, with the loss of its state. [`abi::message::kind::STOP`] ends it cleanly.
     pub fn kill(&self) {
         self.process.kill();
     }
 
-    /// What became of the guest, if it has ended. `control` is the region it was started with.
+    /// How the guest ended, if it has. `control` is the region it was started with.
     pub fn try_wait(&mut self, control: &Control) -> Result<Option<Exit>> {
         if !self
             .process
@@ -130,7 +129,7 @@ impl Guest {
         Ok(Some(self.exit(control)))
     }
 
-    /// Waits until the guest has ended, at most for `limit`; `None` if it runs on.
+    /// Waits until the guest has ended, at most for `limit`; `None` if it still runs.
     pub fn wait(&mut self, control: &Control, limit: Option<Duration>) -> Result<Option<Exit>> {
         if self.process.ended.is_none() {
             let limit = limit.map(|limit| Timespec {

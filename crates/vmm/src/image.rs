@@ -12,12 +12,12 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::error::{Context, Error, Result};
 
-/// Where every image is linked to.
+/// Link address of every image.
 pub(crate) const IMAGE_BASE: u64 = 0x40_0000;
 /// Largest image, in bytes of memory.
 const IMAGE_MAX: u64 = 64 << 20;
 
-/// What a guest may do with a page.
+/// Permissions of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Execute,
@@ -28,8 +28,8 @@ pub(crate) enum Access {
 /// Bytes of a large page.
 pub(crate) const LARGE_PAGE: u64 = 2 << 20;
 
-/// A part of the image with one kind of access. Whole pages; whole large pages where nobody writes and the
-/// host has put the part into one.
+/// A part of the image with one kind of access. Whole pages; whole large pages where it is not writable and the
+/// host has one for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
     pub(crate) address: u64,
@@ -115,13 +115,13 @@ impl Image {
         })
     }
 
-    /// Bytes of the image that each guest has for itself.
+    /// Bytes of the image that are private to each guest.
     pub(crate) fn private(&self) -> u64 {
         let written = self.segments.iter().filter(|s| s.access == Access::Write);
         written.map(|s| s.length).sum()
     }
 
-    /// The function that an address lies in, and how far behind its start.
+    /// The function at an address, and the offset in it.
     pub(crate) fn symbol(&self, address: u64) -> Option<String> {
         let after = self.symbols.partition_point(|s| s.address <= address);
         let symbol = self.symbols.get(after.checked_sub(1)?)?;
@@ -129,7 +129,7 @@ impl Image {
         (offset < symbol.size.max(1)).then(|| format!("{}+{offset:#x}", symbol.name))
     }
 
-    /// What the image lets a guest do at an address.
+    /// The image's permissions at an address.
     pub(crate) fn access(&self, address: u64) -> Option<Access> {
         self.segments
             .iter()
@@ -173,9 +173,9 @@ fn write_all(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) -> Result<()> {
     Ok(())
 }
 
-/// Gathers a segment's part of the memory file into large pages. Every guest maps it then with one entry, and
-/// starts without a fault for each page of it, which under KVM takes longer than all the rest. Where that is
-/// not possible, and before a segment that follows too closely, ordinary pages do.
+/// Collapses a segment's part of the memory file into huge pages. A guest then maps it with one entry, and starts
+/// without a fault for each page, which under KVM takes longer than all the rest. Where that is not possible, or
+/// the next segment is too close, the part keeps its ordinary pages.
 fn use_large_pages(file: &OwnedFd, segment: &Segment) -> bool {
     let length = segment.length.next_multiple_of(LARGE_PAGE);
     let offset = segment.address - IMAGE_BASE;
@@ -186,7 +186,7 @@ fn use_large_pages(file: &OwnedFd, segment: &Segment) -> bool {
     let at = segment.address as *mut libc::c_void;
     let flags = MapFlags::SHARED | MapFlags::FIXED_NOREPLACE;
     let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: replaces nothing; unmapped again before anyone else looks there.
+    // SAFETY: replaces nothing, and is unmapped again before any other use of the address.
     unsafe {
         let Ok(mapped) = mmap(at, length as usize, access, flags, file, offset) else {
             return false;
@@ -196,14 +196,14 @@ fn use_large_pages(file: &OwnedFd, segment: &Segment) -> bool {
     }
 }
 
-/// From here on nobody can change the pages that all guests share.
+/// Makes the pages that all guests share read-only for good.
 fn seal(file: &OwnedFd) -> Result<()> {
     use rustix::fs::{SealFlags, fcntl_add_seals};
     let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
     fcntl_add_seals(file, seals).context("sealing the image's memory file")
 }
 
-/// The functions by address. An image without symbols is an image all the same.
+/// The functions by address; none for an image without symbols.
 fn symbols(header: &FileHeader64<LE>, bytes: &[u8]) -> Vec<Symbol> {
     let Ok(sections) = header.sections(LE, bytes) else {
         return Vec::new();

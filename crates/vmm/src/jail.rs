@@ -45,7 +45,7 @@ pub(crate) struct Jail {
 
 impl Jail {
     pub(crate) fn prepare() -> Result<Self> {
-        // The first look at a clock finds the vDSO, by calls that the filter doesn't let through.
+        // The first read of a clock finds the vDSO, by calls that the filter forbids.
         let _ = clock_gettime(ClockId::Monotonic);
         let root = geteuid().is_root().then(nameless_folder).transpose()?;
         let ioctls = kvm::IOCTLS
@@ -70,7 +70,7 @@ impl Jail {
         Ok(Self { root, filter })
     }
 
-    /// Leaves the file system behind.
+    /// Leaves the file system.
     pub(crate) fn leave_files(&self) -> Result<()> {
         if let Some(root) = &self.root {
             fchdir(root)
@@ -80,7 +80,7 @@ impl Jail {
         Ok(())
     }
 
-    /// Gives up user, capabilities and resources, in this thread and those that it starts from now on.
+    /// Drops user, capabilities and resources, in this thread and those that it starts later.
     pub(crate) fn enter(&self) -> Result<()> {
         if self.root.is_some() {
             let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
@@ -89,8 +89,8 @@ impl Jail {
             set_thread_res_uid(user, user, user).context("becoming user nobody")?;
         }
         set_no_new_privs(true).context("renouncing privileges")?;
-        // Not the number of processes: KVM starts a kernel thread for a machine when it first runs, on the
-        // account of who runs it. The filter has no call to make one.
+        // Not the number of processes: KVM starts a kernel thread for a machine when it first runs, which counts
+        // for the user. The filter forbids new processes anyway.
         for limit in [Resource::Core, Resource::Fsize, Resource::Nofile] {
             let none = Rlimit {
                 current: Some(0),
@@ -101,7 +101,7 @@ impl Jail {
         Ok(())
     }
 
-    /// Gives up all system calls that a VMM doesn't need, in this thread.
+    /// Forbids all system calls that a VMM doesn't need, in this thread.
     pub(crate) fn filter(&self) -> Result<()> {
         seccompiler::apply_filter(&self.filter).map_err(|error| Error::System {
             what: "installing the system call filter",
@@ -123,8 +123,8 @@ fn nameless_folder() -> Result<OwnedFd> {
     folder.context("opening the jail's folder")
 }
 
-/// Makes a folder whose name nobody can guess, so that nobody can be in its way: everyone may write where
-/// temporary files go.
+/// Makes a folder with an unpredictable name, so that no other user can create it first: everyone may write to
+/// the temporary folder.
 fn fresh_folder() -> Result<PathBuf> {
     const TRIES: usize = 8;
     let mut tries = 0;
@@ -153,8 +153,8 @@ pub(crate) fn argument(index: u8, value: u32) -> SeccompCondition {
     .expect("system calls have six arguments")
 }
 
-/// A filter that allows these calls, each if one of its condition lists holds or it has none, and meets all
-/// others with `otherwise`.
+/// A filter that allows these calls, each if one of its condition lists holds or it has none, and applies
+/// `otherwise` to all others.
 pub(crate) fn compile(
     calls: &[(i64, Vec<Vec<SeccompCondition>>)],
     otherwise: SeccompAction,

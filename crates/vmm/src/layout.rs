@@ -1,23 +1,22 @@
-//! Where things lie in a guest.
+//! The layout of a guest's memory.
 //!
-//! One address serves all: the guest's virtual address of a byte is its physical address in the virtual
-//! machine and the address at which the VMM has it mapped. So the same mappings serve both walls, and one KVM
-//! memory slot covers them (fewer slots, less to create). The range starts where the image is linked to, which
-//! in a position-independent Linux process is empty.
+//! A byte has one address: the guest's virtual address is its physical address in the virtual machine and its
+//! address in the VMM. So the same mappings serve both walls, and one KVM memory slot covers them (fewer slots
+//! are faster to create). The range starts at the image's link address, which is free in a position-independent
+//! Linux process.
 //!
 //! ```text
 //! image | boot area | control region | report | . | stacks | . | heap | . | data region | doorbells | private
 //! ```
 //!
-//! A dot is one or more pages that are never mapped; there are such between any two stacks, too. The report and
-//! the private part (page tables under KVM; signal stack and code of the process wall) are not in the guest's
-//! page tables. The doorbell page has no memory behind it; its physical address, alone, is another one.
+//! A dot is one or more pages that are never mapped, as between any two stacks. The report and the private part
+//! (page tables under KVM; signal stack and code of the process wall) are not in the guest's page tables. The
+//! doorbell page has no memory behind it; only its physical address differs.
 //!
-//! A guest's first touch of a page is a way out to KVM, which takes longer than all that the guest does with
-//! the page (26 us where KVM itself runs in a virtual machine). KVM maps a [cluster](CLUSTER) of pages at once:
-//! the one that is touched, and its neighbours up to the first that is not there. So what guests touch when
-//! they start is provided ahead, at the starts of clusters, without holes between: 12 ways out before
-//! a first batch of 64 frames rather than 51.
+//! A guest's first access of a page exits to KVM, which takes longer than the guest's work on the page (26 us
+//! where KVM itself runs in a virtual machine). KVM maps a [cluster](CLUSTER) of pages at once: the accessed page,
+//! and its neighbours up to the first absent one. So the pages that guests access at their start are provided in
+//! advance, at the starts of clusters, without holes: 12 exits before a first batch of 64 frames rather than 51.
 
 use abi::boot::{BootPage, Span, area_length};
 use abi::control::REGION_BYTES;
@@ -31,11 +30,11 @@ use crate::{GuestSpec, Shape, Wall, paging, process};
 const STACK: u64 = 128 << 10;
 /// Bytes from one stack to the next.
 const STRIDE: u64 = STACK + CLUSTER;
-/// Bytes at the end of a stack that are provided ahead. They start on a cluster.
+/// Bytes at the end of a stack that are provided in advance. They start on a cluster.
 pub(crate) const STACK_AHEAD: u64 = 4 * PAGE as u64;
 /// Least heap that a guest is started with, in bytes.
 const HEAP_MIN: u64 = 64 << 10;
-/// Bytes that KVM maps at one fault, at most, if they are there: 8 pages from a multiple of 8 on.
+/// Most bytes that KVM maps at one fault: 8 pages from a multiple of 8 on.
 pub(crate) const CLUSTER: u64 = 8 * PAGE as u64;
 
 const _: () = assert!(STACK.is_multiple_of(CLUSTER) && STACK_AHEAD < CLUSTER);
@@ -44,10 +43,7 @@ const MEMORY_MAX: u64 = 64 << 30;
 /// Length of the report area behind the control region.
 pub(crate) const REPORT_BYTES: u64 = PAGE as u64;
 
-/// Words that a layout takes.
-pub(crate) const WORDS: usize = 20;
-
-/// The doorbells' places in their page.
+/// The doorbells' offsets in their page.
 pub(crate) mod doorbell {
     pub(crate) const SWITCH: u64 = 0;
     pub(crate) const CONTROL: u64 = 8;
@@ -58,7 +54,7 @@ pub(crate) mod doorbell {
 }
 
 /// A guest's addresses.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Layout {
     pub(crate) image: Span,
     pub(crate) boot: Span,
@@ -72,7 +68,7 @@ pub(crate) struct Layout {
     pub(crate) private: Span,
     /// Address of the data region's wake word for the first CPU; 0 without one.
     pub(crate) data_wake: u64,
-    /// How many CPUs the guest has.
+    /// Number of the guest's CPUs.
     pub(crate) cpus: u64,
 }
 
@@ -116,10 +112,10 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The whole range of any guest of a shape: what its configuration takes, its heap lacks.
+    /// The whole range of any guest of a shape. A larger configuration makes the heap smaller.
     pub(crate) fn range(image: &Image, shape: &Shape<'_>, wall: Wall) -> Span {
         let cpus = shape.cpus.clamp(1, CPUS_MAX) as u64;
-        // What is out of bounds is found out when the guest is to start.
+        // The start of the guest refuses values out of bounds.
         let least = image.private() + cpus * STACK;
         let memory = shape.memory.clamp(least, MEMORY_MAX);
         let data = (shape.data as u64).min(MEMORY_MAX);
@@ -134,7 +130,7 @@ impl Layout {
         let page = PAGE as u64;
         let span = |address: u64, length: u64| Span { address, length };
         let image_span = span(IMAGE_BASE, image.length);
-        // With a boot area of any length: what it takes, the heap lacks, and what follows stays where it is.
+        // A longer boot area makes the heap smaller; later parts keep their addresses.
         let front = |boot: u64| {
             let boot = span(image_span.end(), boot);
             let control = span(boot.end(), REGION_BYTES as u64);
@@ -179,50 +175,6 @@ impl Layout {
         self.end()
     }
 
-    /// The layout as words, to hand it to the guest's process.
-    pub(crate) fn words(&self) -> [u64; WORDS] {
-        let mut words = [0; WORDS];
-        for (place, span) in words.chunks_exact_mut(2).zip(self.spans()) {
-            place.copy_from_slice(&[span.address, span.length]);
-        }
-        words[WORDS - 2..].copy_from_slice(&[self.data_wake, self.cpus]);
-        words
-    }
-
-    pub(crate) fn from_words(words: &[u64; WORDS]) -> Self {
-        let span = |i: usize| Span {
-            address: words[2 * i],
-            length: words[2 * i + 1],
-        };
-        Self {
-            image: span(0),
-            boot: span(1),
-            control: span(2),
-            report: span(3),
-            stacks: span(4),
-            heap: span(5),
-            data: span(6),
-            doorbells: span(7),
-            private: span(8),
-            data_wake: words[WORDS - 2],
-            cpus: words[WORDS - 1],
-        }
-    }
-
-    fn spans(&self) -> [Span; 9] {
-        [
-            self.image,
-            self.boot,
-            self.control,
-            self.report,
-            self.stacks,
-            self.heap,
-            self.data,
-            self.doorbells,
-            self.private,
-        ]
-    }
-
     /// The CPU that the doorbell at `offset` wakes.
     pub(crate) fn woken(&self, offset: u64) -> Option<usize> {
         let offset = offset.checked_sub(doorbell::WAKE)?;
@@ -265,7 +217,7 @@ impl Layout {
         self.private.end()
     }
 
-    /// The boot page's part that follows from the layout.
+    /// The boot page's fields that follow from the layout.
     pub(crate) fn boot_page(&self) -> BootPage {
         BootPage {
             boot: self.boot,
@@ -284,7 +236,7 @@ impl Layout {
         }
     }
 
-    /// What an address is, for crash reports. Reads on from "the guest accessed".
+    /// A name for the memory at an address, for crash reports. It continues "the guest accessed".
     pub(crate) fn describe(&self, address: u64) -> &'static str {
         let page = PAGE as u64;
         if address < page {
@@ -306,7 +258,7 @@ impl Layout {
         } else if self.doorbells.contains(address) {
             "its doorbells"
         } else {
-            "memory that is not there"
+            "unmapped memory"
         }
     }
 }
@@ -316,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_boot_area_takes_the_heap_lacks() {
+    fn a_larger_boot_area_makes_the_heap_smaller() {
         let image = Image::parse(crate::IMAGE).unwrap();
         let page = PAGE as u64;
         for (cpus, data) in [(1, 0), (1, 1 << 20), (2, 13 << 20), (8, LARGE_PAGE)] {

@@ -1,24 +1,24 @@
 //! The wall around a guest.
 //!
 //! A guest is one image, the same behind either wall. Under **KVM** it is a virtual machine whose virtual
-//! processors run at ring 3 from their first instruction, on page tables that it can't see. As a **process** it
-//! is a child that has nothing mapped but its own memory and may make six system calls. Each of its CPUs is a
-//! thread. One process per guest
-//! keeps one's harm away from the others', and creating the ten-thousandth as cheap as the first.
+//! processors run at ring 3 from their first instruction, on page tables that the guest can't see. As a
+//! **process** it is a child with only its own memory mapped, which may make six system calls. Each of its CPUs
+//! is a thread. One process per guest isolates guests from each other, and makes the ten-thousandth as cheap as
+//! the first.
 //!
 //! ```text
 //! Template ──spawn(GuestSpec)──> Guest      one process each, forked from this one
-//!    image, parsed once             pidfd     ──wait──> Exit: what became of it
+//!    image, parsed once             pidfd     ──wait──> Exit: how it ended
 //!    /dev/kvm, filters              Control   console, state, requests, wake-up
 //! ```
 //!
-//! [`Template`] is made once. [`Template::spawn`] forks, so the calling process has one thread at that time
-//! (it checks). The child lays the guest's memory out at fixed addresses ([`layout`]), puts itself in a jail
-//! ([`jail`]) and starts the guest. It tells its parent how it ended through a page that the guest can't reach
-//! ([`report`]); the parent needs one descriptor per guest, the child's pidfd.
+//! [`Template`] is created once. [`Template::spawn`] forks, so the calling process must have one thread (it
+//! checks). The child maps the guest's memory at fixed addresses ([`layout`]), enters a jail ([`jail`]) and
+//! starts the guest. It reports how the guest ended in a page that the guest can't access ([`report`]). The parent
+//! needs one descriptor per guest, the child's pidfd.
 //!
-//! Whatever a guest can write to is read once, bounded, and believed only where being wrong harms the guest
-//! alone.
+//! Memory that a guest can write is read once and bounded. Its contents are trusted only where false contents
+//! harm the guest alone.
 
 mod adopt;
 mod child;
@@ -28,8 +28,8 @@ mod guest;
 mod image;
 mod jail;
 mod kvm;
+mod launch;
 mod layout;
-mod order;
 mod paging;
 mod process;
 mod report;
@@ -38,7 +38,7 @@ mod template;
 mod text;
 mod watchdog;
 
-pub use adopt::{Found, Trace, started};
+pub use adopt::{Identity, Orphan, started};
 pub use control::{Answer, Control};
 pub use error::{Error, Result};
 pub use guest::Guest;

@@ -1,8 +1,8 @@
 //! The guest's page tables, written by the VMM and mapped nowhere in the guest.
 //!
-//! Virtual and physical addresses are the same (see [`crate::layout`]), so what the tables add is what may be
-//! done with a page: execute, read, or read and write, never both of the last and the first. Accessed and
-//! dirty bits are set from the start: the processor then has no reason ever to write to a table.
+//! Virtual and physical addresses are the same (see [`crate::layout`]). The tables add permissions: execute,
+//! read, or read and write, never write and execute. Accessed and dirty bits are set from the start, so that the
+//! processor never writes to a table.
 
 use abi::PAGE;
 use abi::boot::Span;
@@ -29,7 +29,7 @@ const fn coverage(level: u32) -> u64 {
     (PAGE as u64) << (9 * (level + 1))
 }
 
-/// Bytes of tables that mapping `start..end` takes, at most.
+/// Most bytes of tables that map `start..end`.
 pub(crate) const fn bytes(start: u64, end: u64) -> u64 {
     let mut tables = 0;
     let mut level = 0;
@@ -40,7 +40,7 @@ pub(crate) const fn bytes(start: u64, end: u64) -> u64 {
     tables * PAGE as u64
 }
 
-/// Tables in the making.
+/// Tables being built.
 pub(crate) struct Tables<'a> {
     memory: &'a mut [[u64; ENTRIES]],
     /// Physical address of the first table, the root.
@@ -61,7 +61,7 @@ impl<'a> Tables<'a> {
     /// Maps a span of whole pages onto itself.
     ///
     /// # Panics
-    /// If the tables are full: [`bytes`] says how much memory does.
+    /// If the tables are full: [`bytes`] gives their size.
     pub(crate) fn map(&mut self, span: Span, access: Access) {
         let flags = match access {
             Access::Execute => 0,
@@ -71,13 +71,13 @@ impl<'a> Tables<'a> {
         self.map_to(span, span.address, flags, access != Access::Write);
     }
 
-    /// As [`Self::map`], to be written to, and by large pages as far as the span fills them: fewer tables, and
-    /// fewer misses once the host has large pages there, too.
+    /// As [`Self::map`], writable, and by large pages as far as the span fills them: fewer tables, and fewer TLB
+    /// misses once the host has large pages there too.
     pub(crate) fn map_large(&mut self, span: Span) {
         self.map_to(span, span.address, NO_EXECUTE | WRITABLE, true);
     }
 
-    /// Maps the doorbells to where no memory is; so nothing may be cached.
+    /// Maps the doorbells to an address without memory, uncached.
     pub(crate) fn map_doorbells(&mut self, span: Span, physical: u64) {
         let flags = NO_EXECUTE | WRITABLE | CACHE_DISABLE;
         self.map_to(span, physical, flags, false);
@@ -109,7 +109,7 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Index of the table of level `lowest` that `address` is mapped by; made if it isn't there.
+    /// Index of the table of level `lowest` that maps `address`; created if absent.
     fn table(&mut self, address: u64, lowest: u32) -> usize {
         let mut table = 0;
         for level in (lowest + 1..LEVELS).rev() {

@@ -1,8 +1,10 @@
-//! How a guest ended: what its process leaves behind, and what its parent makes of it.
+//! How a guest ended: the report of its process, and its interpretation.
 //!
-//! The process writes a [`RawReport`] into a page behind the control region. Under KVM the guest has no way to
-//! it. Behind the process wall it has, so a report is checked like everything else from a guest: at worst it
-//! tells lies about itself.
+//! The process writes a [`RawReport`] into a page behind the control region. Under KVM the guest cannot access
+//! it. Behind the process wall it can, so a report is checked like everything else from a guest: at worst the
+//! report is false.
+
+mod diagnosis;
 
 use std::fmt;
 use std::ptr::{self, NonNull};
@@ -11,8 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use abi::CPUS_MAX;
 use abi::control::{MESSAGE_MAX, NO_ELEMENT, Region, State};
 
-use crate::image::{Access, Image};
-use crate::layout::{Layout, doorbell};
+use crate::image::Image;
+use crate::layout::Layout;
 use crate::text::printable;
 
 /// Names of the registers in a report, in the order of a Linux signal frame.
@@ -20,7 +22,7 @@ pub const REGISTERS: [&str; 23] = [
     "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rdi", "rsi", "rbp", "rbx", "rdx", "rax",
     "rcx", "rsp", "rip", "rflags", "segments", "error", "trap", "mask", "cr2",
 ];
-/// Places in [`REGISTERS`].
+/// Indices in [`REGISTERS`].
 pub(crate) mod register {
     pub(crate) const RCX: usize = 14;
     pub(crate) const RSP: usize = 15;
@@ -36,21 +38,21 @@ pub(crate) mod kind {
     pub(crate) const HALTED: u32 = 1;
     /// KVM: an exception. `CR2` holds [`NO_FAULT`](super::NO_FAULT) or the address of a page fault.
     pub(crate) const EXCEPTION: u32 = 2;
-    /// KVM: a store or load of the doorbell page that is no doorbell; `address` says where.
+    /// KVM: a store or load of the doorbell page that is no doorbell, at `address`.
     pub(crate) const DOORBELL: u32 = 3;
-    /// KVM: an instruction that KVM can't carry out, or another exit no guest has; `detail` is its number.
+    /// KVM: an instruction that KVM can't execute, or another unexpected exit; `detail` is its number.
     pub(crate) const UNEXPECTED: u32 = 4;
     /// Process: a signal; `detail` is its number, `address` its address.
     pub(crate) const SIGNAL: u32 = 5;
-    /// The watchdog found the heart not beating.
+    /// The watchdog found no heartbeat.
     pub(crate) const WATCHDOG: u32 = 6;
-    /// The guest could not be started; the text says why.
+    /// The guest could not be started; the text has the reason.
     pub(crate) const SETUP: u32 = 7;
     /// KVM: an attempt to enter ring 0.
     pub(crate) const SYSTEM_CALL: u32 = 8;
 }
 
-/// What CR2 holds until the first page fault: no address that can be accessed.
+/// CR2 before the first page fault: no address that can be accessed.
 pub(crate) const NO_FAULT: u64 = 0xdead_0000_0000_0000;
 /// Longest sentence about a start that failed, in bytes.
 const TEXT_MAX: usize = 1024;
@@ -67,10 +69,10 @@ pub(crate) struct RawReport {
     pub(crate) claimed: AtomicU32,
     /// The CPU that the guest ended on.
     pub(crate) cpu: u32,
-    /// Behind the process wall: threads that have left the memory which is to go, and whether it has gone.
+    /// Behind the process wall: threads that have left the memory to be unmapped, and whether it is unmapped.
     pub(crate) arrived: AtomicU32,
-    pub(crate) gone: AtomicU32,
-    /// The watchdog's notes behind the process wall, for each CPU: heartbeat seen last, ticks since.
+    pub(crate) unmapped: AtomicU32,
+    /// Behind the process wall, the watchdog's state of each CPU: last heartbeat, ticks since.
     pub(crate) beats: [[u64; 2]; CPUS_MAX],
     /// Bytes at `rip`, if they could be read.
     pub(crate) code: [u8; 16],
@@ -85,7 +87,7 @@ const _: () = {
     assert!(offset_of!(RawReport, claimed) == 200);
     assert!(offset_of!(RawReport, cpu) == 204);
     assert!(offset_of!(RawReport, arrived) == 208);
-    assert!(offset_of!(RawReport, gone) == 212);
+    assert!(offset_of!(RawReport, unmapped) == 212);
     assert!(offset_of!(RawReport, beats) == 216);
 };
 
@@ -93,14 +95,14 @@ const _: () = {
 #[derive(Clone, Copy)]
 pub(crate) struct Reporter(NonNull<RawReport>);
 
-// SAFETY: the page is mapped for good and only ever copied to; the last to write counts.
+// SAFETY: the page stays mapped and is only copied to; the last write counts.
 unsafe impl Send for Reporter {}
 // SAFETY: as above.
 unsafe impl Sync for Reporter {}
 
 impl Reporter {
     /// # Safety
-    /// `page` is the report page, mapped writable for good.
+    /// `page` is the report page, which stays mapped and writable.
     pub(crate) unsafe fn new(page: NonNull<RawReport>) -> Self {
         Self(page)
     }
@@ -115,7 +117,7 @@ impl Reporter {
         registers: &[u64; 23],
     ) {
         let page = self.0.as_ptr();
-        // SAFETY: mapped for good, and shared with a reader that copies it without trusting it.
+        // SAFETY: it stays mapped, and its reader copies it without trusting it.
         unsafe {
             (&raw mut (*page).cpu).write_volatile(cpu as u32);
             (&raw mut (*page).detail).write_volatile(detail);
@@ -125,7 +127,7 @@ impl Reporter {
         }
     }
 
-    /// Adds the bytes at the place of the crash.
+    /// Adds the bytes at the address of the crash.
     pub(crate) fn write_code(self, code: [u8; 16]) {
         // SAFETY: as above.
         unsafe { (&raw mut (*self.0.as_ptr()).code).write_volatile(code) };
@@ -162,7 +164,7 @@ impl Registers {
 
 impl fmt::Display for Registers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What the guest itself can see of its state: up to the flags.
+        // The registers that the guest itself can read: up to the flags.
         for (i, (name, value)) in REGISTERS.iter().zip(self.0).take(18).enumerate() {
             let end = if i % 4 == 3 || i == 17 { "\n" } else { "  " };
             write!(f, "{name:>6} {value:016x}{end}")?;
@@ -171,37 +173,37 @@ impl fmt::Display for Registers {
     }
 }
 
-/// What kind of mistake ended a guest.
+/// The kind of fault that ended a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It gave up by itself; the reason is its own.
+    /// It failed with a reason of its own.
     Failed,
-    /// It accessed memory that is not there.
+    /// It accessed unmapped memory.
     Unmapped,
-    /// It wrote to memory that it may only read or execute.
+    /// It wrote to memory that is read-only or executable.
     Protected,
-    /// It jumped to memory that it may not execute.
+    /// It jumped to memory that is not executable.
     NotExecutable,
     /// It ran out of stack.
     StackOverflow,
     /// It divided by zero.
     DivideByZero,
-    /// It executed an instruction that does not exist or that it may not execute.
+    /// It executed an undefined or forbidden instruction.
     Instruction,
     /// It made a system call.
     SystemCall,
-    /// It accessed its doorbell page at a place where no doorbell is, or in a way that no doorbell has.
+    /// It accessed its doorbell page at an offset without a doorbell, or in a way that no doorbell allows.
     Doorbell,
-    /// Something else, for which the wall stopped it.
+    /// Another reason for which the wall stopped it.
     Other,
 }
 
-/// A guest that ended by a mistake.
+/// A guest that ended by a fault.
 #[derive(Clone, Debug)]
 pub struct Crash {
-    /// What kind.
+    /// Its kind.
     pub fault: Fault,
-    /// One sentence: the guest's own reason, or what it did.
+    /// One sentence: the guest's own reason, or the fault.
     pub reason: String,
     /// Registers at that time.
     pub registers: Registers,
@@ -209,9 +211,9 @@ pub struct Crash {
     pub symbol: Option<String>,
     /// The address it accessed.
     pub address: Option<u64>,
-    /// Index of the element it says it was running.
+    /// Index of the element that it reported to run.
     pub element: Option<u32>,
-    /// Which of its CPUs that was on, if it has several.
+    /// The CPU, if it has several.
     pub cpu: Option<u32>,
 }
 
@@ -231,16 +233,16 @@ impl fmt::Display for Crash {
     }
 }
 
-/// What became of a guest.
+/// How a guest ended.
 #[derive(Clone, Debug)]
 pub enum Exit {
-    /// It ended in good order.
+    /// It ended cleanly.
     Halted,
-    /// It made a mistake.
+    /// It had a fault.
     Crashed(Box<Crash>),
     /// The watchdog stopped it: it used its CPU for almost half a second without one round of its main loop.
     Stopped(Box<Crash>),
-    /// Its process was killed by a signal; 0 where that cannot be known, since another process was its parent.
+    /// Its process was killed by a signal; 0 if unknown, since another process was its parent.
     Killed(i32),
     /// It could not be started: a sentence.
     NotStarted(String),
@@ -254,22 +256,26 @@ impl fmt::Display for Exit {
             Self::Stopped(crash) => write!(f, "the guest was stopped: {crash}"),
             Self::Killed(0) => f.write_str("the guest's process was killed"),
             Self::Killed(signal) => {
-                write!(f, "the guest's process was killed by {}", name(*signal))
+                write!(
+                    f,
+                    "the guest's process was killed by {}",
+                    signal_name(*signal)
+                )
             }
             Self::NotStarted(sentence) => write!(f, "the guest could not be started: {sentence}"),
         }
     }
 }
 
-fn name(signal: i32) -> String {
+fn signal_name(signal: i32) -> String {
     match nix::sys::signal::Signal::try_from(signal) {
         Ok(signal) => signal.as_str().to_owned(),
         Err(_) => format!("signal {signal}"),
     }
 }
 
-/// Makes sense of what a guest's process left behind when it ended of itself, or, if its end was not `seen` by
-/// its parent, in whatever way.
+/// Interprets the report of a guest's process that exited by itself, or ended in any way if its end was not
+/// `seen` by its parent.
 pub(crate) fn read(
     page: NonNull<RawReport>,
     control: Region<'_>,
@@ -283,7 +289,7 @@ pub(crate) fn read(
     match kind {
         kind::HALTED => return Exit::Halted,
         kind::NONE if control.state() == Some(State::Halted) => return Exit::Halted,
-        // A process that ends of itself says why.
+        // A process that exits by itself leaves a report.
         kind::NONE if !seen => return Exit::Killed(0),
         kind::SETUP => {
             let length = (raw.text_length as usize).min(TEXT_MAX);
@@ -295,10 +301,10 @@ pub(crate) fn read(
     }
     let registers = Registers(raw.registers);
     let (fault, reason, address) = match kind {
-        kind::EXCEPTION => exception(&raw, image, layout),
-        kind::SYSTEM_CALL => system_call(),
-        kind::SIGNAL => signal(&raw, layout),
-        kind::DOORBELL => wild_doorbell(raw.address, layout),
+        kind::EXCEPTION => diagnosis::exception(&raw, image, layout),
+        kind::SYSTEM_CALL => diagnosis::system_call(),
+        kind::SIGNAL => diagnosis::signal(&raw, layout),
+        kind::DOORBELL => diagnosis::wild_doorbell(raw.address, layout),
         kind::WATCHDOG => {
             let reason =
                 "it used its CPU for almost half a second without one round of its main loop";
@@ -306,14 +312,14 @@ pub(crate) fn read(
         }
         kind::UNEXPECTED => {
             let reason = format!(
-                "it did something that the wall does not carry out (KVM exit {})",
+                "the wall does not support what it did (KVM exit {})",
                 raw.detail
             );
             (Fault::Other, reason, None)
         }
         _ => (
             Fault::Other,
-            "its process ended without saying why".to_owned(),
+            "its process ended without a report".to_owned(),
             None,
         ),
     };
@@ -349,132 +355,4 @@ fn own_reason(control: Region<'_>) -> Option<String> {
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();
     (!text.is_empty()).then_some(text)
-}
-
-type Finding = (Fault, String, Option<u64>);
-
-/// KVM says only that an exception happened. Whether it was a page fault shows in CR2, which only page faults
-/// change; of the others, the instruction tells.
-fn exception(raw: &RawReport, image: &Image, layout: &Layout) -> Finding {
-    let registers = Registers(raw.registers);
-    let address = raw.registers[register::CR2];
-    if address != NO_FAULT {
-        return page_fault(&registers, address, image, layout);
-    }
-    match raw.code {
-        [0x0f, 0x05, ..] => system_call(),
-        // DIV and IDIV, with and without a prefix.
-        [0xf6 | 0xf7, modrm, ..] | [0x40..=0x4f | 0x66, 0xf6 | 0xf7, modrm, ..]
-            if modrm >> 4 & 3 == 3 =>
-        {
-            (Fault::DivideByZero, "it divided by zero".to_owned(), None)
-        }
-        _ if image.access(registers.rip()) != Some(Access::Execute) => {
-            not_executable(registers.rip(), layout)
-        }
-        _ => instruction(),
-    }
-}
-
-fn page_fault(registers: &Registers, address: u64, image: &Image, layout: &Layout) -> Finding {
-    let place = layout.describe(address);
-    if registers.rip() == address {
-        return not_executable(address, layout);
-    }
-    let readable = layout.boot.contains(address) || image.access(address).is_some();
-    if layout.is_guard(address) {
-        (
-            Fault::StackOverflow,
-            "it ran out of stack".to_owned(),
-            Some(address),
-        )
-    } else if readable {
-        let reason = format!("it wrote to {place} at {address:#x}, which it may only read");
-        (Fault::Protected, reason, Some(address))
-    } else {
-        (
-            Fault::Unmapped,
-            format!("it accessed {place} at {address:#x}"),
-            Some(address),
-        )
-    }
-}
-
-fn not_executable(address: u64, layout: &Layout) -> Finding {
-    let place = layout.describe(address);
-    (
-        Fault::NotExecutable,
-        format!("it jumped to {place} at {address:#x}"),
-        Some(address),
-    )
-}
-
-fn instruction() -> Finding {
-    let reason = "it executed an instruction that does not exist or that it may not execute";
-    (Fault::Instruction, reason.to_owned(), None)
-}
-
-fn system_call() -> Finding {
-    (
-        Fault::SystemCall,
-        "it made a system call, which the wall forbids".to_owned(),
-        None,
-    )
-}
-
-fn wild_doorbell(address: u64, layout: &Layout) -> Finding {
-    let offset = address.wrapping_sub(layout.doorbells.address);
-    let reason = match offset {
-        doorbell::SWITCH | doorbell::CONTROL | doorbell::WAIT | doorbell::HALT => {
-            format!("it used doorbell {offset:#x} in a way that doorbells don't have")
-        }
-        offset if layout.woken(offset).is_some() => {
-            format!("it used doorbell {offset:#x} in a way that doorbells don't have")
-        }
-        _ => format!("it accessed its doorbell page at {offset:#x}, where no doorbell is"),
-    };
-    (Fault::Doorbell, reason, Some(address))
-}
-
-fn signal(raw: &RawReport, layout: &Layout) -> Finding {
-    /// Numbers of exceptions, and bits of a page fault's error code.
-    const GENERAL_PROTECTION: u64 = 13;
-    let registers = Registers(raw.registers);
-    match raw.detail as i32 {
-        libc::SIGSYS => system_call(),
-        libc::SIGFPE => (Fault::DivideByZero, "it divided by zero".to_owned(), None),
-        libc::SIGILL | libc::SIGTRAP => instruction(),
-        libc::SIGSEGV | libc::SIGBUS if registers.0[register::TRAP] == GENERAL_PROTECTION => {
-            instruction()
-        }
-        libc::SIGSEGV | libc::SIGBUS => {
-            let address = raw.address;
-            let error = registers.0[register::TRAP - 1];
-            let (present, write, fetch) = (error & 1 != 0, error & 2 != 0, error & 16 != 0);
-            let place = layout.describe(address);
-            if layout.is_guard(address) {
-                (
-                    Fault::StackOverflow,
-                    "it ran out of stack".to_owned(),
-                    Some(address),
-                )
-            } else if fetch || registers.rip() == address {
-                not_executable(address, layout)
-            } else if present && write {
-                let reason = format!("it wrote to {place} at {address:#x}, which it may only read");
-                (Fault::Protected, reason, Some(address))
-            } else {
-                (
-                    Fault::Unmapped,
-                    format!("it accessed {place} at {address:#x}"),
-                    Some(address),
-                )
-            }
-        }
-        other => (
-            Fault::Other,
-            format!("its process got {}", name(other)),
-            None,
-        ),
-    }
 }

@@ -1,25 +1,25 @@
-//! What a guest is to be.
+//! The specification of a guest.
 
 use std::os::fd::BorrowedFd;
 
 use crate::Control;
 
-/// Memory that a guest gets if nothing else is asked for, in bytes. Only what it touches is used.
+/// Default memory of a guest, in bytes. Untouched memory is not used.
 pub const DEFAULT_MEMORY: u64 = 4 << 20;
 
-/// Which wall is asked for.
+/// The requested wall.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
     /// A virtual machine.
     Vm,
     /// A process under a system call filter.
     Process,
-    /// A virtual machine where KVM is to be had, else a process.
+    /// A virtual machine where KVM is available, else a process.
     #[default]
     Auto,
 }
 
-/// Which wall a guest has got.
+/// A guest's wall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wall {
     /// A virtual machine.
@@ -48,12 +48,12 @@ pub struct DataFile<'a> {
     pub wake_offset: usize,
 }
 
-/// What has to be known of a guest to make a process ready for it.
+/// The properties of a guest that a pre-forked process depends on.
 #[derive(Clone, Copy)]
 pub struct Shape<'a> {
-    /// Which wall it gets.
+    /// Its wall.
     pub isolation: Isolation,
-    /// How many CPUs it has, from 1 to [`abi::CPUS_MAX`].
+    /// Number of its CPUs, from 1 to [`abi::CPUS_MAX`].
     pub cpus: usize,
     /// Bytes of private memory.
     pub memory: u64,
@@ -68,13 +68,13 @@ pub struct Shape<'a> {
 /// A guest to be started.
 #[derive(Clone, Copy)]
 pub struct GuestSpec<'a> {
-    /// Its name; the process is called so too.
+    /// Its name, also that of its process.
     pub name: &'a str,
     /// Its number on this host.
     pub id: u64,
-    /// Which wall it gets.
+    /// Its wall.
     pub isolation: Isolation,
-    /// How many CPUs it has, from 1 to [`abi::CPUS_MAX`].
+    /// Number of its CPUs, from 1 to [`abi::CPUS_MAX`].
     pub cpus: usize,
     /// Bytes of private memory: image, configuration, stacks and heap. Rings and packet buffers come on top.
     pub memory: u64,
@@ -82,17 +82,16 @@ pub struct GuestSpec<'a> {
     pub config: &'a [u8],
     /// Its packet rings and buffers.
     pub data: Option<DataFile<'a>>,
-    /// Its control region, made for it and not used before.
+    /// Its control region, not used before.
     pub control: &'a Control,
     /// Eventfd that it rings for the switch.
     pub switch_doorbell: Option<BorrowedFd<'a>>,
-    /// Eventfd that it rings for the control plane, when that sleeps. Several guests may share one.
+    /// Eventfd that it rings for a sleeping control plane. Several guests may share one.
     pub control_doorbell: Option<BorrowedFd<'a>>,
-    /// CPUs of the host that its CPUs are tied to, one each in turn, from the first again if there are fewer;
-    /// any, if there is none.
+    /// CPUs of the host that its CPUs are bound to, in round-robin order; none: unbound.
     pub pins: &'a [usize],
-    /// Whether it is killed when this process ends. A guest that outlives its parent can be taken over by
-    /// the next one.
+    /// Whether it is killed when this process ends. A guest that outlives its parent can be
+    /// [adopted](crate::Orphan).
     pub end_with_parent: bool,
 }
 
@@ -114,7 +113,8 @@ impl<'a> GuestSpec<'a> {
             end_with_parent: true,
         }
     }
-    /// What makes a process ready for this guest.
+
+    /// The guest's shape.
     pub fn shape(&self) -> Shape<'a> {
         Shape {
             isolation: self.isolation,

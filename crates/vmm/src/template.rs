@@ -1,34 +1,35 @@
-//! What all guests of a program have in common, made ready once; and pre-forked processes, which wait for a
-//! guest.
+//! The process template: what all guests of a program have in common, set up once; and pre-forked processes.
 //!
-//! Behind KVM most of a start is done before the guest is known: the process drops what it inherited,
-//! maps the image, and creates the machine, its processors and its memory slot. That takes a shape:
-//! memory size, CPUs and doorbells. The guest itself comes later as an [order](crate::order). So a
-//! host that keeps a pre-forked process starts guests in about half the time.
+//! Behind KVM most of a start is done before the guest is known: the process drops what it inherited, maps the
+//! image, and creates the machine, its processors and its memory slot. That depends on a shape: memory size, CPUs
+//! and doorbells. The guest itself comes later as a [launch message](crate::launch). So a host that keeps a
+//! pre-forked process starts guests in about half the time.
 
 use std::fs;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
 use abi::boot::{self, Span};
+// rustix has no fork.
 use nix::unistd::{ForkResult, fork};
 use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::child::{self, Ground};
+use crate::child::{self, ChildSetup};
 use crate::error::{Context, Error, Result};
 use crate::guest::Process;
 use crate::image::Image;
 use crate::jail::Jail;
 use crate::kvm::Kvm;
+use crate::launch;
 use crate::layout::{Layout, doorbell};
-use crate::order;
 use crate::process::ProcessWall;
-use crate::{Guest, GuestSpec, Isolation, Shape, Trace, Wall, started};
+use crate::{Guest, GuestSpec, Identity, Isolation, Shape, Wall, started};
 
-/// The image, the walls' prepared parts, and the power to make guests of them.
+/// The image and the walls' prepared parts, from which guests are started.
 pub struct Template {
     image: Rc<Image>,
     kvm: Result<Kvm>,
@@ -39,7 +40,7 @@ pub struct Template {
 impl Template {
     /// Prepares guests of an image: [`crate::IMAGE`], or another one built like it.
     ///
-    /// Succeeds without KVM; [`Self::wall`] says then what is missing.
+    /// Succeeds without KVM: [`Self::wall`] then gives the reason.
     pub fn new(image: &[u8]) -> Result<Self> {
         Ok(Self {
             image: Rc::new(Image::parse(image)?),
@@ -49,7 +50,7 @@ impl Template {
         })
     }
 
-    /// Which wall a guest gets that asks for `isolation`.
+    /// The wall of a guest with `isolation`.
     pub fn wall(&self, isolation: Isolation) -> Result<Wall> {
         match (isolation, &self.kvm) {
             (Isolation::Process, _) | (Isolation::Auto, Err(_)) => Ok(Wall::Process),
@@ -63,30 +64,30 @@ impl Template {
         }
     }
 
-    /// Starts a guest. Returns when its process exists and has its order; whether the guest in it runs shows in
-    /// its state, and why not in its exit.
+    /// Starts a guest. Returns when its process exists and has its launch message. Whether the guest runs shows
+    /// in its state; the reason of a failure shows in its exit.
     ///
     /// The calling program has one thread: the guest's process is forked from it.
     pub fn spawn(&self, spec: &GuestSpec<'_>) -> Result<Guest> {
-        // What is wrong with the guest is found out before there is a process.
+        // An invalid guest is refused before there is a process.
         self.check(spec)?;
         self.prepare(&spec.shape())?.start(spec)
     }
 
-    /// Whether a guest can be what it is to be: whether there is its wall, and room in its memory. Of descriptors,
-    /// none is used.
+    /// Whether a guest can be started: whether its wall exists, and its memory suffices. Uses none of the
+    /// descriptors in `spec`.
     pub fn check(&self, spec: &GuestSpec<'_>) -> Result<()> {
         Layout::new(&self.image, spec, self.wall(spec.isolation)?).map(drop)
     }
 
-    /// Makes a process ready for a guest of a shape, whichever it will be: most of what it takes to start a
-    /// guest, done ahead. The calling program has one thread.
+    /// Pre-forks a process for any guest of a shape: most of the work of a start, done in advance. The calling
+    /// program has one thread.
     pub fn prepare(&self, shape: &Shape<'_>) -> Result<Prepared<'_>> {
         let wall = self.wall(shape.isolation)?;
         check_threads()?;
-        let (orders, taker) = order::channel()?;
+        let (launches, receiver) = launch::channel()?;
         let range = Layout::range(&self.image, shape, wall);
-        let ground = Ground {
+        let setup = ChildSetup {
             image: &self.image,
             range,
             cpus: shape.cpus.clamp(1, abi::CPUS_MAX) as u64,
@@ -95,12 +96,12 @@ impl Template {
             jail: &self.jail,
             switch_doorbell: shape.switch_doorbell,
             control_doorbell: shape.control_doorbell,
-            orders: taker.as_fd(),
+            launches: receiver.as_fd(),
             parent: getpid(),
         };
         // SAFETY: one thread, so the child finds no lock taken.
         let child = match unsafe { fork() }.context("starting a process for the guest")? {
-            ForkResult::Child => child::run(&ground),
+            ForkResult::Child => child::run(&setup),
             ForkResult::Parent { child } => child,
         };
         let pid = Pid::from_raw(child.as_raw()).expect("a child's number is not 0");
@@ -114,7 +115,7 @@ impl Template {
         Ok(Prepared {
             template: self,
             process: Process::child(pid, pidfd),
-            orders,
+            launches,
             wall,
             range,
             cpus: shape.cpus,
@@ -138,14 +139,14 @@ impl Template {
         }
         match wall {
             Wall::Vm => {
-                let place = |offset| layout.doorbells.address + offset;
+                let address = |offset| layout.doorbells.address + offset;
                 page.wall = boot::WALL_KVM;
                 page.tsc_khz = self.kvm.as_ref().map_or(0, |kvm| kvm.tsc_khz);
-                page.doorbells.switch = place(doorbell::SWITCH);
-                page.doorbells.control = place(doorbell::CONTROL);
-                page.doorbells.wait = place(doorbell::WAIT);
-                page.doorbells.halt = place(doorbell::HALT);
-                page.doorbells.wake = place(doorbell::WAKE);
+                page.doorbells.switch = address(doorbell::SWITCH);
+                page.doorbells.control = address(doorbell::CONTROL);
+                page.doorbells.wait = address(doorbell::WAIT);
+                page.doorbells.halt = address(doorbell::HALT);
+                page.doorbells.wake = address(doorbell::WAKE);
             }
             Wall::Process => {
                 page.wall = boot::WALL_PROCESS;
@@ -165,11 +166,11 @@ impl Template {
     }
 }
 
-/// A process that waits for its guest. Dropping it ends it.
+/// A pre-forked process, which waits for its guest. Dropping it ends it.
 pub struct Prepared<'t> {
     template: &'t Template,
     process: Process,
-    orders: OwnedFd,
+    launches: UnixStream,
     wall: Wall,
     range: Span,
     cpus: usize,
@@ -177,11 +178,11 @@ pub struct Prepared<'t> {
 }
 
 impl Prepared<'_> {
-    /// By what its guest will be found again. To be noted before the guest is started, so that no guest runs
-    /// that nobody knows of.
-    pub fn trace(&self) -> Result<Trace> {
+    /// The identity of its future guest, to be recorded before the guest is started, so that no guest runs
+    /// unrecorded.
+    pub fn identity(&self) -> Result<Identity> {
         let pid = self.process.pid.as_raw_nonzero().get() as u32;
-        Ok(Trace {
+        Ok(Identity {
             pid,
             started: started(pid).ok_or(Error::Ended)?,
             wall: self.wall,
@@ -189,7 +190,7 @@ impl Prepared<'_> {
         })
     }
 
-    /// Number that the process has the switch's doorbell by.
+    /// Number of the switch's doorbell in the process.
     fn switch_doorbell(&self) -> Option<RawFd> {
         let [switch, _] = self.doorbells;
         match self.wall {
@@ -198,7 +199,7 @@ impl Prepared<'_> {
         }
     }
 
-    /// Starts a guest of the shape that the process was made ready for; otherwise like [`Template::spawn`].
+    /// Starts a guest of the shape that the process was forked for; otherwise like [`Template::spawn`].
     pub fn start(self, spec: &GuestSpec<'_>) -> Result<Guest> {
         let template = self.template;
         let layout = Layout::new(&template.image, spec, self.wall)?;
@@ -210,7 +211,7 @@ impl Prepared<'_> {
             return Err(Error::Unlike(spec.name.to_owned()));
         }
         let boot_area = template.boot_area(spec, &layout, self.wall)?;
-        order::give(self.orders.as_fd(), spec, &layout, &boot_area)?;
+        launch::send(&self.launches, spec, &layout, &boot_area)?;
         let switch_doorbell = self.switch_doorbell();
         let mut process = self.process;
         process.outlives = !spec.end_with_parent;
@@ -228,14 +229,14 @@ fn doorbells(shape: &Shape<'_>) -> [Option<RawFd>; 2] {
     [shape.switch_doorbell, shape.control_doorbell].map(|doorbell| Some(doorbell?.as_raw_fd()))
 }
 
-/// Ends a child that nothing can refer to safely but its number, which is its own until it is waited for.
+/// Ends a child without a pidfd. Its number stays its own until it is waited for.
 fn abandon(pid: Pid) {
     use rustix::process::{Signal, WaitOptions, kill_process, waitpid};
     let _ = kill_process(pid, Signal::KILL);
     let _ = waitpid(Some(pid), WaitOptions::empty());
 }
 
-/// The number of threads is that of entries in the task folder: its links but two.
+/// The number of threads is the number of entries in the task folder: its links minus two.
 fn check_threads() -> Result<()> {
     let threads = fs::metadata("/proc/self/task")
         .map(|task| task.nlink().saturating_sub(2) as usize)

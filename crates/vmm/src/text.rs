@@ -1,6 +1,6 @@
-//! Text that others wrote.
+//! Text from untrusted writers.
 
-/// A line with control characters shown, not obeyed: it may be hostile to the terminal.
+/// A line with its control characters escaped: they may be hostile to the terminal.
 pub fn printable(line: &str) -> String {
     let shown = |c: char| match c {
         '\t' => "\t".to_string(),

@@ -1,8 +1,8 @@
 //! The timer behind the watchdog.
 //!
-//! Each of a guest's CPUs is a thread with a timer of its own. It counts the CPU time that the thread uses, not
-//! time on the wall. So it costs nothing while the guest sleeps, needs no arming when it wakes, and a guest that merely doesn't get its turn on a crowded host
-//! isn't taken for one that loops.
+//! Each of a guest's CPUs is a thread with its own timer of CPU time. The timer costs nothing while the guest
+//! sleeps, and needs no arming when it wakes. A guest that waits for a CPU on a crowded host is not taken for one
+//! in an endless loop.
 
 use nix::sys::signal::{SigEvent, SigevNotify, Signal};
 use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
@@ -11,9 +11,9 @@ use nix::time::ClockId;
 use crate::error::{Context, Result};
 use std::time::Duration;
 
-/// CPU time between two looks at the heartbeat.
+/// CPU time between two checks of the heartbeat.
 const TICK: Duration = Duration::from_millis(100);
-/// Looks in a row that may find the heart not beating; the guest is stopped at the last.
+/// Checks in a row without a heartbeat, at the last of which the guest is stopped.
 pub(crate) const TICKS: u64 = 4;
 /// The timer's signal.
 pub(crate) const SIGNAL: Signal = Signal::SIGALRM;

@@ -13,7 +13,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
-use vmm::{Control, Exit, Fault, Found, Guest, GuestSpec, Isolation, Template, Trace, Wall};
+use vmm::{Control, Exit, Fault, Guest, GuestSpec, Identity, Isolation, Orphan, Template, Wall};
 
 #[path = "wall/cpus.rs"]
 mod cpus;
@@ -224,7 +224,7 @@ fn sleeps_and_wakes(isolation: Isolation) -> Outcome {
     std::thread::sleep(Duration::from_millis(300));
     check(
         run.control.heartbeat() == beats,
-        "the heart of a sleeping guest beats",
+        "a sleeping guest has a heartbeat",
     )?;
     check(switches(pid)? == before, "a sleeping guest was scheduled")?;
     check(cpu_ticks(pid)? == cpu, "a sleeping guest used its CPU")?;
@@ -672,13 +672,13 @@ fn nothing_is_left(isolation: Isolation) -> Outcome {
     check(alive.is_empty(), format!("processes are left: {alive:?}"))
 }
 
-/// Starts a guest that outlives the process that it is started from. Says what it is found again by.
-fn orphan(isolation: Isolation) -> Result<Trace, Failed> {
+/// Starts a guest that outlives the process that starts it. Returns its identity.
+fn orphan(isolation: Isolation) -> Result<Identity, Failed> {
     let (read, write) = rustix::pipe::pipe()?;
     // SAFETY: one thread; the child makes a guest, says which, and ends without running anything of the parent's.
     match unsafe { nix::unistd::fork() }? {
         nix::unistd::ForkResult::Child => {
-            let start = || -> Result<Trace, Failed> {
+            let start = || -> Result<Identity, Failed> {
                 let file = memfd_create("weir-data", MemfdFlags::CLOEXEC)?;
                 ftruncate(&file, 8192)?;
                 let doorbell = eventfd(7, EventfdFlags::CLOEXEC)?;
@@ -695,12 +695,12 @@ fn orphan(isolation: Isolation) -> Result<Trace, Failed> {
                 until(|| Ok(control.state() == Some(State::Running)))?;
                 // Closed: the file is not what keeps the guest's memory.
                 drop((file, doorbell));
-                Ok(guest.trace()?)
+                Ok(guest.identity()?)
             };
-            if let Ok(trace) = start() {
-                let wall = u64::from(trace.wall == Wall::Vm);
-                let doorbell = trace.switch_doorbell.map_or(0, |number| number as u64);
-                let words = [trace.pid.into(), trace.started, wall, doorbell];
+            if let Ok(identity) = start() {
+                let wall = u64::from(identity.wall == Wall::Vm);
+                let doorbell = identity.switch_doorbell.map_or(0, |number| number as u64);
+                let words = [identity.pid.into(), identity.started, wall, doorbell];
                 let _ = rustix::io::write(&write, words.map(u64::to_ne_bytes).as_flattened());
             }
             // SAFETY: ends the process.
@@ -713,7 +713,7 @@ fn orphan(isolation: Isolation) -> Result<Trace, Failed> {
             nix::sys::wait::waitpid(child, None)?;
             check(got == 32, "the guest did not start")?;
             let [pid, started, wall, doorbell] = words.map(u64::from_ne_bytes);
-            Ok(Trace {
+            Ok(Identity {
                 pid: pid as u32,
                 started,
                 wall: if wall == 1 { Wall::Vm } else { Wall::Process },
@@ -733,10 +733,10 @@ fn orphans_spec(isolation: Isolation, control: &Control) -> GuestSpec<'_> {
 }
 
 fn taken_over(isolation: Isolation) -> Outcome {
-    let trace = orphan(isolation)?;
+    let identity = orphan(isolation)?;
     let template = Template::new(HOSTILE)?;
     let length = {
-        let found = Found::look(trace)?.ok_or("the guest is gone")?;
+        let orphan = Orphan::find(identity)?.ok_or("the guest is gone")?;
         // Files and region in it do not matter.
         let fresh = Control::new()?;
         let spec = GuestSpec {
@@ -747,26 +747,32 @@ fn taken_over(isolation: Isolation) -> Outcome {
             }),
             ..orphans_spec(isolation, &fresh)
         };
-        let (guest, mut control) = found.adopt(&template, &spec)?;
+        let (guest, mut control) = orphan.adopt(&template, &spec)?;
         let answer = control.call(kind::PING, "still there?", LIMIT)?;
         check(answer.contents == b"still there?", "the answer is another")?;
         let mut count = [0; 8];
         rustix::io::read(guest.switch_doorbell()?, &mut count)?;
         check(u64::from_ne_bytes(count) == 7, "the doorbell is another")?;
-        check(guest.trace()? == trace, "it is known by something else now")?;
+        check(
+            guest.identity()? == identity,
+            "it is known by something else now",
+        )?;
         rustix::fs::fstat(guest.data_file()?)?.st_size
     };
     check(length == 8192, "the data region is another")?;
-    let found = Found::look(trace)?.ok_or("the guest did not outlive who took it over")?;
+    let orphan = Orphan::find(identity)?.ok_or("the guest did not outlive who took it over")?;
     let fresh = Control::new()?;
-    let (mut guest, control) = found.adopt(&template, &orphans_spec(isolation, &fresh))?;
+    let (mut guest, control) = orphan.adopt(&template, &orphans_spec(isolation, &fresh))?;
     guest.kill();
     let exit = guest.wait(&control, Some(LIMIT))?;
     check(
         matches!(exit, Some(Exit::Killed(0 | 9))),
         format!("it ended with {exit:?}"),
     )?;
-    check(Found::look(trace)?.is_none(), "it is found though it ended")
+    check(
+        Orphan::find(identity)?.is_none(),
+        "it is found though it ended",
+    )
 }
 
 fn never_a_guest(isolation: Isolation) -> Outcome {
@@ -775,7 +781,7 @@ fn never_a_guest(isolation: Isolation) -> Outcome {
     let spec = orphans_spec(isolation, &control);
     let prepared = template.prepare(&spec.shape())?;
     check(
-        Found::look(prepared.trace()?)?.is_none(),
+        Orphan::find(prepared.identity()?)?.is_none(),
         "it is no guest yet",
     )?;
     check(

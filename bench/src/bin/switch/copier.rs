@@ -1,9 +1,9 @@
-//! What is there to be had for any program that takes frames out of one interface and gives them
-//! to another by AF_PACKET: a loop that does nothing else.
+//! The limit of any program that forwards frames between two interfaces by AF_PACKET: a loop that does
+//! nothing else.
 //!
-//! It has no guest, no rules and no switch, and sleeps as soon as nothing comes. What a forwarder
-//! comes to beside it is what its work costs; what a bridge in the kernel comes to beside it is what
-//! two copies and the calls for them cost.
+//! It has no guest, no rules and no switch, and sleeps when no frame comes. A forwarder's distance from
+//! it is the cost of the forwarder's work. The distance of a bridge in the kernel is the cost of two
+//! copies and their system calls.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,9 +19,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use crate::Failure;
 use crate::sender::link_address;
 
-/// Frames a system call.
+/// Frames per system call.
 const BURST: usize = 64;
-/// Room for a frame: 64 KB of payload with its headers.
+/// Largest frame: 64 KB of payload with its headers.
 const ROOM: usize = 66 << 10;
 /// Bytes that may wait in the kernel for each socket, each way.
 const QUEUE: usize = 8 << 20;
@@ -61,7 +61,7 @@ pub fn run(ends: [&str; 2]) -> Result<(), Failure> {
     }
 }
 
-/// A socket for all frames of an interface, with what the kernel left undone on each.
+/// A socket for all frames of an interface, with the offloaded work of each.
 fn open(interface: &str) -> Result<OwnedFd, Failure> {
     let flags = SockFlag::SOCK_CLOEXEC;
     let socket = socket(

@@ -1,14 +1,14 @@
-//! What a guest and the switch add to a frame's delay.
+//! The delay that a guest and the switch add to a frame.
 //!
-//! **Polling**: one guest with one vCPU is source, firewall and sink: its source stamps frames,
-//! which the switch takes to the firewall, and from there to the sink, which stamps them again. So
-//! each frame crosses guest → switch → guest → switch → guest, and the guest's work of all three
-//! kinds is part of its delay. The guest has core 0, the switch core 1; both poll. A hundredth or
-//! so of the frames goes on to this program, which looks for them ten times a second.
+//! **Polling**: one guest with one vCPU is source, firewall and sink. Its source stamps frames, which
+//! the switch passes to the firewall, and from there to the sink, which stamps them again. So each
+//! frame crosses guest → switch → guest → switch → guest, and its delay includes the guest's work for
+//! all three. The guest has core 0, the switch core 1; both poll. About a hundredth of the frames
+//! continues to this program, which reads them ten times a second.
 //!
-//! **Sleeping**: this program is source and sink, on core 0. It sends one frame, waits for it to
-//! come back by guest and switch, and pauses long enough for both to fall asleep. Lane and guest
-//! share core 1: one works while the other waits for it.
+//! **Sleeping**: this program is source and sink, on core 0. It sends one frame, waits until the frame
+//! returns by guest and switch, and pauses long enough for both to fall asleep. Lane and guest share
+//! core 1: one works while the other waits for it.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ use crate::filter::{self, round};
 use crate::guests::{Own, Running, move_to, station, switch_on};
 use crate::pauses::Pauses;
 
-/// Where the frames carry their two stamps: behind the headers of Ethernet, IP and UDP.
+/// Offset of a frame's two timestamps: behind the headers of Ethernet, IP and UDP.
 const STAMPS: [usize; 2] = [42, 50];
 /// Samples a second that are read.
 const SAMPLES: f64 = 15_000.0;
@@ -31,20 +31,20 @@ const SAMPLES: f64 = 15_000.0;
 const READ: Duration = Duration::from_millis(100);
 /// How long a load lasts.
 const TIME: Duration = Duration::from_millis(2_500);
-/// The delay that frames are to keep below, in microseconds.
+/// Goal for the delay, in microseconds.
 const GOAL: u64 = 20;
-/// Frames a second that no path takes.
+/// Frames a second that no path carries.
 const ENDLESS: f64 = 1e8;
-/// How long everyone is left to fall asleep.
+/// Time for all to fall asleep.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Frames sent one at a time.
 const SINGLE: usize = 400;
 
-/// Loads, as parts of what the path can do.
+/// Loads, as shares of the path's rate.
 const PARTS: [f64; 2] = [0.1, 0.9];
 /// The walls that guests are behind.
 const GUESTS: [(&str, Isolation); 2] = [("vm", Isolation::Vm), ("process", Isolation::Process)];
-/// What single frames pass, and the guest's wall if there is a guest.
+/// Paths of single frames, and the wall of a guest in them.
 const WALLS: [(&str, Option<Isolation>); 3] = [
     ("switch", None),
     ("switch, guest (VM), switch", Some(Isolation::Vm)),
@@ -78,22 +78,22 @@ impl Delay {
     }
 }
 
-/// What one load came to.
+/// The result of one load.
 #[derive(Clone, Copy)]
 struct Loaded {
     /// Million frames a second that were to be sent, and that arrived.
     offered: f64,
     arrived: f64,
     delay: Delay,
-    /// The median of the 99th percentiles of each tenth of a second, in microseconds: what it is
-    /// where the host takes no processor away for long.
+    /// The median of the 99th percentiles of each tenth of a second, in microseconds: the delay
+    /// without long pauses of the host.
     usual_p99: f64,
 }
 
-/// What the host takes away from the two cores, right before a load.
+/// The host's pauses of the two cores, right before a load.
 #[derive(Clone, Copy)]
 struct Host {
-    /// The delay at this load that its pauses alone come to, in microseconds.
+    /// The delay at this load by these pauses alone, in microseconds.
     p99: f64,
     late: f64,
     each_second: f64,
@@ -179,7 +179,7 @@ pub fn run(template: &Template, rounds: usize) -> Result<Value, Failure> {
     }))
 }
 
-/// The median of what rounds came to.
+/// The median over rounds.
 fn middle<T>(rounds: &[T], of: impl Fn(&T) -> f64, digits: i32) -> f64 {
     round(median(&rounds.iter().map(of).collect::<Vec<_>>()), digits)
 }
@@ -195,14 +195,14 @@ fn row(rounds: &[Delay]) -> Value {
     })
 }
 
-/// Frames at a rate, in millions a second, or as many as go through.
+/// Frames at a rate, in millions a second, or at the path's rate.
 fn load(template: &Template, wall: Isolation, rate: Option<f64>) -> Result<Loaded, Failure> {
     let switch = switch_on(1)?;
     let mut own = Own::attach(&switch, 2048, &[("record", 5, 3)])?;
     let frame = filter::frames()[0].clone();
     let data: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
-    // The same source at a rate that nothing reaches finds out what the path can do. A shaper
-    // spaces frames evenly; RatedSource would send a millisecond's worth at once.
+    // An unreachable rate measures the path's rate. A shaper spaces frames evenly; RatedSource
+    // would send a millisecond's frames at once.
     let packets = rate.map_or(ENDLESS, |rate| rate * 1e6);
     let source =
         format!("InfiniteSource(DATA \\<{data}>) -> Shaper({packets:.0}) -> Unqueue(BURST 64)");
@@ -252,8 +252,8 @@ fn load(template: &Template, wall: Isolation, rate: Option<f64>) -> Result<Loade
     })
 }
 
-/// The delay of single frames where everyone sleeps: through the switch alone, and through the
-/// switch, a guest, and the switch again.
+/// The delay of single frames while all sleep: through the switch alone, and through the switch, a
+/// guest, and the switch again.
 fn sleeping(template: &Template, wall: Option<Isolation>) -> Result<Delay, Failure> {
     let switch = switch_on(1)?;
     let (mut own, _guest) = match wall {
@@ -294,7 +294,7 @@ fn single(own: &mut Own) -> Result<Delay, Failure> {
         own.send(0, &frame)?;
         while own.receive(1, |_| {})? == 0 {
             if sent.elapsed() > Duration::from_secs(1) {
-                return Err("a frame did not come back".into());
+                return Err("a frame did not return".into());
             }
             std::hint::spin_loop();
         }

@@ -1,9 +1,9 @@
 //! Namespace → firewall → namespace: Weir beside its peers.
 //!
-//! All get the same ten rules, the last of which denies the rest, and the same traffic: frames of
-//! 64 flows that pass, each by one of the first eight rules ([`crate::sender`]), and a TCP stream
-//! that passes by the ninth, once with the interfaces' offloads as they come and once with
-//! segmentation off at both hosts, so that packets of 1500 bytes are what crosses.
+//! All have the same ten rules, the last of which denies the rest, and the same traffic: frames of 64
+//! flows that pass, each by one of the first eight rules ([`crate::sender`]), and a TCP stream that
+//! passes by the ninth. The stream runs once with the interfaces' default offloads, and once with
+//! segmentation off at both hosts, so that packets of 1500 bytes cross.
 
 use std::time::Duration;
 
@@ -22,20 +22,20 @@ use crate::sender;
 /// The network of the hosts.
 const NETWORK: (u32, u32) = (0x0a08_0000, 24);
 const FLOWS: usize = 64;
-/// Frames under way where nothing is to be lost: few are less to wait for, many keep more
-/// processors at work.
+/// Windows, in frames under way, for a run without loss: a small window adds less delay, a large one
+/// keeps more processors busy.
 const WINDOWS: [u64; 2] = [256, 1024];
-/// What may be lost all the same.
+/// Tolerated loss.
 const LOST: f64 = 0.01;
 /// How long frames are counted.
 const FRAMES_TIME: Duration = Duration::from_millis(700);
-/// What the sender goes by: Linux's default, whatever is set on this machine. BBR, which some have
-/// instead, paces itself and leaves processors idle.
+/// The congestion control: Linux's default, whatever this machine's setting. BBR paces itself and
+/// leaves processors idle.
 const CONGESTION: &str = "cubic";
 /// How long a TCP stream lasts, in seconds.
 const TCP_SECONDS: u32 = 2;
 
-/// The rules, but for the one that denies the rest.
+/// The rules, without the one that denies the rest.
 pub fn rules() -> Vec<Rule> {
     let mut rules = firewall::rules(9, &mut Random::new(1));
     rules.push(Rule::allow_tcp(NETWORK, NETWORK));
@@ -55,7 +55,7 @@ pub fn frames() -> Vec<Vec<u8>> {
     flows.iter().map(frame).collect()
 }
 
-/// What the turns of one forwarder came to.
+/// Results of the rounds of one forwarder.
 #[derive(Default)]
 struct Turns {
     windowed: Vec<sender::Turn>,
@@ -64,16 +64,16 @@ struct Turns {
     whole: Vec<Stream>,
 }
 
-/// What a TCP stream came to.
+/// The result of a TCP stream.
 #[derive(Clone, Copy)]
 struct Stream {
-    /// Gb/s that the receiver had.
+    /// Gb/s at the receiver.
     gigabits: f64,
     /// Seconds of the whole machine's processors for each gigabyte.
     seconds: f64,
 }
 
-/// All forwarders turn about.
+/// Measures all forwarders, alternating.
 pub fn run(rounds: usize, runner: &Runner) -> Result<Value, Failure> {
     let mut left_out = Vec::new();
     let mut contest: Vec<(Forwarder, Turns)> = Vec::new();
@@ -92,7 +92,7 @@ pub fn run(rounds: usize, runner: &Runner) -> Result<Value, Failure> {
         for (forwarder, turns) in &mut contest {
             if let Err(error) = turn(*forwarder, &frames, turns, runner) {
                 runner.check()?;
-                // A peer that does not run here is no reason to have no figures at all.
+                // Without a peer, the other figures are still useful.
                 if forwarder.is_ours() {
                     return Err(error);
                 }
@@ -134,7 +134,7 @@ fn turn(
     Ok(())
 }
 
-/// The most that goes through with a window: nothing is to be lost.
+/// The highest rate with a window, without loss.
 fn windowed(pids: (u32, u32), frames: &[Vec<u8>]) -> Result<sender::Turn, Failure> {
     let turns = WINDOWS.map(|window| sender::send(pids, frames, Some(window), FRAMES_TIME));
     let mut turns = turns.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -245,7 +245,7 @@ fn ahead(rows: &[Value]) -> Value {
     Value::Object(ratios.into_iter().collect())
 }
 
-/// To so many digits behind the point.
+/// Rounded to that many decimals.
 pub fn round(value: f64, digits: i32) -> f64 {
     let scale = 10f64.powi(digits);
     (value * scale).round() / scale

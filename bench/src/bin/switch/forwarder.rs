@@ -1,22 +1,22 @@
-//! What forwards frames from one host to the other: Weir and its peers.
+//! Forwarders between the hosts: Weir and its peers.
 
 use std::path::Path;
 
-/// The sockets by which frames come from interfaces and go to them.
+/// The kind of sockets on the interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Socket {
     Xdp,
     Packet,
 }
 
-/// What a guest is confined by.
+/// A guest's wall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wall {
     Vm,
     Process,
 }
 
-/// What forwards frames from one host to the other.
+/// A forwarder of frames from one host to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarder {
     /// A firewall guest behind a wall, on sockets of a kind.
@@ -27,9 +27,9 @@ pub enum Forwarder {
     NftablesGro,
     /// Open vSwitch's userspace datapath, on sockets of a kind.
     Ovs(Socket),
-    /// Linux's bridge, which lets everything pass: what the interfaces can do.
+    /// Linux's bridge without rules: the limit of the interfaces.
     Bridge,
-    /// A loop that copies from one interface to the other: what AF_PACKET can do.
+    /// A loop that copies from one interface to the other: the limit of AF_PACKET.
     Copier,
 }
 
@@ -85,13 +85,13 @@ impl Forwarder {
         matches!(self, Forwarder::Weir(..))
     }
 
-    /// Whether it is what Weir is compared with: what users find if they set nothing.
+    /// Whether Weir is compared with it: with its defaults.
     pub fn is_peer(self) -> bool {
         matches!(self, Forwarder::Nftables | Forwarder::Ovs(_))
     }
 
-    /// Whether it completes checksums that a veth pair's other end has left undone. What does not,
-    /// needs hosts that leave none.
+    /// Whether it completes the partial checksums of a veth pair's other end. If not, the hosts must
+    /// complete them.
     pub fn completes_checksums(self) -> bool {
         !matches!(self, Forwarder::Ovs(_))
     }
@@ -114,7 +114,7 @@ impl Forwarder {
         }
     }
 
-    /// What of it is not installed, in a sentence.
+    /// A sentence that names its missing programs.
     pub fn missing(self) -> Option<String> {
         if matches!(self, Forwarder::Weir(Wall::Vm, _)) && !Path::new("/dev/kvm").exists() {
             return Some(format!("{} is left out: there is no /dev/kvm", self.name()));

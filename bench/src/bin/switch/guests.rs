@@ -1,5 +1,4 @@
-//! Guests and switches for the measurements in memory, and one guest's place taken by this
-//! program.
+//! Guests and switches for the measurements in memory, and this program in place of a guest.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -32,7 +31,7 @@ pub fn switch_on(cpu: usize) -> Result<Switch, Failure> {
     })?)
 }
 
-/// Has this program run on a CPU; returns where it ran before.
+/// Binds this program to a CPU; returns its former affinity.
 pub fn move_to(cpu: usize) -> Result<CpuSet, Failure> {
     let before = rustix::thread::sched_getaffinity(None)?;
     let mut set = CpuSet::new();
@@ -92,7 +91,7 @@ fn attach(
     })
 }
 
-/// A guest that runs.
+/// A running guest.
 pub struct Running {
     _guest: Guest,
     control: Control,
@@ -111,7 +110,7 @@ impl Running {
         Running::with_slots(SLOTS, template, switch, wall, interfaces, config)
     }
 
-    /// Starts one whose rings have so many slots.
+    /// Starts a guest whose rings have `slots` slots.
     pub fn with_slots(
         slots: u32,
         template: &Template,
@@ -200,7 +199,7 @@ impl Own {
         Ok(())
     }
 
-    /// Takes what has come by interface `i`, and shows the first 60 bytes of each frame. Returns
+    /// Receives the frames of interface `i`, and passes the first 60 bytes of each to `seen`. Returns
     /// how many.
     pub fn receive(&mut self, i: usize, mut show: impl FnMut(&[u8; 60])) -> Result<u32, Failure> {
         let side = &mut self.sides[i];

@@ -1,14 +1,14 @@
-//! How busy the machine's processors are.
+//! The load of the machine's processors.
 
 use std::time::Duration;
 
 use crate::Failure;
 
-/// Processor time that all processors have spent on anything since the machine began.
+/// Busy time of all processors since the machine's boot.
 pub struct Processors(Duration);
 
 impl Processors {
-    /// As told by the kernel, in hundredths of a second for each processor.
+    /// Read from the kernel, in hundredths of a second for each processor.
     pub fn read() -> Result<Processors, Failure> {
         let text = std::fs::read_to_string("/proc/stat")?;
         let line = text.lines().next().unwrap_or_default();
@@ -17,8 +17,8 @@ impl Processors {
             .skip(1)
             .map(str::parse)
             .collect::<Result<Vec<u64>, _>>()?;
-        // User, nice, system, idle, waiting for disks, interrupts, soft interrupts; what follows
-        // is others' or counted before.
+        // User, nice, system, idle, iowait, irq, softirq; later fields are other machines' time or
+        // already counted.
         let busy = [0, 1, 2, 5, 6].map(|i| ticks.get(i).copied().unwrap_or(0));
         Ok(Processors(Duration::from_millis(
             busy.iter().sum::<u64>() * 10,

@@ -3,13 +3,14 @@
 //! | part | what |
 //! | --- | --- |
 //! | `firewall` | namespace → firewall → namespace, beside a Linux bridge with nftables and Open vSwitch's userspace datapath |
-//! | `delay` | what a guest and the switch add, polling at two loads, and asleep |
+//! | `delay` | the delay that a guest and the switch add, polling at two loads, and asleep |
 //! | `guests` | guest → switch → guest: one guest, or two that share a core |
 //! | `port_to_port`, `limits`, `lookup`, `host_links`, `vhost_rings`, `vhost` | the benchmarks of crate `switch`, run by cargo |
 //!
-//! Without a part, all; `tables` measures nothing and writes plots and tables anew. Programs that are compared run turn about, `ROUNDS` times (3); figures are
-//! medians. Results go to `bench/results/switch.json`, where each part takes the place of what it
-//! came to the last time, to plots beside it, and as tables into `docs/performance.md`.
+//! Without a part, all run; `tables` measures nothing and rewrites plots and tables. Compared programs
+//! alternate, `ROUNDS` times (3); figures are medians. Results go to `bench/results/switch.json`,
+//! where each part replaces its former result, to plots beside it, and as tables into
+//! `docs/performance.md`.
 
 mod copier;
 mod delay;
@@ -33,7 +34,7 @@ use weir::lab::Runner;
 
 use report::Report;
 
-/// What can go wrong is said and ends the benchmark.
+/// A sentence that ends the benchmark.
 pub type Failure = Box<dyn std::error::Error>;
 
 /// The benchmarks of crate `switch`.
@@ -67,7 +68,7 @@ fn run() -> Result<(), Failure> {
     if let [verb, one, other] = &parts[..]
         && verb == "copy"
     {
-        // What `firewall` starts beside the others.
+        // Started by `firewall`.
         return copier::run([one, other]);
     }
     if let Some(unknown) = parts.iter().find(|part| all().all(|known| known != *part)) {
@@ -92,7 +93,7 @@ fn run() -> Result<(), Failure> {
         };
         println!("{}", tables::table(part, &result));
         report.set(part, result, rounds());
-        // What was measured stays, should a later part fail.
+        // Saved now, in case a later part fails.
         report.save()?;
     }
     println!("{}", report.save()?.display());
@@ -102,7 +103,7 @@ fn run() -> Result<(), Failure> {
 /// Runs a benchmark of crate `switch`: the JSON that it prints.
 fn cargo_bench(name: &str) -> Result<Value, Failure> {
     if name == "vhost" && !forwarder::is_installed("dpdk-testpmd") {
-        let sentence = "vhost-user is left out: dpdk-testpmd is missing (apt-get install dpdk-dev)";
+        let sentence = "vhost-user is skipped: dpdk-testpmd is missing (apt-get install dpdk-dev)";
         eprintln!("{sentence}");
         return Ok(serde_json::json!({ "left_out": sentence }));
     }

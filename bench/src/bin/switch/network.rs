@@ -1,9 +1,8 @@
-//! Two hosts and what stands between them.
+//! Two hosts and a forwarder between them.
 //!
-//! The hosts are network namespaces with an interface `eth0` each; its other end, `left` or
-//! `right`, stands in a third namespace, where whatever forwards runs. A namespace is held by a
-//! process that dies with this one, and takes its interfaces along; so do the programs in it. So
-//! nothing stays behind, whatever ends the program.
+//! The hosts are network namespaces with an interface `eth0` each. Its other end, `left` or `right`, is
+//! in a third namespace, where the forwarder runs. A process that dies with this one holds each
+//! namespace. So namespaces, interfaces and programs are removed, however this program ends.
 
 use std::time::{Duration, Instant};
 
@@ -20,12 +19,12 @@ const LIMIT: Duration = Duration::from_secs(10);
 pub const STATIONS: [&str; 2] = ["02:00:00:08:00:01", "02:00:00:08:00:02"];
 /// The hosts' IP addresses.
 pub const ADDRESSES: [&str; 2] = ["10.8.0.1", "10.8.0.2"];
-/// Whom the sender's frames are for: nobody, so that the receiving kernel drops them at once.
+/// Receiver of the sender's frames: no station, so that the receiving kernel drops them at once.
 pub const NOBODY: [u8; 6] = [2, 0, 0, 8, 0, 0x99];
 /// The outer ends of the hosts' interfaces.
 const ENDS: [&str; 2] = ["left", "right"];
 
-/// Two hosts, what forwards between them, and what it needs to go on.
+/// Two hosts, the forwarder between them, and its processes.
 pub struct Network {
     pub hosts: [Namespace; 2],
     programs: Vec<Program>,
@@ -35,7 +34,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Two hosts with `forwarder` between them, which lets pass what `rules` say.
+    /// Two hosts with `forwarder` between them, which filters by `rules`.
     pub fn new(forwarder: Forwarder, rules: &[Rule], runner: &Runner) -> Result<Network, Failure> {
         let middle = Namespace::new(runner)?;
         let hosts = [Namespace::new(runner)?, Namespace::new(runner)?];
@@ -47,7 +46,7 @@ impl Network {
             );
             runner.run(ip(&pair), LIMIT)?;
             for command in [
-                // So that the kernel has nothing to say by itself.
+                // So that the kernel sends no frames of its own.
                 "link set eth0 addrgenmode none up".to_string(),
                 format!("addr add {address}/24 dev eth0"),
             ] {
@@ -141,7 +140,7 @@ impl Network {
             self.in_middle("ip", &format!("link set {end} master bridge"))?;
         }
         self.in_middle("ip", "link set bridge addrgenmode none up")?;
-        // Who is where is known, as Weir's guest and Open vSwitch's flows know it.
+        // Static entries: Weir's guest and Open vSwitch's flows learn no addresses either.
         for (end, station) in ENDS.iter().zip(STATIONS) {
             let entry = format!("fdb replace {station} dev {end} master static");
             self.in_middle("bridge", &entry)?;
@@ -240,7 +239,7 @@ fn wait_for(what: &str, mut so: impl FnMut() -> bool) -> Result<(), Failure> {
     let start = Instant::now();
     while !so() {
         if start.elapsed() > Duration::from_secs(5) {
-            return Err(format!("never came: {what}").into());
+            return Err(format!("timeout: {what}").into());
         }
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -14,7 +14,7 @@ use crate::guests::{Running, switch_on};
 const WARM_UP: Duration = Duration::from_millis(300);
 const MEASURED: Duration = Duration::from_secs(1);
 
-/// Who sends and who receives.
+/// Sender and receiver.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Guests {
     /// One guest does both.
@@ -26,7 +26,7 @@ enum Guests {
 /// Guests, slots of their rings, and bytes of the frames.
 type Case = (Guests, u32, usize);
 
-/// All cases turn about.
+/// Measures all cases, alternating.
 pub fn run(template: &Template, rounds: usize) -> Result<Value, Failure> {
     let of_size = |size| {
         let one = [256, 1024, 2048].map(|slots| (Guests::One, slots, size));
@@ -74,7 +74,7 @@ fn rate(template: &Template, (guests, slots, frame_bytes): Case) -> Result<f64, 
         }
         Guests::Two => {
             let receiver = start(&[("sink", 2, 1)], sink)?;
-            // What finds no room waits, and leaves the core to the other.
+            // A sender to a full ring waits, and leaves the core to the other guest.
             let config = format!("{source} -> Queue(128) -> ToNetfront(source);");
             vec![receiver, start(&[("source", 1, 1)], &config)?]
         }

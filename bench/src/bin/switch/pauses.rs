@@ -1,17 +1,16 @@
-//! What the host takes away: pauses of a program that does nothing but read the clock.
+//! The host's pauses: gaps in a program that only reads the clock.
 //!
-//! A processor that others have for a while, be it another program of this machine or whoever runs
-//! the machine, stops all frames that need it. A bare loop on each of the processors that a
-//! measurement uses, right before it, shows how often and for how long that is; from this follows
-//! what delay frames would have if they took no time themselves. The loops cannot run meanwhile:
-//! they would be such pauses.
+//! While another program or the hypervisor has a processor, frames that need it wait. A bare loop on
+//! each of the processors of a measurement, right before it, shows the number and length of these
+//! pauses. The delay by pauses alone follows from them. The loops cannot run during the measurement:
+//! they would pause it.
 
 use std::time::{Duration, Instant};
 
 use crate::Failure;
 use crate::guests::move_to;
 
-/// What counts as a pause: longer than any work of the kernel's own for a timer's tick.
+/// Least length of a pause: longer than the kernel's work for a timer tick.
 const PAUSE: Duration = Duration::from_micros(20);
 /// How long the loops run.
 const TIME: Duration = Duration::from_millis(1_000);
@@ -25,7 +24,7 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// Looks for them on all of `cpus` at the same time.
+    /// Measures them on all of `cpus` at the same time.
     pub fn on(cpus: &[usize]) -> Result<Pauses, Failure> {
         let found = std::thread::scope(|scope| {
             let loops: Vec<_> = cpus
@@ -49,22 +48,22 @@ impl Pauses {
         self.lengths.len() as f64 / self.time * 1e6 / self.processors as f64
     }
 
-    /// The part of its time that a processor lacks, in percent.
+    /// A processor's share of time in pauses, in percent.
     pub fn percent(&self) -> f64 {
         self.lengths.iter().sum::<f64>() / self.time * 100.0 / self.processors as f64
     }
 
-    /// The part of the frames that are delayed by more than `delay` microseconds, on a path through
-    /// all of the processors that takes no time but for the pauses, at a load that is so large a
-    /// part of what the path can do. Frames that came in a pause wait for its end, and for those
-    /// before them: a pause delays frames for its own length over what of the path's rate is left,
-    /// the first by all of it, the last by nothing.
+    /// The share of frames that are delayed by more than `delay` microseconds, on a path through all of
+    /// the processors that adds no delay but pauses, at a `load` that is a share of the path's rate.
+    /// Frames that come in a pause wait for its end, and for earlier frames. A pause delays frames
+    /// during its length divided by the free share of the rate: the first by its whole length, the last
+    /// by nothing.
     pub fn delayed(&self, delay: f64, load: f64) -> f64 {
         let over = self.lengths.iter().map(|length| (length - delay).max(0.0));
         (over.sum::<f64>() / (1.0 - load) / self.time).min(1.0)
     }
 
-    /// The delay in microseconds that `part` of these frames keep below.
+    /// The delay in microseconds that a `part` of these frames stays below.
     pub fn delay(&self, part: f64, load: f64) -> f64 {
         let (mut low, mut high) = (0.0, self.lengths.iter().copied().fold(0.0, f64::max));
         for _ in 0..40 {
@@ -110,7 +109,7 @@ mod tests {
         assert!(pauses.delay(0.99, 0.0) < 1e-6);
         assert!((pauses.delay(0.995, 0.0) - 500.0).abs() < 1e-6);
         assert!((pauses.delayed(500.0, 0.0) - 0.005).abs() < 1e-9);
-        // At nine tenths it takes nine times as long again to make up for one.
+        // At a load of nine tenths, catching up with a pause takes nine times its length.
         assert!((pauses.delay(0.99, 0.9) - 900.0).abs() < 1e-6);
         let none = Pauses {
             lengths: Vec::new(),

@@ -1,4 +1,4 @@
-//! Programs beside this one, and where they keep their files.
+//! Child programs, and their temporary folders.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
@@ -11,14 +11,14 @@ use rustix::process::{Pid, Signal};
 
 use crate::Failure;
 
-/// How long a program that was asked to end may take.
+/// Time for a program to end after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A program that ends when this value does, or this process.
 pub struct Program(Child);
 
 impl Program {
-    /// Starts a program, and waits for a line of its output with `sign` in it, if there is one.
+    /// Starts a program, and waits for a line of its output that contains `sign`, if given.
     pub fn start(command: Command, sign: Option<&str>) -> Result<Program, Failure> {
         let mut mortal = Command::new("setpriv");
         mortal.args(["--pdeathsig", "KILL"]);
@@ -46,7 +46,7 @@ impl Program {
                 }
                 return Err(format!("{shown} did not start: {}", said.trim()).into());
             }
-            // It goes on to say things, which nobody reads; what it says is less than a pipe holds.
+            // Later output is not read; it fits a pipe.
             std::mem::forget(lines);
         }
         Ok(program)
@@ -54,7 +54,7 @@ impl Program {
 }
 
 impl Drop for Program {
-    /// Asks it to end, so that it can tidy up, and does not wait for long.
+    /// Sends SIGTERM, so that the program can clean up, and waits for a while.
     fn drop(&mut self) {
         let _ = rustix::process::kill_process(Pid::from_child(&self.0), Signal::TERM);
         let asked = Instant::now();

@@ -1,4 +1,4 @@
-//! Where the figures go: `switch.json`, plots, and the tables of `docs/performance.md`.
+//! Output of the figures: `switch.json`, plots, and the tables of `docs/performance.md`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// What there is from earlier runs.
+    /// The results of earlier runs.
     pub fn open() -> Result<Report, Failure> {
         let mut report = Report {
             parts: Map::new(),
@@ -115,7 +115,7 @@ impl Report {
         Ok(())
     }
 
-    /// Puts each part's table into the page, between the marks that it has for it.
+    /// Writes each part's table into the page, between its marks.
     fn document(&self) -> Result<(), Failure> {
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/performance.md");
         let mut text = std::fs::read_to_string(&page)?;

@@ -1,10 +1,10 @@
-//! What sends frames into one namespace and counts them in the other: the same for all.
+//! The sender of frames into one namespace, which counts them in the other: the same for all forwarders.
 //!
-//! The sender is a packet socket on the first namespace's interface, with many frames a system
-//! call. What arrives is read from the interface's counters in the second namespace, whose kernel
-//! drops it: the frames are for another station. The sender keeps at most a window of frames
-//! under way, and sleeps while it is full, so that it takes no more of the machine than what it
-//! sends needs and nothing is lost for want of room; without a window it floods.
+//! The sender is a packet socket on the first namespace's interface, with many frames per system call.
+//! Arrived frames are read from the interface's counters in the second namespace, whose kernel drops
+//! them: they are for another station. The sender keeps at most a window of frames under way, and
+//! sleeps while the window is full. So it uses little of the machine, and no queue overflows. Without
+//! a window it floods.
 
 use std::fs::File;
 use std::io::IoSlice;
@@ -24,16 +24,16 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space, set_current_t
 use crate::Failure;
 use crate::load::Processors;
 
-/// Frames a system call.
+/// Frames per system call.
 const BURST: usize = 64;
 /// How long the sender sleeps when the window is full.
 const NAP: Duration = Duration::from_micros(20);
-/// Without progress for so long, what is under way is lost.
+/// Frames under way count as lost after this time without progress.
 const PATIENCE: Duration = Duration::from_millis(2);
-/// Time before anything counts.
+/// Time before frames count.
 const WARM_UP: Duration = Duration::from_millis(200);
 
-/// What one turn came to.
+/// The result of one round.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
     /// Frames a second that arrived.
@@ -44,7 +44,7 @@ pub struct Turn {
     pub nanoseconds: f64,
 }
 
-/// The frames received by the interface `eth0` of the namespace that a process is in.
+/// The frames received by the interface `eth0` of a process's namespace.
 pub struct Counter(File);
 
 impl Counter {
@@ -82,11 +82,11 @@ pub fn send(
     Ok(turn?)
 }
 
-/// Takes this thread into a namespace; a packet socket on its interface.
+/// Moves this thread into a namespace, and opens a packet socket on its interface.
 fn enter(pid: u32) -> Result<OwnedFd, Failure> {
     let namespace = File::open(format!("/proc/{pid}/ns/net"))?;
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
-    // What the sender sleeps is what it means to.
+    // Sleeps end on time.
     set_current_timer_slack(NonZeroU64::new(1))?;
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
@@ -95,7 +95,7 @@ fn enter(pid: u32) -> Result<OwnedFd, Failure> {
     Ok(socket)
 }
 
-/// What a packet socket is bound to an interface by.
+/// The address that binds a packet socket to an interface.
 pub fn link_address(interface: &str) -> Result<LinkAddr, Failure> {
     let address = getifaddrs()?.find_map(|found| {
         let address = found.address?.as_link_addr().copied();

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-/// A part's table, or tables; empty for a part that was left out.
+/// A part's tables; empty for a skipped part.
 pub fn table(part: &str, figures: &Value) -> String {
     if let Some(sentence) = figures["left_out"].as_str() {
         return format!("\n{sentence}\n\n");
@@ -63,7 +63,7 @@ pub fn table(part: &str, figures: &Value) -> String {
     format!("\n{text}\n")
 }
 
-/// A value as it stands in a table.
+/// A value as text of a table.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => "–".into(),
@@ -179,7 +179,7 @@ fn delay(polling: &[Value], asleep: &[Value]) -> String {
     text
 }
 
-/// Of each rate, the row that is furthest off.
+/// The row of each rate with the largest deviation.
 fn furthest_off(rows: &[Value]) -> Vec<Value> {
     let off = |row: &Value| row["off_percent"].as_f64().unwrap_or(0.0).abs();
     let mut furthest: Vec<Value> = Vec::new();
@@ -196,7 +196,7 @@ fn furthest_off(rows: &[Value]) -> Vec<Value> {
     furthest
 }
 
-/// The worst deviation of each rate, the shares, and what a flood changes.
+/// The worst deviation of each rate, the shares, and the effect of a flood.
 fn limits(accuracy: &[Value], fairness: &[Value], isolation: &[Value]) -> String {
     let mut text = grid(
         &[

@@ -1,4 +1,4 @@
-//! Middling rule sets: a class for each field, and a row for each class.
+//! Medium rule sets: classes of each field's values, and a row for each class.
 //!
 //! The bounds of all ranges that rules allow a field cut its values into
 //! intervals; intervals that admit the same terms are one *class*, and a
@@ -12,24 +12,26 @@
 //! order: the lowest bit decides. (Bit vectors: Lakshman and Stiliadis,
 //! SIGCOMM 1998.)
 
-use super::columns::{Batch, Columns, LANES};
-use super::few::sort_few;
+mod classes;
+mod tree;
+
+use super::columns::{Batch, Columns, WIDTH};
 use super::fields::{Fields, Presence};
 use super::headers::Headers;
+use super::insertion_sort::insertion_sort;
 use super::program::{DROP, EXACT, Hit};
 use super::terms::Term;
-use super::wide_tables::Cut;
+use super::wide_tables::Truncated;
 use crate::prelude::*;
-use simd::{BLOCK, Baseline, Kernel, Level, Simd};
+use classes::Draft;
+use simd::{BLOCK, Kernel, Level, Simd};
+use tree::Tree;
 
-/// Rows of a group of several fields at most.
+/// Most rows of a group of several fields.
 const GROUP_ROWS: usize = 512;
-/// Groups at most.
+/// Most groups.
 pub(super) const MAX_GROUPS: usize = 6;
-/// Children of a tree's node.
-const FAN: usize = BLOCK + 1;
-
-/// See the module's text. `N` words make a row.
+/// See the module's documentation. A row has `N` words.
 #[derive(Clone, Debug)]
 pub(super) struct ClassRows<const N: usize> {
     pub(super) columns: Columns,
@@ -39,7 +41,7 @@ pub(super) struct ClassRows<const N: usize> {
     rows: Vec<[u64; N]>,
     /// For each term; the last one admits every packet.
     hits: Vec<Hit>,
-    /// Rules say all: no term needs verifying.
+    /// No term needs verifying.
     pub(super) exact: bool,
 }
 
@@ -58,82 +60,9 @@ struct Search {
     missing: u32,
 }
 
-/// The last values of all intervals but the last one, in a tree: a node
-/// holds the last value of each child's part, a leaf those of 16 intervals.
-#[derive(Clone, Debug)]
-struct Tree {
-    /// From the root to the leaves.
-    levels: Vec<Vec<[u32; BLOCK]>>,
-}
-
-impl Tree {
-    fn new(ends: &[u32]) -> Tree {
-        let mut levels = vec![nodes(ends, BLOCK)];
-        let last = |part: &[u32]| part.last().copied().unwrap_or(u32::MAX);
-        let mut lasts: Vec<u32> = ends.chunks(BLOCK).map(last).collect();
-        while lasts.len() > 1 {
-            // What is greater than every end is in the last child too.
-            if let Some(last) = lasts.last_mut() {
-                *last = u32::MAX;
-            }
-            levels.push(nodes(&lasts, FAN));
-            lasts = lasts.chunks(FAN).map(last).collect();
-        }
-        levels.reverse();
-        Tree { levels }
-    }
-
-    /// How many ends are before `value`: its interval.
-    #[inline(always)]
-    fn find<S: Simd, const DEPTH: usize>(
-        simd: S,
-        levels: &[&[[u32; BLOCK]]; DEPTH],
-        value: u32,
-    ) -> usize {
-        let mut node = 0;
-        for nodes in &levels[..DEPTH - 1] {
-            node = node * FAN + simd.rank(&nodes[node], value) as usize;
-        }
-        node * BLOCK + simd.rank(&levels[DEPTH - 1][node], value) as usize
-    }
-
-    fn find_any(&self, value: u32) -> usize {
-        let (leaves, inner) = match self.levels.split_last() {
-            Some(split) => split,
-            None => return 0,
-        };
-        let mut node = 0;
-        for nodes in inner {
-            node = node * FAN + Baseline.rank(&nodes[node], value) as usize;
-        }
-        node * BLOCK + Baseline.rank(&leaves[node], value) as usize
-    }
-
-    fn depth<const DEPTH: usize>(&self) -> Option<[&[[u32; BLOCK]]; DEPTH]> {
-        let levels = <&[Vec<_>; DEPTH]>::try_from(&self.levels[..]).ok()?;
-        Some(levels.each_ref().map(|level| &level[..]))
-    }
-}
-
-/// One level: `width` values a node, of which the first 16 are kept. What is
-/// left over is no value's bound.
-fn nodes(values: &[u32], width: usize) -> Vec<[u32; BLOCK]> {
-    let node = |part: &[u32]| {
-        let mut node = [u32::MAX; BLOCK];
-        for (key, value) in node.iter_mut().zip(part) {
-            *key = *value;
-        }
-        node
-    };
-    match values {
-        [] => vec![[u32::MAX; BLOCK]],
-        _ => values.chunks(width).map(node).collect(),
-    }
-}
-
 impl<const N: usize> ClassRows<N> {
     /// Builds the rows; `None` when there are more terms than bits, when no
-    /// term looks at anything, or when the rows would take more than
+    /// term reads a field, or when the rows would take more than
     /// `memory_limit` bytes.
     pub(super) fn new(
         terms: &[(Term, Hit)],
@@ -170,7 +99,7 @@ impl<const N: usize> ClassRows<N> {
 
     /// Joins fields into groups, those with few classes first.
     fn group(&mut self, mut drafts: Vec<Draft<N>>, fields: &Fields) {
-        sort_few(&mut drafts, |draft| draft.rows.len());
+        insertion_sort(&mut drafts, |draft| draft.rows.len());
         let mut drafts = drafts.into_iter().peekable();
         while let Some(draft) = drafts.next() {
             let mut rows = draft.rows.clone();
@@ -186,15 +115,15 @@ impl<const N: usize> ClassRows<N> {
         }
     }
 
-    /// Adds a field to the group at work, whose fields so far have `before`
+    /// Adds a field to the current group, whose fields so far have `before`
     /// rows.
     fn search(&mut self, draft: Draft<N>, before: usize, fields: &Fields) {
-        let place = self.columns.places()[usize::from(draft.field)];
+        let position = self.columns.positions()[usize::from(draft.field)];
         let class = |class: &u16| u32::from(*class) * before as u32;
         self.searches.push(Search {
             field: draft.field,
-            column: place.column,
-            shift: place.shift,
+            column: position.column,
+            shift: position.shift,
             group: self.bases.len() as u8,
             max: fields.as_slice()[usize::from(draft.field)].max(),
             tree: Tree::new(&draft.ends),
@@ -203,16 +132,16 @@ impl<const N: usize> ClassRows<N> {
         });
     }
 
-    /// What the lowest term says that admits each of the first `count`
-    /// packets of `batch`.
+    /// The outputs of the first `count` packets of `batch`: those of the
+    /// lowest terms that admit them.
     #[inline]
     pub(super) fn decide(
         &self,
         level: Level,
         batch: &Batch,
         count: usize,
-        rows: &mut [[u32; LANES]; MAX_GROUPS],
-        outputs: &mut [u32; LANES],
+        rows: &mut [[u32; WIDTH]; MAX_GROUPS],
+        outputs: &mut [u32; WIDTH],
     ) {
         let kernel = Decide {
             tables: self,
@@ -225,14 +154,14 @@ impl<const N: usize> ClassRows<N> {
     }
 
     /// Calls `decide` with the terms that admit a packet, of which fields may
-    /// be missing, in order, until it says something; `Err` when the packet
-    /// ends inside a field in a way that matters.
+    /// be missing, in order, until it returns a result; `Err` when the packet
+    /// ends inside a field of which some test needs only a part.
     pub(super) fn one<T>(
         &self,
         headers: &Headers<'_>,
         fields: &Fields,
         mut decide: impl FnMut(Hit) -> Option<T>,
-    ) -> Result<Option<T>, Cut> {
+    ) -> Result<Option<T>, Truncated> {
         let mut at = [0u32; MAX_GROUPS];
         for (at, base) in at.iter_mut().zip(&self.bases) {
             *at = *base;
@@ -242,7 +171,7 @@ impl<const N: usize> ClassRows<N> {
             at[usize::from(search.group)] += match field.presence(headers) {
                 Presence::Whole => search.classes[search.tree.find_any(field.value(headers))],
                 Presence::Missing => search.missing,
-                Presence::Cut => return Err(Cut),
+                Presence::Truncated => return Err(Truncated),
             };
         }
         let groups = &at[..self.bases.len()];
@@ -265,10 +194,8 @@ impl<const N: usize> ClassRows<N> {
 
     /// Bytes held.
     pub(super) fn memory(&self) -> usize {
-        let search = |search: &Search| {
-            let nodes: usize = search.tree.levels.iter().map(Vec::len).sum();
-            size_of::<Search>() + nodes * size_of::<[u32; BLOCK]>() + 4 * search.classes.len()
-        };
+        let search =
+            |search: &Search| size_of::<Search>() + search.tree.memory() + 4 * search.classes.len();
         self.columns.memory()
             + self.searches.iter().map(search).sum::<usize>()
             + self.rows.len() * size_of::<[u64; N]>()
@@ -280,8 +207,8 @@ struct Decide<'a, const N: usize> {
     tables: &'a ClassRows<N>,
     batch: &'a Batch,
     count: usize,
-    rows: &'a mut [[u32; LANES]; MAX_GROUPS],
-    outputs: &'a mut [u32; LANES],
+    rows: &'a mut [[u32; WIDTH]; MAX_GROUPS],
+    outputs: &'a mut [u32; WIDTH],
 }
 
 impl<const N: usize> Kernel for Decide<'_, N> {
@@ -290,9 +217,9 @@ impl<const N: usize> Kernel for Decide<'_, N> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let tables = self.tables;
-        let count = self.count.min(LANES);
+        let count = self.count.min(WIDTH);
         for (rows, base) in self.rows.iter_mut().zip(&tables.bases) {
-            *rows = [*base; LANES];
+            *rows = [*base; WIDTH];
         }
         for search in &tables.searches {
             let column = &self.batch.columns[usize::from(search.column)][..count];
@@ -334,161 +261,21 @@ impl Search {
 }
 
 impl<const N: usize> ClassRows<N> {
-    /// The outputs of the lowest terms; `R` rows are looked at, those beyond
-    /// the groups there are being the first group's again.
+    /// The outputs of the lowest terms. `R` rows are read; beyond the last
+    /// group, the first group's row is read again.
     #[inline(always)]
     fn first_terms<S: Simd, const R: usize>(
         &self,
         simd: S,
-        rows: &[[u32; LANES]; MAX_GROUPS],
+        rows: &[[u32; WIDTH]; MAX_GROUPS],
         outputs: &mut [u32],
     ) {
         let group = |i: usize| if i < self.bases.len() { i } else { 0 };
-        let groups: [&[u32; LANES]; R] = core::array::from_fn(|i| &rows[group(i)]);
+        let groups: [&[u32; WIDTH]; R] = core::array::from_fn(|i| &rows[group(i)]);
         for (i, output) in outputs.iter_mut().enumerate() {
-            let rows = groups.map(|group| &self.rows[group[i % LANES] as usize]);
+            let rows = groups.map(|group| &self.rows[group[i % WIDTH] as usize]);
             let bit = simd.first_common(rows).unwrap_or(0) as usize;
             *output = self.hits.get(bit).map_or(DROP, |hit| hit.output);
-        }
-    }
-}
-
-/// A field's classes in the making.
-struct Draft<const N: usize> {
-    field: u8,
-    /// The last values of the intervals but the last.
-    ends: Vec<u32>,
-    classes: Vec<u16>,
-    missing: u16,
-    rows: Vec<[u64; N]>,
-}
-
-impl<const N: usize> Draft<N> {
-    /// `None` when there are more than `room` classes.
-    fn new(terms: &[(Term, Hit)], field: u8, max: u32, room: usize) -> Option<Draft<N>> {
-        // Terms that take no interest in the field, and the last one, admit any value.
-        let mut row = [0u64; N];
-        let mut missing = row;
-        set(&mut row, terms.len());
-        set(&mut missing, terms.len());
-        // Where a term's bit changes: from this value on.
-        let mut changes: Vec<(u32, u32)> = Vec::new();
-        for (bit, (term, _)) in terms.iter().enumerate() {
-            match term.sets().iter().find(|(f, _)| *f == field) {
-                None => {
-                    set(&mut row, bit);
-                    set(&mut missing, bit);
-                }
-                Some((_, values)) => {
-                    if values.missing {
-                        set(&mut missing, bit);
-                    }
-                    for &(low, high) in values.ranges() {
-                        changes.push((low, bit as u32));
-                        if high < max {
-                            changes.push((high + 1, bit as u32));
-                        }
-                    }
-                }
-            }
-        }
-        changes.sort_unstable();
-        let mut numbers = Numbers::default();
-        let mut draft = Draft {
-            field,
-            ends: Vec::new(),
-            classes: Vec::new(),
-            missing: 0,
-            rows: Vec::new(),
-        };
-        let mut start = 0;
-        for change in changes.chunk_by(|a, b| a.0 == b.0) {
-            let at = change[0].0;
-            if at > start {
-                let class = numbers.of(&row, &mut draft.rows, room)?;
-                draft.push(class, Some(at - 1));
-                start = at;
-            }
-            for (_, bit) in change {
-                row[*bit as usize / 64] ^= 1 << (bit % 64);
-            }
-        }
-        let class = numbers.of(&row, &mut draft.rows, room)?;
-        draft.push(class, None);
-        draft.missing = numbers.of(&missing, &mut draft.rows, room)?;
-        Some(draft)
-    }
-
-    /// Adds an interval that ends with `end`; `None`: with the largest value.
-    /// One of the same class as the one before only lengthens that.
-    fn push(&mut self, class: u16, end: Option<u32>) {
-        if self.classes.last() == Some(&class) {
-            self.ends.pop();
-        } else {
-            self.classes.push(class);
-        }
-        self.ends.extend(end);
-    }
-
-    /// A row for each of `rows` with each of the field's own.
-    fn combined(&self, rows: &[[u64; N]]) -> Vec<[u64; N]> {
-        let and = |own: &[u64; N], row: &[u64; N]| core::array::from_fn(|i| own[i] & row[i]);
-        let own = self.rows.iter();
-        own.flat_map(|own| rows.iter().map(move |row| and(own, row)))
-            .collect()
-    }
-}
-
-fn set<const N: usize>(row: &mut [u64; N], bit: usize) {
-    row[bit / 64] |= 1 << (bit % 64);
-}
-
-/// Numbers rows by content.
-#[derive(Default)]
-struct Numbers<const N: usize> {
-    known: hashbrown::HashMap<[u64; N], u16>,
-}
-
-impl<const N: usize> Numbers<N> {
-    /// `None` when there would be more than `room` rows.
-    fn of(&mut self, row: &[u64; N], rows: &mut Vec<[u64; N]>, room: usize) -> Option<u16> {
-        if let Some(number) = self.known.get(row) {
-            return Some(*number);
-        }
-        let number = u16::try_from(rows.len()).ok()?;
-        if rows.len() >= room {
-            return None;
-        }
-        rows.push(*row);
-        self.known.insert(*row, number);
-        Some(number)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn trees_find_the_interval(
-            ends in proptest::collection::btree_set(any::<u32>(), 0..700),
-            small in proptest::collection::btree_set(0u32..40, 0..40),
-            values in proptest::collection::vec(any::<u32>(), 30),
-        ) {
-            for ends in [ends, small] {
-                let ends: Vec<u32> = ends.into_iter().filter(|end| *end < u32::MAX).collect();
-                let tree = Tree::new(&ends);
-                let near = ends.iter().flat_map(|&e| [e.saturating_sub(1), e, e + 1]);
-                for value in values.iter().copied().chain(near).chain([0, u32::MAX]) {
-                    let expected = ends.iter().filter(|end| **end < value).count();
-                    prop_assert_eq!(tree.find_any(value), expected);
-                    if let Some(levels) = tree.depth::<3>() {
-                        prop_assert_eq!(Tree::find(Baseline, &levels, value), expected);
-                    }
-                }
-            }
         }
     }
 }

@@ -1,28 +1,26 @@
-//! The header bytes that rules look at, of a whole batch, as columns.
+//! The header bytes that rules read, of a whole batch, as columns.
 //!
-//! A *column* is a window of four bytes at a fixed place, with a number for
-//! each packet: this is the form in which 16 packets are compared by one
-//! instruction. The windows are laid so that few of them cover all fields;
+//! A *column* has the four bytes of each packet at a fixed offset, its
+//! *window*, so that one instruction compares 16 packets. The windows are laid so that few of them cover all fields;
 //! for a firewall over addresses, protocol and ports these are four: the
 //! fragment offset up to the protocol, the two addresses, the two ports.
 
-use super::few::sort_few;
 use super::fields::Fields;
 use super::headers::{Area, View};
+use super::insertion_sort::insertion_sort;
 use crate::prelude::*;
 
-pub(super) use simd::LANES;
+pub(super) use simd::WIDTH;
 
-/// Columns at most. Rules that look at more places are matched in another
-/// form.
+/// Most columns. Rules that read more windows are matched in another form.
 const MAX_COLUMNS: usize = 16;
 
 /// The bytes of an IP header without options.
 const IP_HEADER: usize = 20;
 
-/// Where one field is found.
+/// A field's position in the columns.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub(super) column: u8,
     /// The field's last bit's distance from the window's last.
     pub(super) shift: u8,
@@ -32,39 +30,40 @@ pub(super) struct Place {
 struct Window {
     area: Area,
     start: u16,
-    /// Where it starts in the beginning that [`Reach`] says.
-    place: u16,
+    /// Its offset in the bytes that [`Reach`] names.
+    offset: u16,
 }
 
-/// The beginning of packets that has all windows, in nearly all packets.
+/// The first bytes of a packet, which contain all windows of nearly all
+/// packets.
 #[derive(Clone, Copy, Debug)]
 enum Reach {
-    /// So many bytes of the data, or from the MAC header on.
+    /// That many bytes of the data, or from the MAC header on.
     Front16,
     Front40,
     Front60,
-    /// So many bytes from an IP header without options on.
+    /// That many bytes from an IP header without options on.
     Ip28,
     Ip40,
-    /// There is none.
+    /// The windows are further apart.
     Any,
 }
 
-/// Which windows there are, and which fields are in which.
+/// The windows, and the positions of fields in them.
 #[derive(Clone, Debug)]
 pub(super) struct Columns {
     /// Area by area: network, transport, front.
     windows: Vec<Window>,
-    places: Vec<Place>,
-    /// The area lengths from which every window is whole.
+    positions: Vec<Position>,
+    /// The area lengths that contain every window.
     lengths: [usize; 3],
     reach: Reach,
 }
 
 /// The columns of one batch.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Batch {
-    pub(super) columns: Vec<[u32; LANES]>,
+    pub(super) columns: Vec<[u32; WIDTH]>,
 }
 
 impl Columns {
@@ -72,8 +71,8 @@ impl Columns {
     pub(super) fn new(fields: &Fields) -> Option<Columns> {
         let mut columns = Columns {
             windows: Vec::new(),
-            places: vec![
-                Place {
+            positions: vec![
+                Position {
                     column: 0,
                     shift: 0
                 };
@@ -93,7 +92,7 @@ impl Columns {
     fn cover(&mut self, area: Area, fields: &Fields) {
         let all = fields.as_slice();
         let mut rest: Vec<usize> = (0..all.len()).filter(|&i| all[i].area == area).collect();
-        sort_few(&mut rest, |&i| all[i].offset);
+        insertion_sort(&mut rest, |&i| all[i].offset);
         let mut rest = &rest[..];
         while let Some(&first) = rest.first() {
             let limit = usize::from(all[first].offset) + 4;
@@ -104,7 +103,7 @@ impl Columns {
             // No further than the last field, so that packets need be no longer.
             let start = end.saturating_sub(4);
             for &i in inside {
-                self.places[i] = Place {
+                self.positions[i] = Position {
                     column: self.windows.len() as u8,
                     shift: (8 * (start + 4 - all[i].end())) as u8,
                 };
@@ -119,7 +118,7 @@ impl Columns {
             self.windows.push(Window {
                 area,
                 start: start as u16,
-                place: (before + start) as u16,
+                offset: (before + start) as u16,
             });
         }
     }
@@ -136,44 +135,43 @@ impl Columns {
         }
     }
 
-    /// Where each field is found.
-    pub(super) fn places(&self) -> &[Place] {
-        &self.places
+    /// Each field's position.
+    pub(super) fn positions(&self) -> &[Position] {
+        &self.positions
     }
 
-    /// Room for a batch's columns.
-    pub(super) fn room(&self) -> Batch {
+    /// Columns for a batch.
+    pub(super) fn batch(&self) -> Batch {
         Batch {
-            columns: vec![[0; LANES]; self.windows.len()],
+            columns: vec![[0; WIDTH]; self.windows.len()],
         }
     }
 
     /// Fills the columns. Returns the number of packets, and a bit for each
-    /// that ends before the end of some window: nothing is said of these in
-    /// the columns.
+    /// that ends before the end of some window: its columns are undefined.
     #[inline]
     pub(super) fn fill<'p, V: View<'p>>(
         &self,
         batch: &mut Batch,
         packets: impl Iterator<Item = V> + Clone,
     ) -> (usize, u64) {
-        let (count, odd) = self.fill_usual(batch, packets.clone());
-        match odd {
+        let (count, far) = self.fill_near(batch, packets.clone());
+        match far {
             0 => (count, 0),
-            _ => (count, self.read_odd(batch, packets.take(LANES), odd)),
+            _ => (count, self.read_far(batch, packets.take(WIDTH), far)),
         }
     }
 
-    /// Fills the columns of the packets that have all windows in their
-    /// beginning. Returns the number of packets, and a bit for each of the
+    /// Fills the columns of the packets that have all windows in their first
+    /// bytes. Returns the number of packets, and a bit for each of the
     /// others.
     #[inline(never)]
-    pub(super) fn fill_usual<'p, V: View<'p>>(
+    pub(super) fn fill_near<'p, V: View<'p>>(
         &self,
         batch: &mut Batch,
         packets: impl Iterator<Item = V> + Clone,
     ) -> (usize, u64) {
-        let views = packets.take(LANES);
+        let views = packets.take(WIDTH);
         match self.reach {
             Reach::Front16 => self.read(batch, views.map(|view| view.front().first_chunk::<16>())),
             Reach::Front40 => self.read(batch, views.map(|view| view.front().first_chunk::<40>())),
@@ -184,52 +182,52 @@ impl Columns {
         }
     }
 
-    /// Whether there is a beginning that has all windows.
+    /// Whether the first bytes of packets can contain all windows.
     pub(super) fn near(&self) -> bool {
         !matches!(self.reach, Reach::Any)
     }
 
-    /// How many columns there are.
+    /// Number of columns.
     pub(super) fn len(&self) -> usize {
         self.windows.len()
     }
 
-    /// Fills the columns from the beginnings of packets, and returns how many
-    /// packets there are, and which do not have that beginning.
+    /// Fills the columns from the first bytes of packets. Returns the number
+    /// of packets, and a bit for each that is shorter or otherwise laid out.
     #[inline(always)]
     fn read<'p, const P: usize>(
         &self,
         batch: &mut Batch,
-        beginnings: impl Iterator<Item = Option<&'p [u8; P]>> + Clone,
+        heads: impl Iterator<Item = Option<&'p [u8; P]>> + Clone,
     ) -> (usize, u64) {
         let mut seen = (0, 0);
         let windows = self.windows.chunks(4);
         for (columns, windows) in batch.columns.chunks_mut(4).zip(windows) {
-            let beginnings = beginnings.clone();
+            let heads = heads.clone();
             seen = match windows.len() {
-                1 => read_some::<P, 1>(columns, windows, beginnings),
-                2 => read_some::<P, 2>(columns, windows, beginnings),
-                3 => read_some::<P, 3>(columns, windows, beginnings),
-                _ => read_some::<P, 4>(columns, windows, beginnings),
+                1 => read_some::<P, 1>(columns, windows, heads),
+                2 => read_some::<P, 2>(columns, windows, heads),
+                3 => read_some::<P, 3>(columns, windows, heads),
+                _ => read_some::<P, 4>(columns, windows, heads),
             };
         }
         match self.windows.is_empty() {
-            true => (beginnings.count(), 0),
+            true => (heads.count(), 0),
             false => seen,
         }
     }
 
-    /// Fills the columns of the packets with a bit in `odd`, wherever their
+    /// Fills the columns of the packets with a bit in `far`, wherever their
     /// headers are; returns those that are too short.
     #[cold]
-    fn read_odd<'p>(
+    fn read_far<'p>(
         &self,
         batch: &mut Batch,
         packets: impl Iterator<Item = impl View<'p>>,
-        odd: u64,
+        far: u64,
     ) -> u64 {
         let mut short = 0;
-        for (i, view) in packets.enumerate().filter(|(i, _)| odd >> i & 1 == 1) {
+        for (i, view) in packets.enumerate().filter(|(i, _)| far >> i & 1 == 1) {
             let headers = view.headers();
             let areas = Area::ALL.map(|area| headers.area(area));
             if (0..3).any(|area| areas[area].len() < self.lengths[area]) {
@@ -238,7 +236,7 @@ impl Columns {
             }
             for (column, window) in batch.columns.iter_mut().zip(&self.windows) {
                 let bytes = areas[window.area as usize];
-                column[i % LANES] = word(bytes, usize::from(window.start));
+                column[i % WIDTH] = word(bytes, usize::from(window.start));
             }
         }
         short
@@ -246,40 +244,40 @@ impl Columns {
 
     /// Bytes held.
     pub(super) fn memory(&self) -> usize {
-        self.windows.len() * (size_of::<Window>() + size_of::<[u32; LANES]>())
-            + self.places.len() * size_of::<Place>()
+        self.windows.len() * (size_of::<Window>() + size_of::<[u32; WIDTH]>())
+            + self.positions.len() * size_of::<Position>()
     }
 }
 
-/// Fills `N` columns: the places of their windows are in registers throughout.
+/// Fills `N` columns, with the offsets of their windows in registers.
 #[inline(always)]
 fn read_some<'p, const P: usize, const N: usize>(
-    columns: &mut [[u32; LANES]],
+    columns: &mut [[u32; WIDTH]],
     windows: &[Window],
-    beginnings: impl Iterator<Item = Option<&'p [u8; P]>>,
+    heads: impl Iterator<Item = Option<&'p [u8; P]>>,
 ) -> (usize, u64) {
     let (Some(columns), Some(windows)) = (columns.first_chunk_mut::<N>(), windows.first_chunk())
     else {
         return (0, 0);
     };
-    let places: [usize; N] = windows.map(|window: Window| usize::from(window.place).min(P - 4));
-    let (mut count, mut odd) = (0, 0u64);
-    for beginning in beginnings {
-        match beginning {
-            Some(beginning) => {
-                for (column, place) in columns.iter_mut().zip(places) {
-                    column[count % LANES] = word(beginning, place);
+    let offsets: [usize; N] = windows.map(|window: Window| usize::from(window.offset).min(P - 4));
+    let (mut count, mut far) = (0, 0u64);
+    for head in heads {
+        match head {
+            Some(head) => {
+                for (column, offset) in columns.iter_mut().zip(offsets) {
+                    column[count % WIDTH] = word(head, offset);
                 }
             }
-            None => odd |= 1 << count,
+            None => far |= 1 << count,
         }
         count += 1;
     }
-    (count, odd)
+    (count, far)
 }
 
-/// Four bytes in network order; zero where they are not there, which callers
-/// have ruled out.
+/// Four bytes in network order; zero if the bytes end before, which callers
+/// rule out.
 #[inline(always)]
 fn word(bytes: &[u8], start: usize) -> u32 {
     match bytes.get(start..start + 4).and_then(<[u8]>::first_chunk) {

@@ -4,15 +4,16 @@
 //! the simplifications that users of Click know: rules merged in pairs,
 //! conjunctions sorted by offset, branches whose outcome is already decided
 //! skipped (see [`super::dominators`]), neighbouring tests of one word joined,
-//! unreachable tests removed. Packets are not matched with it, because it
-//! grows with the rules; it is built when someone asks for its text or for
-//! the outputs it cannot reach.
+//! unreachable tests removed. It is not used to match packets, because it
+//! grows with the rules. It is built for its text and for the list of
+//! unreachable outputs.
+
+mod text;
 
 use super::dominators;
 use super::instruction::{DROP, FAIL, Instruction, Jump, Layout, Test};
 use super::rules::Rules;
 use crate::prelude::*;
-use core::fmt::Write;
 
 /// Beyond this many instructions the graph is shown as it was assembled:
 /// simplifying takes time that grows with the square.
@@ -22,14 +23,11 @@ const SIMPLIFY_LIMIT: usize = 8192;
 /// milliseconds.
 const OUTPUTS_LIMIT: usize = 1024;
 
-/// Runs of at least this many values of one test are shown in search order.
-const SORTED_RUN: usize = 7;
-
 /// A graph of instructions, entered at the first.
 #[derive(Clone, Debug)]
 pub(super) struct Graph {
     pub(super) code: Vec<Instruction>,
-    /// Set when every packet goes to the same place.
+    /// Set when every packet has the same target.
     everything: Option<Jump>,
     safe_length: u32,
     layout: Layout,
@@ -138,7 +136,7 @@ impl Graph {
         }
     }
 
-    /// Appends `next` as what happens to packets that match nothing here.
+    /// Appends `next`, for packets that match nothing here.
     fn append(&mut self, next: Graph) {
         if !matches!(self.everything, None | Some(FAIL)) {
             return;
@@ -205,7 +203,7 @@ impl Graph {
             self.code[j].jumps[k] = second.jumps[k];
             self.code[i] = second;
             self.code[i].jumps[k] = j as Jump;
-            // Step back: what moved here may belong further forward.
+            // Step back: the moved test may belong further forward.
             i = if from[i] > 0 { from[i] as usize } else { i };
         }
     }
@@ -233,8 +231,8 @@ impl Graph {
         }
     }
 
-    /// Joins instruction `i` with a successor; true when it changed and is
-    /// worth another look.
+    /// Joins instruction `i` with a successor; true when it changed and may
+    /// join another.
     fn combine_at(&mut self, i: usize) -> bool {
         let mut this = self.code[i];
         if this.no() > 0 {
@@ -270,18 +268,18 @@ impl Graph {
         true
     }
 
-    /// Removes instructions that decide nothing or that nothing leads to.
+    /// Removes instructions that decide nothing or are unreachable.
     fn prune(&mut self) {
         if self.code.is_empty() {
             return;
         }
-        let mut place = vec![-1; self.code.len()];
+        let mut index = vec![-1; self.code.len()];
         for i in (0..self.code.len()).rev() {
             let this = &mut self.code[i];
             for jump in this.jumps.iter_mut().filter(|jump| **jump > 0) {
-                *jump = place[*jump as usize];
+                *jump = index[*jump as usize];
             }
-            place[i] = if this.yes() != this.no() && this.test.mask != 0 {
+            index[i] = if this.yes() != this.no() && this.test.mask != 0 {
                 i as Jump
             } else {
                 this.yes()
@@ -290,28 +288,28 @@ impl Graph {
         let first = self.code[0];
         let decides = first.yes() != first.no() && first.test.mask != 0;
         self.everything = None;
-        if place[0] > 0 {
-            self.code[0] = self.code[place[0] as usize];
+        if index[0] > 0 {
+            self.code[0] = self.code[index[0] as usize];
         } else if !decides {
-            self.everything = Some(place[0]);
+            self.everything = Some(index[0]);
         }
         self.compact();
     }
 
     fn compact(&mut self) {
-        let mut place = vec![-1; self.code.len()];
+        let mut index = vec![-1; self.code.len()];
         if self.everything.is_none() {
-            place[0] = 0;
+            index[0] = 0;
         }
         let mut kept = 0;
         for i in 0..self.code.len() {
-            if place[i] < 0 {
+            if index[i] < 0 {
                 continue;
             }
-            place[i] = kept as Jump;
+            index[i] = kept as Jump;
             let this = self.code[i];
             for jump in this.jumps.into_iter().filter(|&jump| jump > 0) {
-                place[jump as usize] = place[jump as usize].max(0);
+                index[jump as usize] = index[jump as usize].max(0);
             }
             self.code[kept] = this;
             kept += 1;
@@ -319,7 +317,7 @@ impl Graph {
         self.code.truncate(kept);
         for jump in self.code.iter_mut().flat_map(|i| &mut i.jumps) {
             if *jump > 0 {
-                *jump = place[*jump as usize];
+                *jump = index[*jump as usize];
             }
         }
     }
@@ -360,100 +358,5 @@ impl Graph {
             }
         }
         (0..outputs).filter(|&output| !reached[output]).collect()
-    }
-
-    /// The text of the `program` handler.
-    pub(super) fn text(&self) -> String {
-        let mut text = String::new();
-        let code = match self.layout {
-            Layout::Ip => self.grouped(),
-            Layout::Data { .. } => self.code.clone(),
-        };
-        for (i, instruction) in code.iter().enumerate() {
-            let mut shown = *instruction;
-            shown.test.offset = shown.test.offset.wrapping_sub(self.layout.align());
-            let _ = writeln!(text, "{i:2} {shown}");
-        }
-        if let (true, Some(everything)) = (self.code.is_empty(), self.everything) {
-            let _ = writeln!(text, "all->[{}]", everything.unsigned_abs());
-        }
-        let _ = writeln!(text, "safe length {}", self.safe_length);
-        let _ = writeln!(text, "alignment offset {}", self.layout.align());
-        text
-    }
-
-    /// The instructions with alternatives of one test (`port 80 or 443 or …`)
-    /// brought together, long runs of them in search order.
-    fn grouped(&self) -> Vec<Instruction> {
-        let runs = self.runs();
-        // Where each run's head lands in the new order.
-        let mut place = vec![0; self.code.len()];
-        let mut length = 0;
-        for run in &runs {
-            place[run[0]] = length as Jump;
-            length += run.len();
-        }
-        let target = |jump: Jump| {
-            if jump > 0 { place[jump as usize] } else { jump }
-        };
-        let mut code = Vec::with_capacity(length);
-        for run in runs {
-            let mut values: Vec<u32> = run.iter().map(|&i| self.code[i].test.value).collect();
-            if values.len() >= SORTED_RUN {
-                // In the order in which a little-endian machine compares.
-                values.sort_unstable_by_key(|value| value.swap_bytes());
-            }
-            let (head, last) = (self.code[run[0]], self.code[run[run.len() - 1]]);
-            for (i, &value) in values.iter().enumerate() {
-                let mut this = head;
-                this.test.value = value;
-                this.jumps[1] = target(head.yes());
-                this.jumps[0] = if i + 1 < values.len() {
-                    code.len() as Jump + 1
-                } else {
-                    target(last.no())
-                };
-                code.push(this);
-            }
-        }
-        code
-    }
-
-    /// Partitions the reachable instructions into runs of alternatives.
-    fn runs(&self) -> Vec<Vec<usize>> {
-        let mut wanted = vec![0u32; self.code.len()];
-        if let Some(first) = wanted.first_mut() {
-            *first = 1;
-        }
-        for i in 0..self.code.len() {
-            if wanted[i] > 0 {
-                for jump in self.code[i].jumps.into_iter().filter(|&jump| jump > 0) {
-                    wanted[jump as usize] += 1;
-                }
-            }
-        }
-        let mut runs = Vec::new();
-        for head in 0..self.code.len() {
-            if wanted[head] == 0 {
-                continue;
-            }
-            let mut run = vec![head];
-            let this = &self.code[head];
-            let mut no = this.no();
-            while no > 0 && wanted[no as usize] == 1 {
-                let next = &self.code[no as usize];
-                if next.yes() != this.yes()
-                    || next.test.offset != this.test.offset
-                    || next.test.mask != this.test.mask
-                {
-                    break;
-                }
-                wanted[no as usize] = 0;
-                run.push(no as usize);
-                no = next.no();
-            }
-            runs.push(run);
-        }
-        runs
     }
 }

@@ -1,4 +1,4 @@
-//! What the compiler says about patterns, in Click's words.
+//! The compiler's messages about patterns, in Click's words.
 
 use super::Program;
 use crate::prelude::*;
@@ -80,7 +80,7 @@ impl fmt::Display for Diagnostics {
 
 impl core::error::Error for Diagnostics {}
 
-/// A program, and what there is to say about its patterns.
+/// A program, and warnings about its patterns.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     /// The program.

@@ -1,11 +1,11 @@
 //! Skips tests whose outcome is already decided where they are reached.
 //!
 //! On the path `x ≥ 6? yes → y = 2? yes → x ≥ 6?` the last test is known to
-//! succeed, so the branch into it can go on to its yes branch. To know what
-//! is decided at an instruction, every path to it would have to be followed;
-//! instead each instruction keeps at most [`MAX_LISTS`] *lists* of branches
-//! such that every path to it takes all branches of at least one list. A
-//! branch is moved on when all lists agree on the outcome of its target.
+//! succeed, so the branch into it can skip to its yes branch. An exact answer
+//! would follow every path to an instruction. Instead each instruction keeps
+//! at most [`MAX_LISTS`] *lists* of branches such that every path to it takes
+//! all branches of at least one list. A branch skips its target when all
+//! lists agree on the target's outcome.
 //!
 //! A branch is numbered `2 × instruction + outcome`. Equal tests share the
 //! number of the first of them, so that a list can be searched by test.
@@ -16,7 +16,7 @@ use crate::prelude::*;
 /// More lists than this are replaced by the branches common to all.
 const MAX_LISTS: usize = 4;
 
-/// Moves every branch of `code` as far on as the branches before it decide.
+/// Moves every branch of `code` past all tests that earlier branches decide.
 pub(super) fn shorten(code: &mut [Instruction]) {
     let mut optimizer = Optimizer::new(code);
     for state in 0..optimizer.code.len() {
@@ -39,7 +39,7 @@ struct Optimizer<'a> {
     /// All lists, one behind the other. The last branch of a list is the
     /// owner's own, with an outcome that is set when the list is used.
     lists: Vec<i32>,
-    /// Where each list begins, and the end.
+    /// Start of each list, and the end.
     list_start: Vec<usize>,
     /// The first list of each instruction, and the end.
     first_list: Vec<usize>,
@@ -99,7 +99,7 @@ impl<'a> Optimizer<'a> {
             self.lists.push(own);
             self.list_start.push(self.lists.len());
         } else if reachable && let Some(outcome) = self.copy_lists(&ranges, own) {
-            // Decided on every path: nothing needs to come here.
+            // Decided on every path: the instruction is unreachable.
             let to = self.code[state].jumps[outcome];
             for &b in &predecessors {
                 self.set_branch((b >> 1) as usize, (b & 1) as usize, to);
@@ -180,7 +180,7 @@ impl<'a> Optimizer<'a> {
             .map(|_| (own & 1) as usize)
     }
 
-    /// Moves one branch on past tests that are decided when it is taken.
+    /// Moves one branch past tests that are decided when it is taken.
     fn shift(&mut self, state: usize, outcome: usize) {
         let next = self.code[state].jumps[outcome];
         let lists = self.lists_of(state);
@@ -298,7 +298,7 @@ fn common_branches(lists: &[i32], ranges: &[(usize, usize)]) -> Vec<i32> {
     }
 }
 
-/// The furthest place that all paths pass.
+/// The furthest target that all paths pass.
 fn last_common(paths: &[Vec<Jump>]) -> Option<Jump> {
     let end = paths[0].last().copied()?;
     if end <= 0 && paths.iter().all(|path| path.last() == Some(&end)) {

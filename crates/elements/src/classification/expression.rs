@@ -40,7 +40,7 @@ pub(super) enum Joint {
     Ternary,
 }
 
-/// A place in an expression, from [`Expression::open`].
+/// A position in an expression, from [`Expression::open`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     op: usize,
@@ -156,7 +156,7 @@ impl Expression {
     }
 }
 
-/// Sends what went to [`SUCCESS`] and [`FAIL`] to new places.
+/// Replaces the targets [`SUCCESS`] and [`FAIL`].
 fn redirect(code: &mut [Instruction], success: Jump, fail: Jump) {
     for jump in code.iter_mut().flat_map(|i| &mut i.jumps) {
         match *jump {

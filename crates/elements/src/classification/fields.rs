@@ -1,4 +1,4 @@
-//! Which packet fields a rule set looks at.
+//! The packet fields that a rule set reads.
 //!
 //! Tests compare masked four-byte words. A *field* is the smallest run of
 //! bytes within a word that the tests on that word treat as one value: four
@@ -10,8 +10,8 @@ use super::headers::{Area, Headers};
 use super::instruction::Layout;
 use crate::prelude::*;
 
-/// Fields are kept until they have this many bytes, those that most tests
-/// look at first. A test of another field is left to the rule's own code.
+/// Most bytes of all fields. Fields that most tests read come first. A test of
+/// another field is left to the rule's own code.
 pub(super) const MAX_BYTES: usize = 32;
 
 /// A run of one to four bytes.
@@ -22,7 +22,7 @@ pub(super) struct Field {
     pub offset: u16,
     pub bytes: u32,
     /// Some test compares fewer than all the bytes, so a packet that ends
-    /// inside the field has to be looked at test by test.
+    /// inside the field has to be matched test by test.
     pub divisible: bool,
     /// The program offset of its word, and its last bit's distance from the
     /// word's last.
@@ -48,13 +48,13 @@ impl Field {
         bytes.fold(0, |value, byte| value << 8 | u32::from(*byte))
     }
 
-    /// What a packet has of the field.
+    /// How much of the field a packet has.
     pub(super) fn presence(&self, headers: &Headers<'_>) -> Presence {
         let length = headers.area(self.area).len();
         if length >= self.end() {
             Presence::Whole
         } else if length > self.offset.into() && self.divisible {
-            Presence::Cut
+            Presence::Truncated
         } else {
             Presence::Missing
         }
@@ -66,7 +66,7 @@ pub(super) enum Presence {
     Whole,
     Missing,
     /// The packet ends inside, and that matters.
-    Cut,
+    Truncated,
 }
 
 /// The fields of a rule set.

@@ -1,4 +1,4 @@
-//! What a program looks at: the headers of one packet, as slices.
+//! The headers of one packet, as slices: the input of a program.
 
 /// The bytes of one packet as a program sees them.
 ///
@@ -59,10 +59,10 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// Something that headers can be found in.
+/// A packet with headers.
 ///
-/// Most rules look at the network header alone: where it costs something to find the others, it is
-/// left until somebody asks.
+/// Most rules read the network header alone, so an implementation finds other headers only when they
+/// are requested.
 pub trait View<'a>: Copy {
     /// All headers.
     fn headers(self) -> Headers<'a>;

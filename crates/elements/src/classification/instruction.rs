@@ -1,17 +1,17 @@
-//! One instruction of a decision graph: a masked comparison of four bytes and
-//! where each outcome goes.
+//! One instruction of a decision graph: a masked comparison of four bytes, and
+//! the target of each outcome.
 //!
-//! The predicates here (`implies` and its siblings) say what the outcome of
-//! one instruction tells about another. Short packets make that subtle: a
-//! packet that ends before the tested bytes takes a fixed branch, which says
-//! nothing about the bytes. `known` is the number of bytes that are certain
-//! to exist when the instruction runs.
+//! The predicates (`implies` and its siblings) relate the outcomes of two
+//! instructions. Short packets make that subtle: a packet that ends before the
+//! tested bytes takes a fixed branch, which says nothing about the bytes.
+//! `known` is the number of bytes that are certain to exist when the
+//! instruction runs.
 
 use super::headers::{Area, Headers};
 use core::fmt;
 
-/// Where a branch goes: a positive value is an instruction's index; zero or
-/// below is the negated output number, or one of the constants here.
+/// Target of a branch: a positive value is an instruction's index; zero or
+/// below is the negated output number, or one of these constants.
 pub(super) type Jump = i32;
 /// Drop the packet.
 pub(super) const DROP: Jump = -i32::MAX;
@@ -89,13 +89,13 @@ impl Test {
         short_yes: false,
     };
 
-    /// How many bytes from the offset on the test looks at.
+    /// How many bytes from the offset on the test reads.
     pub(super) fn span(&self) -> u32 {
         (4 - self.mask.trailing_zeros() / 8).max(1)
     }
 
-    /// The offset behind the last byte that the test looks at; 0 for a test
-    /// that looks at none.
+    /// The offset behind the last byte that the test reads; 0 for a test that
+    /// reads none.
     pub(super) fn required_length(&self) -> u32 {
         if self.mask == 0 {
             return 0;
@@ -183,8 +183,8 @@ impl Instruction {
             && self.test.value & next.test.mask == next.test.value
     }
 
-    /// A packet that does not match `self` must match `next`: both look at
-    /// the same single bit and want it different.
+    /// A packet that does not match `self` must match `next`: both test the
+    /// same single bit for different values.
     pub(super) fn not_implies(&self, next: &Instruction, known: u32) -> bool {
         if next.test.mask == 0 {
             return true;
@@ -252,7 +252,7 @@ impl Instruction {
         (without.required_length() == a.required_length()).then_some(bit)
     }
 
-    /// A test of a single bit can be turned round.
+    /// A test of a single bit can be inverted.
     pub(super) fn flippable(&self) -> bool {
         self.test.mask.is_power_of_two()
     }

@@ -12,7 +12,7 @@ pub(super) struct Set {
     pub(super) missing: bool,
 }
 
-/// Sets with more ranges than this are not made.
+/// Most ranges of a set.
 pub(super) const MAX_RANGES: usize = 64;
 
 impl Set {
@@ -140,7 +140,7 @@ impl Set {
         }
     }
 
-    /// What is not in the set, up to `max`.
+    /// The complement of the set, up to `max`.
     pub(super) fn complement(&self, max: u32) -> Set {
         let mut ranges = Vec::with_capacity(self.ranges.len() + 1);
         let mut next = Some(0);

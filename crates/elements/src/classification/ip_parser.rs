@@ -9,26 +9,19 @@
 //! ```
 //!
 //! The parser keeps its own stack and stops at [`MAX_DEPTH`], so that no
-//! pattern can exhaust the program's. After an error it goes on, to report
-//! what else is wrong in the same pattern.
+//! pattern can exhaust the program's. After an error it continues, to report
+//! further errors of the same pattern.
+
+mod values;
 
 use super::expression::{Expression, Joint, Mark};
 use super::instruction::Test;
-use super::ip_primitive::{
-    Field, GivenMask, HeaderWord, Kind, Primitive, Relation, Reporter, Side, TCP, TCP_OR_UDP,
-    TypeWord, UDP, kind_text, protocol_text, type_word,
-};
-use super::ip_words::{ether_address, int32, integer, ip_address, ip_prefix, uint32};
-use super::names::{Names, NumberName};
+use super::ip_primitive::{HeaderWord, Kind, Primitive, Relation, Reporter, Side};
+use super::names::Names;
 use crate::prelude::*;
 
 /// How deep parentheses and negations may nest.
 const MAX_DEPTH: usize = 512;
-
-/// The furthest byte of the IP header and of the transport header that
-/// `ip[…]` and `transp[…]` may name.
-const MAX_IP_FIELD: i64 = 255;
-const MAX_TRANSPORT_FIELD: i64 = 8191;
 
 pub(super) struct Parser<'a> {
     pub words: &'a [&'a str],
@@ -38,11 +31,11 @@ pub(super) struct Parser<'a> {
     previous: Primitive,
 }
 
-/// What the parser is in the middle of.
+/// An unfinished rule of the grammar.
 struct Frame {
     state: State,
     mark: Mark,
-    /// Where the part being parsed began.
+    /// Start of the part being parsed.
     part: usize,
 }
 
@@ -66,7 +59,7 @@ enum State {
     FactorParen(bool),
 }
 
-/// What a word means where a value is expected.
+/// The meaning of a word where a value is expected.
 enum Lookup {
     Unknown,
     /// An error was reported.
@@ -133,8 +126,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Goes on with one frame: returns what to parse next inside it, or
-    /// nothing when it is finished.
+    /// Advances one frame: returns the state to enter inside it, or `None` when
+    /// it is finished.
     fn step(&mut self, frame: &mut Frame, at: &mut usize) -> Option<State> {
         let stuck = *at == frame.part;
         match frame.state {
@@ -355,210 +348,9 @@ impl<'a> Parser<'a> {
         }
         (Side::Source, 1)
     }
-
-    /// `[POS]`, `[POS:LEN]` or `[FIRST,LAST]`; returns the position behind.
-    fn brackets(&mut self, open: usize, primitive: &mut Primitive) -> usize {
-        let inside = &self.words[open + 1..];
-        let Some(length) = inside.iter().position(|word| *word == "]") else {
-            self.report.error("missing ']'");
-            return open + 1;
-        };
-        let text: String = inside[..length].concat();
-        let at = open + length + 2;
-        let Some((position, length)) = field_span(&text) else {
-            let wanted = "expected '[POS]' or '[POS:LEN]'";
-            self.report
-                .error(format!("syntax error after '[', {wanted}"));
-            return at;
-        };
-        let protocol = primitive.protocol.unwrap_or(0);
-        let bound = if protocol == 0 {
-            MAX_IP_FIELD
-        } else {
-            MAX_TRANSPORT_FIELD
-        };
-        if !(1..=4).contains(&length) {
-            let text = "LEN in '[POS:LEN]' out of range, should be between 1 and 4";
-            self.report.error(text);
-        } else if position.div_euclid(4) != (position + length - 1).div_euclid(4) {
-            let text = format!("field [{position}:{length}] does not fit in a single word");
-            self.report.error(text);
-        } else if !(0..=bound).contains(&position) {
-            let text = format!("field [{position}:{length}] out of range, bound {bound}");
-            self.report.error(text);
-        } else {
-            let field = Field {
-                protocol,
-                offset: position as u32 * 8,
-                bits: length as u32 * 8,
-            };
-            primitive.set_kind(Kind::Field(field), &mut self.report);
-        }
-        at
-    }
-
-    fn mask(&self, word: &str, header: Option<HeaderWord>) -> Option<GivenMask> {
-        if let Some(mask) = uint32(word) {
-            let [a, b, c, d] = mask.to_le_bytes();
-            return Some(GivenMask {
-                kind: Kind::Int,
-                bytes: [a, b, c, d, 0, 0],
-            });
-        }
-        if header != Some(HeaderWord::Ether)
-            && let Some([a, b, c, d]) = ip_address(word, self.names)
-        {
-            return Some(GivenMask {
-                kind: Kind::Host,
-                bytes: [a, b, c, d, 0, 0],
-            });
-        }
-        if header != Some(HeaderWord::Ip) {
-            let bytes = ether_address(word, self.names)?;
-            return Some(GivenMask {
-                kind: Kind::Ether,
-                bytes,
-            });
-        }
-        None
-    }
-
-    /// Reads the value at `at`; false when there is none.
-    fn value(&mut self, at: usize, primitive: &mut Primitive, header: Option<HeaderWord>) -> bool {
-        let word = self.word(at);
-        match self.lookup(word, primitive.kind, primitive.protocol, true) {
-            Lookup::Wrong => {
-                primitive.kind = Kind::Wrong;
-                return true;
-            }
-            Lookup::Value(kind, number) => {
-                primitive.set_number(kind, number);
-                return true;
-            }
-            Lookup::Type(_) | Lookup::Unknown => {}
-        }
-        if let Some(number) = int32(word) {
-            primitive.set_number(Kind::Int, number as u32);
-            return true;
-        }
-        let pad = |[a, b, c, d]: [u8; 4]| [a, b, c, d, 0, 0];
-        if header != Some(HeaderWord::Ether) {
-            let prefix = ip_prefix(word, self.names);
-            if let Some(address) = ip_address(word, self.names) {
-                primitive.value = pad(address);
-                primitive.data = Kind::Host;
-                if let (Kind::Net, Some((address, mask))) = (primitive.kind, prefix) {
-                    (primitive.value, primitive.mask) = (pad(address), pad(mask));
-                    primitive.data = Kind::Net;
-                }
-                return true;
-            }
-            if let Some((address, mask)) = prefix {
-                (primitive.value, primitive.mask) = (pad(address), pad(mask));
-                primitive.data = Kind::Net;
-                return true;
-            }
-        }
-        if header != Some(HeaderWord::Ip)
-            && let Some(address) = ether_address(word, self.names)
-        {
-            primitive.value = address;
-            primitive.data = Kind::Ether;
-            return true;
-        }
-        if primitive.relation != Relation::Equal || primitive.negated {
-            self.report
-                .error(format!("dangling operator near '{word}'"));
-        }
-        false
-    }
-
-    /// `mask MASK` behind an IP address; returns how many words it took.
-    fn trailing_mask(&mut self, at: usize, primitive: &mut Primitive) -> usize {
-        let address = matches!(primitive.data, Kind::Host | Kind::Net);
-        if !address || self.word(at) != "mask" {
-            return 0;
-        }
-        let before = self.word(at - 1);
-        let Some(address) = ip_address(before, self.names) else {
-            return 0;
-        };
-        let Some(mask) = ip_address(self.word(at + 1), self.names) else {
-            return 0;
-        };
-        primitive.value[..4].copy_from_slice(&address);
-        primitive.mask[..4].copy_from_slice(&mask);
-        primitive.data = Kind::Net;
-        2
-    }
-
-    /// Looks a word up among kinds and named values. A value must suit
-    /// `kind` and `protocol`, where these are known.
-    fn lookup(&mut self, word: &str, kind: Kind, protocol: Option<i32>, report: bool) -> Lookup {
-        if kind == Kind::None {
-            match type_word(word) {
-                Some(TypeWord::Syntax) => return Lookup::Unknown,
-                Some(TypeWord::Kind(kind)) => return Lookup::Type(kind),
-                None => {}
-            }
-        }
-        if int32(word).is_some() {
-            return Lookup::Unknown;
-        }
-        const KINDS: [(NumberName, Kind, &[i32]); 5] = [
-            (NumberName::IpProtocol, Kind::Proto, &[]),
-            (NumberName::TcpPort, Kind::Port, &[TCP, TCP_OR_UDP]),
-            (NumberName::UdpPort, Kind::Port, &[UDP, TCP_OR_UDP]),
-            (NumberName::TcpOption, Kind::TcpOption, &[TCP, TCP_OR_UDP]),
-            (
-                NumberName::IcmpType,
-                Kind::Field(Field::ICMP_TYPE),
-                &[super::ip_primitive::ICMP],
-            ),
-        ];
-        let found = KINDS.map(|(name, ..)| self.names.number(name, word));
-        if found.iter().all(Option::is_none) {
-            return Lookup::Unknown;
-        }
-        let mut suits = [false; 5];
-        for (i, (_, its_kind, protocols)) in KINDS.iter().enumerate() {
-            let protocol_suits = protocols.is_empty()
-                || protocol.is_none_or(|protocol| protocols.contains(&protocol));
-            suits[i] =
-                found[i].is_some() && (kind == Kind::None || kind == *its_kind) && protocol_suits;
-        }
-        if suits[1] && suits[2] && found[1] == found[2] {
-            suits[2] = false;
-        }
-        let count = suits.iter().filter(|suits| **suits).count();
-        if count == 1 {
-            let i = suits.iter().position(|suits| *suits).unwrap_or(0);
-            return Lookup::Value(KINDS[i].1, found[i].unwrap_or(0));
-        }
-        if report {
-            let choices: Vec<String> = (0..5)
-                .filter(|&i| found[i].is_some())
-                .map(|i| format!("'{}'", described(KINDS[i].1, protocol, word)))
-                .collect();
-            let problem = if count > 1 {
-                "ambiguous"
-            } else {
-                "meaningless"
-            };
-            let shown = described(kind, protocol, word);
-            let choices = choices.join(", ");
-            self.report
-                .error(format!("'{shown}' is {problem}; try {choices}"));
-        }
-        Lookup::Wrong
-    }
 }
 
-fn described(kind: Kind, protocol: Option<i32>, word: &str) -> String {
-    format!("{} {} {word}", kind_text(kind), protocol_text(protocol))
-}
-
-/// A relation and whether it is turned round.
+/// A relation, and whether it is negated.
 fn relation(word: &str) -> Option<(Relation, bool)> {
     Some(match word {
         "=" | "==" => (Relation::Equal, false),
@@ -569,18 +361,4 @@ fn relation(word: &str) -> Option<(Relation, bool)> {
         "<=" => (Relation::Greater, true),
         _ => return None,
     })
-}
-
-/// Position and length in bytes of what stands in brackets.
-fn field_span(text: &str) -> Option<(i64, i64)> {
-    // Bounded, so that sums cannot overflow.
-    let number = |text: &str| integer(text).map(|n| n.clamp(-(1 << 32), 1 << 32));
-    if let Some((position, length)) = text.split_once(':').filter(|parts| !parts.1.is_empty()) {
-        return Some((number(position)?, number(length)?));
-    }
-    if let Some((first, last)) = text.split_once(',').filter(|parts| !parts.1.is_empty()) {
-        let first = number(first)?;
-        return Some((first, number(last)? - first + 1));
-    }
-    Some((number(text)?, 1))
 }

@@ -1,12 +1,13 @@
 //! One primitive of the IP pattern language: `src port > 1023`, `ip ttl 5`.
 //!
-//! The parser collects what it reads into a [`Primitive`]; [`Primitive::check`]
-//! fills in what was left out, often from the primitive before it, and
-//! refuses what makes no sense; [`Primitive::compile`] turns it into tests.
+//! The parser collects words into a [`Primitive`]. [`Primitive::check`] fills
+//! in omitted words, often from the previous primitive, and rejects invalid
+//! combinations. [`Primitive::compile`] turns it into tests.
+
+mod check;
+mod compile;
 
 use super::diagnostic::Diagnostics;
-use super::expression::{Compare, Expression, Joint};
-use super::instruction::{NETWORK, TRANSPORT, Test};
 use crate::prelude::*;
 
 pub(super) const ICMP: i32 = 1;
@@ -18,11 +19,7 @@ pub(super) const TCP_OR_UDP: i32 = 256;
 pub(super) const TRANSP: i32 = 258;
 pub(super) const PAYLOAD: i32 = 259;
 
-/// The word that holds the protocol, and the one with the fragment offset.
-const PROTOCOL_WORD: u16 = NETWORK + 8;
-const FRAGMENT_WORD: u16 = NETWORK + 4;
-
-/// What a primitive is about, and also what kind of value it was given.
+/// The kind of a primitive, and the kind of its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) enum Kind {
     #[default]
@@ -92,11 +89,11 @@ impl Field {
     }
 }
 
-/// What a word says about the primitive's kind, when it is such a word.
+/// A word of the language: a primitive's kind, or syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TypeWord {
     Kind(Kind),
-    /// A word of the syntax: never a value.
+    /// Syntax: never a value.
     Syntax,
 }
 
@@ -143,7 +140,7 @@ pub(super) enum Side {
     Either,
 }
 
-/// Which header `ip` or `ether` chose.
+/// The header that `ip` or `ether` selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeaderWord {
     Ip,
@@ -175,7 +172,7 @@ fn bytes(word: u32) -> [u8; 6] {
     [a, b, c, d, 0, 0]
 }
 
-/// A primitive as it is read, then as it is meant.
+/// A primitive, first as read, then as checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Primitive {
     pub kind: Kind,
@@ -191,7 +188,7 @@ pub(super) struct Primitive {
 /// An error has been reported.
 pub(super) struct Reported;
 
-/// Where messages of one pattern go.
+/// Receives the messages of one pattern.
 pub(super) struct Reporter<'a> {
     pub pattern: usize,
     pub diagnostics: &'a mut Diagnostics,
@@ -303,444 +300,5 @@ impl Primitive {
 
     fn wrong(&self, what: &str, report: &mut Reporter<'_>) -> Reported {
         report.error(format!("'{}': {what}", self.text()))
-    }
-
-    /// Fills in what was left out, from `previous` where the language says
-    /// so, and refuses what makes no sense.
-    pub(super) fn check(
-        &mut self,
-        previous: &Primitive,
-        header: Option<HeaderWord>,
-        mask: Option<GivenMask>,
-        report: &mut Reporter<'_>,
-    ) -> Result<(), Reported> {
-        let given_side = self.side;
-        match self.kind {
-            Kind::Wrong => return Err(Reported),
-            Kind::None => self.infer_kind(previous, report)?,
-            _ => {}
-        }
-        let header = match header {
-            Some(header) => header,
-            None if self.data == Kind::Ether => HeaderWord::Ether,
-            None => HeaderWord::Ip,
-        };
-        if header == HeaderWord::Ether && self.kind == Kind::Host {
-            self.kind = Kind::Ether;
-        }
-        self.check_value(header, mask, report)?;
-        if matches!(self.kind, Kind::Host | Kind::Port | Kind::Ether) {
-            self.side = self.side.or(Some(Side::Either));
-        } else if given_side.is_some() {
-            report.warning(format!("'{}': 'src' or 'dst' ignored", self.text()));
-        }
-        Ok(())
-    }
-
-    fn infer_kind(
-        &mut self,
-        previous: &Primitive,
-        report: &mut Reporter<'_>,
-    ) -> Result<(), Reported> {
-        if self.data == Kind::Int {
-            if !matches!(previous.kind, Kind::Field(_) | Kind::Proto | Kind::Port) {
-                return Err(report.error("specify header field or 'port'"));
-            }
-            self.data = previous.kind;
-        }
-        self.kind = self.data;
-        match self.data {
-            Kind::Host | Kind::Net | Kind::TcpOption | Kind::Ether => {
-                self.side = self.side.or(previous.side);
-            }
-            Kind::Port => {
-                self.side = self.side.or(previous.side);
-                self.protocol = self.protocol.or(previous.protocol);
-            }
-            Kind::Field(field) if field.protocol != 0 => {
-                self.protocol = self.protocol.or(Some(field.protocol));
-            }
-            Kind::None if self.protocol.is_some() => self.kind = Kind::Proto,
-            Kind::None => return Err(report.error("partial directive")),
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn check_value(
-        &mut self,
-        header: HeaderWord,
-        mask: Option<GivenMask>,
-        report: &mut Reporter<'_>,
-    ) -> Result<(), Reported> {
-        match self.kind {
-            Kind::Host | Kind::Net => return self.check_address(header, mask, report),
-            Kind::Ether => return self.check_ether(header, mask, report),
-            _ if header != HeaderWord::Ip => return Err(self.wrong("ip only", report)),
-            _ => {}
-        }
-        let plain = self.data == Kind::None && mask.is_none();
-        match self.kind {
-            Kind::Proto => self.check_protocol(mask, report),
-            Kind::Port => self.check_port(mask, report),
-            Kind::TcpOption => self.check_tcp_option(mask, report),
-            Kind::Ect => {
-                if self.data == Kind::None {
-                    self.set_number(Kind::Int, 0);
-                    self.negated = true;
-                } else if self.data != Kind::Int {
-                    return Err(self.wrong("value missing", report));
-                }
-                self.set_mask(3, mask, report)?;
-                self.kind = Kind::Field(Field::TOS);
-                Ok(())
-            }
-            Kind::Ce | Kind::Frag | Kind::Unfrag if !plain => {
-                Err(self.wrong("value not supported", report))
-            }
-            Kind::Ce => {
-                self.value = bytes(3);
-                self.mask = bytes(3);
-                self.kind = Kind::Field(Field::TOS);
-                Ok(())
-            }
-            Kind::Unfrag => {
-                self.negated = true;
-                self.kind = Kind::Frag;
-                Ok(())
-            }
-            Kind::Field(field) => {
-                if self.data != Kind::Int && self.data != self.kind {
-                    return Err(self.wrong("value missing", report));
-                }
-                self.set_mask(u32::MAX >> (32 - field.bits), mask, report)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn check_address(
-        &mut self,
-        header: HeaderWord,
-        mask: Option<GivenMask>,
-        report: &mut Reporter<'_>,
-    ) -> Result<(), Reported> {
-        if header != HeaderWord::Ip || self.data != self.kind {
-            return Err(self.wrong("address missing", report));
-        }
-        if self.relation != Relation::Equal {
-            return Err(self.wrong("operator not supported", report));
-        }
-        if self.kind == Kind::Host {
-            self.mask = bytes(u32::MAX);
-        }
-        self.kind = Kind::Host;
-        match mask {
-            Some(mask) if matches!(mask.kind, Kind::Int | Kind::Host) => self.mask = mask.bytes,
-            Some(_) => return Err(self.wrong("bad mask", report)),
-            None => {}
-        }
-        Ok(())
-    }
-
-    fn check_ether(
-        &mut self,
-        header: HeaderWord,
-        mask: Option<GivenMask>,
-        report: &mut Reporter<'_>,
-    ) -> Result<(), Reported> {
-        if header != HeaderWord::Ether || self.data != Kind::Ether {
-            return Err(self.wrong("address missing", report));
-        }
-        if self.relation != Relation::Equal {
-            return Err(self.wrong("operator not supported", report));
-        }
-        match mask {
-            Some(mask) if mask.kind == Kind::Ether => self.mask = mask.bytes,
-            Some(_) => return Err(self.wrong("bad mask", report)),
-            None => self.mask = [0xff; 6],
-        }
-        Ok(())
-    }
-
-    fn check_protocol(
-        &mut self,
-        mask: Option<GivenMask>,
-        report: &mut Reporter<'_>,
-    ) -> Result<(), Reported> {
-        let number = self.number() as i32;
-        let protocol = match self.data {
-            Kind::Int | Kind::Proto => {
-                if self.protocol.is_some_and(|protocol| protocol != number) {
-                    return Err(self.wrong("specified twice", report));
-                }
-                Some(number)
-            }
-            Kind::None => self.protocol,
-            _ => None,
-        };
-        self.protocol = None;
-        let Some(protocol) = protocol else {
-            return Err(self.wrong("value missing", report));
-        };
-        self.set_number(Kind::None, protocol as u32);
-        if protocol >= 256 {
-            let text = protocol_text(Some(protocol));
-            if self.relation != Relation::Equal || mask.is_some() {
-                return Err(report.error(format!("'{text}': operator or mask not supported")));
-            }
-            if !matches!(protocol, TCP_OR_UDP | TRANSP | PAYLOAD) {
-                return Err(report.error(format!("'{text}': out of range, bound 255")));
-            }
-            self.mask = bytes(0xff);
-        } else {
-            self.set_mask(0xff, mask, report)?;
-        }
-        if self.relation == Relation::Equal && word(&self.mask) == 0xff && !self.negated {
-            self.protocol = Some(protocol);
-        }
-        Ok(())
-    }
-
-    fn check_port(
-        &mut self,
-        mask: Option<GivenMask>,
-        report: &mut Reporter<'_>,
-    ) -> Result<(), Reported> {
-        if !matches!(self.data, Kind::Int | Kind::Port) {
-            return Err(self.wrong("value missing", report));
-        }
-        self.data = Kind::Port;
-        match self.protocol {
-            None => self.protocol = Some(TCP_OR_UDP),
-            Some(TCP | UDP | TCP_OR_UDP | DCCP) => {}
-            Some(other) => return Err(report.error(format!("'port': bad protocol {other}"))),
-        }
-        self.set_mask(0xffff, mask, report)
-    }
-
-    fn check_tcp_option(
-        &mut self,
-        mask: Option<GivenMask>,
-        report: &mut Reporter<'_>,
-    ) -> Result<(), Reported> {
-        if !matches!(self.data, Kind::Int | Kind::TcpOption) {
-            return Err(self.wrong("value missing", report));
-        }
-        self.data = Kind::TcpOption;
-        match self.protocol {
-            None => self.protocol = Some(TCP),
-            Some(TCP) => {}
-            Some(other) => return Err(report.error(format!("'tcp opt': bad protocol {other}"))),
-        }
-        if self.relation != Relation::Equal || self.negated || mask.is_some() {
-            return Err(self.wrong("operator or mask not supported", report));
-        }
-        let flags = self.number() as i32;
-        if !(0..=255).contains(&flags) {
-            return Err(report.error(format!("'tcp opt': value {flags} out of range")));
-        }
-        self.mask = self.value;
-        Ok(())
-    }
-
-    /// Settles value and mask of an integer primitive whose field has the
-    /// bits `full`. What is left of relations is "equal" and "greater".
-    fn set_mask(
-        &mut self,
-        full: u32,
-        given: Option<GivenMask>,
-        report: &mut Reporter<'_>,
-    ) -> Result<(), Reported> {
-        if given.is_some_and(|mask| mask.kind != Kind::Int) {
-            return Err(self.wrong("bad mask", report));
-        }
-        let value = self.number();
-        let mask = given.map_or(full, |mask| mask.word());
-        if mask & full != mask {
-            let text = format!("mask out of range, bound 0x{full:X}");
-            return Err(self.wrong(&text, report));
-        }
-        if self.relation == Relation::Equal {
-            if value > full {
-                return Err(self.wrong(&format!("out of range, bound {full}"), report));
-            }
-            self.mask = bytes(mask);
-            return Ok(());
-        }
-        let less = self.relation == Relation::Less;
-        let trivial = if less {
-            value == 0 || value > mask
-        } else {
-            value >= mask
-        };
-        if trivial {
-            let outcome = (less && value > mask) != self.negated;
-            let relation = self.relation_text();
-            report.warning(format!(
-                "relation '{relation} {value}' is always {outcome} (range 0-{mask})"
-            ));
-            self.value = bytes(0);
-            self.mask = bytes(0);
-            self.negated = !outcome;
-            self.relation = Relation::Equal;
-            return Ok(());
-        }
-        let mut above = value;
-        if less {
-            // x < v is not (x > v - 1).
-            above -= 1;
-            self.negated = !self.negated;
-            self.relation = Relation::Greater;
-        }
-        if above & mask != above {
-            // Make the bound one that the mask can produce: turn on all bits
-            // below the highest one that the mask takes away.
-            let missing = above & full & !mask;
-            let below = u32::MAX.checked_shr(missing.leading_zeros() + 1);
-            above = (above | below.unwrap_or(0)) & mask;
-        }
-        self.value = bytes(above);
-        self.mask = bytes(mask);
-        Ok(())
-    }
-
-    /// Turns a checked primitive into tests.
-    pub(super) fn compile(&self, out: &mut Expression) {
-        let mark = out.open();
-        if let Some(protocol) = self.protocol {
-            push_protocol(protocol, out);
-        }
-        let transport_field = matches!(self.kind, Kind::Field(field) if field.protocol != 0);
-        if matches!(self.kind, Kind::Port | Kind::TcpOption) || transport_field {
-            // Only a first fragment has a transport header.
-            out.push_test(Test::new(FRAGMENT_WORD, 0, 0x1fff));
-        }
-        match self.kind {
-            Kind::Host => self.push_sides(out, |this, source, out| {
-                let offset = NETWORK + if source { 12 } else { 16 };
-                let value = word(&this.value).swap_bytes();
-                out.push_test(Test::new(offset, value, word(&this.mask).swap_bytes()));
-            }),
-            Kind::Ether => self.push_sides(out, Primitive::push_ether),
-            Kind::Port => self.push_sides(out, |this, source, out| {
-                this.push_comparison(out, TRANSPORT, if source { 16 } else { 0 }, false);
-            }),
-            Kind::Proto if self.protocol.is_none_or(|protocol| protocol < 256) => {
-                let pseudo = word(&self.value) as i32 >= 256;
-                if !pseudo {
-                    self.push_comparison(out, PROTOCOL_WORD, 16, true);
-                } else {
-                    self.push_negated_pseudo(out);
-                }
-            }
-            Kind::Frag => {
-                let mark = out.open();
-                out.push_test(Test::new(FRAGMENT_WORD, 0, 0x3fff));
-                if !self.negated {
-                    out.negate_present(mark);
-                }
-            }
-            Kind::TcpOption => {
-                let flags = self.number() << 16;
-                out.push_test(Test::new(TRANSPORT + 12, flags, flags));
-            }
-            Kind::Field(field) => {
-                let base = if field.protocol != 0 {
-                    TRANSPORT
-                } else {
-                    NETWORK
-                };
-                let offset = base + ((field.offset >> 3) & !3) as u16;
-                let shift = 32 - (field.offset % 32 + field.bits);
-                self.push_comparison(out, offset, shift, true);
-            }
-            _ => {}
-        }
-        out.close_all(mark);
-    }
-
-    /// `proto != tcpudp`: the test that the pseudo-protocol stands for, turned
-    /// round.
-    fn push_negated_pseudo(&self, out: &mut Expression) {
-        let mark = out.open();
-        push_protocol(self.number() as i32, out);
-        if self.number() as i32 != TCP_OR_UDP {
-            out.push_test(Test::ALWAYS);
-        }
-        out.negate_present(mark);
-    }
-
-    /// One test for the source, one for the destination, as the side says.
-    fn push_sides(&self, out: &mut Expression, push: impl Fn(&Primitive, bool, &mut Expression)) {
-        let mark = out.open();
-        if self.side != Some(Side::Destination) {
-            push(self, true, out);
-        }
-        if self.side != Some(Side::Source) {
-            push(self, false, out);
-        }
-        let either = self.side == Some(Side::Either);
-        out.close(mark, if either { Joint::Or } else { Joint::And });
-        if self.negated {
-            out.negate_present(mark);
-        }
-    }
-
-    fn push_ether(&self, source: bool, out: &mut Expression) {
-        let mark = out.open();
-        let ([a, b, c, d, e, f], [m, n, o, p, q, r]) = (self.value, self.mask);
-        let words = if source {
-            [
-                (8, [a, b, c, d], [m, n, o, p]),
-                (12, [e, f, 0, 0], [q, r, 0, 0]),
-            ]
-        } else {
-            [
-                (0, [0, 0, a, b], [0, 0, m, n]),
-                (4, [c, d, e, f], [o, p, q, r]),
-            ]
-        };
-        for (offset, value, mask) in words {
-            let (value, mask) = (u32::from_be_bytes(value), u32::from_be_bytes(mask));
-            out.push_test(Test::new(offset, value, mask));
-        }
-        out.close(mark, Joint::And);
-    }
-
-    /// The value compared with the word at `offset`, shifted; negation is
-    /// left to the caller unless `negate`.
-    fn push_comparison(&self, out: &mut Expression, offset: u16, shift: u32, negate: bool) {
-        let mark = out.open();
-        let (value, mask) = (self.number(), word(&self.mask));
-        if self.relation == Relation::Equal {
-            let (value, mask) = (value & mask, mask);
-            out.push_test(Test::new(offset, value << shift, mask << shift));
-        } else {
-            out.push_compare(Compare {
-                offset,
-                shift,
-                mask,
-                above: value & mask,
-                short_yes: false,
-            });
-        }
-        if self.negated && negate {
-            out.negate_present(mark);
-        }
-    }
-}
-
-fn push_protocol(protocol: i32, out: &mut Expression) {
-    let test = |number: i32| Test::new(PROTOCOL_WORD, (number as u32) << 16, 0xff_0000);
-    match protocol {
-        TCP_OR_UDP => {
-            let mark = out.open();
-            out.push_test(test(TCP));
-            out.push_test(test(UDP));
-            out.close(mark, Joint::Or);
-        }
-        0..=255 => out.push_test(test(protocol)),
-        _ => {}
     }
 }

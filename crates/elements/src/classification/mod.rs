@@ -30,7 +30,7 @@
 //! 3. Each rule is also rewritten as a union of *terms*, a term being one set
 //!    of allowed values per header field. Terms are what makes the cost flat:
 //!    [`Program`] says how they are matched, and when.
-//! 4. Programs that follow each other may be matched [as one](Patterns).
+//! 4. Consecutive programs may be matched as one [decision tree](Patterns).
 
 mod class_rows;
 mod classifier;
@@ -39,27 +39,27 @@ mod decision;
 mod diagnostic;
 mod dominators;
 mod expression;
-mod few;
 mod fields;
 mod headers;
+mod insertion_sort;
 mod instruction;
 mod intervals;
 mod ip_filter;
 mod ip_parser;
 mod ip_primitive;
 mod ip_words;
-mod lanes;
 mod names;
 mod products;
 mod program;
 mod rules;
+mod sample;
 mod terms;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod vectors;
 mod views;
 mod wide_tables;
-mod witness;
 
 pub use classifier::classifier;
 pub use diagnostic::{Compiled, Diagnostic, Diagnostics, Severity};

@@ -2,7 +2,7 @@
 
 use crate::prelude::*;
 
-/// What kind of number a name may stand for.
+/// Kinds of numbers that have names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberName {
     /// An IP protocol: 0 to 255, or one of the pseudo-protocols 256
@@ -21,8 +21,7 @@ pub enum NumberName {
 /// Resolves the names that patterns use. An element adapts its name database;
 /// [`ProtocolNames`] knows the well-known numbers and no addresses.
 ///
-/// Numeric forms (`10.0.0.1`, `80`, `1:2:3:4:5:6`) are read by the parser and
-/// are not asked for here.
+/// The parser reads numeric forms (`10.0.0.1`, `80`, `1:2:3:4:5:6`) itself.
 pub trait Names {
     /// The number that `name` stands for among names of that kind.
     fn number(&self, kind: NumberName, name: &str) -> Option<u32> {

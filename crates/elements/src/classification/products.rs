@@ -1,17 +1,16 @@
-//! Terms as products of byte sets, and rows of bits: what the wide tables are
-//! made of.
+//! Terms as products of byte sets, from which wide tables are built.
 //!
 //! A product allows each byte of a field a set of values of its own, so one
 //! range of a wider field may become several (`port 1000-2000` is three).
 
-use super::few::sort_few;
 use super::fields::Fields;
+use super::insertion_sort::insertion_sort;
 use super::intervals::ByteSet;
 use super::program::Hit;
 use super::terms::Term;
 use crate::prelude::*;
 
-/// Terms as products of byte sets, with what a hit of each leads to.
+/// Terms as products of byte sets, with the outcome of each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Products {
     list: Vec<Product>,
@@ -66,17 +65,17 @@ impl Products {
         self.list[product].hit
     }
 
-    /// What a product allows a field, byte by byte, and whether it may be
-    /// missing; `None` when it allows anything.
+    /// The values that a product allows a field, byte by byte, and whether it
+    /// may be missing; `None` when it allows anything.
     pub(super) fn constraint(&self, product: usize, field: u8) -> Option<(&[ByteSet], bool)> {
         let sets = &self.list[product].sets;
         let (_, bytes, missing) = sets.iter().find(|set| set.0 == field)?;
         Some((bytes, *missing))
     }
 
-    /// The products' numbers, those with the same constrained fields
-    /// together, and among them ordered by what they allow: wide fields
-    /// first, since these are the most telling.
+    /// The products' numbers, grouped by constrained fields, and ordered by
+    /// allowed values within a group: wide fields first, since these are the
+    /// most selective.
     pub(super) fn clustered(&self) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.list.len() as u32).collect();
         order.sort_by_cached_key(|&i| {
@@ -89,7 +88,7 @@ impl Products {
                     (4 - bytes.len(), bytes.iter().map(first).collect())
                 })
                 .collect();
-            sort_few(&mut firsts, |first| first.0);
+            insertion_sort(&mut firsts, |first| first.0);
             (constrained, firsts)
         });
         order

@@ -1,5 +1,5 @@
-//! Rules as parsed: what each matches, assembled for itself, and where the
-//! packets go that match it first.
+//! Parsed rules: the code of each, and the output of packets that match it
+//! first.
 
 use super::expression::Expression;
 use super::headers::Headers;
@@ -30,7 +30,7 @@ impl Rules {
         }
     }
 
-    /// Appends a rule; `None` drops what matches.
+    /// Appends a rule; `None` drops packets that match.
     pub(super) fn push(&mut self, expression: &Expression, output: Option<u32>) {
         let success = output.map_or(DROP, |output| -(output as Jump));
         self.code.extend(expression.assemble(success));

@@ -1,11 +1,11 @@
 //! Rules rewritten as unions of terms.
 //!
-//! A *term* is a product: one set of allowed values per field, fields left
-//! out allowing anything. `src or dst port 80` is two terms; `port > 1023`
-//! stays one, because unions within one field are joined. Where a rewrite
-//! would grow beyond [`MAX_TERMS`], a factor is left out instead: the terms
-//! then admit more than the rule does and are marked inexact, and a packet
-//! that meets such a term is checked with the rule's own code.
+//! A *term* is a product: one set of allowed values per field; an absent field
+//! allows anything. `src or dst port 80` is two terms; `port > 1023` stays
+//! one, because unions within one field are joined. Where a rewrite would grow
+//! beyond [`MAX_TERMS`], a factor is dropped instead. The terms then admit
+//! more than the rule does and are marked inexact. A packet that meets such a
+//! term is checked with the rule's own code.
 
 use super::expression::{Compare, Expression, Op};
 use super::fields::Fields;
@@ -25,8 +25,8 @@ impl Term {
         &self.0
     }
 
-    /// Both terms' constraints; `None` when nothing can meet them. The second
-    /// result is false when a set had to be left out.
+    /// Both terms' constraints; `None` when no packet can meet them. The second
+    /// result is false when a set had to be dropped.
     fn and(&self, other: &Term) -> Option<(Term, bool)> {
         let mut sets = Vec::with_capacity(self.0.len() + other.0.len());
         let mut exact = true;
@@ -92,7 +92,7 @@ pub(super) struct Union {
 }
 
 impl Union {
-    /// What `expression` admits.
+    /// The union of `expression`.
     pub(super) fn of(expression: &Expression, fields: &Fields) -> Union {
         let mut stack: Vec<Union> = Vec::new();
         for op in expression.ops() {

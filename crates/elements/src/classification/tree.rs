@@ -1,30 +1,29 @@
-//! Programs that follow each other, as one.
+//! Decision trees: consecutive classifiers as one.
 //!
-//! Where an element that sorts has others right behind its outputs, the header
-//! bytes that any of them looks at are read into columns once, for the whole
-//! batch, and each program decides on the packets that come to it: their bits,
-//! by the same columns. Nothing is moved on the way. A program that no packet
-//! comes to takes no time.
+//! Where a classifier has others right behind its outputs, the header bytes
+//! that any of them reads are loaded into columns once, for the whole batch.
+//! Each program classifies its packets, a set of bits, by the same columns.
+//! No packet moves on the way. A program without packets takes no time.
 //!
-//! With packets that do not have all of these bytes at their beginning, the
-//! batch goes from element to element.
+//! If some packet does not have all of these bytes near its start, the batch
+//! goes from element to element.
 
 use super::columns::{Batch, Columns};
 use super::fields::Fields;
 use super::headers::View;
 use super::instruction::Layout;
-use super::lanes::{Lanes, Scratch};
 use super::program::{DROP, Patterns, first_bits, ranges_limit};
+use super::vectors::{Scratch, Vectors};
 use super::views::{DataView, IpView};
 use crate::prelude::*;
 use core::any::Any;
 use simd::{BLOCK, Level};
 
-/// Columns at most: those that only one program looks at are read for all
-/// packets, in about a fiftieth of the time that a program's turn takes.
+/// Most columns: a column that only one program reads is loaded for all
+/// packets, in about a fiftieth of the time that a program takes.
 const MAX_COLUMNS: usize = 8;
 
-/// Programs as one; the first gets all packets.
+/// A decision tree; the first program is the root.
 #[derive(Debug)]
 struct Tree {
     layout: Layout,
@@ -38,10 +37,10 @@ struct Tree {
 /// One program of a tree.
 #[derive(Debug)]
 struct Node {
-    lanes: Lanes,
-    /// By output, where packets go that [`Lanes::outputs`] has at a place.
-    ways: Vec<(usize, TreeBranch)>,
-    /// The leaf of those that go nowhere.
+    vectors: Vectors,
+    /// Indices of [`Vectors::outputs`], and the branch of each.
+    branches: Vec<(usize, TreeBranch)>,
+    /// The leaf of dropped packets.
     dropped: u32,
 }
 
@@ -51,7 +50,7 @@ impl Classify for Patterns {
     }
 }
 
-/// The patterns of an element of a tree, if it has such.
+/// The patterns of an element of a tree, if its rules are patterns.
 fn patterns(node: &TreeNode) -> Option<&Patterns> {
     let rules: &dyn Any = &*node.rules;
     rules.downcast_ref()
@@ -72,14 +71,14 @@ impl Tree {
         let mut tree = Tree {
             layout,
             level: Level::detected(),
-            batch: columns.room(),
+            batch: columns.batch(),
             columns,
             nodes: Vec::new(),
             scratch: Vec::new(),
         };
         for (patterns, branch) in all().zip(branches) {
             let node = Node::of(patterns, branch, &fields)?;
-            tree.scratch.push(node.lanes.scratch());
+            tree.scratch.push(node.vectors.scratch());
             tree.nodes.push(node);
         }
         Some(tree)
@@ -92,31 +91,30 @@ impl Tree {
         packets: impl Iterator<Item = impl View<'p>> + Clone,
         leaves: &mut Vec<(u32, u64)>,
     ) -> bool {
-        let (count, odd) = self.columns.fill_usual(&mut self.batch, packets);
+        let (count, odd) = self.columns.fill_near(&mut self.batch, packets);
         if odd == 0 {
             self.decide(0, count.div_ceil(BLOCK), first_bits(count), leaves);
         }
         odd == 0
     }
 
-    /// Lets a program, and those behind it, decide on the packets in
-    /// `pending`.
+    /// Classifies the packets in `pending` by a program and those behind it.
     fn decide(&mut self, at: usize, blocks: usize, pending: u64, leaves: &mut Vec<(u32, u64)>) {
         let (Some(node), Some(scratch)) = (self.nodes.get(at), self.scratch.get_mut(at)) else {
             return;
         };
         let left = node
-            .lanes
-            .sift(self.level, &self.batch, blocks, pending, scratch);
+            .vectors
+            .decide_sets(self.level, &self.batch, blocks, pending, scratch);
         if left != 0 {
             leaves.push((node.dropped, left));
         }
-        for way in 0..node.ways.len() {
+        for next in 0..node.branches.len() {
             let (Some(node), Some(scratch)) = (self.nodes.get(at), self.scratch.get_mut(at)) else {
                 return;
             };
-            let (output, onward) = node.ways[way];
-            match (scratch.take(output), onward) {
+            let (output, branch) = node.branches[next];
+            match (scratch.take(output), branch) {
                 (0, _) => {}
                 (some, TreeBranch::Leaf(leaf)) => leaves.push((leaf, some)),
                 (some, TreeBranch::Node(behind)) => self.decide(behind, blocks, some, leaves),
@@ -137,18 +135,18 @@ impl DecisionTree for Tree {
 impl Node {
     fn of(patterns: &Patterns, branch: &TreeNode, fields: &Fields) -> Option<Node> {
         let terms = Patterns::terms(&patterns.rules, &patterns.expressions, fields);
-        let lanes = Lanes::new(&terms, fields, ranges_limit(Level::detected()))?;
-        let mut ways = Vec::new();
+        let vectors = Vectors::new(&terms, fields, ranges_limit(Level::detected()))?;
+        let mut branches = Vec::new();
         let known = branch.outputs.iter().copied().zip(0..);
-        for (onward, output) in known.chain([(TreeBranch::Leaf(branch.dropped), DROP)]) {
-            if let Some(at) = lanes.outputs().iter().position(|known| *known == output) {
-                ways.push((at, onward));
+        for (branch, output) in known.chain([(TreeBranch::Leaf(branch.dropped), DROP)]) {
+            if let Some(at) = vectors.outputs().iter().position(|known| *known == output) {
+                branches.push((at, branch));
             }
         }
-        (ways.len() == lanes.outputs().len()).then_some(Node {
-            ways,
+        (branches.len() == vectors.outputs().len()).then_some(Node {
+            branches,
             dropped: branch.dropped,
-            lanes,
+            vectors,
         })
     }
 }

@@ -1,9 +1,9 @@
-//! Packets as programs look at them.
+//! Views of packets for programs.
 
 use super::headers::{Headers, View};
 use crate::prelude::*;
 
-/// An IP packet, whose headers programs look at.
+/// A view of an IP packet: its headers.
 #[derive(Clone, Copy)]
 pub struct IpView<'p>(pub &'p Packet);
 
@@ -24,7 +24,7 @@ impl<'p> View<'p> for IpView<'p> {
     }
 }
 
-/// A packet whose data programs look at.
+/// A view of a packet: its data.
 #[derive(Clone, Copy)]
 pub struct DataView<'p>(pub &'p Packet);
 

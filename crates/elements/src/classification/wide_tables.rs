@@ -1,34 +1,32 @@
 //! Large rule sets: byte tables with wide rows and a summary over them.
 //!
 //! Each byte of a field selects a row with a bit per term and the AND of the
-//! rows has the terms that admit the packet, as in [`super::class_rows`]; but
-//! rows are there for bytes, since a row for each class of a whole field
-//! would take too much memory.
-//! With thousands of terms four things keep the work down:
+//! rows has the terms that admit the packet, as in [`super::class_rows`]. Rows
+//! are per byte, since a row for each class of a whole field would take too
+//! much memory. With thousands of terms four things keep the work down:
 //! - byte values that lead to the same terms are one *class*, and columns
 //!   with few classes are joined into *groups* with a row for each
 //!   combination, so that few rows are left to AND: eight for firewall rules
 //!   over addresses, protocol and port, which compare fourteen bytes;
-//! - rows are looked at [`CHUNK`] words at a time, so that the AND stays in
+//! - rows are read [`CHUNK`] words at a time, so that the AND stays in
 //!   registers;
-//! - in front of each row stands a summary with a bit per chunk that is not
-//!   all zero (aggregated bit vectors: Baboescu and Varghese, SIGCOMM 2001).
-//!   Only chunks in the AND of the summaries are looked at;
-//! - terms are arranged so that summaries say something: those that
-//!   constrain the same fields stand together, ordered by value, so that
-//!   "anything goes" fills whole chunks and a given address occurs in few.
-//!   So the smallest precedence among the bits found decides, not the first
-//!   bit. (In the rules' order 1000 rules take 60 ns a packet and 4000 take
-//!   127, arranged 46 and 65.)
+//! - each row has a summary with a bit per chunk that is not all zero
+//!   (aggregated bit vectors: Baboescu and Varghese, SIGCOMM 2001). Only
+//!   chunks in the AND of the summaries are read;
+//! - terms are ordered so that summaries are selective: terms that constrain
+//!   the same fields are neighbours, ordered by value, so that "anything"
+//!   fills whole chunks and an address occurs in few. The smallest precedence
+//!   among the bits found decides, not the first bit. (In the rules' order
+//!   1000 rules take 60 ns a packet and 4000 take 127, clustered 46 and 65.)
 
-use super::few::sort_few;
 use super::fields::{Fields, MAX_BYTES, Presence};
 use super::headers::{Area, Headers};
+use super::insertion_sort::insertion_sort;
 use super::products::Products;
 use super::program::Hit;
 use crate::prelude::*;
 
-/// Words looked at together.
+/// Words read together.
 const CHUNK: usize = 4;
 
 type Chunk = [u64; CHUNK];
@@ -36,10 +34,10 @@ type Chunk = [u64; CHUNK];
 /// The most terms: a summary is one word.
 pub(super) const MAX_PRODUCTS: usize = 64 * 64 * CHUNK;
 
-/// Rows of a group at most.
+/// Most rows of a group.
 const GROUP_ROWS: usize = 512;
 
-/// See the module's text.
+/// See the module's documentation.
 #[derive(Clone, Debug)]
 pub(super) struct WideTables {
     /// Group by group.
@@ -52,13 +50,13 @@ pub(super) struct WideTables {
     /// All rows' bitmaps, `chunks` for each.
     bitmaps: Vec<Chunk>,
     chunks: usize,
-    /// What each term leads to and its precedence.
+    /// Each term's precedence and outcome.
     hits: Vec<(u32, Hit)>,
     /// The smallest precedence in each chunk.
     firsts: Vec<u32>,
 }
 
-/// One byte's way to its class.
+/// The classes of one byte.
 #[derive(Clone, Debug)]
 struct Column {
     area: u8,
@@ -121,7 +119,7 @@ impl WideTables {
     /// Joins columns into groups, those with few classes first, and makes the
     /// groups' rows.
     fn group(&mut self, mut drafts: Vec<(Draft, Area, u16)>, memory_limit: usize) -> Option<()> {
-        sort_few(&mut drafts, |(draft, ..)| draft.count);
+        insertion_sort(&mut drafts, |(draft, ..)| draft.count);
         let mut drafts = drafts.into_iter().peekable();
         while let Some((draft, area, offset)) = drafts.next() {
             let first_column = self.columns.len() as u16;
@@ -157,17 +155,16 @@ impl WideTables {
         self.bitmaps.extend_from_slice(chunks);
     }
 
-    /// Calls `decide` with terms that admit the packet, and returns what it
-    /// said of the first of them (in the rules' order) of which it said
-    /// anything; `Err` when the packet ends inside a field in a way that the
-    /// rows cannot tell apart.
+    /// Calls `decide` with terms that admit the packet. Returns the result of
+    /// the first (in the rules' order) with a result; `Err` when the packet
+    /// ends inside a field of which some test needs only a part.
     #[inline(always)]
     pub(super) fn find<T>(
         &self,
         headers: &Headers<'_>,
         fields: &Fields,
         decide: impl FnMut(Hit) -> Option<T>,
-    ) -> Result<Option<T>, Cut> {
+    ) -> Result<Option<T>, Truncated> {
         let mut rows = [0u32; MAX_BYTES];
         let areas = Area::ALL.map(|area| headers.area(area));
         if (0..3).all(|area| areas[area].len() >= self.lengths[area]) {
@@ -200,13 +197,13 @@ impl WideTables {
         headers: &Headers<'_>,
         fields: &Fields,
         rows: &mut [u32; MAX_BYTES],
-    ) -> Result<(), Cut> {
+    ) -> Result<(), Truncated> {
         for (row, group) in rows.iter_mut().zip(&self.groups) {
             let mut class = 0;
             for column in self.columns_of(group) {
                 let field = &fields.as_slice()[usize::from(column.field)];
                 class += u32::from(match field.presence(headers) {
-                    Presence::Cut => return Err(Cut),
+                    Presence::Truncated => return Err(Truncated),
                     Presence::Missing => column.missing,
                     Presence::Whole => {
                         let byte = areas[usize::from(column.area)][usize::from(column.offset)];
@@ -229,7 +226,7 @@ impl WideTables {
         while summary != 0 {
             let chunk = summary.trailing_zeros() as usize;
             summary &= summary - 1;
-            // Without columns every bit is set, of chunks too.
+            // Without columns every bit is set, also beyond the chunks.
             if self.firsts.get(chunk).is_none_or(|&first| first >= bound) {
                 continue;
             }
@@ -272,14 +269,14 @@ impl WideTables {
     }
 }
 
-/// A packet ends inside a field that some test needs only part of.
+/// A packet ends inside a field of which some test needs only a part.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cut;
+pub(super) struct Truncated;
 
-/// A column in the making, with rows of its own.
+/// A column being built, with its rows.
 struct Draft {
     field: u8,
-    /// How many classes there are.
+    /// Number of classes.
     count: usize,
     missing: u16,
     classes: [u16; 256],

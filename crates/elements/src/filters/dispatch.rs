@@ -1,17 +1,15 @@
-//! Sending the packets of a batch different ways.
-
-use simd::{BLOCK, Kernel, Level, Simd};
+//! Dispatch of a batch's packets to several outputs.
 
 use crate::prelude::*;
+use simd::{BLOCK, Kernel, Level, Simd};
 
-const _: () = assert!(simd::LANES == BATCH);
+const _: () = assert!(simd::WIDTH == BATCH);
 
-/// The output of packets that are to be dropped: no element has it.
+/// The output of dropped packets: no element has it.
 pub const DROP: u32 = crate::classification::NO_OUTPUT;
 
-/// Sends each packet by the output that `choose` names: the batch is [dispatched](Cx::dispatch), and what
-/// is returned is for [`push`](router::Element::push) to return. A batch that goes one way costs nothing
-/// more than the choice.
+/// [Dispatches](Cx::dispatch) each packet to the output that `choose` returns. The result is for
+/// [`push`](router::Element::push) to return. A batch with one output costs only the choice.
 #[inline]
 pub fn dispatch(
     cx: &mut Cx<'_>,
@@ -34,77 +32,75 @@ pub fn send(cx: &mut Cx<'_>, batch: &mut Batch, outputs: &[u32; BATCH]) -> usize
     if batch.len() == 1 {
         return outputs[0] as usize;
     }
-    // Nearly always there are few: to clear room for as many as there are packets takes longer than
-    // the rest.
-    let mut few = Routes::<8>::EMPTY;
-    if sort(outputs, batch.len(), &mut few) {
-        return route(cx, batch, few.as_slice());
+    // Nearly always there are few outputs: clearing a set for each packet takes longer than the rest.
+    let mut few = OutputSets::<8>::EMPTY;
+    if group(outputs, batch.len(), &mut few) {
+        return send_sets(cx, batch, few.as_slice());
     }
-    let mut routes = Routes::<BATCH>::EMPTY;
-    sort(outputs, batch.len(), &mut routes);
-    route(cx, batch, routes.as_slice())
+    let mut sets = OutputSets::<BATCH>::EMPTY;
+    group(outputs, batch.len(), &mut sets);
+    send_sets(cx, batch, sets.as_slice())
 }
 
-/// As [`send`], with the choices the other way round: outputs, each with a bit for each packet
-/// that goes there, the lowest for the first packet. Every packet has one.
+/// As [`send`], with the choices by output: each output with a bit for each of its packets, the
+/// lowest for the first packet. Every packet is in one set.
 #[inline]
-pub fn route(cx: &mut Cx<'_>, batch: &mut Batch, routes: &[(u32, u64)]) -> usize {
-    match routes {
+pub fn send_sets(cx: &mut Cx<'_>, batch: &mut Batch, sets: &[(u32, u64)]) -> usize {
+    match sets {
         [] => 0,
         [(output, _)] => *output as usize,
-        _ => cx.dispatch(batch, routes),
+        _ => cx.dispatch(batch, sets),
     }
 }
 
-/// At most `N` outputs, each with a bit for each packet that goes there.
-struct Routes<const N: usize> {
-    routes: [(u32, u64); N],
+/// At most `N` outputs, each with a bit for each of its packets.
+struct OutputSets<const N: usize> {
+    sets: [(u32, u64); N],
     count: usize,
 }
 
-impl<const N: usize> Routes<N> {
-    const EMPTY: Routes<N> = Routes {
-        routes: [(DROP, 0); N],
+impl<const N: usize> OutputSets<N> {
+    const EMPTY: OutputSets<N> = OutputSets {
+        sets: [(DROP, 0); N],
         count: 0,
     };
 
     fn as_slice(&self) -> &[(u32, u64)] {
-        &self.routes[..self.count.min(N)]
+        &self.sets[..self.count.min(N)]
     }
 }
 
-/// Finds the routes that the first `count` of `outputs` make; false if they are more than there is
-/// room for.
-fn sort<const N: usize>(outputs: &[u32; BATCH], count: usize, routes: &mut Routes<N>) -> bool {
-    let kernel = Sort {
+/// Groups the first `count` packets by their `outputs`; false if there are more than `N` outputs.
+fn group<const N: usize>(outputs: &[u32; BATCH], count: usize, sets: &mut OutputSets<N>) -> bool {
+    let kernel = GroupByOutput {
         outputs,
         count,
-        routes,
+        sets,
     };
     simd::run(Level::detected(), kernel)
 }
 
-struct Sort<'a, const N: usize> {
+struct GroupByOutput<'a, const N: usize> {
     outputs: &'a [u32; BATCH],
     count: usize,
-    routes: &'a mut Routes<N>,
+    sets: &'a mut OutputSets<N>,
 }
 
-impl<const N: usize> Kernel for Sort<'_, N> {
+impl<const N: usize> Kernel for GroupByOutput<'_, N> {
     type Output = bool;
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) -> bool {
         let blocks = self.count.div_ceil(BLOCK);
         let mut pending = packet::first(self.count);
-        for route in &mut self.routes.routes {
+        for set in &mut self.sets.sets {
             if pending == 0 {
                 break;
             }
             let output = self.outputs[pending.trailing_zeros() as usize % BATCH];
             let same = simd.within(self.outputs, blocks, u32::MAX, output, 0) & pending;
-            *route = (output, same);
-            self.routes.count += 1;
+            *set = (output, same);
+            self.sets.count += 1;
             pending ^= same;
         }
         pending == 0
@@ -127,16 +123,16 @@ mod tests {
             let mut outputs = [rest; BATCH];
             outputs[..chosen.len()].copy_from_slice(&chosen);
             for level in Level::all() {
-                let mut routes = Routes::<BATCH>::EMPTY;
+                let mut sets = OutputSets::<BATCH>::EMPTY;
                 let count = chosen.len();
-                let all = simd::run(level, Sort { outputs: &outputs, count, routes: &mut routes });
+                let all = simd::run(level, GroupByOutput { outputs: &outputs, count, sets: &mut sets });
                 prop_assert!(all);
-                let mut few = Routes::<8>::EMPTY;
-                let all = simd::run(level, Sort { outputs: &outputs, count, routes: &mut few });
-                prop_assert_eq!(all, routes.as_slice().len() <= 8);
-                prop_assert!(routes.as_slice().starts_with(few.as_slice()));
+                let mut few = OutputSets::<8>::EMPTY;
+                let all = simd::run(level, GroupByOutput { outputs: &outputs, count, sets: &mut few });
+                prop_assert_eq!(all, sets.as_slice().len() <= 8);
+                prop_assert!(sets.as_slice().starts_with(few.as_slice()));
                 for (i, output) in outputs.iter().enumerate() {
-                    let with = routes.as_slice().iter().filter(|(_, set)| set >> i & 1 == 1);
+                    let with = sets.as_slice().iter().filter(|(_, set)| set >> i & 1 == 1);
                     let with: alloc::vec::Vec<u32> = with.map(|(output, _)| *output).collect();
                     let expected: &[u32] = if i < count { &[*output] } else { &[] };
                     prop_assert_eq!(&with[..], expected);

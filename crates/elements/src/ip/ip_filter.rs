@@ -1,6 +1,6 @@
 use crate::classification::{IpView, Program, ip_filter};
+use crate::filters::dispatch::{DROP, send_sets};
 use crate::filters::compile::{RouterNames, take_compiled};
-use crate::filters::dispatch::{DROP, route};
 use crate::prelude::*;
 
 /// Filters IP packets by rules like tcpdump's.
@@ -43,8 +43,8 @@ pub(super) fn filter(cx: &mut Cx<'_>, batch: &mut Batch, program: Option<&mut Pr
     let Some(program) = program else {
         return DROP as usize;
     };
-    let routes = program.classify_batch(batch.iter().map(IpView));
-    route(cx, batch, routes)
+    let sets = program.classify_batch(batch.iter().map(IpView));
+    send_sets(cx, batch, sets)
 }
 
 #[handlers]

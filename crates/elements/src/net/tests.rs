@@ -218,7 +218,8 @@ fn takes(config: &str) -> bool {
     let (mut rig, a, _b) = between(config);
     assert_eq!(a.accepts_segments(), None);
     rig.run();
-    a.accepts_segments().expect("a router that receives says so")
+    a.accepts_segments()
+        .expect("a router that receives says so")
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use crate::classification::{DataView, Program, classifier};
+use crate::filters::dispatch::{DROP, send_sets};
 use crate::filters::compile::take_compiled;
-use crate::filters::dispatch::{DROP, route};
 use crate::prelude::*;
 
 /// Classifies packets by the bytes they hold.
@@ -65,8 +65,8 @@ impl Element for Classifier {
         let Some(program) = &mut self.program else {
             return DROP as usize;
         };
-        let routes = program.classify_batch(batch.iter().map(DataView));
-        route(cx, batch, routes)
+        let sets = program.classify_batch(batch.iter().map(DataView));
+        send_sets(cx, batch, sets)
     }
 }
 

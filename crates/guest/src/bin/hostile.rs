@@ -47,7 +47,7 @@ fn attempt(cpu: Cpu, deed: &str, number: u64) {
     cpu.element_word().store(0, Ordering::Relaxed);
 }
 
-/// What is left when a misdeed was none: answers any request with its own contents.
+/// Answers any request with its own contents.
 struct Echo;
 
 impl Application for Echo {
@@ -154,8 +154,7 @@ unsafe fn doorbell(boot: &BootPage, offset: u64) {
     unsafe { store((boot.doorbells.wait & !0xfff) + offset, u64::MAX) };
 }
 
-/// Reads all pages behind the doorbells, where page tables or the process wall's own things may be, or writes
-/// to one.
+/// Writes to a page behind the doorbells, where page tables or the process wall's own memory may be.
 unsafe fn probe(platform: &Platform, number: u64) {
     let boot = platform.boot();
     let after = (boot.heap.end().max(boot.data.end()) | 0xfff) + 1;

@@ -1,5 +1,4 @@
-//! Frames over several slots, and on which something is left to do: all that is not one buffer
-//! with a whole frame.
+//! Frames over several slots, and frames with offloaded work.
 
 use abi::chain::{self, Broken, follow};
 use abi::ring::{Slot, flags};
@@ -8,29 +7,29 @@ use packet::{Batch, Drain, HEADROOM, Offload, Packet, Pool, SegmentKind, Segment
 
 use super::Netfront;
 
-/// A frame that is being cut.
-pub(super) struct Cutting {
-    /// In one piece.
+/// A frame that is being segmented.
+pub(super) struct Segmenting {
+    /// In one buffer.
     frame: Packet,
     offload: Offload,
-    /// Segments cut so far.
+    /// Segments made so far.
     done: usize,
 }
 
-/// What became of a packet that was to be sent.
+/// The result of sending a packet.
 enum Sent {
-    /// It fills so many slots.
+    /// It fills that many slots.
     Slots(u32),
-    /// It waits for room.
+    /// It waits for free slots.
     Waits(Packet),
     /// The interface cannot send it.
     Never(Packet),
 }
 
 impl<R: Fn()> Netfront<R> {
-    /// Takes a frame out of the `at`-th of `filled` slots and those behind it. Returns the packet,
-    /// if it is one, and how many slots it had; `None` if the pool has not buffers enough to leave
-    /// in them.
+    /// Takes a frame out of the `at`-th of `filled` slots and those behind it. Returns the packet, if
+    /// the frame is valid, and its number of slots; `None` if the pool has too few buffers to leave in
+    /// them.
     #[cold]
     pub(super) fn take_extended(
         &mut self,
@@ -41,8 +40,8 @@ impl<R: Fn()> Netfront<R> {
     ) -> Option<(Option<Packet>, u32)> {
         let (mut parts, mut n) = ([Slot::default(); chain::SLOTS as usize], 0);
         let chain = follow(&self.receive, at, filled, first, |slot| {
-            if let Some(place) = parts.get_mut(n) {
-                *place = slot;
+            if let Some(part) = parts.get_mut(n) {
+                *part = slot;
                 n += 1;
             }
         });
@@ -59,7 +58,7 @@ impl<R: Fn()> Netfront<R> {
         };
         for (i, slot) in (at + 1..).zip(&parts[..n]) {
             let spare = pool.spare()?;
-            // SAFETY: the slot's buffer is replaced before the slot is handed back.
+            // SAFETY: the slot's buffer is replaced before the slot is released.
             let adopted = unsafe {
                 pool.adopt_part(
                     &mut packet,
@@ -70,30 +69,30 @@ impl<R: Fn()> Netfront<R> {
             };
             match adopted {
                 true => self.receive.replace(i, spare),
-                // SAFETY: `spare` came from the pool and went nowhere.
+                // SAFETY: `spare` came from the pool and was not used.
                 false => unsafe { pool.reclaim(spare) },
             }
         }
         packet.set_offload(offload(first));
         if !self.accepts_segments && !packet.make_whole() {
-            // The router that took it is gone, and the switch could not know yet.
-            self.cutting = in_one_piece(&packet);
+            // The router that accepted it is gone, and the switch did not know yet.
+            self.segmenting = linearized(&packet);
             pool.kill(packet);
             return Some((None, slots));
         }
         Some((Some(packet), slots))
     }
 
-    /// Adds segments of the frame that is being cut to a batch, until it holds `most` packets.
+    /// Adds segments of the frame that is being segmented to a batch, until it holds `most` packets.
     #[cold]
-    pub(super) fn cut(&mut self, pool: &mut Pool, batch: &mut Batch, most: usize) {
-        let Some(mut cutting) = self.cutting.take() else {
+    pub(super) fn segment(&mut self, pool: &mut Pool, batch: &mut Batch, most: usize) {
+        let Some(mut segmenting) = self.segmenting.take() else {
             return;
         };
-        let Ok(mut segments) = Segmenter::new(cutting.frame.data(), cutting.offload) else {
+        let Ok(mut segments) = Segmenter::new(segmenting.frame.data(), segmenting.offload) else {
             return;
         };
-        segments.skip(cutting.done);
+        segments.skip(segmenting.done);
         while batch.len() < most {
             let Some(mut packet) = pool.empty() else {
                 break;
@@ -106,17 +105,17 @@ impl<R: Fn()> Netfront<R> {
                 first.copy_from_slice(headers);
                 rest.copy_from_slice(payload);
             }
-            cutting.done += 1;
+            segmenting.done += 1;
             if let Err(packet) = batch.push(packet) {
                 pool.kill(packet);
             }
         }
-        self.cutting = Some(cutting);
+        self.segmenting = Some(segmenting);
     }
 
-    /// Sends the rest of a batch, whose next packet takes more than a slot or does not come from
-    /// the pool, from the `filled`-th slot on. Returns how many slots are filled then; packets that
-    /// have to wait are put `back`, in order.
+    /// Sends the rest of a batch from the `filled`-th slot on. The next packet needs more than a slot
+    /// or is not of the pool. Returns how many slots are filled then. Packets that wait are put
+    /// `back`, in order.
     #[cold]
     pub(super) fn fill_others(
         &mut self,
@@ -127,7 +126,7 @@ impl<R: Fn()> Netfront<R> {
         back: &mut Batch,
     ) -> u32 {
         for packet in core::iter::once(packet).chain(others) {
-            // What comes behind one that waits, waits with it.
+            // Packets behind one that waits also wait.
             let sent = match back.is_empty() {
                 true => self.fill_other(pool, filled, packet),
                 false => Sent::Waits(packet),
@@ -152,7 +151,7 @@ impl<R: Fn()> Netfront<R> {
             self.wanted = needed;
             return Sent::Waits(packet);
         }
-        let said = said_of(&packet);
+        let said = offload_slot(&packet);
         if packet.needs_checksum() && said.flags & flags::NEEDS_CHECKSUM == 0 {
             return Sent::Never(packet);
         }
@@ -195,25 +194,25 @@ impl<R: Fn()> Netfront<R> {
     }
 }
 
-/// The packet in a buffer of its own, to be cut; `None` where the heap has no room.
-fn in_one_piece(packet: &Packet) -> Option<Cutting> {
+/// The packet in one buffer, to be segmented; `None` if the allocation fails.
+fn linearized(packet: &Packet) -> Option<Segmenting> {
     let offload = packet.offload()?;
     let mut frame = Packet::large(HEADROOM, packet.total_len(), 0)?;
     let (first, mut rest) = frame.data_mut().split_at_mut(packet.len());
     first.copy_from_slice(packet.data());
     for part in packet.parts_data() {
-        let (place, behind) = rest.split_at_mut(part.len());
-        place.copy_from_slice(part);
+        let (next, behind) = rest.split_at_mut(part.len());
+        next.copy_from_slice(part);
         rest = behind;
     }
-    Some(Cutting {
+    Some(Segmenting {
         frame,
         offload,
         done: 0,
     })
 }
 
-/// What a slot says is left to do on its frame.
+/// The offload of a slot's frame.
 fn offload(slot: Slot) -> Option<Offload> {
     let is = |flag: u16| slot.flags & flag != 0;
     let kinds = [
@@ -233,8 +232,8 @@ fn offload(slot: Slot) -> Option<Offload> {
     })
 }
 
-/// What the first slot of a packet says is left to do on it; the slot names no buffer yet.
-fn said_of(packet: &Packet) -> Slot {
+/// A packet's first slot with its offload; the slot has no buffer yet.
+fn offload_slot(packet: &Packet) -> Slot {
     let mut slot = Slot::spent(0);
     let Some(offload) = packet.offload() else {
         return slot;

@@ -11,7 +11,9 @@ use abi::control::State;
 use abi::message::kind;
 use abi::region::Region;
 use rustix::event::{EventfdFlags, eventfd};
-use vmm::{Answer, Control, DataFile, Exit, Found, GuestSpec, Isolation, Shape, Trace, printable};
+use vmm::{
+    Answer, Control, DataFile, Exit, GuestSpec, Identity, Isolation, Orphan, Shape, printable,
+};
 
 use super::launch::{Launch, Launched, interface};
 use super::{Host, Port};
@@ -24,7 +26,7 @@ const LINE_MAX: usize = 512;
 /// Most lines of a guest's that are told.
 const LINES_MAX: usize = 20;
 
-/// What decides which guests a process that was made ready can have.
+/// The properties of a guest that a pre-forked process depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProcessKind {
     isolation: Isolation,
@@ -33,7 +35,7 @@ pub(super) struct ProcessKind {
     data: usize,
 }
 
-/// A process made ready for the next guest of its kind.
+/// A pre-forked process for the next guest of its kind.
 pub(super) struct PreForked {
     kind: ProcessKind,
     prepared: vmm::Prepared<'static>,
@@ -52,7 +54,7 @@ pub(super) struct RunningGuest {
 }
 
 impl Host {
-    /// Makes a process ready for another guest like the last one, if there is none.
+    /// Pre-forks a process for another guest like the last one, if there is none.
     pub fn pre_fork(&mut self) {
         let last = self.last_kind.filter(|_| self.pre_forked.is_none());
         if let Some(kind) = last {
@@ -100,13 +102,13 @@ impl Host {
         Ok(self.template.check(&launch.spec(&control, data, None))?)
     }
 
-    /// Starts a guest. `note` is told by what it is found again before it runs anything, and says
-    /// whether that is kept: if not, the guest ends with this process, so that none runs that no
-    /// node knows of. If it fails, or anything after it does, there is no guest.
+    /// Starts a guest. `note` records its identity before the guest runs, and returns whether it is
+    /// recorded: if not, the guest ends with this process, so that no guest runs unrecorded. If it
+    /// fails, or a later step does, there is no guest.
     pub fn launch(
         &mut self,
         launch: Launch,
-        note: impl FnOnce(Trace) -> Result<bool>,
+        note: impl FnOnce(Identity) -> Result<bool>,
     ) -> Result<()> {
         let geometry = launch.geometry()?;
         let kind = ProcessKind {
@@ -116,8 +118,8 @@ impl Host {
             data: geometry.bytes(),
         };
         self.last_kind = Some(kind);
-        let ready = match self.pre_forked.take_if(|ready| ready.kind == kind) {
-            Some(ready) => ready,
+        let forked = match self.pre_forked.take_if(|forked| forked.kind == kind) {
+            Some(forked) => forked,
             None => {
                 self.pre_forked = None;
                 self.prepare(kind)?
@@ -131,8 +133,8 @@ impl Host {
         let (region, file) = SharedRegion::create(geometry, &interfaces)?;
         drop(region);
         let control = Control::new()?;
-        let is_kept = note(ready.prepared.trace()?)?;
-        self.attach_guest(&launch, &file, &ready.doorbell)?;
+        let is_kept = note(forked.prepared.identity()?)?;
+        self.attach_guest(&launch, &file, &forked.doorbell)?;
         let start = Instant::now();
         let data = DataFile {
             file: file.as_fd(),
@@ -141,9 +143,9 @@ impl Host {
         };
         let spec = GuestSpec {
             end_with_parent: !is_kept,
-            ..launch.spec(&control, data, Some(&ready.doorbell))
+            ..launch.spec(&control, data, Some(&forked.doorbell))
         };
-        let started = ready.prepared.start(&spec).map_err(Error::from);
+        let started = forked.prepared.start(&spec).map_err(Error::from);
         let watched = started.and_then(|guest| {
             self.watch(guest.pidfd(), launch.id)
                 .inspect_err(|_| guest.kill())?;
@@ -167,7 +169,7 @@ impl Host {
         mut launch: Launch,
         start: Option<Instant>,
     ) {
-        control.let_go_of_file();
+        control.close_file();
         // The store has it.
         launch.config = Vec::new();
         let running = RunningGuest {
@@ -183,8 +185,8 @@ impl Host {
 
     /// Takes over a guest that an earlier node started, if it still runs. Its ports are attached
     /// if they are not.
-    pub fn adopt_guest(&mut self, launch: Launch, trace: Trace) -> Result<bool> {
-        let Some(found) = Found::look(trace)? else {
+    pub fn adopt_guest(&mut self, launch: Launch, identity: Identity) -> Result<bool> {
+        let Some(orphan) = Orphan::find(identity)? else {
             return Ok(false);
         };
         let geometry = launch.geometry()?;
@@ -196,7 +198,7 @@ impl Host {
             wake_offset: Region::WAKE_OFFSET,
         };
         let spec = launch.spec(&control, data, None);
-        let (guest, control) = found.adopt(self.template, &spec)?;
+        let (guest, control) = orphan.adopt(self.template, &spec)?;
         self.watch(guest.pidfd(), launch.id)?;
         let id = launch.id;
         self.keep(guest, control, launch, None);
@@ -311,9 +313,9 @@ impl Host {
     }
 
     /// Ends a guest that an earlier node started, if it still runs.
-    pub fn end_left(&self, trace: Trace) -> Result<()> {
-        if let Some(found) = Found::look(trace)? {
-            found.kill();
+    pub fn end_left(&self, identity: Identity) -> Result<()> {
+        if let Some(orphan) = Orphan::find(identity)? {
+            orphan.kill();
         }
         Ok(())
     }

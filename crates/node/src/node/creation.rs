@@ -68,8 +68,8 @@ impl Node {
         let launch = self.launch_of(&guest, &vnics)?;
         let record = &mut guest;
         let mut kept = false;
-        let launched = self.host.launch(launch, |trace| {
-            record.run = started(trace);
+        let launched = self.host.launch(launch, |identity| {
+            record.run = started(identity);
             for vnic in &made {
                 change.put(vnic)?;
             }

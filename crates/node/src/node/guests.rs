@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use vmm::{Exit, Trace, Wall};
+use vmm::{Exit, Identity, Wall};
 
 use super::Node;
 use super::asking::Asked;
@@ -102,8 +102,8 @@ impl Node {
         }
     }
 
-    /// Whether a guest has ended otherwise than in good order, or could not be started, and no time
-    /// is set for it to be.
+    /// Whether a guest has crashed or was killed, or could not be started, and no
+    /// restart is scheduled.
     pub(super) fn has_crashed(&self, guest: &GuestRecord) -> bool {
         let halted = matches!(self.run_of(guest), Run::Ended { halted: true, .. });
         !halted && !self.host.runs(guest.id) && !self.guests.restarts.is_waiting(guest.id)
@@ -125,9 +125,9 @@ impl Node {
         let launch = self.launch_of(guest, &vnics)?;
         let mut record = guest.clone();
         let mut kept = Ok(());
-        let launched = self.host.launch(launch, |trace| {
+        let launched = self.host.launch(launch, |identity| {
             record.booted_config = record.config.len();
-            record.run = started(trace);
+            record.run = started(identity);
             kept = self.store.put(&record);
             Ok(kept.is_ok())
         });
@@ -161,7 +161,7 @@ impl Node {
     }
 
     fn adopt_guest(&mut self, mut guest: GuestRecord) -> Result<()> {
-        let Some(trace) = trace(&guest.run) else {
+        let Some(identity) = identity(&guest.run) else {
             if let Run::Started { .. } = guest.run {
                 // The machine was rebooted.
                 guest.run = Run::Wanted;
@@ -173,7 +173,7 @@ impl Node {
         let mut launch = self.launch_of(&guest, &vnics)?;
         // Only its length matters, by which what lies behind it is found.
         launch.config = vec![b' '; guest.booted_config];
-        if self.host.adopt_guest(launch, trace)? {
+        if self.host.adopt_guest(launch, identity)? {
             Ok(())
         } else {
             self.keep_end(guest, false, "it ended while no node was running".into())
@@ -278,7 +278,8 @@ impl Node {
     pub(super) fn end_leaving(&mut self) -> Result<()> {
         for leaving in self.store.all::<Leaving>()? {
             // One that cannot be looked at is tried again by the next node.
-            let ended = trace(&leaving.run).map_or(Ok(()), |trace| self.host.end_left(trace));
+            let ended =
+                identity(&leaving.run).map_or(Ok(()), |identity| self.host.end_left(identity));
             if ended.is_ok() {
                 // If that cannot be kept, the next node finds out by itself, too.
                 let _ = self.has_left(&leaving);
@@ -288,19 +289,19 @@ impl Node {
     }
 }
 
-/// What is kept of a guest that was started.
-pub(super) fn started(trace: Trace) -> Run {
+/// The record of a started guest.
+pub(super) fn started(identity: Identity) -> Run {
     Run::Started {
-        pid: trace.pid,
-        started: trace.started,
+        pid: identity.pid,
+        started: identity.started,
         boot: crate::host::boot(),
-        vm: trace.wall == Wall::Vm,
-        doorbell: trace.switch_doorbell,
+        vm: identity.wall == Wall::Vm,
+        doorbell: identity.switch_doorbell,
     }
 }
 
-/// By what a guest is found again that was started on this boot of the machine.
-fn trace(run: &Run) -> Option<Trace> {
+/// The identity of a guest that was started since the host's last boot.
+fn identity(run: &Run) -> Option<Identity> {
     let Run::Started {
         pid,
         started,
@@ -311,7 +312,7 @@ fn trace(run: &Run) -> Option<Trace> {
     else {
         return None;
     };
-    (*boot == crate::host::boot()).then_some(Trace {
+    (*boot == crate::host::boot()).then_some(Identity {
         pid: *pid,
         started: *started,
         wall: if *vm { Wall::Vm } else { Wall::Process },

@@ -1,7 +1,6 @@
 //! Where a packet's headers are.
 
 use super::{META, Packet};
-use crate::PacketType;
 
 impl Packet {
     /// Bytes from the first header before the data up to the data.

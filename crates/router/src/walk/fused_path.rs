@@ -8,7 +8,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use packet::{Prefetcher, Batch, Facts, Plan};
+use packet::{Batch, Facts, Plan, Prefetcher};
 
 use super::edges::{Edge, Edges};
 

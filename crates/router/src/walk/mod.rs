@@ -15,7 +15,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use packet::{Prefetcher, BATCH, Batch, Packet, Pool};
+use packet::{BATCH, Batch, Packet, Pool, Prefetcher};
 
 use crate::topology::{ElementId, PortOf};
 use edges::{Edge, Edges};

@@ -11,8 +11,8 @@
 //! that they go on as those of a host link would. For all others the port cuts and completes: their
 //! frames are whole, not longer than the MTU, their checksums complete.
 
-use abi::chain::{self, Broken, follow};
 use abi::SharedBytes;
+use abi::chain::{self, Broken, follow};
 use abi::region::{FRAME_MAX, PART_MAX, PART_OFFSET, RECEIVE_OFFSET, accepts};
 use abi::ring::{SLOTS_PER_LINE, Slot, Violation, flags};
 use rustix::thread::futex;
@@ -228,7 +228,11 @@ impl GuestLink {
         match frame.body {
             Body::Guest(shared) if frame.len() >= LONG && place < delivery.free => {
                 let spent = self.side.receive.peek(place);
-                let room = self.side.region.receive_buffer(spent.buffer, frame.len()).ok()?;
+                let room = self
+                    .side
+                    .region
+                    .receive_buffer(spent.buffer, frame.len())
+                    .ok()?;
                 Some((shared.skip(HEAD), room.skip(HEAD)))
             }
             _ => None,

@@ -280,7 +280,10 @@ impl Wired {
             let spent = self.to[i].peek(k).buffer;
             let mut frame = [0; 60];
             frame[..8].copy_from_slice(&(next + u64::from(k)).to_ne_bytes());
-            let room = self.region.receive_buffer(spent, 60).map_err(|v| v.to_string())?;
+            let room = self
+                .region
+                .receive_buffer(spent, 60)
+                .map_err(|v| v.to_string())?;
             room.write(&frame);
             let slot = Slot {
                 offset: RECEIVE_OFFSET as u16,

@@ -23,7 +23,7 @@ fn holds(expression: &Expression, layout: Layout, headers: &Headers<'_>) -> bool
                     Word::Missing => compare.short_yes,
                     // The bytes that are there may decide: that is up to the
                     // tests that the comparison stands for.
-                    Word::Cut => {
+                    Word::Truncated => {
                         let mut alone = Expression::default();
                         alone.push_compare(compare);
                         let mut rules = Rules::new(layout);
@@ -65,7 +65,7 @@ fn holds(expression: &Expression, layout: Layout, headers: &Headers<'_>) -> bool
 enum Word {
     Whole(u32),
     Missing,
-    Cut,
+    Truncated,
 }
 
 /// The masked bytes of a word, the others zero.
@@ -85,7 +85,7 @@ fn word(offset: u16, mask: u32, layout: Layout, headers: &Headers<'_>) -> Word {
     } else if there == 0 {
         Word::Missing
     } else {
-        Word::Cut
+        Word::Truncated
     }
 }
 
@@ -104,7 +104,7 @@ fn expected(rules: &Rules, expressions: &[Expression], headers: &Headers<'_>) ->
 
 const FORMS: [Form; 5] = [
     Form::Constant,
-    Form::Lanes,
+    Form::Vectors,
     Form::ClassRows,
     Form::WideTables,
     Form::Linear,

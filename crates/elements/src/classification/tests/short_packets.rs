@@ -1,4 +1,4 @@
-//! What happens to packets that end before the bytes a test needs.
+//! Packets that end before the bytes a test needs.
 
 use super::*;
 

@@ -32,7 +32,11 @@ fn arrive(region: &Region, ring: &mut Producer, frame: &[u8], said: Slot) -> boo
     for (i, part) in (0..slots).zip(parts) {
         let buffer = ring.peek(i).buffer;
         let (room, offset, said) = match i {
-            0 => (region.receive_buffer(buffer, part.len()), RECEIVE_OFFSET, said),
+            0 => (
+                region.receive_buffer(buffer, part.len()),
+                RECEIVE_OFFSET,
+                said,
+            ),
             _ => (
                 region.part_buffer(buffer, part.len()),
                 abi::region::PART_OFFSET,

@@ -6,7 +6,7 @@ mod others;
 
 use alloc::boxed::Box;
 use alloc::string::String;
-use packet::{Prefetcher, Batch, Packet, Pool};
+use packet::{Batch, Packet, Pool, Prefetcher};
 
 use super::graph::Graph;
 use super::{Cx, Engine};

@@ -1,13 +1,12 @@
 //! Small rule sets: all packets of a batch at once.
 //!
 //! Each distinct set of values that rules allow a field is compared with that
-//! field of all packets, which gives 64 bits, one a packet; with AVX-512, a
-//! dozen instructions for the whole batch. From there on a rule is the AND
-//! of its sets' bits, and what it matches is taken from the packets that are
-//! still to be decided: one instruction a test for 64 packets, and no branch
-//! depends on what a packet holds, so random traffic costs what regular
-//! traffic does. Rules behind the one that decided the last packet are not
-//! looked at.
+//! field of all packets. The result is 64 bits, one per packet; with AVX-512,
+//! that takes a dozen instructions for the whole batch. A rule is the AND of
+//! its sets' bits, and its matches leave the pending packets. So a test is one
+//! instruction for 64 packets, and no branch depends on packet contents:
+//! random traffic costs as much as regular traffic. Rules behind the one that
+//! decides the last packet cost nothing.
 
 use super::columns::{Batch, Columns};
 use super::fields::{Fields, Presence};
@@ -15,25 +14,25 @@ use super::headers::Headers;
 use super::intervals::Set;
 use super::program::{EXACT, Hit};
 use super::terms::Term;
-use super::wide_tables::Cut;
+use super::wide_tables::Truncated;
 use crate::prelude::*;
 use simd::{Kernel, Level, Simd};
 
-/// See the module's text.
+/// See the module's documentation.
 #[derive(Clone, Debug)]
-pub(super) struct Lanes {
+pub(super) struct Vectors {
     pub(super) columns: Columns,
     /// In the order in which terms first use them.
     tests: Vec<Test>,
     ranges: Vec<Range>,
-    /// All tests' ranges, as a batch is compared with them.
+    /// All tests' ranges, in the order in which a batch is compared with them.
     steps: Vec<Step>,
-    terms: Vec<LaneTerm>,
+    terms: Vec<VectorTerm>,
     /// The terms' tests, one term's behind the other's.
     uses: Vec<u16>,
-    /// Those that terms before use.
+    /// The tests among these that earlier terms use.
     again: Vec<u16>,
-    /// The outputs that terms lead to.
+    /// The outputs of terms.
     outputs: Vec<u32>,
 }
 
@@ -44,13 +43,13 @@ struct Test {
     column: u8,
     /// Packets without the field pass.
     missing: bool,
-    /// It is the values in no range that pass.
+    /// Values in no range pass.
     inverted: bool,
     first_range: u16,
     ranges: u16,
 }
 
-/// `(column & mask) - low <= span`, in place within the column.
+/// `(column & mask) - low <= span`, in position within the column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Range {
     mask: u32,
@@ -63,14 +62,14 @@ struct Range {
 struct Step {
     range: Range,
     column: u8,
-    /// It is the test's last.
+    /// The test's last range.
     last: bool,
     test: u16,
-    /// What the test says of values in none of its ranges.
+    /// The test's result for values in none of its ranges.
     inverted: u64,
 }
 
-/// No value is in it.
+/// The empty range.
 const NOTHING: Range = Range {
     mask: 0,
     low: 1,
@@ -78,18 +77,18 @@ const NOTHING: Range = Range {
 };
 
 #[derive(Clone, Copy, Debug)]
-struct LaneTerm {
-    /// Where its uses end.
+struct VectorTerm {
+    /// End of its `uses`.
     uses: u32,
-    /// Where its uses of tests that terms before it use end.
+    /// End of its `again`.
     again: u32,
-    /// Where the steps of its other tests end.
+    /// End of the steps of its other tests.
     steps: u16,
     /// An index of `outputs`.
     output: u16,
 }
 
-/// What one batch's tests said.
+/// Results for one batch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scratch {
     /// A word for each test.
@@ -99,19 +98,18 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// What goes to output number `at` of [`Lanes::outputs`]; nothing does from
-    /// then on.
+    /// Takes the packets for output number `at` of [`Vectors::outputs`].
     #[inline(always)]
     pub(super) fn take(&mut self, at: usize) -> u64 {
         self.sent.get_mut(at).map_or(0, core::mem::take)
     }
 }
 
-impl Lanes {
-    /// Takes the terms; `None` when they have more than `limit` ranges to
-    /// compare, or are not the whole truth.
-    pub(super) fn new(terms: &[(Term, Hit)], fields: &Fields, limit: usize) -> Option<Lanes> {
-        let mut lanes = Lanes {
+impl Vectors {
+    /// `None` when the terms have more than `limit` ranges, or a rule needs
+    /// verifying.
+    pub(super) fn new(terms: &[(Term, Hit)], fields: &Fields, limit: usize) -> Option<Vectors> {
+        let mut vectors = Vectors {
             columns: Columns::new(fields)?,
             tests: Vec::new(),
             ranges: Vec::new(),
@@ -128,43 +126,43 @@ impl Lanes {
             if hit.verify != EXACT {
                 return None;
             }
-            let before = lanes.tests.len();
+            let before = vectors.tests.len();
             for (field, set) in term.sets() {
-                let test = lanes.test(*field, set, fields);
-                lanes.uses.push(test as u16);
+                let test = vectors.test(*field, set, fields);
+                vectors.uses.push(test as u16);
                 if test < before {
-                    lanes.again.push(test as u16);
+                    vectors.again.push(test as u16);
                 }
-                if lanes.ranges.len() > limit {
+                if vectors.ranges.len() > limit {
                     return None;
                 }
             }
-            let known = lanes
+            let known = vectors
                 .outputs
                 .iter()
                 .position(|output| *output == hit.output);
             let output = known.unwrap_or_else(|| {
-                lanes.outputs.push(hit.output);
-                lanes.outputs.len() - 1
+                vectors.outputs.push(hit.output);
+                vectors.outputs.len() - 1
             });
-            lanes.terms.push(LaneTerm {
-                uses: lanes.uses.len() as u32,
-                again: lanes.again.len() as u32,
-                steps: lanes.steps.len() as u16,
+            vectors.terms.push(VectorTerm {
+                uses: vectors.uses.len() as u32,
+                again: vectors.again.len() as u32,
+                steps: vectors.steps.len() as u16,
                 output: output as u16,
             });
         }
-        Some(lanes)
+        Some(vectors)
     }
 
     /// The number of the test for `set`.
     fn test(&mut self, field: u8, set: &Set, fields: &Fields) -> usize {
         let max = fields.as_slice()[usize::from(field)].max();
-        let place = self.columns.places()[usize::from(field)];
+        let position = self.columns.positions()[usize::from(field)];
         let shifted = |low: u32, span: u32, mask: u32| Range {
-            mask: mask << place.shift,
-            low: low << place.shift,
-            span: span << place.shift,
+            mask: mask << position.shift,
+            low: low << position.shift,
+            span: span << position.shift,
         };
         let all = |set: &Set| -> Vec<Range> {
             match set.as_masked(max) {
@@ -188,7 +186,7 @@ impl Lanes {
         found.unwrap_or_else(|| {
             self.tests.push(Test {
                 field,
-                column: place.column,
+                column: position.column,
                 missing: set.missing,
                 inverted,
                 first_range: self.ranges.len() as u16,
@@ -202,7 +200,7 @@ impl Lanes {
             self.steps
                 .extend(compared.iter().enumerate().map(|(i, range)| Step {
                     range: *range,
-                    column: place.column,
+                    column: position.column,
                     last: i + 1 == compared.len(),
                     test: test as u16,
                     inverted: if inverted { u64::MAX } else { 0 },
@@ -212,7 +210,7 @@ impl Lanes {
         })
     }
 
-    /// Room for what a batch's tests say.
+    /// Buffers for the results of a batch.
     pub(super) fn scratch(&self) -> Scratch {
         Scratch {
             passed: alloc::vec![0; self.tests.len()],
@@ -220,9 +218,9 @@ impl Lanes {
         }
     }
 
-    /// Decides on the packets of `batch` with a bit in `pending`: hands each
-    /// output that some go to to `sink`, with a bit for each of these. What
-    /// is left is returned.
+    /// Classifies the packets of `batch` with a bit in `pending`: passes each
+    /// output with packets to `sink`, with a bit for each packet. Returns the
+    /// packets that no term admits.
     pub(super) fn decide(
         &self,
         level: Level,
@@ -232,7 +230,7 @@ impl Lanes {
         scratch: &mut Scratch,
         mut sink: impl FnMut(u32, u64),
     ) -> u64 {
-        let left = self.sift(level, batch, blocks, pending, scratch);
+        let left = self.decide_sets(level, batch, blocks, pending, scratch);
         for (output, sent) in self.outputs.iter().zip(&mut scratch.sent) {
             if *sent != 0 {
                 sink(*output, core::mem::take(sent));
@@ -241,9 +239,9 @@ impl Lanes {
         left
     }
 
-    /// As [`decide`](Self::decide), with what goes to each of the
+    /// As [`decide`](Self::decide), with the packets of each of the
     /// [outputs](Self::outputs) left for [`Scratch::take`].
-    pub(super) fn sift(
+    pub(super) fn decide_sets(
         &self,
         level: Level,
         batch: &Batch,
@@ -252,7 +250,7 @@ impl Lanes {
         scratch: &mut Scratch,
     ) -> u64 {
         let kernel = Decide {
-            lanes: self,
+            vectors: self,
             batch,
             blocks,
             pending,
@@ -261,14 +259,18 @@ impl Lanes {
         simd::run(level, kernel)
     }
 
-    /// The outputs that terms lead to.
+    /// The outputs of terms.
     pub(super) fn outputs(&self) -> &[u32] {
         &self.outputs
     }
 
-    /// Decides on one packet, of which fields may be missing: the output;
-    /// `Err` when it ends inside a field in a way that matters.
-    pub(super) fn one(&self, headers: &Headers<'_>, fields: &Fields) -> Result<Option<u32>, Cut> {
+    /// The output of one packet, of which fields may be missing; `Err` when
+    /// the packet ends inside a field of which some test needs only a part.
+    pub(super) fn one(
+        &self,
+        headers: &Headers<'_>,
+        fields: &Fields,
+    ) -> Result<Option<u32>, Truncated> {
         let mut first = 0;
         for term in &self.terms {
             let uses = &self.uses[first..term.uses as usize];
@@ -284,13 +286,18 @@ impl Lanes {
         Ok(None)
     }
 
-    fn passes(&self, test: &Test, headers: &Headers<'_>, fields: &Fields) -> Result<bool, Cut> {
+    fn passes(
+        &self,
+        test: &Test,
+        headers: &Headers<'_>,
+        fields: &Fields,
+    ) -> Result<bool, Truncated> {
         let field = &fields.as_slice()[usize::from(test.field)];
-        let place = self.columns.places()[usize::from(test.field)];
+        let position = self.columns.positions()[usize::from(test.field)];
         let value = match field.presence(headers) {
-            Presence::Whole => field.value(headers) << place.shift,
+            Presence::Whole => field.value(headers) << position.shift,
             Presence::Missing => return Ok(test.missing),
-            Presence::Cut => return Err(Cut),
+            Presence::Truncated => return Err(Truncated),
         };
         let mut ranges = self.ranges_of(test).iter();
         let within = |range: &Range| (value & range.mask).wrapping_sub(range.low) <= range.span;
@@ -308,14 +315,14 @@ impl Lanes {
         self.columns.memory()
             + self.tests.len() * (size_of::<Test>() + 8)
             + self.ranges.len() * (size_of::<Range>() + size_of::<Step>())
-            + self.terms.len() * size_of::<LaneTerm>()
+            + self.terms.len() * size_of::<VectorTerm>()
             + (self.uses.len() + self.again.len()) * 2
             + self.outputs.len() * 12
     }
 }
 
 struct Decide<'a> {
-    lanes: &'a Lanes,
+    vectors: &'a Vectors,
     batch: &'a Batch,
     blocks: usize,
     pending: u64,
@@ -329,7 +336,7 @@ impl Kernel for Decide<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) -> u64 {
         let Decide {
-            lanes,
+            vectors,
             batch,
             blocks,
             mut pending,
@@ -337,12 +344,12 @@ impl Kernel for Decide<'_> {
         } = self;
         let passed = &mut scratch.passed[..];
         let (mut steps, mut again) = (0, 0);
-        for term in &lanes.terms {
+        for term in &vectors.terms {
             if pending == 0 {
                 break;
             }
             let (mut hits, mut within) = (pending, 0);
-            for step in &lanes.steps[steps..usize::from(term.steps)] {
+            for step in &vectors.steps[steps..usize::from(term.steps)] {
                 let Range { mask, low, span } = step.range;
                 let column = &batch.columns[usize::from(step.column)];
                 // Ranges of a test do not overlap.
@@ -355,7 +362,7 @@ impl Kernel for Decide<'_> {
                 }
             }
             steps = usize::from(term.steps);
-            for test in &lanes.again[again..term.again as usize] {
+            for test in &vectors.again[again..term.again as usize] {
                 hits &= passed[usize::from(*test)];
             }
             again = term.again as usize;

@@ -1,9 +1,8 @@
-//! Sorting a few things.
+//! A small sort.
 
-/// Sorts things by a key; those of the same key stay in order. For a few dozen at most: the standard
-/// library's sort is half a dozen KiB of code for each kind of thing, of which there are six here,
-/// and a guest's image is small.
-pub(super) fn sort_few<T, K: Ord>(things: &mut [T], key: impl Fn(&T) -> K) {
+/// Sorts stably by a key, for a few dozen elements: the standard library's sort is half a dozen KiB of
+/// code for each of six types here, and a guest's image is small.
+pub(super) fn insertion_sort<T, K: Ord>(things: &mut [T], key: impl Fn(&T) -> K) {
     for end in 1..things.len() {
         let mut at = end;
         while at > 0 && key(&things[at - 1]) > key(&things[at]) {
@@ -24,7 +23,7 @@ mod tests {
         fn it_does_as_the_library_does(mut things: Vec<(u8, u8)>) {
             let mut expected = things.clone();
             expected.sort_by_key(|thing| thing.0);
-            super::sort_few(&mut things, |thing| thing.0);
+            super::insertion_sort(&mut things, |thing| thing.0);
             prop_assert_eq!(things, expected);
         }
     }

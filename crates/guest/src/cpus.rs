@@ -1,4 +1,4 @@
-//! The CPUs beside the first: parts of a router, each run in a loop of its own.
+//! The guest's further CPUs: each runs a part of the router in its own loop.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -8,27 +8,27 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use packet::Pool;
 use router::{Member, Router, Runtime, Status, Waker};
 
-use crate::router_application::{Surroundings, TASKS};
+use crate::router_application::{GuestEmbedding, TASKS};
 use crate::{Cpu, Platform};
 
-/// How long a CPU looks for work before it sleeps, in nanoseconds. To wake one takes about as long,
-/// and CPUs that hand packets on to each other would sleep after each batch.
+/// How long a CPU polls for work before it sleeps, in nanoseconds. A wake-up takes about as long, and
+/// CPUs that pass packets to each other would sleep after each batch.
 const POLL: u64 = 50_000;
-/// Pauses of a CPU that waits for others, before it lets the host's other work have its turn.
+/// Pauses of a CPU that waits for others, before it yields to the host's other work.
 const PAUSES: u32 = 1 << 10;
-/// How long it does so, in nanoseconds.
+/// How long it yields, in nanoseconds.
 const NAP: u64 = 20_000;
 
-/// Shares `router` out to all the guest's CPUs. The first keeps its part; the others start on theirs.
+/// Divides `router` among the guest's CPUs. The first keeps its part; the others start on theirs.
 pub(crate) fn divide(
     platform: &'static Platform,
     router: &mut Router,
     pools: Vec<Pool>,
-    surroundings: &Surroundings,
+    embedding: &GuestEmbedding,
 ) {
     let others = || (1..platform.cpus()).map(|number| platform.cpu(number));
     let members = others().zip(pools).map(|(cpu, pool)| Member {
-        runtime: Runtime::new(Box::new(surroundings.on(cpu)), pool),
+        runtime: Runtime::new(Box::new(embedding.on(cpu)), pool),
         waker: waker(cpu),
     });
     let parts = router.divide(waker(platform.cpu(0)), members.collect());
@@ -37,10 +37,10 @@ pub(crate) fn divide(
     }
 }
 
-/// Runs a part of a router until that stops.
+/// Runs a part of a router until it stops.
 fn work(mut part: Router, cpu: Cpu) {
     let platform = cpu.platform();
-    let mut patience = Patience::default();
+    let mut polling = IdlePolling::default();
     loop {
         cpu.beat();
         let status = part.run(TASKS);
@@ -48,8 +48,8 @@ fn work(mut part: Router, cpu: Cpu) {
             platform.ring_control();
         }
         match status {
-            Status::Busy => patience.renew(),
-            Status::Idle(_) if patience.lasts(platform) => spin_loop(),
+            Status::Busy => polling.reset(),
+            Status::Idle(_) if polling.continues(platform) => spin_loop(),
             Status::Idle(next) => {
                 let seen = cpu.wakes();
                 if part.arm() {
@@ -61,27 +61,27 @@ fn work(mut part: Router, cpu: Cpu) {
     }
 }
 
-/// For how long a CPU with nothing to do has been looking for work.
+/// How long a CPU without work has been polling.
 #[derive(Default)]
-pub(crate) struct Patience {
+pub(crate) struct IdlePolling {
     since: Option<u64>,
 }
 
-impl Patience {
-    /// There was something to do.
-    pub(crate) fn renew(&mut self) {
+impl IdlePolling {
+    /// Notes that there was work.
+    pub(crate) fn reset(&mut self) {
         self.since = None;
     }
 
-    /// There is nothing to do: whether to look again rather than sleep. After a sleep it begins anew.
-    pub(crate) fn lasts(&mut self, platform: &Platform) -> bool {
+    /// Notes that there is no work: true to poll again, false to sleep. Polling restarts after a sleep.
+    pub(crate) fn continues(&mut self, platform: &Platform) -> bool {
         let now = platform.clock().now();
         let since = *self.since.get_or_insert(now);
-        let lasts = now.saturating_sub(since) < POLL;
-        if !lasts {
+        let continues = now.saturating_sub(since) < POLL;
+        if !continues {
             self.since = None;
         }
-        lasts
+        continues
     }
 }
 
@@ -104,7 +104,7 @@ impl Waker for CpuWaker {
     }
 
     fn pause(&self) {
-        // Whom it waits for has a watchdog, too.
+        // The CPU that it waits for has a watchdog of its own.
         self.cpu.beat();
         if self.pauses.fetch_add(1, Ordering::Relaxed) % PAUSES == PAUSES - 1 {
             let wakes = self.cpu.wakes();

@@ -1,39 +1,39 @@
-//! Packets made to order: one that a term admits.
+//! Sample packets: one that a term admits.
 //!
-//! An output that such a packet reaches is reachable, and no more need be
-//! known of it. That is far quicker than simplifying a decision graph, and
-//! for sound configurations it settles all outputs.
+//! An output that a sample packet reaches is reachable. That check is far
+//! faster than simplifying a decision graph, and for sound configurations it
+//! settles all outputs.
 
 use super::fields::Fields;
 use super::headers::Headers;
 use super::terms::Term;
 use crate::prelude::*;
 
-/// Where the transport header of made packets begins: behind the longest IP
+/// Offset of the transport header of sample packets: behind the longest IP
 /// header.
 const TRANSPORT: usize = 60;
 
 /// A packet with all fields.
-pub(super) struct Witness {
+pub(super) struct SamplePacket {
     areas: [Vec<u8>; 3],
     network: Vec<u8>,
 }
 
-impl Witness {
-    pub(super) fn new(fields: &Fields) -> Witness {
+impl SamplePacket {
+    pub(super) fn new(fields: &Fields) -> SamplePacket {
         let mut lengths = [0; 3];
         for field in fields.as_slice() {
             let length = &mut lengths[field.area as usize];
             *length = field.end().max(*length);
         }
-        Witness {
+        SamplePacket {
             areas: lengths.map(|length| vec![0; length]),
             network: Vec::new(),
         }
     }
 
     /// The packet with the lowest (or highest) values that `term` admits, zero
-    /// where it admits anything; `None` when it wants a field missing.
+    /// where it admits anything; `None` when it requires a missing field.
     pub(super) fn packet(
         &mut self,
         term: &Term,

@@ -1,0 +1,150 @@
+//! The guest's memory, mapped in its process.
+
+use std::ffi::c_void;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::ptr::NonNull;
+
+use abi::PAGE;
+use abi::boot::Span;
+use abi::control::Region;
+use rustix::fs::{SeekFrom, seek};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
+
+use crate::control::FILE_BYTES;
+use crate::error::{Context, Error, Result};
+use crate::image::{Access, IMAGE_BASE, Image};
+use crate::launch::Launch;
+use crate::layout::{CLUSTER, STACK_AHEAD};
+use crate::report::Reporter;
+
+pub(super) fn map_control(launch: &Launch) -> Result<(Region<'static>, Reporter)> {
+    let span = Span {
+        address: launch.parameters.layout.control.address,
+        length: FILE_BYTES as u64,
+    };
+    let file = launch.control.as_fd();
+    let at = map_file(span, Access::Write, MapFlags::SHARED, file, 0)?;
+    // SAFETY: just mapped, and never unmapped; both parts lie inside and are page aligned.
+    unsafe {
+        let report = at.add(launch.parameters.layout.control.length as usize);
+        Ok((Region::new(at), Reporter::new(report.cast())))
+    }
+}
+
+pub(super) fn map_image(image: &Image) -> Result<()> {
+    for segment in &image.segments {
+        let span = Span {
+            address: segment.address,
+            length: segment.length,
+        };
+        let offset = segment.address - IMAGE_BASE;
+        // Private: pages that are not written are the file's own, shared by all guests.
+        let flags = MapFlags::PRIVATE | MapFlags::POPULATE;
+        map_file(span, segment.access, flags, image.file.as_fd(), offset)?;
+        if segment.access == Access::Write {
+            populate(span, 0, 2);
+        }
+    }
+    Ok(())
+}
+
+/// Maps everything but the image and the control region.
+///
+/// The pages that every guest touches when it starts are provided in advance: the first pages of the control
+/// region, of the console and of the heap, the end of the stack, and the present pages of the data region. That
+/// is cheaper than a fault for each inside the guest, and KVM maps present neighbours along with a page that
+/// faults (see [`crate::layout`]).
+pub(super) fn map_memory(launch: &Launch) -> Result<()> {
+    let layout = &launch.parameters.layout;
+    let spans = [layout.boot, layout.heap, layout.private].into_iter();
+    for span in spans.chain(layout.stacks()) {
+        map_anonymous(span)?;
+    }
+    if let Some(file) = &launch.data {
+        let file = file.as_fd();
+        map_file(layout.data, Access::Write, MapFlags::SHARED, file, 0)?;
+        populate_present(layout.data, file);
+    }
+    // SAFETY: just mapped, writable, and long enough.
+    unsafe {
+        let to = layout.boot.address as *mut u8;
+        std::ptr::copy_nonoverlapping(launch.boot_area.as_ptr(), to, launch.boot_area.len());
+    }
+    populate(layout.control, 0, 2);
+    populate(layout.heap, 0, CLUSTER / PAGE as u64);
+    for stack in layout.stacks() {
+        let ahead = STACK_AHEAD / PAGE as u64;
+        populate(stack, stack.length / PAGE as u64 - ahead, ahead);
+    }
+    Ok(())
+}
+
+/// Maps the parts of a memory file that have memory already, without giving any to the rest: the maker of the
+/// file decides which pages the guest finds mapped. Of long parts, only the first pages are mapped.
+fn populate_present(span: Span, file: BorrowedFd<'_>) {
+    const PARTS: usize = 4;
+    const PAGES: u64 = 64;
+    let mut end = 0;
+    for _ in 0..PARTS {
+        // It fails at the last part, or on a kernel without SEEK_DATA.
+        let Ok(start) = seek(file, SeekFrom::Data(end)) else {
+            return;
+        };
+        end = seek(file, SeekFrom::Hole(start)).unwrap_or(start);
+        if start >= end || start >= span.length {
+            return;
+        }
+        let pages = (end.min(span.length) - start) / PAGE as u64;
+        populate(span, start / PAGE as u64, pages.min(PAGES));
+    }
+}
+
+/// Provides some pages of a span in advance.
+fn populate(span: Span, first: u64, pages: u64) {
+    let page = PAGE as u64;
+    let length = (pages * page).min(span.length);
+    // SAFETY: inside the guest's memory, mapped writable. If it fails, the guest's faults do it.
+    let _ = unsafe {
+        let at = (span.address + first * page) as *mut c_void;
+        madvise(at, length as usize, Advice::LinuxPopulateWrite)
+    };
+}
+
+fn protection(access: Access) -> ProtFlags {
+    match access {
+        // For the process wall, which runs the image where it is mapped.
+        Access::Execute => ProtFlags::READ | ProtFlags::EXEC,
+        Access::Read => ProtFlags::READ,
+        Access::Write => ProtFlags::READ | ProtFlags::WRITE,
+    }
+}
+
+fn map_file(
+    span: Span,
+    access: Access,
+    flags: MapFlags,
+    file: BorrowedFd<'_>,
+    offset: u64,
+) -> Result<NonNull<u8>> {
+    let flags = flags | MapFlags::FIXED_NOREPLACE;
+    let (at, length) = (span.address as *mut c_void, span.length as usize);
+    // SAFETY: replaces nothing.
+    let at = unsafe { mmap(at, length, protection(access), flags, file, offset) }
+        .context("mapping the guest's memory at its address")?;
+    check_address(at, span)
+}
+
+fn map_anonymous(span: Span) -> Result<NonNull<u8>> {
+    let flags = MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE | MapFlags::NORESERVE;
+    let (at, length) = (span.address as *mut c_void, span.length as usize);
+    // SAFETY: replaces nothing.
+    let at = unsafe { mmap_anonymous(at, length, protection(Access::Write), flags) }
+        .context("mapping the guest's memory at its address")?;
+    check_address(at, span)
+}
+
+/// Kernels before 4.17 take the address as a hint.
+fn check_address(at: *mut c_void, span: Span) -> Result<NonNull<u8>> {
+    let at = NonNull::new(at.cast::<u8>()).filter(|at| at.as_ptr() as u64 == span.address);
+    at.ok_or(Error::Image("its addresses are taken in this program"))
+}
