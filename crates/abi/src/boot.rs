@@ -1,6 +1,6 @@
 //! The boot area: the parameters of a guest's boot.
 //!
-//! The wall writes the page-aligned area with [`write`] before the guest's first instruction. The guest can
+//! The wall writes the page-aligned area with [`write()`] before the guest's first instruction. The guest can
 //! only read it, through [`BootArea`]. The area starts with [`BootPage`]. The guest's name and configuration
 //! text follow at offsets in the page. The guest's interfaces are described in the data region's header
 //! ([`crate::region`]).

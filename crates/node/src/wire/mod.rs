@@ -1,6 +1,6 @@
 //! Virtual wires: whole networks, each described by one file.
 //!
-//! A [`Wire`](crate::model::Wire) is the specification, read from a [`file`]; [`check`] finds what
+//! A [`Wire`](crate::model::Wire) is the specification, read from a [`mod@file`]; [`check`] finds what
 //! does not hold together in it, [`plan`] makes the steps from one to another.
 //! [`capture`] makes one of a Linux network that exists.
 

@@ -11,7 +11,7 @@ use crate::topology::ElementId;
 
 /// Notifiers.
 impl Cx<'_> {
-    /// Makes a signal that gives a notice. To be called from [`configure`](crate::Element::configure), so that the element's
+    /// Makes a signal that gives a notice. To be called from [`configure`](crate::Declared::configure), so that the element's
     /// [`notifier`](crate::Element::notifier) is there when others are initialized.
     pub fn signal(&mut self, notice: Notice, active: bool) -> SignalId {
         self.engine.scheduler.signals.add(self.id, notice, active)

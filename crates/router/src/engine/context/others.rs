@@ -150,7 +150,7 @@ impl Cx<'_> {
     }
 
     /// Asks for a thread for an element, or with [`NO_THREAD`](crate::NO_THREAD) for none for its task.
-    /// To be called from [`configure`](Element::configure): it concerns tasks made afterwards.
+    /// To be called from [`configure`](crate::Declared::configure): it concerns tasks made afterwards.
     pub fn prefer_thread(&mut self, id: ElementId, thread: i32) {
         if let Some(affinity) = self.engine.threads.affinity.get_mut(id.index()) {
             *affinity = Some(thread);

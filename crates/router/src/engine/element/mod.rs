@@ -40,7 +40,7 @@ pub enum Verdict {
 
 /// A packet processor: one box of a configuration.
 ///
-/// An element's life: it is made, [configured](Element::configure) from its arguments,
+/// An element's life: it is made, [configured](Declared::configure) from its arguments,
 /// [initialized](Element::initialize) when all elements are configured, then packets are pushed
 /// into it and pulled from it, its tasks and timers run, and its handlers are read and written,
 /// until the router ends.
